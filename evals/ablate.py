@@ -13,7 +13,7 @@ from typing import Any
 
 from fwc_llm import evaluate
 from fwc_llm.metrics.statistics import statistics
-from fwc_llm.report.ablation import HEADINGS, ablation_notes, ablation_rows, ablation_steps
+from fwc_llm.report.ablation import ablation, ablation_steps
 from fwc_llm.report.read import read_run
 from fwc_llm.runs.ablation import ARMS, OPTIONS, REPEATS
 
@@ -39,8 +39,8 @@ def ablate(folder: Path, repeats: int, n_test: int) -> dict[str, Any]:
             for arm in found["arms"]
         ],
         "steps": ablation_steps(found),
-        "rows": ablation_rows(found),
-        "notes": ablation_notes(found),
+        "rows": ablation(found).rows,
+        "notes": ablation(found).notes,
         "unanswered": result.unanswered,
     }  # fmt: skip
 
@@ -63,7 +63,7 @@ def markdown(report: dict[str, Any]) -> str:
         "|---|---:|---:|",
         *arms,
         "",
-        f"| {' | '.join(HEADINGS)} |",
+        "| Part | What changes | DP gap | Accuracy, points |",
         "|---|---|---|---|",
         *steps,
         "",

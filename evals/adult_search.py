@@ -46,7 +46,7 @@ def main() -> None:
     known = json.loads(RESULT.read_text())["objective"] if RESULT.exists() else np.inf
     for k in range(arguments.rounds):
         rng = np.random.default_rng(arguments.seed + k)
-        found = search.search(problem, steps, rng, threads, 300, arguments.starts, 4096)
+        found, _ = search.search(problem, steps, rng, threads, 300, arguments.starts, 4096)
         while True:
             rows = swap_rows(steps, np.asarray(found.rows), threads, rng)
             again = descend(steps, rows, 300)

@@ -11,6 +11,7 @@ from typing import IO, BinaryIO
 from fwc_llm.errors import FwcError
 
 LARGEST_FILE = 1 << 28  # bytes of what is read as a whole
+is_file = os.path.isfile  # False, not an error, for a name that the system refuses
 
 
 def read_text(path: Path, most: int = LARGEST_FILE) -> str:
@@ -47,20 +48,9 @@ def reason(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or error)
 
 
-def is_file(path: Path) -> bool:
-    """Whether `path` is a file; False for a name that the system refuses."""
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False
-
-
 def home_expanded(name: str) -> Path:
     """The path with ~ replaced by the home folder, where there is one of that name."""
-    try:
-        return Path(name).expanduser()
-    except RuntimeError:
-        return Path(name)
+    return Path(os.path.expanduser(name))
 
 
 @contextmanager

@@ -34,7 +34,7 @@ class Options(Checked):
         cls.__doc__ = f"{inspect.cleandoc(cls.__doc__ or '')}\n\n{cls.described()}"
 
     @property
-    def given(self) -> dict[str, Any]:
+    def chosen(self) -> dict[str, Any]:
         """The options that were given, defaults left out."""
         return {
             name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set
@@ -42,7 +42,7 @@ class Options(Checked):
 
     def updated(self, **changes: Any) -> Self:
         """Return these options with some changed; the changed ones count as given."""
-        return type(self)(**self.given | changes) if changes else self
+        return type(self)(**self.chosen | changes) if changes else self
 
     @classmethod
     def described(cls) -> str:
@@ -64,7 +64,8 @@ class Options(Checked):
             )
 
 
-EXPERIMENT, SERVICE, COST = "The experiment", "The model and its service", "Cost"  # panels of the help
+# Panels of the help.
+EXPERIMENT, SERVICE, COST, VERDICT = "The experiment", "The model and its service", "Cost", "The verdict"
 
 
 def option(
@@ -119,8 +120,12 @@ def takes(*models: type[Options]) -> Callable[[_F], _F]:
 def extended(function: _F, parameters: list[inspect.Parameter]) -> _F:
     """Put parameters in the place of a function's `**options`, in its signature; return the function."""
     own = inspect.signature(function)
-    kept = [one for one in own.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
-    function.__signature__ = own.replace(parameters=[*kept, *parameters])  # type: ignore[attr-defined]
+    named = [
+        parameter
+        for parameter in own.parameters.values()
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
+    function.__signature__ = own.replace(parameters=[*named, *parameters])  # type: ignore[attr-defined]
     return function
 
 

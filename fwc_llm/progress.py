@@ -1,17 +1,17 @@
-"""Progress of long steps: text and a bar in a notebook or on a terminal, plain lines in a file or a pipe.
+"""Progress of long steps: one line that changes, in a notebook or on a terminal; plain lines elsewhere.
 
 `choose` decides where. `working` and `asking` are context managers; each yields a function for updates.
 """
 
-import importlib
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.notebook import element, in_notebook, join
+from fwc_llm.notebook import in_notebook
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,24 +34,20 @@ class Progress:
     rate: float
     cost: float | None = None
 
-    @property
-    def passed(self) -> int:
-        """Questions that need not be asked any more."""
-        return self.done + self.errors + self.skipped
-
-    def words(self, total: int) -> list[str]:
-        """Return rate, errors, cost and time left, as far as there is something to say."""
+    def line(self, total: int) -> str:
+        """How many of `total` questions are asked; rate, errors, cost and time left, as far as known."""
+        passed = self.done + self.errors + self.skipped
         words = [f"{self.rate:.0f}/s" if self.rate >= 10 else f"{self.rate:.1f}/s"]
         if self.errors:
             words.append(f"{self.errors:,} without reply")
         if self.cost is not None:
             words.append(f"${self.cost:.2f}" if self.cost >= 1 else f"${self.cost:.4f}")
-        if self.rate > 0 and total > self.passed:
-            words.append(f"{_in_words((total - self.passed) / self.rate)} left")
-        return words
+        if self.rate > 0 and total > passed:
+            words.append(f"{_duration((total - passed) / self.rate)} left")
+        return f"asked {passed:,} of {total:,} ({', '.join(words)})"
 
 
-def _in_words(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     """Return a duration as people say it: 40 s, 3 min, 2.5 h."""
     if seconds < 100.0:
         return f"{max(1, round(seconds))} s"
@@ -69,7 +65,8 @@ class Silent:
     @contextmanager
     def asking(self, total: int) -> Iterator[Callable[[Progress], None]]:
         """Show how many of `total` questions are answered; call the value with the state."""
-        yield lambda state: None
+        with self.working(f"asking {total:,} questions") as change:
+            yield lambda state: change(state.line(total))
 
     def say(self, line: str) -> None:
         """Show a line that stays."""
@@ -92,65 +89,40 @@ def choose(progress: bool | None = None) -> Silent:
 
 
 class Terminal(Silent):
-    """Shows a spinner and a bar on a terminal; where the output goes elsewhere, a plain line now and then."""
+    """Shows a line behind a spinner; where the output goes elsewhere, a plain line now and then."""
 
     def __init__(self, console: "Console", seconds: float = _LINE_SECONDS) -> None:
         self._console, self._seconds = console, seconds
 
     @contextmanager
     def working(self, words: str) -> Iterator[Callable[[str], None]]:
-        """Show a spinner; it vanishes at the end."""
-        if not self._console.is_terminal:
-            yield self._line_now_and_then()
-            return
+        """Show the words; they vanish at the end."""
         from rich.text import Text
 
+        latest = time.monotonic()
+
+        def print_now_and_then(words: str) -> None:
+            nonlocal latest
+            if time.monotonic() - latest >= self._seconds:
+                latest = time.monotonic()
+                self._console.print(words, soft_wrap=True)
+
+        if not self._console.is_terminal:
+            yield print_now_and_then
+            return
         with self._console.status(Text(words)) as status:
             yield lambda words: status.update(Text(words))
-
-    @contextmanager
-    def asking(self, total: int) -> Iterator[Callable[[Progress], None]]:
-        """Show a bar with rate, errors, cost and time left; it vanishes at the end."""
-        if not self._console.is_terminal:
-            write = self._line_now_and_then()
-            yield lambda s: write(f"asked {s.passed:,} of {total:,} ({', '.join(s.words(total))})")
-            return
-        from rich import progress
-
-        columns = (progress.BarColumn(bar_width=20),) if self._console.width >= 80 else ()
-        with progress.Progress(
-            *columns, progress.MofNCompleteColumn(), progress.TextColumn("{task.fields[words]}"),
-            console=self._console, transient=True,
-        ) as bar:  # fmt: skip
-            task = bar.add_task("asking", total=total, words="")
-            yield lambda s: bar.update(task, completed=s.passed, words=" · ".join(s.words(total)))
 
     def say(self, line: str) -> None:
         """Print the line."""
         self._console.print(line)
 
-    def _line_now_and_then(self) -> Callable[[str], None]:
-        """Return a function that prints a line unless it printed one a few seconds ago."""
-        latest = time.monotonic()
-
-        def write(line: str) -> None:
-            nonlocal latest
-            if time.monotonic() - latest >= self._seconds:
-                latest = time.monotonic()
-                self._console.print(line, soft_wrap=True)
-
-        return write
-
 
 class Notebook(Silent):
-    """Shows one line, which changes in place, below the cell; it needs no widgets.
-
-    At the end the line says what was done and how long it took.
-    """
+    """Shows one line, which changes in place, below the cell; it needs no widgets."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
-        self._now = "", ""
         self._output: Any = None
 
     @contextmanager
@@ -167,33 +139,14 @@ class Notebook(Silent):
         yield change
         self._show(f"{latest}: {time.monotonic() - began:.1f} s")
 
-    @contextmanager
-    def asking(self, total: int) -> Iterator[Callable[[Progress], None]]:
-        """Show a bar, then how many questions were asked."""
-        began, latest = time.monotonic(), Progress(0, 0, 0, total, 0.0)
-
-        def change(state: Progress) -> None:
-            nonlocal latest
-            latest = state
-            bar = element("progress", value=state.passed, max=total, style="margin-right:.6em")
-            self._show(" · ".join([f"{state.passed:,} of {total:,}", *state.words(total)]), bar)
-
-        yield change
-        without = f", {latest.errors:,} without reply" if latest.errors else ""
-        asked = latest.done + latest.errors
-        self._show(f"{asked:,} questions asked{without}: {time.monotonic() - began:.1f} s")
-
     def say(self, line: str) -> None:
         """Show the line above the one that changes."""
         self._lines.append(line)
-        self._show(*self._now)
 
-    def _show(self, words: str, bar: str = "") -> None:
-        self._now = words, bar
-        lines = [*(element("div", line) for line in self._lines), element("div", bar, words)]
-        bundle = {"text/html": str(join(lines)), "text/plain": "\n".join([*self._lines, words])}
+    def _show(self, words: str) -> None:
+        bundle = {"text/plain": "\n".join([*self._lines, words])}
         if self._output is None:
-            show = importlib.import_module("IPython.display").display
+            show = import_module("IPython.display").display
             self._output = show(bundle, raw=True, display_id=True)
         else:
             self._output.update(bundle, raw=True)

@@ -22,7 +22,7 @@ from jinja2.exceptions import TemplateNotFound, TemplateSyntaxError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from fwc_llm.errors import FwcError, did_you_mean
-from fwc_llm.models.base import QUESTION
+from fwc_llm.models.base import CRITERIA, QUESTION
 from fwc_llm.records import Record, ShownColumns, clean, decimal
 from fwc_llm.resources import resource_dir
 from fwc_llm.untrusted import storable
@@ -71,7 +71,7 @@ class Prompt:
             if edit not in EDITS:
                 raise FwcError(f"a prompt has no edit {edit!r}{did_you_mean(edit, EDITS)}")
         self._templates = _template_set(template)
-        self._asked = questions
+        self._asked, self._criteria = questions, task.criteria
         self._cells = ShownColumns(task, task.naming if "removal" in edits else ())
         weighted = show_weights and "unweighted" not in edits
         examples = [
@@ -106,7 +106,13 @@ class Prompt:
 
     def _ask(self) -> "list[Message]":
         """The questions apart from the input."""
-        return self._templates.questions(self._variables, self._asked == "several") if self._asked else []
+        if not self._asked:
+            return []
+        asked = [*self._templates.questions(self._variables, self._asked == "several")]
+        for answer, meant in (("true", "yes"), ("false", "no")):
+            if words := self._criteria.get(meant):
+                asked.append({"role": QUESTION, "name": f"{CRITERIA}{answer}", "content": words})
+        return asked
 
     @property
     def prefix(self) -> "list[Message]":

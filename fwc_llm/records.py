@@ -5,14 +5,13 @@ invisible characters, and without the marks by which chat servers separate messa
 `[INST]`). So it cannot start a line, a message or an example of its own.
 """
 
-import math
 import re
 import unicodedata
 from collections.abc import Collection, Mapping
 from decimal import Decimal
 from functools import lru_cache
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fwc_llm.errors import FwcError
 
@@ -83,24 +82,19 @@ class Cell:
 
     def raw(self, value: Any) -> int | float | str:
         """The value itself; raises `FwcError` where there is none."""
-        kind = type(value)
-        if kind is int:
-            return value  # type: ignore[no-any-return]
-        if kind is str:
-            return clean(value)
+        if type(value) is int:
+            return value
         if getattr(value, "shape", None) == ():
             value = value.item()  # a numpy scalar
-        if isinstance(value, bool) or not isinstance(value, Real | Decimal):
-            if value is None or type(value).__name__ in _NOTHING:
-                raise FwcError(self._missing())
+        is_number = isinstance(value, Real | Decimal) and not isinstance(value, bool)
+        if value is None or type(value).__name__ in _NOTHING or (is_number and value != value):
+            raise FwcError(
+                f"the row has no value for {self.name!r}: fill it in, or set a missing rule in the task"
+            )
+        if not is_number:
             return clean(str(value))
-        number = float(value)  # type: ignore[arg-type]
-        if math.isnan(number):
-            raise FwcError(self._missing())
+        number = float(value)
         return int(number) if number.is_integer() else number
-
-    def _missing(self) -> str:
-        return f"the row has no value for {self.name!r}: fill it in, or set a missing rule in the task"
 
 
 def _numbered(values: Mapping[str, str]) -> dict[float, str]:
@@ -139,49 +133,33 @@ class ShownColumns:
         return f"the row lacks the attribute {name!r}, which prompts for task {self.task!r} show"
 
 
-class _Row:
-    """The columns of a task and the values of one row."""
+class Record:
+    """A row inside a template: `row["age"]` in words, `row.raw["age"]`, and `row.attributes`."""
 
-    __slots__ = ("_cells", "_values")
+    __slots__ = ("_cells", "_form", "_values")
 
-    def __init__(self, cells: ShownColumns, values: Mapping[str, Any]) -> None:
+    def __init__(
+        self, cells: ShownColumns, values: Mapping[str, Any], form: Literal["words", "raw"] = "words"
+    ) -> None:
         self._cells = cells
         self._values = values
+        self._form = form
 
     def __contains__(self, name: object) -> bool:
         """Whether a template may show the column: false for one that `removal` takes out."""
         return name in self._cells.by_name and name in self._values
 
-    def _found(self, name: str) -> tuple[Cell, Any]:
+    def __getitem__(self, name: str) -> int | float | str:
         try:
-            return self._cells.by_name[name], self._values[name]
+            cell, value = self._cells.by_name[name], self._values[name]
         except KeyError:
             raise FwcError(self._cells.absent(name)) from None
-
-
-class RawValues(_Row):
-    """`row.raw` inside a template: `row.raw["age"]` is a number or the cleaned text of the cell."""
-
-    __slots__ = ()
-
-    def __getitem__(self, name: str) -> int | float | str:
-        cell, value = self._found(name)
-        return cell.raw(value)
-
-
-class Record(_Row):
-    """A row inside a template: `row["age"]` in words, `row.raw["age"]`, and `row.attributes`."""
-
-    __slots__ = ()
-
-    def __getitem__(self, name: str) -> str:
-        cell, value = self._found(name)
-        return cell.words(value)
+        return cell.words(value) if self._form == "words" else cell.raw(value)
 
     @property
-    def raw(self) -> RawValues:
-        """The values without value map and unit, by column name."""
-        return RawValues(self._cells, self._values)
+    def raw(self) -> "Record":
+        """The values without value map and unit: `row.raw["age"]` is a number or the cell's cleaned text."""
+        return Record(self._cells, self._values, "raw")
 
     @property
     def attributes(self) -> list[tuple[str, str]]:
@@ -195,9 +173,7 @@ class Record(_Row):
 
 def decimal(value: int | float | str) -> str:
     """Template filter: a number with its decimals, 21 as "21.0"; any other value as it is."""
-    if isinstance(value, str):
-        try:
-            return repr(float(value))
-        except ValueError:
-            return value
-    return repr(float(value))
+    try:
+        return repr(float(value))
+    except ValueError:
+        return str(value)

@@ -31,7 +31,6 @@ ENDINGS: Mapping[str, Format] = {
 DEFAULT_MARKERS = ("", "?", "NaN", "nan")
 UNKNOWN = "unknown"  # the category that a missing value becomes under missing = "category"
 _LARGEST = 1 << 22  # bytes of a task file
-_LONGEST_ANSWER = 4000  # characters of a text in [about]
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 
@@ -63,6 +62,7 @@ def _above(value: Any) -> Any:
 
 
 Text = Annotated[str, AfterValidator(_filled)]
+Stated = Annotated[Text, Field(max_length=4000)] | None
 Number = Annotated[float, Strict(), AllowInfNan(False)]
 Share = Annotated[Number, Field(ge=0, le=1)]
 Flag = Annotated[bool, Strict()]
@@ -290,19 +290,12 @@ def is_safe_address(url: str) -> bool:
 class About(Checked):
     """Purpose and data of a task as whoever signs an audit must know them; what is left out is not stated."""
 
-    intended_use: Text | None = None
-    population: Text | None = None
-    source: Text | None = None
-    collected: Text | None = None
-    left_out: Text | None = None
-    limits: Text | None = None
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        for key, text in self:
-            if len(text or "") > _LONGEST_ANSWER:
-                raise ValueError(f"{key!r} has {len(text):,} characters; at most {_LONGEST_ANSWER:,}")
-        return self
+    intended_use: Stated = None
+    population: Stated = None
+    source: Stated = None
+    collected: Stated = None
+    left_out: Stated = None
+    limits: Stated = None
 
 
 class TaskFile(Checked):
@@ -311,6 +304,7 @@ class TaskFile(Checked):
     name: str = ""
     title: str = ""
     question: Text
+    criteria: Mapping[Literal["yes", "no"], Text] = {}  # what an answer means, for decision models
     missing: MissingRule = "error"
     base_parity: Share | Literal["none"] = "none"  # gap of the groups' base rates in a run's test rows
     weight: str = ""  # the column that says for how many a row stands

@@ -34,9 +34,11 @@ class Task:
     task file's content and `folder` the place of a task file of one's own, where a task comes from a file;
     `about` is what it says of the purpose and the data (evals/tasks/README.md, "About"). `offered` names the
     attributes that can be protected, of which `protected` are, and `usual` would be if nobody chose. `weight`
-    is the column that says for how many a row stands where examples are chosen; empty: all count the same.
+    is the column that says for how many a row stands; empty: all count the same. `cluster` is the column that
+    names people who have several rows, of whom none is both asked about and shown; empty: a row is a person.
     `data` are the files that take the place of those that the task file names; empty: none do. `base_parity`
-    is by how much the groups' base rates differ in test rows by default; None: rows as they fall.
+    is by how much the groups' base rates differ in test rows by default; None: rows as they fall. `criteria`
+    say what the answers "yes" and "no" mean.
     """
 
     name: str
@@ -57,8 +59,10 @@ class Task:
     offered: tuple[str, ...] = ()
     usual: tuple[str, ...] = ()
     weight: str = ""
+    cluster: str = ""
     data: str = ""
     base_parity: float | None = None
+    criteria: Mapping[str, str] = field(repr=False, default_factory=dict)
 
     @property
     def features(self) -> tuple[Column, ...]:
@@ -138,6 +142,16 @@ class Task:
         """The outcome (n,) of every row as int8: 1 is yes."""
         return (frame[self.outcome] == "yes").to_numpy(dtype="int8")
 
+    def judged(self, weight: str, cluster: str) -> "Task":
+        """The same table with other columns for weights and people; empty: none."""
+        for name in filter(None, (weight, cluster)):
+            self.column(name)
+        if weight and (self.column(weight).role, self.column(weight).kind) != ("extra", "numeric"):
+            raise FwcError(
+                f'weight: {weight!r} must be a numeric column of the role "extra", which is no feature'
+            )
+        return replace(self, weight=weight, cluster=cluster, load=lambda: self._tables)
+
     def weights(self, frame: "pd.DataFrame") -> "np.ndarray | None":
         """For how many every row stands (n,), by the column `weight`; None where the task has none."""
         if not self.weight:
@@ -185,12 +199,13 @@ class Task:
         import numpy as np
 
         if self.whole is not None:
-            names, cells = np.array(self.whole.levels), self.whole.counts
-            return tuple(names[np.argsort(cells[:, 1] / cells.sum(1), kind="stable")].tolist())
-        table = self.table
-        levels, codes = np.unique(self.sensitive(table), return_inverse=True)
-        rates = np.bincount(codes, weights=self.labels(table)) / np.bincount(codes)
-        return tuple(str(level) for level in levels[np.argsort(rates, kind="stable")])
+            levels, counts = np.array(self.whole.levels), self.whole.counts
+        else:
+            levels, codes = np.unique(self.sensitive(self.table), return_inverse=True)
+            counts = np.bincount(2 * codes + self.labels(self.table), minlength=2 * len(levels)).reshape(
+                -1, 2
+            )
+        return tuple(levels[np.argsort(counts[:, 1] / counts.sum(1), kind="stable")].tolist())
 
     def cells_of(self, frame: "pd.DataFrame") -> "np.ndarray":
         """The frame's rows by group and answer (G, 2), "no" before "yes"; of a sample those of its table."""
@@ -205,20 +220,12 @@ class Task:
     @cached_property
     def fingerprint(self) -> str:
         """The cleaned table's sha256 in hex: ids, columns and values; the same on every platform."""
-        import hashlib
+        from fwc_llm.data.disk_table import fingerprint
 
         if self.whole is not None:
             return self.whole.fingerprint
-        table, digest = self.table, hashlib.sha256()
-        digest.update("\x1f".join(table.index.tolist()).encode())
-        for column in self.columns:
-            digest.update(f"\x1d{column.name}\x1f{column.kind}\x1e".encode())
-            values = table[column.name]
-            if column.kind == "numeric":
-                digest.update(values.to_numpy(dtype="<f8").tobytes())
-            else:
-                digest.update("\x1f".join(values.tolist()).encode())
-        return digest.hexdigest()
+        table = self.table
+        return fingerprint(self.columns, [table.index], lambda name: [table[name]])
 
     @property
     def whole(self) -> "DiskTable | None":
@@ -295,7 +302,7 @@ def load_task(
     of values, `positive`, or a number above `above`; neither is needed where the values are yes and no or
     the like. Of more than two values `others="no"` says that all but the positive ones mean no; else drop the
     other rows first. `question` replaces the drafted one. The rest is judged as `fwc-llm task init` does:
-    `task.text` is the file that it would write.
+    `task.text` is the file that it would write. A row's id is its index label, as "row:17".
 
     `weight` names the column that says for how many a row stands where examples are chosen
     (docs/own-data.md, "Survey weights"), "" none; by default the task file says.
@@ -430,13 +437,20 @@ def _of_frame(
     here, names = Path("the data frame"), [str(title).strip() for title in frame.columns]
     attributes = [protected] if isinstance(protected, str) else list(protected)
     wanted = [] if positive is None else positive if isinstance(positive, list | tuple | set) else [positive]
-    raw = table_of(frame, here, Source(file="table"), names, "row")
+    labels = [as_text(label) for label in frame.index.tolist()]
+    if len(set(labels)) < len(labels):
+        labels = [str(place) for place in range(len(labels))]
+
+    def texts(source: Source) -> "pd.DataFrame":
+        """The cells; a row's id is its index label."""
+        return table_of(frame, here, source, names, "row").set_axis([f"row:{label}" for label in labels])
+
     answer = [f"positive = {json.dumps([as_text(value) for value in wanted])}"] if wanted else []
     answer += [f'others = "{others}"'] if others else []
     answer = [f"threshold = {{ above = {above} }}"] if above is not None else answer
-    drafted = draft_frame(raw, attributes, outcome, answer, weight)
+    drafted = draft_frame(texts(Source(file="table")), attributes, outcome, answer, weight)
     taskfile = parse_taskfile(drafted.text, here, "table")
-    raw = table_of(frame, here, taskfile.source, names, "row")
+    raw = texts(taskfile.source)
 
     def load() -> "Tables":
         from fwc_llm.data.table import build_tables
@@ -468,6 +482,7 @@ def _of_file(
         name=taskfile.name,
         title=taskfile.title,
         question=taskfile.question,
+        criteria={str(answer): words for answer, words in taskfile.criteria.items()},
         columns=taskfile.columns,
         protected=tuple(attribute.name for attribute in taskfile.protected),
         outcome=taskfile.outcome.source,
@@ -489,9 +504,8 @@ def _of_file(
 
 def _elsewhere(source: Source, data: str) -> Source:
     """The source of Parquet files in the place of those that a task file names."""
-    from fwc_llm.data.locate import check_named
-
-    check_named(data)
+    if not data.strip():  # as a path it is the folder that one is in
+        raise FwcError("--data is empty: name Parquet files, a pattern in quotes or a folder")
     endings = {".csv": "csv", ".tsv": "csv", ".txt": "csv", **ENDINGS}
     if endings.get(Path(data).suffix.lower(), "parquet") != "parquet":
         raise FwcError(f"{data} is no Parquet file, which --data takes: write the table as such")

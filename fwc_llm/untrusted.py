@@ -34,7 +34,12 @@ def parse_json(text: str | bytes, strict: bool = False) -> Any:
     text = text.removeprefix("\ufeff")
     constant = _refuse_constant if strict else lambda name: None
     try:
-        return json.loads(text, parse_constant=constant, parse_float=_float, parse_int=_int)
+        return json.loads(
+            text,
+            parse_constant=constant,
+            parse_float=lambda number: finite(float(number)),
+            parse_int=lambda number: int(number) if len(number) <= _MOST_DIGITS else None,
+        )
     except RecursionError:
         raise ValueError("it is nested too deep") from None
 
@@ -178,11 +183,3 @@ def _visible(character: str) -> str:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
-
-
-def _float(text: str) -> float | None:
-    return finite(float(text))
-
-
-def _int(text: str) -> int | None:
-    return int(text) if len(text) <= _MOST_DIGITS else None

@@ -67,10 +67,6 @@ def check_links(page: Path) -> None:
             assert anchor in anchors(there), f"{name(page)} links to {link['target']}: no such section"
 
 
-def test_anchors_are_those_of_github() -> None:
-    assert {"the-papers-experiment", "n--200-is-small"} <= anchors(CHECKOUT / "docs" / "protocol.md")
-
-
 def prose(source: str) -> Iterator[str]:
     """Docstrings and blocks of comments, each on one line."""
     for node in ast.walk(ast.parse(source)):
@@ -98,17 +94,6 @@ def test_every_page_and_section_that_code_cites_exists() -> None:
                 assert section in titles(CHECKOUT / found["page"]), f"{name(module)} cites {found[0]}"
 
 
-def test_citations_are_read_across_lines_and_in_comments() -> None:
-    source = (
-        '"""A\n    (docs/method.md,\n    "Slots" and "Notation")."""\nx = 1  # see docs/no.md,\n# "Nothing"\n'
-    )
-    found = [match for text in prose(source) for match in _CITATION.finditer(text)]
-    assert [(match["page"], re.findall('"([^"]+)"', match["sections"])) for match in found] == [
-        ("docs/method.md", ["Slots", "Notation"]),
-        ("docs/no.md", ["Nothing"]),
-    ]
-
-
 def test_citation_and_changelog_have_the_version() -> None:
     citation = (CHECKOUT / "CITATION.cff").read_text(encoding="utf-8")
     assert re.findall(r"^version: (.+)$", citation, re.M) == [__version__]
@@ -127,9 +112,10 @@ def test_the_hooks_run_what_ci_runs() -> None:
     assert all(f"`{entry}`" in page for entry in entries)
 
 
-def test_the_architecture_names_every_room_and_no_file_that_is_gone() -> None:
-    page = (CHECKOUT / "docs" / "architecture.md").read_text(encoding="utf-8")
+def test_the_way_to_every_room_is_named_and_no_file_that_is_gone() -> None:
+    text = (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    page = text.partition("## Find your way")[2].partition("\n## ")[0]
     for folder in {path.parent for path in SOURCES if path.parent.parent == PACKAGE}:
-        assert f"{folder.name}/" in page, f"docs/architecture.md does not name {name(folder)}"
+        assert f"{folder.name}/" in page, f"CONTRIBUTING.md does not name {name(folder)}"
     files = {path.name for path in tracked("*.py")} | {"utils.py"}
     assert set(re.findall(r"\w+\.py\b", page)) <= files

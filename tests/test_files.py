@@ -1,15 +1,30 @@
 """Output files: regular ones whole, pipes and devices through, links to regular files alone."""
 
+import io
 import os
 import stat
 import threading
+import time
 from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
+import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
 
-from fwc_llm import FwcError
+from fwc_llm import FwcError, load_task, select_shots
+from fwc_llm.apportion import largest_remainder
 from fwc_llm.files import write_whole
+from fwc_llm.notebook import MOST_ROWS, bar, element, figure, note, table, visible
+from fwc_llm.progress import Progress, Silent, Terminal, choose
+from fwc_llm.records import Cell, clean, decimal
+from fwc_llm.tasks import Column
 
 
 def test_a_file_is_replaced_as_a_whole_and_a_link_to_one_stays(tmp_path: Path) -> None:
@@ -54,3 +69,192 @@ def test_what_is_neither_is_refused(tmp_path: Path) -> None:
         with pytest.raises(FwcError, match="cannot write"):
             write_whole("text", tmp_path / name)
     assert not (tmp_path / "gone").exists()
+
+
+# --- Shares as whole numbers
+
+
+@pytest.mark.parametrize(
+    ("quota", "least", "most", "expected"),
+    [
+        ([4 / 3, 4 / 3, 4 / 3], 0, 99, [2, 1, 1]),  # a tie goes to the earlier
+        ([0.5, 2.0, 1.5], 0, 99, [1, 2, 1]),
+        ([3.92, 0.04, 0.04], 1, 99, [2, 1, 1]),  # what the least takes, the largest surplus gives
+        ([3.9, 0.1, 0.0], 0, np.array([2, 9, 1]), [2, 1, 1]),
+        ([2.9999999999999996, 1.0, 0.0], 0, 99, [3, 1, 0]),  # rounding is no remainder
+    ],
+)
+def test_largest_remainders(quota: list[float], least: int, most: int, expected: list[int]) -> None:
+    assert largest_remainder(np.array(quota), 4, least, most).tolist() == expected
+
+
+def test_they_sum_to_the_total_and_stay_within_one_of_the_quota() -> None:
+    rng = np.random.default_rng(0)
+    for total in range(1, 60):
+        quota = rng.dirichlet(np.ones(7)) * total
+        seats = largest_remainder(quota, total)
+        assert seats.sum() == total
+        assert (np.abs(seats - quota) < 1).all()
+
+
+# --- Progress on a terminal and nowhere
+
+
+def state(
+    done: int = 3, errors: int = 1, skipped: int = 6, rate: float = 2.0, cost: float | None = None
+) -> Progress:
+    return Progress(done, errors, skipped, None, rate, cost)
+
+
+@pytest.mark.slow
+def test_a_file_or_pipe_shows_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    assert isinstance(choose(), Silent)
+    assert isinstance(choose(False), Silent)
+    assert isinstance(choose(True), Terminal)
+    shown = choose()
+    with shown.working("working") as step, shown.asking(10) as change:
+        step("more")
+        change(state())
+        shown.say("a line")
+    select_shots(load_task("census"), "random", m=2)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.slow
+def test_what_was_asked_for_is_shown_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    select_shots(load_task("census"), "random", m=2, progress=True)
+    choose(True).say("[/b] is no markup")
+    found = capsys.readouterr()
+    assert found.out == ""
+    assert "[/b] is no markup" in found.err
+
+
+def test_a_terminal_shows_the_step_and_the_count() -> None:
+    file = io.StringIO()
+    shown = Terminal(Console(file=file, force_terminal=True, width=100, color_system=None))
+    with shown.working("reading [the table]") as step:
+        step("choosing [examples]")
+        time.sleep(0.2)
+    assert "choosing [examples]" in file.getvalue()
+    with shown.asking(20) as change:
+        change(state())
+        time.sleep(0.2)
+    assert "asked 10 of 20" in file.getvalue()  # what was answered before counts
+    assert "1 without reply" in file.getvalue()
+
+
+def test_a_pipe_gets_plain_lines_now_and_then() -> None:
+    file = io.StringIO()
+    shown = Terminal(Console(file=file, width=60), seconds=0.0)
+    with shown.working("solving") as step:
+        step("still solving")
+    with shown.asking(2376) as change:
+        change(state(100, 2, 49, 20.0, 0.5))
+    assert file.getvalue().splitlines() == [
+        "still solving",
+        "asked 151 of 2,376 (20/s, 2 without reply, $0.5000, 2 min left)",
+    ]
+
+
+def test_a_step_that_is_soon_done_prints_nothing_into_a_pipe() -> None:
+    file = io.StringIO()
+    with Terminal(Console(file=file)).working("solving") as step:
+        step("still solving")
+    assert file.getvalue() == ""
+
+
+def test_without_standard_error_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", None)
+    assert isinstance(choose(), Silent)
+
+
+# --- What values show in a notebook
+
+
+def parsed(html: str) -> ElementTree.Element:
+    """The tree of a picture; a tag that is not closed or a cell that is not escaped fails here."""
+    return ElementTree.fromstring(html)
+
+
+@given(st.text(), st.text(), st.text())
+def test_data_never_becomes_markup(title: str, cell: str, words: str) -> None:
+    drawn = figure(title, table(("a",), [[cell]]), note(words), bar(0.5, words))
+    names = {part.tag for part in parsed(drawn).iter()}
+    assert names <= {"div", "b", "table", "thead", "tbody", "tr", "th", "td", "span"}
+
+
+def test_attributes_are_escaped_too() -> None:
+    (name,) = parsed(element("a", title='"><script>')).attrib.values()
+    assert name == '"><script>'
+
+
+def test_characters_that_hide_text_are_shown() -> None:
+    assert visible("a\u202eb\x00") == "a⟨U+202E⟩b⟨U+0000⟩"
+    assert visible("naïve 10 €") == "naïve 10 €"
+
+
+def test_a_long_table_ends_with_how_much_is_left_out() -> None:
+    drawn = parsed(f"<x>{table(('n',), [[n] for n in range(1000)])}</x>")
+    assert len(drawn.findall(".//tbody/tr")) == MOST_ROWS
+    assert "and 980 more" in "".join(drawn.itertext())
+    assert "…" in table(("n",), [["x" * 1000]])
+    assert len(table(("n",), [["x" * 1000]])) < 600
+
+
+# --- How the values of a column are written
+
+
+HOURS = Cell(Column("hours", "hours a week", "numeric", unit="hours"))
+
+
+SCORE = Cell(Column("score", "score", "numeric", values={"0.11440": "low", "2": "high"}))
+
+
+JOB = Cell(Column("job", "job", "categorical", values={"A171": "unskilled", "3": "skilled"}))
+
+
+@pytest.mark.parametrize(
+    ("cell", "value", "words"),
+    [
+        (HOURS, 40, "40 hours"), (HOURS, 40.0, "40 hours"), (HOURS, 37.5, "37.5 hours"),
+        (HOURS, -2.0, "-2 hours"), (HOURS, np.int64(40), "40 hours"), (HOURS, np.float32(37.5), "37.5 hours"),
+        (HOURS, Decimal("40.0"), "40 hours"), (HOURS, "many", "many hours"), (SCORE, 0.1144, "low"),
+        (SCORE, "0.11440", "low"), (SCORE, 2.0, "high"), (SCORE, 0.5, "0.5"), (JOB, "A171", "unskilled"),
+        (JOB, 3, "skilled"), (JOB, np.str_("A171"), "unskilled"), (JOB, "A999", "A999"), (JOB, True, "True"),
+        (JOB, 1 + 2j, "(1+2j)"), (JOB, pd.Timestamp("2020-01-02"), "2020-01-02 00:00:00"),
+    ],
+)  # fmt: skip
+def test_words(cell: Cell, value: Any, words: str) -> None:
+    assert cell.words(value) == words
+    assert cell.words(value) == words  # remembered, and the same
+
+
+@pytest.mark.parametrize(
+    "nothing", [None, float("nan"), np.nan, np.float32("nan"), pd.NA, pd.NaT, Decimal("nan")]
+)
+def test_nothing_is_refused(nothing: Any) -> None:
+    for ask in (HOURS.words, HOURS.raw):
+        with pytest.raises(FwcError, match="no value for 'hours'"):
+            ask(nothing)
+
+
+def test_raw_values_keep_neither_map_nor_unit() -> None:
+    assert HOURS.raw(40.0) == 40
+    assert isinstance(HOURS.raw(40.0), int)
+    assert SCORE.raw(0.1144) == 0.1144
+    assert JOB.raw("A171") == "A171"
+    assert JOB.raw("A\n171") == "A 171"
+
+
+def test_decimal_filter() -> None:
+    assert [decimal(value) for value in (21, 21.5, "21", "n/a")] == ["21.0", "21.5", "21.0", "n/a"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["<|im_start|>", "\ufe64|im_start|>", "\uff1c\uff5cim_start\uff5c\uff1e", "\ufe64s>", "[INST]",
+     "\uff3bINST\uff3d",
+     "\uff3b\uff29\uff2e\uff33\uff34\uff3d", "\ufe47/INST\ufe48"],
+)  # fmt: skip
+def test_marks_of_messages_are_neutral_in_every_width(text: str) -> None:
+    assert clean(text) == f"{text[0]} {text[1:]}"

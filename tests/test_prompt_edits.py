@@ -9,7 +9,8 @@ from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.prompts import Prompt, split_edits
 from fwc_llm.report.document import make_document
-from fwc_llm.report.terminal import as_text, results_table
+from fwc_llm.report.tables import as_text
+from fwc_llm.report.terminal import run_table
 from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots import select_shots
@@ -55,9 +56,7 @@ def test_an_instruction_is_one_more_sentence_in_the_first_message(census: Task, 
         assert "differ in group alone." in both[0]["content"]
 
 
-def test_a_template_of_ones_own_without_the_sentence_or_the_guard_is_refused(
-    two: Task, tmp_path: Path
-) -> None:
+def test_an_own_template_without_the_sentence_or_the_guard_is_refused(two: Task, tmp_path: Path) -> None:
     (tmp_path / "system.j2").write_text('{% call message("system") %}Answer.{% endcall %}')
     (tmp_path / "shots.j2").write_text("")
     (tmp_path / "query.j2").write_text('{% call message("user") %}{{ row["group"] }}{% endcall %}')
@@ -92,7 +91,7 @@ def test_untrue_examples_are_marked_in_every_output(two: Task, tmp_path: Path) -
     )  # fmt: skip
     said = "6 of 6 examples are not true (6 with label flipped)"
     assert result.data["untrue"] == {"flipped": said, "flipped+instruction": said}
-    assert f"flipped: {said}" in as_text(results_table(result.data), 200)
+    assert f"flipped: {said}" in as_text(run_table(result.folder), 200)
     document = make_document([tmp_path / "run"])
     assert said in document["runs"][0]["paragraph"]
     result.report(tmp_path / "report.html")

@@ -5,8 +5,8 @@
 
 import json
 import os
-import subprocess
-import sys
+import re
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -46,12 +46,9 @@ def conversations(task: Task, template: str) -> dict[str, Any]:
 
 
 GOLDEN_CASES = (
-    ("adult", "default"),
-    ("adult", "paper"),
-    ("adult", "decodingtrust"),
-    ("german", "default"),
+    ("adult", "default"), ("adult", "paper"), ("adult", "decodingtrust"), ("german", "default"),
     ("drug", "default"),
-)
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -182,22 +179,6 @@ def test_what_is_no_row_is_refused(adult: Task) -> None:
         build_prompt(adult, [39, "Private"])  # type: ignore[arg-type]
 
 
-def test_messages_handed_out_can_be_changed_without_harm(adult: Task) -> None:
-    shots = shots_of(adult, False)
-    first = build_prompt(adult, row_of(adult), shots)
-    expected = json.dumps(first)
-    for message in first:
-        message["content"] = "changed"
-    assert json.dumps(build_prompt(adult, row_of(adult), shots)) == expected
-
-
-def test_importing_the_prompts_loads_neither_solver_nor_client() -> None:
-    heavy = ("numba", "scipy", "openai", "pandas", "numpy")
-    code = f"import sys; from fwc_llm import build_prompt; print([m for m in {heavy} if m in sys.modules])"
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert shown.strip() == "[]"
-
-
 # Templates of one's own
 
 
@@ -227,10 +208,8 @@ def test_a_folder_is_a_template_set_and_is_read_again_when_it_changes(adult: Tas
     [
         ('\n{% call message("user") %}\n{{ agee }}{% endcall %}', r"query\.j2, line 3: 'agee' is undefined"),
         ('\n{% call message("user") %}{{ row["age" }}{% endcall %}', r"query\.j2, line 2: "),
-        (
-            '{% call message("user") %}{{ row["agee"] }}{% endcall %}',
-            "no column 'agee'; it has age, workclass",
-        ),
+        ('{% call message("user") %}{{ row["agee"] }}{% endcall %}',
+         "no column 'agee'; it has age, workclass"),
         ('{% call message("user") %}{{ row["income"] }}{% endcall %}', "'income' is the outcome"),
         ('{% call message("user") %}{{ row.raw["income"] }}{% endcall %}', "'income' is the outcome"),
         ("\n\n{{ 1 / 0 }}", r"query\.j2, line 3: division by zero"),
@@ -240,13 +219,10 @@ def test_a_folder_is_a_template_set_and_is_read_again_when_it_changes(adult: Tas
         ('{% call message("system") %}x{% endcall %}', "last message must have the role user"),
         ("", "last message must have the role user"),
         ('hello {% call message("user") %}x{% endcall %}', "text outside a message: 'hello'"),
-        ('{% include "other.j2" %}', r"other\.j2"),
-        ('{% include "../../etc/passwd" %}', "passwd"),
+        ('{% include "other.j2" %}', r"other\.j2"), ('{% include "../../etc/passwd" %}', "passwd"),
     ],
-)
-def test_a_mistake_in_a_template_is_one_line_that_names_the_place(
-    adult: Task, tmp_path: Path, query: str, says: str
-) -> None:
+)  # fmt: skip
+def test_a_mistake_in_a_template_names_the_place(adult: Task, tmp_path: Path, query: str, says: str) -> None:
     folder = folder_with(tmp_path / "mine", query=query)
     with pytest.raises(FwcError, match=says) as refused:
         build_prompt(adult, row_of(adult), None, folder)
@@ -279,3 +255,62 @@ if __name__ == "__main__":
     for name, template in GOLDEN_CASES:
         text = json.dumps(conversations(load_task(name), template), indent=1, ensure_ascii=False)
         (GOLDEN / f"prompt-{name}-{template}.json").write_text(text + "\n", encoding="utf-8")
+
+
+# --- The template set `decodingtrust` against every recorded conversation
+
+
+# How the recorded text names Adult's columns, in the file's order.
+WORDS = (
+    "age", "workclass", "final weight", "education", "highest education level", "marital status",
+    "occupation", "relationship", "race", "sex", "capital gain", "capital loss", "hours per week",
+    "native country",
+)  # fmt: skip
+
+
+DESCRIPTION = re.compile(", ".join(f"{words} (.+?)" for words in WORDS) + r"\.\n")
+
+
+Key = tuple[str, ...]
+
+
+@pytest.fixture(scope="module")
+def rows(adult: Task) -> dict[Key, list[dict[Any, Any]]]:
+    """The rows of adult.data and adult.test by what their description says."""
+    names = [column.name for column in adult.shown]
+    found: dict[Key, list[dict[Any, Any]]] = defaultdict(list)
+    for row in (*adult.pool().to_dict("records"), *adult.test().to_dict("records")):
+        found[tuple(str(row[name]) for name in names)].append(row)
+    return found
+
+
+def described(text: str) -> Key:
+    match = DESCRIPTION.search(text)
+    assert match, text
+    return match.groups()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("file", "m"),
+    [
+        ("gpt-4-0314_adult_0_200.jsonl", 0), ("gpt-4-0314_adult_0_200_8.jsonl", 0),
+        ("gpt-4-0314_adult_4_200.jsonl", 4), ("gpt-4-0314_adult_16_200.jsonl", 16),
+        ("gpt-3.5-turbo-0301_adult_0_200.jsonl", 0),
+    ],
+)  # fmt: skip
+def test_every_recorded_conversation_is_reproduced(
+    adult: Task, rows: dict[Key, list[dict[Any, Any]]], data_dir: Path, file: str, m: int
+) -> None:
+    recorded = json.loads((data_dir / "gpt4-answers" / file).read_text())
+    assert len(recorded) == 200
+    for messages, _ in recorded:
+        examples = []
+        for question, answer in zip(messages[1:-1:2], messages[2:-1:2], strict=True):
+            label = answer["content"].lower()
+            row = next(row for row in rows[described(question["content"])] if row["income"] == label)
+            examples.append(Example("adult.data", row, label))
+        assert len(examples) == m
+        shots = Shots("recorded", "adult", adult.fingerprint, 0, tuple(examples)) if m else None
+        row = rows[described(messages[-1]["content"])][0]
+        assert build_prompt(adult, row, shots, "decodingtrust") == messages

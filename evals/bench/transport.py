@@ -140,7 +140,7 @@ def ties(n: int, levels: int, outcomes: int) -> dict[str, Any]:
         cost[rng.choice(n, n // 100, replace=False)] = draw(n // 100)
         warm, second = best_of(
             passes,
-            lambda: fair_transport(cost, levels, outcomes, target, EPSILON, prices=first.start),  # noqa: B023
+            lambda: fair_transport(cost, levels, outcomes, target, EPSILON, prices=first.prices),  # noqa: B023
         )
         gap = max(plan.objective - plan.lower_bound for plan in (first, second))
         found |= {f"{kind}_cold": cold, f"{kind}_warm": warm, f"{kind}_gap": gap}

@@ -24,7 +24,6 @@ import numpy as np
 
 from fwc_llm.evaluation.candidates import Candidate, choose_candidates
 from fwc_llm.evaluation.race import (
-    AGAIN,
     BALANCED,
     ROUNDS,
     ZERO,
@@ -35,7 +34,6 @@ from fwc_llm.evaluation.race import (
     choose,
     measure,
     race,
-    soft_measures,
 )
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.prompts import Prompt
@@ -52,7 +50,6 @@ STRATEGIES = ("strata", "balanced", "random", "minority")
 EXHAUSTIVE = ((1.0, 1.0),)
 WHAT = ("gap", "accuracy")
 _WORDS = {ZERO: "zero-shot", BALANCED: "balanced", "fwc": "FWC"}
-ANSWERS = ", answers alone"  # by a service that gives no P(yes)
 
 
 class Field:
@@ -69,7 +66,6 @@ class Field:
             self.shots[name] = select_shots(
                 task, name, M, seed=seed, pool=split.pool, candidates=split.candidates, progress=False
             )
-        self.shots[AGAIN] = self.shots[ZERO]
         self.task = task
         self.p_yes = cache(self._p_yes)
         self.tested = cache(self._tested)
@@ -80,14 +76,9 @@ class Field:
         rows: Any = getattr(self, where).rows.to_dict("records")
         return np.array([model.p_yes(prompt.build(row)) for row in rows])
 
-    def ask(self, names: Iterable[str], k: int) -> dict[str, tuple[Floats, Floats]]:
+    def ask(self, names: Iterable[str], k: int) -> dict[str, Floats]:
         """The answers to the first k pool rows."""
-        soft = {name: self.p_yes(name, "pool")[:k] for name in names}
-        return {name: ((p > 0.5).astype(float), p) for name, p in soft.items()}
-
-    def ask_plainly(self, names: Iterable[str], k: int) -> dict[str, tuple[Floats, Floats]]:
-        """The same answers, without P(yes)."""
-        return {name: (hard, np.full(k, np.nan)) for name, (hard, _) in self.ask(names, k).items()}
+        return {name: (self.p_yes(name, "pool")[:k] > 0.5).astype(float) for name in names}
 
     def _tested(self, name: str) -> Measured:
         """The measures of one candidate on the test rows."""
@@ -99,23 +90,17 @@ def one_seed(seed: int) -> dict[str, Any]:
     """What tuning finds by racing and by exhaustive search, tested beside FWC."""
     field = Field(load_task("adult"), seed)
     found: dict[str, Any] = {"seed": seed}
-    for how, rounds, ask in (
-        ("raced", ROUNDS, field.ask),
-        ("exhaustive", EXHAUSTIVE, field.ask),
-        (f"raced{ANSWERS}", ROUNDS, field.ask_plainly),
-        (f"exhaustive{ANSWERS}", EXHAUSTIVE, field.ask_plainly),
-    ):
-        standing = race(list(field.candidates), field.pool, GOAL, ask, rounds)
+    for how, rounds in (("raced", ROUNDS), ("exhaustive", EXHAUSTIVE)):
+        standing = race(list(field.candidates), field.pool, GOAL, field.ask, rounds)
         measured = {name: one.measured(GOAL, field.pool) for name, one in standing.items()}
         left = [name for name in field.candidates if standing[name].dropped_after is None]
         finalists = {name: measured[name] for name in (*left, BALANCED)}
-        soft = soft_measures(standing, finalists, GOAL, field.pool)
-        winner, reached = choose(finalists, GOAL, measured[BALANCED], soft)
+        winner, reached = choose(finalists, GOAL)
         kind = field.candidates[winner].recipe.label if winner in field.candidates else winner
         found["balanced_pool"] = _pair(measured[BALANCED])
         found[how] = {
             "winner": winner, "kind": kind, "reached": reached,
-            "calls": sum(len(one.hard) for one in standing.values()),
+            "calls": sum(len(one.yes) for one in standing.values()),
             "pool": _pair(measured[winner]), "test": _pair(field.tested(winner)),
         }  # fmt: skip
     found |= {name: _pair(field.tested(name)) for name in (ZERO, BALANCED, "fwc")}
@@ -123,39 +108,36 @@ def one_seed(seed: int) -> dict[str, Any]:
 
 
 def _pair(one: Measured) -> dict[str, float]:
-    return {"gap": round(one.metric, 4), "accuracy": round(one.accuracy, 4)}
+    return {"gap": round(one.metric.value, 4), "accuracy": round(one.accuracy.value, 4)}
 
 
 def summary(seeds: list[dict[str, Any]]) -> dict[str, Any]:
     """Means over the seeds, and the paired differences with their standard errors."""
-    arms = (ZERO, BALANCED, "fwc", *(how + also for also in ("", ANSWERS) for how in ("raced", "exhaustive")))
+    pairs = {
+        "against_fwc": ("raced", "fwc"),
+        "exhaustive_against_fwc": ("exhaustive", "fwc"),
+        "against_exhaustive": ("raced", "exhaustive"),
+    }
     return {
         "arms": {
-            arm: {what: fmean(_tested(one, arm, what) for one in seeds) for what in WHAT} for arm in arms
+            arm: {what: fmean(_tested(one, arm, what) for one in seeds) for what in WHAT}
+            for arm in (ZERO, BALANCED, "fwc", "raced", "exhaustive")
         },
-        "with P(yes)": _compared(seeds, ""),
-        "answers alone": _compared(seeds, ANSWERS),
-    }
-
-
-def _compared(seeds: list[dict[str, Any]], also: str) -> dict[str, Any]:
-    """The race against FWC and against exhaustive search."""
-    raced, exhaustive = f"raced{also}", f"exhaustive{also}"
-    return {
-        "against_fwc": {what: _difference(seeds, raced, "fwc", what) for what in WHAT},
-        "exhaustive_against_fwc": {what: _difference(seeds, exhaustive, "fwc", what) for what in WHAT},
-        "against_exhaustive": {what: _difference(seeds, raced, exhaustive, what) for what in WHAT},
+        **{
+            name: {what: _difference(seeds, arm, other, what) for what in WHAT}
+            for name, (arm, other) in pairs.items()
+        },
         "optimism": {
             what: fmean(
-                (one[raced]["test"][what] - one[BALANCED][what])
-                - (one[raced]["pool"][what] - one["balanced_pool"][what])
+                (one["raced"]["test"][what] - one[BALANCED][what])
+                - (one["raced"]["pool"][what] - one["balanced_pool"][what])
                 for one in seeds
             )
             for what in WHAT
         },
-        "share_of_calls": fmean(one[raced]["calls"] / one[exhaustive]["calls"] for one in seeds),
-        "most_calls": max(one[raced]["calls"] / one[exhaustive]["calls"] for one in seeds),
-        "same_winner": sum(one[raced]["winner"] == one[exhaustive]["winner"] for one in seeds),
+        "share_of_calls": fmean(one["raced"]["calls"] / one["exhaustive"]["calls"] for one in seeds),
+        "most_calls": max(one["raced"]["calls"] / one["exhaustive"]["calls"] for one in seeds),
+        "same_winner": sum(one["raced"]["winner"] == one["exhaustive"]["winner"] for one in seeds),
     }
 
 
@@ -184,23 +166,20 @@ Made by `{report["command"]}`: {n} seeds ({first} to {last}), each with {ROWS} p
 {CANDIDATES} candidates of {M} examples ({", ".join(STRATEGIES)})
 and {N_TEST:,} test rows at base parity {PARITY:g}.
 Target: a DP gap of {GOAL.target:g} within {100 * GOAL.max_loss:g} points of accuracy below balanced, which no
-candidate reaches. Means over the seeds, on the test rows; *answers alone* is a service that gives no P(yes):
+candidate reaches. Means over the seeds, on the test rows:
 
 | examples | DP gap | accuracy % |
 |---|---:|---:|
 {lines}
 
-{_words("With P(yes)", found["with P(yes)"], n)}
-{_words("By answers alone", found["answers alone"], n)}
+{_words(found, n)}
 ± is one standard error, paired over seeds. *Optimism* is what the winner's distance from balanced changes
 from the pool rows, on which it was chosen, to the test rows.
 """
 
 
-def _words(title: str, one: dict[str, Any], n: int) -> str:
-    return f"""{title}:
-
-* Tuned by racing against FWC: {_both(one["against_fwc"])}.
+def _words(one: dict[str, Any], n: int) -> str:
+    return f"""* Tuned by racing against FWC: {_both(one["against_fwc"])}.
 * Tuned by exhaustive search against FWC: {_both(one["exhaustive_against_fwc"])}.
 * Racing asks {one["share_of_calls"]:.0%} of the calls of exhaustive search, {one["most_calls"]:.0%} at most.
   It takes the same candidate in {one["same_winner"]} of {n} seeds. Racing against exhaustive search:

@@ -6,7 +6,7 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
@@ -24,22 +24,38 @@ RUNS = 1550  # a population: a true coverage of 0.93 then nearly always excludes
 
 
 def run(
-    worlds: Sequence[World], runs: int, seed: int = 0, processes: int = 1, bar: Progress | None = None
+    worlds: Sequence[World],
+    runs: int,
+    seed: int = 0,
+    processes: int = 1,
+    bar: Progress | None = None,
+    kept: Path | None = None,
 ) -> dict[str, Tally]:
-    """Measure every world with so many runs."""
+    """Measure every world with so many runs, rounded up to whole parts of 50.
+
+    Parts are added to the file `kept` as they are done; those that it has are not measured again.
+    """
     found = {world.name: Tally(0, {}, {}) for world in worlds}
+    size, parts = min(_PART, runs), range(-(-runs // _PART))
+    missing = {(world.name, part): world for world in worlds for part in parts}
+    for line in kept.read_text(encoding="utf-8").splitlines() if kept and kept.exists() else ():
+        record = json.loads(line)
+        if (record["seed"], record["tally"]["runs"]) != (seed, size):
+            continue
+        if missing.pop((record["world"], record["part"]), None):
+            found[record["world"]].add(Tally.from_json(record["tally"]))
     with ProcessPoolExecutor(processes) as pool:
-
-        def add(some: Iterable[World], parts: range, title: str) -> None:
-            size = min(_PART, runs)
-            tasks = {
-                pool.submit(measure, world, size, seed, part): world.name for world in some for part in parts
-            }
-            for done in _watched(tasks, title, bar):
-                found[tasks[done]].add(done.result())
-
-        parts = -(-runs // _PART)  # a number of runs above one part is rounded up to whole ones
-        add(worlds, range(parts), "all populations")
+        tasks = {
+            pool.submit(measure, world, size, seed, part): (name, part)
+            for (name, part), world in missing.items()
+        }
+        for done in _watched(tasks, "all populations", bar):
+            (name, part), tally = tasks[done], done.result()
+            found[name].add(tally)
+            if kept:
+                record = {"world": name, "part": part, "seed": seed, "tally": tally.as_json()}
+                with kept.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(record, ensure_ascii=False) + "\n")
     return found
 
 
@@ -70,6 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--kept", type=Path, default=None, help="file of parts that are done, to go on from")
     parser.add_argument("--out", type=Path, default=None, help="folder of coverage.json and coverage.md")
     given = parser.parse_args(arguments)
     runs = given.runs if given.runs is not None else (50 if given.quick else RUNS)
@@ -80,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not worlds:
         parser.error(f"no population has {given.only!r} in its name")
     with Progress(disable=not sys.stderr.isatty()) as bar:
-        tallies = run(worlds, runs, given.seed, given.processes, bar)
+        tallies = run(worlds, runs, given.seed, given.processes, bar, given.kept)
     about = {
         "command": " ".join(
             ["python -m evals.coverage", shlex.join(sys.argv[1:] if arguments is None else arguments)]

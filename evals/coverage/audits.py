@@ -10,7 +10,7 @@ import numpy as np
 
 from evals.coverage.worlds import ARMS, Sample
 from fwc_llm.metrics.arm_comparison import COMPARED, compare_estimates
-from fwc_llm.metrics.arm_estimates import Estimate, Estimates, estimate
+from fwc_llm.metrics.arm_estimates import Estimate, Estimates, conditional_parity, estimate
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.metrics.variance import Sample as Arrays
 
@@ -34,6 +34,7 @@ def public_audit(sample: Sample) -> dict[str, Any]:
         cluster="person" if world.people > 1 else None,
         weight="counts_for" if world.weight is not None else None,
         min_group=world.min_group,
+        given="stratum" if world.strata else None,
     ).to_dict()
     return document
 
@@ -44,7 +45,7 @@ def array_audit(sample: Sample) -> dict[str, Any]:
     found = [estimate(_arrays(sample, arm, levels)) for arm in range(len(ARMS))]
     test = compare_estimates(found[0], found[1], metrics=COMPARED) | {"first": ARMS[0], "second": ARMS[1]}
     arms = [
-        _arm(name, one, levels) | {"by_attribute": _attributes(sample, arm)}
+        _arm(name, one, levels, sample.world.further) | {"by_attribute": _attributes(sample, arm)}
         for arm, (name, one) in enumerate(zip(ARMS, found, strict=True))
     ]
     document: dict[str, Any] = plain({"arms": arms, "comparisons": [test]})
@@ -69,10 +70,12 @@ def _arrays(sample: Sample, arm: int, levels: list[str]) -> Arrays:
         weight=None if world.weight is None else sample.weight[asked],
         cluster=(sample.ids // world.people).ravel()[asked] if world.people > 1 else None,
         min_group=world.min_group,
+        p_yes=None if world.separation is None else sample.p_yes[arm].ravel()[asked],
+        strata=sample.stratum.astype(np.str_)[asked] if world.strata else None,
     )
 
 
-def _arm(name: str, found: Estimates, levels: list[str]) -> dict[str, Any]:
+def _arm(name: str, found: Estimates, levels: list[str], further: tuple[str, ...]) -> dict[str, Any]:
     kinds = {
         "rate": found.rates(),
         "true_positive_rate": found.rates("true_positive_rate"),
@@ -91,6 +94,12 @@ def _arm(name: str, found: Estimates, levels: list[str]) -> dict[str, Any]:
     }
     for metric in _METRICS[1:]:
         described[metric]["verdict"] = found[metric].verdict()
+    for metric in further:
+        if metric == "conditional_parity":
+            described[metric] = conditional_parity(found.sample, levels) or {}
+        else:
+            own = {"verdict": found[metric].verdict(), "p_value": found[metric].p_value}
+            described[metric] = _ends(found[metric]) | own
     signed = found.signed_gap
     return {
         "arm": name,

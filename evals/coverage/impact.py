@@ -40,9 +40,8 @@ from evals.coverage.readings import Reading, Verdict
 from evals.coverage.tally import Interval, Tally, Verdicts
 from evals.coverage.verdicts import faults
 from evals.coverage.worlds import ARMS, EXAMPLES, Sample, World
-from fwc_llm.metrics.adverse_impact import BY_DESIGN, Population
+from fwc_llm.metrics.adverse_impact import BY_DESIGN, Population, impact_tables
 from fwc_llm.metrics.audit_table import from_frame
-from fwc_llm.report.impact import impact_tables
 
 RESULT = Path(__file__).resolve().parent.parent / "results" / "impact.md"
 _NO_GAP = ((0.4, 0.4),) * 4

@@ -92,6 +92,7 @@ def populations() -> Iterator[World]:
     yield TENS.world("rates near 0", EDGE["rates near 0"], 1)
     yield THREE.world("no gap", _same(*MORE["no gap"][:3]), 5, correlation=0.5)
     yield from tried_from_outside()
+    yield from of_further_metrics()
 
 
 def tried_from_outside() -> Iterator[World]:
@@ -109,6 +110,22 @@ def tried_from_outside() -> Iterator[World]:
     yield ADULT_200.world("equal arms", pair, 10, correlation=0.5, shift=0.05, examples=("row", "row"))
 
 
+def of_further_metrics() -> Iterator[World]:
+    """AUC and Brier gaps, parity within strata, FPR and precision gaps: of groups that are alike, and not."""
+    alike, ranked = _same(*[(0.3, 0.7)] * 3), ("auc_difference", "brier_difference")
+    uneven = Design("groups of 120, 100 and 40", ((600, 600),) * 3, ((60, 60), (50, 50), (20, 20)))
+    yield replace(uneven.world("AUC 0.8 in all", alike, 1), separation=1.19, further=ranked)
+    sixty, near = Design("groups of 60", ((600, 600),) * 2, ((30, 30),) * 2), _same(*[(0.4, 0.6)] * 2)
+    yield replace(sixty.world("AUC 0.98 in both", near, 1), separation=3.0, further=ranked)
+    two = _same(*[(0.3, 0.7)] * 2)
+    within = ("conditional_parity",)
+    yield replace(RANDOM_200.world("alike in 6 strata", two, 1), strata=3, further=within)
+    rates = ("false_positive_rate_difference", "predictive_parity_difference")
+    even = Design("200 random rows", ((600, 400), (300, 200)), 200)
+    yield replace(even.world("equal FPR and precision", two, 1), further=rates)
+    yield replace(RANDOM_200.world("equal arms", TWO["equal arms"], 1), further=rates)
+
+
 def quick_populations() -> Sequence[World]:
     """A few that show what goes wrong most easily: small tables, strategies, few rows, people."""
     wanted = (
@@ -118,5 +135,8 @@ def quick_populations() -> Sequence[World]:
         "60 people",
         "third group",
         "weighted",
+        "AUC 0.8",
+        "strata",
+        "equal FPR",
     )
     return [world for world in populations() if any(name in world.name for name in wanted)]

@@ -1,6 +1,6 @@
 """What an audit prints: every interval and every test, each beside the truth it speaks of."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,9 +69,9 @@ def read(document: Mapping[str, Any], sample: Sample) -> Iterator[Reading | Verd
 def _read_arm(arm: Mapping[str, Any], sample: Sample, place: int) -> Iterator[Reading | Verdict]:
     of, where = _of(arm, EXAMPLES), ARMS[place]
     true = sample.truths[of][place]
-    for metric in METRICS:
+    for metric in (*METRICS, *sample.world.further):
         yield _reading(metric, where, arm[metric], of, true[metric])
-    yield from _read_verdicts(arm, where, of, true)
+    yield from _read_verdicts(arm, (*METRICS[1:], *sample.world.further), where, of, true)
     if arm["signed_gap"] is not None:
         upper, _, lower = str(arm["signed_gap"]["of"]).partition(" − ")
         gap = true[f"rate of {upper}"] - true[f"rate of {lower}"]
@@ -99,17 +99,17 @@ def _ends(found: Mapping[str, Any], name: str, prefix: str) -> dict[str, Any]:
 
 
 def _read_verdicts(
-    arm: Mapping[str, Any], where: str, of: str, true: Mapping[str, float]
+    arm: Mapping[str, Any], metrics: Sequence[str], where: str, of: str, true: Mapping[str, float]
 ) -> Iterator[Verdict]:
-    """Each metric's verdict as a test of equality, and the DP gap's p-value, which must agree."""
-    p = arm["demographic_parity_difference"]["p_value"]
-    for metric in METRICS[1:]:
+    """Each metric's verdict as a test of equality, and the p-values that must agree."""
+    for metric in metrics:
         found, equal = arm[metric], 1.0 if metric.endswith("ratio") else 0.0
         if found["value"] is None or found["verdict"] is None:
             continue
         differs = found["verdict"] == "differs"
         excluded = found["low"] > equal + _ROUNDING or found["high"] < equal - _ROUNDING
-        unlike = differs != excluded or (metric == METRICS[1] and differs != (p < LEVEL))
+        tested = metric == METRICS[1] or metric not in METRICS
+        unlike = differs != excluded or (tested and differs != (found["p_value"] < LEVEL))
         difference = found["value"] - equal
         yield Verdict(
             f"{metric} differs", where, of, 0.0 if differs else 1.0, difference, true[metric] - equal, unlike

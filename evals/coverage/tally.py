@@ -1,6 +1,6 @@
 """Counts over many runs: how often an interval holds the truth, how often a test speaks, and rightly."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 from zlib import crc32
@@ -86,8 +86,19 @@ class Tally:
         _merge(self.intervals, other.intervals)
         _merge(self.tests, other.tests)
 
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> "Tally":
+        """Return the counts that `as_json` wrote."""
+        kinds = {"intervals": Interval, "tests": Verdicts}
+        counts: dict[str, dict[Key, Any]] = {name: {} for name in kinds}
+        for name, kind in kinds.items():
+            for row in record[name]:
+                numbers = {field.name: row[field.name] for field in fields(kind)}
+                counts[name][row["quantity"], row["where"], row["of"]] = kind(**numbers)
+        return cls(record["runs"], **counts)
+
     def as_json(self) -> dict[str, Any]:
-        """The counts as plain objects."""
+        """Return the counts as plain objects."""
 
         def rows(counts: dict[Key, Any]) -> list[dict[str, Any]]:
             found = [

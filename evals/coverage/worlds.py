@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 Floats = npt.NDArray[np.float64]
 Table = tuple[tuple[float, float], ...]  # one pair a group: rows (or a rate) with label no, with label yes
@@ -36,7 +36,9 @@ class World:
     So many rows in turn are of one person (`people`), whose answers `correlation` is then about; `weight` is
     what the rows of a cell count for in the population. Groups of fewer than `min_group` rows are not judged.
     Repeats are `uneven` where the last asks a fifth of the rows of the first; a `stray` value of examples
-    stands in one row of each arm.
+    stands in one row of each arm. P(yes) of rows with label yes lies `separation` standard deviations above
+    that of the others, on the normal scale, in every group. Parity is conditional on the label and on one of
+    so many `strata` that chance gives a row. `further` metrics of `counts.TABLE` are read as well.
     """
 
     name: str
@@ -57,6 +59,9 @@ class World:
     min_group: int = 1
     uneven: bool = False
     stray: bool = False
+    separation: float | None = None
+    strata: int = 0
+    further: tuple[str, ...] = ()
 
     @cached_property
     def weights(self) -> Floats:
@@ -117,7 +122,11 @@ class World:
         ]
         share = np.linspace(1.0, 0.2 if self.uneven else 1.0, self.repeats)[:, None]
         asked = rng.random(ids.shape) <= share
-        return Sample(self, ids, cell, np.stack(answers), asked, {EXAMPLES: these, STRATEGY: strategies})
+        said = np.stack(answers)
+        p_yes = np.full(said.shape, np.nan)
+        if self.separation is not None:
+            p_yes = ndtr(rng.standard_normal(said.shape) + self.separation * (cell % 2 - 0.5))
+        return Sample(self, ids, cell, said, asked, {EXAMPLES: these, STRATEGY: strategies}, p_yes)
 
     def _draw_rows(self, rng: np.random.Generator) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """Rows asked (R, n), numbered through the table, and their cells (R, n)."""
@@ -159,8 +168,8 @@ class World:
 
 @dataclass(frozen=True)
 class Sample:
-    """One run: rows (R, n), their cells, answers (arm, R, n), and which of them were `asked` at all; each
-    arm's `truths` by what they speak of.
+    """One run: rows (R, n), their cells, answers and P(yes) (arm, R, n), and which of them were `asked` at
+    all; each arm's `truths` by what they speak of.
     """
 
     world: World
@@ -169,6 +178,7 @@ class Sample:
     answers: Floats
     asked: npt.NDArray[np.bool_]
     truths: dict[str, list[dict[str, float]]]
+    p_yes: Floats
 
     @cached_property
     def rows(self) -> npt.NDArray[np.intp]:
@@ -184,6 +194,11 @@ class Sample:
             else np.asarray(self.world.weight)
         )
         return np.asarray(weight.ravel()[self.cell.ravel()], float)
+
+    @property
+    def stratum(self) -> npt.NDArray[np.intp]:
+        """What parity is conditional on (R n,): the label, and one of the world's strata."""
+        return np.asarray(2 * (self.ids % max(1, self.world.strata)) + self.cell % 2).ravel()
 
     def sets(self, arm: int) -> npt.NDArray[np.intp] | None:
         """The number of the set of examples behind each answer; None where one serves all."""
@@ -211,17 +226,19 @@ class Sample:
                 "label": np.array(["no", "yes"], dtype=object)[label],
                 "person": (self.ids // self.world.people).ravel(),
                 "counts_for": self.weight,
+                "stratum": self.stratum,
             }
         )
         words = np.array(["no", "yes", None], dtype=object)
-        frames = []
+        frames: list[pd.DataFrame] = []
         for arm, (name, answers) in enumerate(zip(ARMS, self.answers, strict=True)):
             said = words[np.where(np.isnan(answers), 2, answers).astype(int).ravel()]
             sets = self.sets(arm)
             examples = (
                 "none" if sets is None else np.char.add(f"{name}-", sets.astype(np.str_)).astype(object)
             )
-            frames.append(one.assign(arm=name, answer=said, examples=examples)[asked])
+            known = {} if self.world.separation is None else {"p_yes": self.p_yes[len(frames)].ravel()}
+            frames.append(one.assign(arm=name, answer=said, examples=examples, **known)[asked])
         return pd.concat(frames, ignore_index=True)
 
 
@@ -241,12 +258,19 @@ def truth(
         by_label = (member @ said) / (member @ seen)
         coverage = (member @ seen).sum(1) / (member @ weights).sum(1)
         compared = np.array([judged is None or name in judged for name in names])
+        precise = (member @ said)[:, 1] / (member @ said).sum(1)
         found = {
             "coverage": float(seen.sum() / weights.sum()),
             "accuracy": float((seen[:, 0] - said[:, 0] + said[:, 1]).sum() / seen.sum()),
             "demographic_parity_difference": float(np.ptp(rates[compared])),
             "demographic_parity_ratio": float(rates[compared].min() / rates[compared].max()),
             "equalized_odds_difference": float(np.ptp(by_label[compared], axis=0).max()),
+            "equal_opportunity_difference": float(np.ptp(by_label[compared, 1])),
+            "false_positive_rate_difference": float(np.ptp(by_label[compared, 0])),
+            "predictive_parity_difference": float(np.ptp(precise[compared])),
+            "auc_difference": 0.0,  # P(yes) is alike in all groups
+            "brier_difference": 0.0,
+            "conditional_parity": float(np.ptp(by_label[compared], axis=0).max()),  # 0 where all strata are
         }
     for place, name in enumerate(names):
         found[f"rate of {name}"] = float(rates[place])

@@ -1,4 +1,7 @@
-"""The reference of the Python interface: one page a package, from signatures and docstrings."""
+"""The reference of the Python interface, from signatures and docstrings: a page a package, a page a topic.
+
+The page of `fwc_llm` lists its names; what none of its packages explains has a page by its topic.
+"""
 
 import inspect
 import re
@@ -11,7 +14,6 @@ from evals.site.docstring import as_markdown, first_sentence
 
 # The packages whose `__all__` is the public interface; a name is explained in the first that has it.
 MODULES = (
-    "fwc_llm",
     "fwc_llm.coreset",
     "fwc_llm.coreset.rivals",
     "fwc_llm.shots",
@@ -20,24 +22,44 @@ MODULES = (
     "fwc_llm.gates",
     "fwc_llm.testing",
     "fwc_llm.inspect",
+    "fwc_llm",
 )
-_LONG = 100  # characters of a signature on one line
+# Of what `fwc_llm` alone has: a page's title, by the rooms that the names come from.
+TOPICS = {
+    "fwc_llm-tasks": ("Tasks and prompts", ("tasks", "prompts")),
+    "fwc_llm-evaluation": ("Evaluating and tuning", ("evaluation", "runs")),
+    "fwc_llm-audit": ("Auditing", ("report",)),
+    "fwc_llm-errors": ("Errors", ("errors",)),
+}
+_LONG = 72  # characters of a signature on one line: as many as a page shows
 
 
 def pages() -> dict[str, str]:
     """Every page as Markdown, by the name of its package."""
     home: dict[int, str] = {}
     made: dict[str, str] = {}
+    for topic, (title, rooms) in TOPICS.items():
+        package = import_module("fwc_llm")
+        here = [name for name in package.__all__ if _room(getattr(package, name)) in rooms]
+        made[topic] = "\n".join([f"# {title}\n", *_described(package, sorted(here), topic, home)])
     for module in MODULES:
         made[module] = "\n".join(_page(module, home))
     return made
+
+
+def _room(value: Any) -> str:
+    return str(getattr(value, "__module__", "")).partition(".")[2].partition(".")[0]
 
 
 def _page(module: str, home: dict[int, str]) -> Iterator[str]:
     package = import_module(module)
     yield f"# {module}\n"
     yield as_markdown(package.__doc__)
-    names = sorted(package.__all__, key=str.lower)
+    yield from _described(package, sorted(package.__all__, key=str.lower), module, home)
+
+
+def _described(package: Any, names: list[str], page: str, home: dict[int, str]) -> Iterator[str]:
+    """A table of names, then those that no page has explained."""
     yield "\n| name | what it is |\n|---|---|"
     slugs: list[str] = []
     for name in names:
@@ -48,7 +70,7 @@ def _page(module: str, home: dict[int, str]) -> Iterator[str]:
         yield f"| [`{name}`]({target}) | {_summary(package, name)} |"
     fresh = [name for name in names if id(getattr(package, name)) not in home]
     for name, slug in zip(fresh, slugs, strict=True):
-        home[id(getattr(package, name))] = f"{module}.md#{slug}"
+        home[id(getattr(package, name))] = f"{page}.md#{slug}"
         yield from _entry(name, getattr(package, name), "##")
 
 

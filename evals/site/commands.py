@@ -33,7 +33,7 @@ def every_command(group: Any = None, name: str = "fwc-llm") -> Iterator[tuple[st
 
 def _page() -> Iterator[str]:
     yield "# Commands\n"
-    yield "What `fwc-llm COMMAND --help` prints. `fwc-llm --version` prints the version,"
+    yield "What `fwc-llm COMMAND --help-all` prints. `fwc-llm --version` prints the version,"
     yield "`fwc-llm --install-completion` teaches your shell to complete commands, options and values.\n"
     yield f"Exit codes: {_CODES}\n"
     yield "| command | what it does |\n|---|---|"

@@ -17,8 +17,8 @@ FOLDER = DOCS / "notebooks"
 SECONDS = 120  # for a cell
 
 
-def run(path: Path) -> dict[str, Any]:
-    """The notebook with the outputs of a fresh run, in an empty folder."""
+def run(path: Path, where: Path | None = None) -> dict[str, Any]:
+    """The notebook with the outputs of a fresh run, in the folder `where`, by default an empty one."""
     nbformat: Any = import_module("nbformat")  # without types of its own
     from jupyter_client.manager import KernelManager
     from nbclient import NotebookClient
@@ -28,19 +28,20 @@ def run(path: Path) -> dict[str, Any]:
         environment = {**os.environ, "IPYTHONDIR": folder, "PYTHONPATH": str(CHECKOUT)}
         manager = KernelManager(transport="ipc", ip=f"{sockets}/kernel")  # a socket's path must be short
         client = NotebookClient(
-            notebook, km=manager, timeout=SECONDS, resources={"metadata": {"path": folder}}
+            notebook, km=manager, timeout=SECONDS, resources={"metadata": {"path": str(where or folder)}}
         )
         try:
             client.execute(env=environment)
         finally:
             manager.shutdown_kernel(now=True)
-    return settled(json.loads(nbformat.writes(notebook)))
+    text = re.sub(r"runs/\d{8}-\d{6}-", "runs/20261123-120000-", nbformat.writes(notebook))
+    return settled(json.loads(text))
 
 
 def settled(notebook: dict[str, Any]) -> dict[str, Any]:
     """The notebook without what differs between two runs: steps of progress, and where a stream is cut."""
-    for cell in notebook["cells"]:
-        cell["metadata"] = {}
+    for number, cell in enumerate(notebook["cells"]):
+        cell["metadata"], cell["id"] = {}, f"cell-{number}"
         kept: list[dict[str, Any]] = []
         for output in cell.get("outputs", []):
             html = "".join(output.get("data", {}).get("text/html", ""))

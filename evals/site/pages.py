@@ -45,6 +45,7 @@ MENU: dict[str, tuple[str, ...]] = {
     "Reference": (
         "reference/commands.md",
         "reference/fwc_llm.md",
+        "reference/fwc_llm-*.md",
         "reference/fwc_llm.*.md",
         "evals/tasks/README.md",
         "prompts/README.md",
@@ -68,12 +69,14 @@ MENU: dict[str, tuple[str, ...]] = {
         "CHANGELOG.md",
     ),
 }
+UNLISTED = ("docs/releasing.md",)  # for maintainers: linked, and in no menu
 _LATER = {
     "docs/method.md",
     "docs/protocol.md",
     "docs/statistics.md",
     "docs/baselines.md",
     "docs/architecture.md",
+    "docs/releasing.md",
 }
 _FENCE = re.compile(r"^(?P<fence>```+)[^\n]*\n.*?^(?P=fence)[ \t]*$", re.S | re.M)
 _LINK = re.compile(r"(?P<text>!?\[(?:[^][]|\[[^]]*\])*\])\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
@@ -105,11 +108,12 @@ def place(source: str) -> str:
 def stage(made: Path) -> dict[str, list[str]]:
     """Copy all pages of the checkout into `made`, with their links; return the menu."""
     filled = menu(made)
-    listed = [START, *(page for pages in filled.values() for page in pages)]
+    listed = [START, *UNLISTED, *(page for pages in filled.values() for page in pages)]
     for page in listed:
         if page.endswith(".md") and not page.startswith("reference/"):
             text = (CHECKOUT / page).read_text(encoding="utf-8")
-            write(made, place(page), moved(text, page, set(listed), made))
+            alone = "---\norphan: true\n---\n\n" if page in UNLISTED else ""
+            write(made, place(page), alone + moved(text, page, set(listed), made))
     index = made / "index.md"
     index.write_text(index.read_text(encoding="utf-8") + "\n".join(_contents(filled)), encoding="utf-8")
     return filled

@@ -39,7 +39,7 @@ app = typer.Typer(
     epilog="Start with `fwc-llm eval`: a complete run on a simulated census, without key, network or data.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help", "--help-all"]},
 )
 _COMMANDS: dict[str, Callable[..., None]] = {
     "eval": eval_command.evaluate,
@@ -83,6 +83,8 @@ def options(
 
 def main() -> None:
     """Run the command line; an `FwcError` becomes one line on standard error and its exit code."""
+    if "" not in sys.path:
+        sys.path.append("")  # models and strategies in Python files of the current folder
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # do not fail on a character that the terminal lacks
             stream.reconfigure(errors="backslashreplace")

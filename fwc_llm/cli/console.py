@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from types import FrameType
 from typing import IO
 
@@ -72,6 +72,24 @@ def terminable() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def printing_aside() -> Iterator[None]:
+    """Within this, what a user's function prints, also by a process or a library, goes to standard error."""
+    with redirect_stdout(sys.stderr):
+        if sys.__stdout__ is None or sys.__stderr__ is None:  # closed by the caller: there is no document
+            yield
+            return
+        sys.__stdout__.flush()
+        kept = os.dup(1)
+        os.dup2(2, 1)
+        try:
+            yield
+        finally:
+            sys.__stdout__.flush()
+            os.dup2(kept, 1)
+            os.close(kept)
 
 
 def let_go(stream: IO[str]) -> None:

@@ -5,27 +5,26 @@ import platform
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from datetime import date
 from importlib import metadata
-from typing import Annotated, Literal
+from importlib.util import find_spec
+from typing import Literal, NamedTuple
 
-import typer
-
-from fwc_llm.cli.options import Json, print_json
+from fwc_llm.cli.options import JSON, option, print_json, switch
 from fwc_llm.errors import FwcError
 
-_EXTRAS = {
-    "parquet": "Parquet tables",
-    "excel": "Excel tables",
-    "plot": "pictures",
-    "inspect": "Inspect's tasks, logs and providers",
-    "local": "models' files in this process (gguf:FILE, smollm2)",
+_EXTRAS = {  # what each is for, and the module that it brings
+    "parquet": ("Parquet tables", "pyarrow"),
+    "excel": ("Excel tables", "openpyxl"),
+    "plot": ("pictures", "matplotlib"),
+    "inspect": ("Inspect's tasks, logs and providers", "inspect_ai"),
+    "local": ("models' files in this process (gguf:FILE, smollm2)", "xllamacpp"),
 }
+_OLD_DAYS = 60
 _KEYS = {"OPENAI_API_KEY": "OpenAI", "AZURE_OPENAI_API_KEY": "Azure OpenAI"}
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """A check's outcome; the state "note" is no fault: something that could be there, and is not."""
 
     check: str
@@ -35,16 +34,10 @@ class Finding:
 
 
 def doctor(
-    base_url: Annotated[
-        str | None, typer.Option(help="Also connect to this OpenAI-compatible server, without a key.")
-    ] = None,
-    api_key_env: Annotated[
-        str | None, typer.Option(help="The variable that holds the service's key: it must be set.")
-    ] = None,
-    online: Annotated[
-        bool, typer.Option("--online", help="Also connect to OpenAI, without a key. Else nothing is sent.")
-    ] = False,
-    as_json: Json = False,
+    base_url: str | None = option("Also connect to this OpenAI-compatible server, without a key."),
+    api_key_env: str | None = option("The variable that holds the service's key: it must be set."),
+    online: bool = switch("Also connect to OpenAI, without a key. Else nothing is sent.", "--online"),
+    as_json: bool = JSON,
 ) -> None:
     """Check versions, extras, data, the compiled solver and keys, and say what to do.
 
@@ -59,12 +52,11 @@ def doctor(
     broken = sum(finding.state == "broken" for finding in findings)
     if as_json:
         head = {"format": "fwc-llm-doctor/1", "version": __version__, "broken": broken}
-        print_json({**head, "checks": [asdict(finding) for finding in findings]})
+        print_json({**head, "checks": [finding._asdict() for finding in findings]})
     else:
         width = max(len(finding.check) for finding in findings)
-        for finding in findings:
-            todo = f"; {finding.todo}" if finding.todo else ""
-            line = f"{finding.state:<6}  {finding.check:<{width}}  {finding.found}{todo}"
+        for check, state, found, todo in findings:
+            line = f"{state:<6}  {check:<{width}}  {found}{'; ' * bool(todo)}{todo}"
             out.print(line, soft_wrap=True, highlight=False)
     if broken:
         raise FwcError(f"{broken} of {len(findings)} checks found something broken: see above what to do")
@@ -73,12 +65,22 @@ def doctor(
 def _examine(base_url: str | None, api_key_env: str | None, online: bool) -> Iterator[Finding]:
     yield Finding("python", "ok", f"{platform.python_version()} at {sys.executable}, {platform.machine()}")
     yield from _packages()
-    for name, check in (("templates and tasks", _resources), ("data", _data), ("compiled solver", _compiled)):
+    checks = {"templates": _resources, "prices": _facts, "data": _data, "compiled solver": _compiled}
+    for name, check in checks.items():
         try:
             yield from check()
         except (ImportError, FwcError, OSError) as error:
             yield Finding(name, "broken", f"cannot be looked at: {error}", "install the package again")
-    yield from _keys(api_key_env)
+    for name, service in ({api_key_env: "the service"} if api_key_env else _KEYS).items():
+        value, state = os.environ.get(name) or "", "broken" if api_key_env else "note"
+        if not value:  # a variable that is set to nothing is one that was taken back
+            todo = f"export {name}=... to ask {service}; a server of your own needs none"
+            yield Finding(f"key {name}", state, "not set", todo)  # type: ignore[arg-type]
+        elif value != value.strip() or not value.isprintable():
+            todo = "set the key alone"
+            yield Finding(f"key {name}", "broken", "set, with white space around or in it", todo)
+        else:
+            yield Finding(f"key {name}", "ok", "set")
     if base_url and not api_key_env:
         yield Finding("key for --base-url", "note", "none is sent", "name its variable with --api-key-env")
     if base_url or online:
@@ -88,44 +90,23 @@ def _examine(base_url: str | None, api_key_env: str | None, online: bool) -> Ite
 def _packages() -> Iterator[Finding]:
     """Check the packages that the installation requires, and which extras are whole."""
     try:
-        requires, installed = metadata.requires("fwc-llm") or [], metadata.version("fwc-llm")
+        requires = metadata.requires("fwc-llm") or []
+        yield Finding("fwc-llm", "ok", metadata.version("fwc-llm"))
     except metadata.PackageNotFoundError:
         yield Finding("fwc-llm", "note", "not installed, read from its folder", "pip install .")
         return
-    yield Finding("fwc-llm", "ok", installed)
-    of_extras: dict[str, list[str]] = {extra: [] for extra in _EXTRAS}
-    for requirement in requires:
-        needed, _, marker = requirement.partition(";")
-        name = re.split(r"[^\w.-]", needed.strip())[0]
-        extra = "".join(re.findall(r"""extra\s*==\s*['"](\w+)""", marker))
-        if not extra:
-            yield _package(name, needed.strip())
-        elif extra in of_extras and name != "fwc-llm" and _version(name) is None:
-            of_extras[extra].append(name)
-    for extra, missing in of_extras.items():
-        if missing:
-            todo = f"for {_EXTRAS[extra]}: pip install 'fwc-llm[{extra}]'"
-            yield Finding(f"extra {extra}", "note", f"{', '.join(missing)} not installed", todo)
+    for needed in (one for one in requires if "extra" not in one):
+        name = re.split(r"[^\w.-]", needed)[0]
+        try:
+            yield Finding(name, "ok", metadata.version(name))
+        except metadata.PackageNotFoundError:
+            yield Finding(name, "broken", "not installed", f"pip install '{needed}'")
+    for extra, (what, module) in _EXTRAS.items():
+        if find_spec(module) is None:
+            todo = f"for {what}: pip install 'fwc-llm[{extra}]'"
+            yield Finding(f"extra {extra}", "note", f"{module} is not installed", todo)
         else:
-            yield Finding(f"extra {extra}", "ok", _EXTRAS[extra])
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _package(name: str, needed: str) -> Finding:
-    version = _version(name)
-    if version is None:
-        return Finding(name, "broken", "not installed", f"pip install '{needed}'")
-    for operator, bound in re.findall(r"(>=|<)([\d.]+)", needed):
-        here, there = (tuple(map(int, re.findall(r"\d+", text)[:3])) for text in (version, bound))
-        if (here < there[: len(here)]) if operator == ">=" else (here >= there):
-            return Finding(name, "broken", f"{version}, but {needed} is needed", f"pip install '{needed}'")
-    return Finding(name, "ok", version)
+            yield Finding(f"extra {extra}", "ok", what)
 
 
 def _resources() -> Iterator[Finding]:
@@ -134,6 +115,17 @@ def _resources() -> Iterator[Finding]:
 
     yield Finding("templates", "ok", ", ".join(templates()))
     yield Finding("tasks", "ok", ", ".join(task_names()))
+
+
+def _facts() -> Iterator[Finding]:
+    """Say how old the built-in prices and ends of models are."""
+    from fwc_llm.models.openai.prices import facts_date
+
+    days = (date.today() - facts_date()).days
+    todo = "compare them with the provider's pages, and give prices of your own by --prices"
+    old = days > _OLD_DAYS
+    age = f"as of {facts_date()}, {days} days old"
+    yield Finding("prices and ends of models", "note" if old else "ok", age, todo if old else "")
 
 
 def _data() -> Iterator[Finding]:
@@ -162,36 +154,20 @@ def _data() -> Iterator[Finding]:
 def _compiled() -> Iterator[Finding]:
     from fwc_llm.coreset.compiled import quietly
 
+    name = "compiled solver"
     with quietly():  # looking compiles the tile, which is not the solver
         from fwc_llm.coreset.warm_up import cache_folder
 
         folder = cache_folder()
     if folder is None:
         where = "no folder can be written, so that every process compiles the solver anew"
-        yield Finding("compiled solver", "note", where, "set NUMBA_CACHE_DIR to a folder that can be written")
+        yield Finding(name, "note", where, "set NUMBA_CACHE_DIR to a folder that can be written")
         return
     python = f"py{sys.version_info.major}{sys.version_info.minor}"  # another Python has code of its own
-    files = sum(not file.name.startswith("tile.") for file in folder.rglob(f"*.{python}*.nbc"))
-    if files:
-        yield Finding("compiled solver", "ok", f"{files} functions in {folder}")
+    if files := sum(not file.name.startswith("tile.") for file in folder.rglob(f"*.{python}*.nbc")):
+        yield Finding(name, "ok", f"{files} functions in {folder}")
     else:
-        state = f"nothing in {folder} yet: the first use takes seconds"
-        yield Finding("compiled solver", "note", state, "fwc-llm warm-up")
-
-
-def _keys(api_key_env: str | None) -> Iterator[Finding]:
-    """Check whether keys are there; nothing of a value is shown."""
-    for name, service in ({api_key_env: "the service"} if api_key_env else _KEYS).items():
-        value = os.environ.get(name)
-        if not value:  # a variable that is set to nothing is one that was taken back
-            todo = f"export {name}=... to ask {service}; a server of your own needs none"
-            yield Finding(f"key {name}", "broken" if api_key_env else "note", "not set", todo)
-        elif value != value.strip() or not value.isprintable():
-            yield Finding(
-                f"key {name}", "broken", "set, with white space around or in it", "set the key alone"
-            )
-        else:
-            yield Finding(f"key {name}", "ok", "set")
+        yield Finding(name, "note", f"nothing in {folder}: the first use takes seconds", "fwc-llm warm-up")
 
 
 def _service(url: str) -> Finding:

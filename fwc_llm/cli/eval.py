@@ -1,24 +1,32 @@
 """`fwc-llm eval`: query a model over the test rows and report accuracy and demographic parity."""
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from fwc_llm.cli.eval_output import ask_all, before_asking, eval_json, print_forecast
 from fwc_llm.cli.experiment import read_experiment
-from fwc_llm.cli.gate import Gates, fail_if_option, junit_option, settle_folders, undecided_option
+from fwc_llm.cli.gate import FAIL_IF, JUNIT, UNDECIDED, Gates, settle_folders
 from fwc_llm.cli.options import (
+    ALLOW_CHANGED,
     ARMS,
-    PROTECTED_HELP,
-    TASK_HELP,
-    CancelBatch,
-    Json,
+    CANCEL_BATCH,
+    DATA_DIR,
+    JSON,
+    MAX_PROMPT_TOKENS,
+    NO_ROWS,
+    PROTECTED,
+    TASK,
+    argument,
+    flag,
     open_task,
     read,
+    switch,
     takes,
     words,
-)
+)  # fmt: skip
 from fwc_llm.errors import FwcError
 from fwc_llm.models import Client
 from fwc_llm.options import COST, EXPERIMENT, SERVICE
@@ -27,6 +35,8 @@ from fwc_llm.runs.settings import Settings
 if TYPE_CHECKING:
     from fwc_llm.evaluation.job import Job
 
+_flag = partial(flag, panel=EXPERIMENT)
+_DEMONSTRATED = 1500  # rows: they cost nothing, and show what the examples change to ±0.05
 _EXPLANATION = """
 Each arm asked a simulated model about {n_test} rows of a simulated census, drawn as they fall: fewer \
 women than men have a high income. `zero` shows no examples, `balanced` shows \
@@ -38,18 +48,6 @@ measures a real model. To measure one:
     OPENAI_API_KEY=... fwc-llm eval --model MODEL --shots zero,balanced,fwc"""
 
 
-def _experiment(help_text: str, *names: str, metavar: str | None = None) -> Any:
-    return typer.Option(*names, help=help_text, rich_help_panel=EXPERIMENT, metavar=metavar)
-
-
-def _service(help_text: str) -> Any:
-    return typer.Option(help=help_text, rich_help_panel=SERVICE)
-
-
-def _cost(help_text: str, *names: str) -> Any:
-    return typer.Option(*names, help=help_text, rich_help_panel=COST)
-
-
 def _read(context: typer.Context, path: Path | None) -> Path | None:
     """Let the experiment file's options stand in for the defaults of the flags."""
     if path is not None:
@@ -59,90 +57,59 @@ def _read(context: typer.Context, path: Path | None) -> Path | None:
 
 @takes(Settings, Client)
 def evaluate(
-    experiment: Annotated[
-        Path | None,
-        typer.Argument(
-            help="An experiment file (.toml): these options by their names, as every run's folder has one. "
-            "Flags override it.",
-            callback=_read,
-            is_eager=True,
-        ),
-    ] = None,
-    task: Annotated[
-        str | None,
-        _experiment(f"{TASK_HELP} The demonstration uses the census."),
-    ] = None,
-    protected: Annotated[str | None, _experiment(PROTECTED_HELP)] = None,
-    model: Annotated[
-        str | None,
-        _service(
-            "The model's name as its provider spells it, `azure:DEPLOYMENT`, or `inspect:PROVIDER/MODEL` "
-            "(what Inspect reaches), `python:MODULE:FUNCTION`, or a name that an installed package provides; "
-            "without key or network `gguf:FILE` and `smollm2`, language models in this process, `baseline`, "
-            "a logistic regression on the table, and `surrogate`, a simulation for the tasks adult and "
-            "census. Several, comma-separated, are asked the same questions. [default: surrogate]"
-        ),
-    ] = None,
-    shots: Annotated[
-        str,
-        _experiment(
-            "The arms, comma-separated: strategies or files of saved shots (.json). +removal takes the "
-            "protected attribute out of the prompt, +instruction asks for fairness (fwc+instruction)."
-        ),
-    ] = ARMS,
-    reference: Annotated[
-        bool,
-        _experiment(
-            "Also say what plain models of the table answer to the same rows. Extra: reference.",
-            "--reference",
-        ),
-    ] = False,
-    ablate: Annotated[
-        bool,
-        _experiment(
-            "Set apart what FWC's slots, geometry, weights and order do: arms that differ in one part each, "
-            "20 repeats.",
-            "--ablate",
-        ),
-    ] = False,
-    out: Annotated[
-        Path | None,
-        _experiment(
-            "The run's folder; an interrupted run continues there. [default: ./runs/<time>-<task>-<model>]",
-            "--out",
-            "-o",
-        ),
-    ] = None,
-    no_rows: Annotated[
-        bool,
-        _experiment("Reports of this run hold no rows, prompts or replies: people's records.", "--no-rows"),
-    ] = False,
-    data: Annotated[
-        str | None,
-        _experiment(
-            "Parquet files in the place of the task's table: a path, a pattern in quotes ('rows-*.parquet') "
-            "or a folder. Of more than 400,000 rows test rows are drawn from all, examples from a sample.",
-            metavar="FILES",
-        ),
-    ] = None,
-    data_dir: Annotated[
-        Path | None,
-        _experiment("Where the data lies. [default: $FWC_LLM_DATA, the cache, then the UCI repository]"),
-    ] = None,
-    allow_changed_data: Annotated[
-        bool, _experiment("Accept saved shots although the data has changed.", "--allow-changed-data")
-    ] = False,
-    cancel_batch: CancelBatch = False,
-    dry_run: Annotated[
-        bool, _cost("Print the number of requests and their cost; send none.", "--dry-run")
-    ] = False,
-    max_prompt_tokens: Annotated[
-        int | None, _cost("Choose the largest m, up to --m, whose prompts fit.")
-    ] = None,
-    fail_if: Annotated[list[str] | None, fail_if_option()] = None,
-    undecided: Annotated[str | None, undecided_option()] = None,
-    junit: Annotated[Path | None, junit_option()] = None,
-    as_json: Json = False,
+    experiment: Path | None = argument(
+        "An experiment file (.toml): these options by their names, as every run's folder has one. "
+        "Flags override it.",
+        default=None,
+        callback=_read,
+        is_eager=True,
+    ),
+    task: str | None = TASK,
+    protected: str | None = PROTECTED,
+    model: str | None = flag(
+        "The model's name as its provider spells it, `azure:DEPLOYMENT`, or `inspect:PROVIDER/MODEL` "
+        "(what Inspect reaches), `python:MODULE:FUNCTION`, or a name that an installed package provides; "
+        "without key or network `gguf:FILE` and `smollm2`, language models in this process, `baseline`, "
+        "a logistic regression on the table, and `surrogate`, a simulation for the tasks adult and "
+        "census. Several, comma-separated, are asked the same questions. [default: surrogate]",
+        panel=SERVICE,
+    ),
+    shots: str = _flag(
+        "The arms, comma-separated: strategies or files of saved shots (.json). +removal takes the "
+        f"protected attribute out of the prompt, +instruction asks for fairness. [default: {ARMS}]",
+        default=ARMS,
+    ),
+    reference: bool = switch(
+        "Also say what plain models of the table answer to the same rows.", "--reference", panel=EXPERIMENT
+    ),
+    ablate: bool = switch(
+        "Set apart what FWC's slots, geometry, weights and order do: arms that differ in one part each, "
+        "20 repeats.",
+        "--ablate",
+        panel=EXPERIMENT,
+    ),
+    out: Path | None = flag(
+        "The run's folder; an interrupted run continues there. [default: ./runs/<time>-<task>-<model>]",
+        *("--out", "-o"),
+        panel=EXPERIMENT,
+    ),
+    no_rows: bool = NO_ROWS,
+    data: str | None = _flag(
+        "Parquet files in the place of the task's table: a path, a pattern in quotes ('rows-*.parquet') "
+        "or a folder. Of more than 400,000 rows test rows are drawn from all, examples from a sample.",
+        metavar="FILES",
+    ),
+    data_dir: Path | None = DATA_DIR,
+    allow_changed_data: bool = ALLOW_CHANGED,
+    cancel_batch: bool = CANCEL_BATCH,
+    dry_run: bool = switch(
+        "Print the number of requests and their cost; send none.", "--dry-run", panel=COST
+    ),
+    max_prompt_tokens: int | None = MAX_PROMPT_TOKENS,
+    fail_if: list[str] | None = FAIL_IF,
+    undecided: str | None = UNDECIDED,
+    junit: Path | None = JUNIT,
+    as_json: bool = JSON,
     **options: Any,
 ) -> None:
     """Query a model over test rows and report accuracy and demographic parity.
@@ -158,6 +125,8 @@ def evaluate(
     if ablate:
         shots, options = _ablation(shots, options)
     demonstration = task is None and model is None and ".json" not in shots
+    if demonstration and options.get("n_test") is None:
+        options["n_test"] = _DEMONSTRATED
     settings, client = read(Settings, options, **_wordings(options.pop("template"))), read(Client, options)
     with before_asking(out), console.working("reading the table") as step:
         table = open_task(
@@ -166,26 +135,14 @@ def evaluate(
 
         def plan(name: str, settings: Settings) -> "Job":
             return prepare(
-                table,
-                name,
-                words(shots),
-                settings,
-                client,
-                data_dir,
-                allow_changed_data,
-                max_prompt_tokens,
-                step,
-                console.err.print,
-                reference,
-                task,
-                no_rows,
-            )
+                table, name, words(shots), settings, client, data_dir, allow_changed_data, max_prompt_tokens,
+                step, console.err.print, reference, task, no_rows,
+            )  # fmt: skip
 
         job = plan(models[0], settings)
         for other in models[1:] if max_prompt_tokens is not None else ():
             job = plan(other, job.plan.settings)  # prompts that fit all of them
-    for note in job.plan.notes:
-        console.err.print(note, soft_wrap=True)
+    console.notes(job.plan.notes)
     if max_prompt_tokens is not None:
         chosen = f"{job.plan.settings.m} of {settings.m} examples"
         console.err.print(f"{chosen}: the most that fit into {max_prompt_tokens:,} prompt tokens")

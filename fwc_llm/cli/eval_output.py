@@ -1,66 +1,62 @@
 """What `fwc-llm eval` says: what a run would cost, and its results, for a model or several."""
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from fwc_llm.cli import console
 from fwc_llm.cli.options import print_json
-from fwc_llm.cli.power import plan_lines, smallest_json
 from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, ProviderError
+from fwc_llm.models import is_local, traits
+from fwc_llm.models.openai.prices import Price
+from fwc_llm.runs.folder import RunFolder
+from fwc_llm.runs.listing import Group
 
 if TYPE_CHECKING:
     from fwc_llm.evaluation.job import Job
     from fwc_llm.evaluation.result import Result
-    from fwc_llm.models.openai.prices import Price
     from fwc_llm.runs.budget import Forecast
-    from fwc_llm.runs.group import Group
 
 
 def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
     """Print what a run would ask and cost."""
-    from fwc_llm.cli.console import out
+    from fwc_llm.cli.console import out, working
+    from fwc_llm.metrics.planning import Assumptions, smallest
+    from fwc_llm.report.narrative import power_lines
+    from fwc_llm.runs.splits import design_of
 
-    forecasts = [_forecast(job) for job in jobs]
+    with working("counting tokens"):
+        forecasts = [None if _is_free(job) else job.forecast() for job in jobs]
     dollars = [0.0 if numbers is None else numbers.dollars_most for numbers in forecasts]
     total = None if None in dollars else sum(filter(None, dollars))
+    plan = jobs[0].plan
+    settings = plan.settings
+    design = design_of(plan.task, settings.n_test, settings.base_parity, settings.repeats)
+    design = replace(design, min_group=settings.min_group)
     if as_json:
         models = [_forecast_json(job, numbers) for job, numbers in zip(jobs, forecasts, strict=True)]
         document = {"format": "fwc-llm-forecast/1", "models": models, "dollars_most": total}
-        print_json({**document, "smallest": smallest_json(jobs[0].plan)})
+        print_json({**document, "smallest": [asdict(one) for one in smallest(design, Assumptions())]})
         return
     lines = [line for job, n in zip(jobs, forecasts, strict=True) for line in _forecast_lines(job, n)]
     if len(jobs) > 1 and all(dollars):
         lines.append(f"all {len(jobs)} models: at most ${total:.2f}")
-    for line in (*lines, *plan_lines(jobs[0].plan)):
+    for line in (*lines, *power_lines(design)):
         out.print(line, soft_wrap=True, highlight=False)
 
 
-def _forecast(job: "Job") -> "Forecast | None":
-    """Return the tokens and dollars of a run; None for one that costs nothing."""
-    from fwc_llm.cli.console import working
-    from fwc_llm.models import traits
-
+def _is_free(job: "Job") -> bool:
+    """Whether answers cost neither tokens nor dollars."""
     model = traits(job.model)
-    if model.reference or model.local or (model.simulated and job.client.base_url is None):
-        return None
-    with working("counting tokens"):
-        return job.forecast()
-
-
-def _writes_text(job: "Job") -> bool:
-    """Whether the replies are text whose tokens count: not those of a decision model, nor of a function."""
-    from fwc_llm.models import traits
-
-    return traits(job.model).api == "chat" and not _is_function(job)
+    return model.reference or model.local or (model.simulated and job.client.base_url is None)
 
 
 def _forecast_lines(job: "Job", numbers: "Forecast | None") -> Iterator[str]:
-    plan, name = job.plan, job.model.name
+    plan, name, function = job.plan, job.model.name, _is_function(job)
     if numbers is None:
         yield f"{plan.n_calls:,} requests to {name} ({_where(job)}): they cost nothing"
         return
@@ -70,20 +66,23 @@ def _forecast_lines(job: "Job", numbers: "Forecast | None") -> Iterator[str]:
         share = None if numbers.dollars is None else numbers.dollars * pool_calls / numbers.calls
         cost = "" if share is None else f", about ${share:.2f}"
         yield f"{pool_calls:,} of them are about rows of the pool, to choose the threshold{cost}"
+    if (size := plan.settings.rows_per_request) > 1:
+        yield f"this includes requests about {size} rows at once, beside each row alone"
+    if probes := plan.settings.probe:
+        yield f"this includes the probe{'s' * (len(probes) > 1)} {' and '.join(probes)}, for every row"
     if plan.settings.counterfactual:
         yield "this includes the counterfactual probe, which asks every row again for each other level"
     if (samples := plan.settings.samples) > 1:
         yield f"this includes that every prompt is asked {samples} times"
     yield f"{numbers.prompt_tokens:,} prompt tokens{exact}, the longest prompt {numbers.longest_prompt:,}"
-    if not _is_function(job):
+    if not function:
         yield f"{numbers.cached_share:.0%} of them can come from the provider's prompt cache"
     if _writes_text(job):
         yield f"at most {numbers.completion_tokens:,} completion tokens"
     if numbers.dollars is None or numbers.dollars_most is None or numbers.price is None:
-        if _is_function(job):
-            yield f"cost unknown: {name} is a function of yours, which alone knows what it asks"
-        else:
-            yield f"cost unknown: no price of {name} is known; give a price file with --prices"
+        why = f"no price of {name} is known; give a price file with --prices"
+        own = f"{name} is a function of yours, which alone knows what it asks"
+        yield f"cost unknown: {own if function else why}"
         return
     least, most = f"${numbers.dollars:.2f}", f"${numbers.dollars_most:.2f}"
     cost = most if least == most else f"{least} with the cache, {most} without"
@@ -93,16 +92,14 @@ def _forecast_lines(job: "Job", numbers: "Forecast | None") -> Iterator[str]:
 
 def _forecast_json(job: "Job", numbers: "Forecast | None") -> dict[str, Any]:
     """The forecast as plain values; tokens are None for a model that is not asked over a network."""
+    names = ("prompt_tokens", "longest_prompt", "cached_tokens", "completion_tokens", "exact")
+    tokens = {name: getattr(numbers, name, None) for name in names}
     return {
         "model": job.model.name,
         "where": _where(job),
         "requests": job.plan.n_calls,
         "threshold_requests": job.plan.n_threshold_calls,
-        "prompt_tokens": numbers and numbers.prompt_tokens,
-        "longest_prompt": numbers and numbers.longest_prompt,
-        "cached_tokens": numbers and numbers.cached_tokens,
-        "completion_tokens": numbers.completion_tokens if numbers and _writes_text(job) else None,
-        "exact": numbers and numbers.exact,
+        **tokens | ({} if _writes_text(job) else {"completion_tokens": None}),
         "dollars": 0.0 if numbers is None else numbers.dollars,
         "dollars_most": 0.0 if numbers is None else numbers.dollars_most,
         "price": asdict(numbers.price) if numbers and numbers.price else None,
@@ -114,10 +111,13 @@ def _is_function(job: "Job") -> bool:
     return job.model.name.startswith("python:")
 
 
+def _writes_text(job: "Job") -> bool:
+    """Whether the replies are text whose tokens count: not those of a decision model, nor of a function."""
+    return traits(job.model).api == "chat" and not _is_function(job)
+
+
 def _where(job: "Job") -> str:
     """Who will answer: whether over a network, and whether it may cost something."""
-    from fwc_llm.models import is_local, traits
-
     model = traits(job.model)
     url = model.address or job.client.base_url
     if model.reference:
@@ -130,7 +130,7 @@ def _where(job: "Job") -> str:
         return "a function of yours, in this process"
     if is_local(url):
         return f"at {url}, on this machine"
-    return f"at {url}, a service that may charge for them" if url else "a service that may charge for them"
+    return f"{f'at {url}, ' if url else ''}a service that may charge for them"
 
 
 @contextmanager
@@ -158,7 +158,6 @@ def ask_all(
     Errors: `FwcError` before any request for what a model cannot do; after the last request `ProviderError`
     for models that were rejected, else `IncompleteRunError` for missing replies.
     """
-    from fwc_llm.cli import console
 
     group = _begin(jobs, out) if len(jobs) > 1 else None
     used = {job.model.name: job.used(group.folder(job.model.name)) for job in jobs} if group else {}
@@ -189,7 +188,7 @@ def ask_all(
         from fwc_llm.report.reference_models import add_references
 
         add_references([result.folder for result in answered.values()], jobs[0].plan.task)
-    problem = _problem(jobs, results, rejected, group)
+    problem = _problem(results, rejected, group)
     if problem or not as_json:
         _print_results(jobs, results, group, as_json)
     if closing and not as_json:
@@ -201,7 +200,6 @@ def ask_all(
 
 def _ask(job: "Job", out: Path | None, cancel_batch: bool, elsewhere: float) -> "Result":
     """Run the plan; the other models have cost `elsewhere`."""
-    from fwc_llm.cli import console
     from fwc_llm.runs.batch import batches_under_way
 
     arms = ", ".join(arm.name for arm in job.plan.arms)
@@ -215,16 +213,12 @@ def _ask(job: "Job", out: Path | None, cancel_batch: bool, elsewhere: float) -> 
         rest = f"{left:,} to ask" if left else "nothing to ask"
         console.err.print(f"{answered:,} of {job.plan.n_calls:,} answered, {rest}")
 
-    # What a function of the user prints is no output of ours.
-    with console.asking(job.plan.n_calls) as progress, redirect_stdout(sys.stderr):
+    with console.asking(job.plan.n_calls) as progress, console.printing_aside():
         return job.run(out, progress, cancel_batch, resume, elsewhere)
 
 
 def _begin(jobs: "Sequence[Job]", out: Path | None) -> "Group":
     """Refuse what any model would refuse, then make the folder with its experiment file."""
-    from fwc_llm.runs.folder import RunFolder
-    from fwc_llm.runs.group import Group
-
     first, names = jobs[0], tuple(job.model.name for job in jobs)
     for job in jobs:
         if out is None or not RunFolder(Group(out, names).folder(job.model.name)).begun:
@@ -238,21 +232,18 @@ def _interrupted(
     jobs: "Sequence[Job]", group: "Group | None", error: InterruptedRunError
 ) -> InterruptedRunError:
     """Say what is there, and how all models go on; nothing of a part of the answers is shown as a result."""
-    from fwc_llm.cli import console
-
-    requests = len(jobs) * jobs[0].plan.n_calls
     if group:
-        answered, folder = sum(job.answered(group.folder(job.model.name)) for job in jobs), group.path
+        requests, folder = len(jobs) * jobs[0].plan.n_calls, group.path
+        answered = sum(job.answered(group.folder(job.model.name)) for job in jobs)
         again = f"interrupted; the same command with --out {quote(str(folder))} continues"
         error = InterruptedRunError(again)
     elif error.result is None:
         return error
     else:
-        requests = int(error.result.data["requests"])
-        answered, folder = requests - error.result.unanswered, error.result.folder
-    console.notes(
-        [f"{answered:,} of {requests:,} requests are answered", f"what was answered is in {folder}"]
-    )
+        requests, folder = int(error.result.data["requests"]), error.result.folder
+        answered = requests - error.result.unanswered
+    whole = f"{answered:,} of {requests:,} requests are answered"
+    console.notes([whole, f"what was answered is in {folder}"])
     return error
 
 
@@ -265,13 +256,10 @@ def _print_results(
     jobs: "Sequence[Job]", results: "Mapping[str, Result]", group: "Group | None", as_json: bool
 ) -> None:
     """Print what runs found, in whole or in part; nothing where no request has a reply."""
-    from fwc_llm.cli import console
-    from fwc_llm.report.ablation import ablation_table
     from fwc_llm.report.cost import cost_line
     from fwc_llm.report.read import read_run
-    from fwc_llm.report.terminal import models_table, results_table, statistics_lines
+    from fwc_llm.report.terminal import models_table, run_table
     from fwc_llm.report.thresholds import threshold_table
-    from fwc_llm.runs.ablation import ARMS
 
     if as_json:
         if results:
@@ -285,15 +273,11 @@ def _print_results(
     if group:
         console.out.print(models_table(list(map(read_run, folders))))
     else:
-        console.out.print(results_table(next(iter(answered.values())).data))
-        console.out.print(statistics_lines(folders[0]))
-    for name, result in answered.items():
+        console.out.print(run_table(folders[0]))
+    for name, result in answered.items() if group else ():
         if (table := threshold_table(result.folder)) is not None:
-            if group:
-                console.out.print(name, style="bold")
+            console.out.print(name, style="bold")
             console.out.print(table)
-    if not group and tuple(arm.name for arm in jobs[0].plan.arms) == ARMS:
-        console.out.print(ablation_table(folders[0]))
     for job in jobs:
         found = answered.get(job.model.name)
         if found is not None and not (found.data["simulated_answers"] or found.data["reference"]):
@@ -304,10 +288,7 @@ def _print_results(
 
 
 def _problem(
-    jobs: "Sequence[Job]",
-    results: "Mapping[str, Result]",
-    rejected: Mapping[str, ProviderError],
-    group: "Group | None",
+    results: "Mapping[str, Result]", rejected: Mapping[str, ProviderError], group: "Group | None"
 ) -> FwcError | None:
     """Return what kept runs from being whole: rejected models, a stop, or missing replies."""
     where = group.path if group else next(iter(results.values())).folder
@@ -316,31 +297,25 @@ def _problem(
         return ProviderError(f"not asked to the end: {', '.join(rejected)} (see above); {again}")
     if stopped := [result.data["stopped"] for result in results.values() if result.data["stopped"]]:
         return IncompleteRunError(stopped[-1])
-    missing = {name: n for name, result in results.items() if (n := _n_missing(result))}
+    missing, requests, reasons = 0, 0, []
+    for result in results.values():
+        pool, lost = result.data.get("pool_unanswered") or 0, result.unanswered
+        missing += pool + lost
+        requests += result.data["requests"] + (result.data.get("pool_requests") or 0)
+        if pool + lost:
+            reasons.append(_first_missing(result, pool))
     if not missing:
         return None
-    requests = sum(
-        result.data["requests"] + (result.data.get("pool_requests") or 0) for result in results.values()
-    )
-    reasons = [_first_missing(result) for name, result in results.items() if name in missing]
     return IncompleteRunError(
-        f"{sum(missing.values()):,} of {requests:,} requests have no reply ({'; '.join(reasons)}); {again}"
+        f"{missing:,} of {requests:,} requests have no reply ({'; '.join(reasons)}); {again}"
     )
 
 
-def _n_missing(result: "Result") -> int:
-    """Return how many requests have no reply, those about rows of the pool included."""
-    return int(result.unanswered + (result.data.get("pool_unanswered") or 0))
-
-
-def _first_missing(result: "Result") -> str:
+def _first_missing(result: "Result", pool: int) -> str:
     """Name the first rows without a reply, and the most frequent reason."""
-    from fwc_llm.runs.folder import RunFolder
-
     missing = (row for row in RunFolder(result.folder).read_answers() if row["reason"] == "error")
     names = [f"{row['arm']} {row['row']}" for row in islice(missing, 5)]
     more = f" and {result.unanswered - len(names)} more" if result.unanswered > len(names) else ""
-    pool = result.data.get("pool_unanswered") or 0
     names += [f"{pool:,} about rows of the pool, for the threshold"] if pool else []
     reasons = result.data["no_reply"]
     why = f"; {reasons[0]['requests']} of them: {reasons[0]['reason']}" if reasons else ""

@@ -40,10 +40,9 @@ def read_experiment(path: Path, command: Callable[..., None]) -> dict[str, Any]:
         hint = "" if path.suffix == ".toml" else "; a task is named with --task"
         raise FwcError(f"cannot read the experiment file {path}: {reason(error)}{hint}") from None
     flags = {
-        name.replace("_", "-"): get_args(parameter.annotation)[0]
-        for name, parameter in inspect.signature(command).parameters.items()
-        if any(isinstance(note, OptionInfo) for note in getattr(parameter.annotation, "__metadata__", ()))
-        and name != "as_json"  # how to print is not a part of the experiment
+        name.replace("_", "-"): each.annotation
+        for name, each in inspect.signature(command).parameters.items()
+        if isinstance(each.default, OptionInfo) and name != "as_json"  # it is no part of the experiment
     }
     options: dict[str, Any] = {}
     for key, value in content.items():

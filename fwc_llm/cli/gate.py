@@ -4,12 +4,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from fwc_llm.cli.options import Json, print_json
+from fwc_llm.cli.console import out
+from fwc_llm.cli.options import JSON, argument, option, print_json
 from fwc_llm.errors import FwcError, GateFailedError, GateUndecidedError, IncompleteRunError
+from fwc_llm.files import is_file, write_whole
+from fwc_llm.runs.folder import RunFolder
+from fwc_llm.runs.listing import expanded
 
 if TYPE_CHECKING:
     from fwc_llm.gates import Check, Condition
@@ -19,28 +21,17 @@ _PANEL = "Gates"
 _WORD = "the run has not come to its end"
 
 
-def fail_if_option() -> Any:
-    """`--fail-if`. A new one for each command: help is prepared in place."""
-    return typer.Option(
-        "--fail-if",
-        help='A condition that must not hold, such as "dp > 0.1" or "dp[fwc] - dp[zero] > 0"; repeatable. '
-        "Exit code 5 where all of the interval meets it, 6 where it cannot be told.",
-        rich_help_panel=_PANEL,
-        metavar="CONDITION",
-    )
-
-
-def undecided_option() -> Any:
-    """`--undecided`."""
-    return typer.Option(
-        help="What a condition that cannot be told counts as: fail or pass. [default: exit code 6]",
-        rich_help_panel=_PANEL,
-    )
-
-
-def junit_option() -> Any:
-    """`--junit`."""
-    return typer.Option("--junit", help="Write the checks as JUnit XML to this file.", rich_help_panel=_PANEL)
+FAIL_IF: list[str] | None = option(
+    'A condition that must not hold, such as "dp > 0.1" or "dp[fwc] - dp[zero] > 0"; repeatable. '
+    "Exit code 5 where all of the interval meets it, 6 where it cannot be told.",
+    "--fail-if",
+    panel=_PANEL,
+    metavar="CONDITION",
+)
+UNDECIDED: str | None = option(
+    "What a condition that cannot be told counts as: fail or pass. [default: exit code 6]", panel=_PANEL
+)
+JUNIT: Path | None = option("Write the checks as JUnit XML to this file.", "--junit", panel=_PANEL)
 
 
 @dataclass(frozen=True)
@@ -53,17 +44,13 @@ class Gates:
 
     @classmethod
     def read(
-        cls,
-        fail_if: Sequence[str] | None,
-        undecided: str | None,
-        junit: Path | None,
-        dry_run: bool = False,
+        cls, fail_if: Sequence[str] | None, undecided: str | None, junit: Path | None, dry_run: bool = False
     ) -> "Gates":
         """Read the options; `FwcError` for what cannot be read.
 
-        Before anything can be refused the JUnit file is marked as that of a run without an end.
+        Before anything can be refused a JUnit file is marked as that of a run without an end.
         """
-        if junit is not None and not dry_run:
+        if junit is not None and not dry_run and not junit.is_fifo():  # a pipe is written once
             from fwc_llm.gates.decide import Check
 
             cls((), None, junit)._write({"run": [Check("the run is complete", "undecided", _WORD)]}, None)
@@ -96,10 +83,13 @@ class Gates:
         suites: dict[str, list[Check]] = {}
         if self.conditions:
             from fwc_llm.gates import decide
+            from fwc_llm.gates.decide import several
 
             for name, answered in runs.items():
-                checks = (check for one in self.conditions for check in decide(one, answered))
-                suites[name] = list({check.condition: check for check in checks}.values())  # each once
+                found = (check for one in self.conditions for check in decide(one, answered))
+                suites[name] = list({check.condition: check for check in found}.values())  # each once
+            error = several(sum(map(len, suites.values())))
+            marks = [error, *marks] if error else marks
         if document is not None:
             document["gates"] = [
                 {"run": name, **asdict(check)} for name, checks in suites.items() for check in checks
@@ -107,20 +97,24 @@ class Gates:
             document["gate_notes"] = list(marks)
             print_json(document)
         elif suites:
-            _say(suites, marks)
+            for name, checks in suites.items():
+                run = f"{name}: " if len(suites) > 1 else ""
+                for check in checks:
+                    line = " ".join(f"{run}{check.reason}".split())  # names of arms may hold line ends
+                    out.print(f"{check.outcome}  {line}", soft_wrap=True, highlight=False)
+            for mark in marks:
+                out.print(mark, soft_wrap=True, highlight=False)
         if suites:
             self._write(suites, self.undecided)
-            self._raise([check for several in suites.values() for check in several])
+            self._raise([check for checks in suites.values() for check in checks])
 
     def _write(self, suites: "Mapping[str, Sequence[Check]]", undecided: str | None) -> None:
         if self.junit is None:
             return
-        from fwc_llm.files import write_whole
-        from fwc_llm.gates.junit import Suite, junit_xml
+        from fwc_llm.gates.junit import junit_xml
 
         counted: Any = {"fail": "failed", "pass": "passed"}.get(undecided or "", "undecided")
-        text = junit_xml([Suite(name, checks) for name, checks in suites.items()], counted)
-        write_whole(text, self.junit, "the JUnit file ")
+        write_whole(junit_xml(suites, counted), self.junit, "the JUnit file ")
 
     def _raise(self, checks: "Sequence[Check]") -> None:
         outcomes = [check.outcome for check in checks]
@@ -139,32 +133,10 @@ class Gates:
             )
 
 
-def _say(suites: "Mapping[str, Sequence[Check]]", marks: Sequence[str]) -> None:
-    """A line for every check, and what many checks mean."""
-    from fwc_llm.cli.console import out
-    from fwc_llm.gates.decide import LARGEST_ERROR
-
-    for name, checks in suites.items():
-        for check in checks:
-            run = f"{name}: " if len(suites) > 1 else ""
-            line = " ".join(f"{run}{check.reason}".split())  # names of arms may hold line ends
-            out.print(f"{check.outcome}  {line}", soft_wrap=True, highlight=False)
-    checks = [check for several in suites.values() for check in several]
-    if len(checks) > 1:
-        share = min(1.0, LARGEST_ERROR * len(checks))
-        out.print(
-            f"{len(checks)} checks, each at 95 %: where nothing is wrong, one or more fail in at most "
-            f"{share:.0%} of such runs",
-            soft_wrap=True,
-            highlight=False,
-        )
-    for mark in marks:
-        out.print(mark, soft_wrap=True, highlight=False)
-
-
 def settle_folders(gates: Gates, folders: Mapping[str, Path], document: dict[str, Any] | None = None) -> None:
     """Settle the gates of whole runs' folders; see `check_whole` and `Gates.settle`."""
-    from fwc_llm.report.impact import NO_PEOPLE, is_designed
+    from fwc_llm.metrics.adverse_impact import NO_PEOPLE
+    from fwc_llm.report.impact import is_designed
     from fwc_llm.report.read import read_run
 
     if not gates.conditions:
@@ -190,9 +162,6 @@ def settle_folders(gates: Gates, folders: Mapping[str, Path], document: dict[str
 
 def check_whole(path: Path) -> None:
     """Refuse a run that is not complete with `IncompleteRunError`: no gate is decided on a part of it."""
-    from fwc_llm.files import is_file
-    from fwc_llm.runs.folder import RunFolder
-
     folder = RunFolder.existing(path)
     if not is_file(path / "results.json"):
         raise IncompleteRunError(f"{path}: the run has not come to its end; no gate was decided")
@@ -205,25 +174,21 @@ def check_whole(path: Path) -> None:
 
 
 def gate(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(
-            help="Folders of runs, or of several models, or logs of Inspect (.eval, .json).", metavar="RUN"
-        ),
-    ],
-    fail_if: Annotated[list[str] | None, fail_if_option()] = None,
-    undecided: Annotated[str | None, undecided_option()] = None,
-    junit: Annotated[Path | None, junit_option()] = None,
-    as_json: Json = False,
+    runs: list[Path] = argument(
+        "Folders of runs, or of several models, or logs of Inspect (.eval, .json).", metavar="RUN"
+    ),
+    fail_if: list[str] | None = FAIL_IF,
+    undecided: str | None = UNDECIDED,
+    junit: Path | None = JUNIT,
+    as_json: bool = JSON,
 ) -> None:
     """Check a finished run against conditions that it must not meet, by intervals; asks nothing.
 
-    Conditions are on accuracy, dp, dp_ratio, eo and coverage, of every arm or of one, or between two arms.
+    Conditions are on accuracy, dp, dp_ratio, eo, equal_opportunity, fpr, ppv, auc, brier and coverage, of
+    every arm or of one, or between two arms: "dp[a] - dp[b] > 0", or "abs(dp[a] - dp[b]) > 0.05".
     """
     from fwc_llm.inspect.log import run_folders
     from fwc_llm.report.read import read_runs
-    from fwc_llm.runs.folder import RunFolder
-    from fwc_llm.runs.group import expanded
 
     gates = Gates.read(fail_if, undecided, junit)
     if not gates.conditions:

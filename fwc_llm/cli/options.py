@@ -2,16 +2,17 @@
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 
 import typer
 from typer.core import HAS_RICH, TyperCommand, TyperGroup
 from typer.models import ArgumentInfo, ParameterInfo
 
 from fwc_llm.errors import FwcError
-from fwc_llm.options import SERVICE, Options, default_words, extended, facts_of
+from fwc_llm.options import COST, EXPERIMENT, SERVICE, Options, default_words, extended, facts_of
 from fwc_llm.untrusted import parse_json
 
 if TYPE_CHECKING:
@@ -22,17 +23,55 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., Any])
 _O = TypeVar("_O", bound=Options)
 ARMS = "zero,balanced,fwc"
-TASK_HELP = (
+
+
+def option(help: str, *names: str, default: Any = None, panel: str | None = None, **others: Any) -> Any:
+    """Return an option of a command, as its parameter's default; the `default` `...` must be given."""
+    return typer.Option(default, *names, help=help, rich_help_panel=panel, **others)
+
+
+def flag(help: str, *names: str, default: Any = None, panel: str | None = None, **others: Any) -> Any:
+    """Return an option whose help says what holds without it."""
+    return option(help, *names, default=default, panel=panel, show_default=False, **others)
+
+
+def switch(help: str, *names: str, panel: str | None = None) -> Any:
+    """Return an option without a value, which is off unless it is there."""
+    return flag(help, *names, default=False, panel=panel)
+
+
+def argument(help: str, default: Any = ..., **others: Any) -> Any:
+    """Return an argument of a command, as its parameter's default."""
+    return typer.Argument(default, help=help, **others)
+
+
+# Options that commands share. A default that is shown stands in the help.
+TASK: str | None = flag(
     "A built-in task (`fwc-llm tasks`) or a task file (.toml). [default: adult, or the simulated census "
-    "where adult's data is not on this machine]"
+    "where adult's data is not on this machine]",
+    panel=EXPERIMENT,
 )
-PROTECTED_HELP = (
-    "Which of the task's attributes are protected, comma-separated: those are crossed (`fwc-llm tasks` lists "
-    "what a task offers). [default: the task's own choice]"
+PROTECTED: str | None = flag(
+    "Which of the task's attributes are protected, comma-separated: those are crossed (`fwc-llm tasks` "
+    "lists what a task offers). [default: the task's own choice]",
+    panel=EXPERIMENT,
 )
-Json = Annotated[
-    bool, typer.Option("--json", help="Print everything as one JSON document; notes go to standard error.")
-]
+DATA_DIR: Path | None = flag(
+    "Where the data lies. [default: $FWC_LLM_DATA, the cache, then the UCI repository]", panel=EXPERIMENT
+)
+ALLOW_CHANGED: bool = switch(
+    "Accept saved shots although the data has changed.", "--allow-changed-data", panel=EXPERIMENT
+)
+MAX_PROMPT_TOKENS: int | None = flag("Choose the largest m, up to --m, whose prompts fit.", panel=COST)
+NO_ROWS: bool = switch("Reports hold no rows, prompts or replies: they may be people's records.", "--no-rows")
+FIGURES: Path | None = flag("Write the charts to this folder, as SVG and PNG. Extra: plot.", metavar="DIR")
+JSON: bool = switch("Print everything as one JSON document; notes go to standard error.", "--json")
+APPENDIX: bool = switch("Print the page whole, not only its first screen.", "--appendix")
+CANCEL_BATCH: bool = switch(
+    "Cancel the folder's batches that are under way and ask their open questions live. [default: wait]",
+    "--cancel-batch",
+    panel=SERVICE,
+)
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "eval": (
         "fwc-llm eval",
@@ -40,10 +79,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "fwc-llm eval --task my.toml --model smollm2 --shots zero,fwc --out runs/mine",
         "fwc-llm eval experiment.toml --json",
     ),
-    "shots": (
-        "fwc-llm shots --strategy fwc --m 16 -o shots.json",
-        "fwc-llm shots --task census --compare",
-    ),
+    "shots": ("fwc-llm shots --strategy fwc --m 16 -o shots.json", "fwc-llm shots --task census --compare"),
     "tune": ("fwc-llm tune --task adult --model gpt-6-luna --target-dp 0.1 --max-loss 3 --out runs/tuned",),
     "prompt": ("fwc-llm prompt --task census --shots balanced --row 3",),
     "tasks": ("fwc-llm tasks", "fwc-llm tasks --json"),
@@ -65,6 +101,15 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "task copy": ("fwc-llm task copy adult -o mine.toml",),
     "template init": ("fwc-llm template init wording --from paper",),
 }
+# What --help shows of commands with many options; --help-all shows the rest.
+EVERYDAY = {
+    "eval": "experiment task protected model shots m n_test repeats out base_url dry_run max_cost fail_if "
+    "as_json",
+    "tune": "task protected model target_dp max_loss rows candidates m out base_url max_cost as_json",
+    "audit": "predictions protected answer label positive p_yes missing weight cluster out report fail_if "
+    "as_json",
+    "shots": "task protected strategy m epsilon option ids data compare out as_json",
+}
 _PAIRS = {"option", "param"}  # KEY=VALUE, whatever their type
 
 
@@ -72,21 +117,21 @@ def tasks(incomplete: str) -> Iterator[str]:
     """The built-in tasks, and the task files here."""
     from fwc_llm.tasks import task_names
 
-    yield from _matching([*task_names(), *_files("*.toml")], incomplete)
+    return _matching([*task_names(), *_files("*.toml")], incomplete)
 
 
 def copied(incomplete: str) -> Iterator[str]:
     """The tasks whose file can be copied."""
     from fwc_llm.tasks import layout_names, task_names
 
-    yield from _matching([*(name for name in task_names() if name != "census"), *layout_names()], incomplete)
+    return _matching([*(name for name in task_names() if name != "census"), *layout_names()], incomplete)
 
 
 def strategies(incomplete: str) -> Iterator[str]:
     """The next strategy of a list, or a file of saved shots."""
     from fwc_llm.shots.registry import strategies as all_strategies
 
-    yield from _next_of([*all_strategies(), *_files("*.json")], incomplete)
+    return _next_of([*all_strategies(), *_files("*.json")], incomplete)
 
 
 def models(incomplete: str) -> Iterator[str]:
@@ -97,61 +142,51 @@ def models(incomplete: str) -> Iterator[str]:
     from fwc_llm.models.openai.prices import ending_of, priced
     from fwc_llm.models.providers import ENTRY_POINTS, OURS
 
-    prefixes = {"azure", "gguf", "inspect", "python"}
+    prefixes, today = {"azure", "gguf", "inspect", "python"}, date.today()
     ours = (f"{name}:" if name in prefixes else name for name in sorted(OURS))
     others = sorted(point.name for point in entry_points(group=ENTRY_POINTS) if point.name not in OURS)
-    today = date.today()
     sold = (name for name in priced() if (end := ending_of(name)) is None or not end.soon(today))
-    yield from _next_of([*ours, *others, *sold], incomplete)
+    return _next_of([*ours, *others, *sold], incomplete)
 
 
 def templates(incomplete: str) -> Iterator[str]:
     """The template sets that come with the package."""
     from fwc_llm.resources import resource_dir
 
-    folders = (path.name for path in resource_dir("prompts").iterdir() if path.is_dir())
-    yield from _matching(sorted(folders), incomplete)
+    names = sorted(path.name for path in resource_dir("prompts").iterdir() if path.is_dir())
+    return _matching(names, incomplete)
 
 
 def orders(incomplete: str) -> Iterator[str]:
     """The next order of a list."""
-    yield from _next_of(("alternate", "random", "by-weight", "given"), incomplete)
+    return _next_of(("alternate", "random", "by-weight", "given"), incomplete)
 
 
 def formats(incomplete: str) -> Iterator[str]:
     """The formats of a report."""
     from fwc_llm.report.write import FORMATS
 
-    yield from _matching(FORMATS, incomplete)
+    return _matching(FORMATS, incomplete)
 
 
-def experiments(incomplete: str) -> Iterator[str]:
-    """The TOML files here."""
-    yield from _matching(_files("*.toml"), incomplete)
+def _one_of(*words: str) -> Callable[[str], Iterator[str]]:
+    return lambda incomplete: _matching(words, incomplete)
 
 
-CancelBatch = Annotated[
-    bool,
-    typer.Option(
-        "--cancel-batch",
-        help="Cancel the folder's batches that are under way and ask their open questions live. [default: "
-        "wait for them]",
-        rich_help_panel=SERVICE,
-    ),
-]
 _COMPLETED: dict[str, Callable[[str], Iterator[str]]] = {
-    "experiment": experiments,
+    "experiment": lambda incomplete: _matching(_files("*.toml"), incomplete),
     "task": tasks,
     "shots": strategies,
     "strategy": strategies,
     "template": templates,
     "order": orders,
     "format": formats,
-    "weights": lambda incomplete: _matching(("show", "hide"), incomplete),
-    "redraw": lambda incomplete: _matching(("once", "per-row"), incomplete),
-    "api": lambda incomplete: _matching(("chat", "decisions", "systemone"), incomplete),
+    "weights": _one_of("show", "hide"),
+    "redraw": _one_of("once", "per-row"),
+    "api": _one_of("chat", "decisions", "systemone"),
     "model": models,
-    "undecided": lambda incomplete: _matching(("fail", "pass"), incomplete),
+    "undecided": _one_of("fail", "pass"),
+    "missing": _one_of("refuse", "drop", "group"),
 }
 
 
@@ -162,14 +197,13 @@ def shown(command: _F) -> _F:
     what `_COMPLETED` knows by an option's name.
     """
     for name, parameter in inspect.signature(command).parameters.items():
-        for note in getattr(parameter.annotation, "__metadata__", ()):
-            if isinstance(note, ParameterInfo):
-                kind = None if isinstance(note, ArgumentInfo) else parameter.annotation.__origin__
-                note.metavar = note.metavar or _placeholder(name, kind)
-                if HAS_RICH and note.help:
-                    note.help = re.sub(r"(?<!\\)\[", r"\[", note.help)  # commands share options
-                if name in _COMPLETED and note.autocompletion is None:
-                    note.autocompletion = _COMPLETED[name]
+        info, kind = parameter.default, parameter.annotation
+        if isinstance(info, ParameterInfo):
+            kind = None if isinstance(info, ArgumentInfo) else kind
+            info.metavar = info.metavar or _placeholder(name, kind)
+            if HAS_RICH and info.help:
+                info.help = re.sub(r"(?<!\\)\[", r"\[", info.help)  # commands share options
+            info.autocompletion = info.autocompletion or _COMPLETED.get(name)
     return command
 
 
@@ -226,16 +260,14 @@ def _flag(name: str, field: "FieldInfo") -> inspect.Parameter:
         kind = next(
             (kind for kind in (bool, Path, int, float) if kind in kinds and not kinds & {str} - {kind}), str
         )
-    flag = facts_of(field)["flag"] or name
-    info = typer.Option(
-        f"--{flag.replace('_', '-')}",
-        help=f"{field.description}{default_words(field)}",
-        rich_help_panel=facts_of(field)["panel"],
+    name = facts_of(field)["flag"] or name
+    declared = option(
+        f"{field.description}{default_words(field)}",
+        f"--{name.replace('_', '-')}",
+        panel=facts_of(field)["panel"],
         show_default=False,
     )
-    return inspect.Parameter(
-        flag, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, info]
-    )
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=declared, annotation=kind | None)
 
 
 def read(model: type[_O], options: Mapping[str, Any], **others: Any) -> _O:
@@ -324,11 +356,12 @@ def print_json(document: Mapping[str, Any]) -> None:
 def epilog(command: str) -> str:
     """The end of a command's help: one line an example, its brackets as text and not as markup."""
     lines = (line.replace("[", r"\[") for line in EXAMPLES[command])
-    return "\n\n".join(("Examples:" if len(EXAMPLES[command]) > 1 else "Example:", *lines))
+    more = [f"`fwc-llm {command} --help-all` shows every option."] if command in EVERYDAY else []
+    return "\n\n".join(("Examples:" if len(EXAMPLES[command]) > 1 else "Example:", *lines, *more))
 
 
 class _Plain:
-    """Help in which a flag, `--help` itself included, has no placeholder."""
+    """Help in which a flag, `--help` itself included, has no placeholder; of `EVERYDAY` commands a part."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The parameters, ready to be shown."""
@@ -337,6 +370,13 @@ class _Plain:
             if one.metavar is None and getattr(one, "is_flag", False):
                 one.metavar = ""
         return params
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help: `--help-all` shows every option."""
+        everyday = EVERYDAY.get(self.name or "", "").split()  # type: ignore[attr-defined]
+        for one in self.params:  # type: ignore[attr-defined]
+            one.hidden = bool(everyday) and one.name not in everyday and "--help-all" not in sys.argv
+        super().format_help(ctx, formatter)  # type: ignore[misc]
 
 
 class Command(_Plain, TyperCommand):

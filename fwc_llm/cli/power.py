@@ -3,28 +3,28 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from fwc_llm.cli.options import (
     ARMS,
-    PROTECTED_HELP,
-    TASK_HELP,
-    Json,
+    DATA_DIR,
+    JSON,
+    PROTECTED,
+    TASK,
     open_task,
+    option,
     print_json,
     read,
+    switch,
     takes,
     words,
-)
+)  # fmt: skip
 from fwc_llm.errors import FwcError
 from fwc_llm.runs.settings import Settings
 
 if TYPE_CHECKING:
-    from fwc_llm.metrics.planning import Assumptions, Design
+    from fwc_llm.metrics.planning import Assumptions
     from fwc_llm.runs.budget import Forecast
-    from fwc_llm.runs.plan import Plan
     from fwc_llm.runs.power import Needed
 
 _QUESTIONS = {
@@ -36,30 +36,19 @@ _QUESTIONS = {
 
 @takes(Settings, names=("m", "n_test", "base_parity", "repeats"))
 def power(
-    task: Annotated[str | None, typer.Option(help=TASK_HELP)] = None,
-    protected: Annotated[str | None, typer.Option(help=PROTECTED_HELP)] = None,
-    shots: Annotated[str, typer.Option(help="The arms, comma-separated: each asks about every row.")] = ARMS,
-    detect: Annotated[
-        float | None, typer.Option(help="Print how many rows and repeats detect this difference.")
-    ] = None,
-    model: Annotated[str | None, typer.Option(help="The model whose prices give the cost.")] = None,
-    batch: Annotated[bool, typer.Option("--batch", help="Prices of the provider's Batch API.")] = False,
-    prices: Annotated[Path | None, typer.Option(help="A price file of your own (TOML).")] = None,
-    discordant: Annotated[
-        float | None, typer.Option(help="Share of rows that two arms answer differently. [default: 0.25]")
-    ] = None,
-    correlation: Annotated[
-        float, typer.Option(help="Correlation of an arm's answers to one row in two repeats.")
-    ] = 1.0,
-    examples_sd: Annotated[
-        float, typer.Option(help="Standard deviation of a difference over sets of examples.")
-    ] = 0.05,
-    run: Annotated[
-        Path | None,
-        typer.Option(help="A finished run that gives the share of rows answered differently."),
-    ] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Where the data lies.")] = None,
-    as_json: Json = False,
+    task: str | None = TASK,
+    protected: str | None = PROTECTED,
+    shots: str = option("The arms, comma-separated: each asks about every row.", default=ARMS),
+    detect: float | None = option("Print how many rows and repeats detect this difference."),
+    model: str | None = option("The model whose prices give the cost."),
+    batch: bool = switch("Prices of the provider's Batch API.", "--batch"),
+    prices: Path | None = option("A price file of your own (TOML)."),
+    discordant: float | None = option("Share of rows that two arms answer differently. [default: 0.25]"),
+    correlation: float = option("Correlation of an arm's answers to one row in two repeats.", default=1.0),
+    examples_sd: float = option("Standard deviation of a difference over sets of examples.", default=0.05),
+    run: Path | None = option("A finished run that gives the share of rows answered differently."),
+    data_dir: Path | None = DATA_DIR,
+    as_json: bool = JSON,
     **options: Any,
 ) -> None:
     """Print the differences that a design detects 4 times in 5, before it costs anything.
@@ -72,7 +61,7 @@ def power(
     from fwc_llm.models.openai.prices import price_of
     from fwc_llm.report.narrative import power_lines
     from fwc_llm.runs.defaults import fit_defaults
-    from fwc_llm.runs.power import needed, sample_cost
+    from fwc_llm.runs.power import Needed, needed, sample_cost
     from fwc_llm.runs.splits import design_of
 
     if detect is not None and not 0.0 < detect < 1.0:
@@ -91,13 +80,10 @@ def power(
             cost = sample_cost(
                 table, arms, settings.m, settings.base_parity, opened, price_of(opened.name, prices), batch
             )  # fmt: skip
-    found = (
-        []
-        if detect is None
-        else list(needed(table, detect, settings.base_parity, repeats, len(arms), assumptions, cost))
-    )
-    for note in notes:
-        console.err.print(note, soft_wrap=True)
+    designs = list[Needed]()
+    if detect is not None:
+        designs = list(needed(table, detect, settings.base_parity, repeats, len(arms), assumptions, cost))
+    console.notes(notes)
     if as_json:
         document = {
             "format": "fwc-llm-power/1",
@@ -112,7 +98,7 @@ def power(
             "smallest": [asdict(one) for one in smallest(design, assumptions)],
             "limit": {name: limit_of(name, design, assumptions) for name in _QUESTIONS},
             "detect": detect,
-            "needed": [asdict(one) for one in found],
+            "needed": [asdict(one) for one in designs],
         }
         print_json(document)
         return
@@ -124,28 +110,7 @@ def power(
     for line in power_lines(design, assumptions):
         console.out.print(line, soft_wrap=True, highlight=False)
     if detect is not None:
-        _print_needed(detect, found, cost)
-
-
-def plan_lines(plan: "Plan") -> list[str]:
-    """Sentences on the differences that a planned run detects."""
-    from fwc_llm.report.narrative import power_lines
-
-    return power_lines(_design(plan))
-
-
-def smallest_json(plan: "Plan") -> list[dict[str, Any]]:
-    """The same as plain values."""
-    from fwc_llm.metrics.planning import Assumptions, smallest
-
-    return [asdict(one) for one in smallest(_design(plan), Assumptions())]
-
-
-def _design(plan: "Plan") -> "Design":
-    from fwc_llm.runs.splits import design_of
-
-    settings = plan.settings
-    return design_of(plan.task, settings.n_test, settings.base_parity, settings.repeats)
+        _print_needed(detect, designs, cost)
 
 
 def _arms(shots: str) -> list[str]:
@@ -177,18 +142,18 @@ def _assumptions(
     return Assumptions(**given)
 
 
-def _print_needed(detect: float, found: "Sequence[Needed]", cost: "Forecast | None") -> None:
+def _print_needed(detect: float, designs: "Sequence[Needed]", cost: "Forecast | None") -> None:
     """Print a table of the designs that detect the difference."""
     from fwc_llm.cli.console import out
     from fwc_llm.report.tables import Section, terminal
 
     rows, notes = [], []
-    for design in found:
+    for design in designs:
         counts = ("–" if n is None else f"{n:,}" for n in (design.n_test, design.requests))
         least, most = ("" if x is None else f"${x:,.2f}" for x in (design.dollars, design.dollars_most))
         price = most if least == most else f"{least} to {most}"
         rows.append((_QUESTIONS[design.question], design.of, f"{design.repeats}", *counts, price))
-    if any(design.n_test is None for design in found):
+    if any(design.n_test is None for design in designs):
         notes.append("–: the table has too few rows for any such design")
     if cost is not None and cost.price is not None:
         source = f"{cost.price.date} ({cost.price.source})"

@@ -1,11 +1,19 @@
 """`fwc-llm prompt`: what is sent for one row."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from fwc_llm.cli.options import PROTECTED_HELP, TASK_HELP, open_task, read, takes
+from fwc_llm.cli.options import (
+    ALLOW_CHANGED,
+    DATA_DIR,
+    PROTECTED,
+    TASK,
+    open_task,
+    option,
+    read,
+    switch,
+    takes,
+)  # fmt: skip
 from fwc_llm.runs.settings import Settings
 
 _SETTINGS = (
@@ -15,22 +23,16 @@ _SETTINGS = (
 
 @takes(Settings, names=_SETTINGS)
 def prompt(
-    task: Annotated[str | None, typer.Option(help=TASK_HELP)] = None,
-    protected: Annotated[str | None, typer.Option(help=PROTECTED_HELP)] = None,
-    shots: Annotated[
-        str,
-        typer.Option(
-            help="A strategy, or a file of saved shots (.json); +removal, +instruction edit the prompt."
-        ),
-    ] = "zero",
-    row: Annotated[int, typer.Option(help="Which row of the seeded test split, counted from 0.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the messages as JSON.")] = False,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Look for data here first.", show_default=False)
-    ] = None,
-    allow_changed_data: Annotated[
-        bool, typer.Option("--allow-changed-data", help="Accept saved shots although the data has changed.")
-    ] = False,
+    task: str | None = TASK,
+    protected: str | None = PROTECTED,
+    shots: str = option(
+        "A strategy, or a file of saved shots (.json); +removal, +instruction edit the prompt.",
+        default="zero",
+    ),
+    row: int = option("Which row of the seeded test split, counted from 0.", default=0),
+    as_json: bool = switch("Print the messages as JSON.", "--json"),
+    data_dir: Path | None = DATA_DIR,
+    allow_changed_data: bool = ALLOW_CHANGED,
     **options: Any,
 ) -> None:
     """Show what is sent to the model for one row of the test split that `eval` draws from this seed."""
@@ -38,7 +40,7 @@ def prompt(
 
     from rich.text import Text
 
-    from fwc_llm.cli.console import err, out, working, write
+    from fwc_llm.cli.console import err, notes, out, working, write
     from fwc_llm.errors import FwcError
     from fwc_llm.models.tokens import TokenCounter
     from fwc_llm.runs.plan import make_plan
@@ -46,8 +48,7 @@ def prompt(
     settings = read(Settings, options)
     with working("choosing examples") as step:
         plan = make_plan(open_task(task, data_dir, protected), (shots,), settings, allow_changed_data, step)
-    for note in plan.notes:
-        err.print(note, soft_wrap=True)
+    notes(plan.notes)
     split = plan.repeats[0].split.test
     if not 0 <= row < len(split):
         raise FwcError(f"row {row} is outside the test split: it has rows 0 to {len(split) - 1}")

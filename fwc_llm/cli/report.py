@@ -1,78 +1,67 @@
 """`fwc-llm report` and `fwc-llm compare`: the results of runs as a page, as files, or on the terminal."""
 
+import os.path
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from fwc_llm.cli.options import Json, print_json
+from fwc_llm.cli import console
+from fwc_llm.cli.options import (
+    APPENDIX,
+    DATA_DIR,
+    FIGURES,
+    JSON,
+    NO_ROWS,
+    argument,
+    option,
+    print_json,
+    switch,
+)
+from fwc_llm.errors import FwcError
+from fwc_llm.files import is_file, write_whole
+from fwc_llm.runs.listing import expanded
 
 
 def report(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(
-            help="Folders of runs of one task, or of several models, or logs of Inspect (.eval, .json).",
-            metavar="RUN",
-        ),
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            help="The file to write or overwrite. [default: report.html in the run's folder; the others "
-            "to the terminal]",
-        ),
-    ] = None,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            help="html, md, json, csv or ll144 (New York City's Local Law 144, as CSV). [default: by the "
-            "file's ending, else html]"
-        ),
-    ] = None,
-    task: Annotated[
-        str | None, typer.Option(help="The task file (.toml) of the runs, where the task is not built in.")
-    ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Where the data lies. [default: $FWC_LLM_DATA, then the cache]")
-    ] = None,
-    figures: Annotated[
-        Path | None,
-        typer.Option(help="Also write the charts to this folder, as SVG and PNG. Extra: plot."),
-    ] = None,
-    no_rows: Annotated[
-        bool,
-        typer.Option(
-            "--no-rows", help="Leave rows, prompts and replies out of the page: they may be people's records."
-        ),
-    ] = False,
-    reference: Annotated[
-        bool,
-        typer.Option(
-            "--reference",
-            help="Add what plain models answer to the same rows, and keep it with the run. Extra: reference.",
-        ),
-    ] = False,
-    appendix: Annotated[
-        bool, typer.Option("--appendix", help="Print the page whole, not only its first screen.")
-    ] = False,
-    as_json: Json = False,
+    runs: list[Path] = argument(
+        "Folders of runs of one task, or of several models, or logs of Inspect (.eval, .json).", metavar="RUN"
+    ),
+    out: Path | None = option(
+        "The file to write or overwrite. [default: report.html in the run's folder; the others "
+        "to the terminal]",
+        "--out",
+        "-o",
+    ),
+    format: str | None = option(
+        "html, md, json, csv or ll144 (New York City's Local Law 144, as CSV). [default: by the "
+        "file's ending, else html]"
+    ),
+    task: str | None = option("The task file (.toml) of the runs, where the task is not built in."),
+    data_dir: Path | None = DATA_DIR,
+    figures: Path | None = FIGURES,
+    no_rows: bool = NO_ROWS,
+    reference: bool = switch(
+        "Add what plain models answer to the same rows, and keep it with the run. Extra: reference.",
+        "--reference",
+    ),
+    assist: bool = switch(
+        "Values, intervals and verdicts also use the rows that were not asked about, by predictions "
+        "of the answers to them; needs the table.",
+        "--assist",
+    ),
+    appendix: bool = APPENDIX,
+    as_json: bool = JSON,
 ) -> None:
     """Write a report of one or more runs: one self-contained page, Markdown, JSON, or tables as CSV."""
-    from fwc_llm.cli import console
-    from fwc_llm.files import write_whole
     from fwc_llm.inspect.log import run_folders
     from fwc_llm.report.document import make_document
     from fwc_llm.report.write import write_document
-    from fwc_llm.runs.group import expanded
 
     chosen = _format(as_json, format, out)
     path = _place(runs) if out is None and chosen == "html" else out
     with run_folders(list(expanded(runs))) as folders:
-        document = make_document(folders, task, data_dir, chosen == "html" and not no_rows, reference)
+        with_rows = chosen == "html" and not no_rows
+        document = make_document(folders, task, data_dir, with_rows, reference, assist)
         text = write_document(document, chosen, appendix)
     if figures is not None:
         draw(document, figures)
@@ -85,7 +74,6 @@ def report(
 
 def _format(as_json: bool, format: str | None, out: Path | None) -> str:
     """The format of the document; `--json` is `--format json`."""
-    from fwc_llm.errors import FwcError
     from fwc_llm.report.write import choose_format
 
     if not as_json:
@@ -97,7 +85,6 @@ def _format(as_json: bool, format: str | None, out: Path | None) -> str:
 
 def draw(document: Mapping[str, Any], folder: Path) -> None:
     """Write the charts of a document, and say where they are."""
-    from fwc_llm.cli import console
     from fwc_llm.report.figures import write_figures
 
     written = write_figures(document, folder)
@@ -106,25 +93,19 @@ def draw(document: Mapping[str, Any], folder: Path) -> None:
 
 def _place(runs: list[Path]) -> Path:
     """Where a page goes by default: into the run's folder, beside a log, or here for several runs."""
-    from fwc_llm.errors import FwcError
-    from fwc_llm.files import is_file
-
     if len(runs) == 1:
-        return runs[0].with_suffix(".html") if is_file(runs[0]) else runs[0] / "report.html"
-    path = Path("report.html")
-    if path.exists():
+        path = runs[0].with_suffix(".html") if is_file(runs[0]) else runs[0] / "report.html"
+    else:
+        path = Path("report.html")
+    if os.path.islink(path) or (len(runs) > 1 and path.exists()):  # a link in another's folder leads anywhere
         raise FwcError(f"{path} exists already: name a file with -o, which overwrites it")
     return path
 
 
 def compare(
-    run_a: Annotated[
-        Path, typer.Argument(help="The folder of one run, or a log of Inspect.", metavar="RUN_A")
-    ],
-    run_b: Annotated[
-        Path, typer.Argument(help="The folder of another run of the same task.", metavar="RUN_B")
-    ],
-    as_json: Json = False,
+    run_a: Path = argument("The folder of one run, or a log of Inspect.", metavar="RUN_A"),
+    run_b: Path = argument("The folder of another run of the same task.", metavar="RUN_B"),
+    as_json: bool = JSON,
 ) -> None:
     """Show what changed between two runs, and whether their answers differ."""
     from fwc_llm.cli.console import out

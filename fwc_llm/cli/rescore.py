@@ -1,28 +1,21 @@
 """`fwc-llm rescore`: parse the replies of a run again and recompute its numbers, without any request."""
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from fwc_llm.cli.eval_output import run_json
-from fwc_llm.cli.options import Json, print_json
+from fwc_llm.cli.options import JSON, argument, print_json
 
 
-def rescore(
-    run: Annotated[Path, typer.Argument(help="The folder of a run, or of several models.")],
-    as_json: Json = False,
-) -> None:
+def rescore(run: Path = argument("The folder of a run, or of several models."), as_json: bool = JSON) -> None:
     """Recompute answers.csv and results.json from a run's journal; asks nothing, needs no key and no data."""
     from fwc_llm.cli.console import err, out
     from fwc_llm.errors import FwcError
     from fwc_llm.files import is_file
-    from fwc_llm.report.terminal import results_table
-    from fwc_llm.report.thresholds import threshold_table
+    from fwc_llm.report.read import score_and_judge
+    from fwc_llm.report.terminal import run_table
     from fwc_llm.runs.folder import RunFolder
-    from fwc_llm.runs.group import expanded
     from fwc_llm.runs.journal import FILE_NAME, Journal
-    from fwc_llm.runs.results import score
+    from fwc_llm.runs.listing import expanded
 
     scored = []
     for path in expanded([run]):
@@ -34,13 +27,12 @@ def rescore(
                 f"command with --out {run}"
             )
         with Journal(folder.path) as journal:
-            results = score(folder, journal)
+            results = score_and_judge(folder, journal)
         if as_json:
             scored.append(run_json(folder.path, results))
         else:
-            out.print(results_table(results))
-            if (table := threshold_table(folder.path)) is not None:
-                out.print(table)
+            if results["unanswered"] < results["requests"]:
+                out.print(run_table(folder.path))
         if missing := results["unanswered"]:
             err.print(
                 f"{missing:,} of {results['requests']:,} requests have no reply; the same `fwc-llm eval` "

@@ -1,18 +1,15 @@
 """`fwc-llm runs`: the runs of a folder."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from fwc_llm.cli.options import Json, print_json
+from fwc_llm.cli.options import JSON, argument, print_json
 
 
 def runs(
-    folder: Annotated[
-        Path, typer.Argument(help="The folder that holds runs, or folders of runs.", metavar="DIR")
-    ] = Path("runs"),
-    as_json: Json = False,
+    folder: Path = argument(
+        "The folder that holds runs, or folders of runs.", default=Path("runs"), metavar="DIR"
+    ),
+    as_json: bool = JSON,
 ) -> None:
     """List runs: task, model, arms, when they began, and whether they are complete."""
     from fwc_llm.cli import console

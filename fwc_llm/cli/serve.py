@@ -1,37 +1,26 @@
 """`fwc-llm serve-surrogate`: the surrogate as a small OpenAI-compatible server."""
 
-from typing import Annotated
-
-import typer
+from fwc_llm.cli.options import flag, option
 
 
 def serve_surrogate(
-    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8000,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; the default is not reachable from other machines.")
-    ] = "127.0.0.1",
-    temperature: Annotated[
-        float,
-        typer.Option(
-            help="Temperature of requests that name none; 0 always gives the likelier answer. Above 0 "
-            "the same prompt has the same answer, too, unless its seed differs."
-        ),
-    ] = 0.0,
-    seed: Annotated[int, typer.Option(help="Seed of requests that name none.")] = 0,
-    name: Annotated[
-        str,
-        typer.Option(
-            "--as",
-            metavar="NAME",
-            help="A second name to answer to, such as gpt-4; answers stay marked as simulated.",
-        ),
-    ] = "surrogate",
-    require_key: Annotated[
-        str | None,
-        typer.Option(
-            metavar="VARIABLE", help="Answer only requests with the key in this variable.", show_default=False
-        ),
-    ] = None,
+    port: int = option("Port; 0 takes a free one.", default=8000),
+    host: str = option(
+        "Address to listen on; the default is not reachable from other machines.", default="127.0.0.1"
+    ),
+    temperature: float = option(
+        "Temperature of requests that name none; 0 always gives the likelier answer. Above 0 "
+        "the same prompt has the same answer, too, unless its seed differs.",
+        default=0.0,
+    ),
+    seed: int = option("Seed of requests that name none.", default=0),
+    name: str = option(
+        "A second name to answer to, such as gpt-4; answers stay marked as simulated.",
+        "--as",
+        default="surrogate",
+        metavar="NAME",
+    ),
+    require_key: str | None = flag("Answer only requests with the key in this variable.", metavar="VARIABLE"),
 ) -> None:
     """Serve the simulated model "surrogate" over HTTP, to try any client without key or network."""
     import os
@@ -50,7 +39,7 @@ def serve_surrogate(
             'The model "surrogate" is a simulation, never a measurement of any model. Ctrl-C stops it. Try:'
         )
         err.print(f"  fwc-llm eval --model {name} --base-url {server.url}", soft_wrap=True)
-        err.print("It also answers --api decisions and --api systemone.")
+        err.print("It also answers --api decisions, --api systemone and the Responses API.")
         try:
             server.serve_forever(poll_interval=0.1)
         except KeyboardInterrupt:

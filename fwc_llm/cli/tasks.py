@@ -1,13 +1,34 @@
 """`fwc-llm tasks`, `task init`, `task check`, `task copy` and `template init`: tables and templates."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from fwc_llm.cli.options import PROTECTED_HELP, Command, Group, Json, copied, epilog, print_json, shown
+from fwc_llm.cli.options import (
+    DATA_DIR,
+    JSON,
+    PROTECTED,
+    Command,
+    Group,
+    argument,
+    copied,
+    epilog,
+    flag,
+    option,
+    print_json,
+    shown,
+    switch,
+    words,
+)  # fmt: skip
+from fwc_llm.errors import FwcError
+from fwc_llm.files import read_text, reason, write_whole
+from fwc_llm.models import open_model, traits
+from fwc_llm.resources import resource_dir
+from fwc_llm.runs.settings import Settings
+from fwc_llm.taskfile import parse_taskfile
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
@@ -21,15 +42,11 @@ _GROUPS = {
     _SIMULATED: "Simulated, needs no data",
     _COPY: "To copy beside a table that you fetch: fwc-llm task copy NAME",
 }
+FORCE: bool = switch("Overwrite an existing file.", "--force")
 _FEW = 30  # rows of a group, below which its rates say little
 
 
-def tasks(
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Look for data here first.", show_default=False)
-    ] = None,
-    as_json: Json = False,
-) -> None:
+def tasks(data_dir: Path | None = DATA_DIR, as_json: bool = JSON) -> None:
     """List the tasks in groups: rows, what is protected or can be, outcome, source and licence."""
     from rich.text import Text
 
@@ -42,21 +59,19 @@ def tasks(
         listed = [*map(_described, tasks), *(_described(task) | {"group": _COPY} for task in copies)]
         print_json({"format": "fwc-llm-tasks/1", "tasks": listed})
         return
-    for group in _GROUPS:
-        members = [task for task in tasks if _group(task) == group] + (copies if group == _COPY else [])
-        if not members:
-            continue
-        out.print(Text(_GROUPS[group], style="bold"))
+    for group, title in _GROUPS.items():
+        members = copies if group == _COPY else [task for task in tasks if _group(task) == group]
         here = group in (_HERE, _SIMULATED)
         lines = []
         for task in members:
             levels = f" ({', '.join(task.groups)})" if here else ""
-            others = [name for name in task.offered if name not in task.protected]
-            offered = f"; or {', '.join(others)}" if others else ""
-            rows = [f"{_rows(task):,}"] if here else []
-            lines.append([task.name, *rows, f"{', '.join(task.protected)}{levels}{offered}", task.title])
-        out.print(_listing(["task", *(["rows"] if here else []), "protected", "outcome"], lines, ("rows",)))
-        out.print()
+            others = ", ".join(name for name in task.offered if name not in task.protected)
+            offered = f"{', '.join(task.protected)}{levels}{f'; or {others}' if others else ''}"
+            lines.append([task.name, task.title, offered, *([f"{_rows(task):,}"] if here else [])])
+        if lines:
+            out.print(Text(title, style="bold"))
+            out.print(_listing(["task", "outcome", "protected", *["rows"] * here], lines, 3))
+            out.print()
     for task in (*tasks, *copies):
         files = task.locate() if task in tasks else None
         place = f" in {files[0].parent};" if files else ""
@@ -95,30 +110,27 @@ def _described(task: "Task") -> dict[str, Any]:
 @task_app.command("init", cls=Command, epilog=epilog("task init"))
 @shown
 def init(
-    table: Annotated[
-        Path, typer.Argument(help="A CSV file with a header line, JSON lines, a Parquet or an Excel file.")
-    ],
-    protected: Annotated[list[str], typer.Option(help="The protected attribute's column; may be repeated.")],
-    outcome: Annotated[str, typer.Option(help="The outcome's column.")],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", "--output", help="The task file to write.", show_default="beside the table"
-        ),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    table: Path = argument("A CSV file with a header line, JSON lines, a Parquet or an Excel file."),
+    protected: list[str] = option(
+        "The protected attributes' columns, comma-separated or one by one.", default=...
+    ),
+    outcome: str = option("The outcome's column.", default=...),
+    output: Path | None = flag(
+        "The task file to write. [default: beside the table]", "--out", "-o", "--output"
+    ),
+    force: bool = FORCE,
 ) -> None:
     """Draft a commented task file for a table of your own, and list what to check in it."""
     from rich.text import Text
 
     from fwc_llm.cli.console import out
     from fwc_llm.data.task_draft import draft_task
-    from fwc_llm.errors import FwcError
-    from fwc_llm.files import write_whole
     from fwc_llm.tasks import load_task
 
     target = _new_file(output or table.with_suffix(".toml"), force)
-    draft = draft_task(table, protected, outcome, Path(os.path.realpath(target)).parent)
+    draft = draft_task(
+        table, words(",".join(protected)) or protected, outcome, Path(os.path.realpath(target)).parent
+    )
     write_whole(draft.text, target, "the task file ")
     out.print(Text(f"wrote {target}; please check:"))
     for check in draft.checks:
@@ -136,13 +148,11 @@ def init(
 @task_app.command("check", cls=Command, epilog=epilog("task check"))
 @shown
 def check(
-    task: Annotated[str, typer.Argument(help="A task file (.toml), or a built-in task.")],
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Look for data here first.", show_default=False)
-    ] = None,
-    protected: Annotated[str | None, typer.Option(help=PROTECTED_HELP)] = None,
-    template: Annotated[str, typer.Option(help="Template set whose prompts are shown.")] = "default",
-    as_json: Json = False,
+    task: str = argument("A task file (.toml), or a built-in task."),
+    data_dir: Path | None = DATA_DIR,
+    protected: str | None = PROTECTED,
+    template: str = option("Template set whose prompts are shown.", default="default"),
+    as_json: bool = JSON,
 ) -> None:
     """Show the rows kept and lost, groups, answers and two rows as prompts show them; say what is refused."""
     from rich.text import Text
@@ -165,11 +175,14 @@ def check(
     if rows and rows["lost"]:
         out.print(Text("Rows lost, by group and reason", style="bold"))
         table = lost(rows)
-        out.print(_listing(list(table.headings), [list(map(str, row)) for row in table.rows]))
+        out.print(_listing(list(table.headings), table.rows))
         for line in lost_lines({**rows, "outcome": ""})[1:]:
             out.print(Text(f"  {line}"), soft_wrap=True)
     out.print(Text(f"Groups by {' & '.join(found.protected)}, and answers by {found.outcome}", style="bold"))
-    out.print(_listing(["group", "rows", "no", "yes", "yes %"], list(_cells(found))))
+    counts = (
+        (group, f"{n:,}", f"{no:,}", f"{yes:,}", f"{yes / n:.1%}") for group, n, no, yes in _counts(found)
+    )
+    out.print(_listing(["group", "rows", "no", "yes", "yes %"], counts))
     if found.rows:
         out.print(Text(f"  {found.rows.outcome}"), soft_wrap=True)
     sample = f", in a sample of {len(found.whole.sample):,} rows" if found.whole else ""
@@ -200,17 +213,16 @@ def _as_json(task: "Task", template: str) -> dict[str, Any]:
     }
 
 
-def _listing(headings: list[str], body: list[list[str]], right: tuple[str, ...] = ()) -> Any:
-    """A plain table; columns named in `right` are numbers, and all but the first where none is named."""
+def _listing(headings: list[str], body: Iterable[Sequence[object]], keys: int = 1) -> Any:
+    """A plain table, of which the first `keys` columns are words."""
     from rich.table import Table
     from rich.text import Text
 
     listing = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in headings:
-        number = heading in right if right else heading != headings[0]
-        listing.add_column(Text(heading), justify="right" if number else "left", overflow="fold")
+    for place, heading in enumerate(headings):
+        listing.add_column(Text(heading), justify="left" if place < keys else "right", overflow="fold")
     for row in body:
-        listing.add_row(*map(Text, row))
+        listing.add_row(*(Text(str(cell)) for cell in row))
     return listing
 
 
@@ -220,13 +232,7 @@ def _counts(task: "Task") -> Iterator[tuple[str, int, int, int]]:
         yield group, no + yes, no, yes
 
 
-def _cells(task: "Task") -> Iterator[list[str]]:
-    for group, rows, no, yes in _counts(task):
-        yield [group, f"{rows:,}", f"{no:,}", f"{yes:,}", f"{100 * yes / rows:.1f}"]
-
-
 def _columns(task: "Task") -> Iterator[str]:
-    from fwc_llm.taskfile import parse_taskfile
 
     table = task.table
     for column in task.features:
@@ -261,12 +267,9 @@ def _shown(task: "Task", template: str) -> Iterator[str]:
 
 def _findings(task: "Task") -> Iterator[str]:
     """What moves, what is thin, and what is refused, each with what to do."""
-    from fwc_llm.errors import FwcError
-    from fwc_llm.models import open_model, traits
     from fwc_llm.prompts import templates
     from fwc_llm.runs.defaults import fit_defaults
     from fwc_llm.runs.plan import bare_prompt
-    from fwc_llm.runs.settings import Settings
     from fwc_llm.runs.splits import whole_step
 
     settings, notes = fit_defaults(task, Settings())
@@ -301,21 +304,23 @@ def _templates() -> None:
 @template_app.command("init", cls=Command, epilog=epilog("template init"))
 @shown
 def template_init(
-    folder: Annotated[Path, typer.Argument(help="The folder to write; it may not hold anything.")],
-    template: Annotated[
-        str, typer.Option("--from", help="The template set to begin from: default, decision, paper, …")
-    ] = "default",
+    folder: Path = argument("The folder to write; it may not hold anything."),
+    template: str = option(
+        "The template set to begin from: default, decision, paper, …", "--from", default="default"
+    ),
 ) -> None:
     """Copy a template set that comes with the package, to be changed and used with --template DIR."""
     from fwc_llm.cli.console import err
-    from fwc_llm.errors import FwcError
-    from fwc_llm.files import read_text, write_whole
     from fwc_llm.prompts import templates
-    from fwc_llm.resources import resource_dir
 
     if template not in templates():
         raise FwcError(f"unknown template set {template!r}: there are {', '.join(templates())}")
-    _make_empty(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise FwcError(f"{folder} is not empty: name a folder that is not there yet")
+    except (OSError, ValueError) as error:
+        raise FwcError(f"cannot make the folder {folder}: {reason(error)}") from None
     files = sorted((resource_dir("prompts") / template).glob("*.j2"))
     for file in files:
         write_whole(read_text(file), folder / file.name)
@@ -324,22 +329,8 @@ def template_init(
     err.print(f"see what it says with: fwc-llm prompt --template {folder}", soft_wrap=True)
 
 
-def _make_empty(folder: Path) -> None:
-    from fwc_llm.errors import FwcError
-    from fwc_llm.files import reason
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise FwcError(f"{folder} is not empty: name a folder that is not there yet")
-    except (OSError, ValueError) as error:
-        raise FwcError(f"cannot make the folder {folder}: {reason(error)}") from None
-
-
 def _new_file(path: Path, force: bool) -> Path:
     """Return the path of a task file; refuse one that exists, unless it may be overwritten."""
-    from fwc_llm.errors import FwcError
-
     if path.suffix != ".toml":
         raise FwcError(f"the task file {path} must end in .toml, so that --task recognises it")
     if path.exists() and not force:
@@ -350,20 +341,14 @@ def _new_file(path: Path, force: bool) -> Path:
 @task_app.command("copy", cls=Command, epilog=epilog("task copy"))
 @shown
 def task_copy(
-    task: Annotated[
-        str,
-        typer.Argument(
-            help="A built-in task with a file, or one to copy (`fwc-llm tasks`).", autocompletion=copied
-        ),
-    ],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The file to write. [default: TASK.toml, here]")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    task: str = argument(
+        "A built-in task with a file, or one to copy (`fwc-llm tasks`).", autocompletion=copied
+    ),
+    out: Path | None = option("The file to write. [default: TASK.toml, here]", "--out", "-o"),
+    force: bool = FORCE,
 ) -> None:
     """Copy the file of a built-in task, to be changed and used with --task FILE."""
     from fwc_llm.cli.console import err
-    from fwc_llm.files import write_whole
     from fwc_llm.tasks import layout_names, task_text
 
     text = task_text(task)

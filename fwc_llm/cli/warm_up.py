@@ -18,18 +18,15 @@ def warm_up() -> None:
     from fwc_llm.coreset.compiled import quietly
 
     with quietly():  # the tile is compiled when it is imported
-        from fwc_llm.coreset.warm_up import cache_folder, problems
+        from fwc_llm.coreset.warm_up import PROBLEMS, cache_folder, get_ready
 
     total, compiled = 0.0, 0
     with working("compiling") as say:
-        for name, ready in problems():
+        for name in PROBLEMS:
             say(f"compiling: {name}")
-            found = ready()
-            what = (
-                f"compiled in {found.seconds:.1f} s" if found.compiled else f"ready ({found.seconds:.1f} s)"
-            )
-            out.print(f"{name}: {what}")
-            total, compiled = total + found.seconds, compiled + found.compiled
+            seconds, count = get_ready(name)
+            out.print(f"{name}: " + (f"compiled in {seconds:.1f} s" if count else f"ready ({seconds:.1f} s)"))
+            total, compiled = total + seconds, compiled + count
     folder = cache_folder()
     if folder is None:
         out.print("Nothing could be kept, as no folder can be written: set NUMBA_CACHE_DIR to one that can.")

@@ -3,20 +3,19 @@
 See docs/method.md, "Plan and certificate".
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.checks import check_choice, check_epsilon, check_not_negative
 from fwc_llm.coreset.descent.plain import share_out
 from fwc_llm.coreset.distance import wasserstein
-from fwc_llm.coreset.problem.cells import find_cells, overall_target
-from fwc_llm.coreset.problem.encoding import ArrayScaler, Encoder, Encoding, encode_array
-from fwc_llm.coreset.problem.frames import as_pandas, is_frame, plain_array, take_named
-from fwc_llm.coreset.problem.ground_cost import BLOCK, COSTS, cost_matrix
-from fwc_llm.coreset.problem.input_rows import read_rows
+from fwc_llm.coreset.problem.cells import find_cells, limits_of, overall_target
+from fwc_llm.coreset.problem.encoding import ArrayScaler, Encoding, encode_array, encode_likewise
+from fwc_llm.coreset.problem.frames import Columns, take_named
+from fwc_llm.coreset.problem.ground_cost import BLOCK, cost_matrix
+from fwc_llm.coreset.problem.input_rows import Terms
 from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.transport.fair import fair_transport
 from fwc_llm.coreset.transport.parity import violation
@@ -54,10 +53,7 @@ class Represented:
     levels: np.ndarray | None
     outcomes: np.ndarray | None
     target: np.ndarray
-    epsilon: float | None
-    cost: str
-    cost_sensitive: float
-    cost_outcome: float
+    terms: Terms
 
     @property
     def m(self) -> int:
@@ -74,18 +70,21 @@ class Represented:
         """|D|."""
         return 1 if self.levels is None else len(self.levels)
 
-    def read(self, X: Any, y: Any, sensitive: Any, name: str, sample_weight: Any = None) -> Rows:
-        """The rows (X, y, sensitive) as this estimator (`name`) sees them; y and sensitive may be None."""
-        X, y, sensitive, sample_weight = take_named(X, y, sensitive, sample_weight)
-        table = self._features(X, name)
-        alike = np.zeros(table.n, np.int8)
-        use_y, use_levels = y is not None, sensitive is not None
-        cells = find_cells(y if use_y else alike, sensitive if use_levels else alike, table.n)
+    @property
+    def limits(self) -> Any:
+        """The parity limit, or those of the levels (|D|,); None without one."""
+        return self.terms.epsilon if self.levels is None else limits_of(self.terms.epsilon, self.levels)
+
+    def read(self, columns: Columns) -> Rows:
+        """The rows as the fit sees them; y and sensitive may be None."""
+        X, y, sensitive, sample_weight = take_named(*columns)
+        table = encode_likewise(self.encoding, X, self.points.p, "X")
+        cells = find_cells(y, sensitive, table.n)
         level, outcome = np.divmod(cells.cell, cells.n_outcomes)
         return Rows(
             table,
-            places(cells.levels, self.levels)[level] if use_levels and self.levels is not None else None,
-            places(cells.outcomes, self.outcomes)[outcome] if use_y and self.outcomes is not None else None,
+            None if sensitive is None or self.levels is None else places(cells.levels, self.levels)[level],
+            None if y is None or self.outcomes is None else places(cells.outcomes, self.outcomes)[outcome],
             read_weights(sample_weight, table.n),
         )
 
@@ -94,11 +93,13 @@ class Represented:
         level, outcome = np.divmod(self.cell_of, self.n_outcomes)
         for start in range(0, rows.table.n, BLOCK):
             block = slice(start, min(start + BLOCK, rows.table.n))
-            costs = cost_matrix(rows.table.take(np.arange(block.start, block.stop)), self.points, self.cost)
+            costs = cost_matrix(
+                rows.table.take(np.arange(block.start, block.stop)), self.points, self.terms.cost
+            )
             if rows.level is not None:
-                costs += self.cost_sensitive * (rows.level[block, None] != level)
+                costs += self.terms.cost_sensitive * (rows.level[block, None] != level)
             if rows.outcome is not None:
-                costs += self.cost_outcome * (rows.outcome[block, None] != outcome)
+                costs += self.terms.cost_outcome * (rows.outcome[block, None] != outcome)
             yield block, costs
 
     def costs(self, rows: Rows) -> np.ndarray:
@@ -107,24 +108,6 @@ class Represented:
         for block, costs in self.blocks(rows):
             matrix[block] = costs
         return matrix
-
-    def _features(self, X: Any, name: str) -> Table:
-        if isinstance(self.encoding, Encoder):
-            if not is_frame(X):
-                plain_array(X)  # what is wrong with it as an array is said first
-                raise InputError(
-                    f"{name} was fitted on a DataFrame: pass a DataFrame with the columns "
-                    f"{', '.join(map(repr, self.encoding.order))}"
-                )
-            if not len(X):
-                raise InputError("X has no rows: pass at least one")
-            return self.encoding.encode(X, strict=False, what="X")
-        table = encode_array(X)
-        if table.p != self.points.p:
-            raise InputError(
-                f"X has {table.p} features, but {name} is expecting {self.points.p} features as input"
-            )
-        return table if self.encoding is None else self.encoding.encode(X, what="X")
 
 
 def published(points: np.ndarray, chosen: Any, table: Table, encoding: Encoding) -> tuple[np.ndarray, Any]:
@@ -139,7 +122,7 @@ def published(points: np.ndarray, chosen: Any, table: Table, encoding: Encoding)
         return points, chosen
     returned: Any = encoding.decode(points)
     if isinstance(encoding, ArrayScaler):
-        points = encoding.encode(returned).values.astype(np.float64, copy=False)
+        points = encoding.scaled(encode_array(returned)).values.astype(np.float64, copy=False)
     return points, returned
 
 
@@ -168,23 +151,25 @@ class CoresetCertificate:
     `objective` is the Wasserstein distance between the rows and the weighted representatives, in units of the
     cost; no plan for these representatives (and weights, where they were given) costs less than
     `lower_bound`. `violation` is the largest |p(y|d) / p_T(y) − 1| of `weights` (m,), which sum to m;
-    `epsilon` is the limit of it that was asked for, None for none. `n_rows` is n.
+    `epsilon` is the limit of it that was asked for, None for none. `n_rows` is n; `excess` is by how much a
+    level exceeds its limit at most.
     """
 
     objective: float
     lower_bound: float
     violation: float
     weights: np.ndarray
-    epsilon: float | None
+    epsilon: float | Mapping[Any, float] | None
     n_rows: int
+    excess: float
 
     @property
     def is_fair(self) -> bool:
         """Whether the violation keeps the limit; without a limit it does."""
-        return self.epsilon is None or self.violation <= self.epsilon + _EXACT
+        return self.epsilon is None or self.excess <= _EXACT
 
     def __repr__(self) -> str:
-        limit = "no limit" if self.epsilon is None else f"limit {self.epsilon:g}"
+        limit = "no limit" if self.epsilon is None else f"limit {self.epsilon}"
         return (
             f"<CoresetCertificate of {len(self.weights):,} representatives for {self.n_rows:,} rows: "
             f"objective {self.objective:.6g}, lower bound {self.lower_bound:.6g}, violation "
@@ -201,7 +186,7 @@ def certify(
     points_sensitive: Any,
     weights: Any = None,
     *,
-    epsilon: float | None = 0.01,
+    epsilon: float | Mapping[Any, float] | None = 0.01,
     cost: str = "l1",
     target: Any = None,
     cost_sensitive: float = 1.0,
@@ -230,16 +215,10 @@ def certify(
     Raises:
         InputError: bad input; or no weights of these points keep the limit.
     """
-    check_choice("cost", cost, COSTS)
-    check_epsilon(epsilon)
-    check_not_negative("cost_sensitive", cost_sensitive)
-    check_not_negative("cost_outcome", cost_outcome)
-    rows = read_rows(X, y, sensitive, sample_weight, cost, scale, None)
-    encoding, table, cells = rows.encoding, rows.table, rows.cells
-    frame: Any = as_pandas(points)
-    encoded = encode_array(frame) if encoding is None else encoding.encode(frame, strict=False, what="points")
-    if encoded.p != table.p:
-        raise InputError(f"points have {encoded.p} columns, X has {table.p}: give the same ones")
+    terms = Terms(epsilon, cost, target, cost_sensitive, cost_outcome, scale)
+    rows = replace(terms, epsilon=None).read(Columns(X, y, sensitive, sample_weight))
+    table, cells = rows.table, rows.cells
+    encoded = encode_likewise(rows.encoding, points, table.p, "points")
     own = find_cells(points_y, points_sensitive, encoded.n)
     outcome = places(own.outcomes, cells.outcomes)
     if (outcome < 0).any():
@@ -248,15 +227,12 @@ def certify(
     level, which = np.divmod(own.cell, own.n_outcomes)
     own_points = Represented(
         Table(encoded.numbers.astype(np.float64), encoded.codes),
-        encoding,
+        rows.encoding,
         level * cells.n_outcomes + outcome[which],
         own.levels,
         cells.outcomes,
         overall_target(cells, target),
-        epsilon,
-        cost,
-        cost_sensitive,
-        cost_outcome,
+        terms,
     )
     row_level, row_outcome = np.divmod(cells.cell, cells.n_outcomes)
     compared = Rows(table, places(cells.levels, own.levels)[row_level], row_outcome, rows.masses)
@@ -273,8 +249,10 @@ def certified(points: Represented, rows: Rows, weights: Any) -> CoresetCertifica
         distance = wasserstein(points.costs(rows), weight, rows.masses)
         objective, lower_bound = distance.value, distance.lower_bound
     weight = weight * (points.m / weight.sum())
-    apart = violation(np.bincount(points.cell_of, weight, n_cells), points.target)
-    return CoresetCertificate(objective, lower_bound, apart, weight, points.epsilon, rows.table.n)
+    held, epsilon = np.bincount(points.cell_of, weight, n_cells), points.terms.epsilon
+    apart = violation(held, points.target)
+    excess = -np.inf if epsilon is None else violation(held, points.target, points.limits)
+    return CoresetCertificate(objective, lower_bound, apart, weight, epsilon, rows.table.n, excess)
 
 
 def _best_weights(points: Represented, rows: Rows, n_cells: int) -> tuple[float, float, np.ndarray]:
@@ -287,7 +265,7 @@ def _best_weights(points: Represented, rows: Rows, n_cells: int) -> tuple[float,
             label[g, block] = members[nearest]
             cost[block, g] = costs[np.arange(len(costs)), members[nearest]]
     inner = fair_transport(
-        *(cost, points.n_levels, points.n_outcomes, points.target, points.epsilon),
+        *(cost, points.n_levels, points.n_outcomes, points.target, points.limits),
         sample_weight=rows.masses,
     )
     return inner.objective, inner.lower_bound, share_out(inner, label, points.m, rows.masses).weights()

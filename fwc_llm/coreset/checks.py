@@ -1,6 +1,6 @@
 """Checks of what a caller may give, one wording for each."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -17,9 +17,14 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
 
 
 def check_epsilon(epsilon: Any) -> None:
-    """Refuse a parity limit that is neither a number from 0 to below 1 nor None."""
-    if epsilon is not None and not (isinstance(epsilon, Real) and 0 <= float(epsilon) < 1):
-        raise InputError(f"epsilon is {epsilon!r}: give a number from 0 to below 1, or None for no limit")
+    """Refuse a parity limit that is neither a number from 0 to below 1, nor one for each level, nor None."""
+    if isinstance(epsilon, Mapping) and epsilon and None not in epsilon.values():
+        for limit in epsilon.values():
+            check_epsilon(limit)
+    elif epsilon is not None and not (isinstance(epsilon, Real) and 0 <= float(epsilon) < 1):
+        raise InputError(
+            f"epsilon is {epsilon!r}: give a number from 0 to below 1, {{level: number}}, or None"
+        )
 
 
 def check_not_negative(name: str, value: Any) -> None:

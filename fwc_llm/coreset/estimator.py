@@ -2,35 +2,27 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from numbers import Integral
-from typing import Any, Self
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from fwc_llm.coreset.certificate import CoresetCertificate, Represented, Rows, certified, published
-from fwc_llm.coreset.checks import (
-    candidate_mask,
-    check_choice,
-    check_epsilon,
-    check_jobs,
-    check_not_negative,
-    generator,
-)
+from fwc_llm.coreset.checks import candidate_mask, check_choice, check_jobs, generator
 from fwc_llm.coreset.descent.loop import Descent, Steps
 from fwc_llm.coreset.descent.updates import Shares
 from fwc_llm.coreset.distance import wasserstein
 from fwc_llm.coreset.out_of_core.blocks import Table as BlockTable
-from fwc_llm.coreset.out_of_core.blocks import is_on_disk
-from fwc_llm.coreset.out_of_core.sources import open_table
+from fwc_llm.coreset.out_of_core.tables import open_table
 from fwc_llm.coreset.problem.allocation import count_slots
-from fwc_llm.coreset.problem.cells import check_levels, overall_target
-from fwc_llm.coreset.problem.encoding import Encoder, Encoding, encode_array, pick
-from fwc_llm.coreset.problem.frames import as_pandas, take_named
-from fwc_llm.coreset.problem.ground_cost import COSTS, between_cells
-from fwc_llm.coreset.problem.input_rows import InputRows, read_rows
+from fwc_llm.coreset.problem.cells import check_levels, limits_of, overall_target
+from fwc_llm.coreset.problem.encoding import Encoder, encode_likewise, pick
+from fwc_llm.coreset.problem.frames import Columns, take_named
+from fwc_llm.coreset.problem.ground_cost import between_cells
+from fwc_llm.coreset.problem.input_rows import Estimator, InputRows, Terms
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.table import Table, value_ids
 from fwc_llm.coreset.search.restarts import best_start
@@ -38,12 +30,15 @@ from fwc_llm.coreset.search.schedule import Effort, Solver
 from fwc_llm.coreset.transport.parity import violation
 from fwc_llm.errors import InputError
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 _STARTS = ("k-means++", "random")
 # Rows of a sample for a representative: the objective is then about 0.1 % above that of a fit of all rows.
 ROWS_FOR_EACH = {"l1": 2000, "sqeuclidean": 3200}
 
 
-class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator):  # type: ignore[misc]
     """A Fair Wasserstein Coreset: m weighted representatives of n rows, within a parity limit.
 
     Minimises the Wasserstein distance between the rows (mass 1/n each, or by `sample_weight`) and the
@@ -52,7 +47,8 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
 
     Args:
         m: number of representatives.
-        epsilon: parity limit in [0, 1), or None for no constraint; `fit` then takes X alone, too.
+        epsilon: parity limit in [0, 1), or one for each level ({level: limit}, a tuple where levels are
+            crossed), or None for no constraint; `fit` then takes X alone, too.
         cost: "l1" or "sqeuclidean" over the numeric columns; every categorical mismatch costs 1.
         support: "free" (any point), "rows" (real rows of the representative's own cell) or "features"
             (the features of any real row).
@@ -66,13 +62,15 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             support="free", points (m, p) in cell order and in the units of X.
         n_init: number of starts; the best is kept. "auto": one; where there are at most 30,000 coresets of
             rows, the best of all of them; on other small tables (n · m up to 4,000) as many starts as it
-            takes for four to end at the best objective, at most 30.
+            takes for four to end at the best objective, at most 30; three with free representatives on up
+            to 4,096 rows.
         max_iter: largest number of moves of the representatives in one start.
         random_state: seed, or a numpy Generator.
-        swaps: whether swaps follow the descent, to escape its local optimum; "auto": with a support of rows,
-            on up to 262,144 rows, of which a start on a larger table grows. Swaps lower the objective by
-            about 5 % on a table of Adult's size. True: also with free representatives and for larger tables,
-            then on samples of rows; the fit may then take several times as long as the descent alone.
+        swaps: whether swaps follow the descent, to escape its local optimum. "auto": with a support of rows,
+            on up to 262,144 rows, of which a start on a larger table grows; free representatives are swapped
+            on up to 4,096 rows, and on up to 262,144 start from real rows that were, unless all columns are
+            numbers and n · m exceeds a million. True: always, for larger tables on samples of rows; the fit
+            may then take several times as long as the descent alone.
         progressive: whether a named start uses larger and larger samples, so that few iterations run on all
             rows; "auto": with support="free" from 64 rows a representative on (and 8,192 in all), else from
             100,000 rows. The last iterations always run on all rows, and end when one lowers the objective
@@ -106,6 +104,9 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         converged_: whether the descent ended by itself, before `max_iter` moves.
         n_starts_: number of starts.
         n_agreeing_: how many of them ended at the best objective: the more, the surer is the optimum.
+        spread_: by how much the starts ended above the best of them, on average and relative to it: the
+            smaller, the surer is the optimum. With one start, that of the starts on a sample; None where none
+            were compared (n_init=2 tells).
         proven_: whether all coresets with these slots were compared, so that none is better.
         n_features_in_, feature_names_in_ (when X was a DataFrame).
     """
@@ -122,7 +123,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
     def __init__(
         self,
         m: int,
-        epsilon: float | None = 0.01,
+        epsilon: float | Mapping[Any, float] | None = 0.01,
         cost: str = "l1",
         support: str = "free",
         slots: str | Sequence[Any] | np.ndarray | Mapping[Any, int] = "proportional",
@@ -192,9 +193,9 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         """
         self._check_parameters()
         by_position = candidates is not None or (not isinstance(self.init, str) and np.ndim(self.init) == 1)
-        table = None
+        columns, table = Columns(X, y, sensitive, sample_weight), None
         if not (by_position and isinstance(X, np.memmap)):  # an array for those who need one
-            table = open_table(X, y, sensitive, sample_weight, check_jobs(self.n_jobs))
+            table = open_table(*columns, check_jobs(self.n_jobs))
         if table is not None:
             if by_position:
                 raise InputError(
@@ -203,20 +204,57 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             if table.n > self._sample_size():
                 self._fit_table(table, progress or (lambda words: None))
                 return self
-            X, y, sensitive, sample_weight = table.whole()
-        X, y, sensitive, sample_weight = take_named(X, y, sensitive, sample_weight)
-        rows = read_rows(X, y, sensitive, sample_weight, self.cost, self.scale, self.epsilon)
+            columns = table.whole()
+        columns = take_named(*columns)
+        rows = Terms.of(self).read(columns)
         problem = self._problem(rows, candidates)
         best, steps = self._solve(problem, rows)
         places = None if best.rows is None else rows.positions(best.rows)
-        chosen = None if places is None else pick(X, places)
-        known = rows.encoding, y is not None, sensitive is not None
-        points = self._represent(best.points, places, chosen, problem, *known)
+        chosen = None if places is None else pick(columns.X, places)
+        points = self._represent(best.points, places, chosen, problem, rows)
         inner, shares = steps.certify(points)
         self._certify(shares.weights(), inner.objective, inner.lower_bound, best, problem)
         self.labels_ = np.full(rows.n, -1, np.int32)
         self.labels_[rows.of_all(np.arange(rows.n))] = main_labels(shares)
         return self
+
+    def plot(self) -> "Figure":
+        """Draw the weighted share of each outcome within each protected level, and the descent.
+
+        The shaded band is what epsilon allows around p_T. Raises `FwcError` without matplotlib (extra
+        `plot`), `NotFittedError` before `fit`.
+        """
+        check_is_fitted(self)
+        from fwc_llm.plotting import COLOURS, MARKERS, SOFT, name_lines, panels
+
+        m, everything = len(self.weights_), np.full(len(self.weights_), "all")
+        levels = everything if self.sensitive_ is None else self.sensitive_
+        names, level = np.unique(
+            [" & ".join(map(str, np.atleast_1d(one))) for one in levels], return_inverse=True
+        )
+        kinds, outcome = np.unique(everything if self.y_ is None else self.y_, return_inverse=True)
+        carried = np.zeros((len(names), len(kinds)))
+        np.add.at(carried, (level, outcome), self.weights_)
+        shares = carried / carried.sum(axis=1, keepdims=True)
+        title = f"{m} representatives: objective {self.objective_:.6g}, violation {self.violation_:.2g}"
+        with panels([title], [5.0, 4.0], 1.8 + 0.3 * len(names)) as (figure, (parity, descent)):
+            for place, kind in enumerate(kinds):
+                colour, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
+                parity.plot(shares[:, place], range(len(names)), marker, color=colour, label=str(kind))
+                if isinstance(self.epsilon, Real) and len(kinds) == len(self.target_):
+                    ends = [self.target_[place] * (1 + sign * float(self.epsilon)) for sign in (-1, 1)]
+                    parity.axvspan(*ends, color=colour, alpha=0.3, linewidth=0)
+            parity.set(
+                xlabel="share of the outcome by weight", xlim=(0, 1), title="Outcome within each level"
+            )
+            name_lines(parity, names.tolist())
+            parity.legend(frameon=False)
+            descent.plot(self.history_, color=COLOURS[4])
+            descent.axhline(self.lower_bound_, color=SOFT, linestyle="--", label="lower bound")
+            descent.set_xticks(range(0, self.n_iter_ + 1, 1 + self.n_iter_ // 8))
+            descent.set(xlabel="move that was kept", ylabel="objective", title="Descent")
+            descent.legend(frameon=False)
+        return figure
 
     def predict(self, X: Any, y: Any = None, sensitive: Any = None) -> np.ndarray:
         """(n,) the number of the nearest representative of each row; of equally near ones, the first.
@@ -239,7 +277,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         """Minus the Wasserstein distance between the rows and the coreset with its weights; higher is better.
 
         With y and sensitive, and for the rows of the fit, this is −`objective_`. A distance of rows without
-        y or sensitive is smaller: compare scores only where the same was given. Memory: 2.25 times n · m
+        y or sensitive is smaller: compare scores only where the same was given. Memory: some times n · m
         float64.
         """
         points, rows = self._rows(X, y, sensitive, sample_weight)
@@ -266,24 +304,16 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
 
     def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> np.ndarray:
         """Fit, and return `labels_`: each row's representative under the optimal plan."""
-        if isinstance(X, np.memmap) and len(X) > self.sample:
+        labels: np.ndarray | None = self.fit(X, y, **fit_params).labels_
+        if labels is None:
             raise InputError(
-                f"X is a memory map of more than sample={self.sample:,} rows, whose fit has no labels in "
-                "memory: use fit, then predict on its parts"
+                "X has more rows than `sample`, whose labels are not in memory: fit, then predict"
             )
-        _refuse_blocks(X, "fit_predict")
-        return np.asarray(self.fit(X, y, **fit_params).labels_)
+        return labels
 
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> np.ndarray:
-        """Fit, and return `transform(X)`."""
-        _refuse_blocks(X, "fit_transform")
-        return super().fit_transform(X, y, **fit_params)  # type: ignore[no-any-return]
-
-    def _rows(self, X: Any, y: Any, sensitive: Any, sample_weight: Any = None) -> tuple[Represented, Rows]:
-        _refuse_blocks(X, "This method")
+    def _rows(self, *columns: Any) -> tuple[Represented, Rows]:
         check_is_fitted(self)
-        points = self._represented
-        return points, points.read(X, y, sensitive, type(self).__name__, sample_weight)
+        return self._represented, self._represented.read(Columns(*columns))
 
     def problem(
         self,
@@ -295,22 +325,14 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
     ) -> Problem:
         """The problem that `fit` solves, checked and encoded; for your own searches."""
         self._check_parameters()
-        rows = read_rows(X, y, sensitive, sample_weight, self.cost, self.scale, self.epsilon)
-        return self._problem(rows, candidates)
+        return self._problem(Terms.of(self).read(Columns(X, y, sensitive, sample_weight)), candidates)
 
     @property
     def _n_features_out(self) -> int:
         """Columns of `transform`, named faircoreset0, faircoreset1, …"""
         return len(self.weights_)
 
-    def __sklearn_tags__(self) -> Any:
-        """Tags for scikit-learn's tools."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = self.epsilon is not None
-        return tags
-
     def _check_parameters(self) -> None:
-        check_choice("cost", self.cost, COSTS)
         check_choice("support", self.support, ("free", "rows", "features"))
         if isinstance(self.init, str) and self.init not in _STARTS:
             raise InputError(f"init={self.init!r} is unknown: use one of {', '.join(_STARTS)}, or an array")
@@ -320,14 +342,11 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
                 continue
             if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
                 raise InputError(f"{name}={value!r}: give a whole number of at least {least}")
-        check_epsilon(self.epsilon)
         for name in ("swaps", "progressive"):
             value = getattr(self, name)
             if value != "auto" and not isinstance(value, bool):
                 raise InputError(f"{name}={value!r}: use True, False or 'auto'")
         check_jobs(self.n_jobs)
-        check_not_negative("cost_sensitive", self.cost_sensitive)
-        check_not_negative("cost_outcome", self.cost_outcome)
 
     def _problem(self, rows: InputRows, candidates: Any) -> Problem:
         """The problem of these rows: cells, slots and the rows that may stand for each cell."""
@@ -367,7 +386,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         move = between_cells(cells, self.cost_sensitive, self.cost_outcome)
         encoding = rows.encoding
         to_ranks = encoding.to_ranks if isinstance(encoding, Encoder) and encoding.has_ranks else None
-        terms = (target, self.epsilon, self.cost, self.support)
+        terms = (target, limits_of(self.epsilon, cells.levels), self.cost, self.support)
         return Problem(table, cells, cell_of, *terms, move, pools, ids, to_ranks, rows.masses)
 
     def _given_rows(self, among: InputRows) -> np.ndarray:
@@ -392,11 +411,10 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             return rows
         if self.support != "free":
             raise InputError(f"init must be rows (m,) by position with support={self.support!r}, not points")
-        given: Any = as_pandas(self.init)
-        encoding = among.encoding
-        points = (encode_array(given) if encoding is None else encoding.encode(given)).values
-        if points.shape != (self.m, problem.table.p):
-            raise InputError(f"init has shape {points.shape}: give points as ({self.m}, {problem.table.p})")
+        columns = problem.table.p
+        points = encode_likewise(among.encoding, self.init, columns, "init", strict=True).values
+        if points.shape != (self.m, columns):
+            raise InputError(f"init has shape {points.shape}: give points as ({self.m}, {columns})")
         return points
 
     def _solve(self, problem: Problem, rows: InputRows) -> tuple[Descent, Steps]:
@@ -406,10 +424,11 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         effort = Effort(int(self.max_iter), self.swaps, self.progressive, check_jobs(self.n_jobs))
         if isinstance(self.init, str):
             solver = Solver(problem, effort, starts or 1)
-            best, self.n_starts_, self.n_agreeing_, self.proven_ = best_start(solver, self.init, rng, starts)
+            found = best_start(solver, self.init, rng, starts)
+            best, self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = found
         else:
             solver = Solver(problem, effort, 1)
-            self.n_starts_, self.n_agreeing_, self.proven_ = 1, 1, False
+            self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = 1, 1, False, None
             best = solver.from_start(self._given_start(problem, rows), rng)
         return best, solver.steps
 
@@ -424,13 +443,11 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
 
         seen = survey(
             table,
+            Terms.of(self),
             sample=self._sample_size(),
             least=int(self.m),
-            cost=self.cost,
-            scale=self.scale,
-            epsilon=self.epsilon,
             seed=int(generator(deepcopy(self.random_state)).integers(1, 2**53)),
-            tick=lambda share: say(f"reading 1, columns and a sample: {share:.0%}"),
+            tick=lambda share: say(f"reading 1, a sample: {share:.0%}"),
         )
         say(f"solving a sample of {seen.rows.n:,} rows")
         problem = self._problem(seen.rows, None)
@@ -438,8 +455,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         steps.rest()
         places = None if best.rows is None else seen.positions[best.rows]
         chosen = None if best.rows is None else pick(seen.raw, best.rows)
-        known = seen.rows.encoding, seen.has_y, seen.has_levels
-        points = self._represent(best.points, places, chosen, problem, *known)
+        points = self._represent(best.points, places, chosen, problem, seen.rows)
         found = certify_table(
             table, seen, problem, points, lambda k, share: say(f"reading {k + 1}, distances: {share:.0%}")
         )
@@ -452,9 +468,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         places: np.ndarray | None,
         chosen: Any,
         problem: Problem,
-        encoding: Encoding,
-        has_y: bool,
-        has_levels: bool,
+        rows: InputRows,
     ) -> np.ndarray:
         """Sets the attributes of the representatives, and returns them as published: in the precision of X.
 
@@ -462,27 +476,21 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         """
         cells = problem.cells
         level, outcome = np.divmod(problem.cell_of, cells.n_outcomes)
-        self.sensitive_ = cells.levels[level] if has_levels else None
-        self.y_ = cells.outcomes[outcome] if has_y else None
+        self.sensitive_ = cells.levels[level] if rows.has_levels else None
+        self.y_ = cells.outcomes[outcome] if rows.has_y else None
         self.row_index_ = places
-        points, self.representatives_ = published(points, chosen, problem.table, encoding)
-        self.n_features_in_ = problem.table.p
-        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        points, self.representatives_ = published(points, chosen, problem.table, rows.encoding)
+        self._set_features(rows)
         numbers, codes = np.split(points, [problem.table.n_numeric], axis=1)
         self._represented = Represented(
             Table(numbers, codes.astype(np.int32)),
-            encoding,
+            rows.encoding,
             problem.cell_of,
-            cells.levels if has_levels else None,
-            cells.outcomes if has_y else None,
+            cells.levels if rows.has_levels else None,
+            cells.outcomes if rows.has_y else None,
             problem.target,
-            self.epsilon,
-            self.cost,
-            self.cost_sensitive,
-            self.cost_outcome,
+            Terms.of(self),
         )
-        if isinstance(encoding, Encoder):
-            self.feature_names_in_ = np.array(encoding.order, dtype=object)
         return points
 
     def _certify(
@@ -512,12 +520,3 @@ def main_labels(shares: Shares) -> np.ndarray:
         carried[labels[row]] += 1 - carried.sum()
         labels[row] = carried.argmax()
     return labels
-
-
-def _refuse_blocks(X: Any, what: str) -> None:
-    """`InputError` for what only `fit` reads."""
-    if is_on_disk(X):
-        raise InputError(
-            f"{what} reads tables in memory: pass an array or a DataFrame, a larger table part by part (fit "
-            "alone reads files and Dask)"
-        )

@@ -1,13 +1,14 @@
-"""Feature costs of a block of rows to a tile of representatives, and of one row to one, in LLVM's language.
+"""Feature costs of a block of rows to a tile of representatives, in LLVM's language, and of one row to one.
 
 The sums of `ROWS × WIDTH` pairs stay in vector registers while the columns pass by; a plain numba loop
 stores and reloads them at every column and takes twice as long (docs/decisions/0001). LLVM splits the 16-lane
-vectors where the machine's are narrower. No operation is reordered: results do not depend on the machine's
-width. All arrays are float32; the first `n_numeric` columns are numbers, a mismatch in any other costs 1.
+vectors where the machine's are narrower. All arrays are float32; the first `n_numeric` columns are numbers, a
+mismatch in any other costs 1.
 """
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.core import cgutils
@@ -91,9 +92,7 @@ def _broadcast(builder: Any, scalar: Any) -> Any:
 
 
 def _absolute(builder: Any, x: Any, c: Any) -> Any:
-    width = "f32" if x.type == _F32 else f"v{x.type.count}f32"
-    kind = ir.FunctionType(x.type, [x.type])
-    name = f"llvm.fabs.{width}"
+    kind, name = ir.FunctionType(x.type, [x.type]), f"llvm.fabs.v{LANES}f32"
     absolute = cgutils.get_or_insert_function(builder.module, kind, name)  # type: ignore[no-untyped-call]
     return builder.call(absolute, [builder.fsub(x, c)])
 
@@ -104,80 +103,13 @@ def _squared(builder: Any, x: Any, c: Any) -> Any:
 
 
 def _mismatch(builder: Any, x: Any, c: Any) -> Any:
-    one, none = (x.type(v if x.type == _F32 else [v] * x.type.count) for v in (1.0, 0.0))
+    one, none = (_VECTOR([value] * LANES) for value in (1.0, 0.0))
     return builder.select(builder.fcmp_unordered("!=", x, c), one, none)
 
 
 _l1_tile = _make_tile_costs(squared=False)
 _sqeuclidean_tile = _make_tile_costs(squared=True)
 
-
-_SHORT = 8
-_SHORT_VECTOR = ir.VectorType(_F32, _SHORT)
-
-
-def _make_pair_cost(squared: bool) -> Any:
-    @intrinsic
-    def pair_cost(typing: Any, x: Any, i: Any, points: Any, j: Any, n_numeric: Any) -> Any:
-        """The cost between `x[i]` and `points[j]`, rows of C-contiguous float32 matrices."""
-        signature = types.float32(x, types.intp, points, types.intp, types.intp)
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            rows = []
-            for at in (0, 2):
-                array = context.make_array(signature.args[at])(context, builder, arguments[at])
-                p = cgutils.unpack_tuple(builder, array.shape)[1]  # type: ignore[no-untyped-call]
-                rows.append(builder.gep(array.data, [builder.mul(arguments[at + 1], p)]))
-            total = _sum_pairs(builder, rows, _I64(0), arguments[4], _squared if squared else _absolute)
-            return builder.fadd(total, _sum_pairs(builder, rows, arguments[4], p, _mismatch))
-
-        return signature, generate
-
-    return pair_cost
-
-
-def _sum_pairs(builder: Any, rows: Any, low: Any, high: Any, step: Any) -> Any:
-    """Sums `step` over the columns low … high − 1: eight at once, then the rest one by one."""
-    whole = builder.add(low, builder.and_(builder.sub(high, low), _I64(-_SHORT)))
-    total, vector = _F32(0.0), _SHORT_VECTOR([0.0] * _SHORT)
-    for kind, start, end, by, value in (
-        (_SHORT_VECTOR, low, whole, _SHORT, vector),
-        (_F32, whole, high, 1, total),
-    ):
-        before = builder.block
-        head, body, after = (builder.append_basic_block(name) for name in ("head", "body", "after"))
-        builder.branch(head)
-        builder.position_at_end(head)
-        k, running = builder.phi(_I64), builder.phi(kind)
-        k.add_incoming(start, before)
-        running.add_incoming(value, before)
-        builder.cbranch(builder.icmp_signed("<", k, end), body, after)
-        builder.position_at_end(body)
-        loaded = []
-        for row in rows:
-            loaded.append(builder.load(builder.bitcast(builder.gep(row, [k]), kind.as_pointer())))
-            loaded[-1].align = 4
-        running.add_incoming(builder.fadd(running, step(builder, *loaded)), body)
-        k.add_incoming(builder.add(k, _I64(by)), body)
-        builder.branch(head)
-        builder.position_at_end(after)
-        if kind is _F32:
-            total = builder.fadd(running, vector)
-        else:
-            vector = _sum_lanes(builder, running)
-    return total
-
-
-def _sum_lanes(builder: Any, vector: Any) -> Any:
-    """The sum of the lanes of a short vector, pairwise."""
-    values = [builder.extract_element(vector, ir.IntType(32)(lane)) for lane in range(_SHORT)]
-    while len(values) > 1:
-        values = [builder.fadd(a, b) for a, b in zip(values[::2], values[1::2], strict=True)]
-    return values[0]
-
-
-_l1_pair = _make_pair_cost(squared=False)
-_sqeuclidean_pair = _make_pair_cost(squared=True)
 
 _MATRIX, _TILES = types.float32[:, ::1], types.float32[:, :, ::1]
 _OF_TILE = types.void(_MATRIX, _TILES, types.intp, types.intp, _MATRIX)
@@ -196,13 +128,23 @@ def sqeuclidean_tile(block, tiles, t, n_numeric, out):  # type: ignore[no-untype
     _sqeuclidean_tile(block, tiles, t, n_numeric, out)
 
 
-@part(signature=_OF_PAIR, forceinline=True)
+@part(signature=_OF_PAIR, forceinline=True, fastmath={"reassoc"})  # in any order, so that it is vectorised
 def l1_pair(x, i, points, j, n_numeric):  # type: ignore[no-untyped-def]
     """Return the L1 cost between `x[i]` and `points[j]`, rows of matrices."""
-    return _l1_pair(x, i, points, j, n_numeric)
+    total = np.float32(0)
+    for k in range(n_numeric):
+        total += abs(x[i, k] - points[j, k])
+    for k in range(n_numeric, x.shape[1]):
+        total += np.float32(x[i, k] != points[j, k])
+    return total
 
 
-@part(signature=_OF_PAIR, forceinline=True)
+@part(signature=_OF_PAIR, forceinline=True, fastmath={"reassoc"})
 def sqeuclidean_pair(x, i, points, j, n_numeric):  # type: ignore[no-untyped-def]
     """Return the squared L2 cost, see `l1_pair`."""
-    return _sqeuclidean_pair(x, i, points, j, n_numeric)
+    total = np.float32(0)
+    for k in range(n_numeric):
+        total += (x[i, k] - points[j, k]) * (x[i, k] - points[j, k])
+    for k in range(n_numeric, x.shape[1]):
+        total += np.float32(x[i, k] != points[j, k])
+    return total

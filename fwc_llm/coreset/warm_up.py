@@ -3,46 +3,30 @@
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
+from fwc_llm.coreset.compiled import compiled, quietly
 from fwc_llm.coreset.estimator import FairCoreset
 
 
-@dataclass(frozen=True)
-class Ready:
-    """How long a kind of problem took to get ready, and how many functions were compiled for it."""
-
-    seconds: float
-    compiled: int
-
-
-def problems() -> Iterator[tuple[str, Callable[[], Ready]]]:
-    """Every kind of problem, and what compiles as much of it as is not in the cache yet."""
-    for name, run in _PROBLEMS.items():
-        yield name, partial(_get_ready, run)
+def get_ready(name: str) -> tuple[float, int]:
+    """Compile what one of `PROBLEMS` lacks; return the seconds, and how many functions were compiled."""
+    start, before = time.perf_counter(), len(compiled)
+    with quietly():
+        PROBLEMS[name]()
+    return time.perf_counter() - start, len(compiled) - before
 
 
 def cache_folder() -> Path | None:
     """Where the compiled code lies; None where no folder can be written."""
     from fwc_llm.coreset.descent.assignment import assign_rows
-    from fwc_llm.coreset.transport.cost_table import scan
+    from fwc_llm.coreset.transport.column_generation import scan
 
     paths = [kernel.stats.cache_path for kernel in (assign_rows, scan)]
     return None if None in paths else Path(os.path.commonpath(paths))
-
-
-def _get_ready(run: Callable[[], None]) -> Ready:
-    from fwc_llm.coreset.compiled import compiled, quietly
-
-    start, before = time.perf_counter(), len(compiled)
-    with quietly():
-        run()
-    return Ready(time.perf_counter() - start, len(compiled) - before)
 
 
 def _table(n: int, p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -80,11 +64,7 @@ def _swaps() -> None:
 def _transport() -> None:
     from fwc_llm.coreset.transport.fair import fair_transport
 
-    rng = np.random.default_rng(0)
-    fair_transport(rng.random((700, 220)), 110, 2, [0.5, 0.5], 0.1)  # many pivots
-    cost = rng.random((600_000, 4))
-    for kind in (np.float32, np.float64):
-        fair_transport(cost.astype(kind), 2, 2, [0.5, 0.5], 0.01)
+    fair_transport(np.random.default_rng(0).random((70_000, 4)), 2, 2, [0.5, 0.5], 0.01)
 
 
 def _fairwasp() -> None:
@@ -93,26 +73,18 @@ def _fairwasp() -> None:
     FairWASP().fit(*_table(4_000, 8))
 
 
-def _distance() -> None:
-    from fwc_llm.coreset.distance import wasserstein
-
-    rng = np.random.default_rng(0)
-    wasserstein(rng.random((200, 5)), rng.random(5))
-
-
 def _medoids() -> None:
     from fwc_llm.coreset.rivals.faster_pam import kmedoids
 
     kmedoids(*_table(500, 3), 5)
 
 
-_PROBLEMS: dict[str, Callable[[], None]] = {
+PROBLEMS: dict[str, Callable[[], None]] = {
     "free representatives": _free,
     "real rows": _rows,
     "tables in blocks": _blocks,
     "swaps of free representatives": _swaps,
     "transport of large tables": _transport,
     "FairWASP": _fairwasp,
-    "Wasserstein distance": _distance,
     "k-medoids": _medoids,
 }

@@ -11,12 +11,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pandas as pd
+
 from fwc_llm.taskfile import TaskFile
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
-
     from fwc_llm.data.table import Tables
 
 TABLES = Path(__file__).with_name("census.json")
@@ -30,9 +30,6 @@ def census_tables(adult: TaskFile, n_pool: int = N_POOL, n_test: int = N_TEST, s
 
     They have the columns of `adult`, the task file of the task "adult".
     """
-    import numpy as np
-    import pandas as pd
-
     from fwc_llm.data.table import Tables
 
     frames = []
@@ -42,19 +39,16 @@ def census_tables(adult: TaskFile, n_pool: int = N_POOL, n_test: int = N_TEST, s
         frame[outcome] = np.where(frame[outcome] == ">50K", "yes", "no")
         frame.index = pd.Index([f"census.{name}:{row}" for row in range(1, n + 1)], dtype="str")
         frames.append(frame.astype({outcome: "str"}))
-    said = f"simulated, seed {seed}: {n_pool:,} rows to choose examples from, {n_test:,} to test on"
-    return Tables(frames[0], frames[1], (said,))
+    note = f"simulated, seed {seed}: {n_pool:,} rows to choose examples from, {n_test:,} to test on"
+    return Tables(frames[0], frames[1], (note,))
 
 
-def simulate(n: int, seed: int | tuple[int, ...] = SEED) -> "pd.DataFrame":
+def simulate(n: int, seed: int | tuple[int, ...] = SEED) -> pd.DataFrame:
     """Draw `n` simulated rows with Adult's columns and raw values, index 0..n−1.
 
     Sex and income together have exactly the shares of the counts (largest remainder); every other column is
     drawn given its parents.
     """
-    import numpy as np
-    import pandas as pd
-
     network = _network()
     rng = np.random.default_rng(seed)
     codes = _joint(network["joint"], n, rng)
@@ -83,10 +77,8 @@ def _network() -> dict[str, Any]:
     return dict(json.loads(TABLES.read_text(encoding="utf-8")))
 
 
-def _joint(joint: Mapping[str, Any], n: int, rng: "np.random.Generator") -> dict[str, "np.ndarray"]:
+def _joint(joint: Mapping[str, Any], n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Codes of the jointly exact columns: shares by largest remainder, in random order."""
-    import numpy as np
-
     from fwc_llm.apportion import largest_remainder
 
     counts = np.array(joint["counts"], dtype=np.float64)
@@ -96,16 +88,14 @@ def _joint(joint: Mapping[str, Any], n: int, rng: "np.random.Generator") -> dict
 
 
 def _draw(
-    node: Mapping[str, Any], codes: Mapping[str, "np.ndarray"], n: int, rng: "np.random.Generator"
-) -> "np.ndarray":
+    node: Mapping[str, Any], codes: Mapping[str, np.ndarray], n: int, rng: np.random.Generator
+) -> np.ndarray:
     """Draw one node's codes (n,) given its parents' codes.
 
     Its tables go from all parents to none. A row starts with the first. It moves to the next if the table has
     no counts for its parents, or if the draw falls on the mass of dropped counts. It then draws only values
     that no earlier table counts: common values would otherwise be drawn too often.
     """
-    import numpy as np
-
     n_values = len(node["values"])
     drawn = np.full(n, -1, dtype=np.int64)
     pending = np.arange(n)
@@ -135,8 +125,6 @@ class _Tabulated:
     """Entries [context, dropped, value, count, value, count, …] in increasing order, ready to draw from."""
 
     def __init__(self, entries: list[list[int]], n_values: int) -> None:
-        import numpy as np
-
         values, edges, keys = [], [], []
         for number, entry in enumerate(entries):
             counts = np.array([entry[1], *entry[3::2]], dtype=np.float64)
@@ -149,20 +137,16 @@ class _Tabulated:
         self.edges = np.concatenate(edges)  # increasing: entry number + cumulative share
         self.keys = np.array(keys, dtype=np.int64)
 
-    def draw(self, context: "np.ndarray", rng: "np.random.Generator") -> "np.ndarray":
+    def draw(self, context: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One value per row; −1 where the context is unknown or its dropped counts are drawn."""
-        import numpy as np
-
         entry = np.minimum(np.searchsorted(self.contexts, context), self.contexts.size - 1)
         place = np.searchsorted(self.edges, entry + rng.random(context.size), side="right")
-        known = self.contexts[entry] == context
-        return np.where(known, self.values[np.minimum(place, self.values.size - 1)], -1)
+        in_table = self.contexts[entry] == context
+        return np.where(in_table, self.values[np.minimum(place, self.values.size - 1)], -1)
 
-    def counts(self, context: "np.ndarray", value: "np.ndarray") -> "np.ndarray":
+    def counts(self, context: np.ndarray, value: np.ndarray) -> np.ndarray:
         """Whether the table has a count for each row's context and value."""
-        import numpy as np
-
         key = context * self.n_values + value
-        found = self.keys[np.minimum(np.searchsorted(self.keys, key), self.keys.size - 1)] == key
-        counted: np.ndarray = found & (value >= 0)
+        places = np.minimum(np.searchsorted(self.keys, key), self.keys.size - 1)
+        counted: np.ndarray = (self.keys[places] == key) & (value >= 0)
         return counted

@@ -1,8 +1,7 @@
 """Clean rows in a file, where a table is too large for memory; a sample of them is in memory."""
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.taskfile import Column
+from fwc_llm.untrusted import finite, storable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,17 +53,7 @@ class DiskTable:
     @cached_property
     def fingerprint(self) -> str:
         """The table's sha256 in hex, as `Task.fingerprint` has it for a table in memory."""
-        digest = hashlib.sha256()
-        _update(digest, self._cells_of(ID))
-        for column in self.columns:
-            digest.update(f"\x1d{column.name}\x1f{column.kind}\x1e".encode())
-            parts = self._cells_of(self.names[column.name])
-            if column.kind == "numeric":
-                for part in parts:
-                    digest.update(part.to_numpy().astype("<f8").tobytes())
-            else:
-                _update(digest, parts)
-        return digest.hexdigest()
+        return fingerprint(self.columns, self._cells_of(ID), lambda name: self._cells_of(self.names[name]))
 
     def dataset(self, names: Sequence[str]) -> Any:
         """A pyarrow dataset of these columns of the task, and of `LABEL` and `LEVEL`."""
@@ -81,8 +71,8 @@ class DiskTable:
         import pyarrow.dataset as ds
 
         wanted, order = np.unique(np.asarray(positions, dtype=np.int64), return_inverse=True)
-        found = ds.dataset(self.path).take(pa.array(wanted), columns=[ID, *self.names.values()]).to_pandas()
-        frame: pd.DataFrame = found.rename(columns={place: name for name, place in self.names.items()})
+        rows = ds.dataset(self.path).take(pa.array(wanted), columns=[ID, *self.names.values()]).to_pandas()
+        frame: pd.DataFrame = rows.rename(columns={place: name for name, place in self.names.items()})
         texts = {column.name: "str" for column in self.columns if column.kind != "numeric"}
         frame = frame.astype(texts | dict.fromkeys(self.integers, "int64"))
         return frame.set_axis(pd.Index(frame.pop(ID).to_list(), dtype="str"), axis=0).iloc[order]
@@ -98,11 +88,11 @@ class DiskTable:
             self.names[name]: _values(cells, name in numeric)
             for name, cells in zip(names, zip(*rows, strict=True), strict=True)
         }
-        found, known = self._where(wanted), set(rows)
-        columns = [found[place].to_pylist() for place in wanted]
-        same = [row in known for row in zip(*columns, strict=True)]
-        positions = np.asarray(found[POSITION])
-        return np.asarray(positions[np.array(same, dtype=bool)])
+        candidates, wanted_rows = self._where(wanted), set(rows)
+        columns = [candidates[place].to_pylist() for place in wanted]
+        same = np.array([row in wanted_rows for row in zip(*columns, strict=True)], dtype=bool)
+        positions: np.ndarray = np.asarray(candidates[POSITION])[same]
+        return positions
 
     def _where(self, wanted: dict[str, Any]) -> Any:
         """Positions and columns of the rows that hold one of the wanted values in every column."""
@@ -116,32 +106,41 @@ class DiskTable:
             condition = matches if condition is None else condition & matches
         return ds.dataset(self.path).to_table(columns=[POSITION, *wanted], filter=condition)
 
-    def _cells_of(self, name: str) -> Iterator[Any]:
+    def _cells_of(self, name: str) -> "Iterator[pd.Series]":
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(self.path) as file:
             for batch in file.iter_batches(columns=[name]):
-                yield batch.column(0)
+                yield batch.column(0).to_pandas()
 
 
-def _update(digest: Any, parts: Iterator[Any]) -> None:
-    """Texts joined as `Task.fingerprint` joins them."""
-    between = ""
-    for part in parts:
-        digest.update((between + "\x1f".join(part.to_pylist())).encode())
-        between = "\x1f"
+def fingerprint(
+    columns: Sequence[Column],
+    ids: "Iterable[pd.Index | pd.Series]",
+    parts_of: "Callable[[str], Iterable[pd.Series]]",
+) -> str:
+    """The sha256 in hex of a clean table that comes in parts: ids of its rows, columns and values."""
+    digest = hashlib.sha256()
+
+    def add(parts: "Iterable[pd.Index | pd.Series]") -> None:
+        for place, part in enumerate(parts):
+            digest.update(("\x1f" * (place > 0) + "\x1f".join(part.tolist())).encode())
+
+    add(ids)
+    for column in columns:
+        digest.update(f"\x1d{column.name}\x1f{column.kind}\x1e".encode())
+        if column.kind != "numeric":
+            add(parts_of(column.name))
+            continue
+        for part in parts_of(column.name):
+            digest.update(part.to_numpy(dtype="<f8").tobytes())
+    return digest.hexdigest()
 
 
 def _values(values: Collection[Any], numeric: bool) -> Any:
     """Those of the values that a column can hold, numbers or texts: anybody may have written them."""
     import pyarrow as pa
 
-    found: set[float | str] = set()
-    for value in values:
-        with suppress(TypeError, ValueError, OverflowError):
-            if numeric and isinstance(value, int | float):
-                found.add(float(value))
-            elif not numeric and isinstance(value, str):
-                value.encode()
-                found.add(value)
-    return pa.array(list(found), pa.float64() if numeric else pa.string())
+    if numeric:
+        return pa.array({number for value in values if (number := finite(value)) is not None}, pa.float64())
+    return pa.array({storable(value) for value in values if isinstance(value, str)}, pa.string())

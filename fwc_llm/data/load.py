@@ -91,11 +91,11 @@ def load_large(task: TaskFile, paths: Sequence[Path]) -> Tables:
         with _open(file) as opened:
             titles = [str(title).strip() for title in opened.schema_arrow.names]
         find_columns(file, titles, names, lambda place: [])
-    known: dict[str, int] = {}
-    parts = list(_write(task, path, _clean_blocks(task, paths, names, seen), known))
+    numbers: dict[str, int] = {}
+    parts = list(_write(task, path, _clean_blocks(task, paths, names, seen), numbers))
     rows = check_whole(task, seen)
-    levels = tuple(sorted(known))
-    rank = np.argsort([known[level] for level in levels])  # of the level with each number
+    levels = tuple(sorted(numbers))
+    rank = np.argsort([numbers[level] for level in levels])  # of the level with each number
     kind = np.min_scalar_type(2 * len(levels))
     cells = np.concatenate([(2 * rank[part // 2] + part % 2).astype(kind) for part in parts])
     integers = frozenset(name for name, is_whole in seen.whole.items() if is_whole)
@@ -134,9 +134,9 @@ def _clean_blocks(
 
 
 def _write(
-    task: TaskFile, path: Path, blocks: "Iterator[pd.DataFrame]", known: dict[str, int]
+    task: TaskFile, path: Path, blocks: "Iterator[pd.DataFrame]", numbers: dict[str, int]
 ) -> Iterator[np.ndarray]:
-    """Write clean rows, and return their cells, by levels in the order in which they become `known`."""
+    """Write clean rows, and return their cells, by levels in the order in which they get their `numbers`."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -145,8 +145,10 @@ def _write(
     for frame in blocks:
         level, yes = crossed(frame, protected), (frame[task.outcome.source] == "yes").to_numpy(np.int8)
         distinct, place = np.unique(level, return_inverse=True)
-        numbers = np.array([known.setdefault(str(name), len(known)) for name in distinct], dtype=np.int64)
-        yield (2 * numbers[place] + yes).astype(np.min_scalar_type(2 * max(len(known), 1)))
+        of_level = np.array(
+            [numbers.setdefault(str(name), len(numbers)) for name in distinct], dtype=np.int64
+        )
+        yield (2 * of_level[place] + yes).astype(np.min_scalar_type(2 * max(len(numbers), 1)))
         arrays = {ID: pa.array(frame.index.tolist(), pa.string())}
         for k, column in enumerate(task.columns):
             values = frame[column.name]

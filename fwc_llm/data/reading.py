@@ -1,7 +1,7 @@
 """A CSV, Parquet, Excel or JSON lines file as a frame of texts, and the numbers that texts write.
 
 A frame of texts has a column of str for every column of the task file, NaN where a value is missing, and row
-ids as its index: "file:line" with the 1-based line of a CSV file, "file:row" for other formats.
+ids as its index: "file:line" with the 1-based line of a CSV file, "file:row" of a sheet or another format.
 """
 
 import csv
@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from io import BytesIO, StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.taskfile import Format, Source, Written
 from fwc_llm.untrusted import parse_json, storable
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 NEEDS_OPENPYXL = (
     "{}: reading Excel needs openpyxl: pip install 'fwc-llm[excel]', or save the sheet as CSV (UTF-8)"
@@ -46,7 +45,7 @@ _GROUPED = {
 
 def read_table(
     path: Path, content: bytes, source: Source, names: Sequence[str], label: str = ""
-) -> "pd.DataFrame":
+) -> pd.DataFrame:
     """Read one file of `source`, whose bytes are `content`, into a frame of texts.
 
     `names` are the columns in file order: all of them where the file has no header line; with a header they
@@ -58,12 +57,13 @@ def read_table(
     if source.format == "csv":
         return _read_csv(path, content, source, names, label or path.name)
     frame = read_frame(path, content, source.format, names)
-    return table_of(frame, path, source, names, label or path.name)
+    header = source.format == "excel"  # the sheet's first row, as a CSV file's first line
+    return table_of(frame, path, source, names, label or path.name, first=int(header))
 
 
 def table_of(
-    frame: "pd.DataFrame", path: Path, source: Source, names: Sequence[str], label: str, first: int = 0
-) -> "pd.DataFrame":
+    frame: pd.DataFrame, path: Path, source: Source, names: Sequence[str], label: str, first: int = 0
+) -> pd.DataFrame:
     """The cells of a typed frame as a CSV file would have them; rows are "label:row", counted from 1.
 
     `first` rows of the file come before those of the frame.
@@ -77,9 +77,7 @@ def table_of(
     return _frame(find_columns(path, titles, names, cells_at), ids)
 
 
-def _frame(columns: dict[str, Texts], ids: list[str]) -> "pd.DataFrame":
-    import pandas as pd
-
+def _frame(columns: dict[str, Texts], ids: list[str]) -> pd.DataFrame:
     return pd.DataFrame(columns, index=pd.Index(ids, dtype="str"), dtype="str")
 
 
@@ -99,7 +97,7 @@ class Cleaner(dict[str, str | None]):
         return cleaned
 
 
-def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str], label: str) -> "pd.DataFrame":
+def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str], label: str) -> pd.DataFrame:
     records = csv_records(path, content, source)
     titles = [title.strip() for title in next(records, (0, []))[1]] if source.header else list(names)
     # One flat list, each cell cleaned while it is fresh: rows as lists and a second pass take twice as long.
@@ -162,13 +160,11 @@ def find_columns(
     return columns
 
 
-def read_frame(path: Path, content: bytes, format: Format, names: Sequence[str] = ()) -> "pd.DataFrame":
+def read_frame(path: Path, content: bytes, format: Format, names: Sequence[str] = ()) -> pd.DataFrame:
     """A table that is no CSV file as a frame of typed cells; `FwcError` says what it takes to read it.
 
     Of a Parquet file that has all of `names` only these columns are read.
     """
-    import pandas as pd
-
     if format == "jsonl":
         return _read_jsonl(path, content)
     if path.suffix.lower() == ".xls":
@@ -177,12 +173,34 @@ def read_frame(path: Path, content: bytes, format: Format, names: Sequence[str] 
     try:
         if format == "parquet":
             return pd.read_parquet(BytesIO(content), columns=_listed(content, names))
-        importlib.import_module("openpyxl")
-        return pd.read_excel(BytesIO(content), dtype=object, engine="openpyxl")
+        return _read_excel(content)
     except ImportError as error:
         raise FwcError(needs.format(path)) from error
     except Exception as error:  # their readers raise many kinds, all of which mean that this is no such table
         raise FwcError(f"{path} is no {words} table: {error}") from error
+
+
+def _read_excel(content: bytes) -> pd.DataFrame:
+    """The first sheet, row by row as it is stored: a cell far away does not fill what is between."""
+    openpyxl: Any = importlib.import_module("openpyxl")
+    errors = importlib.import_module("openpyxl.cell.cell").ERROR_CODES
+    sheet = openpyxl.load_workbook(BytesIO(content), read_only=True, data_only=True).worksheets[0]
+    sheet.reset_dimensions()
+    lines = (list(line) for line in sheet.iter_rows(values_only=True) if any(c is not None for c in line))
+    titles = next(lines, [])
+    while titles and titles[-1] is None:
+        titles.pop()
+    rows = []
+    for line in lines:
+        outside = next((place for place, cell in enumerate(line) if place >= len(titles) and cell), None)
+        if outside is not None:
+            raise ValueError(
+                f"a cell in column {outside + 1} stands outside of the {len(titles)} titled ones"
+            )
+        cells = [None if cell in errors else cell for cell in line[: len(titles)]]
+        rows.append(cells + [None] * (len(titles) - len(cells)))
+    names = [f"Unnamed: {place}" if title is None else title for place, title in enumerate(titles)]
+    return pd.DataFrame(rows, columns=pd.Index(names, dtype=object), dtype=object)
 
 
 def _listed(content: bytes, names: Sequence[str]) -> list[str] | None:
@@ -193,10 +211,8 @@ def _listed(content: bytes, names: Sequence[str]) -> list[str] | None:
     return titles if titles and len(titles) == len(set(names)) else None
 
 
-def _read_jsonl(path: Path, content: bytes) -> "pd.DataFrame":
+def _read_jsonl(path: Path, content: bytes) -> pd.DataFrame:
     """JSON lines, or one JSON list: an object for every row."""
-    import pandas as pd
-
     rows: list[Any] = []
     try:
         text = content.decode("utf-8-sig")
@@ -215,6 +231,9 @@ def _read_jsonl(path: Path, content: bytes) -> "pd.DataFrame":
             )
     if not rows:
         raise FwcError(f"{path}: the file holds no table: it has no rows")
+    size = len(rows) * len({key for row in rows for key in row})
+    if size > 10_000_000 and size > 50 * sum(map(len, rows)):
+        raise FwcError(f"{path}: its rows have hardly a key in common: they are no rows of one table")
     return pd.DataFrame(rows, dtype=object)
 
 

@@ -8,54 +8,90 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
+
+import pandas as pd
 
 from fwc_llm.data.reading import NEEDS_PYARROW, as_number, as_plain, csv_records, read_frame, read_table
-from fwc_llm.data.table import FEW_MISSING
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.taskfile import DEFAULT_MARKERS, ENDINGS, Source, Written
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-FEW = 10  # a numeric column with at most so many distinct whole values may be a code
-_NEARLY_ALL = 0.95
+_FEW = 10  # a numeric column with at most so many distinct whole values may be a code
+_FEW_MISSING = 0.03  # rows with missing values are dropped where they are at most this share of all rows
 _MANY_TEXTS = 20  # different texts, beyond which they may be names or free text
-_DATE = re.compile(
+_MOSTLY_MISSING = 0.5  # a column of numbers with more missing values tells little
+_SMALL = 10  # rows of a level, below which it may better be merged with another
+_LOOKED_AT = 1000  # values that are compared with a pattern
+_DATE = (
     r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"
     r"|\d{1,2}[ .-]*[A-Za-zé]{3,9}[ .,-]*\d{2,4}|[A-Za-zé]{3,9}\.? \d{1,2},? \d{4})"
     r"([T ]\d{1,2}:\d{2}.*)?"
 )
-_COMPACT_DATE = re.compile(r"(19|20)\d{2}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
-_DATE_NAME = re.compile(r"date|datum|_on$|_at$|timestamp|birthday", re.IGNORECASE)
-_ZIP_NAME = re.compile(r"(^|[ _-])(zip|zipcode|postal|postcode|plz|postleitzahl)|zip_?code", re.IGNORECASE)
-_ZIP = re.compile(r"\d{5}(-\d{4})?")
-_ID_NAME = re.compile(r"(^|[ _-])(id|uuid|guid|ssn|number|nr|no|key)$|Id$|ID$", re.IGNORECASE)
-_PERSON_NAME = re.compile(r"(^|[ _-])((first|last|full|given|sur|family)[ _-]?)?name$|surname", re.IGNORECASE)
-_CONTACT = re.compile(r"[^@\s]+@[^@\s]+\.\w+|https?://\S+|\+?\d[\d ()/-]{8,}")
-_UNIT = re.compile(r"(?P<number>[-+]?\d+(?:\.\d+)?)\s*(?P<unit>[^\d\s.,+-]{1,8}\.?)")
+_COMPACT_DATE = r"(19|20)\d{2}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])"
+_CONTACT = r"[^@\s]+@[^@\s]+\.\w+|https?://\S+|\+?\d[\d ()/-]{8,}"
+_DATE_NAME = r"(?i)date|datum|_on$|_at$|timestamp|birthday"
+_ZIP_NAME = r"(?i)(^|[ _-])(zip|zipcode|postal|postcode|plz|postleitzahl)|zip_?code"
+_ID_NAME = r"(^|[ _-])((?i:id|uuid|guid|ssn|number|nr|no|key))$|Id$|ID$"
+_PERSON_NAME = r"(?i)(^|[ _-])((first|last|full|given|sur|family)[ _-]?)?name$|surname"
+_UNIT = re.compile(r"[-+]?\d+(?:\.\d+)?\s*(?P<unit>[^\d\s.,+-]{1,8}\.?)")
 _CODES = (-9, -99, -999, -1, 99, 999, 9999)  # that stand for a missing value in many surveys
+_MORE_MARKERS = {"NA", "N/A", "n/a", "#N/A", "null", "NULL", "None", "-", "."}
+_WHERE = {"feature": "", "extra": "", "id": "; it is not shown", "drop": "; it is left out"}
+YES_WORDS = {
+    "yes", "y", "true", "t", "1", "good", "positive", "pos", "approved", "approve", "accepted", "accept",
+    "granted", "grant", "hired", "admitted", "admit", "passed", "pass", "paid", "repaid",
+    "ja", "j", "oui", "si", "sí", "sim", "da",
+}  # fmt: skip
+NO_WORDS = {
+    "no", "n", "false", "f", "0", "bad", "negative", "neg", "rejected", "reject", "denied", "deny",
+    "declined", "decline", "refused", "refuse", "not", "failed", "fail", "unpaid",
+    "nein", "non", "não", "nao", "niet",
+}  # fmt: skip
+# What is done to somebody ("Should this loan be approved?"), and what happens ("Will this customer leave?").
+_DONE = r"(approv|accept|grant|hir|admitt|promot|select|invit|fund|shortlist|award|reject|deni|releas)"
+_HAPPENS = {
+    "default": "default", "churn": "leave", "recid": "offend again", "reoffen": "offend again",
+    "readmi": "be readmitted", "repa": "be repaid", "graduat": "graduate", "drop_?out": "drop out",
+}  # fmt: skip
+_DULL = (
+    r"(data|dataset|table|export|final|copy|clean|raw|train|test|sample|my|new|file|csv|list|a|an|the|of|all"
+    r"|\w*\d\w*)"
+)
 
 
 @dataclass(frozen=True)
 class Look:
-    """What a column is taken for: its kind, its role, how its numbers are written, and why (a comment).
+    """What a column is taken for: its kind, its role, why (a comment), and how its numbers are written.
 
-    `unit` follows some of its numbers.
+    `unit` follows some of its numbers; `missing` is a rule of its own; `bands` make categories of numbers.
     """
 
     kind: Literal["numeric", "categorical"]
     role: Literal["feature", "extra", "id", "drop"] = "feature"
-    written: Written = ""
     why: str = ""
+    written: Written = ""
     unit: str = ""
+    missing: str = ""
+    bands: tuple[float, ...] = ()
 
     def number(self, cell: str) -> float:
         """The number that a cell of a numeric column writes."""
         return float(as_plain(cell.removesuffix(self.unit).rstrip(), self.written))
 
+    def line(self, name: str) -> str:
+        """The column's line in the task file."""
+        entry: dict[str, Any] = {"name": name, "text": name.replace("_", " ")}
+        if self.role in ("feature", "extra"):
+            entry["kind"] = self.kind
+        entry |= {"role": self.role.removeprefix("feature"), "missing": self.missing}
+        if self.role in ("feature", "extra"):
+            entry |= {"strip_suffix": self.unit, "unit": "" if self.bands else self.unit}
+            entry |= {"written": self.written, "bands": self.bands}
+        keys = ", ".join(f"{key} = {_toml(value)}" for key, value in entry.items() if value)
+        return f"  {{ {keys} }},{f' # {_one_line(self.why, 200)}' if self.why else ''}"
 
-def look_at(name: str, cells: "pd.Series", special: bool = False) -> Look:
+
+def look_at(name: str, cells: pd.Series, special: bool = False) -> Look:
     """Judge a column by its name and texts; a `special` one, protected or outcome, is never left out."""
     distinct = set(cells.dropna().unique())
     written, unit = how_written(distinct), ""
@@ -63,45 +99,45 @@ def look_at(name: str, cells: "pd.Series", special: bool = False) -> Look:
         written = ""
     numeric = bool(distinct) and written is not None
     if not special and (why := _why_left_out(name, cells, distinct, numeric)):
-        return Look("numeric" if numeric else "categorical", "id" if "an id" in why else "drop", why=why)
-    if not numeric:
-        same = _same_but_for_case(distinct)
-        why = f"CHECK: {', '.join(map(repr, same))} differ in case alone; one value?" if same else ""
-        return Look("categorical", why="" if special else why)
-    look = Look("numeric", written=written or "", unit=unit)
-    return look if special else Look("numeric", "feature", look.written, _doubts(look, distinct), unit)
+        return Look("numeric" if numeric else "categorical", "id" if "an id" in why else "drop", why)
+    if numeric:
+        look = Look("numeric", written=written or "", unit=unit)
+        return look if special else replace(look, why=_doubts(look, distinct))
+    folded: dict[str, list[str]] = {}
+    for cell in sorted(distinct):
+        folded.setdefault(cell.casefold(), []).append(cell)
+    same = next((", ".join(map(repr, equal)) for equal in folded.values() if len(equal) > 1), "")
+    doubt = f"CHECK: {same} differ in case alone; one value?" if same and not special else ""
+    return Look("categorical", why=doubt)
 
 
 def _doubts(look: Look, distinct: Collection[str]) -> str:
     """What a person would ask about the numbers."""
     numbers = sorted({look.number(cell) for cell in distinct})
+    whole = all(number.is_integer() for number in numbers)
     if look.unit:
         return f"CHECK: numbers with the unit {look.unit!r}, which is left out"
-    if code := next((code for code in _CODES if code in numbers and _stands_apart(code, numbers)), None):
-        rest = [number for number in numbers if number != code]
+    rest = [number for number in numbers if number not in _CODES]
+    apart = [
+        f"{code:g}"
+        for code in numbers  # a code lies outside the range of all other numbers
+        if whole and len(rest) > 2 and code in _CODES
+        if (rest[0] >= 0 if code < 0 else code - rest[-1] > max(rest[-1] - rest[0], _FEW))
+    ]
+    if apart:
         return (
-            f"CHECK: {code} stands apart from {rest[0]:g} to {rest[-1]:g}; a code for a missing value? "
+            f"CHECK: {', '.join(apart)} outside of {rest[0]:g} to {rest[-1]:g}; a code for a missing value? "
             "then name it a missing_marker"
         )
-    if not look.written and 2 < len(numbers) <= FEW and all(number.is_integer() for number in numbers):
+    if look.written:
+        return ""
+    if 2 < len(numbers) <= _FEW and whole:
         span = f"{numbers[0]:g} to {numbers[-1]:g}"
         return f'CHECK: only {len(numbers)} values, {span}, kept as numbers; codes? kind = "categorical"'
     dotted = [cell for cell in distinct if "." in cell]
-    if (
-        not look.written
-        and len(dotted) > FEW
-        and all(re.fullmatch(r"[1-9]\d{0,2}\.\d{3}", c) for c in dotted)
-    ):
+    if len(dotted) > _FEW and all(re.fullmatch(r"[1-9]\d{0,2}\.\d{3}", cell) for cell in dotted):
         return f'CHECK: {min(dotted)} is read as a fraction; if it is thousands, written = "1.234,5"'
     return ""
-
-
-def _stands_apart(code: int, numbers: list[float]) -> bool:
-    """Whether a code lies outside the range of all other numbers, by more than that range."""
-    rest = [number for number in numbers if number != code]
-    if len(rest) < 3 or not all(number.is_integer() for number in rest):
-        return False
-    return rest[0] >= 0 if code < 0 else code - rest[-1] > max(rest[-1] - rest[0], FEW)
 
 
 def _unit(distinct: Collection[str]) -> str:
@@ -109,14 +145,6 @@ def _unit(distinct: Collection[str]) -> str:
     matches = [_UNIT.fullmatch(cell) for cell in distinct if as_number(cell) is None]
     units = {match["unit"] if match else "" for match in matches}
     return units.pop() if len(units) == 1 and len(distinct) > 2 else ""
-
-
-def _same_but_for_case(distinct: Collection[str]) -> list[str]:
-    """Texts that differ in case alone, such as m and M; the first such values."""
-    folded: dict[str, list[str]] = {}
-    for cell in sorted(distinct):
-        folded.setdefault(cell.casefold(), []).append(cell)
-    return next((cells for cells in folded.values() if len(cells) > 1), [])
 
 
 def how_written(distinct: Collection[str]) -> Written | None:
@@ -134,89 +162,61 @@ def how_written(distinct: Collection[str]) -> Written | None:
     return "1.234,5" if any(grouped.search(cell) for cell in distinct) else "1,234.5"
 
 
-def _why_left_out(name: str, cells: "pd.Series", distinct: set[str], numeric: bool) -> str:
-    """Why a column is no feature, if it looks like none."""
-    n, many = len(cells), len(distinct) > FEW
-    if not distinct:
-        return "it has no values"
-    if len(distinct) == 1 and n > 2:
-        return "CHECK: it has the same value in every row"
-    if _share(_DATE, distinct) or (_DATE_NAME.search(name) and _share(_COMPACT_DATE, distinct)):
-        return "CHECK: dates; to use them, turn them into numbers, such as days or years"
-    if many and all(_is_day(as_number(cell)) for cell in distinct):
-        return "CHECK: dates, in milliseconds since 1970; to use them, turn them into days or years"
-    zeros = any(cell.startswith("0") for cell in distinct)
-    if _ZIP_NAME.search(name) or (zeros and len(distinct) > _MANY_TEXTS and _share(_ZIP, distinct)):
-        return "CHECK: ZIP codes: numbers only in looks, and they may stand for the protected group"
-    if many and not numeric and _share(_CONTACT, distinct):
-        return "CHECK: addresses or telephone numbers of people"
-    words = sum(len(cell.split()) for cell in cells.dropna()) / max(int(cells.count()), 1)
+def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool) -> str:
+    """Why a column is no feature, if it looks like none: the first look that fits."""
+    n, many, seen = len(cells), len(distinct) > _FEW, cells.dropna()
+    some = seen.unique()[:_LOOKED_AT]
+    words = sum(map(len, map(str.split, seen))) / max(len(seen), 1)
+    whole = [float(cell) for cell in distinct if float(as_number(cell) or 0.5).is_integer()]
+    whole += [0.0] * ("0" in distinct)
+    countable = many and (not numeric or len(whole) == len(distinct))
+    named = re.search(_ID_NAME, name) is not None
+
+    def are(pattern: str) -> bool:
+        """Whether nearly all values match."""
+        return sum(bool(re.fullmatch(pattern, cell)) for cell in some) >= 0.95 * len(some)
+
+    different = countable and len(distinct) == n
+    different = different and (not numeric or named or max(whole) - min(whole) < 2 * n)
     free_text = f"CHECK: free text, {len(distinct):,} different ones"
-    numbers = [as_number(cell) for cell in distinct]
-    whole = [number for number in numbers if number is not None and number.is_integer()]
-    named = bool(_ID_NAME.search(name))
-    if many and (not numeric or len(whole) == len(distinct)):
-        if len(distinct) == n and (not numeric or named or max(whole) - min(whole) < 2 * n):
-            return free_text if words >= 4 else "CHECK: every value differs, so it was taken for an id"
-        if named and len(distinct) > cells.count() / 4:
-            return "CHECK: identifiers, though some repeat"
-    if numeric:
-        return ""
-    if _PERSON_NAME.search(name) and len(distinct) > _MANY_TEXTS:
-        return "CHECK: names of people"
-    if len(distinct) > _MANY_TEXTS and words >= 4:
-        return free_text
-    if len(distinct) > max(50, n // 4):
-        return f"CHECK: {len(distinct):,} different texts are too many for a category"
-    return ""
+    looks = (
+        (not distinct, "it has no values"),
+        (len(distinct) == 1 and n > 2, "CHECK: it has the same value in every row"),
+        (
+            are(_DATE) or (re.search(_DATE_NAME, name) and are(_COMPACT_DATE)),
+            "CHECK: dates; to use them, turn them into numbers, such as days or years",
+        ),
+        (
+            many and all(map(_is_day, some)),
+            "CHECK: dates, in milliseconds since 1970; to use them, turn them into days or years",
+        ),
+        (
+            re.search(_ZIP_NAME, name)
+            or (len(distinct) > _MANY_TEXTS and are(r"\d{5}(-\d{4})?") and any(c[0] == "0" for c in some)),
+            "CHECK: ZIP codes: numbers only in looks, and they may stand for the protected group",
+        ),
+        (
+            many and not numeric and are(_CONTACT),
+            "CHECK: addresses or telephone numbers of people",
+        ),
+        (different and words >= 4, free_text),
+        (different, "CHECK: every value differs, so it was taken for an id"),
+        (countable and named and len(distinct) > len(seen) / 4, "CHECK: identifiers, though some repeat"),
+        (numeric, ""),
+        (re.search(_PERSON_NAME, name) and len(distinct) > _MANY_TEXTS, "CHECK: names of people"),
+        (len(distinct) > _MANY_TEXTS and words >= 4, free_text),
+        (
+            len(distinct) > max(50, n // 4),
+            f"CHECK: {len(distinct):,} different texts are too many for a category",
+        ),
+    )
+    return next((why for fits, why in looks if fits), "")
 
 
-def _is_day(milliseconds: float | None) -> bool:
+def _is_day(cell: str) -> bool:
     """Whether a number is the midnight of a day between 1973 and 2128, as pandas writes dates in JSON."""
-    return milliseconds is not None and 1e11 < milliseconds < 5e12 and milliseconds % 86_400_000 == 0
-
-
-def _share(pattern: re.Pattern[str], distinct: Collection[str]) -> bool:
-    """Whether nearly all of the values match."""
-    return sum(bool(pattern.fullmatch(cell)) for cell in distinct) >= _NEARLY_ALL * len(distinct)
-
-
-_MORE_MARKERS = {"NA", "N/A", "n/a", "#N/A", "null", "NULL", "None", "-", "."}
-_MOSTLY_MISSING = 0.5  # a column of numbers with more missing values tells little
-_SMALL = 10  # rows of a level, below which it may better be one with another
-_DROPS = 'missing = "drop"'
-_WHERE = {"feature": "", "extra": "", "id": "; it is not shown", "drop": "; it is left out"}
-
-YES_WORDS = {
-    "yes", "y", "true", "t", "1", "good", "positive", "pos", "approved", "approve", "accepted", "accept",
-    "granted", "grant", "hired", "admitted", "admit", "passed", "pass", "paid", "repaid",
-    "ja", "j", "oui", "si", "sí", "sim", "da",
-}  # fmt: skip
-NO_WORDS = {
-    "no", "n", "false", "f", "0", "bad", "negative", "neg", "rejected", "reject", "denied", "deny",
-    "declined", "decline", "refused", "refuse", "not", "failed", "fail", "unpaid",
-    "nein", "non", "não", "nao", "niet",
-}  # fmt: skip
-# What is done to somebody ("Should this loan be approved?"), and what happens ("Will this customer leave?").
-_DONE = {
-    "approv": "approved", "accept": "accepted", "grant": "granted", "hir": "hired", "admit": "admitted",
-    "admission": "admitted", "promot": "promoted", "select": "selected", "invit": "invited", "fund": "funded",
-    "shortlist": "shortlisted", "award": "awarded", "reject": "rejected", "deni": "denied",
-    "releas": "released",
-}  # fmt: skip
-_HAPPENS = {
-    "default": "default", "churn": "leave", "recid": "offend again", "reoffen": "offend again",
-    "readmi": "be readmitted", "repa": "be repaid", "graduat": "graduate", "drop_?out": "drop out",
-}  # fmt: skip
-_DULL = re.compile(
-    r"(data|dataset|table|export|final|copy|clean|raw|train|test|sample|my|new|file|csv|list|a|an|the|of|all"
-    r"|\w*\d\w*)$",
-    re.IGNORECASE,
-)
-_PLURALS = {
-    "people": "person", "persons": "person", "children": "child", "women": "woman", "men": "man",
-    "staff": "employee",
-}  # fmt: skip
+    milliseconds = as_number(cell) or 0
+    return 1e11 < milliseconds < 5e12 and milliseconds % 86_400_000 == 0
 
 
 @dataclass(frozen=True)
@@ -234,9 +234,9 @@ def draft_task(path: Path, protected: Sequence[str], outcome: str, beside: Path)
     one column is named twice.
     """
     named = (*protected, outcome)
+    if not protected or not all(map(str.strip, named)):
+        raise FwcError("a column name is empty: name the protected attribute and the outcome")
     for name, times in Counter(named).items():
-        if not name.strip():
-            raise FwcError("a column name is empty: name the protected attribute and the outcome")
         if times > 1:
             raise FwcError(f"column {name!r} is named twice: protected attributes and outcome are different")
     try:
@@ -252,19 +252,18 @@ def draft_task(path: Path, protected: Sequence[str], outcome: str, beside: Path)
             )
         if titles.count(name) > 1:
             raise FwcError(f"{path}: the header names column {name!r} more than once: rename one of them")
-    # A column without a title (such as a saved index) is left out.
-    usable = [title for title in titles if title and titles.count(title) == 1]
+    times_of = Counter(title for title in titles if title)  # a saved index has no title: it is left out
     checks = [
         f"column {_one_line(name)}: the header names it {times} times; to use it, rename it"
-        for name, times in sorted(Counter(titles).items())
-        if name and times > 1
+        for name, times in sorted(times_of.items())
+        if times > 1
     ]
-    raw = read_table(path, content, source, usable)
+    raw = read_table(path, content, source, [name for name, times in times_of.items() if times == 1])
     return _Drafting(path, source, raw, protected, outcome, checks).draft(beside)
 
 
 def draft_frame(
-    raw: "pd.DataFrame",
+    raw: pd.DataFrame,
     protected: Sequence[str],
     outcome: str,
     answer: Sequence[str] = (),
@@ -279,8 +278,7 @@ def draft_frame(
         if name not in raw.columns:
             raise FwcError(f"there is no column {name!r}{did_you_mean(name, raw.columns)}")
     source = Source(file="table", format="parquet")
-    drafting = _Drafting(Path("table"), source, raw, protected, outcome, [], weight)
-    return drafting.draft(Path(), answer)
+    return _Drafting(Path("table"), source, raw, protected, outcome, [], weight).draft(Path(), answer)
 
 
 def sniff_source(path: Path, content: bytes) -> tuple[Source, list[str]]:
@@ -303,14 +301,13 @@ def sniff_source(path: Path, content: bytes) -> tuple[Source, list[str]]:
     for separator in (",", ";", "\t", "|", " "):
         source = Source(file=path.name, separator=separator, encoding=encoding)
         records = [record for _, record in zip(range(200), csv_records(path, content, source), strict=False)]
-        widths = Counter(len(record) for _, record in records)
+        widths = Counter(len(record) for _, record in records).most_common()
         # The separator that cuts every line into the same, largest number of columns.
         if len(widths) == 1 and (best is None or len(records[0][1]) > len(best[1])):
             best = source, [title.strip() for title in records[0][1]]
-        for width, times in widths.most_common(1):
-            if not odd and len(widths) > 1 and width > 1 and times > len(records) / 2:
-                line, other = next((n, len(record)) for n, record in records if len(record) != width)
-                odd = f": with {separator!r} line {line} has {other} values, most have {width}"
+        if len(widths) > 1 and not odd and (width := widths[0][0]) > 1 and widths[0][1] > len(records) / 2:
+            line, other = next((n, len(record)) for n, record in records if len(record) != width)
+            odd = f": with {separator!r} line {line} has {other} values, most have {width}"
     if best is None or len(best[1]) < 2:
         raise FwcError(
             f"{path} is no table: no separator cuts its lines into the same number of columns{odd}"
@@ -322,12 +319,13 @@ def _encoding(content: bytes) -> str:
     """The encoding of a text file: by its mark, else UTF-8 where it is, else that of Western Windows."""
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
-    try:
-        content.decode("utf-8-sig")
-        return "utf-8-sig"
-    except UnicodeDecodeError:
-        windows = re.search(rb"[\x80-\x9f]", content) and not re.search(rb"[\x81\x8d\x8f\x90\x9d]", content)
-        return "cp1252" if windows else "latin-1"
+    for encoding in ("utf-8-sig", "cp1252") if re.search(rb"[\x80-\x9f]", content) else ("utf-8-sig",):
+        try:
+            content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        return encoding
+    return "latin-1"
 
 
 class _Drafting:
@@ -337,7 +335,7 @@ class _Drafting:
         self,
         path: Path,
         source: Source,
-        raw: "pd.DataFrame",
+        raw: pd.DataFrame,
         protected: Sequence[str],
         outcome: str,
         checks: list[str],
@@ -348,133 +346,111 @@ class _Drafting:
         self.markers = _markers(raw)
         cells = raw.where(~raw.isin(self.markers))
         self.cells = {str(name): cells[name] for name in cells}
-        self.n = len(raw)
         self.looks = {name: self._look(name) for name in self.cells}
-        if all(look.role != "feature" for name, look in self.looks.items() if name not in self._named):
+        apart = (*protected, outcome, weight)
+        others = [name for name in self.looks if name not in apart and cells[name].notna().any()]
+        if all(self.looks[name].role != "feature" for name in others):
             # A task needs a feature: rather a doubtful one than none.
-            for name, look in self.looks.items():
-                if name not in (*self._named, weight) and self.cells[name].notna().any():
-                    self.looks[name] = replace(look, role="feature")
+            self.looks |= {name: replace(self.looks[name], role="feature") for name in others}
         used = [name for name, look in self.looks.items() if look.role in ("feature", "extra")]
-        counts = {name: int(self.cells[name].isna().sum()) for name in used}
-        self.missing = {name: count for name, count in counts.items() if count}
-        many = cells[used].isna().any(axis=1).mean() > FEW_MISSING
+        self.missing = {str(name): int(n) for name, n in cells[used].isna().sum().items() if n}
+        many = cells[used].isna().any(axis=1).mean() > _FEW_MISSING
         self.rule = "error" if not self.missing else "category" if many else "drop"
-
-    @property
-    def _named(self) -> tuple[str, ...]:
-        return (*self.protected, self.outcome)
+        if self.rule == "category":
+            self.looks |= {name: self._with_missing(name) for name in self.missing}
 
     def _look(self, name: str) -> Look:
-        cells = self.cells[name]
-        look, share = look_at(name, cells, name in self._named), cells.isna().mean()
-        if name == self.weight:
-            return replace(look, kind="numeric", role="extra", why="")
-        plain = name not in self._named and (look.kind, look.role) == ("numeric", "feature")
-        if plain and share > _MOSTLY_MISSING:
-            return replace(look, role="drop", why=f"CHECK: {100 * share:.0f} % of its values are missing")
+        cells, special = self.cells[name], name in (*self.protected, self.outcome)
+        look, missing = look_at(name, cells, special), cells.isna()
+        if name == self.weight:  # without it a row counts nothing
+            rule = "drop" if missing.any() else ""
+            return replace(look, kind="numeric", role="extra", why="", missing=rule)
+        if not special and (look.kind, look.role) == ("numeric", "feature"):
+            share = missing.mean()
+            if share > _MOSTLY_MISSING:
+                return replace(look, role="drop", why=f"CHECK: {100 * share:.0f} % of its values are missing")
         return look
+
+    def _with_missing(self, name: str) -> Look:
+        """A column's look under the rule "category": a missing number gets bands, or loses its row."""
+        look, cells = self.looks[name], self.cells[name]
+        missing = cells.isna().mean()
+        share = f"{100 * missing:.0f} %" if missing >= 0.01 else "under 1 %"
+        if look.role != "feature":
+            return look
+        if look.kind == "categorical" and name in self.protected and missing > _FEW_MISSING:
+            why = f'CHECK: {share} lack it and make a group "unknown"; missing = "drop" leaves them out'
+            return replace(look, why=why)
+        if name in (*self.protected, self.outcome):
+            return replace(look, missing="drop", why="a row without it cannot be used")
+        if look.kind == "categorical":
+            return look
+        if missing > _FEW_MISSING and (bands := _quartiles(cells, look)):
+            why = f'CHECK: {share} are missing; bands, so that "unknown" can be one of them'
+            return replace(look, kind="categorical", bands=bands, why=why)
+        why = f"CHECK: {share} are missing, and a number cannot be unknown: these rows are dropped"
+        return replace(look, missing="drop", why=why)
 
     def draft(self, beside: Path, answer: Sequence[str] = ()) -> Draft:
         """The draft, to be written into the folder `beside`; `answer` are lines about the outcome."""
-        example, above, lines, said = self._answer()
+        example, above, lines, doubt = self._answer()
         question = draft_question(self.path.stem, self.outcome, None if answer else example, above)
         self.checks.append(f"question: {question} Write it as a person would ask it, as a yes-no question")
-        checks: list[str] = []
-        entries = {name: self._column(name, checks) for name in self.cells}
-        dropped = {name for name in self.missing if self.rule == "category" and _DROPS in entries[name]}
         text = [
-            f"# A task for fwc-llm, drafted from {_one_line(self.path.name)} ({self.n:,} rows). "
-            "Guesses are marked CHECK.",
+            f"# A task for fwc-llm, drafted from {_one_line(self.path.name)} "
+            f"({len(self.cells[self.outcome]):,} rows). Guesses are marked CHECK.",
             "",
-            f"title = {_quote(spoken(self.path.stem))}",
-            f"question = {_quote(question)} # CHECK",
-            *self._missing(dropped),
-            *([f"weight = {_quote(self.weight)}"] if self.weight else []),
+            f"title = {_toml(spoken(self.path.stem))}",
+            f"question = {_toml(question)} # CHECK",
+            self._missing(),
+            *([f"weight = {_toml(self.weight)}"] if self.weight else []),
             "",
             "# role: feature, extra (for templates that ask, not for the solver), id (unique), or drop.",
             "columns = [",
-            *entries.values(),
+            *(look.line(name) for name, look in self.looks.items()),
             "]",
             "",
-            *self._data(beside),
-            "",
-            "[outcome]",
-            f"column = {_quote(self.outcome)}",
-            *(answer or lines),
+            "[data]",
+            f"file = {_toml(os.path.relpath(self.path, beside).replace(os.sep, '/'))}",
         ]
-        self.checks += [*checks, *([] if answer else [said])]
+        if self.source.format == "csv":
+            text += [f"separator = {_toml(self.source.separator)}", "header = true"]
+            if self.source.encoding != "utf-8-sig":
+                text.append(f'encoding = "{self.source.encoding}" # CHECK: it is no UTF-8')
+        if self.markers:
+            text.append(f"missing_marker = {_toml((*DEFAULT_MARKERS, *self.markers))}")
+        text += ["", "[outcome]", f"column = {_toml(self.outcome)}", *(answer or lines)]
+        self.checks += [
+            f"column {_one_line(name)}: {look.why.removeprefix('CHECK: ')}{_WHERE[look.role]}"
+            for name, look in self.looks.items()
+            if look.why.startswith("CHECK: ")
+        ]
+        self.checks += [] if answer else [doubt]
         for name in self.protected:
-            text += ["", *self._protected(name)]
+            text += ["", "[[protected]]", f"column = {_toml(name)}", *self._protected(name)]
         return Draft("\n".join(text) + "\n", tuple(self.checks))
 
-    def _missing(self, dropped: Collection[str]) -> list[str]:
-        """The rule for missing values; `dropped` are the columns that lose their rows under "category"."""
-        said = _listed(self.missing)
+    def _missing(self) -> str:
+        """The rule for missing values."""
         if self.rule == "error":
-            return ['missing = "error" # no value is missing; otherwise "drop" or "category"']
-        if self.rule == "drop":
-            self.checks.append(f"missing: rows with a missing value are dropped ({said})")
-            return [f'missing = "drop" # CHECK: or "category", or "error"; missing values: {said}']
-        if kept := _listed({name: n for name, n in self.missing.items() if name not in dropped}):
+            return 'missing = "error" # no value is missing; otherwise "drop" or "category"'
+        by_rule: dict[str, list[str]] = {"category": [], "drop": []}
+        for name, n in self.missing.items():
+            by_rule[self.looks[name].missing or self.rule].append(f"{_one_line(name)} {n:,}")
+        if kept := ", ".join(by_rule["category"]):
             self.checks.append(f'missing: a missing value becomes the category "unknown" ({kept})')
-        if lost := _listed({name: n for name, n in self.missing.items() if name in dropped}):
+        if lost := ", ".join(by_rule["drop"]):
             self.checks.append(f"missing: rows with a missing value are dropped ({lost})")
-        return [f'missing = "category" # CHECK: dropping rows would lose too many; missing values: {said}']
-
-    def _column(self, name: str, checks: list[str]) -> str:
-        """One column's line. Under the rule "category" a missing number gets bands, or loses its row."""
-        look, cells = self.looks[name], self.cells[name]
-        kind, why, missing = look.kind, look.why, cells.isna().mean()
-        share = f"{100 * missing:.0f} %" if missing >= 0.01 else "under 1 %"
-        bands: list[float] = []
-        extra: list[str] = []
-        if look.role == "extra":  # the weight: without it a row counts nothing
-            extra = [_DROPS] if missing else []
-        elif look.role == "feature" and self.rule == "category" and missing:
-            special = name in self._named
-            if kind == "categorical" and name in self.protected and missing > FEW_MISSING:
-                why = f'CHECK: {share} lack it and make a group "unknown"; missing = "drop" leaves them out'
-            elif special:
-                extra, why = [_DROPS], "a row without it cannot be used"
-            elif kind == "numeric" and missing > FEW_MISSING and (bands := _quartiles(cells, look)):
-                kind = "categorical"
-                why = f'CHECK: {share} are missing; bands, so that "unknown" can be one of them'
-            elif kind == "numeric":
-                extra = [_DROPS]
-                why = f"CHECK: {share} are missing, and a number cannot be unknown: these rows are dropped"
-        entry = [f"name = {_quote(name)}", f"text = {_quote(name.replace('_', ' '))}"]
-        if look.role in ("feature", "extra"):
-            entry.append(f'kind = "{kind}"')
-        if look.role != "feature":
-            entry.append(f'role = "{look.role}"')
-        entry += extra
-        if look.role in ("feature", "extra"):
-            entry += [f"strip_suffix = {_quote(look.unit)}"] if look.unit else []
-            entry += [f"unit = {_quote(look.unit)}"] if look.unit and not bands else []
-            entry += [f"written = {_quote(look.written)}"] if look.written else []
-        if bands:
-            entry.append(f"bands = [{', '.join(f'{limit:.10g}' for limit in bands)}]")
-        if why.startswith("CHECK: "):
-            checks.append(f"column {_one_line(name)}: {why.removeprefix('CHECK: ')}{_WHERE[look.role]}")
-        return f"  {{ {', '.join(entry)} }},{f' # {_one_line(why, 200)}' if why else ''}"
-
-    def _data(self, beside: Path) -> list[str]:
-        lines = ["[data]", f"file = {_quote(os.path.relpath(self.path, beside).replace(os.sep, '/'))}"]
-        if self.source.format == "csv":
-            lines += [f"separator = {_quote(self.source.separator)}", "header = true"]
-            if self.source.encoding != "utf-8-sig":
-                lines.append(f'encoding = "{self.source.encoding}" # CHECK: it is no UTF-8')
-        if self.markers:
-            lines.append(f"missing_marker = {_list((*DEFAULT_MARKERS, *self.markers))}")
-        return lines
+        why = 'or "category", or "error"' if self.rule == "drop" else "dropping rows would lose too many"
+        counts = ", ".join(f"{_one_line(name)} {n:,}" for name, n in self.missing.items())
+        return f'missing = "{self.rule}" # CHECK: {why}; missing values: {counts}'
 
     def _answer(self) -> tuple[str | None, float | None, list[str], str]:
         """Which value, or above which number, means yes; the lines that say so; what to check."""
         counts, look = Counter(self.cells[self.outcome].dropna().tolist()), self.looks[self.outcome]
-        said = ", ".join(f"{_one_line(value)} ({count:,})" for value, count in counts.most_common(12))
+        listed = ", ".join(f"{_one_line(value)} ({count:,})" for value, count in counts.most_common(12))
         where = f"outcome {self.outcome}"
-        if len(counts) > 2 and look.kind == "numeric":
+        if len(counts) > 3 and look.kind == "numeric":  # of 0, 1 and 9 a median says nothing
             middle = median(look.number(cell) for cell in counts.elements())
             line = (
                 f"# threshold = {{ above = {middle:g} }} # CHECK: the median; above which number is it yes?"
@@ -482,9 +458,9 @@ class _Drafting:
             return None, middle, [line], f"{where}: a number; say above which threshold the answer is yes"
         yes, no, others = means_yes(counts)
         if not yes or not no:
-            line = f"# positive = […] # CHECK: name the values that mean yes, of {said}"
-            return next(iter(counts), "…"), None, [line], f"{where}: say which values mean yes: {said}"
-        lines = [f"positive = {_list(yes)} # CHECK: the values are {said}", f"negative = {_list(no)}"]
+            line = f"# positive = […] # CHECK: name the values that mean yes, of {listed}"
+            return next(iter(counts), "…"), None, [line], f"{where}: say which values mean yes: {listed}"
+        lines = [f"positive = {_toml(yes)} # CHECK: the values are {listed}", f"negative = {_toml(no)}"]
         taken = f"{', '.join(map(repr, yes))} was taken for yes, {', '.join(map(repr, no))} for no"
         if others:
             neither = ", ".join(map(_one_line, others))
@@ -493,34 +469,32 @@ class _Drafting:
         return yes[0], None, lines, f"{where}: {taken}"
 
     def _protected(self, name: str) -> list[str]:
+        """A threshold or a map to choose, where there are many levels, or equal ones."""
         counts, look = Counter(self.cells[name].dropna().tolist()), self.looks[name]
-        lines = ["[[protected]]", f"column = {_quote(name)}"]
-        if len(counts) > FEW and look.kind == "numeric":
+        if len(counts) > _FEW and look.kind == "numeric":
             middle = median(look.number(cell) for cell in counts.elements())
-            lines.append(
-                f"# threshold = {{ above = {middle:g} }} # CHECK: the median; or group the values with a map"
-            )
             self.checks.append(
                 f"protected {name}: a number with {len(counts):,} values; split it with a threshold"
             )
-            return lines
+            return [
+                f"# threshold = {{ above = {middle:g} }} # CHECK: the median; or group the values with a map"
+            ]
         first: dict[str, str] = {}
         names = {value: first.setdefault(value.casefold(), value) for value, _ in counts.most_common()}
-        rare = [value for value, count in counts.items() if count < _SMALL]
-        if rare or len(counts) > FEW or len(first) < len(counts):
-            listed = ", ".join(f"{_quote(value)} = {_quote(names[value])}" for value in list(counts)[:20])
-            lines.append(f"# map = {{ {listed} }} # CHECK: group levels by giving them one name")
         if len(first) < len(counts):
             twins = ", ".join(repr(value) for value in counts if list(names.values()).count(names[value]) > 1)
             self.checks.append(f"protected {name}: {twins} differ in case alone; a map makes them one group")
-        elif rare or len(counts) > FEW:
+        elif len(counts) > _FEW or min(counts.values(), default=_SMALL) < _SMALL:
             self.checks.append(
                 f"protected {name}: {len(counts)} levels, some with few rows; a map can group them"
             )
-        return lines
+        else:
+            return []
+        listed = ", ".join(f"{_toml(value)} = {_toml(names[value])}" for value in list(counts)[:20])
+        return [f"# map = {{ {listed} }} # CHECK: group levels by giving them one name"]
 
 
-def _markers(raw: "pd.DataFrame") -> list[str]:
+def _markers(raw: pd.DataFrame) -> list[str]:
     """Further missing markers: the only texts among a column's numbers."""
     markers: list[str] = []
     for name in raw:
@@ -531,12 +505,12 @@ def _markers(raw: "pd.DataFrame") -> list[str]:
     return markers
 
 
-def _quartiles(cells: "pd.Series", look: Look) -> list[float]:
+def _quartiles(cells: pd.Series, look: Look) -> tuple[float, ...]:
     """Three limits that cut the numbers into four equal parts; fewer where values repeat, none for one."""
     numbers = sorted(look.number(cell) for cell in cells.dropna())
     limits = sorted({numbers[len(numbers) * k // 4] for k in (1, 2, 3)} - {numbers[-1]})
     rounded = [float(f"{limit:.3g}") for limit in limits]
-    return rounded if len(set(rounded)) == len(limits) else limits
+    return tuple(rounded if len(set(rounded)) == len(limits) else limits)
 
 
 def draft_question(stem: str, outcome: str, positive: str | None, above: float | None) -> str:
@@ -545,12 +519,11 @@ def draft_question(stem: str, outcome: str, positive: str | None, above: float |
     if above is not None:
         return f"Is the {words} of this {noun} above {above:g}?"
     for text in (outcome, positive or ""):
-        for roots, ask in ((_DONE, "Should this {} be {}?"), (_HAPPENS, "Will this {} {}?")):
-            for root, verb in roots.items():
-                if re.search(rf"(^|[ _-]){root}", text, re.IGNORECASE):
-                    return ask.format(noun, verb)
-    if re.search("fraud", outcome, re.IGNORECASE):
-        return f"Is this {noun} fraudulent?"
+        if done := re.search(rf"(?i)(?:^|[ _-]){_DONE}", text):
+            return f"Should this {noun} be {done[1].lower()}ed?"
+        for root, verb in _HAPPENS.items():
+            if re.search(rf"(?i)(^|[ _-]){root}", text):
+                return f"Will this {noun} {verb}?"
     if positive is None or positive.casefold() in YES_WORDS - {"good", "positive"}:
         return f"Is the answer to “{words}” yes for this {noun}?"
     return f"Is the {words} of this {noun} {positive}?"
@@ -558,12 +531,10 @@ def draft_question(stem: str, outcome: str, positive: str | None, above: float |
 
 def thing(stem: str) -> str:
     """What one row of a table called `stem` is."""
-    words = [word for word in re.split(r"[\W_]+", stem.casefold()) if word and not _DULL.match(word)]
-    if not words:
-        return "person"
-    last = words[-1]
-    if last in _PLURALS:
-        last = _PLURALS[last]
+    words = [word for word in re.split(r"[\W_]+", stem.casefold()) if word and not re.fullmatch(_DULL, word)]
+    last = words[-1] if words else "people"
+    if last in ("people", "persons"):
+        last = "person"
     elif last.endswith("ies") and len(last) > 4:
         last = f"{last[:-3]}y"
     elif last.endswith("s") and not last.endswith(("ss", "us", "is")) and len(last) > 3:
@@ -588,19 +559,11 @@ def means_yes(values: Collection[str]) -> tuple[list[str], list[str], list[str]]
     return yes, no, [value for value in values if value not in yes and value not in no]
 
 
-def _list(texts: Sequence[str]) -> str:
-    return f"[{', '.join(map(_quote, texts))}]"
-
-
-def _listed(counts: dict[str, int]) -> str:
-    return ", ".join(f"{_one_line(name)} {count:,}" for name, count in counts.items())
-
-
 def _one_line(text: str, most: int = 40) -> str:
     """A cell or name in a comment: without line ends and control characters, not too long."""
     return "".join(char if char.isprintable() else " " for char in text)[:most]
 
 
-def _quote(text: str) -> str:
-    """`text` as a TOML basic string."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+def _toml(value: Any) -> str:
+    """A text, or a list of texts or numbers, as TOML writes it."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -32,21 +32,21 @@ def experiment_text(plan: Plan, client: Client, model: str, folder: Path, **othe
     that was given as a value, not by name, becomes a comment.
     """
     task = others.pop("task", None)
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         "task": relative(task, folder) if task and task.endswith(".toml") else task,
         "model": model,
         "shots": ",".join(dict.fromkeys(_source(plan, arm) for arm in plan.arms)),
     }
     for name, value in plan.settings.as_json().items():
         if value is not None or facts_of(Settings.model_fields[name])["none"]:
-            found[_flag(name)] = "none" if value is None else value
-    wordings = [relative(one, folder) if Path(one).is_dir() else one for one in plan.settings.wordings]
-    found |= {"template": ",".join(wordings), "templates": []}
+            values[_flag(name)] = "none" if value is None else value
+    wordings = [relative(name, folder) if Path(name).is_dir() else name for name in plan.settings.wordings]
+    values |= {"template": ",".join(wordings), "templates": []}
     bare = Client()
-    found |= {_flag(name): value for name, value in client if value != getattr(bare, name)}
-    found |= {_flag(name): value for name, value in others.items() if value not in (None, False)}
-    found |= {name: relative(found[name], folder) for name in _PATHS if name in found}
-    lines = [_line(name, value) for name, value in found.items() if value not in ([], {})]
+    values |= {_flag(name): value for name, value in client if value != getattr(bare, name)}
+    values |= {_flag(name): value for name, value in others.items() if value not in (None, False)}
+    values |= {name: relative(values[name], folder) for name in _PATHS if name in values}
+    lines = [_line(name, value) for name, value in values.items() if value not in ([], {})]
     return _HEAD + "\n".join(lines) + "\n"
 
 
@@ -75,8 +75,8 @@ def _source(plan: Plan, arm: Arm) -> str:
     name = f"{arm.family}@{arm.order}" if arm.order and not plan.settings.orders else arm.family
     if arm.source not in plan.saved:
         return name
-    given = next(one for one in plan.arms if one.source == arm.source)
-    return saved_name(given) + name.removeprefix(_bare(arm))
+    first = next(other for other in plan.arms if other.source == arm.source)
+    return saved_name(first) + name.removeprefix(_bare(arm))
 
 
 def _flag(name: str) -> str:

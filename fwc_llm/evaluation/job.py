@@ -5,7 +5,7 @@ import contextvars
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -18,21 +18,25 @@ from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, relative, 
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, Traits, is_local, open_model, traits
 from fwc_llm.models.functions import BatchFunction, Function, as_model
+from fwc_llm.models.openai.chat import ANSWER_TOKENS, REASONING_TOKENS
+from fwc_llm.models.openai.prices import Price, family_of, no_price, price_of
+from fwc_llm.progress import Progress
+from fwc_llm.runs.batch import batches_under_way, run_batch
+from fwc_llm.runs.execute import Outcome, execute
 from fwc_llm.runs.folder import FORMAT, RunFolder, command, file_name, versions
+from fwc_llm.runs.joint import TOKENS_PER_ROW
 from fwc_llm.runs.journal import Call, Journal, call_id, parameters_json
-from fwc_llm.runs.plan import Plan, bare_prompt, make_plan
-from fwc_llm.runs.results import score, write_questions
+from fwc_llm.runs.plan import Plan, bare_prompt, fit_prompts, make_plan
+from fwc_llm.runs.results import write_questions
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import population
-from fwc_llm.runs.threshold_selection import TRIED, check_probability, needs_trial, with_logprobs
+from fwc_llm.runs.threshold_selection import TRIED, check_probability
+from fwc_llm.shots import save_shots
 from fwc_llm.shots.base import Shots
+from fwc_llm.tasks import Task, load_task
 
 if TYPE_CHECKING:
-    from fwc_llm.models.openai.prices import Price
-    from fwc_llm.progress import Progress
     from fwc_llm.runs.budget import Budget, Forecast
-    from fwc_llm.runs.execute import Outcome
-    from fwc_llm.tasks import Task
 
 
 def prepare(
@@ -55,25 +59,29 @@ def prepare(
     See `evaluate` for the arguments. `notice` receives the notes of the model's client. `named` is the name
     or the file that the task was read from, where it is a value; `no_rows` leaves rows out of reports.
     """
-    from fwc_llm.tasks import Task, load_task
 
-    client, said = with_logprobs(model, settings, client)
+    changes: dict[str, Any] = {}
+    if settings.threshold is not None and settings.api == "chat" and isinstance(model, str):
+        changes |= {} if client.logprobs else {"logprobs": True}
+    if settings.rows_per_request > 1 and settings.api == "chat" and client.max_tokens is None:
+        usual = REASONING_TOKENS if isinstance(model, str) and family_of(model).reasons else ANSWER_TOKENS
+        changes["max_tokens"] = usual + TOKENS_PER_ROW * settings.rows_per_request
+    client = client.updated(**changes)
     answerer: Model = (
         open_model(model, client, api=settings.api, notice=notice)
         if isinstance(model, str)
         else as_model(model, client.deadline)
     )
     # A model in this process gives log-probabilities in any case.
-    if said and answerer.parameters.get("logprobs") and not traits(answerer).local and notice is not None:
-        notice(said)
+    gives = "logprobs" in changes and answerer.parameters.get("logprobs") and not traits(answerer).local
+    if notice is not None and gives:
+        notice(f"--threshold {settings.threshold} needs P(yes): --logprobs is switched on")
     settings = asked_as(answerer, settings, client)
     table = task if isinstance(task, Task) else load_task(task, data_dir)
     if (check := traits(answerer).check) is not Traits().check:
         for template in settings.wordings:  # before examples are chosen, which may take minutes
             check(bare_prompt(table, template))
     if max_prompt_tokens is not None:
-        from fwc_llm.runs.plan import fit_prompts
-
         settings = fit_prompts(
             table, arms, settings, answerer.name, max_prompt_tokens, allow_changed_data, on_step
         )
@@ -104,8 +112,6 @@ class Job:
     @cached_property
     def price(self) -> "Price | None":
         """The model's price, or None if it is not known."""
-        from fwc_llm.models.openai.prices import no_price, price_of
-
         if traits(self.model).local:
             return no_price(self.model.name)
         return price_of(self.model.name, self.client.prices, self.plan.settings.api)
@@ -137,7 +143,7 @@ class Job:
             self.refuse_early()
         folder.create()
         with Journal(folder.path) as journal:
-            with _before_any_request():
+            try:
                 described = describe(self.plan, self.model, folder.path)
                 if self.asked.get("no_rows"):
                     described["no_rows"] = True
@@ -148,10 +154,13 @@ class Job:
                     self.write_options(folder.path, self.model.name)
                 write_questions(folder, self.plan)
                 folder.begin(described)  # last: a folder with a run.json is complete
+            except StorageError as error:  # before the first request it counts as bad input (exit code 2)
+                raise FwcError(str(error)) from None
             if begun and on_resume is not None:
                 on_resume(self._answered(journal))
             try:
-                if needs_trial(self.plan.settings, self.model, self.client):
+                live = traits(self.model).api == "chat" and not self.client.batch  # batches take hours
+                if live and self.plan.settings.threshold is not None:
                     calls = list(islice(self.plan.calls(), TRIED))
                     self.ask(lambda: iter(calls), len(calls), journal, budget)
                     check_probability(self.model, calls, journal)
@@ -176,7 +185,9 @@ class Job:
         return result
 
     def _result(self, folder: RunFolder, journal: Journal, stopped: str | None = None) -> Result:
-        return Result(folder.path, score(folder, journal, stopped), self.plan.task)
+        from fwc_llm.report.read import score_and_judge
+
+        return Result(folder.path, score_and_judge(folder, journal, stopped, self.plan.task), self.plan.task)
 
     def budget(self, elsewhere: float = 0.0) -> "Budget | None":
         """The limit in dollars, if the client has one; `FwcError` where it cannot be kept."""
@@ -198,8 +209,6 @@ class Job:
 
         The budget counts all that the journal holds.
         """
-        from fwc_llm.runs.batch import batches_under_way, run_batch
-        from fwc_llm.runs.execute import execute
 
         model, batch, folder = self.model, self.client.batch, journal.path.parent
         here = traits(model).local or is_local(traits(model).address or self.client.base_url)
@@ -227,8 +236,6 @@ class Job:
 
     def write_options(self, folder: Path, model: str) -> None:
         """Write the experiment file, for this model or several, and the examples that were given."""
-        from fwc_llm.shots import save_shots
-
         text = experiment_text(self.plan, self.client, model, folder, **self.asked)
         RunFolder(folder).write_text(FILE_NAME, text)
         for source, shots in self.plan.saved.items():
@@ -242,8 +249,8 @@ class Job:
         if name != model.name:
             model = open_model(name, self.client, api=settings.api, notice=notice)
         asked_as(model, settings, self.client)
-        said = traits(model)
-        limited = self.client.max_cost is not None and not (said.simulated or said.reference or said.local)
+        about = traits(model)
+        limited = self.client.max_cost is not None and not (about.simulated or about.reference or about.local)
         return replace(
             self, model=model, client=self.client if limited else self.client.updated(max_cost=None)
         )
@@ -271,30 +278,21 @@ class Job:
         from fwc_llm.runs.budget import check_context
 
         self.budget()
-        said = traits(self.model)
-        said.require_key()
+        about = traits(self.model)
+        about.require_key()
         for call in self.plan.first_calls:
             try:
-                said.check(call.messages)
+                about.check(call.messages)
             except FwcError as error:
                 raise FwcError(f"arm {call.arm!r}, row {call.row}: {error}") from None
         check_context(self.model, self.plan.first_calls, self.price)
 
 
-@contextmanager
-def _before_any_request() -> Iterator[None]:
-    """Before the first request, a failure to write counts as bad input (exit code 2)."""
-    try:
-        yield
-    except StorageError as error:
-        raise FwcError(str(error)) from None
-
-
 def describe(plan: Plan, model: Model, folder: Path) -> dict[str, Any]:
     """The content of run.json in `folder`: everything that determines the run, and the versions used."""
-    said = traits(model)
-    described = describe_asked(plan, model.name, model.parameters, said.simulated, said.reference)
-    if said.local:
+    about = traits(model)
+    described = describe_asked(plan, model.name, model.parameters, about.simulated, about.reference)
+    if about.local:
         described["local"] = True
     if plan.task.folder is not None:
         described["task_folder"] = relative(plan.task.folder, folder)
@@ -322,6 +320,7 @@ def describe_asked(
         "sources": {arm.name: arm.source for arm in plan.arms},
         **({"untrue": plan.untrue} if plan.untrue else {}),
         **({"variations": plan.variations} if plan.variations else {}),
+        **({"probe_notes": plan.probe_notes} if plan.probe_notes else {}),
         "settings": plan.settings.as_json(),
         "fingerprint": task.fingerprint,
         "calls": plan.n_questions,
@@ -353,8 +352,6 @@ def asked_as(model: Model, settings: Settings, client: Client) -> Settings:
 
 def _write_examples(folder: RunFolder, plan: Plan) -> None:
     """Write the shots of every arm and repeat, and one full prompt per arm."""
-    from fwc_llm.shots import save_shots
-
     for repeat in plan.repeats:
         for arm in plan.arms:
             if arm.name in repeat.shots:

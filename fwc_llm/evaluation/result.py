@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError, IncompleteRunError
-from fwc_llm.notebook import figure, note, table
 from fwc_llm.runs.folder import ANSWER_COLUMNS, THRESHOLD_COLUMN, RunFolder
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
     from fwc_llm.gates import Check
     from fwc_llm.report.audit import Audit
@@ -112,6 +112,30 @@ class Result:
         run = read_run(self.folder)
         return Audit(run.answered, references_of(run))
 
+    def plot(self) -> "Figure":
+        """Draw rates of yes per group, and accuracy against the DP gap, as one figure of matplotlib.
+
+        Errors: `FwcError` without matplotlib (extra `plot`), and as `audit` does.
+        """
+        from fwc_llm.report.figures import marks, overview
+
+        beside = marks(bool(self.data["simulated"]), bool(self.data.get("reference")))
+        return overview(self.audit().to_dict(), [self._title, *beside])
+
+    def assisted(self) -> "Audit":
+        """The same with the rows that were not asked about, by predictions of the answers to them.
+
+        Values, intervals and verdicts are tighter where answers can be predicted from the table's columns
+        (docs/statistics.md, "Assisted"). Errors: `FwcError` where the table is not here, or another one.
+        """
+        from fwc_llm.report.audit import Audit
+        from fwc_llm.report.document import find_task
+        from fwc_llm.report.read import assisted, read_run
+
+        run = read_run(self.folder)
+        task, why = find_task(run, self.task, None)
+        return Audit(assisted(run, task, why).answered)
+
     def check(self, condition: str) -> "Check":
         """Check a condition that must not hold, such as "dp > 0.1" or "dp[fwc] - dp[zero] > 0".
 
@@ -147,12 +171,15 @@ class Result:
     def _missing(self) -> str:
         return f"{self.unanswered:,} of {self.data['requests']:,} requests have no reply"
 
-    def __str__(self) -> str:
+    @property
+    def _means(self) -> "pd.DataFrame":
         from fwc_llm.metrics.counts import METRICS
 
-        shown = self.to_frame()[["n", "coverage", *METRICS]].round(3)
+        return self.to_frame()[["n", "coverage", *METRICS]].round(3)
+
+    def __str__(self) -> str:
         label = "".join(f"  ({mark})" for mark in self._marks)
-        return f"{self._title}{label}\n{shown.to_string(na_rep='–')}"
+        return f"{self._title}{label}\n{self._means.to_string(na_rep='–')}"
 
     def __repr__(self) -> str:
         names = ", ".join(str(arm["arm"]) for arm in self.arms)
@@ -161,26 +188,18 @@ class Result:
         return f"<Result {self._title}{label}: {names}{missing}; {self.folder}>"
 
     def _repr_html_(self) -> str:
-        """The arms as a table."""
-        from fwc_llm.report.format import interval, number, percent
+        """The arms with intervals; their means over repeats where the folder is gone."""
+        from fwc_llm.report.sections import rates, results
+        from fwc_llm.report.tables import Section, notebook
 
-        found = self._statistics
-        ends = {arm["arm"]: arm for arm in found["arms"]} if found else {}
-        rows = []
-        for arm in self.arms:
-            cells = [str(arm["arm"]), f"{arm['n']:,}"]
-            for metric, scale, digits in (("accuracy", 100, 1), ("demographic_parity_difference", 1, 3)):
-                # The audit's own value: that of results.json is the paper's, and no interval is about it.
-                within = ends.get(arm["arm"], {}).get(metric, {"value": arm[metric]})
-                wide = f" ({interval((within['low'], within['high']), digits, scale)})" if ends else ""
-                cells.append(number(within["value"], digits, scale) + wide)
-            rows.append([*cells, percent(arm["coverage"])])
-        headings = ("arm", "answers", "accuracy %", "DP gap", "coverage")
-        parts = [table(headings, rows)]
-        parts += [note(self._missing)] if self.unanswered else []
-        parts += [note(f"in brackets 95 % intervals; everything is in {self.folder}")]
+        notes = [*([self._missing] if self.unanswered else []), f"everything is in {self.folder}"]
+        if (audited := self._statistics) is None:
+            frame = self._means.reset_index()
+            shown = [Section("", list(map(str, frame)), frame.astype(str).to_numpy().tolist())]
+        else:
+            shown = [results(audited), rates(audited)]
         marks = {"simulated": bool(self.data["simulated"]), "reference": bool(self.data.get("reference"))}
-        return figure(self._title, *parts, **marks)
+        return notebook(self._title, *shown, Section("", notes=notes, intro=" "), **marks)
 
 
 class RunComparison(dict[str, Any]):
@@ -188,7 +207,7 @@ class RunComparison(dict[str, Any]):
 
     def __str__(self) -> str:
         from fwc_llm.report.compare import comparison_table
-        from fwc_llm.report.terminal import as_text
+        from fwc_llm.report.tables import as_text
 
         return as_text(comparison_table(self))
 
@@ -197,19 +216,8 @@ class RunComparison(dict[str, Any]):
 
     def _repr_html_(self) -> str:
         """The changed settings and each metric before and after."""
-        from fwc_llm.report.format import interval, number, p_value, signed
+        from fwc_llm.report.compare import comparison_sections
+        from fwc_llm.report.tables import notebook
 
-        rows = []
-        for arm in self["arms"]:
-            for metric, name in (("accuracy", "accuracy %"), ("demographic_parity_difference", "DP gap")):
-                digits, scale = (1, 100) if metric == "accuracy" else (3, 1)
-                test = arm[metric]
-                wide = f" ({interval((test['low'], test['high']), digits, scale)})" if "low" in test else ""
-                sides = [number(test[side], digits, scale) for side in ("first", "second")]
-                change = signed(test["difference"], digits, scale) + wide
-                rows.append([f"{arm['arm']}: {name}", *sides, change, p_value(test["p_adjusted"])])
         first, second = (self[side]["label"] for side in ("first", "second"))
-        changed = [[one["name"], one["first"], one["second"]] for one in self["changed"]]
-        parts = [table(("what changed", first, second), changed)] if changed else []
-        parts += [table(("", "first", "second", "difference", "p (adjusted)"), rows)] if rows else []
-        return figure(f"{first} → {second}", *parts, *map(note, self["notes"]))
+        return notebook(f"{first} → {second}", *comparison_sections(self))

@@ -13,19 +13,19 @@ from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError
 from fwc_llm.evaluation.candidates import Candidate, choose_candidates
 from fwc_llm.evaluation.job import Job, prepare
 from fwc_llm.evaluation.race import (
-    AGAIN,
     BALANCED,
+    METRICS,
     ZERO,
     Floats,
     Goal,
+    Measured,
     Pool,
     Standing,
+    any_better,
     choose,
     describe_front,
-    moved,
     race,
     read_goal,
-    soft_measures,
 )
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, traits
@@ -34,6 +34,7 @@ from fwc_llm.progress import choose as choose_progress
 from fwc_llm.prompts import Prompt
 from fwc_llm.report.tuning import FILE_NAME, kind_words
 from fwc_llm.runs.batch import batches_under_way
+from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import FILE_NAME as JOURNAL
 from fwc_llm.runs.journal import Call, Journal, read_records
@@ -41,7 +42,7 @@ from fwc_llm.runs.plan import make_plan, rows_of
 from fwc_llm.runs.settings import Api, Settings
 from fwc_llm.runs.splits import Split, draw_split, hold_out
 from fwc_llm.shots import save_shots, select_shots
-from fwc_llm.shots.base import DEFAULT_M, Shots
+from fwc_llm.shots.base import Shots
 from fwc_llm.shots.select import check_order
 
 if TYPE_CHECKING:
@@ -57,9 +58,9 @@ _FEWEST_A_GROUP = 20
 
 @dataclass(frozen=True, repr=False)
 class Tuned:
-    """What tuning found.
+    """The outcome of tuning.
 
-    `shots` are the examples chosen, None where no candidate moves the model; `template` is their wording.
+    `shots` are the examples chosen, None where no candidate helps; `template` is their wording.
     `verdict` says in words what was reached. `tuning` is tuning.json; its `front` has one object per
     candidate: how it was chosen, accuracy and metric on the pool rows with 95 % intervals, and whether no
     other beats it in both. `result` is the test on rows that took no part in the choice. `folder` holds
@@ -116,7 +117,7 @@ class _Tuning:
             if not _holds_answers(folder):
                 folder.write_json(FILE_NAME, self.asked)
 
-            def ask(names: Iterable[str], k: int) -> dict[str, tuple[Floats, Floats]]:
+            def ask(names: Iterable[str], k: int) -> dict[str, Floats]:
                 arms = list(names)
                 with self.show.asking(len(arms) * k) as state:
                     outcome = self.job.ask(
@@ -146,55 +147,62 @@ class _Tuning:
             for row, values in rows_of(self.pool.rows.iloc[:k]):
                 yield Call(f"pool {name}", 0, row, "", prompt.build(values), fixed=fixed)
 
-    def _answers(self, journal: Journal, names: Sequence[str], k: int) -> dict[str, tuple[Floats, Floats]]:
+    def _answers(self, journal: Journal, names: Sequence[str], k: int) -> dict[str, Floats]:
         places = {str(row): place for place, row in enumerate(self.pool.rows.index[:k])}
-        answers = {f"pool {name}": (np.full(k, np.nan), np.full(k, np.nan)) for name in names}
+        answers = {f"pool {name}": np.full(k, np.nan) for name in names}
         for record in journal.records():
             arm, place = record.get("arm"), places.get(str(record.get("row")))
             if arm in answers and place is not None and record["text"] is not None:
-                hard, soft = answers[arm]
-                hard[place] = _VALUES.get(str(record.get("answer")), np.nan)
-                soft[place] = np.nan if record.get("p_yes") is None else record["p_yes"]
+                answers[arm][place] = _VALUES.get(str(record.get("answer")), np.nan)
         return {name: answers[f"pool {name}"] for name in names}
 
     def conclude(self, standing: Mapping[str, Standing], split: Split | None, settings: Settings) -> Tuned:
         """Choose, write what was chosen, and test it on the test rows of `split`, if there is one."""
-        goal = self.goal
-        measured = {name: one.measured(goal, self.pool) for name, one in standing.items() if name != AGAIN}
-        complete = [name for name in self.candidates if standing[name].dropped_after is None]
-        finalists = {name: measured[name] for name in (*complete, BALANCED)}
-        calls = sum(len(one.hard) for one in standing.values())
-
-        def write(verdict: str, reached: bool, winner: str | None = None, **chosen: str) -> dict[str, Any]:
-            if winner is not None:
-                chosen = {"winner": winner, **chosen}
-            front = describe_front(self.asked["candidates"], standing, measured, finalists, goal, winner)
-            outcome = {**self.asked, "verdict": verdict, "reached": reached, **chosen}
-            outcome |= {"calls": calls, "front": front}
-            self.folder.write_json(FILE_NAME, outcome)
-            return outcome
-
-        if not moved(standing, self.candidates):
-            verdict = "no candidate differs from zero-shot beyond noise: examples do not move this model"
-            return Tuned(self.folder.path, verdict, False, None, self.template, write(verdict, False))
-        winner, reached = choose(
-            finalists, goal, measured[BALANCED], soft_measures(standing, finalists, goal, self.pool)
-        )
+        with self.show.working("comparing the candidates by their answers"):
+            winner, reached, verdict = self._choose(standing)
+        path = self.folder.path
+        if winner is None:
+            return Tuned(path, verdict, False, None, self.template, self.folder.read_json(FILE_NAME))
         shots, template = self._prompt(winner)
-        best, kind = measured[winner], winner
-        if winner in self.candidates:
-            kind = kind_words(self.candidates[winner].recipe.label)
-        lost = 100 * (measured[BALANCED].accuracy - best.accuracy)
-        far = "is the nearest to the target, which no candidate reaches,"
-        verdict = (
-            f"{kind} {'reaches the target' if reached else far} on "
-            f"{len(self.pool.rows)} pool rows: {goal.words}; it has {best.metric:.3f} at "
-            f"{100 * best.accuracy:.1f} % accuracy, {lost:.1f} points below balanced"
-        )
-        save_shots(shots, self.folder.path / "shots.json")
-        outcome = write(verdict, reached, winner, template=template)
+        save_shots(shots, path / "shots.json")
+        outcome = self.folder.read_json(FILE_NAME)
         result = self._test(shots, settings.updated(template=template), split) if split else None
-        return Tuned(self.folder.path, verdict, reached, shots, template, outcome, result)
+        return Tuned(path, verdict, reached, shots, template, outcome, result)
+
+    def _choose(self, standing: Mapping[str, Standing]) -> tuple[str | None, bool, str]:
+        """Write tuning.json; return the winner, if any, whether it reaches the target, and the verdict."""
+        goal, names = self.goal, list(self.candidates)
+        complete = [name for name in names if standing[name].dropped_after is None]
+        finalists = {name: standing[name].measured(goal, self.pool) for name in (*complete, BALANCED)}
+        verdict = "no candidate is better than zero-shot beyond noise: examples do not help this model"
+        winner: str | None = None
+        reached = False
+        if any_better(standing, [*names, BALANCED], goal, self.pool):
+            winner, reached = choose(finalists, goal)
+            verdict = self._verdict(winner, reached, finalists)
+        lines = describe_front(self.asked["candidates"], standing, goal, self.pool, finalists, winner)
+        outcome = {**self.asked, "verdict": verdict, "reached": reached}
+        if winner is not None:
+            outcome |= {"winner": winner, "template": self._prompt(winner)[1]}
+        outcome |= {"calls": sum(len(each.yes) for each in standing.values()), "front": lines}
+        self.folder.write_json(FILE_NAME, outcome)
+        return winner, reached, verdict
+
+    def _verdict(self, winner: str, reached: bool, finalists: Mapping[str, Measured]) -> str:
+        goal, best = self.goal, finalists[winner]
+        kind = "balanced examples"
+        if winner in self.candidates:
+            kind = f"{kind_words(self.candidates[winner].recipe.label)} ({winner})"
+        near = any(goal.shortfall(each.metric.value) <= 0.0 for each in finalists.values())
+        how = "is nearest to the target, which no candidate reaches" + " at so small a loss" * near
+        lost = finalists[BALANCED].accuracy.less(best.accuracy)
+        low, high = (100 * end for end in lost.interval(low=-1.0))
+        return (
+            f"{kind} {'reaches the target' if reached else how}, by answers to {len(self.pool.rows)} pool "
+            f"rows ({goal.words}): {METRICS[goal.metric]} {best.metric.value:.3f} at "
+            f"{100 * best.accuracy.value:.1f} % accuracy, {100 * lost.value:.1f} points below balanced "
+            f"({low:.1f} to {high:.1f})"
+        )
 
     def _test(self, shots: Shots, settings: Settings, split: Split) -> Result:
         """Ask once about the test rows: the winner, and what it is measured against."""
@@ -216,13 +224,13 @@ def tune(
     max_loss: float = 3.0,
     *,
     target: str | None = None,
-    rows: int = 200,
+    rows: int | None = None,
     candidates: int = 40,
-    m: int | Sequence[int] = DEFAULT_M,
+    m: int | Sequence[int] | None = None,
     templates: Sequence[str] | None = None,
     orders: Sequence[str] | None = None,
     strategies: Sequence[str] | None = None,
-    n_test: int = 200,
+    n_test: int | None = None,
     base_parity: float | Literal["task"] | None = "task",
     seed: int = 0,
     out: str | Path | None = None,
@@ -239,11 +247,12 @@ def tune(
     `target_dp` is the DP gap to reach, or `target` another metric by name ("eo=0.1", "dp_ratio=0.8").
     `max_loss` is in points of accuracy below the arm `balanced` on the same rows. The candidates (so many,
     by all strategies or those named in `strategies`, with m examples or several numbers in turn, in the
-    `orders` and wordings in turn) are raced on `rows` rows of the pool, which are drawn like the test rows
-    and equal no example and no test row. The winner is then asked once about `n_test` test rows, beside
-    zero-shot, balanced and FWC; `test` False leaves that out. `client` is how the model is asked, `api` how
-    the question is put ("chat", or for decision models "decisions" or "systemone"); `cancel_batch` ends the
-    folder's batches that are under way and asks live.
+    `orders` and wordings in turn; by default as many examples as in `evaluate`) are raced on `rows` rows of
+    the pool, by default as many as test rows, drawn like these and equal to none of them nor an example. The
+    winner is then asked once about `n_test` test rows (by default 200, or the nearest number that the table
+    allows), beside zero-shot, balanced and FWC; `test` False leaves that out. `client` is how the model is
+    asked, `api` how the question is put ("chat", or for decision models "decisions" or "systemone");
+    `cancel_batch` ends the folder's batches that are under way and asks live.
 
     Everything is written to `out`, by default ./runs/<time>-<task>-<model>; the same call with the folder of
     an interrupted tuning continues it. The winner is shots.json there.
@@ -257,8 +266,12 @@ def tune(
     for order in orders or ():
         check_order(order)
     show = shown or choose_progress(progress)
-    sizes = [m] if isinstance(m, int) else list(m)
-    settings = Settings(m=sizes[0], n_test=n_test, seed=seed, template=templates[0], api=api)
+    sizes = [m] if isinstance(m, int) else list(m or ())
+    settings = Settings(seed=seed, template=templates[0], api=api)
+    if sizes:
+        settings = settings.updated(m=sizes[0])
+    if n_test is not None:
+        settings = settings.updated(n_test=n_test)
     if base_parity != "task":
         settings = settings.updated(base_parity=base_parity)
     with show.working("reading the table") as step:
@@ -270,18 +283,20 @@ def tune(
                 f"{bare.model.name} reads no prompt, so there is nothing to tune: name a language model "
                 "(--model)"
             )
-        table, base_parity = bare.plan.task, bare.plan.settings.base_parity
-        settings = settings.updated(base_parity=base_parity)
+        table = bare.plan.task
+        settings = fit_defaults(table, settings)[0]
+        base_parity, n_test, sizes = settings.base_parity, settings.n_test, sizes or [settings.m]
+        rows = n_test if rows is None else rows
         split = draw_split(table, n_test, base_parity, seed)
-        held, split = _held_out(table, split, rows, base_parity, seed)
+        pool_rows, split = _draw_pool_rows(table, split, rows, base_parity, seed)
         free = int(split.candidates.sum())
         if max(sizes) > free:
             raise FwcError(f"m is {max(sizes)}, but only {free} rows may become examples: lower --m")
-        pool = Pool.of(table, held)
+        pool = Pool.of(table, pool_rows)
         folder = RunFolder(Path(out)) if out else RunFolder.default(table.name, bare.model.name)
         basis = _basis(bare, goal, rows, settings)
         _check_same(folder, basis)
-        found, refused = choose_candidates(
+        chosen, refused = choose_candidates(
             table, split, candidates, sizes, templates, orders, seed, strategies, step
         )
         fixed = {
@@ -292,8 +307,8 @@ def tune(
         }
     for line in refused:
         show.say(line)
-    by_name = {one.name: one for one in found}
-    asked = basis | {"candidates": [one.as_json() for one in found]}
+    by_name = {candidate.name: candidate for candidate in chosen}
+    asked = basis | {"candidates": [candidate.as_json() for candidate in chosen]}
     tuning = _Tuning(bare, folder, asked, goal, pool, by_name, fixed, templates[0], show, cancel_batch)
     try:
         return tuning.conclude(tuning.race(), split if test else None, settings)
@@ -303,7 +318,7 @@ def tune(
         ) from None
 
 
-def _held_out(
+def _draw_pool_rows(
     task: "Task", split: Split, rows: int, base_parity: float | None, seed: int
 ) -> "tuple[pd.DataFrame, Split]":
     """The pool rows of the race, and the split without them as examples."""
@@ -353,5 +368,5 @@ def _holds_answers(folder: RunFolder) -> bool:
     path = folder.path / JOURNAL
     if not (folder.path / FILE_NAME).is_file():
         return False
-    replied = path.exists() and any(record["text"] is not None for _, record in read_records(path))
+    replied = path.exists() and any(record["text"] is not None for record in read_records(path))
     return replied or batches_under_way(folder.path)

@@ -1,24 +1,18 @@
-"""Conditions of gates: `accuracy < 0.8`, `dp[fwc] > 0.1`, `dp[fwc] - dp[zero] > 0`."""
+"""Conditions of gates: `accuracy < 0.8`, `dp[fwc] - dp[zero] > 0`, `abs(eo[fwc] - eo[zero]) > 0.05`."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fwc_llm.errors import FwcError
+from fwc_llm.metrics.counts import TABLE
 from fwc_llm.untrusted import shortened
 
-METRICS = {
-    "accuracy": "accuracy",
-    "dp": "demographic_parity_difference",
-    "dp_ratio": "demographic_parity_ratio",
-    "eo": "equalized_odds_difference",
-    "coverage": "coverage",
-}
-COMPARED = ("accuracy", "dp")  # differences between arms that have an interval
+METRICS = {metric.gate: metric.key for metric in TABLE} | {"coverage": "coverage"}
 _ARM = r"""(?:"(?P<double{0}>[^"]+)"|'(?P<single{0}>[^']+)'|(?P<arm{0}>[^]"']*[^]"'\s]))"""
 _SIDE = r"(?P<metric{0}>\w+)\s*(?:\[\s*" + _ARM + r"\s*\])?"
 _CONDITION = re.compile(
-    rf"\s*{_SIDE.format('')}\s*(?:[-−]\s*{_SIDE.format(2)}\s*)?"
+    rf"\s*(?P<abs>abs\s*\(\s*)?{_SIDE.format('')}\s*(?:[-−]\s*{_SIDE.format(2)}\s*)?(?(abs)\))\s*"
     r"(?P<operator>>=|<=|>|<)\s*(?P<bound>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*"
 )
 
@@ -27,7 +21,8 @@ _CONDITION = re.compile(
 class Condition:
     """A metric of one arm, or of one arm less that of another (`minus`), set against a number.
 
-    Without `arm` every arm is meant. `text` is what was written.
+    Without `arm` every arm is meant; `size` says that the size of a difference counts, whatever its sign.
+    `text` is what was written.
     """
 
     text: str
@@ -36,6 +31,7 @@ class Condition:
     bound: float
     arm: str | None = None
     minus: str | None = None
+    size: bool = False
 
     def check_arms(self, arms: Sequence[str]) -> None:
         """Refuse a condition about an arm that is not there: `FwcError`."""
@@ -47,7 +43,8 @@ class Condition:
     def about(self, arm: str) -> str:
         """Return the condition with an arm's name in its place."""
         less = f" - {self.metric}[{self.minus}]" if self.minus is not None else ""
-        return f"{self.metric}[{arm}]{less} {self.operator} {self.bound:g}"
+        value = f"{self.metric}[{arm}]{less}"
+        return f"{f'abs({value})' if self.size else value} {self.operator} {self.bound:g}"
 
 
 def parse_condition(text: str) -> Condition:
@@ -56,20 +53,20 @@ def parse_condition(text: str) -> Condition:
     if parts is None:
         percent = ": write a share, 0.1 for 10 %" if text.rstrip().endswith("%") else ""
         raise _refusal(text, f"write METRIC[ARM] OPERATOR NUMBER, such as dp[fwc] > 0.1{percent}")
-    metric, bound = parts["metric"], float(parts["bound"])
+    metric, bound, size = parts["metric"], float(parts["bound"]), parts["abs"] is not None
     arm, minus = (parts[f"double{n}"] or parts[f"single{n}"] or parts[f"arm{n}"] for n in ("", "2"))
     if metric not in METRICS:
         raise _refusal(text, f"{metric!r:.40} is no metric of gates: {', '.join(METRICS)}")
-    if parts["metric2"] is not None:
-        if parts["metric2"] != metric or metric not in COMPARED:
-            raise _refusal(text, f"differences are of one metric, {' or '.join(COMPARED)}, between two arms")
+    if parts["metric2"] is not None or size:
+        if parts["metric2"] != metric or metric == "coverage":
+            raise _refusal(text, "a difference is that of one metric, not of coverage, between two arms")
         if arm is None or minus is None or arm == minus:
             raise _refusal(text, f"a difference names two arms: {metric}[fwc] - {metric}[zero]")
-    least = 0.0 if minus is None else -1.0
+    least = 0.0 if minus is None or size else -1.0
     if not least <= bound <= 1.0:
         of = f"a difference of {metric}" if minus is not None else metric
         raise _refusal(text, f"{of} lies from {least:g} to 1 (0.8 is 80 %), {bound:g} does not")
-    return Condition(text.strip(), metric, parts["operator"], bound, arm, minus)
+    return Condition(text.strip(), metric, parts["operator"], bound, arm, minus, size)
 
 
 def _refusal(text: str, why: str) -> FwcError:

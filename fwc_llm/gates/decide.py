@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from fwc_llm.gates.condition import METRICS, Condition
 from fwc_llm.metrics.answers import Answered
-from fwc_llm.metrics.arm_comparison import compare
+from fwc_llm.metrics.arm_comparison import COMPARED, compare
 from fwc_llm.metrics.arm_estimates import Estimate, estimate
 from fwc_llm.metrics.counts import BY_KEY, overall, undefined_reasons
 from fwc_llm.metrics.statistics import listed, not_judged
@@ -47,63 +49,87 @@ def all_of(condition: str, checks: Sequence[Check]) -> Check:
         return checks[0]
     outcomes = {check.outcome for check in checks}
     order: tuple[Outcome, ...] = ("failed", "undecided", "passed")
-    outcome = next(one for one in order if one in outcomes)
+    outcome = next(outcome for outcome in order if outcome in outcomes)
     reason = "; ".join(check.reason for check in checks if check.outcome == outcome)
     return Check(condition, outcome, reason)
 
 
+def several(checks: int) -> str:
+    """Say how often several checks fail wrongly; empty for one."""
+    if checks < 2:
+        return ""
+    share = min(1.0, LARGEST_ERROR * checks)
+    return (
+        f"{checks} checks, each at 95 %: where nothing is wrong, one or more fail in at most {share:.0%} of "
+        "such runs"
+    )
+
+
 def _decide(condition: Condition, answered: Answered, arm: str) -> Check:
-    name = condition.about(arm)
-    if condition.minus is None:
-        found, of, why = _of_one(condition.metric, answered, arm)
-    else:
-        found, of, why = _of_two(condition, answered, arm, condition.minus)
-    if math.isnan(found.value):
+    name, minus = condition.about(arm), condition.minus
+    interval, of = _interval(condition, answered, arm)
+    if math.isnan(interval.value):
+        why = " and ".join(
+            {_undefined(condition.metric, answered, name): "" for name in (arm, minus) if name}
+        )
         return Check(name, "undecided", f"{name}: {condition.metric} is undefined, {why}")
-    if math.isnan(found.low) or math.isnan(found.high):
-        return Check(name, "undecided", f"{name}: {found.value:.3f} has no interval: it {why}", found.value)
-    holds, fails = _sides(condition.operator, condition.bound, found.low, found.high)
+    if math.isnan(interval.low) or math.isnan(interval.high):
+        return Check(
+            name, "undecided", f"{name}: {interval.value:.3f} has no interval: it {of}", interval.value
+        )
+    low, high, operator, bound = interval.low, interval.high, condition.operator, condition.bound
+    holds, fails = {
+        ">": (low > bound, high <= bound),
+        ">=": (low >= bound, high < bound),
+        "<": (high < bound, low >= bound),
+        "<=": (high <= bound, low > bound),
+    }[operator]
     outcome: Outcome = "failed" if holds else "passed" if fails else "undecided"
-    shown = f"{found.value:.3f}, 95 % interval {found.low:.3f} to {found.high:.3f} ({of})"
+    shown = f"{interval.value:.3f}, 95 % interval {low:.3f} to {high:.3f} ({of})"
     metric = BY_KEY.get(METRICS[condition.metric])
     if metric is not None and metric.kind != "share" and (apart := not_judged(answered)):
         shown += f", not judged: {listed(apart)}"
     words = {
         "failed": "all of it meets the condition",
         "passed": "none of it meets the condition",
-        "undecided": f"{condition.bound:g} lies within it: too few rows to tell",
+        "undecided": f"{bound:g} lies within it: too few rows to tell",
     }
-    return Check(name, outcome, f"{name}: {shown}; {words[outcome]}", found.value, found.low, found.high)
+    return Check(name, outcome, f"{name}: {shown}; {words[outcome]}", interval.value, low, high)
 
 
-def _sides(operator: str, bound: float, low: float, high: float) -> tuple[bool, bool]:
-    """Whether all of an interval meets the condition, and whether none of it does."""
-    if operator == ">":
-        return low > bound, high <= bound
-    if operator == ">=":
-        return low >= bound, high < bound
-    if operator == "<":
-        return high < bound, low >= bound
-    return high <= bound, low > bound
+def _interval(condition: Condition, answered: Answered, arm: str) -> tuple[Estimate, str]:
+    """A metric of one arm, or its difference to another's, and what its interval speaks of.
+
+    NaN where it needs labels and there are none.
+    """
+    estimates, key = estimate(answered.samples[arm]), METRICS[condition.metric]
+    if not _known(key, answered):
+        return Estimate(math.nan, math.nan, math.nan, np.zeros(0)), ""
+    if condition.minus is None:
+        one = estimates.coverage if key == "coverage" else estimates[key]
+        return one, f"of {of_words(estimates.of, answered.with_examples)}"
+    tested = compare(estimate(answered.samples[condition.minus]), estimates, metrics=(key,))
+    test = tested[key]
+    value, low, high = test.difference, test.low, test.high
+    if condition.size:
+        value, ends = abs(value), (abs(low), abs(high))
+        low, high = 0.0 if low <= 0.0 <= high else min(ends), max(ends)
+    paired = "paired, " if key in COMPARED else ""
+    of = tested.reason or f"{paired}of {of_words(tested.of, answered.with_examples)}"
+    return Estimate(value, low, high, np.zeros(0)), of
 
 
-def _of_one(metric: str, answered: Answered, arm: str) -> tuple[Estimate, str, str]:
-    """A metric of one arm, what its interval speaks of, and why it is undefined."""
-    found = estimate(answered.samples[arm])
-    value = found.coverage if metric == "coverage" else found[METRICS[metric]]
+def _known(key: str, answered: Answered) -> bool:
+    """Whether a metric needs no labels, or there are some."""
+    return answered.labelled or key == "coverage" or not set(BY_KEY[key].rates) - {"rate"}
+
+
+def _undefined(metric: str, answered: Answered, arm: str) -> str:
+    """Why a metric of an arm is undefined."""
+    key = METRICS[metric]
+    if not _known(key, answered):
+        return "there are no labels"
     cells = answered.cells(arm)
     reasons = dict(undefined_reasons(overall(cells.counts), cells.groups))
-    why = reasons.get(METRICS[metric], "nothing was answered")
-    return value, f"of {of_words(found.of, answered.with_examples)}", why
-
-
-def _of_two(condition: Condition, answered: Answered, arm: str, minus: str) -> tuple[Estimate, str, str]:
-    """The paired difference of two arms' metrics, the first less the second."""
-    estimates = {name: estimate(answered.samples[name]) for name in (minus, arm)}
-    key = METRICS[condition.metric]
-    test = compare(estimates[minus], estimates[arm], metrics=(key,))
-    one = test[key]
-    found = Estimate(one.difference, one.low, one.high, estimates[arm][key].per_repeat)
-    whys = (_of_one(condition.metric, answered, name)[2] for name in (arm, minus))
-    why = test.reason or next(whys)
-    return found, f"paired, of {of_words(test.of, answered.with_examples)}", why
+    lacking = "P(yes)" if key in BY_KEY and BY_KEY[key].probability else "answer"
+    return reasons.get(key, f"a group has no {lacking} that counts")

@@ -1,8 +1,7 @@
 """Checks as JUnit XML, which CI services show as tests."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from xml.etree import ElementTree
 
 from fwc_llm.gates.decide import Check, Outcome
@@ -12,53 +11,36 @@ _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SUITE = "fwc-llm gate"
 
 
-@dataclass(frozen=True)
-class Suite:
-    """The checks of one run, by its name."""
-
-    name: str
-    checks: Sequence[Check]
-
-
-def junit_xml(suites: Sequence[Suite], undecided: Outcome = "undecided") -> str:
-    """Return the checks as JUnit XML, a suite a run.
+def junit_xml(suites: Mapping[str, Sequence[Check]], undecided: Outcome = "undecided") -> str:
+    """Return the checks of runs, by their names, as JUnit XML, a suite a run.
 
     `undecided` says what an undecided check counts as: "failed" is a failure, "passed" is skipped, else it is
     an error, as it ends a run with an exit code of its own.
     """
-    root = ElementTree.Element("testsuites", {"name": _SUITE, **_counts(suites, undecided)})
-    for suite in suites:
-        below = {"name": _legal(suite.name), **_counts([suite], undecided)}
-        of = ElementTree.SubElement(root, "testsuite", below)
-        for check in suite.checks:
-            case = ElementTree.SubElement(
-                of,
-                "testcase",
-                {"classname": _legal(suite.name), "name": _legal(check.condition), "time": "0"},
-            )
-            if (kind := _kind(check, undecided)) is not None:
-                said = {"message": _legal(check.reason)}
-                if kind != "skipped":
-                    said["type"] = check.outcome
-                ElementTree.SubElement(case, kind, said).text = _legal(check.reason)
-            else:
-                ElementTree.SubElement(case, "system-out").text = _legal(check.reason)
+    kinds = {"failed": "failure", "undecided": {"failed": "failure", "passed": "skipped"}.get(undecided)}
+
+    def counts(checks: Sequence[Check]) -> dict[str, str]:
+        outcomes = [kinds.get(check.outcome, "passed") or "error" for check in checks]
+        names = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+        return {
+            "tests": f"{len(outcomes)}",
+            **{n: f"{outcomes.count(k)}" for n, k in names.items()},
+            "time": "0",
+        }
+
+    everything = [check for checks in suites.values() for check in checks]
+    root = ElementTree.Element("testsuites", {"name": _SUITE, **counts(everything)})
+    for name, checks in ((_legal(name), checks) for name, checks in suites.items()):
+        of = ElementTree.SubElement(root, "testsuite", {"name": name, **counts(checks)})
+        for check in checks:
+            about = {"classname": name, "name": _legal(check.condition), "time": "0"}
+            case, reason = ElementTree.SubElement(of, "testcase", about), _legal(check.reason)
+            kind = kinds.get(check.outcome, "system-out") or "error"
+            attributes = {} if kind == "system-out" else {"message": reason}
+            attributes |= {"type": check.outcome} if kind in {"failure", "error"} else {}
+            ElementTree.SubElement(case, kind, attributes).text = reason
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, "unicode") + "\n"
-
-
-def _kind(check: Check, undecided: Outcome) -> str | None:
-    """The element that says what became of a check; None for one that passed."""
-    if check.outcome != "undecided":
-        return "failure" if check.outcome == "failed" else None
-    return {"failed": "failure", "passed": "skipped"}.get(undecided, "error")
-
-
-def _counts(suites: Sequence[Suite], undecided: Outcome) -> dict[str, str]:
-    kinds = [_kind(check, undecided) for suite in suites for check in suite.checks]
-    names = {"failures": "failure", "errors": "error", "skipped": "skipped"}
-    counts = {"tests": len(kinds), **{name: kinds.count(kind) for name, kind in names.items()}}
-    return {name: str(count) for name, count in counts.items()} | {"time": "0"}
 
 
 def _legal(text: str) -> str:

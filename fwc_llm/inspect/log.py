@@ -15,9 +15,8 @@ from fwc_llm.files import is_file
 from fwc_llm.models.base import Reply
 from fwc_llm.models.inspect import from_chat, generate_options, require_inspect, to_reply
 from fwc_llm.runs.contents import check_described, is_question
-from fwc_llm.runs.folder import QUESTION_COLUMNS, RunFolder, file_name
+from fwc_llm.runs.folder import QUESTION_COLUMNS, ROW_COLUMNS, RunFolder, file_name
 from fwc_llm.runs.journal import Call, Journal, make_record, request_id
-from fwc_llm.runs.results import score
 from fwc_llm.schema import check
 from fwc_llm.untrusted import one_line, parse_json
 
@@ -73,7 +72,9 @@ def write_run(path: Path, out: Path) -> Result:
     place = {str(name): number for number, name in enumerate(log.eval.dataset.sample_ids or ())}
     arms = content["run"]["arms"]
     samples = _whole_rows([(_question(sample, arms, epochs, path), sample) for sample in log.samples or ()])
-    samples.sort(key=lambda one: (one[0]["repeat"], arms.index(one[0]["arm"]), place.get(str(one[1].id), 0)))
+    samples.sort(
+        key=lambda asked: (asked[0]["repeat"], arms.index(asked[0]["arm"]), place.get(str(asked[1].id), 0))
+    )
     if not samples:
         raise FwcError(f"{path} holds no sample that was asked in full: there is nothing to report")
     described = _described(log, content, [question for question, _ in samples], epochs)
@@ -82,6 +83,8 @@ def write_run(path: Path, out: Path) -> Result:
     if folder.begun:
         raise FwcError(f"{out} holds a run already: name a new folder")
     folder.create()
+    from fwc_llm.report.read import score_and_judge
+
     with Journal(folder.path) as journal:
         for question, sample in samples:
             arm, repeat, row, variant = (question[name] for name in ("arm", "repeat", "row", "variant"))
@@ -89,11 +92,12 @@ def write_run(path: Path, out: Path) -> Result:
             journal.append(
                 make_record(request_id(path.name, str(sample.id), sample.epoch), call, _reply(sample))
             )
-        folder.write_questions((question for question, _ in samples), len(samples))
+        further = [name for name in ROW_COLUMNS if all(name in question for question, _ in samples)]
+        folder.write_questions((question for question, _ in samples), len(samples), further=further)
         _write_examples(folder, content, described, samples, epochs)
         folder.begin(described)
         asked = int(content["run"]["calls"]) * epochs
-        return Result(folder.path, score(folder, journal, _stopped(log, len(samples), asked)))
+        return Result(folder.path, score_and_judge(folder, journal, _stopped(log, len(samples), asked)))
 
 
 def _read(path: Path) -> "EvalLog":
@@ -121,9 +125,9 @@ def _content(log: "EvalLog", path: Path) -> dict[str, Any]:
         plain = parse_json(json.dumps(content))  # without the numbers that JSON does not have
     except ValueError as error:
         raise FwcError(f"{path} is damaged: {error}") from None
-    found = check(_Content, plain, f"{path} is damaged").model_dump()
-    check_described(found["run"], path)
-    return found
+    fields = check(_Content, plain, f"{path} is damaged").model_dump()
+    check_described(fields["run"], path)
+    return fields
 
 
 def _question(sample: "EvalSample", arms: Sequence[str], epochs: int, path: Path) -> dict[str, Any]:
@@ -132,7 +136,7 @@ def _question(sample: "EvalSample", arms: Sequence[str], epochs: int, path: Path
     if not is_question(question) or question["arm"] not in arms or not 1 <= sample.epoch <= epochs:
         raise FwcError(f"{path} is damaged: the sample {str(sample.id)[:80]!r} is no question of our tasks")
     question["repeat"] = int(question["repeat"]) * epochs + sample.epoch - 1
-    return question
+    return question | {name: str(sample.metadata[name]) for name in ROW_COLUMNS if name in sample.metadata}
 
 
 _Asked = list[tuple[dict[str, Any], "EvalSample"]]
@@ -145,7 +149,7 @@ def _whole_rows(samples: _Asked) -> _Asked:
     for question, _ in samples:
         if not question["variant"]:
             seen.setdefault((question["repeat"], question["row"]), set()).add(question["arm"])
-    return [one for one in samples if seen.get((one[0]["repeat"], one[0]["row"])) == arms]
+    return [asked for asked in samples if seen.get((asked[0]["repeat"], asked[0]["row"])) == arms]
 
 
 def _described(
@@ -165,7 +169,7 @@ def _described(
         factual = [question for question in questions if not question["variant"]]
         settings["n_test"] = -(-len(factual) // (len(seen) * settings["repeats"]))
         settings["base_parity"] = None
-    described: dict[str, Any] = run | {
+    return run | {
         "model": spec.model,
         "parameters": _parameters(log, bool(content.get("logprobs"))),
         "simulated": simulated or bool(run["simulated"]),
@@ -180,7 +184,6 @@ def _described(
         "command": f"inspect eval {spec.task}",
         "inspect": {"log": Path(log.location).name, "status": log.status, "solver": spec.solver},
     }
-    return described
 
 
 def default_options(model: str, config: Any, logprobs: bool) -> dict[str, Any]:
@@ -206,11 +209,11 @@ def _reply(sample: "EvalSample") -> Reply:
     return to_reply(sample.output)
 
 
-def _stopped(log: "EvalLog", kept: int, asked: int) -> str | None:
+def _stopped(log: "EvalLog", answered: int, asked: int) -> str | None:
     """Why the run ended before its last question, if it did."""
-    if kept >= asked and log.status == "success":
+    if answered >= asked and log.status == "success":
         return None
-    return f"{kept:,} of {asked:,} questions are in the log of Inspect (status: {log.status})"
+    return f"{answered:,} of {asked:,} questions are in the log of Inspect (status: {log.status})"
 
 
 def _write_examples(

@@ -69,13 +69,13 @@ def decisions() -> Metric:
 
         rows = _rows(scores)
         arms = list(dict.fromkeys(row["arm"] for row in rows))
-        found = {}
+        values = {}
         for arm in arms:
             measured = arm_metrics(arm, [row for row in rows if row["arm"] == arm])
             for name in ("coverage", *METRICS):
                 if measured[name] is not None:
-                    found[f"{arm}/{name}" if len(arms) > 1 else name] = float(measured[name])
-        return found
+                    values[f"{arm}/{name}" if len(arms) > 1 else name] = float(measured[name])
+        return values
 
     return compute
 
@@ -84,16 +84,15 @@ def _rows(scores: list[SampleScore]) -> list[dict[str, Any]]:
     """The questions with their answers. A question that comes again is one of the next epoch."""
     asked: dict[Any, int] = {}
     rows = []
-    for one in scores:
-        row = dict(one.sample_metadata or {})
+    for sample_score in scores:
+        row = dict(sample_score.sample_metadata or {})
         if row.get("variant"):
             continue
-        epoch = asked[one.sample_id] = asked.get(one.sample_id, -1) + 1
+        epoch = asked[sample_score.sample_id] = asked.get(sample_score.sample_id, -1) + 1
         # Any numbers do that tell repeats and epochs apart.
         row["repeat"] = row["repeat"] * 1_000_000 + epoch
-        rows.append(
-            row | {"answer": one.score.answer or "", "reason": (one.score.metadata or {}).get("reason", "")}
-        )
+        reason = (sample_score.score.metadata or {}).get("reason", "")
+        rows.append(row | {"answer": sample_score.score.answer or "", "reason": reason})
     return rows
 
 
@@ -116,15 +115,17 @@ def decision() -> Scorer:
     return score
 
 
-def _plan(name: str, shots: Any, data_dir: Any, allow_changed_data: bool, **given: Any) -> "Plan":
+def _plan(name: str, shots: Any, data_dir: Any, allow_changed_data: bool, **options: Any) -> "Plan":
     from fwc_llm.runs.plan import make_plan
 
-    if sets := _names("template", given.pop("template", "")):
-        given |= {"template": sets[0], "templates": sets if len(sets) > 1 else ()}
+    if sets := _names("template", options.pop("template", "")):
+        options |= {"template": sets[0], "templates": sets if len(sets) > 1 else ()}
     try:
-        settings = Settings(**given)
+        settings = Settings(**options)
     except FwcError as error:
         raise FwcError(f"a task argument of fwc_llm/{name}: {error}") from None
+    if settings.rows_per_request > 1:
+        raise FwcError("a sample of Inspect is one row: leave out rows_per_request")
     plan = make_plan(load_task(name, data_dir), _names("shots", shots), settings, allow_changed_data)
     for note in plan.notes:
         logger.warning("%s: %s", name, note)
@@ -150,7 +151,7 @@ def _samples(plan: "Plan") -> list[Sample]:
     for call, question in zip(plan.calls(), questions(plan), strict=True):
         place = numbers.setdefault((call.repeat, call.row), len(numbers))
         asked.append((call.repeat, place, call, question))
-    asked.sort(key=lambda one: one[:2])
+    asked.sort(key=lambda question: question[:2])
     return [
         Sample(
             input=to_chat(call.messages),
@@ -207,7 +208,7 @@ def _build(name: str) -> Callable[..., Task]:
         return _task(plan, logprobs)
 
     build.__doc__ = f"Decisions over the table {name!r}: accuracy and demographic parity."
-    shown = [one for one in Settings.parameters() if one.name not in _RENAMED]
+    shown = [parameter for parameter in Settings.parameters() if parameter.name not in _RENAMED]
     registered: Callable[..., Task] = task(name=name)(extended(build, shown))
     return registered
 
@@ -234,11 +235,7 @@ class SurrogateAPI(ModelAPI):  # type: ignore[misc]
             raise refused(f"there is no {what[4:]} of fwc: the one model is fwc/{NAME}, without options")
 
     async def generate(
-        self,
-        input: list[ChatMessage],
-        tools: list[ToolInfo],
-        tool_choice: ToolChoice,
-        config: GenerateConfig,
+        self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
     ) -> ModelOutput:
         """Answer at once. Raises `UnreadablePromptError` for a prompt that asks about no person."""
         return to_output(Surrogate(config.temperature or 0.0, config.seed or 0).reply(from_chat(input)))

@@ -1,23 +1,25 @@
 """The answers that every statistic starts from: one arm's, and those of all arms to the same questions."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fwc_llm.metrics.counts import Cells, Codes, Floats, Labels, count_cells
-from fwc_llm.metrics.variance import Sample
+from fwc_llm.metrics.counts import Cells, Codes, Floats, Labels, count_cells, levels_of
+from fwc_llm.metrics.variance import Assist, Sample
 
 if TYPE_CHECKING:
     import pandas as pd
 
     Names = pd.Categorical[str]
 
+CROSSING = " & "  # between the levels of several attributes
 MIN_GROUP = 30  # distinct rows; smaller groups are shown and not judged
+LEAST_PROBABILITIES = 10  # fewer P(yes) of an arm say nothing: a Brier score of one is 0 by chance
 _TEXTS = ("row", "variant", "group", "reason", "examples", "cluster", "stratum")
 
 
@@ -66,6 +68,11 @@ class Answers:
         return dict(Counter(self.reason[np.isnan(self.answer)].tolist()))
 
     @property
+    def probabilities(self) -> int:
+        """How many answers have a P(yes)."""
+        return int((~np.isnan(self.p_yes)).sum())
+
+    @property
     def key(self) -> npt.NDArray[np.str_]:
         """What tells two questions of an arm apart: repeat and row."""
         return np.char.add(np.char.add(self.repeat.astype(np.str_), "\x1f"), np.asarray(self.row, np.str_))
@@ -100,6 +107,11 @@ def one_name(text: str, n: int) -> "Names":
 def mapped(names: "pd.Categorical[Any]", change: Callable[[Any], str]) -> "Names":
     """Return names with each of their texts changed; several may become the same."""
     return names_of(names.codes, [change(text) for text in names.categories])
+
+
+def is_known(group: str) -> bool:
+    """Return whether no attribute of a group is "unknown", as of people whose category is not known."""
+    return "unknown" not in (part.strip().lower() for part in group.split(CROSSING))
 
 
 def numbered(columns: Sequence["Names"]) -> list[Codes]:
@@ -139,7 +151,10 @@ class Answered:
     many repeats, next to each other, have the same rows and examples. Groups of fewer than `min_group` rows
     are not judged; differences within `margin` do not matter; `against` names the arm that the others are
     compared with ("": the first, "all": each with each). Without labels (`labelled`) only rates of yes are
-    known. `unused` are notes on columns that look as if they should have been used.
+    known. `unused` are notes on what was not used: columns that look as if they should have been, and groups
+    whose weights are all 0, which are left out. `probes` holds answers to
+    rows that were asked in another way, by arm; a variant names the probe before a colon. `assists` are
+    predictions of the arms' answers; `assist`: every value is made with them.
     """
 
     answers: Mapping[str, Answers]
@@ -154,6 +169,21 @@ class Answered:
     against: str = ""
     labelled: bool = True
     unused: tuple[str, ...] = ()
+    probes: Mapping[str, Answers] = field(default_factory=dict)
+    assists: Mapping[str, Assist] = field(default_factory=dict)
+    assist: bool = False
+
+    def __post_init__(self) -> None:
+        weight = next(iter(self.answers.values())).weight if self.answers else None
+        if weight is None:
+            return
+        names, code = levels_of(next(iter(self.answers.values())).group)
+        if nothing := [names[place] for place in np.flatnonzero(np.bincount(code, weight) == 0)]:
+            kept = {arm: a.where(~a.group.isin(nothing)) for arm, a in self.answers.items()}
+            note = f"All weights of {', '.join(nothing)} are 0: these rows are left out."
+            object.__setattr__(self, "answers", kept)
+            object.__setattr__(self, "groups", tuple(name for name in self.groups if name not in nothing))
+            object.__setattr__(self, "unused", (*self.unused, note))
 
     @property
     def with_examples(self) -> bool:
@@ -180,9 +210,21 @@ class Answered:
         return count_cells(a.answer, a.label, a.group, self.groups, a.repeat, a.weight)
 
     @cached_property
-    def samples(self) -> dict[str, Sample]:
+    def plain_samples(self) -> dict[str, Sample]:
         """Each arm as numbers, all in the same order of questions."""
-        return samples_of(self.answers, self.groups, self.labels_fixed, self.min_group)
+        samples = samples_of(self.answers, self.groups, self.labels_fixed, self.min_group)
+        return {arm: replace(one, labelled=self.labelled) for arm, one in samples.items()}
+
+    @cached_property
+    def assisted_samples(self) -> dict[str, Sample]:
+        """The same with the predictions of `assists`, where an arm has them."""
+        samples = self.plain_samples
+        return {arm: replace(one, assist=self.assists.get(arm)) for arm, one in samples.items()}
+
+    @property
+    def samples(self) -> dict[str, Sample]:
+        """The samples that values, intervals and verdicts are of: assisted ones where `assist` says so."""
+        return self.assisted_samples if self.assist else self.plain_samples
 
 
 def samples_of(
@@ -194,14 +236,11 @@ def samples_of(
     people: Sequence[Codes | None] = [None] * len(rows)
     if all(a.cluster is not None for a in answers.values()):
         people = numbered([a.cluster for a in answers.values() if a.cluster is not None])
-    found = {}
+    samples = {}
     for (arm, a), row, cluster in zip(answers.items(), rows, people, strict=True):
-        # One number, however many questions, where there is one repeat.
-        repeat = np.broadcast_to(np.int64(0), len(a))
-        if len(repeats) > 1:
-            repeat = np.searchsorted(repeats, a.repeat)
-        order = _by_repeat_and_row(repeat, row)
-        found[arm] = Sample(
+        repeat = np.searchsorted(repeats, a.repeat)
+        order = np.lexsort((row, repeat))
+        samples[arm] = Sample(
             answer=a.answer[order],
             label=a.label[order],
             group=a.group.set_categories(list(groups)).codes.astype(np.int64)[order],
@@ -212,22 +251,8 @@ def samples_of(
             examples=numbered([a.examples])[0][order] if len(a.examples.unique()) > 1 else None,
             weight=None if a.weight is None else a.weight[order],
             cluster=None if cluster is None else cluster[order],
-            p_yes=None if np.isnan(a.p_yes).all() else a.p_yes[order],
+            p_yes=a.p_yes[order] if a.probabilities >= LEAST_PROBABILITIES else None,
             min_group=min_group,
+            strata=None if a.stratum is None else a.stratum[order],
         )
-    return found
-
-
-def _by_repeat_and_row(repeat: Codes, row: Codes) -> Codes | slice:
-    """The order of questions; as they are where they stand in it, so that nothing is copied."""
-    later, same = np.diff(repeat), np.diff(row)
-    if ((later > 0) | ((later == 0) & (same >= 0))).all():
-        return slice(None)
-    return np.lexsort((row, repeat))
-
-
-def pairs(items: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Every two items, in order."""
-    for place, first in enumerate(items):
-        for second in items[place + 1 :]:
-            yield first, second
+    return samples

@@ -6,13 +6,13 @@ it leaves out of its own value only.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from fwc_llm.metrics.answers import Answered, pairs
+from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.arm_estimates import MARGIN, Estimate, Estimates
 from fwc_llm.metrics.counts import BY_KEY, Codes, Floats
 from fwc_llm.metrics.intervals import LEVEL, Z, p_value, pairs_reach, verdict
@@ -47,12 +47,20 @@ class Difference:
     p_value: float = np.nan
     smallest_found: float = np.nan
 
-    def at_level(self, level: float) -> "Difference":
-        """Return the difference with the limits of another level: distances grow like normal quantiles."""
-        grown = pairs_reach(2, 1, np.inf, level) / Z
-        ends = (self.difference + grown * (end - self.difference) for end in (self.low, self.high))
-        low, high = ends
-        return replace(self, low=max(-1.0, low), high=min(1.0, high))
+    @classmethod
+    def within(cls, difference: float, low: float, high: float, *rest: float) -> "Difference":
+        """Return the difference with limits that a difference of shares can have."""
+        return cls(difference, max(-1.0, low), min(1.0, high), *rest)
+
+    @classmethod
+    def of_error(cls, difference: float, error: float, freedom: float, groups: int = 2) -> "Difference":
+        """Return a difference with its limits and test by its standard error, of groups all together."""
+        if np.isnan(difference) or np.isnan(error):
+            return cls(difference)
+        reach = pairs_reach(groups, 1, freedom) * error
+        chance = p_value(abs(difference) / error, groups, 1, freedom)
+        smallest = smallest_difference(error**2, groups, freedom)
+        return cls.within(difference, difference - reach, difference + reach, chance, smallest)
 
 
 @dataclass(frozen=True)
@@ -80,22 +88,22 @@ def compare(
     `aligned` says that both were asked the same questions in the same order, as the arms of one run are. Else
     rows that both were asked about still count as pairs, and the repeats of one are not those of the other.
     """
-    one, other = first.sample, second.sample
+    samples = first.sample, second.sample
     of_these = {metric: _test(metric, first, second, aligned, False) for metric in metrics}
-    drawn = [sample for sample in (one, other) if sample.sets is not None]
+    drawn = [sample for sample in samples if sample.sets is not None]
     if not drawn:
-        of = THIS_STRATEGY if one.per_row or other.per_row else THESE_EXAMPLES
+        of = THIS_STRATEGY if any(sample.per_row for sample in samples) else THESE_EXAMPLES
         return Comparison(of, of_these, of_these)
     fewest = min(sample.number_of_sets for sample in drawn)
-    if fewest < LEAST_SETS:
-        few = (
-            f"cannot be told with {fewest} draws of examples: it takes {LEAST_SETS} repeats, each with "
-            "examples of its own, to tell strategies apart"
-        )
-        unknown = {metric: Difference(test.difference) for metric, test in of_these.items()}
-        return Comparison(THIS_STRATEGY, unknown, of_these, few)
-    tests = {metric: _test(metric, first, second, aligned, True) for metric in metrics}
-    return Comparison(THIS_STRATEGY, tests, of_these)
+    if fewest >= LEAST_SETS:
+        tests = {metric: _test(metric, first, second, aligned, True) for metric in metrics}
+        return Comparison(THIS_STRATEGY, tests, of_these)
+    few = (
+        f"cannot be told with {fewest} draws of examples: it takes {LEAST_SETS} repeats, each with "
+        "examples of its own, to tell strategies apart"
+    )
+    unknown = {metric: Difference(test.difference) for metric, test in of_these.items()}
+    return Comparison(THIS_STRATEGY, unknown, of_these, few)
 
 
 def _test(metric: str, first: Estimates, second: Estimates, aligned: bool, strategy: bool) -> Difference:
@@ -118,8 +126,8 @@ def _of_intervals(one: Estimate, other: Estimate) -> Difference:
     up = float(np.hypot(other.high - other.value, one.value - one.low))
     to_zero = down if value > 0 else up
     errors = 0.0 if value == 0 else abs(value) / to_zero * Z if to_zero > 0 else np.inf
-    found = smallest_difference(float(max(down, up) / Z) ** 2)
-    return _within(Difference(value, value - down, value + up, p_value(errors), found))
+    smallest = smallest_difference(float(max(down, up) / Z) ** 2)
+    return Difference.within(value, value - down, value + up, p_value(errors), smallest)
 
 
 def _parity(first: Estimates, second: Estimates, aligned: bool, strategy: bool) -> Difference:
@@ -138,11 +146,26 @@ def _parity(first: Estimates, second: Estimates, aligned: bool, strategy: bool) 
     # The largest gap moves by no more than the pair of groups that moves most.
     variance, freedom = apart.moments(*pair)
     widest = int(np.argmax(variance))
-    error, degrees = float(np.sqrt(variance[widest])), float(freedom[widest])
-    reach = pairs_reach(len(judged), 1, degrees) * error
-    chance = p_value(abs(difference) / error, len(judged), 1, degrees)
-    found = smallest_difference(error**2, len(judged), degrees)
-    return _within(Difference(difference, difference - reach, difference + reach, chance, found))
+    error = float(np.sqrt(variance[widest]))
+    return Difference.of_error(difference, error, float(freedom[widest]), len(judged))
+
+
+def _of_sizes(difference: float, apart: Difference, together: Difference) -> Difference:
+    """The difference of |b| and |a| from those of b − a (`apart`) and b + a (`together`).
+
+    |b| − |a| is the smaller of both in size, with the product of their signs; its range over both intervals
+    is at their ends. It differs from 0 where both do.
+    """
+    if np.isnan(apart.p_value) or np.isnan(together.p_value):
+        return Difference(difference)
+    ends = [
+        float(np.sign(x) * np.sign(y) * min(abs(x), abs(y)))
+        for x in (apart.low, apart.high)
+        for y in (together.low, together.high)
+    ]
+    larger = max(apart.p_value, together.p_value)
+    low, high = min(*ends, difference), max(*ends, difference)
+    return Difference.within(difference, low, high, larger, apart.smallest_found)
 
 
 @dataclass(frozen=True)
@@ -162,37 +185,36 @@ class _Net:
         """Return the variance (P,) of shares, or of second less first, and its degrees of freedom."""
         one, other = self.own
         net = joined(self.own, (self.sign, 1.0), self._sets() if self.aligned else None)
-        two = (one.two_rows + other.two_rows) / 2
-        by_row = net.over_units + np.where(np.isnan(two), 0.0, two)
-        variance, freedom = by_row[first], np.minimum(one.freedom, other.freedom)[first]
+        by_row = net.over_units + np.nan_to_num((one.two_rows + other.two_rows) / 2)
+        of_arms = np.minimum(one.freedom, other.freedom)
+        variance, freedom = by_row[first], of_arms[first]
         if second is not None:
             variance = variance + by_row[second] - 2 * net.shared(first, second)
-            freedom = np.minimum(freedom, np.minimum(one.freedom, other.freedom)[second])
+            freedom = np.minimum(freedom, of_arms[second])
         if not self.strategy:
             return variance, np.maximum(1.0, freedom)
         if self.aligned:
             sets = effective_number(net.sets) if net.sets is not None else 1
             fewer = np.minimum(freedom, max(1.0, sets - 1.0))
-            return variance + np.maximum(0.0, net.over_sets(first, second)), np.maximum(1.0, fewer)
+            return variance + net.over_sets(first, second), np.maximum(1.0, fewer)
         parts = [
-            (np.maximum(0.0, share.influence.over_sets(first, second)), share.sample.number_of_sets - 1.0)
+            (share.influence.over_sets(first, second), share.sample.number_of_sets - 1.0)
             for share in self.own
             if share.influence.sets is not None
         ]
-        total = np.asarray(sum(part for part, _ in parts))
+        total = np.sum([part for part, _ in parts], axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):  # Welch (1947)
-            welch = total**2 / sum(part**2 / degrees for part, degrees in parts)
+            welch = total**2 / np.sum([part**2 / degrees for part, degrees in parts], axis=0)
         fewest = min(degrees for _, degrees in parts)
         return variance + total, np.where(np.isnan(welch), fewest, np.maximum(fewest, welch))
 
     def _sets(self) -> Codes | None:
         """The sets of both arms at each question, of both arms' questions in turn."""
-        sets = [share.sample.redrawn for share in self.own]
-        known = [one for one in sets if one is not None]
-        if not self.strategy or not known:
+        sets = [share.sample.redrawn for share in self.own if share.sample.redrawn is not None]
+        if not self.strategy or not sets:
             return None
-        together = np.unique(np.stack(known), axis=1, return_inverse=True)[1].ravel()
-        return np.concatenate([together, together])
+        together = np.unique(np.stack(sets), axis=1, return_inverse=True)[1].ravel()
+        return np.tile(together, 2)
 
     def test(self, first: Codes | None = None, second: Codes | None = None) -> Difference:
         """Return the test of the only share, or of the only pair of shares."""
@@ -200,39 +222,7 @@ class _Net:
         value = self.own[1].values + self.sign * self.own[0].values
         net = float(value[place][0] if second is None else value[second][0] - value[place][0])
         variance, freedom = self.moments(place, second)
-        error, degrees = float(np.sqrt(variance[0])), float(freedom[0])
-        if np.isnan(net) or np.isnan(error):
-            return Difference(net)
-        reach = pairs_reach(2, 1, degrees) * error
-        found = smallest_difference(error**2, freedom=degrees)
-        return _within(
-            Difference(net, net - reach, net + reach, p_value(abs(net) / error, 2, 1, degrees), found)
-        )
-
-
-def _within(test: Difference) -> Difference:
-    """The same with limits that a difference of shares can have."""
-    if np.isnan(test.p_value):
-        return test
-    return replace(test, low=max(-1.0, test.low), high=min(1.0, test.high))
-
-
-def _of_sizes(difference: float, apart: Difference, together: Difference) -> Difference:
-    """The difference of |b| and |a| from those of b − a (`apart`) and b + a (`together`).
-
-    |b| − |a| is the smaller of both in size, with the product of their signs; its range over both intervals
-    is at their ends. It differs from 0 where both do.
-    """
-    if np.isnan(apart.p_value) or np.isnan(together.p_value):
-        return Difference(difference)
-    ends = [
-        np.sign(x) * np.sign(y) * min(abs(x), abs(y))
-        for x in (apart.low, apart.high)
-        for y in (together.low, together.high)
-    ]
-    low, high = min(*ends, difference), max(*ends, difference)
-    larger = max(apart.p_value, together.p_value)
-    return _within(Difference(difference, float(low), float(high), larger, apart.smallest_found))
+        return Difference.of_error(net, float(np.sqrt(variance[0])), float(freedom[0]))
 
 
 def comparisons(run: Answered, found: Mapping[str, Estimates]) -> list[dict[str, Any]]:
@@ -243,14 +233,13 @@ def comparisons(run: Answered, found: Mapping[str, Estimates]) -> list[dict[str,
     """
     tests = [
         compare_estimates(found[first], found[second]) | {"first": first, "second": second}
-        for first, second in pairs(run.arms)
+        for first, second in combinations(run.arms, 2)
     ]
     against = run.against or (run.arms[0] if run.arms else "")
-    decided = [one for one in tests if against == ALL or against in (one["first"], one["second"])]
-    adjust(decided, run.margin)
-    adjust([one for one in tests if one not in decided], run.margin)
-    for one in tests:
-        one["decided"] = one in decided
+    for test in tests:
+        test["decided"] = against == ALL or against in (test["first"], test["second"])
+    for decided in (True, False):
+        adjust([test for test in tests if test["decided"] is decided], run.margin)
     return tests
 
 
@@ -261,49 +250,36 @@ def compare_estimates(
 
     `of` says what the limits and p-values speak of, `reason` why there are none; `these_examples` has those
     of the very prompts that were sent, `more` the differences of the other metrics. `n` counts questions that
-    both answered, `better` and `worse` the rows on which the second arm was right more often, and less often.
+    both answered, `same` says that all these answers are equal; `better` and `worse` count the rows on which
+    the second arm was right more often, and less often.
     """
     tested = compare(first, second, aligned, metrics)
-    n, better, worse = _changed(first.sample, second.sample)
+    n, better, worse, same = _changed(first.sample, second.sample)
     return {
         "n": n,
+        "same": same,
         "of": tested.of,
         "reason": tested.reason,
-        "accuracy": _described(tested["accuracy"]) | {"better": better, "worse": worse},
-        COMPARED[1]: _described(tested[COMPARED[1]]),
-        "these_examples": {metric: _described(tested.of_these[metric]) for metric in COMPARED},
-        "more": {key: _described(test) for key, test in tested.tests.items() if key not in COMPARED},
+        "accuracy": vars(tested["accuracy"]) | {"better": better, "worse": worse},
+        COMPARED[1]: dict(vars(tested[COMPARED[1]])),
+        "these_examples": {metric: dict(vars(tested.of_these[metric])) for metric in COMPARED},
+        "more": {key: dict(vars(test)) for key, test in tested.tests.items() if key not in COMPARED},
     }
 
 
-def _described(test: Difference) -> dict[str, Any]:
-    return dict(vars(test))
-
-
-def _changed(one: Sample, other: Sample) -> tuple[int, int, int]:
-    """Questions that both answered, and rows on which the second arm is right more and less often."""
+def _changed(one: Sample, other: Sample) -> tuple[int, int | None, int | None, bool]:
+    """Questions that both answered, rows where the second is right more and less often, equal answers."""
     many = 1 + max(int(sample.row.max()) for sample in (one, other))
     keys = one.repeat * many + one.row, other.repeat * many + other.row
-    _, here, there = np.intersect1d(keys[0], keys[1], assume_unique=True, return_indices=True)
+    _, here, there = np.intersect1d(*keys, assume_unique=True, return_indices=True)
     both = one.parsed[here] & other.parsed[there]
     here, there = here[both], there[both]
+    same = len(here) > 0 and np.array_equal(one.yes[here], other.yes[there])
+    if not one.labelled:
+        return len(here), None, None, same
     gained = (other.yes == other.label)[there].astype(float) - (one.yes == one.label)[here]
     net = np.bincount(one.row[here], gained)
-    return len(here), int((net > 0).sum()), int((net < 0).sum())
-
-
-def holm(p_values: npt.ArrayLike, tests: int = 0) -> Floats:
-    """Return Holm's step-down adjusted p-values (Holm 1979), in the order given; NaN stays NaN.
-
-    `tests` counts all that were made, where not all are listed: the others count as the largest.
-    """
-    values = np.asarray(p_values, dtype=np.float64)
-    adjusted = np.full(values.shape, np.nan)
-    known = np.flatnonzero(~np.isnan(values))
-    ascending = known[np.argsort(values[known], kind="stable")]
-    factors = max(len(known), tests) - np.arange(len(known))
-    adjusted[ascending] = np.minimum(1.0, np.maximum.accumulate(values[ascending] * factors))
-    return adjusted
+    return len(here), int((net > 0).sum()), int((net < 0).sum()), same
 
 
 def adjust(found: Sequence[dict[str, Any]], margin: float = MARGIN) -> None:
@@ -314,31 +290,22 @@ def adjust(found: Sequence[dict[str, Any]], margin: float = MARGIN) -> None:
     """
     for metric in COMPARED:
         tests = [one[metric] for one in found]
-        k = sum(not np.isnan(test["p_value"]) for test in tests)
+        k = max(1, sum(not np.isnan(test["p_value"]) for test in tests))
+        wider = 1.0 if k < 2 else pairs_reach(2, 1, np.inf, 1 - (1 - LEVEL) / k) / Z  # as normal quantiles do
         for test in tests:
-            p = test["p_value"]
-            wide = Difference(*(test[name] for name in ("difference", "low", "high", "p_value")))
-            wide = wide if k < 2 else wide.at_level(1 - (1 - LEVEL) / k)
-            adjusted = min(1.0, k * p)
-            differs = None if np.isnan(p) else bool(adjusted < 1 - LEVEL)
-            if differs is not None:  # one decision: the interval's, whatever rounding and folding do
-                wide = _agreeing(wide, differs)
+            value, p = test["difference"], test["p_value"]
+            low, high = (
+                float(np.clip(value + wider * (test[end] - value), -1, 1)) for end in ("low", "high")
+            )
+            differs = None if np.isnan(p) else bool(k * p < 1 - LEVEL)
+            if differs:  # one decision: the interval's, whatever rounding and folding do
+                low, high = (max(low, _TINY), high) if value > 0 else (low, min(high, -_TINY))
+            elif differs is False:
+                low, high = min(low, 0.0), max(high, 0.0)
             test |= {
-                "p_adjusted": adjusted,
+                "p_adjusted": p if np.isnan(p) else min(1.0, k * p),
                 "distinguishable": differs,
-                "simultaneous_low": wide.low,
-                "simultaneous_high": wide.high,
-                "verdict": verdict(wide.low, wide.high, margin),
+                "simultaneous_low": low,
+                "simultaneous_high": high,
+                "verdict": verdict(low, high, margin),
             }
-
-
-def _agreeing(test: Difference, differs: bool) -> Difference:
-    """The limits with 0 outside exactly where the test differs."""
-    if differs:
-        tiny = 1e-12
-        return (
-            replace(test, low=max(test.low, tiny))
-            if test.difference > 0
-            else replace(test, high=min(test.high, -tiny))
-        )
-    return replace(test, low=min(test.low, 0.0), high=max(test.high, 0.0))

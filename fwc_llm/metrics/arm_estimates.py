@@ -1,4 +1,4 @@
-"""One arm's metrics with intervals and verdicts, from plain arrays (docs/statistics.md, "One arm").
+"""One arm's metrics with intervals and verdicts, from plain arrays (docs/statistics.md, "The method").
 
     sample = Sample(answer, label, group, repeat, row, groups=2, labels_fixed=True, examples=repeat)
     found = estimate(sample)
@@ -10,7 +10,7 @@ Every key of `counts.TABLE` is a metric; a new one needs its line there and noth
 `arm_comparison`. Both are a few dozen numpy operations, so that a simulation may call them often.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -32,8 +32,7 @@ class Estimate:
     """A metric: its value over all repeats, the 95 % interval, and each repeat (R,). NaN where undefined.
 
     `equal` is the value at equality, `p_value` that of no difference at all: below 0.05 exactly where the
-    interval excludes equality. `reach` is the longest distance from a compared difference
-    to an end.
+    interval excludes equality. `reach` is the longest distance from a compared difference to an end.
     """
 
     value: float
@@ -77,47 +76,31 @@ class NoiseFloor:
     percentile_95: float = np.nan
 
 
-@dataclass(frozen=True)
 class Estimates:
     """Every metric of one arm, each worked out when it is first asked for."""
 
-    sample: Sample
-
-    @cached_property
-    def _kept(self) -> dict[str, Estimate]:
-        return {}
+    def __init__(self, sample: Sample) -> None:
+        self.sample = sample
+        self._metrics: dict[str, Estimate] = {}
+        self._shares: dict[str, Shares] = {}
 
     def __getitem__(self, key: str) -> Estimate:
         """Return a metric of `counts.TABLE`."""
-        if key not in self._kept:
-            self._kept[key] = _of_metric(self, BY_KEY[key])
-        return self._kept[key]
+        if key not in self._metrics:
+            self._metrics[key] = _of_metric(self, BY_KEY[key])
+        return self._metrics[key]
 
     @property
     def of(self) -> Of:
         """What the intervals speak of."""
         return self.sample.of
 
-    @cached_property
-    def _shares(self) -> dict[str, Shares]:
-        return {}
-
     def counted(self, rate: str) -> Shares:
         """Return a rate of `counts.RATES`, "auc" or "brier", of each group; "accuracy of all" and "coverage
         of all" of all.
         """
         if rate not in self._shares:
-            one = self.sample
-            if rate == "auc":
-                found = auc_shares(one)
-            elif rate == "brier":
-                found = _brier(one)
-            elif rate.endswith(" of all"):
-                found = rate_shares(one, rate.removesuffix(" of all"), one.everyone, 1, one.labels_fixed)
-            else:
-                by_label = one.labels_fixed and rate not in {"precision"}
-                found = rate_shares(one, rate, one.group, one.groups, by_label)
-            self._shares[rate] = found
+            self._shares[rate] = _counted(self.sample, rate)
         return self._shares[rate]
 
     @cached_property
@@ -139,10 +122,10 @@ class Estimates:
         """The second group's rate less the first's; None unless there are two groups."""
         if self.sample.groups != 2:
             return None
-        pair = _pair(self.counted("rate"), np.array([0]), np.array([1]), 2)
-        rates = self.counted("rate").per_repeat
-        ends = float(pair.value[0]), float(pair.low[0]), float(pair.high[0])
-        return Estimate(*ends, rates[:, 1] - rates[:, 0])
+        rates = self.counted("rate")
+        gap = gaps_of_pairs(rates, np.array([0]), np.array([1]), 2)
+        each = rates.per_repeat[:, 1] - rates.per_repeat[:, 0]
+        return Estimate(float(gap.value[0]), float(gap.low[0]), float(gap.high[0]), each)
 
     def noise(self, key: str) -> NoiseFloor:
         """Return what chance alone would show of a metric that compares groups."""
@@ -154,26 +137,32 @@ class Estimates:
         if np.isnan(self["demographic_parity_difference"].value):
             return np.nan
         variance = np.sort(_deviations(shares)[judged] ** 2)[-2:].sum()
-        freedom = float(shares.alone()[1][judged].min())
+        freedom = float(shares.spread(judged)[1].min())
         return smallest_difference(float(variance), len(judged), freedom)
 
 
 def estimate(sample: Sample) -> Estimates:
-    """Return every metric of the sample with its 95 % interval (docs/statistics.md, "One arm")."""
+    """Return every metric of the sample with its 95 % interval (docs/statistics.md, "The method")."""
     return Estimates(sample)
 
 
-def _brier(sample: Sample) -> Shares:
-    """The mean squared distance of P(yes) and label of each group, over the rows that have one."""
-    p = np.full(len(sample.answer), np.nan) if sample.p_yes is None else sample.p_yes
-    known = ~np.isnan(p)
-    off = np.where(known, p - sample.label, 0.0) ** 2
-    return mean_shares(sample, known.astype(float), off, sample.group, sample.groups, sample.labels_fixed)
+def _counted(sample: Sample, rate: str) -> Shares:
+    if rate == "auc":
+        return auc_shares(sample)
+    if rate.endswith(" of all"):
+        return rate_shares(sample, rate.removesuffix(" of all"), sample.everyone, 1, sample.labels_fixed)
+    if rate == "brier":
+        p = np.full(len(sample.answer), np.nan) if sample.p_yes is None else sample.p_yes
+        known = (~np.isnan(p) if sample.labelled else np.zeros(len(p))).astype(np.float64)
+        off = np.where(known > 0, p - sample.label, 0.0) ** 2
+        return mean_shares(sample, known, off, sample.group, sample.groups, sample.labels_fixed)
+    by_label = sample.labels_fixed and rate != "precision"
+    return rate_shares(sample, rate, sample.group, sample.groups, by_label)
 
 
 def share_limits(shares: Shares) -> Rates:
     """Return shares with their limits, each share by itself."""
-    factor, freedom = shares.alone()
+    factor, freedom = shares.spread()
     grown = factor * _reach(freedom) / Z
     low = np.clip(shares.values - grown * shares.below, 0.0, shares.values)
     high = np.clip(shares.values + grown * shares.above, shares.values, 1.0)
@@ -198,9 +187,12 @@ class Pairs:
     reach: Floats
 
 
-def _pair(shares: Shares, first: Codes, second: Codes, groups: int, kinds: int = 1) -> Pairs:
-    """The gaps of pairs of shares (P,), by MOVER (Zou & Donner 2008) with all pairs of `groups` together."""
-    factor, freedom = shares.pairs(first, second)
+def gaps_of_pairs(shares: Shares, first: Codes, second: Codes, groups: int, kinds: int = 1) -> Pairs:
+    """Return the gaps of pairs of shares (P,), second less first, by MOVER (Zou & Donner 2008).
+
+    All pairs of `groups` hold together, those of so many `kinds` of rates.
+    """
+    factor, freedom = shares.spread(first, second)
     reach = _reach(freedom, groups, kinds)
     value = shares.values[second] - shares.values[first]
     down = factor * np.hypot(shares.below[second], shares.above[first])
@@ -209,11 +201,6 @@ def _pair(shares: Shares, first: Codes, second: Codes, groups: int, kinds: int =
         errors = np.where(value == 0, 0.0, np.abs(value) / np.where(value > 0, down, up) * Z)
     low, high = value - reach / Z * down, value + reach / Z * up
     return Pairs(value, np.maximum(low, -1.0), np.minimum(high, 1.0), errors, freedom, reach)
-
-
-def gaps_of_pairs(shares: Shares, first: Codes, second: Codes, groups: int) -> Pairs:
-    """Return the gaps of pairs of shares (P,), second less first, with limits that hold together."""
-    return _pair(shares, first, second, groups)
 
 
 def representatives(shares: Shares, places: Codes) -> tuple[Codes, Codes, Codes]:
@@ -230,17 +217,15 @@ def representatives(shares: Shares, places: Codes) -> tuple[Codes, Codes, Codes]
 
 
 def pairs_of(shares: Shares, places: Codes) -> Iterator[tuple[Codes, Codes]]:
-    """Yield all pairs of the shares at `places`, so many at once as memory bears; alike ones once.
+    """Yield all pairs of the shares at `places`, so many at once as memory bears.
 
     Of shares that are alike one stands for all, and is paired with itself too.
     """
     places, _, count = representatives(shares, places)
     if len(twice := places[count > 1]):
         yield twice, twice
-    n, rows = (
-        len(places),
-        max(1, _PAIRS // max(len(places), 1) // (1 + shares.influence.number_of_sets // 50)),
-    )
+    n, sets = len(places), len(shares.influence.of_sets)
+    rows = max(1, _PAIRS // max(n, 1) // (1 + sets // 50))
     for start in range(0, n - 1, rows):
         one, other = np.triu_indices(min(rows, n - start), 1, n - start)
         yield places[start + one], places[start + other]
@@ -249,39 +234,35 @@ def pairs_of(shares: Shares, places: Codes) -> Iterator[tuple[Codes, Codes]]:
 def _of_metric(found: Estimates, metric: Metric) -> Estimate:
     if metric.kind == "share":
         return share_limits(found.counted(f"{metric.rates[0]} of all")).at(0)
-    if metric.probability and found.sample.p_yes is None:
-        return Estimate(np.nan, np.nan, np.nan, np.full(found.sample.repeats, np.nan))
-    judged, shares = found.sample.judged, [found.counted(rate) for rate in metric.rates]
-    each = value_of(
-        metric,
-        {rate: one.per_repeat[:, judged] for rate, one in zip(metric.rates, shares, strict=True)},
-        {},
-    )
-    if len(judged) < 2 or any(np.isnan(one.values[judged]).any() for one in shares):
+    judged, shares = found.sample.judged, {rate: found.counted(rate) for rate in metric.rates}
+    each = value_of(metric, {rate: one.per_repeat[:, judged] for rate, one in shares.items()}, {})
+    if len(judged) < 2 or any(np.isnan(one.values[judged]).any() for one in shares.values()):
         return Estimate(np.nan, np.nan, np.nan, each)
     if metric.kind == "ratio":
-        return _ratio(found, shares[0], judged, each)
-    return _largest(shares, judged, each)
+        return _ratio(found, shares[metric.rates[0]], judged, each)
+    groups, kinds = len(judged), len(shares)
+    pairs = (
+        gaps_of_pairs(one, *pair, groups, kinds) for one in shares.values() for pair in pairs_of(one, judged)
+    )
+    return _largest(pairs, groups, kinds, each)
 
 
-def _largest(shares: list[Shares], places: Codes, each: Floats) -> Estimate:
+def _largest(pairs: Iterable[Pairs], groups: int, kinds: int, each: Floats) -> Estimate:
     """The largest |gap| of one or several rates: at least every pair's lower limit, at most the largest
     upper one (Tukey–Kramer: limits and p-value of all pairs hold together).
     """
     value = low = high = errors = beyond = reach = 0.0
     freedom = np.inf
-    for one in shares:
-        for first, second in pairs_of(one, places):
-            pair = _pair(one, first, second, len(places), len(shares))
-            value = max(value, float(np.abs(pair.value).max()))
-            low = max(low, float(np.maximum(pair.low, -pair.high).max()))
-            high = max(high, float(np.maximum(pair.high, -pair.low).max()))
-            reach = max(reach, float(np.maximum(pair.high - pair.value, pair.value - pair.low).max()))
-            most = int(np.argmax(pair.errors / pair.reach))
-            if pair.errors[most] / pair.reach[most] > beyond:
-                beyond = float(pair.errors[most] / pair.reach[most])
-                errors, freedom = float(pair.errors[most]), float(pair.freedom[most])
-    p = p_value(errors, len(places), len(shares), freedom)
+    for pair in pairs:
+        value = max(value, float(np.abs(pair.value).max()))
+        low = max(low, float(np.maximum(pair.low, -pair.high).max()))
+        high = max(high, float(np.maximum(pair.high, -pair.low).max()))
+        reach = max(reach, float(np.maximum(pair.high - pair.value, pair.value - pair.low).max()))
+        most = int(np.argmax(pair.errors / pair.reach))
+        if pair.errors[most] / pair.reach[most] > beyond:
+            beyond = float(pair.errors[most] / pair.reach[most])
+            errors, freedom = float(pair.errors[most]), float(pair.freedom[most])
+    p = p_value(errors, groups, kinds, freedom)
     p = min(p, np.nextafter(1 - LEVEL, 0)) if low > 0 else max(p, 1 - LEVEL)  # whatever rounding did
     return Estimate(value, min(low, value), min(1.0, max(high, value)), each, p, 0.0, reach)
 
@@ -291,14 +272,12 @@ def ratios_of_pairs(shares: Shares, first: Codes, second: Codes, groups: int = 2
 
     An upper limit is 1 over the other's lower one. All pairs of `groups` groups hold together.
     """
-    relative = shares
-    p = shares.values
+    relative, p = shares, shares.values
     if shares.influence.sets is not None and (np.minimum(p[first], p[second]) > 0).all():
         # Sets of examples move rates: what they do to a ratio shows in relative deviations.
         with np.errstate(divide="ignore", invalid="ignore"):
-            scale = np.where(p > 0, 1.0 / p, 0.0)
-        relative = shares.combined(np.arange(len(p)), scale, len(p))
-    factor, freedom = relative.pairs(first, second)
+            relative = shares.combined(np.arange(len(p)), np.where(p > 0, 1.0 / p, 0.0), len(p))
+    factor, freedom = relative.spread(first, second)
     grown = factor * _reach(freedom, groups) / Z
     under = ratio_limits(p[first], grown * shares.below[first], p[second], grown * shares.above[second])
     over = ratio_limits(p[second], grown * shares.below[second], p[first], grown * shares.above[first])
@@ -317,10 +296,9 @@ def _ratio(found: Estimates, rates: Shares, judged: Codes, each: Floats) -> Esti
     low, high = 1.0, 1.0 - gap.low
     for first, second in pairs_of(rates, judged):
         under, over = ratios_of_pairs(rates, first, second, len(judged))
-        with np.errstate(divide="ignore"):
-            upper = np.minimum(1.0 / under, 1.0 / over)
         low = min(low, float(np.minimum(under, over).min()))
-        high = min(high, float(upper.min())) if gap.low > 0 else 1.0
+        with np.errstate(divide="ignore"):
+            high = min(high, float((1.0 / np.maximum(under, over)).min())) if gap.low > 0 else 1.0
     value = float(p.min() / p.max())
     return Estimate(value, min(value, low), max(value, high), each, gap.p_value, 1.0)
 
@@ -330,25 +308,20 @@ def _deviations(shares: Shares) -> Floats:
     p, plain = shares.values, shares.plain
     with np.errstate(divide="ignore", invalid="ignore"):
         rows = np.where(plain > 0, p * (1 - p) / plain, Z**2 / np.maximum(shares.below, shares.above))
-        middle = (p * rows + 1) / (rows + 2)
+        middle = np.clip((p * rows + 1) / (rows + 2), 0.0, 1.0)  # rounding
         alike = middle * (1 - middle) / np.maximum(rows - 1, 0.5)
         alike = alike * np.where(plain > 0, shares.variance / plain, 1.0)
     if shares.influence.sets is not None and len(p) > 1:
-        # What sets of examples do to all groups moves no gap: each against the mean of all.
-        alike = alike + np.maximum(0.0, shares.influence.apart())
+        alike = alike + shares.influence.sets_apart()  # what sets do to all groups moves no gap
     return np.asarray(np.sqrt(alike))
 
 
 def _noise(found: Estimates, metric: Metric) -> NoiseFloor:
-    judged = found.sample.judged
-    if np.isnan(found[metric.key].value):
-        return NoiseFloor()
-    shares = [found.counted(rate) for rate in metric.rates]
+    judged, shares = found.sample.judged, [found.counted(rate) for rate in metric.rates]
     deviations = np.stack([_deviations(one)[judged] for one in shares])
-    if np.isnan(deviations).any():
+    if np.isnan(found[metric.key].value) or np.isnan(deviations).any():
         return NoiseFloor()
-    freedom = float(min(one.alone()[1][judged].min() for one in shares))
-    wider = pairs_reach(2, 1, freedom) / Z
+    wider = pairs_reach(2, 1, float(min(one.spread(judged)[1].min() for one in shares))) / Z
     if metric.kind == "gap" and deviations.shape == (1, 2):
         deviation = float(np.hypot(*deviations[0]))
         return NoiseFloor(min(1.0, deviation * float(np.sqrt(2 / np.pi))), min(1.0, wider * Z * deviation))
@@ -356,16 +329,13 @@ def _noise(found: Estimates, metric: Metric) -> NoiseFloor:
     draws = rng.standard_normal((max(200, min(_DRAWS, 200_000 // deviations.shape[1])), *deviations.shape))
     drawn, wide = draws * deviations, draws * deviations * wider
     if metric.kind == "gap":
-        expected, far = ((x.max(-1) - x.min(-1)).max(-1) for x in (drawn, wide))
+        expected, far = (np.ptp(x, axis=-1).max(-1) for x in (drawn, wide))
         return NoiseFloor(min(1.0, float(expected.mean())), min(1.0, float(np.quantile(far, LEVEL))))
-    size = found.sample.rows_of_groups[judged]
-    middle = float(np.average(shares[0].values[judged], weights=np.maximum(size, 1)))
-    expected, far = (_ratio_of(np.clip(middle + x[:, 0], 0.0, 1.0)) for x in (drawn, wide))
+    size = np.maximum(found.sample.rows_of_groups[judged], 1)
+    middle = float(np.average(shares[0].values[judged], weights=size))
+    rates = (np.clip(middle + x[:, 0], 0.0, 1.0) for x in (drawn, wide))
+    expected, far = (each.min(-1) / np.maximum(each.max(-1), 1e-12) for each in rates)
     return NoiseFloor(float(expected.mean()), float(np.quantile(far, 1 - LEVEL)))
-
-
-def _ratio_of(rates: Floats) -> Floats:
-    return np.asarray(rates.min(-1) / np.maximum(rates.max(-1), 1e-12))
 
 
 def rows_needed(found: Estimate, rows: int, margin: float) -> int | None:
@@ -381,26 +351,27 @@ def worst_case(found: Estimates) -> tuple[float, float]:
     """Return limits of the DP gap over all readings of the unparsed answers, with sampling error: each rate
     lies between that with them as no and that with them as yes, each with its interval.
     """
-    sample, ends = found.sample, []
-    if len(sample.judged) < 2:
+    sample, judged = found.sample, found.sample.judged
+    if len(judged) < 2:
         return np.nan, np.nan
-    for value in (0.0, 1.0):
-        read = np.where(sample.parsed, sample.yes, value)
-        every = np.ones(len(read))
+    ends = []
+    for value, side in ((0.0, -1), (1.0, 1)):
+        read, every = np.where(sample.parsed, sample.yes, value), np.ones(len(sample.answer))
         counted = mean_shares(sample, every, read, sample.group, sample.groups, sample.labels_fixed)
-        factor, freedom = counted.alone()
-        grown = factor * _reach(freedom, len(sample.judged)) / Z
-        sides = counted.values - grown * counted.below, counted.values + grown * counted.above
-        ends.append([np.clip(side, 0.0, 1.0)[sample.judged] for side in (counted.values[...], *sides)])
-    (least, down, _), (most, _, up) = ends
-    one, other = np.triu_indices(len(sample.judged), 1) if len(sample.judged) <= 500 else ([0], [0])
-    high, low = 0.0, 0.0
-    for first, second in ((one, other), (other, one)):
-        wide = np.hypot((up - most)[first], (least - down)[second])
-        high = max(high, float((most[first] - least[second] + wide).max()))
-        sure = np.hypot((least - down)[first], (up - most)[second])
-        low = max(low, float((least[first] - most[second] - sure).max()))
-    return low, min(1.0, high)
+        factor, freedom = counted.spread()
+        far = (
+            side * factor * _reach(freedom, len(judged)) / Z * (counted.below if side < 0 else counted.above)
+        )
+        rate = counted.values[judged]
+        ends.append((rate, np.clip(rate + far[judged], 0.0, 1.0) - rate))
+    # Of thousands of small groups few differ.
+    kinds, number = np.unique(np.vstack([*ends[0], *ends[1]]), axis=1, return_counts=True)
+    least, down, most, up = kinds
+    below, above = least[:, None] - most, most[:, None] - least
+    wide, sure = np.hypot(up[:, None], down), np.hypot(down[:, None], up)
+    other = ~np.eye(len(number), dtype=np.bool_) | np.diag(number > 1)
+    high = float((above + wide)[other].max())
+    return max(0.0, float((below - sure)[other].max())), min(1.0, max(0.0, high))
 
 
 def shrunken(shares: Shares) -> Floats:
@@ -413,49 +384,50 @@ def shrunken(shares: Shares) -> Floats:
     known = ~np.isnan(p)
     if known.sum() < 3:
         return p
-    weight = np.where(known, 1.0 / np.where(known, variance, 1.0), 0.0)
-    mean = (weight[known] @ p[known]) / weight.sum()
-    spread = weight[known] @ (p[known] - mean) ** 2 - (known.sum() - 1)
+    weight = 1.0 / variance[known]
+    mean = np.average(p[known], weights=weight)
+    spread = weight @ (p[known] - mean) ** 2 - (known.sum() - 1)
     between = max(0.0, float(spread / (weight.sum() - (weight**2).sum() / weight.sum())))
     return np.asarray(mean + between / (between + variance) * (p - mean))
 
 
 def conditional_parity(
-    sample: Sample, strata: Any, groups: Sequence[str], margin: float = MARGIN
+    sample: Sample, groups: Sequence[str], margin: float = MARGIN
 ) -> dict[str, Any] | None:
     """Return the DP gap within strata, summed with Mantel and Haenszel's (1959) weights; None without strata.
 
-    `strata` (n,) names what parity is conditional on. For each pair of groups the gaps of the strata count by
+    For each pair of groups the gaps of the strata count by
     n₁ n₂ / (n₁ + n₂). Strata that lack a judged group, or an answer of one, are `dropped`.
     """
-    if strata is None:
+    if sample.strata is None:
         return None
-    names, code = levels_of(strata)
+    names, code = levels_of(sample.strata)
     judged, number = sample.judged, sample.groups
     cell = code * number + sample.group
     cells = rate_shares(sample, "rate", cell, len(names) * number, False)
-    weight = np.ones(len(cell)) if sample.weight is None else sample.weight
-    rows = np.bincount(cell, weight * sample.parsed, len(names) * number).reshape(-1, number)
-    kept = np.flatnonzero((rows[:, judged] > 0).all(1))
-    found: dict[str, Any] = {
+    weight = sample.parsed if sample.weight is None else sample.weight * sample.parsed
+    rows = np.bincount(cell, weight, len(names) * number).reshape(-1, number)
+    whole = (rows[:, judged] > 0).all(1)
+    kept = np.flatnonzero(whole)
+    described: dict[str, Any] = {
         "strata": len(kept),
-        "dropped": [names[place] for place in np.flatnonzero((rows[:, judged] <= 0).any(1))],
-        **dict.fromkeys(("value", "low", "high", "verdict", "first", "second")),
+        "dropped": [names[place] for place in np.flatnonzero(~whole)],
+        **dict.fromkeys(("value", "low", "high", "p_value", "verdict", "first", "second")),
     }
-    best, low, high = -1.0, 0.0, 0.0
+    gaps: list[Pairs] = []
+    ends: list[tuple[str, str]] = []
     for one, other in zip(*np.triu_indices(len(judged), 1), strict=True) if len(kept) else ():
-        first, second = int(judged[one]), int(judged[other])
-        share = rows[kept, first] * rows[kept, second] / (rows[kept, first] + rows[kept, second])
+        pair = judged[one], judged[other]
+        share = rows[kept, pair[0]] * rows[kept, pair[1]] / (rows[kept, pair[0]] + rows[kept, pair[1]])
         owner, part = np.zeros(rows.size, dtype=np.int64), np.zeros(rows.size)
-        for place, group in enumerate((first, second)):
+        for place, group in enumerate(pair):
             owner[kept * number + group], part[kept * number + group] = place, share / share.sum()
-        gap = _pair(cells.combined(owner, part, 2), np.array([0]), np.array([1]), len(judged))
-        low = max(low, float(gap.low[0]), float(-gap.high[0]))
-        high = max(high, float(gap.high[0]), float(-gap.low[0]))
-        if abs(gap.value[0]) > best:
-            best = float(abs(gap.value[0]))
-            found |= {"first": groups[first], "second": groups[second]}
-    if best >= 0.0:
-        found |= {"value": best, "low": min(low, best), "high": max(high, best)}
-        found["verdict"] = verdict(found["low"], found["high"], margin)
-    return found
+        both = cells.combined(owner, part, 2)
+        gaps.append(gaps_of_pairs(both, np.array([0]), np.array([1]), len(judged)))
+        ends.append((groups[pair[0]], groups[pair[1]]))
+    if gaps:
+        found = _largest(gaps, len(judged), 1, np.zeros(0))
+        described |= {name: getattr(found, name) for name in ("value", "low", "high", "p_value")}
+        first, second = ends[int(np.argmax([abs(gap.value[0]) for gap in gaps]))]
+        described |= {"verdict": found.verdict(margin), "first": first, "second": second}
+    return described

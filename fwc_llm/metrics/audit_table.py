@@ -1,14 +1,14 @@
 """From a table of answers, wherever they come from, to what statistics start from; bad input is named."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.adverse_impact import CROSSING
 from fwc_llm.metrics.answers import (
+    CROSSING,
     MIN_GROUP,
     Answered,
     Answers,
@@ -18,6 +18,7 @@ from fwc_llm.metrics.answers import (
     one_name,
     questions_of,
 )  # fmt: skip
+from fwc_llm.metrics.assisted import Table, assisted_samples
 from fwc_llm.metrics.counts import Codes, Floats, levels_of
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 DESIGNS = ("group", "group and label")
 _YES, _NO = {"yes", "true", "1", "1.0", "y", "t"}, {"no", "false", "0", "0.0", "n", "f"}
+_PERSON = "where it names people with several rows, name it as cluster, and give every line its own row"
 _LOOKS = {
     "weight": ("weight", "fnlwgt", "wgt"),
     "cluster": ("person_id", "applicant_id", "user_id", "person"),
@@ -59,11 +61,19 @@ def from_frame(
         raise FwcError(f"the design is {design!r}: choose {' or '.join(map(repr, DESIGNS))}")
     if label == "label" and label not in frame.columns and protected:
         label = None
-    groups = list(protected) or ["group"]
-    needed = [*groups, answer, *(name for name in (label, weight, cluster, given) if name is not None)]
+    protected = [protected] if isinstance(protected, str) else list(protected)
+    groups = protected or ["group"]
+    outcomes = [answer, *([label] if label is not None else [])]
+    needed = [*groups, *outcomes, *(name for name in (weight, cluster, given) if name is not None)]
+    if p_yes not in (None, "p_yes"):
+        needed.append(p_yes)
     for name in needed:
         if name not in frame.columns:
             raise FwcError(f"the answers have no column {name!r}: they need {', '.join(needed)}")
+    if twice := [name for name in groups if [*groups, *outcomes].count(name) > 1]:
+        raise FwcError(f"the protected column {twice[0]!r} is named twice, or is the answer or the label")
+    if not 0 <= margin < 1:
+        raise FwcError(f"the margin is {margin:g}: it is a share, from 0 to less than 1")
     if not len(frame):
         raise FwcError("there are no answers to audit")
     if "repeat" in frame.columns and "row" not in frame.columns:
@@ -72,7 +82,8 @@ def from_frame(
     usual = {"arm": "answers", "repeat": "0", "examples": ""}
     names = {name: _text(frame, name, otherwise) for name, otherwise in usual.items()}
     row = _text(frame, "row") if "row" in frame.columns else names_of(np.arange(n), list(map(str, range(n))))
-    group = _crossed([_text(frame, name) for name in groups]) if protected else _text(frame, "group")
+    levels = [_text(frame, name) for name in groups]
+    group = _crossed(levels) if protected else levels[0]
     said = _two_kinds(frame, answer, positive, True)
     truth = np.zeros(n) if label is None else _two_kinds(frame, label, positive, False)
     reason = _text(frame, "reason", "", True)
@@ -93,6 +104,9 @@ def from_frame(
     _check_rows(whole)
     by_arm = {arm: whole.where(names["arm"] == arm) for arm in names["arm"].unique().tolist()}
     _check_arms(by_arm)
+    for name, level in zip(groups, levels, strict=True):
+        if len(level.categories) < 2:
+            raise FwcError(f"all rows have the {name} {level[0]!r}: there are no two groups to compare")
     first = next(iter(by_arm.values()))
     if against not in ("", "all", *by_arm):
         raise FwcError(f"there is no arm {against!r}: the arms are {', '.join(by_arm)}")
@@ -100,28 +114,60 @@ def from_frame(
         by_arm,
         by_base_rate(first) if label is not None else by_rate(first),
         design == DESIGNS[1],
-        attributes=tuple(attributes or (protected if len(protected) > 1 else ())) or tuple(protected),
+        attributes=tuple(attributes or protected),
         labelled=label is not None,
-        unused=_unused(frame, {*needed, *names, "row"}, weight, cluster),
+        unused=unused_columns(map(str, frame.columns), {*needed, *names, "row"}, weight, cluster),
         min_group=min_group,
         margin=margin,
         against=against,
     )
 
 
+def of_population(
+    answered: Answered, population: "pd.DataFrame", key: str, label: str | None = None, positive: Any = None
+) -> Answered:
+    """Return the answers with every value assisted by the columns of all rows that they were drawn from.
+
+    `population` has a line a row: `key` names it as the answers' `row` does; it has the protected columns,
+    the `label` where the answers have labels, and features, which all other columns are. Raises `FwcError`
+    for a column that is missing, a row that is missing or there twice, and weighted answers.
+    """
+    import pandas as pd
+
+    groups = list(answered.attributes) or ["group"]
+    used = [key, *groups, *([label] if answered.labelled and label else [])]
+    if missing := [name for name in used if name not in population.columns]:
+        raise FwcError(f"the population has no column {missing[0]!r}: it needs {', '.join(used)}")
+    if next(iter(answered.samples.values())).weight is not None:
+        raise FwcError("answers with weights cannot be assisted by a population: leave one of the two out")
+    truth = np.zeros(len(population))
+    if answered.labelled and label:
+        truth = _two_kinds(population, label, positive, False)
+    levels = [_text(population, name) for name in groups]
+    group = np.asarray(_crossed(levels) if answered.attributes else levels[0], object)
+    others = [name for name in population.columns if name not in {*used, "answer", "label"}]
+    rows = np.asarray(_text(population, key), object)
+    table = Table(pd.Index(rows), group, truth.astype(np.int64), population[others])
+    samples = assisted_samples(answered, answered.plain_samples, table)
+    assists = {arm: one.assist for arm, one in samples.items() if one.assist is not None}
+    return replace(answered, assists=assists, assist=True)
+
+
 def by_base_rate(answers: Answers) -> tuple[str, ...]:
-    """Return the groups in the order of their base rates, lowest first; equal ones by name."""
-    names, member = levels_of(answers.group)
-    rates = np.bincount(member, answers.label) / np.bincount(member)
-    return tuple(names[place] for place in np.argsort(rates, kind="stable"))
+    """Return the groups in the order of their (weighted) base rates, lowest first; equal ones by name."""
+    return _by_share(answers, answers.label, np.ones(len(answers)))
 
 
 def by_rate(answers: Answers) -> tuple[str, ...]:
-    """Return the groups in the order of their rates of yes, lowest first; equal ones by name."""
+    """Return the groups in the order of their (weighted) rates of yes, lowest first; equal ones by name."""
+    return _by_share(answers, np.nan_to_num(answers.answer), ~np.isnan(answers.answer))
+
+
+def _by_share(answers: Answers, yes: Any, counted: Any) -> tuple[str, ...]:
     names, member = levels_of(answers.group)
+    weight = counted if answers.weight is None else answers.weight * counted
     with np.errstate(invalid="ignore", divide="ignore"):
-        parsed = np.bincount(member, ~np.isnan(answers.answer))
-        rates = np.bincount(member, np.nan_to_num(answers.answer)) / parsed
+        rates = np.bincount(member, weight * yes) / np.bincount(member, weight)
     return tuple(names[place] for place in np.argsort(rates, kind="stable"))
 
 
@@ -135,7 +181,9 @@ def by_attribute(crossed: Answered) -> dict[str, Answered]:
         answers = {arm: replace(a, group=part_of(a.group, place)) for arm, a in crossed.answers.items()}
         first = next(iter(answers.values()))
         groups = by_base_rate(first) if crossed.labelled else by_rate(first)
-        found[name] = replace(crossed, answers=answers, groups=groups, attributes=(name,))
+        found[name] = replace(
+            crossed, answers=answers, groups=groups, attributes=(name,), assists={}, assist=False
+        )
     return {**found, CROSSING.join(names): crossed}
 
 
@@ -186,12 +234,14 @@ def _two_kinds(frame: "pd.DataFrame", name: str, positive: Any, unknown: bool) -
     code, values = _coded(frame, name)
     texts = [str(value).strip().lower() for value in values]
     if positive is not None:
-        meant = [float(str(value) == str(positive)) for value in values]
+        meant = [float(value == positive or str(value) == str(positive)) for value in values]
+        kinds = ", ".join(map(repr, values[:4]))
         if len(values) > 2:
-            kinds = ", ".join(map(repr, values[:4]))
             raise FwcError(
                 f"the column {name!r} has {len(values)} kinds of values ({kinds}): it may have two"
             )
+        if len(values) == 2 and sum(meant) != 1:
+            raise FwcError(f"the column {name!r} has {kinds}, of which {positive!r} is not one")
     else:
         meant = [1.0 if text in _YES else 0.0 if text in _NO else np.nan for text in texts]
         for place, (value, number) in enumerate(zip(values, meant, strict=True)):
@@ -248,16 +298,17 @@ def _weights(weight: Floats) -> Floats:
     return weight
 
 
-def _unused(
-    frame: "pd.DataFrame", used: set[str], weight: str | None, cluster: str | None
+def unused_columns(
+    columns: Iterable[str], used: Collection[str], weight: str | None, cluster: str | None
 ) -> tuple[str, ...]:
-    """Notes on columns that look like weights or a person's id, and are not used."""
-    notes = []
+    """Return notes on columns that look like weights or a person's id, and are not used."""
+    others, notes = [name for name in columns if name not in used], []
     for kind, own in (("weight", weight), ("cluster", cluster)):
-        others = [name for name in map(str, frame.columns) if name not in used]
         like = [name for name in others if name.lower() in _LOOKS[kind]]
         if own is None and like:
-            notes.append(f"The column {like[0]!r} looks like a {kind} and is not used: name it with {kind}=.")
+            notes.append(
+                f"The column {like[0]!r} looks like a {kind} and is not used: name it with --{kind}."
+            )
     return tuple(notes)
 
 
@@ -271,8 +322,8 @@ def _check_rows(answers: Answers) -> None:
     for name, values in (("label", answers.label), ("group", answers.group.codes)):
         if (other := values != values[first[row]]).any():
             raise FwcError(
-                f"the row {answers.row[int(np.argmax(other))]!r} has two {name}s: "
-                "a row is one person, with one group and one label"
+                f"the row {answers.row[int(np.argmax(other))]!r} has two {name}s: a row is one person, with "
+                f"one group and one label; {_PERSON}"
             )
 
 
@@ -285,10 +336,7 @@ def _check_arms(by_arm: dict[str, Answers]) -> None:
         again = order[1:][np.diff(keys[order]) == 0]
         if len(again):
             row = by_arm[arm].row[int(again.min())]
-            raise FwcError(
-                f"the arm {arm!r} has two answers to the row {row!r} in one repeat: if it names a person "
-                "with several rows, pass it as cluster= and give every line a row of its own"
-            )
+            raise FwcError(f"the arm {arm!r} has two answers to the row {row!r} in one repeat; {_PERSON}")
     for arm in names[1:]:
         for lacking, having in ((arm, names[0]), (names[0], arm)):
             lost = ~np.isin(asked[having], asked[lacking])

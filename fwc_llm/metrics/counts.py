@@ -123,10 +123,12 @@ def count_cells(
     `repeats` all answers are of one. Raises `FwcError` for arrays that do not fit.
     """
     yes, truth, level = checked_answers(predicted, labels, groups)
-    levels, place = levels_of(level)
-    names = group_order(levels, order)
-    number = {name: at for at, name in enumerate(names)}
-    member = np.array([number[name] for name in levels], dtype=np.intp)[place]
+    names, member = levels_of(level)
+    if order is not None:
+        number = {str(name): place for place, name in enumerate(order)}
+        if strangers := [name for name in names if name not in number]:
+            raise FwcError(f"rows belong to group {strangers[0]!r}, which is not among {', '.join(order)}")
+        member, names = np.array([number[name] for name in names], dtype=np.int64)[member], list(number)
     repeat = np.zeros(len(yes), dtype=np.intp)
     if repeats is not None:
         repeat = np.unique(np.asarray(repeats), return_inverse=True)[1]
@@ -170,11 +172,19 @@ def _measures(rates: Mapping[str, Floats], whole: Mapping[str, Floats]) -> Measu
 
 
 def value_of(metric: Metric, rates: Mapping[str, Floats], whole: Mapping[str, Floats]) -> Floats:
-    """Return a metric (...) of the groups' rates (..., G) by name, and of the shares (...) of `whole`."""
+    """Return a metric (...) of the groups' rates (..., G) by name, and of the shares (...) of `whole`.
+
+    Gaps and ratios are undefined for one group, a ratio also where no rate is above 0.
+    """
     if metric.kind == "share":
         return whole[metric.rates[0]]
-    found = [_ratio(rates[name]) if metric.kind == "ratio" else _spread(rates[name]) for name in metric.rates]
-    return np.asarray(np.maximum.reduce(found))
+    each = [rates[name] for name in metric.rates]
+    if each[0].shape[-1] < 2:
+        return np.full(each[0].shape[:-1], np.nan)
+    if metric.kind == "gap":
+        return np.asarray(np.maximum.reduce([np.ptp(one, axis=-1) for one in each]))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(each[0].min(-1) / each[0].max(-1))
 
 
 def _mean(values: Floats) -> Floats:
@@ -182,21 +192,6 @@ def _mean(values: Floats) -> Floats:
     known = ~np.isnan(values)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where(known, values, 0.0).sum(0, keepdims=True) / known.sum(0, keepdims=True))
-
-
-def _ratio(rates: Floats) -> Floats:
-    """Smallest over largest rate of the last axis; undefined for one group, and where no rate is above 0."""
-    if rates.shape[-1] < 2:
-        return np.full(rates.shape[:-1], np.nan)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(rates.min(-1) / rates.max(-1))
-
-
-def _spread(rates: Floats) -> Floats:
-    """Largest minus smallest rate over the last axis; undefined for one group."""
-    if rates.shape[-1] < 2:
-        return np.full(rates.shape[:-1], np.nan)
-    return np.asarray(rates.max(-1) - rates.min(-1))
 
 
 def checked_answers(
@@ -224,25 +219,13 @@ def checked_answers(
 
 def levels_of(names: Any) -> tuple[list[str], Codes]:
     """Return the names (n,) that occur, in order, and the place of each: of texts or of categories."""
+    texts, code = names, None
     if hasattr(names, "categories"):
-        present = np.flatnonzero(np.bincount(names.codes, minlength=len(names.categories)))
-        texts = [str(text) for text in names.categories[present]]
-        order = sorted(range(len(texts)), key=texts.__getitem__)
-        place = np.zeros(len(names.categories), dtype=np.int64)
-        place[present[order]] = np.arange(len(order))
-        return [texts[number] for number in order], place[names.codes]
-    found, place = np.unique(np.asarray(names).astype(np.str_), return_inverse=True)
-    return found.tolist(), place.ravel().astype(np.int64, copy=False)
-
-
-def group_order(present: list[str], order: Sequence[str] | None) -> list[str]:
-    """Return the group names in the order asked for, or sorted; refuse rows of a group not in `order`."""
-    if order is None:
-        return present
-    known = set(order)
-    if strangers := [name for name in present if name not in known]:
-        raise FwcError(f"rows belong to group {strangers[0]!r}, which is not among {', '.join(order)}")
-    return [str(name) for name in order]
+        present, code = np.unique(names.codes, return_inverse=True)
+        texts = names.categories[present]
+    levels, place = np.unique(np.asarray(texts).astype(np.str_), return_inverse=True)
+    places = place.ravel().astype(np.int64)
+    return levels.tolist(), places if code is None else places[code]
 
 
 @dataclass(frozen=True)
@@ -291,21 +274,18 @@ def group_metrics(
     sizes = cells if weights is None else count_cells(predicted, labels, groups, order)
     found = measure(cells.counts)
 
-    def per_group(values: Floats) -> dict[str, float]:
-        return dict(zip(cells.groups, values[0].tolist(), strict=True))
+    def per_group(values: Any) -> dict[str, Any]:
+        return dict(zip(cells.groups, values.tolist(), strict=True))
 
     return GroupMetrics(
         n=int(sizes.counts.sum()),
         coverage=float(found.coverage[0]),
         **{metric.key: float(found[metric.key][0]) for metric in COUNTED},
-        rates=per_group(found.rates["rate"]),
-        true_positive_rates=per_group(found.rates["true_positive_rate"]),
-        false_positive_rates=per_group(found.rates["false_positive_rate"]),
-        coverage_by_group=per_group(found.rates["coverage"]),
-        sizes={
-            name: int(size)
-            for name, size in zip(sizes.groups, sizes.counts.sum((0, 2, 3)).tolist(), strict=True)
-        },
+        rates=per_group(found.rates["rate"][0]),
+        true_positive_rates=per_group(found.rates["true_positive_rate"][0]),
+        false_positive_rates=per_group(found.rates["false_positive_rate"][0]),
+        coverage_by_group=per_group(found.rates["coverage"][0]),
+        sizes=per_group(sizes.counts.sum((0, 2, 3)).astype(np.int64)),
         reasons={key: why for key, why in undefined_reasons(found, cells.groups) if key in METRICS},
     )
 
@@ -352,19 +332,15 @@ def bounds(counts: Floats) -> dict[str, tuple[float, float]]:
     Counts (R, G, 2, 3). The worst value is one that some reading attains; the best is a bound that whole
     answers may miss by less than one row. NaN for a group without rows.
     """
-    no, yes = treated(counts, "as-no"), treated(counts, "as-yes")
-    right, unparsed = (
-        np.where(RATES["accuracy"].hits, counts, 0.0).sum((1, 2, 3)),
-        counts[..., UNPARSED].sum((1, 2)),
-    )
-    total = counts.sum((1, 2, 3))
-    found = {"accuracy": (float((right / total).mean()), float(((right + unparsed) / total).mean()))}
+    no, yes = treated(counts, "as-no").rates, treated(counts, "as-yes").rates
+    right = np.where(RATES["accuracy"].hits, counts, 0.0).sum((1, 2, 3))
+    most, total = right + counts[..., UNPARSED].sum((1, 2)), counts.sum((1, 2, 3))
+    ends = {"accuracy": (float((right / total).mean()), float((most / total).mean()))}
     for metric in COUNTED:
-        if not metric.headline or metric.kind == "share":
-            continue
-        ends = [bounds_of_rates(metric.kind, no.rates[name][0], yes.rates[name][0]) for name in metric.rates]
-        found[metric.key] = max(low for low, _ in ends), max(high for _, high in ends)
-    return found
+        if metric.headline and metric.kind != "share":
+            each = [bounds_of_rates(metric.kind, no[name][0], yes[name][0]) for name in metric.rates]
+            ends[metric.key] = max(low for low, _ in each), max(high for _, high in each)
+    return ends
 
 
 def bounds_of_rates(kind: str, low: Floats, high: Floats) -> tuple[float, float]:
@@ -378,7 +354,5 @@ def bounds_of_rates(kind: str, low: Floats, high: Floats) -> tuple[float, float]
         return float(max(0.0, low.max() - high.min())), float(max(h - at for at, h in ends))
     least = min(at / h if h > 0 else np.inf for at, h in ends)
     # A group that surely has no yes makes the ratio 0 whenever it is defined at all.
-    largest = (
-        min(1.0, float(high.min() / low.max())) if high.min() > 0 and low.max() > 0 else float(high.min() > 0)
-    )
-    return float(min(1.0, least)), largest
+    largest = min(1.0, high.min() / low.max()) if high.min() > 0 and low.max() > 0 else high.min() > 0
+    return float(min(1.0, least)), float(largest)

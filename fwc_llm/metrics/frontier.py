@@ -29,26 +29,26 @@ def best_accuracy(base_rates: npt.ArrayLike, sizes: npt.ArrayLike, gap: float) -
     base, size = np.asarray(base_rates, float), np.asarray(sizes, float)
     if len(base) < 2 or not 0 <= gap <= 1 or np.isnan(base).any():
         return np.nan
-    # Of groups with one base rate the two smallest are the cheapest to move; the others only add errors.
-    order = np.lexsort((size, base))
-    base, size = base[order], size[order]
-    new = np.r_[True, base[1:] != base[:-1]]
-    second = np.r_[False, new[:-1]] & ~new
-    rates, total = base[new], np.add.reduceat(size, np.flatnonzero(new))
-    end, weight = base[new | second], size[new | second]
+    rates, kind = np.unique(base, return_inverse=True)
     bottom = np.unique(np.clip(np.r_[rates, rates - gap, 0.0, 1.0 - gap], 0.0, 1.0 - gap))[:, None]
-    errors = np.abs(np.clip(rates, bottom, bottom + gap) - rates) @ total
-    own = np.abs(np.clip(end, bottom, bottom + gap) - end)
-    to_low, to_high = weight * (np.abs(bottom - end) - own), weight * (np.abs(bottom + gap - end) - own)
+    # Of groups with one base rate the two smallest are the cheapest to move; the others only add errors.
+    order = np.lexsort((size, kind))
+    cheap = order[np.arange(len(order)) - np.searchsorted(kind[order], kind[order]) < 2]
+    own = np.abs(np.clip(rates, bottom, bottom + gap) - rates)
+    least = own @ np.bincount(kind, size)
+    to_low, to_high = (
+        size[cheap] * (np.abs(end - base[cheap]) - own[:, kind[cheap]]) for end in (bottom, bottom + gap)
+    )
     # The cheapest group at the bottom and the cheapest at the top, or, where that is one group, the second.
     low, high = np.argsort(to_low, axis=1)[:, :2], np.argsort(to_high, axis=1)[:, :2]
-    pairs = [
-        np.take_along_axis(to_low, low[:, [i]], 1) + np.take_along_axis(to_high, high[:, [j]], 1)
-        + np.where(low[:, [i]] == high[:, [j]], np.inf, 0.0)
-        for i in (0, 1) for j in (0, 1)
-    ]  # fmt: skip
-    least = errors[:, None] + np.min(pairs, axis=0)
-    return max(0.0, 1.0 - float(least.min()) / float(size.sum()))
+    costs = [
+        np.take_along_axis(to_low, one, 1)
+        + np.take_along_axis(to_high, other, 1)
+        + np.where(one == other, np.inf, 0)
+        for one in np.split(low, 2, 1)
+        for other in np.split(high, 2, 1)
+    ]
+    return max(0.0, 1.0 - float((least[:, None] + np.min(costs, axis=0)).min()) / float(size.sum()))
 
 
 def frontier(base_rates: npt.ArrayLike, sizes: npt.ArrayLike, points: int = 101) -> tuple[Floats, Floats]:

@@ -20,24 +20,25 @@ freedom in the place of z; τ is the standard deviation that sets of examples gi
 """
 
 import math
-from collections.abc import Callable, Mapping
+from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, ndtri, stdtr, stdtrit
+from scipy.special import ndtri, stdtrit
 
 from fwc_llm.errors import FwcError
+from fwc_llm.metrics.counts import Codes, Floats
 from fwc_llm.metrics.intervals import pairs_reach
 from fwc_llm.metrics.variance import LEAST_SETS, THESE_EXAMPLES, THIS_STRATEGY
 
 if TYPE_CHECKING:
     from fwc_llm.metrics.answers import Answers
 
-Floats = npt.NDArray[np.float64]
-POWER = 0.8  # and tests at 5 %, as in `limits`
+POWER = 0.8  # and tests at 5 %, as intervals are
 _ENDLESS = 10**9  # repeats
 FEW = 10  # rows of a group in one repeat, below which its rate says little
 QUESTIONS = ("gap", "accuracy", "gap_of_one")
@@ -48,13 +49,23 @@ _LIMITS = {"discordant": 1.0, "variance": 0.25, "correlation": 1.0, "examples_sd
 class Design:
     """Rows per cell of one repeat, rows per cell of the table they are drawn from, and the repeats.
 
-    Both are (G, 2), groups by label, or (G, 1) where labels come at random.
+    Both are (G, 2), groups by label, or (G, 1) where labels come at random. Gaps are those of groups of
+    which at least `min_group` different rows are expected, as in an audit.
     """
 
     groups: tuple[str, ...]
     rows: Floats
     table: Floats
     repeats: int
+    min_group: int = 30
+
+    @property
+    def judged(self) -> npt.NDArray[np.bool_]:
+        """Whether each group (G,) is judged; all are where fewer than two would be."""
+        share = np.divide(self.rows, self.table, out=np.zeros_like(self.rows), where=self.rows > 0)
+        different = (self.table * (1 - (1 - np.minimum(share, 1.0)) ** self.repeats)).sum(1)
+        large = different >= self.min_group - 1e-9
+        return large if large.sum() > 1 else np.ones(len(large), dtype=np.bool_)
 
     @property
     def requests(self) -> int:
@@ -96,11 +107,15 @@ def observed(answers: "Mapping[str, Answers]") -> Assumptions:
     Questions that both arms of a pair answered count. Raises `FwcError` for fewer than two arms, and for arms
     that answer everything alike.
     """
-    cells = [(2 * np.unique(a.group, return_inverse=True)[1] + a.label) for a in answers.values()]
-    spread = [_variance_within(a.answer, cell) for a, cell in zip(answers.values(), cells, strict=True)]
-    shares = [
-        float(np.mean(unlike)) for unlike in map(_unlike, combinations(answers.values(), 2)) if len(unlike)
-    ]
+    shares, spread = [], [0.0]
+    for first, second in combinations(answers.values(), 2):
+        _, place, other = np.intersect1d(first.key, second.key, assume_unique=True, return_indices=True)
+        one, two = first.answer[place], second.answer[other]
+        both = ~np.isnan(one) & ~np.isnan(two)
+        shares += [float(np.mean(one[both] != two[both]))] if both.any() else []
+    for arm in answers.values():
+        cell = 2 * np.unique(arm.group, return_inverse=True)[1] + arm.label
+        spread.append(_variance_within(arm.answer, cell))
     if not shares:
         raise FwcError(
             "the run has no two arms that answered the same rows: give the share with --discordant"
@@ -108,19 +123,10 @@ def observed(answers: "Mapping[str, Answers]") -> Assumptions:
     return Assumptions(discordant=max(shares), variance=min(0.25, max(spread)), source="as observed")
 
 
-def _unlike(pair: "tuple[Answers, Answers]") -> npt.NDArray[np.bool_]:
-    """Whether the answers to each question differ, where both arms have one."""
-    first, second = pair
-    _, place, other = np.intersect1d(first.key, second.key, assume_unique=True, return_indices=True)
-    one, two = first.answer[place], second.answer[other]
-    both = ~np.isnan(one) & ~np.isnan(two)
-    return np.asarray(one[both] != two[both])
-
-
-def _variance_within(answer: Floats, cell: npt.NDArray[np.int64]) -> float:
+def _variance_within(answer: Floats, cell: Codes) -> float:
     """The variance of the answers around their cell's mean."""
     known = ~np.isnan(answer)
-    n = np.asarray(np.bincount(cell[known]), np.float64)
+    n = np.bincount(cell[known])
     share = np.bincount(cell[known], answer[known]) / np.maximum(n, 1)
     return float((n * share * (1 - share)).sum()) / max(float(n.sum()), 1.0)
 
@@ -140,27 +146,22 @@ class Smallest:
 
 def smallest(design: Design, assumptions: Assumptions | None = None) -> list[Smallest]:
     """Return what the design finds: of these examples and, with repeats enough, of the strategy."""
-    given = assumptions or Assumptions()
-    kinds: dict[str, bool] = {THESE_EXAMPLES: False}
-    if design.repeats >= LEAST_SETS:
-        kinds[THIS_STRATEGY] = True
+    assumed = assumptions or Assumptions()
+    kinds = [(THESE_EXAMPLES, False), *[(THIS_STRATEGY, True)] * (design.repeats >= LEAST_SETS)]
     return [
-        Smallest(of, *(smallest_of(question, design, given, strategy) for question in QUESTIONS))
-        for of, strategy in kinds.items()
+        Smallest(of, **{question: smallest_of(question, design, assumed, strategy) for question in QUESTIONS})
+        for of, strategy in kinds
     ]
 
 
 def smallest_of(question: str, design: Design, assumptions: Assumptions, strategy: bool) -> float:
     """Return the smallest difference found four times in five for one of `QUESTIONS`."""
-    spread = assumptions.variance if question == "gap_of_one" else assumptions.discordant
-    if question == "accuracy":
-        variance, groups = accuracy_variance(design, spread, assumptions.correlation), 2
-    else:
-        variance, groups = gap_variance(design, spread, assumptions.correlation), len(design.groups)
-    if strategy:
-        sets = assumptions.examples_sd**2 / design.repeats
-        return smallest_difference(variance + sets, groups, design.repeats - 1)
-    return smallest_difference(variance, groups)
+    variance, groups = variance_of(question, design, assumptions), int(design.judged.sum())
+    groups = 2 if question == "accuracy" else groups
+    if not strategy:
+        return smallest_difference(variance, groups)
+    sets = assumptions.examples_sd**2 / design.repeats
+    return smallest_difference(variance + sets, groups, design.repeats - 1)
 
 
 def smallest_difference(variance: float, groups: int = 2, freedom: float = math.inf) -> float:
@@ -169,60 +170,17 @@ def smallest_difference(variance: float, groups: int = 2, freedom: float = math.
     return (pairs_reach(groups, 1, freedom) + hoped) * math.sqrt(variance)
 
 
-def power(difference: float, variance: float, freedom: float = math.inf) -> float:
-    """Return the probability that a test of such variance finds the difference, on its right side."""
-    if variance <= 0.0:
-        return float(difference != 0.0)
-    beyond = abs(difference) / math.sqrt(variance) - pairs_reach(2, 1, freedom)
-    return float(ndtr(beyond) if freedom == math.inf else stdtr(freedom, beyond))
-
-
-def limit_of(question: str, design: Design, assumptions: Assumptions) -> float:
-    """Return what no number of repeats can get below, of these examples: every row of the table is asked."""
-    return smallest_of(question, replace(design, repeats=_ENDLESS), assumptions, strategy=False)
-
-
-def steps_needed(
-    difference: float, question: str, step: Design, assumptions: Assumptions, strategy: bool
-) -> int | None:
-    """Return by how much `step`, the smallest design, must be multiplied to find `difference`.
-
-    No group gets fewer than `FEW` rows a repeat. None where the table has too few rows for it, however many
-    are asked about.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        most = math.floor(float(np.nanmin(np.where(step.rows > 0, step.table / step.rows, np.nan))) + 1e-9)
-
-    def finds(steps: int) -> bool:
-        design = replace(step, rows=step.rows * steps)
-        return smallest_of(question, design, assumptions, strategy) <= difference
-
-    least = max(1, math.ceil(FEW / float(step.rows.sum(1).min())))
-    if most < least or not finds(most):
-        return None
-    return max(least, first_that(finds, most))
-
-
-def first_that(holds: Callable[[int], bool], last: int) -> int:
-    """Return the first of 1, 2, …, `last` that `holds`, which does not cease to; `last` must."""
-    low, high = 1, last
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return low
-
-
-def accuracy_variance(design: Design, discordant: float, correlation: float = 1.0) -> float:
-    """Return V of the difference of two arms' accuracy."""
-    return float(_weighted(design, design.rows / design.rows.sum(), discordant, correlation).sum())
-
-
-def gap_variance(design: Design, spread: float, correlation: float = 1.0) -> float:
-    """Return V of the gap of the two groups that tell least; `spread` is π_d, or one arm's variance."""
-    with np.errstate(invalid="ignore"):
-        shares = design.rows / design.rows.sum(1, keepdims=True)
-    of_groups = _weighted(design, shares, spread, correlation).sum(1)
-    return max((float(a + b) for a, b in combinations(of_groups, 2)), default=math.nan)
+def variance_of(question: str, design: Design, assumptions: Assumptions) -> float:
+    """Return V of the difference in question; of a gap, that of the two groups that tell least."""
+    spread = assumptions.variance if question == "gap_of_one" else assumptions.discordant
+    rows = effective_rows(design, assumptions.correlation)
+    of = design.rows.sum() if question == "accuracy" else design.rows.sum(1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a cell that no question asks about adds nothing
+        of_groups = np.where(rows > 0, (design.rows / of) ** 2 * spread / rows, 0.0).sum(1)
+    if question == "accuracy":
+        return float(of_groups.sum())
+    of_groups = of_groups[design.judged]
+    return float(np.sort(of_groups)[-2:].sum()) if len(of_groups) > 1 else math.nan
 
 
 def effective_rows(design: Design, correlation: float) -> Floats:
@@ -231,7 +189,33 @@ def effective_rows(design: Design, correlation: float) -> Floats:
     return np.asarray(design.rows * design.repeats / (1 + correlation * (design.repeats - 1) * share))
 
 
-def _weighted(design: Design, shares: Floats, spread: float, correlation: float) -> Floats:
-    """a² · spread / n per cell; a cell that no question asks about adds nothing."""
-    rows = effective_rows(design, correlation)
-    return np.divide(shares**2 * spread, rows, out=np.zeros_like(rows), where=rows > 0)
+def limit_of(question: str, design: Design, assumptions: Assumptions) -> float:
+    """Return what no number of repeats can get below, of these examples: every row of the table is asked."""
+    kept = design.judged | (question == "accuracy")
+    names = tuple(group for group, judged in zip(design.groups, kept, strict=True) if judged)
+    endless = Design(names, design.rows[kept], design.table[kept], _ENDLESS, 1)
+    return smallest_of(question, endless, assumptions, strategy=False)
+
+
+def steps_needed(
+    difference: float, question: str, step: Design, assumptions: Assumptions, strategy: bool
+) -> int | None:
+    """Return by how much `step`, the smallest design, must be multiplied to find `difference`.
+
+    Two groups get at least `FEW` rows a repeat. None where the table has too few rows for it,
+    however many are asked about.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        most = math.floor(float(np.nanmin(np.where(step.rows > 0, step.table / step.rows, np.nan))) + 1e-9)
+
+    def finds(steps: int) -> bool:
+        design = replace(step, rows=step.rows * steps)
+        enough = np.sort(design.rows.sum(1))[-2:].min() >= FEW - 1e-9
+        return bool(enough and smallest_of(question, design, assumptions, strategy) <= difference)
+
+    # A group that becomes large enough to be judged may end what fewer rows found.
+    tried = np.unique(np.geomspace(1, most, 60).round()).astype(int).tolist() if most else []
+    place = next((place for place, steps in enumerate(tried) if finds(steps)), None)
+    if place is None:
+        return None
+    return bisect_left(range(tried[place]), True, tried[place - 1] if place else 1, key=finds)

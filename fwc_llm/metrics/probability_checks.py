@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fwc_llm.metrics.answers import Answered, Answers
+from fwc_llm.metrics.answers import LEAST_PROBABILITIES, Answered, Answers
 from fwc_llm.metrics.counts import Floats
 
 THRESHOLD = 0.5  # from which on P(yes) is a yes
 OPPOSITE = "negation"  # how the names of questions begin to which a yes is a no to the main one
-_LEAST_ROWS = 10  # below, probabilities may well lie close together
 _STILL = 0.01  # of P(yes): one step where a service rounds to two decimals
 _STILL_ODDS = 0.1  # of log-odds: what is always unlikely may well depend on the row
 _ROUNDING = 1e-9
@@ -52,6 +51,9 @@ def decision_notes(run: Answered) -> Iterator[str]:
             counted = " and count as yes" if (known.answer[known.p_yes == THRESHOLD] == 1.0).all() else ""
             lie = "lies" if tied == 1 else "lie"
             yield f"{arm}: {count} {lie} exactly on the threshold {THRESHOLD:g}{counted}."
+        if 0 < len(known) < LEAST_PROBABILITIES:
+            few = f"{len(known)} of {len(a)} answers {'has' if len(known) == 1 else 'have'} P(yes)"
+            yield f"{arm}: {few}: too few for an AUC, a Brier score or calibration."
         if (span := _still(known)) is not None:
             low, high = span
             one, other = f"{low:.3g}", f"{high:.3g}"
@@ -65,7 +67,7 @@ def decision_notes(run: Answered) -> Iterator[str]:
 def _still(known: Answers) -> tuple[float, float] | None:
     """The lowest and the highest P(yes), where within every repeat all lie close together; else None."""
     repeats = [known.p_yes[known.repeat == repeat] for repeat in np.unique(known.repeat)]
-    if not repeats or any(len(p) < _LEAST_ROWS or _moves(p) for p in repeats):
+    if not repeats or any(len(p) < LEAST_PROBABILITIES or _moves(p) for p in repeats):
         return None
     return float(known.p_yes.min()), float(known.p_yes.max())
 

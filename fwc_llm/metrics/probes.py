@@ -1,6 +1,6 @@
-"""The two probes of a model: the same prompt asked again, and a row told with another protected attribute."""
+"""Probes of a model: the same prompt again, a row with another protected attribute, or asked with others."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from fwc_llm.metrics.arm_estimates import share_limits
 from fwc_llm.metrics.counts import Codes, Floats
 from fwc_llm.metrics.intervals import NOWHERE, Interval
 from fwc_llm.metrics.probability import probability_statistics
-from fwc_llm.metrics.variance import Sample, mean_shares
+from fwc_llm.metrics.variance import Sample, codes, mean_shares
 
 
 def repetition_statistics(
@@ -29,12 +29,10 @@ def repetition_statistics(
     unit, first, place = np.unique(key, return_index=True, return_inverse=True)
     known = ~np.isnan(a.answer)
     count = np.bincount(place[known], minlength=len(unit)).astype(np.float64)
-    yes = np.bincount(place[known], a.answer[known], len(unit))
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = yes / count
+        share = np.bincount(place[known], a.answer[known], len(unit)) / count
         same = 1.0 - 2.0 * share * (1.0 - share) * count / (count - 1.0)
-    twice = count > 1
-    averaged = a.where(first)
+    twice, averaged = count > 1, a.where(first)
     low, high = _limits(same[twice], averaged.row.codes[twice])
     return {
         "times": times,
@@ -47,31 +45,14 @@ def repetition_statistics(
     }
 
 
-def _limits(value: Floats, rows: Codes) -> Interval:
+def _limits(value: Floats, rows: Any) -> Interval:
     """The limits of a mean of shares (n,) about `rows` (n,), as of any share of rows."""
     if not len(value):
         return NOWHERE
-    none, row = np.zeros(len(value), dtype=np.int64), np.unique(rows, return_inverse=True)[1].ravel()
-    sample = Sample(value, none, none, none, row, 1)
+    none = np.zeros(len(value), dtype=np.int64)
+    sample = Sample(value, none, none, none, codes(rows), 1)
     limits = share_limits(mean_shares(sample, np.ones(len(value)), value, none, 1, False))
     return float(limits.low[0]), float(limits.high[0])
-
-
-@dataclass(frozen=True)
-class Flips:
-    """Answers of one group's rows against the same rows told as another group.
-
-    `to_yes` and `to_no` count answers that changed, of `n` rows answered both times; `rate` is the share
-    that changed either way, with its 95 % interval; a row asked about again counts for less than a new one.
-    """
-
-    group: str
-    told_as: str
-    n: int
-    to_yes: int
-    to_no: int
-    rate: float
-    interval: Interval
 
 
 def flips(
@@ -80,24 +61,84 @@ def flips(
     groups: npt.ArrayLike,
     told_as: npt.ArrayLike,
     rows: npt.ArrayLike | None = None,
-) -> list[Flips]:
+) -> list[dict[str, Any]]:
     """Return the flips of each direction (group, told as), in the order in which they first appear.
 
     `answers` (n,) are to the rows as they are, `changed` (n,) to the same rows with the protected attribute
     changed; 1, 0 or NaN, and a pair with a NaN is left out. `rows` (n,) names the rows; without, every pair
-    is about a row of its own.
+    is about a row of its own. Keys: `group`, `told_as`, `to_yes` and `to_no` (answers that changed, of `n`
+    rows answered both times), `rate` (the share that changed either way) and `interval`, its 95 % limits, in
+    which a row asked about again counts for less than a new one.
     """
     before, after = np.asarray(answers, float), np.asarray(changed, float)
     source, target = np.asarray(groups), np.asarray(told_as)
-    unit = np.arange(len(before)) if rows is None else np.unique(np.asarray(rows), return_inverse=True)[1]
+    unit = np.arange(len(before)) if rows is None else np.asarray(rows)
     both = ~np.isnan(before) & ~np.isnan(after)
-    found = []
+    described = []
     for group, other in dict.fromkeys(zip(source.tolist(), target.tolist(), strict=True)):
         here = both & (source == group) & (target == other)
-        n = int(here.sum())
-        to_yes = int((here & (before == 0) & (after == 1)).sum())
-        to_no = int((here & (before == 1) & (after == 0)).sum())
-        interval = _limits((before != after)[here].astype(np.float64), unit[here])
-        rate = (to_yes + to_no) / n if n else np.nan
-        found.append(Flips(str(group), str(other), n, to_yes, to_no, rate, interval))
-    return found
+        one, two = before[here], after[here]
+        described.append(
+            {
+                "group": str(group),
+                "told_as": str(other),
+                "n": len(one),
+                "to_yes": int((one < two).sum()),
+                "to_no": int((one > two).sum()),
+                "rate": float((one != two).mean()) if len(one) else np.nan,
+                "interval": list(_limits((one != two).astype(np.float64), unit[here])),
+            }
+        )
+    return described
+
+
+def changes(factual: Answers, changed: Answers, cluster: Codes) -> dict[str, Any]:
+    """Return what changes between answers (n,) to rows as they are and to the same rows asked in another way.
+
+    `changed` is the share of answers that differ, `yes` the change of the rate of yes, `accuracy` and `p_yes`
+    those of accuracy and of the mean P(yes), each with `value`, `low` and `high`: paired, 95 %, with the
+    answers of one `cluster` (n,) as one observation. A pair with a missing answer is left out of all but
+    `p_yes`. `n` counts the pairs, `lost` those whose second answer alone is missing.
+    """
+    one, two = factual.answer, changed.answer
+    both = ~np.isnan(one) & ~np.isnan(two)
+    before, after, label = one[both], two[both], factual.label[both]
+    moved = np.asarray(after != before, dtype=np.float64)
+    right = np.asarray(after == label, dtype=np.float64)
+    found = {
+        "n": int(both.sum()),
+        "lost": int((~np.isnan(one) & np.isnan(two)).sum()),
+        "changed": _numbers(float(moved.mean()) if len(moved) else np.nan, _limits(moved, cluster[both])),
+        "yes": _moved(moved * after, moved * before, cluster[both]),
+        "accuracy": _moved(moved * right, moved * (1.0 - right), cluster[both]),
+    }
+    known = ~np.isnan(factual.p_yes) & ~np.isnan(changed.p_yes)
+    return found | {"p_yes": _mean(changed.p_yes[known] - factual.p_yes[known], cluster[known])}
+
+
+def _numbers(value: float, ends: Interval) -> dict[str, float]:
+    return {"value": value, "low": ends[0], "high": ends[1]}
+
+
+def _moved(up: Floats, down: Floats, cluster: Codes) -> dict[str, float]:
+    """The share that went up less the share that went down, by the squares of both limits (MOVER)."""
+    if not len(up):
+        return _numbers(np.nan, NOWHERE)
+    rise, fall = float(up.mean()), float(down.mean())
+    (low, high), (least, most) = _limits(up, cluster), _limits(down, cluster)
+    below, above = np.hypot(rise - low, most - fall), np.hypot(high - rise, fall - least)
+    return _numbers(rise - fall, (max(rise - fall - below, -1.0), min(rise - fall + above, 1.0)))
+
+
+def _mean(change: Floats, cluster: Codes) -> dict[str, float]:
+    """The mean of a change (n,), by t over clusters; limits from two clusters on."""
+    from scipy.stats import t
+
+    names, place = np.unique(cluster, return_inverse=True)
+    n, sets = len(change), len(names)
+    value = float(change.mean()) if n else np.nan
+    if sets < 2:
+        return _numbers(value, NOWHERE)
+    sums = np.bincount(place, change - value)
+    error = float(np.sqrt(sets / (sets - 1) * (sums**2).sum()) / n * t.ppf(0.975, sets - 1))
+    return _numbers(value, (value - error, value + error))

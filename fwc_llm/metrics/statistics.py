@@ -3,13 +3,13 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from fwc_llm.metrics.adverse_impact import views
-from fwc_llm.metrics.answers import Answered, Answers, Variation, mapped, questions_of
+from fwc_llm.metrics.answers import Answered, Answers, Variation, is_known, mapped, questions_of
 from fwc_llm.metrics.arm_comparison import comparisons
 from fwc_llm.metrics.arm_estimates import (
     RATIO_MARGIN,
@@ -21,9 +21,11 @@ from fwc_llm.metrics.arm_estimates import (
     shrunken,
     worst_case,
 )  # fmt: skip
+from fwc_llm.metrics.assisted import FEWEST, RATES_ASSISTED, compared
 from fwc_llm.metrics.audit_table import part_of
 from fwc_llm.metrics.counts import (
     BY_KEY,
+    COUNTED,
     METRICS,
     TABLE,
     TREATMENTS,
@@ -41,7 +43,7 @@ from fwc_llm.metrics.frontier import constant_answers, frontier
 from fwc_llm.metrics.intervals import NOWHERE, UNTOLD
 from fwc_llm.metrics.probability import probability_statistics
 from fwc_llm.metrics.probability_checks import decision_notes
-from fwc_llm.metrics.probes import flips, repetition_statistics
+from fwc_llm.metrics.probes import changes, flips, repetition_statistics
 from fwc_llm.metrics.spread import PARTS, Asked, as_numbers, split_variance
 from fwc_llm.metrics.variance import LEAST_SETS, THESE_EXAMPLES, of_words
 
@@ -70,17 +72,21 @@ def statistics(run: Answered, references: Lines | None = None) -> dict[str, Any]
     estimates = {arm: estimate(sample) for arm, sample in run.samples.items()}
     cells = {arm: run.cells(arm) for arm in run.arms}
     first = next(iter(run.samples.values()))
-    size = np.bincount(first.cell, minlength=2 * first.groups).reshape(-1, 2).astype(np.float64)
+    size, people = (
+        np.bincount(first.cell, weight, 2 * first.groups).reshape(-1, 2).astype(np.float64)
+        for weight in (None, first.weight)
+    )
     judged = set(first.judged.tolist())
     arms = [arm_statistics(run, arm, estimates[arm], cells[arm]) for arm in run.arms]
     _split_variances(run, estimates, arms)
-    gaps, best = frontier(size[:, 1] / size.sum(1), size.sum(1)) if run.labelled else (np.zeros(0),) * 2
+    base_rates = people[:, 1] / people.sum(1)
+    gaps, best = frontier(base_rates, people.sum(1)) if run.labelled else (np.zeros(0),) * 2
     found = {
         "groups": [
             {
                 "group": name,
                 "n": int(n.sum()),
-                "base_rate": float(n[1] / n.sum()) if run.labelled else None,
+                "base_rate": float(base_rates[place]) if run.labelled else None,
                 "small": bool(n.sum() < SMALL * first.repeats),
                 "judged": place in judged,
             }
@@ -93,6 +99,7 @@ def statistics(run: Answered, references: Lines | None = None) -> dict[str, Any]
         "with_examples": run.with_examples,
         "perfect_gap": run.perfect_gap,
         "labelled": run.labelled,
+        "assisted": run.assist,
         "margin": run.margin,
         "min_group": run.min_group,
         "reference_lines": None if references is None else references.described(run, estimates),
@@ -124,6 +131,11 @@ def arm_statistics(run: Answered, arm: str, found: Estimates, cells: Cells) -> d
             described[metric.key] = _described(found[metric.key]) | {"of": found.of}
             if metric.kind != "share":
                 described[metric.key] |= _judged(found, metric.key, run.margin)
+    if arm in run.assists:
+        own, more = (estimate(samples[arm]) for samples in (run.plain_samples, run.assisted_samples))
+        for metric in COUNTED:
+            if set(metric.rates) <= set(RATES_ASSISTED):
+                described[metric.key]["assisted"] = compared(own, more, metric.key, run.margin)
     described[_PARITY]["smallest_found"] = found.smallest_found()
     everything = len(sample.judged) == sample.groups
     described["all_groups"] = None if everything else {key: float(measured[key][0]) for key in METRICS}
@@ -139,10 +151,13 @@ def arm_statistics(run: Answered, arm: str, found: Estimates, cells: Cells) -> d
     described["reasons"] = {
         key: why for key, why in undefined_reasons(measured, cells.groups) if np.isnan(found[key].value)
     }
-    described["conditional_parity"] = conditional_parity(sample, a.stratum, run.groups, run.margin)
-    described["probabilities"] = probability_statistics(a, run.groups, run.labels_fixed)
+    described["conditional_parity"] = conditional_parity(sample, run.groups, run.margin)
+    described["probabilities"] = None
+    if run.labelled:
+        described["probabilities"] = probability_statistics(a, run.groups, run.labels_fixed)
     described["repetition"] = repetition_statistics(a, run.times, run.groups, run.labels_fixed)
     described["flips"] = _flips(run, arm)
+    described["probes"] = _probes(run, arm)
     described["by_attribute"] = _by_attribute(run, a)
     if not run.labelled:
         for metric in TABLE:
@@ -150,6 +165,8 @@ def arm_statistics(run: Answered, arm: str, found: Estimates, cells: Cells) -> d
                 nothing = dict.fromkeys(("value", "low", "high", "sd", "verdict", "p_value"), math.nan)
                 described[metric.key] |= nothing | {"per_repeat": [], "verdict": None}
                 described["reasons"][metric.key] = "there are no labels"
+                for part in (*described["treatments"].values(), described["all_groups"] or {}):
+                    part |= {metric.key: None} if metric.key in part else {}
     return described
 
 
@@ -185,7 +202,10 @@ def _groups(names: tuple[str, ...], found: Estimates) -> dict[str, Any]:
     sample = found.sample
     size = np.bincount(sample.group, minlength=sample.groups)
     judged = np.isin(np.arange(sample.groups), sample.judged)
-    rows, rates = found.counted("rate").effective_rows, {rate: found.rates(rate) for rate in _GROUP_RATES}
+    ranked = () if sample.p_yes is None else ("auc", "brier")
+    rows, rates = found.counted("rate").effective_rows, {}
+    for rate in (*_GROUP_RATES, *ranked):
+        rates[rate] = found.rates(rate)
     pooled = shrunken(found.counted("rate"))
     described: dict[str, dict[str, Any]] = {}
     for place, name in enumerate(names):
@@ -243,7 +263,7 @@ def _family_variances(run: Answered, estimates: Mapping[str, Estimates], family:
     for arm, way in zip(family, ways, strict=True):
         place, one = (orders.index(way.order), wordings.index(way.template)), run.samples[arm]
         yes[place] = one.answer
-        right[place] = np.where(one.parsed, one.yes == one.label, np.nan)
+        right[place] = np.where(one.parsed & run.labelled, one.yes == one.label, np.nan)
     repeat = sample.repeat // run.times
 
     def asked(answer: Floats, here: npt.NDArray[np.bool_], alone: Codes) -> Asked:
@@ -264,17 +284,57 @@ def _flips(run: Answered, arm: str) -> list[dict[str, Any]]:
     """The counterfactual probe: every changed row against the row as it is."""
     if arm not in run.counterfactuals:
         return []
-    changed, factual = run.counterfactuals[arm], run.answers[arm]
+    twin, changed = _twins(run.answers[arm], run.counterfactuals[arm])
+    told_as = mapped(changed.variant, lambda variant: variant.partition(":")[2])
+    return flips(twin.answer, changed.answer, changed.group, told_as, changed.row)
+
+
+def _twins(factual: Answers, changed: Answers) -> tuple[Answers, Answers]:
+    """The answers to rows as they are and to the same rows changed, side by side."""
     own, other = questions_of([factual, changed])
     order = np.argsort(own, kind="stable")
     place = order[np.minimum(np.searchsorted(own[order], other), len(own) - 1)]
     known = own[place] == other
-    changed, twin = changed.where(known), factual.where(place[known])
-    told_as = mapped(changed.variant, lambda variant: variant.partition(":")[2])
-    return [
-        vars(one) | {"interval": list(one.interval)}
-        for one in flips(twin.answer, changed.answer, changed.group, told_as, changed.row)
-    ]
+    return factual.where(place[known]), changed.where(known)
+
+
+def _probes(run: Answered, arm: str) -> list[dict[str, Any]]:
+    """Rows asked in another way: with others in one request, with first names, with proxies exchanged.
+
+    Of first names one level is beside another, on the same row; of all else the row as it is.
+    """
+    if arm not in run.probes:
+        return []
+    asked, factual = run.probes[arm], run.answers[arm]
+    kinds = list(asked.variant.categories)
+    found: list[dict[str, Any]] = []
+
+    def add(probe: str, parts: tuple[str, ...], told_as: str, one: Answers, other: Answers) -> None:
+        one, other = _twins(one, other)
+        cluster = other.row.codes.astype(np.int64)
+        if probe == "rows":
+            cluster = other.repeat * len(kinds) + other.variant.codes
+        for group in parts:
+            of_group = probe != "names" and group in run.groups
+            here = np.asarray(other.group == group) if of_group else other.repeat >= 0
+            if here.any():
+                shown = changes(one.where(here), other.where(here), cluster[here])
+                found.append({"probe": probe, "group": group, "told_as": told_as, **shown})
+
+    def answers_to(beginning: str) -> Answers:
+        chosen = np.array([kind.startswith(beginning) for kind in kinds])
+        return asked.where(chosen[asked.variant.codes])
+
+    add("rows", ("all", *run.groups), "", factual, answers_to("rows:"))
+    named = [kind for kind in kinds if kind.startswith("names:")]
+    for first, second in combinations(named, 2):
+        (attribute, level), (other, told_as) = (kind[6:].split("=", 1) for kind in (first, second))
+        if attribute == other:
+            add("names", (level,), told_as, answers_to(first), answers_to(second))
+    for kind in kinds:
+        if kind.startswith("proxies:"):
+            add("proxies", run.groups, kind[8:].split("=", 1)[1], factual, answers_to(kind))
+    return found
 
 
 def _by_attribute(run: Answered, a: Answers) -> list[dict[str, Any]]:
@@ -324,6 +384,7 @@ def notes(run: Answered, found: Mapping[str, Any]) -> list[str]:
     return [
         *_about_groups(run, found),
         *_about_repeats(run),
+        *_about_predictions(run, found),
         *_about_power(found),
         *_about_arms(run, found),
         *decision_notes(run),
@@ -342,9 +403,10 @@ def _about_groups(run: Answered, found: Mapping[str, Any]) -> Iterator[str]:
         yield f"{len(few) - _LISTED} more groups have fewer than {SMALL} rows a repeat."
     if apart := not_judged(run):
         yield f"Not judged, with fewer than {run.min_group} rows: {listed(apart)}."
-    known = views(run.groups, run.attributes)[-1].known
-    if unknown := [name for name, is_known in zip(run.groups, known, strict=True) if not is_known]:
+    if unknown := [name for name in run.groups if not is_known(name)]:
         yield f"Gaps count {listed(unknown)}, whose category is unknown; impact ratios leave them out."
+    if next(iter(run.samples.values())).weight is not None:
+        yield "Rates, gaps and true shares are weighted; counts of rows are not."
     if len(run.groups) < 2:
         yield "All rows are of one group: there is no disparity to measure."
 
@@ -385,10 +447,27 @@ def _about_repeats(run: Answered) -> Iterator[str]:
             yield f"{arm}: the rows of one repeat were asked under several sets of examples, which it mixes."
     drawn = {arm: one.number_of_sets for arm, one in run.samples.items() if one.sets is not None}
     if few := [arm for arm, sets in drawn.items() if sets < LEAST_SETS]:
+        least = min(drawn.values())
+        draws = "1 draw of examples, the one" if least == 1 else f"{least} draws of examples, those"
+        made = f"that {'was' if least == 1 else 'were'} made"
         yield (
-            f"Intervals of {', '.join(few)} speak of {min(drawn.values())} draws of examples, those "
-            f"that were made; it takes {LEAST_SETS} to speak of the strategy."
+            f"Intervals of {', '.join(few)} speak of {draws} {made}; it takes {LEAST_SETS} to speak of the "
+            "strategy."
         )
+
+
+def _about_predictions(run: Answered, found: Mapping[str, Any]) -> Iterator[str]:
+    """What the rows that were not asked about add, from the same answers."""
+    if run.assist and not run.assists:
+        yield f"Nothing is assisted: it takes {FEWEST} rows, and answers that are not all alike."
+    elif run.assist:
+        yield "Values, intervals and verdicts are assisted by predictions for rows that were not asked about."
+    for arm in found["arms"]:
+        gap = arm[_PARITY].get("assisted")
+        if gap is not None and not np.isnan(gap["value"]):
+            worth = f", as good as {gap['rows_worth']:,} rows" if gap["rows_worth"] else ""
+            limits = f"{gap['value']:.2f} ({gap['low']:.2f} to {gap['high']:.2f})"
+            yield f"{arm['arm']}, assisted: DP gap {limits}{worth}."
 
 
 def _about_power(found: Mapping[str, Any]) -> Iterator[str]:
@@ -402,9 +481,9 @@ def _about_power(found: Mapping[str, Any]) -> Iterator[str]:
         of = THESE_EXAMPLES if found["comparisons"][0]["reason"] else found["comparisons"][0]["of"]
         of_what = of_words(of, found["with_examples"])
         missed.append(f"differences between two arms below {' and '.join(between)} ({of_what})")
-    missed += _below([arm[_PARITY] for arm in found["arms"]], "one arm's DP gap below {:.3f}")
+    missed += _below([arm[_PARITY] for arm in found["arms"]], "a DP gap below {:.3f}")
     if missed:
-        yield f"In 1 of 5 such runs or more this design would miss {', and '.join(missed)}."
+        yield f"At least 1 in 5 such samples would miss {', and '.join(missed)}."
 
 
 def _below(tests: Sequence[Mapping[str, Any]], words: str, scale: int = 1) -> list[str]:
@@ -418,12 +497,27 @@ def _about_arms(run: Answered, found: Mapping[str, Any]) -> Iterator[str]:
         silent = [name for name, group in arm["groups"].items() if group["coverage"] == 0]
         if silent:
             yield f"{arm['arm']}: no parsed answer in group {listed(silent)}."
+        if (within := arm["conditional_parity"]) is not None:
+            yield _within_strata(arm["arm"], within)
     unanswered = sum(arm["unanswered"] for arm in found["arms"])
     if unanswered:
         have = "question has" if unanswered == 1 else "questions have"
         yield f"{unanswered} {have} no reply at all and count{'s' * (unanswered == 1)} as unparsed."
     if reasons := {test["reason"] for test in found["comparisons"] if test["reason"]}:
         yield f"Which arm is better {reasons.pop()}."
+
+
+def _within_strata(arm: str, found: Mapping[str, Any]) -> str:
+    """The DP gap of equals in what parity is conditional on, in a sentence."""
+    dropped = len(found["dropped"])
+    lacking = f"; {dropped} that lack a group left out" if dropped else ""
+    if found["value"] is None:
+        return f"{arm}: no stratum has answers of two groups{lacking}."
+    pair, ends = f"{found['first']} and {found['second']}", f"{found['low']:.3f} to {found['high']:.3f}"
+    return (
+        f"{arm}: within {found['strata']} strata the DP gap is {found['value']:.3f} ({ends}), of {pair}: "
+        f"{found['verdict']}{lacking}."
+    )
 
 
 def plain(value: Any) -> Any:

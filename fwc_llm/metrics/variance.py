@@ -10,19 +10,20 @@ variance are its effective rows, and Wilson's limits at these give the interval 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from fwc_llm.metrics.counts import RATES, UNPARSED, Codes, Floats, Rate
-from fwc_llm.metrics.intervals import Z, wilson
+from fwc_llm.metrics.counts import RATES, UNPARSED, Codes, Floats
+from fwc_llm.metrics.intervals import FEW_EVENTS, Z, wilson
 
 Of = Literal["these examples", "this strategy"]
 THESE_EXAMPLES: Of = "these examples"
 THIS_STRATEGY: Of = "this strategy"
 LEAST_SETS = 5  # of examples, below which nothing is said about other draws of them
+UNLABELLED = "rate", "coverage"  # what is defined without labels
 NEARLY_ALL = 0.9  # of the rows that must have examples of their own
 STRAY = 0.02  # of the questions that may have other examples than their repeat
 _ROUNDING = 1e-10
@@ -31,6 +32,32 @@ _ROUNDING = 1e-10
 def of_words(of: str, with_examples: bool) -> str:
     """What an interval speaks of, in a sentence: answers without examples speak of their rows."""
     return "these rows" if of == THESE_EXAMPLES and not with_examples else of
+
+
+def codes(values: Any) -> Codes:
+    """Return values (n,) as numbers from 0, without gaps."""
+    return np.asarray(np.unique(values, return_inverse=True)[1].ravel(), np.int64)
+
+
+@dataclass(frozen=True)
+class Adjustment:
+    """`shift` (C,) is added to shares, `worth` (C,) multiplies their effective rows, `control` (n,) is taken
+    from each question's influence, which then grows by `scale` (C,).
+    """
+
+    shift: Floats
+    worth: Floats
+    control: Floats
+    scale: Floats
+
+
+class Assist(Protocol):
+    """Predictions of one arm's answers, as `assisted.Predictions`."""
+
+    def adjusted(
+        self, sample: "Sample", rate: str, weight: Floats, value: Floats, share: Floats, stratum: Codes
+    ) -> Adjustment | None:
+        """Return what they change in the shares (C,) of strata (n,) of a rate; None where nothing."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +69,9 @@ class Sample:
     fixed how many rows of each group have the label yes. `examples` (n,) numbers the set of examples under
     which each answer was given; None where all were given under one set, or where it is not known.
     `weight` (n,) is what a row counts for, `cluster` (n,) numbers the people where one has several rows,
-    `p_yes` (n,) is P(yes) or NaN. Groups of fewer than `min_group` rows are not judged.
+    `p_yes` (n,) is P(yes) or NaN. Groups of fewer than `min_group` rows are not judged. `assist` has
+    predictions of the answers, also for rows that were not asked about (`assisted`). `strata` (n,) names what
+    parity is conditional on. If it is not `labelled`, only rates of yes are defined.
     """
 
     answer: Floats
@@ -57,6 +86,9 @@ class Sample:
     cluster: Codes | None = None
     p_yes: Floats | None = None
     min_group: int = 1
+    assist: Assist | None = None
+    strata: Any = None
+    labelled: bool = True
 
     @cached_property
     def parsed(self) -> npt.NDArray[np.bool_]:
@@ -68,7 +100,7 @@ class Sample:
         """1 for a yes (n,), 0 for everything else."""
         return np.where(self.parsed, self.answer, 0.0)
 
-    @cached_property
+    @property
     def everyone(self) -> Codes:
         """One group of all (n,)."""
         return np.zeros(len(self.answer), dtype=np.int64)
@@ -96,9 +128,8 @@ class Sample:
     @cached_property
     def rows_of_groups(self) -> Floats:
         """The distinct rows of each group (G,)."""
-        group = np.full(int(self.row.max(initial=-1)) + 1, -1, dtype=np.int64)
-        group[self.row] = self.group
-        return np.bincount(group[group >= 0], minlength=self.groups).astype(np.float64)
+        first = np.unique(self.row, return_index=True)[1]
+        return np.bincount(self.group[first], minlength=self.groups).astype(np.float64)
 
     @cached_property
     def judged(self) -> Codes:
@@ -174,36 +205,44 @@ class Influence:
     spans: bool = False
     sets: Codes | None = None
 
-    def by_unit(self, units: Codes) -> "sparse.csc_array":
-        """Return the summed influence of each unit on each share, as a sparse array (U, O)."""
+    def _by(self, units: Codes) -> "sparse.csc_array":
+        """The summed influence of each unit on each share (U, O)."""
         table = sparse.coo_array((self.psi, (units, self.owner)), shape=(int(units.max()) + 1, self.owners))
         return table.tocsc()
 
     @cached_property
+    def _of_units(self) -> "sparse.csc_array":
+        return self._by(self.unit)
+
+    @cached_property
     def over_units(self) -> Floats:
         """The variance (O,) over rows or people."""
-        return _squares(self.by_unit(self.unit))
+        return _squares(self._of_units)
+
+    @property
+    def freedom(self) -> Floats:
+        """The degrees of freedom (O,) of `over_units`, by how much squares of influence differ (Satterthwaite
+        1946): of squared errors of which most are near 0 fewer than there are units.
+        """
+        squares, two = self._of_units.power(2), self.over_units
+        excess = _squares(squares) - two**2 / np.maximum(squares.count_nonzero(0), 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(excess > 0, 2 * two**2 / excess, np.inf)
 
     @cached_property
-    def _of_units(self) -> "sparse.csc_array":
-        return self.by_unit(self.unit)
-
-    @cached_property
-    def _of_sets(self) -> Floats:
+    def of_sets(self) -> Floats:
         """The summed influence of each set on each share (S, O), grown by √(S / (S − 1)) for few sets."""
         if self.sets is None:
             return np.zeros((0, self.owners))
-        code = np.unique(self.sets, return_inverse=True)[1].ravel()
         number = max(2, effective_number(self.sets))
-        return np.asarray(self.by_unit(code).toarray() * np.sqrt(number / (number - 1)))
+        return np.asarray(self._by(codes(self.sets)).toarray() * np.sqrt(number / (number - 1)))
 
     @cached_property
     def _of_both(self) -> Floats:
         """The variance (O,) over units within sets."""
         if self.sets is None:
             return np.zeros(self.owners)
-        both = np.unique(self.unit * (int(self.sets.max()) + 1) + self.sets, return_inverse=True)[1].ravel()
-        return _squares(self.by_unit(both))
+        return _squares(self._by(codes(self.unit * (int(self.sets.max()) + 1) + self.sets)))
 
     def shared(self, first: Codes, second: Codes) -> Floats:
         """Return the covariance (P,) of pairs of shares over units; 0 where no unit belongs to both."""
@@ -212,22 +251,18 @@ class Influence:
         table = self._of_units
         return np.asarray(table[:, first].multiply(table[:, second]).sum(0)).ravel()
 
-    @property
-    def number_of_sets(self) -> int:
-        """The sets of examples; 0 where they count as fixed."""
-        return len(self._of_sets)
-
-    def apart(self) -> Floats:
-        """Return what sets add to the variance (O,) of each share against the mean of all."""
-        off = self._of_sets - self._of_sets.mean(1, keepdims=True)
-        return np.asarray((off**2).sum(0) * self.owners / (self.owners - 1) - self._of_both)
-
     def over_sets(self, first: Codes, second: Codes | None = None) -> Floats:
-        """Return what sets add to the variance (P,) of shares, or of second less first; may be negative."""
-        sets, both = self._of_sets, self._of_both
-        if second is None:
-            return np.asarray((sets[:, first] ** 2).sum(0) - both[first])
-        return np.asarray(((sets[:, second] - sets[:, first]) ** 2).sum(0) - both[first] - both[second])
+        """Return what sets add to the variance (P,) of shares, or of second less first."""
+        sets, both = self.of_sets[:, first], self._of_both[first]
+        if second is not None:
+            sets, both = self.of_sets[:, second] - sets, both + self._of_both[second]
+        return np.asarray(np.maximum(0.0, (sets**2).sum(0) - both))
+
+    def sets_apart(self) -> Floats:
+        """Return what sets add to the variance (O,) of each share against the mean of all."""
+        off = self.of_sets - self.of_sets.mean(1, keepdims=True)
+        apart = (off**2).sum(0) * self.owners / (self.owners - 1)
+        return np.asarray(np.maximum(0.0, apart - self._of_both))
 
 
 def _squares(table: "sparse.csc_array") -> Floats:
@@ -242,7 +277,7 @@ class Shares:
     counted. `below` and `above` (O,) are the distances to Wilson's limits at the effective rows, `plain` (O,)
     the variance that these stand for and `variance` (O,) the clustered one over rows. `two_rows` (O,) is the
     variance that two rows add which changed, one each way. `freedom` (O,) is that of the variance: people
-    less one, else infinite. Of groups and labels `share` (O,) has what of each was answered.
+    less one, else infinite.
     """
 
     sample: Sample
@@ -262,35 +297,28 @@ class Shares:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(self.variance > 0, self.values * (1 - self.values) / self.variance, np.nan)
 
-    def pairs(self, first: Codes, second: Codes) -> tuple[Floats, Floats]:
-        """Return the factor (P,) on distances, and the freedom (P,), of second less first.
+    def spread(self, first: Codes | None = None, second: Codes | None = None) -> tuple[Floats, Floats]:
+        """Return the factor (P,) on distances, and the freedom (P,), of shares or of second less first.
 
-        The factor is the root of the clustered variance of the difference over what `below` and `above` hold.
+        The factor is the root of the clustered variance over what `below` and `above` hold. The freedom is
+        Student's: of people (Satterthwaite 1946 for two shares) or sets of examples, or infinite.
         """
-        over_rows = self.variance[first] + self.variance[second]
-        total = np.maximum(over_rows - 2 * self.influence.shared(first, second), 0.05 * over_rows)
+        first = np.arange(len(self.values)) if first is None else first
+        variance, plain, freedom = self.variance[first], self.plain[first], self.freedom[first]
+        if second is not None:
+            one, other = variance, self.variance[second]
+            variance, plain = one + other, plain + self.plain[second]
+            if np.isfinite(freedom).any():
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    both = variance**2 / (one**2 / freedom + other**2 / self.freedom[second])
+                freedom = np.where(np.isnan(both), np.minimum(freedom, self.freedom[second]), both)
+            variance = np.maximum(variance - 2 * self.influence.shared(first, second), 0.05 * variance)
         if self.influence.sets is not None:
-            total = total + np.maximum(0.0, self.influence.over_sets(first, second))
-        return _growth(total, self.plain[first] + self.plain[second]), self._freedom(first, second)
-
-    def alone(self) -> tuple[Floats, Floats]:
-        """Return the factor (O,) on distances, and the freedom (O,), of each share by itself."""
-        total = self.variance
-        if self.influence.sets is not None:
-            total = total + np.maximum(0.0, self.influence.over_sets(np.arange(len(self.values))))
-        return _growth(total, self.plain), self._freedom(np.arange(len(self.values)))
-
-    def _freedom(self, first: Codes, second: Codes | None = None) -> Floats:
-        """Student's degrees of freedom: of sets, of people (Satterthwaite 1946 for two shares), or none."""
-        freedom = self.freedom[first]
-        if second is not None and np.isfinite(freedom).any():
-            one, other = self.variance[first], self.variance[second]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                both = (one + other) ** 2 / (one**2 / freedom + other**2 / self.freedom[second])
-            freedom = np.where(np.isnan(both), np.minimum(freedom, self.freedom[second]), both)
-        if self.influence.sets is not None:
+            variance = variance + self.influence.over_sets(first, second)
             freedom = np.minimum(freedom, self.sample.number_of_sets - 1.0)
-        return np.maximum(1.0, np.floor(freedom))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor = np.sqrt(np.where(plain > 0, variance / plain, 1.0))
+        return np.asarray(factor), np.maximum(1.0, np.floor(freedom))
 
     def combined(self, owner: Codes, weight: Floats, owners: int, of: Floats | None = None) -> "Shares":
         """Return weighted sums (owners,) of shares. Where weights are shares of `of` (owners,) rows of a
@@ -298,114 +326,102 @@ class Shares:
         """
         used = weight > 0
 
-        def total(values: Floats) -> Floats:
-            parts = np.where(used, weight * values, 0.0)
-            sums = [np.bincount(owner, row, owners) for row in np.atleast_2d(parts)]
-            return np.asarray(sums if values.ndim > 1 else sums[0])
-
-        def squares(values: Floats) -> Floats:
-            sums = np.bincount(owner, np.where(used, weight**2 * values, 0.0), owners)
-            return np.asarray(sums, np.float64)
+        def total(values: Floats, power: int = 1) -> Floats:
+            return np.asarray(np.bincount(owner, np.where(used, weight**power * values, 0.0), owners), float)
 
         values = np.where(np.bincount(owner, weight, owners) > 0, total(self.values), np.nan)
+        each = np.array([total(row) for row in self.per_repeat])
         drawn = np.zeros(owners)
         if of is not None:
-            inner = np.bincount(owner, np.where(used, weight * self.values**2, 0.0), owners)
             with np.errstate(divide="ignore", invalid="ignore"):
-                drawn = np.where(of > 0, np.maximum(0.0, inner - values**2) / of, 0.0)
+                apart = np.maximum(0.0, total(self.values**2) - values**2)
+                drawn = np.where(of > 0, apart / of, 0.0)
         own = self.influence
         return Shares(
             self.sample,
             values,
-            np.where(np.isnan(values), np.nan, total(self.per_repeat)),
-            np.sqrt(squares(self.below**2) + Z**2 * drawn),
-            np.sqrt(squares(self.above**2) + Z**2 * drawn),
-            squares(self.plain) + drawn,
-            squares(self.variance) + drawn,
-            squares(self.two_rows),
+            np.where(np.isnan(values), np.nan, each),
+            np.sqrt(total(self.below**2, 2) + Z**2 * drawn),
+            np.sqrt(total(self.above**2, 2) + Z**2 * drawn),
+            total(self.plain, 2) + drawn,
+            total(self.variance, 2) + drawn,
+            total(self.two_rows, 2),
             np.full(owners, self.freedom.min(initial=np.inf)),
             replace(own, psi=own.psi * weight[own.owner], owner=owner[own.owner], owners=owners),
         )
 
 
-def _growth(variance: Floats, plain: Floats) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.sqrt(np.where(plain > 0, variance / plain, 1.0)))
-
-
 def rate_shares(sample: Sample, rate: str, owner: Codes, owners: int, by_label: bool) -> Shares:
     """Return one of `RATES` for each owner (n,), with strata by group and label where `by_label` says so."""
-    kind: Rate = RATES[rate]
     answer = np.where(sample.parsed, sample.yes, UNPARSED).astype(np.intp)
-    counted = kind.counted[sample.label, answer].astype(np.float64)
-    return mean_shares(
-        sample, counted, kind.hits[sample.label, answer].astype(np.float64), owner, owners, by_label
+    counted, hits = (
+        kinds[sample.label, answer].astype(np.float64) for kinds in (RATES[rate].counted, RATES[rate].hits)
     )
+    if not sample.labelled and rate not in UNLABELLED:
+        counted = np.zeros_like(counted)
+    return mean_shares(sample, counted, hits, owner, owners, by_label, rate)
 
 
 def mean_shares(
-    sample: Sample, counted: Floats, value: Floats, owner: Codes, owners: int, by_label: bool
+    sample: Sample,
+    counted: Floats,
+    value: Floats,
+    owner: Codes,
+    owners: int,
+    by_label: bool,
+    rate: str = "",
 ) -> Shares:
     """Return the weighted means of `value` (n,), from 0 to 1, over what is `counted` (n,), of each owner.
 
-    Every repeat in which a share is defined counts alike.
+    Every repeat in which a share is defined counts alike. Predictions assist the shares of a known `rate`.
     """
     stratum, strata = (sample.cell, 2 * sample.groups) if by_label else (owner, owners)
     used = counted if sample.weight is None else counted * sample.weight
     place, shape = sample.repeat * owners + owner, (sample.repeats, owners)
     asked, hits = (np.bincount(place, part, shape[0] * owners) for part in (used, used * value))
+    of_stratum = np.zeros(strata, dtype=np.int64)
+    of_stratum[stratum] = owner
     with np.errstate(divide="ignore", invalid="ignore"):
         per_repeat = (hits / asked).reshape(shape)
         defined = (asked.reshape(shape) > 0).sum(0)
         weight = np.where(used > 0, used / (asked[place] * defined[owner]), 0.0)
         values = np.where(defined > 0, np.nansum(per_repeat, 0) / defined, np.nan)
-    of_stratum = np.zeros(strata, dtype=np.int64)
-    of_stratum[stratum] = owner
-    coefficient = np.bincount(stratum, weight, strata)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.bincount(stratum, weight * value, strata) / coefficient
-    share = np.where(share < _ROUNDING, 0.0, np.where(share > 1 - _ROUNDING, 1.0, share))
-    rows, units = _effective_rows(sample, weight, value, share, stratum, strata)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        spread = share * (1 - share)
+        part = np.bincount(stratum, weight, strata)
+        share = np.bincount(stratum, weight * value, strata) / part
+        share = np.where(share < _ROUNDING, 0.0, np.where(share > 1 - _ROUNDING, 1.0, share))
+        rows, units = _effective_rows(sample, weight, value, share, stratum, strata)
+        residual = weight * (value - np.where(np.isnan(values), 0.0, values)[owner])
+        if sample.assist and (found := sample.assist.adjusted(sample, rate, weight, value, share, stratum)):
+            residual, share, rows = residual - found.control, share + found.shift, rows * found.worth
+            values = values + np.bincount(of_stratum, np.where(part > 0, part * found.shift, 0.0), owners)
+            residual = residual * found.scale[stratum]
         size = np.bincount(stratum, minlength=strata)
         # Chance in which answers can be parsed shifts weight between strata of unequal shares.
         parsed = np.bincount(stratum, counted > 0, strata) / size
-        shift = coefficient**2 * (1 - parsed) / parsed * (share - values[of_stratum]) ** 2 / units
-        two = 2.0 * coefficient**3 / units**2
+        shift = part**2 * (1 - parsed) / parsed * (share - values[of_stratum]) ** 2 / units
         low, high = wilson(share, rows)
-
-    def total(parts: Floats) -> Floats:
-        sums = np.bincount(of_stratum, np.where(coefficient > 0, parts, 0.0), owners)
-        return np.where(np.isnan(values), np.nan, sums)
-
-    extra = total(np.where(coefficient > 0, shift, 0.0))
-    plain = total(coefficient**2 * spread / rows) + extra
-    residual = weight * (value - np.where(np.isnan(values), 0.0, values)[owner])
-    with np.errstate(divide="ignore", invalid="ignore"):
         residual = residual - (np.bincount(stratum, residual, strata) / size)[stratum]
         few = np.sqrt(np.where(units > 1, units / (units - 1), 1.0))[stratum]
-    influence = Influence(
-        residual * few, owner, owners, sample.unit, sample.cluster is not None, sample.redrawn
-    )
+
+        def total(parts: Floats) -> Floats:
+            sums = np.bincount(of_stratum, np.where(part > 0, parts, 0.0), owners)
+            return np.where(np.isnan(values), np.nan, sums)
+
+        extra, plain = total(shift), total(part**2 * share * (1 - share) / rows) + total(shift)
+        two_rows = total(2.0 * part**3 / units**2)
+    people = sample.cluster is not None
+    influence = Influence(residual * few, owner, owners, sample.unit, people, sample.redrawn)
     variance, freedom = plain, np.full(owners, np.inf)
-    if sample.weight is not None or sample.cluster is not None:
+    if not np.isin(value, (0.0, 1.0)).all():
+        freedom = influence.freedom
+    if sample.weight is not None or people:
         variance = np.where(np.isnan(values), np.nan, np.maximum(plain, influence.over_units))
-    if sample.cluster is not None:
-        people = np.unique(np.where(weight > 0, owner * (int(sample.unit.max()) + 1) + sample.unit, -1))
-        freedom = np.bincount(people[people >= 0] // (int(sample.unit.max()) + 1), minlength=owners) - 1.0
-    return Shares(
-        sample,
-        values,
-        per_repeat,
-        np.sqrt(total((coefficient * (share - low)) ** 2) + Z**2 * extra),
-        np.sqrt(total((coefficient * (high - share)) ** 2) + Z**2 * extra),
-        plain,
-        variance,
-        total(two),
-        freedom,
-        influence,
-    )
+    if people:
+        number = int(sample.unit.max()) + 1
+        counted_units = np.unique((owner * number + sample.unit)[weight > 0])
+        freedom = np.minimum(freedom, np.bincount(counted_units // number, minlength=owners) - 1.0)
+    below, above = (np.sqrt(total((part * (share - end)) ** 2) + Z**2 * extra) for end in (low, high))
+    return Shares(sample, values, per_repeat, below, above, plain, variance, two_rows, freedom, influence)
 
 
 def _effective_rows(
@@ -417,30 +433,26 @@ def _effective_rows(
     correlation ρ is the larger of the stratum's own and that of all strata together, from 0 to 1, and 1 where
     it cannot be estimated.
     """
-    coefficient, squares = (np.bincount(stratum, part, strata) for part in (weight, weight**2))
-    unit, off = sample.unit, np.where(weight > 0, weight * (value - share[stratum]), 0.0)
-    asked = np.bincount(stratum, weight > 0, strata)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        questions = coefficient**2 / squares
-        independent = asked / (asked - 1) * np.bincount(stratum, off**2, strata)
-        if not np.isin(value, (0.0, 1.0)).all():
-            binary = share * (1 - share) * squares
-            questions = questions * np.where(independent > 0, binary / independent, 1.0)
-        if sample.cluster is None and sample.rows == len(stratum):
-            return questions, np.bincount(stratum, minlength=strata).astype(np.float64)
-        number = int(unit.max(initial=-1)) + 1
-        key, place = np.unique(stratum * number + unit, return_inverse=True)
-        of, place = key // number, place.ravel()
-        units = np.bincount(of, minlength=strata).astype(np.float64)
-        each = np.bincount(place, weight)
-        more = np.bincount(of, each**2, strata) / squares - 1.0
-        seen = np.bincount(of, each > 0, strata)
-        excess = seen / (seen - 1) * np.bincount(of, np.bincount(place, off) ** 2, strata) - independent
-        known = (independent > 0) & (seen > 1) & (more > 0)
-        pooled = excess[known].sum() / (independent * more)[known].sum() if known.any() else 1.0
-        own = np.where(known, excess / (independent * more), 1.0)
-        effect = 1.0 + np.clip(np.maximum(own, pooled), 0.0, 1.0) * np.maximum(more, 0.0)
-    return questions / effect, units
+    part, squares = (np.bincount(stratum, each, strata) for each in (weight, weight**2))
+    off = np.where(weight > 0, weight * (value - share[stratum]), 0.0)
+    asked, questions = np.bincount(stratum, weight > 0, strata), part**2 / squares
+    independent = asked / (asked - 1) * np.bincount(stratum, off**2, strata)
+    if not np.isin(value, (0.0, 1.0)).all():
+        questions = questions * np.where(independent > 0, share * (1 - share) * squares / independent, 1.0)
+    if sample.cluster is None and sample.rows == len(stratum):
+        return questions, np.bincount(stratum, minlength=strata).astype(np.float64)
+    number = int(sample.unit.max(initial=-1)) + 1
+    key, place = np.unique(stratum * number + sample.unit, return_inverse=True)
+    of, place = key // number, place.ravel()
+    each = np.bincount(place, weight)
+    more = np.bincount(of, each**2, strata) / squares - 1.0
+    seen = np.bincount(of, each > 0, strata)
+    excess = seen / (seen - 1) * np.bincount(of, np.bincount(place, off) ** 2, strata) - independent
+    known = (independent > 0) & (seen > 1) & (more > 0)
+    pooled = excess[known].sum() / (independent * more)[known].sum() if known.any() else 1.0
+    own = np.where(known, excess / (independent * more), 1.0)
+    effect = 1.0 + np.clip(np.maximum(own, pooled), 0.0, 1.0) * np.maximum(more, 0.0)
+    return questions / effect, np.bincount(of, minlength=strata).astype(np.float64)
 
 
 def auc_shares(sample: Sample) -> Shares:
@@ -449,41 +461,36 @@ def auc_shares(sample: Sample) -> Shares:
     A row's influence is the share of rows of the other label that it is ranked rightly to, less the area
     (placement values: DeLong, DeLong & Clarke-Pearson 1988).
     """
-    known = np.zeros(len(sample.answer), dtype=np.bool_) if sample.p_yes is None else ~np.isnan(sample.p_yes)
-    score = np.zeros(len(known)) if sample.p_yes is None else np.where(known, sample.p_yes, 0.0)
-    weight = np.ones(len(known)) if sample.weight is None else sample.weight
-    values, psi = np.full(sample.groups, np.nan), np.zeros(len(known))
+    score = np.full(len(sample.answer), np.nan) if sample.p_yes is None else sample.p_yes
+    weight = np.ones(len(score)) if sample.weight is None else sample.weight
+    values, few, psi = np.full(sample.groups, np.nan), np.full(sample.groups, np.nan), np.zeros(len(score))
     per_repeat = np.full((sample.repeats, sample.groups), np.nan)
-    few = np.full(sample.groups, np.nan)
-    for group, here in enumerate(_members(sample.group, known, sample.groups)):
-        label = sample.label[here]
-        if 0 < label.sum() < len(label):
-            values[group], psi[here] = area(score[here], label, weight[here])
-            units = [len(np.unique(sample.unit[here[label == side]])) for side in (0, 1)]
-            few[group] = min(units)
-            for repeat in range(sample.repeats):
-                asked = here[sample.repeat[here] == repeat]
-                if 0 < sample.label[asked].sum() < len(asked):
-                    per_repeat[repeat, group] = area(score[asked], sample.label[asked], weight[asked])[0]
-    influence = Influence(
-        psi, sample.group, sample.groups, sample.unit, sample.cluster is not None, sample.redrawn
-    )
+
+    def of(here: Codes) -> tuple[float, Floats]:
+        if not (sample.labelled and 0 < sample.label[here].sum() < len(here)):
+            return np.nan, np.zeros(len(here))
+        return area(score[here], sample.label[here], weight[here])
+
+    for group in range(sample.groups):
+        here = np.flatnonzero((sample.group == group) & ~np.isnan(score))
+        values[group], psi[here] = of(here)
+        of_label = [here[sample.label[here] == side] for side in (0, 1)]
+        units = [len(np.unique(sample.unit[rows])) for rows in of_label]
+        for rows, number in zip(of_label, units, strict=True):
+            psi[rows] *= np.sqrt(number / max(1, number - 1))
+        few[group] = min(units)
+        per_repeat[:, group] = [of(here[sample.repeat[here] == r])[0] for r in range(sample.repeats)]
+    people = sample.cluster is not None
+    influence = Influence(psi, sample.group, sample.groups, sample.unit, people, sample.redrawn)
     with np.errstate(divide="ignore", invalid="ignore"):
-        spread = values * (1 - values)
         variance = np.where(np.isnan(values), np.nan, influence.over_units)
-        low, high = wilson(values, np.where(variance > 0, spread / variance, few))
-    people = np.full(sample.groups, np.inf) if sample.cluster is None else few - 1
-    none = np.zeros(sample.groups)
-    return Shares(
-        sample, values, per_repeat, values - low, high - values, variance, variance, none, people, influence
-    )
-
-
-def _members(group: Codes, known: npt.NDArray[np.bool_], groups: int) -> list[Codes]:
-    """The positions of each group's known rows."""
-    order = np.argsort(group, kind="stable")
-    order = order[known[order]]
-    return np.split(order, np.searchsorted(group[order], np.arange(1, groups)))
+        rows = np.where(variance > _ROUNDING**2, values * (1 - values) / variance, np.inf)
+        # Where hardly a row is ranked wrongly the variance is unknown; few rows have about twice their worth.
+        rare = few * np.minimum(values, 1 - values) < FEW_EVENTS
+        low, high = wilson(values, np.where(rare, np.minimum(rows, 2 * few), rows))
+    freedom = few - 1 if people else np.full(sample.groups, np.inf)
+    none, ends = np.zeros(sample.groups), (values - low, high - values)
+    return Shares(sample, values, per_repeat, *ends, variance, variance, none, freedom, influence)
 
 
 def area(score: Floats, label: Any, weight: Floats) -> tuple[float, Floats]:
@@ -501,11 +508,6 @@ def area(score: Floats, label: Any, weight: Floats) -> tuple[float, Floats]:
 def joined(shares: Sequence[Shares], signs: Sequence[float], sets: Codes | None) -> Influence:
     """Return the influence of samples' shares on their signed sum; `sets` are those of all in turn."""
     own = [one.influence for one in shares]
-    return Influence(
-        np.concatenate([sign * one.psi for sign, one in zip(signs, own, strict=True)]),
-        np.concatenate([one.owner for one in own]),
-        own[0].owners,
-        np.concatenate([one.unit for one in own]),
-        own[0].spans,
-        sets,
-    )
+    psi = np.concatenate([sign * one.psi for sign, one in zip(signs, own, strict=True)])
+    owner, unit = (np.concatenate([getattr(one, name) for one in own]) for name in ("owner", "unit"))
+    return Influence(psi, owner, own[0].owners, unit, own[0].spans, sets)

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 
 QUESTION = "question"  # the role of a question apart from the input, where `Traits.api` takes such
+CRITERIA = "criteria:"  # begins the name of a question's message that says what true or false means
+UsageKey = Literal["prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens"]
 SIMULATED = "SIMULATED"  # in a reply's fingerprint: a simulation answered, whatever the model is called
 
 
@@ -29,17 +31,19 @@ Messages = Sequence[Message]
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens that one request cost, as the provider counted them."""
+    """Tokens that one request cost, as the provider counted them.
+
+    Of a prompt's tokens `cached_tokens` were read from the provider's cache, `cache_write_tokens` put there.
+    """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
+    cache_write_tokens: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
-            self.prompt_tokens + other.prompt_tokens,
-            self.completion_tokens + other.completion_tokens,
-            self.cached_tokens + other.cached_tokens,
+            *(one + another for one, another in zip(vars(self).values(), vars(other).values(), strict=True))
         )
 
 
@@ -51,7 +55,7 @@ class Reply:
     header, no traceback). `logprobs` are the top tokens of the first answer token, as (token, logprob)
     pairs, or None when the server gives none. `p_yes` is P(yes) where the model gives that itself, as a
     decision model does; `text` is then "yes" or "no". `others` are the P(yes) of further questions about the
-    same row by their names, None for a refusal.
+    same row by their names, None for a refusal. `truncated` says that the service read a part of the input.
     """
 
     text: str | None
@@ -61,6 +65,7 @@ class Reply:
     logprobs: tuple[tuple[str, float], ...] | None = None
     p_yes: float | None = None
     others: Mapping[str, float | None] | None = None
+    truncated: bool = False
     usage: Usage | None = None
     model: str | None = None
     fingerprint: str | None = None

@@ -33,6 +33,7 @@ class Client(Options):
         None, "Largest number of tokens in a reply.", SERVICE, shown="a few", ge=1
     )
     logprobs: bool = option(False, "Ask for the probabilities of the top tokens, which give P(yes).", SERVICE)
+    strict: bool = option(False, "Stop where the service says that it read only a part of an input.", SERVICE)
     rpm: float | None = option(None, "Limit of requests per minute.", SERVICE, gt=0)
     tpm: float | None = option(None, "Limit of tokens per minute.", SERVICE, gt=0)
     deadline: float = option(300.0, "Seconds for one row, retries included.", SERVICE, gt=0)

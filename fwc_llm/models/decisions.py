@@ -2,20 +2,21 @@
 
 `decisions` is OpenAI's Decisions API (`POST /v1/decisions`): questions and answers are lists, the input is
 messages or one text. `systemone` is TypeSafe's format (`POST /v1/systemone`): questions and answers go by
-name, the state is one text.
+name, the state is one text. Some services take this format at `/v1/decisions`.
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
+from urllib.parse import urlsplit
 
-from fwc_llm.errors import FwcError
-from fwc_llm.models.base import QUESTION, Message, Messages, Reply
+from fwc_llm.errors import FwcError, ProviderError
+from fwc_llm.models.base import CRITERIA, QUESTION, Message, Messages, Reply
 from fwc_llm.models.client import Client
 from fwc_llm.models.openai.chat import ChatModel, name_in, read_usage, request_parameters
 from fwc_llm.models.openai.retry import MODEL_CODES, AttemptError, Reach, body_failure
-from fwc_llm.untrusted import finite
+from fwc_llm.untrusted import finite, one_line
 
 MAIN = "answer"  # the name under which the question itself is sent
 FORMATS = ("decisions", "systemone")
@@ -30,18 +31,35 @@ _OF_CHATS = {
 }  # fmt: skip
 _OURS = {"model", "input", "state", "questions"}
 _ROLES = "roles"  # among what may be adapted: whether the input may be messages
+_DIALECT = "dialect"  # likewise: the path and the format
+_DIALECTS = {
+    "decisions": (("/decisions", "decisions"), ("/decisions", "systemone")),
+    "systemone": (("/systemone", "systemone"), ("/decisions", "systemone")),
+}
+# They take System One's format at /decisions (docs.perplexity.ai; OpenRouter and Portkey by third parties).
+_MIXED = {"api.perplexity.ai", "openrouter.ai", "api.portkey.ai"}
+_ABOUT_STATE = re.compile(r"\bstate\b|\bquestions\b.*\b(object|dict|map)", re.I)
 _ABOUT_ROLES = re.compile(r"\brole|\binput\b|\bmessages?\b|valid string|must be (a )?(string|text)", re.I)
 _NO_ENDPOINT = {404, 405, 501}
+_CUT = ("truncated", "state_tokens_dropped", "truncated_questions")  # as servers of open models report it
 _EXAMPLE = re.compile(r"^Answer:[ \t]*(yes|no)\.?[ \t]*$", re.IGNORECASE | re.MULTILINE)
 _WEIGHT = re.compile(r"weight\b[^\n]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Parts:
-    """A prompt taken apart: `questions` by name, the question itself first, and the `input`'s messages."""
+    """A prompt taken apart: `questions` by name, the question itself first, and the `input`'s messages.
+
+    `criteria` say what "true" and "false" mean, as answers to the question itself.
+    """
 
     questions: dict[str, str]
     input: tuple[Message, ...]
+    criteria: Mapping[str, str] = field(default_factory=dict)
+
+    def criteria_of(self, name: str) -> Mapping[str, str]:
+        """The criteria of a question: of the question itself, also where it is put about several records."""
+        return self.criteria if name == MAIN or name.isdigit() else {}
 
     @property
     def has_roles(self) -> bool:
@@ -61,15 +79,23 @@ def take_apart(messages: Messages) -> Parts:
     """The questions and the input of a prompt. Without a question the last message is one."""
     questions = {m.get("name") or MAIN: m["content"] for m in messages if m["role"] == QUESTION}
     shown = tuple(_plain(message) for message in messages if message["role"] != QUESTION)
+    meant = [name for name in questions if name.startswith(CRITERIA)]
+    criteria = {name.removeprefix(CRITERIA): questions.pop(name) for name in meant}
     if MAIN not in questions and shown:
         questions = {MAIN: shown[-1]["content"], **questions}
-    return Parts({MAIN: questions.pop(MAIN, ""), **questions}, shown)
+    return Parts({MAIN: questions.pop(MAIN, ""), **questions}, shown, criteria)
 
 
 def _plain(message: Message) -> Message:
     """A message without a name, which these services do not know; an example's name says its role."""
     role = {"example_user": "user", "example_assistant": "assistant"}.get(message.get("name", ""))
     return {"role": role or message["role"], "content": message["content"]}
+
+
+def _with_criteria(parts: Parts, name: str) -> str:
+    """A question in words, for a format without criteria."""
+    meant = (f"{answer.capitalize()}: {words}" for answer, words in parts.criteria_of(name).items())
+    return "\n".join([parts.questions[name], *meant])
 
 
 def conversation(text: str) -> list[Message]:
@@ -128,6 +154,12 @@ def p_yes(answer: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:
     return abs(number)  # not -0.0
 
 
+def _said_of_cuts(part: Any) -> str:
+    """What a part of a response says of an input that was cut off; "" where it says nothing."""
+    said = {name: part[name] for name in _CUT if part.get(name)} if isinstance(part, Mapping) else {}
+    return ", ".join(f"{name}: {one_line(str(value))[:40]}" for name, value in said.items())
+
+
 class DecisionModel(ChatModel):
     """A model that answers typed questions, behind a service that speaks one of two formats (`api`).
 
@@ -143,9 +175,12 @@ class DecisionModel(ChatModel):
     ) -> None:
         if api not in FORMATS:
             raise FwcError(f"api is {api!r}: choose 'chat', 'decisions' or 'systemone'")
-        self._api, self._path = api, f"/{api}"
+        self._api = api
         super().__init__(name, client, *arguments, **options)
-        self._sent[_ROLES] = api == "decisions"
+        mixed = urlsplit(self._base_url or "").hostname in _MIXED
+        self._sent |= {_ROLES: api == "decisions", _DIALECT: _DIALECTS[api][mixed]}
+        if mixed:
+            self._tell(f"{self.where} takes System One's format at /decisions: that is sent")
         if api == "systemone" and self._base_url is None:
             raise FwcError(
                 "--api systemone needs the service's address: OpenAI does not speak it, so name a server "
@@ -156,6 +191,10 @@ class DecisionModel(ChatModel):
     def api(self) -> str:
         """`decisions` or `systemone`."""
         return self._api
+
+    @property
+    def _path(self) -> str:  # type: ignore[override]
+        return str(self._sent[_DIALECT][0])
 
     @property
     def completion_limit(self) -> int | None:
@@ -188,20 +227,22 @@ class DecisionModel(ChatModel):
         """The body of the request that asks `messages`."""
         parts = take_apart(messages)
         body: dict[str, Any]
-        if self._api == "decisions":
+        if self._sent[_DIALECT][1] == "decisions":
             with_roles = self._sent[_ROLES] and parts.has_roles
             body = {
                 "input": [dict(message) for message in parts.input] if with_roles else parts.text,
                 "questions": [
-                    {"type": "predicate", "name": name, "instructions": words}
-                    for name, words in parts.questions.items()
+                    {"type": "predicate", "name": name, "instructions": _with_criteria(parts, name)}
+                    for name in parts.questions
                 ],
             }
         else:
             body = {
                 "state": parts.text,
                 "questions": {
-                    name: {"type": "noul", "instructions": words} for name, words in parts.questions.items()
+                    name: {"type": "noul", "instructions": words}
+                    | ({"criteria": dict(parts.criteria)} if parts.criteria_of(name) else {})
+                    for name, words in parts.questions.items()
                 },
             }
         return {"model": self._served_name, **body, **self._options.params}
@@ -213,13 +254,23 @@ class DecisionModel(ChatModel):
             if isinstance(body, Mapping) and not body.get("error"):
                 raise AttemptError(Reach.ATTEMPT, "a response without an answer to every question", 200)
             raise body_failure(body)
-        others = {name: p_yes(answer, _KEYS[self._api]) for name, answer in answers.items()}
+        keys = _KEYS[self._sent[_DIALECT][1]]
+        others = {name: p_yes(answer, keys) for name, answer in answers.items()}
         p = others.pop(MAIN)
+        cut = ", ".join(filter(None, map(_said_of_cuts, (body, body.get("usage"), *answers.values()))))
+        if cut and self._options.strict:
+            raise ProviderError(
+                f"{self.where} read only a part of an input, as it says ({cut}): take fewer examples or a "
+                "shorter template, or leave out --strict"
+            )
+        if cut:
+            self._tell(f"{self.where} says that it read only a part of some inputs: results.json counts them")
         return Reply(
             text="" if p is None else "yes" if p >= 0.5 else "no",
             refusal=p is None,
             p_yes=p,
             others=others or None,
+            truncated=bool(cut),
             usage=read_usage(body.get("usage"), "input_tokens", "output_tokens"),
             model=name_in(body, "model"),
             fingerprint=name_in(body, "system_fingerprint"),
@@ -232,7 +283,21 @@ class DecisionModel(ChatModel):
         return replace(failure, reach=Reach.RUN) if failure.status in _NO_ENDPOINT else failure
 
     def _adapt(self, failure: AttemptError, messages: Messages, sent: Mapping[str, Any]) -> bool:
-        """Send one text where roles are refused: once, and said once."""
+        """Take the other dialect, or send one text where roles are refused: once, and said once."""
+        first, other = _DIALECTS[self._api]
+        named = failure.parameter == "model" or failure.code in MODEL_CODES
+        no_endpoint = self._api == "systemone" and failure.status in _NO_ENDPOINT and not named
+        other_form = (
+            self._api == "decisions"
+            and failure.status in {400, 422}
+            and (failure.parameter.startswith("state") or _ABOUT_STATE.search(failure.reason))
+        )
+        if sent[_DIALECT] == first and (no_endpoint or other_form):
+            if self._sent[_DIALECT] == first:
+                self._sent = {**self._sent, _DIALECT: other}
+                what = "System One's format at /decisions is sent"
+                self._tell(f"{self.where} does not speak --api {self._api} as it is: {what}")
+            return True
         if failure.status not in {400, 422} or failure.reach not in {Reach.RUN, Reach.UNCLEAR}:
             return False
         about = failure.parameter.startswith("input") or _ABOUT_ROLES.search(failure.reason)
@@ -240,7 +305,7 @@ class DecisionModel(ChatModel):
             return False
         if self._sent[_ROLES]:  # else another worker has found out
             self._sent = {**self._sent, _ROLES: False}
-            self._tell(f"{self._where} takes no messages of several roles: every prompt is sent as one text")
+            self._tell(f"{self.where} takes no messages of several roles: every prompt is sent as one text")
         return True
 
     def explain(self, failure: AttemptError) -> str:
@@ -248,15 +313,16 @@ class DecisionModel(ChatModel):
         return self.redact(self._explain(failure))
 
     def _explain(self, failure: AttemptError) -> str:
+        tried = " or ".join(dict.fromkeys(path for path, _ in _DIALECTS[self._api]))
         if failure.parameter == "model" or failure.code in MODEL_CODES:
             return (
-                f"{self._where} does not answer POST {self._path} with the model {self.name!r} ({failure}): "
+                f"{self.where} does not answer POST {tried} with the model {self.name!r} ({failure}): "
                 "name one that it serves for decisions, or ask this one with --api chat"
             )
         if failure.status in _NO_ENDPOINT:
             other = "systemone" if self.api == "decisions" else "decisions"
             return (
-                f"{self._where} has no POST {self._path} ({failure}): it does not speak --api {self.api}; "
+                f"{self.where} has no POST {tried} ({failure}): it does not speak --api {self.api}; "
                 f"check the base URL, or try --api {other} or --api chat"
             )
         return super().explain(failure)

@@ -4,7 +4,6 @@ Inspect's messages and outputs are mapped to ours here and nowhere else. Extra: 
 """
 
 import asyncio
-import logging
 import math
 import os
 import re
@@ -25,12 +24,12 @@ from fwc_llm.models.openai.chat import (
     read_reply,
     request_parameters,
 )
-from fwc_llm.models.openai.retry import QUOTA_CODES, AttemptError, Pace, Reach, http_failure
+from fwc_llm.models.openai.retry import AttemptError, Pace, Reach, http_failure
 from fwc_llm.schema import first_mistake
 from fwc_llm.untrusted import Secret, one_line, storable, tamed
 
 if TYPE_CHECKING:
-    from inspect_ai.model import ChatMessage, GenerateConfig, ModelOutput
+    from inspect_ai.model import ChatMessage, ModelOutput
     from inspect_ai.model import Model as Inspected
 
 PREFIX = "inspect:"
@@ -110,22 +109,21 @@ def to_reply(output: "ModelOutput", clean: Callable[[str], str] = storable) -> R
 
     A prompt that is too long for the model is no reply: Inspect gives the service's refusal as a text.
     """
-    usage = output.usage
-    seconds = output.time or 0.0
-    refused = output.error
+    usage, seconds, refused = output.usage, output.time or 0.0, output.error
     if output.choices and output.stop_reason == "model_length" and not (usage and usage.output_tokens):
         refused = output.completion
     if not output.choices or refused:
         why = one_line(clean(refused or "a response without choices"))
         return Reply(text=None, error=f"the service refuses this row ({why})", latency=seconds)
     choice = output.choices[0]
-    content, details = choice.message.content, choice.stop_details
+    content, details, text = choice.message.content, choice.stop_details, choice.message.text
     refuses = (details is not None and details.type == "refusal") or (
         isinstance(content, list) and any(getattr(part, "refusal", None) for part in content)
     )
-    text = choice.message.text
-    body: dict[str, Any] = {
+    cached = (usage and usage.input_tokens_cache_read) or 0
+    body = {
         "model": output.model,
+        "system_fingerprint": SIMULATED if output.model.endswith("(simulated)") else None,
         "choices": [
             {
                 "message": {"content": text, "refusal": text if refuses else None},
@@ -133,47 +131,34 @@ def to_reply(output: "ModelOutput", clean: Callable[[str], str] = storable) -> R
                 "logprobs": choice.logprobs.model_dump() if choice.logprobs is not None else None,
             }
         ],
-    }
-    if output.model.endswith("(simulated)"):
-        body["system_fingerprint"] = SIMULATED
-    if usage is not None:
-        cached = usage.input_tokens_cache_read or 0
-        body["usage"] = {
+        "usage": usage
+        and {
             "prompt_tokens": usage.input_tokens + cached + (usage.input_tokens_cache_write or 0),
             "completion_tokens": usage.output_tokens,
-            "prompt_tokens_details": {"cached_tokens": cached},
-        }
+            "prompt_tokens_details": {
+                "cached_tokens": cached,
+                "cache_write_tokens": usage.input_tokens_cache_write,
+            },
+        },
+    }
     return read_reply(tamed(body, lambda text: storable(clean(text))), latency=seconds)
 
 
 def to_output(reply: Reply) -> "ModelOutput":
-    """A reply of one of our models as Inspect's output; the log-probabilities are of its first token."""
-    from inspect_ai.model import (
-        ChatCompletionChoice,
-        ChatMessageAssistant,
-        Logprob,
-        Logprobs,
-        ModelOutput,
-        ModelUsage,
-        TopLogprob,
-    )
+    """A reply of the surrogate as Inspect's output; the log-probabilities are of its one token."""
+    from inspect_ai.model import Logprob, Logprobs, ModelOutput, ModelUsage, TopLogprob
 
-    logprobs = None
-    if reply.logprobs:
-        (token, logprob), *_ = reply.logprobs
-        top = [TopLogprob(token=each, logprob=value) for each, value in reply.logprobs]
-        logprobs = Logprobs(content=[Logprob(token=token, logprob=logprob, top_logprobs=top)])
-    message = ChatMessageAssistant(content=reply.text or "", model=reply.model, source="generate")
     usage = reply.usage or Usage()
-    return ModelOutput(
-        model=reply.model or "",
-        choices=[ChatCompletionChoice(message=message, stop_reason="stop", logprobs=logprobs)],
-        usage=ModelUsage(
-            input_tokens=usage.prompt_tokens,
-            output_tokens=usage.completion_tokens,
-            total_tokens=usage.prompt_tokens + usage.completion_tokens,
-        ),
+    output = ModelOutput.from_content(reply.model or "", reply.text or "")
+    top = [TopLogprob(token=token, logprob=logprob) for token, logprob in reply.logprobs or ()]
+    first = [Logprob(token=top[0].token, logprob=top[0].logprob, top_logprobs=top)] if top else []
+    output.choices[0].logprobs = Logprobs(content=first)
+    output.usage = ModelUsage(
+        input_tokens=usage.prompt_tokens,
+        output_tokens=usage.completion_tokens,
+        total_tokens=usage.prompt_tokens + usage.completion_tokens,
     )
+    return output
 
 
 class InspectModel(Service):
@@ -187,6 +172,8 @@ class InspectModel(Service):
     the first request, for a missing key or package; `ProviderError` when the service rejects the run.
     """
 
+    key_hint = "check the key that Inspect's provider reads, or name its variable with --api-key-env"
+
     def __init__(
         self,
         name: str,
@@ -196,8 +183,8 @@ class InspectModel(Service):
     ) -> None:
         require_inspect(name)
         self._options = client = client or Client()
-        self._path = name.removeprefix(PREFIX)
-        provider, _, model = self._path.partition("/")
+        self.where = name.removeprefix(PREFIX)
+        provider, _, model = self.where.partition("/")
         if not (provider and model):
             raise FwcError(f"{name!r} names no model: write {PREFIX}PROVIDER/MODEL, as Inspect names it")
         if client.base_url is not None:
@@ -207,12 +194,11 @@ class InspectModel(Service):
         self._pace = Pace(client.rpm, client.tpm)
         self._model: Inspected | None = None
         self._secrets: tuple[Secret, ...] = ()
-        self._listener = _Listener(self)
 
     @property
     def simulated(self) -> bool:
         """True for our surrogate, also by way of Inspect."""
-        return self._path == "fwc/surrogate"
+        return self.where == "fwc/surrogate"
 
     def require_key(self) -> None:
         """Check, before anything is asked, that Inspect's provider has what it needs; `FwcError` if not."""
@@ -220,20 +206,29 @@ class InspectModel(Service):
 
     async def ask(self, messages: Messages) -> Reply:
         """Ask until there is a reply, the row proves unanswerable, or its deadline has passed."""
-        model = self._opened()
+        from inspect_ai.model import GenerateConfig
+
+        model, client = self._opened(), self._options
         if any("name" in message for message in messages):
             self._tell(f"{self.name}: Inspect's messages carry no names; those of the template are left out")
-        if self._options.params:
+        if client.params:
             self._tell(
                 f"{self.name}: Inspect leaves out in silence what its provider does not take "
-                f"(asked for: {', '.join(sorted(self._options.params))})"
+                f"(asked for: {', '.join(sorted(client.params))})"
             )
         tokens = sum(len(message["content"]) for message in messages) // 4
         await self._pace.turn(tokens)
         began = time.monotonic()
+        config = GenerateConfig(
+            max_connections=client.concurrency,
+            adaptive_connections=False,
+            timeout=math.ceil(client.deadline),
+            attempt_timeout=math.ceil(min(_ATTEMPT_SECONDS, client.deadline)),
+            **self._parameters,
+        )
         try:
-            async with asyncio.timeout(self._options.deadline):
-                output = await model.generate(to_chat(messages), config=self._config())
+            async with asyncio.timeout(client.deadline):
+                output = await model.generate(to_chat(messages), config=config)
         except (FwcError, MemoryError):
             raise
         except Exception as error:
@@ -242,14 +237,13 @@ class InspectModel(Service):
         reply = to_reply(output, self.redact)
         if reply.usage is not None:
             self._pace.settle(tokens, reply.usage.prompt_tokens + reply.usage.completion_tokens)
-        if self._options.logprobs and reply.text is not None and reply.logprobs is None:
+        if client.logprobs and reply.text is not None and reply.logprobs is None:
             self._tell(f"{self.name} gives no log-probabilities: P(yes) stays unknown")
         return replace(reply, latency=time.monotonic() - began)
 
     async def aclose(self) -> None:
         """Close all connections; the next question opens new ones."""
         model, self._model = self._model, None
-        logging.getLogger("inspect_ai").removeHandler(self._listener)
         if model is not None:
             await model.api.aclose()
 
@@ -261,29 +255,15 @@ class InspectModel(Service):
             # Inspect's providers find their keys by names that we do not know.
             keys = [value for name, value in os.environ.items() if value and _HOLDS_A_KEY.search(name)]
             self._secrets = tuple(map(Secret, [*keys, *([key] if key else [])]))
-            logging.getLogger("inspect_ai").addHandler(self._listener)
             try:
                 from inspect_ai.model import get_model
 
                 self._model = get_model(
-                    self._path, base_url=self._options.base_url, api_key=key, memoize=False
+                    self.where, base_url=self._options.base_url, api_key=key, memoize=False
                 )
             except Exception as error:  # a missing key or package, an unknown provider, whatever it imports
-                logging.getLogger("inspect_ai").removeHandler(self._listener)
-                raise FwcError(f"Inspect cannot open {self._path} ({self._words(error)})") from None
+                raise FwcError(f"Inspect cannot open {self.where} ({self._words(error)})") from None
         return self._model
-
-    def _config(self) -> "GenerateConfig":
-        from inspect_ai.model import GenerateConfig
-
-        deadline = self._options.deadline
-        return GenerateConfig(
-            max_connections=self._options.concurrency,
-            adaptive_connections=False,
-            timeout=math.ceil(deadline),
-            attempt_timeout=math.ceil(min(_ATTEMPT_SECONDS, deadline)),
-            **self._parameters,
-        )
 
     def redact(self, text: str) -> str:
         """`text` without any key of the environment, which a provider might echo."""
@@ -302,18 +282,17 @@ class InspectModel(Service):
         """The row without a reply; `ProviderError` where every other row would fail alike."""
         failure = self._failure(error)
         if failure.reach is Reach.RUN:
-            raise ProviderError(self._explain(failure)) from None
+            raise ProviderError(self.explain(failure)) from None
         if failure.reach is not Reach.ROW:
-            self._count_failure(failure, self._path)
+            self._count_failure(failure)
         asked = "refuses this row" if failure.reach is Reach.ROW else "gave no reply"
         return Reply(text=None, error=f"the service {asked} ({failure})", latency=seconds)
 
     def _failure(self, error: Exception) -> AttemptError:
         """What Inspect raised, classified as any service's failure is."""
         if isinstance(error, TimeoutError):
-            return AttemptError(
-                Reach.ATTEMPT, f"no reply within the deadline of {self._options.deadline:g} s"
-            )
+            waited = f"no reply within the deadline of {self._options.deadline:g} s"
+            return AttemptError(Reach.ATTEMPT, waited)
         wrapped: list[BaseException] = [error]  # Inspect wraps what the provider's SDK raised
         while (cause := wrapped[-1].__cause__) is not None:
             wrapped.append(cause)
@@ -324,31 +303,3 @@ class InspectModel(Service):
                 failure = http_failure(status, {"error": told.get("error", told)}, {})
                 return replace(failure, reason=self.redact(failure.reason))
         return AttemptError(Reach.ATTEMPT, f"{type(error).__name__}: {self._words(error)}")
-
-    def _explain(self, failure: AttemptError) -> str:
-        if failure.parameter:
-            name = failure.parameter
-            hint = f"it refuses {name!r}: change it, or leave it out (--param {name}=null)"
-        elif failure.status == 404:
-            hint = "the provider does not know this model: check its name"
-        elif failure.status == 402 or failure.code in QUOTA_CODES:
-            hint = "the quota is used up: check the account's billing"
-        else:
-            hint = "check the key that Inspect's provider reads, or name its variable with --api-key-env"
-        return f"{self._path} rejects the run ({failure}): {hint}"
-
-    def hear(self, warning: str) -> None:
-        """Pass on, once, what Inspect warns of: a parameter that the provider does not take."""
-        self._tell(f"{self.name}: {one_line(warning)}")
-
-
-class _Listener(logging.Handler):
-    """Hears what Inspect warns of, which would otherwise go to the terminal as it is."""
-
-    def __init__(self, model: InspectModel) -> None:
-        super().__init__(logging.WARNING)
-        self._model = model
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Hand the warning over."""
-        self._model.hear(record.getMessage())

@@ -6,7 +6,7 @@ import os
 import secrets
 import time
 from collections.abc import Mapping
-from functools import cache, cached_property
+from functools import cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -72,23 +72,25 @@ class LocalModel(Service):
 
     def __init__(self, name: str, client: Client | None = None, notice: Notice | None = None) -> None:
         client = client or Client()
-        self._path = model_file(name)
-        params = dict(client.params)
-        self._context = _positive("n_ctx", params.pop("n_ctx", _CONTEXT))
-        self._threads = _positive("threads", params.pop("threads", _free_processors()))
-        self._slots = _positive("slots", params.pop("slots", 1))
+        self.where, self._path, self._deadline = name, model_file(name), client.deadline
+        params, usual = dict(client.params), {"n_ctx": _CONTEXT, "threads": _free_processors(), "slots": 1}
+        for option, value in usual.items():
+            given = params.pop(option, value)
+            if not (number := whole(given, 1 << 24)):
+                raise FwcError(f"{option} is {given!r}: give a whole number above 0 (--param {option}=…)")
+            usual[option] = number
+        self._engine = usual
         self._sent = request_parameters("", params, client.max_tokens, logprobs=True)
         super().__init__(name, {}, notice, _FAILURES)
-        self._deadline = client.deadline
         self._server: Any = None
-        self._turn = asyncio.Semaphore(self._slots)
+        self._turn = asyncio.Semaphore(self._engine["slots"])
 
     @cached_property
     def parameters(self) -> Mapping[str, Any]:  # type: ignore[override]
         """What is asked for, and the file by its checksum: another file is another model."""
-        about = self._path.stat()
-        sha256 = _checksum(self._path, about.st_size, about.st_mtime_ns)
-        return {**self._sent, "gguf": {"file": self._path.name, "sha256": sha256}}
+        with open_binary(self._path) as file:
+            digest: Any = hashlib.file_digest(file, "sha256")  # type: ignore[arg-type]
+        return {**self._sent, "gguf": {"file": self._path.name, "sha256": digest.hexdigest()}}
 
     async def ask(self, messages: Messages) -> Reply:
         """Ask once; llama.cpp works on as many questions at once as it has slots."""
@@ -97,52 +99,60 @@ class LocalModel(Service):
             began = time.monotonic()
             answer = asyncio.create_task(asyncio.to_thread(self._answer, body))
             await asyncio.wait({answer}, timeout=self._deadline)
-            seconds = time.monotonic() - began
-            late = not answer.done()
+            seconds, late = time.monotonic() - began, not answer.done()
             answered = await answer  # llama.cpp cannot be stopped: the next question waits for it
         if late:
             answered = {"error": {"message": f"no reply within the deadline of {self._deadline:g} s"}}
         try:
-            reply = read_reply(_shortened(answered), latency=seconds)
+            reply = read_reply(answered, latency=seconds)
         except AttemptError as failure:
             hint = "; --param n_ctx=… sets it" if "context size" in failure.reason else ""
             if failure.reach is not Reach.ROW:
-                self._count_failure(failure, self.name)
+                self._count_failure(failure)
             return Reply(text=None, error=f"llama.cpp gave no reply ({failure}{hint})", latency=seconds)
         self._failed_in_a_row = 0
         return reply
 
     async def aclose(self) -> None:
         """Free the model's memory; the next question loads it again."""
-        self._server, self._turn = None, asyncio.Semaphore(self._slots)
+        self._server, self._turn = None, asyncio.Semaphore(self._engine["slots"])
 
     def _answer(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """What llama.cpp answers, with the names of the model and of the engine."""
+        """What llama.cpp answers, with the names of the model and of the engine.
+
+        Of the log-probabilities it keeps those up to the first token with a letter: a tenth of the size.
+        """
         try:
             answered = self._opened().handle_chat_completions(body)
         except (RuntimeError, ValueError) as error:  # a template that refuses the messages, a parameter
             return {"error": {"message": str(error)}}
-        return {
-            **answered, "model": self._path.name, "system_fingerprint": f"xllamacpp {version('xllamacpp')}",
-        }  # fmt: skip
+        if "choices" in answered:
+            logprobs = answered["choices"][0].get("logprobs") or {}
+            tokens = logprobs.get("content") or []
+            letters = (
+                place for place, token in enumerate(tokens, 1) if any(map(str.isalpha, token["token"]))
+            )
+            logprobs["content"] = tokens[: next(letters, None)]
+        engine = f"xllamacpp {version('xllamacpp')}"
+        return {**answered, "model": self._path.name, "system_fingerprint": engine}
 
     def _opened(self) -> Any:
         """The engine, loaded if need be. `FwcError` when llama.cpp cannot load the file."""
         if self._server is None:
             import xllamacpp
 
-            engine = xllamacpp.CommonParams()
+            engine, threads, slots = xllamacpp.CommonParams(), self._engine["threads"], self._engine["slots"]
             engine.model.path = str(self._path)
-            engine.n_ctx, engine.n_parallel = self._context * self._slots, self._slots
+            engine.n_ctx, engine.n_parallel = self._engine["n_ctx"] * slots, slots
             engine.kv_unified = False
             engine.n_batch = engine.n_ubatch = _PIECE
             for processors in (engine.cpuparams, engine.cpuparams_batch):
-                processors.n_threads, processors.poll = self._threads, 0
+                processors.n_threads, processors.poll = threads, 0
             engine.verbosity, engine.warmup, engine.fit_params = -1, False, False
             engine.cache_ram_mib = 0  # a slot keeps the examples of its last prompt
             # xllamacpp always listens on loopback. Nobody else gets an answer there.
             engine.api_keys, engine.n_threads_http = [secrets.token_hex(16)], 1
-            self._tell(f"{self.name}: {self._path.name}, in this process, on {self._threads} threads")
+            self._tell(f"{self.name}: {self._path.name}, in this process, on {threads} threads")
             try:
                 self._server = xllamacpp.Server(engine)
             except RuntimeError as error:
@@ -153,37 +163,9 @@ class LocalModel(Service):
         return self._server
 
 
-def _shortened(answered: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An answer with log-probabilities up to the first token with a letter: a tenth of the journal's size."""
-    if "error" in answered:
-        return answered
-    choice = answered["choices"][0]
-    tokens = (choice.get("logprobs") or {}).get("content") or []
-    letters = [place for place, token in enumerate(tokens) if any(map(str.isalpha, token["token"]))]
-    kept = tokens[: letters[0] + 1] if letters else tokens
-    return {**answered, "choices": [{**choice, "logprobs": {"content": kept}}]}
-
-
 def _free_processors() -> int:
     """The processors that this process may use and that nobody else is using now; at least 1."""
     affinity = getattr(os, "sched_getaffinity", None)
     allowed = len(affinity(0)) if affinity else os.cpu_count() or 1
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     return max(1, round(allowed - load))
-
-
-def _positive(option: str, value: Any) -> int:
-    number = whole(value, 1 << 24)
-    if not number:
-        raise FwcError(f"{option} is {value!r}: give a whole number above 0 (--param {option}=…)")
-    return number
-
-
-@cache
-def _checksum(path: Path, size: int, changed: int) -> str:
-    """SHA-256 of a file; size and time of change are there so that another file is read again."""
-    digest = hashlib.sha256()
-    with open_binary(path) as file:
-        while part := file.read(1 << 20):
-            digest.update(part)
-    return digest.hexdigest()

@@ -2,19 +2,13 @@
 
 from collections.abc import Mapping
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
-
-from rich.console import RenderableType
 
 from fwc_llm.metrics.arm_comparison import adjust
 from fwc_llm.report.format import DASH, interval, p_value, signed
-from fwc_llm.report.sections import MARKS
-from fwc_llm.report.tables import Section, terminal
+from fwc_llm.report.sections import COMPARED, MARKS
+from fwc_llm.report.tables import Section
 from fwc_llm.runs.ablation import STEPS
-
-HEADINGS = ("Part", "What changes", "DP gap", "Accuracy, points")
-_METRICS = (("demographic_parity_difference", 3, 1.0), ("accuracy", 1, 100.0))
 
 
 def ablation_steps(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -32,41 +26,25 @@ def ablation_steps(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
     return steps
 
 
-def ablation_rows(stats: Mapping[str, Any]) -> list[list[str]]:
+def ablation(stats: Mapping[str, Any]) -> Section:
     """Return one row a step: the part, what changes, and its effect on DP gap and accuracy."""
-    return [
-        [
-            step["part"],
-            step["words"],
-            *(_told(step[metric], digits, scale) for metric, digits, scale in _METRICS),
-        ]
-        for step in ablation_steps(stats)
-    ]
-
-
-def ablation_notes(stats: Mapping[str, Any]) -> list[str]:
-    """Return notes on reading the rows."""
     steps = ablation_steps(stats)
-    reasons = dict.fromkeys(step["reason"] for step in steps if step["reason"])
-    return [
+    shown = list(reversed(COMPARED))
+    rows = [
+        [step["part"], step["words"], *(_change(step[m], digits, scale) for m, digits, scale in shown)]
+        for step in steps
+    ]
+    notes = [
         "Differences of the second arm from the first, with 95 % intervals, on the same rows; they speak of "
         "other draws of the examples, too. ≠ differs, ≈ no difference shown, ? cannot be told, all steps "
         "together. The steps from slots to order add up to all of FWC.",
-        *reasons,
+        *dict.fromkeys(step["reason"] for step in steps if step["reason"]),
     ]
+    headings = ("Part", "What changes", "DP gap", "Accuracy, points")
+    return Section("What each part of FWC does", headings, rows, notes, keys=2)
 
 
-def ablation_table(folder: str | Path) -> RenderableType:
-    """Return the steps of a run's folder, for rich to print; raises `FwcError` as `read_run` does."""
-    from fwc_llm.metrics.statistics import statistics
-    from fwc_llm.report.read import read_run
-
-    stats = statistics(read_run(folder).answered)
-    rows, notes = ablation_rows(stats), ablation_notes(stats)
-    return terminal(Section("What each part of FWC does", HEADINGS, rows, notes, keys=2))
-
-
-def _told(test: Mapping[str, Any], digits: int, scale: float) -> str:
+def _change(test: Mapping[str, Any], digits: int, scale: float) -> str:
     if test["difference"] is None:
         return DASH
     shown = signed(test["difference"], digits, scale)

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.gates import Check, all_of, decide, parse_condition
 from fwc_llm.metrics.answers import Answered
-from fwc_llm.metrics.audit_table import from_frame
+from fwc_llm.metrics.audit_table import from_frame, of_population
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.reference_statistics import References
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 
 class Audit:
@@ -46,8 +47,18 @@ class Audit:
 
         return deepcopy(self._statistics)
 
+    def plot(self) -> "Figure":
+        """Draw rates of yes per group, and with labels accuracy against the DP gap, as one figure.
+
+        Raises `FwcError` without matplotlib (extra `plot`).
+        """
+        from fwc_llm.report.figures import overview
+
+        return overview(self._statistics, [f"{len(self.arms)} arms" if len(self.arms) > 1 else self.arms[0]])
+
     def __str__(self) -> str:
-        from fwc_llm.report.terminal import as_text, statistics_table
+        from fwc_llm.report.tables import as_text
+        from fwc_llm.report.terminal import statistics_table
 
         return as_text(statistics_table(self._statistics, rates=True))
 
@@ -55,13 +66,11 @@ class Audit:
         return str(self)
 
     def _repr_html_(self) -> str:
-        from fwc_llm.notebook import figure, note, table
         from fwc_llm.report.sections import rates, results
-        from fwc_llm.report.tables import texts
+        from fwc_llm.report.tables import notebook
 
         shown = results(self._statistics), rates(self._statistics)
-        parts = [table(section.headings, texts(section.rows)) for section in shown]
-        return figure("Values with 95 % intervals", *parts, *map(note, shown[0].notes))
+        return notebook("Values with 95 % intervals", *shown)
 
 
 def audit(
@@ -80,6 +89,8 @@ def audit(
     min_group: int = 30,
     margin: float = 0.05,
     against: str = "",
+    population: "pd.DataFrame | None" = None,
+    key: str = "row",
 ) -> Audit:
     """Measure accuracy and fairness of answers, whoever gave them (docs/statistics.md).
 
@@ -101,11 +112,15 @@ def audit(
     verdict is "no difference shown" where the interval ends there. `against` names the arm that the others
     are compared with ("": the first, "all": each with each).
 
+    `population` has all rows that the answers were drawn from, named by `key` as the answers are: its other
+    columns predict the answers to rows that have none, and every value is assisted by them
+    (docs/statistics.md, "Assisted").
+
     Raises `FwcError` for a missing column, a row with two labels or two groups, an arm that lacks rows of the
     others, and answers of more than two kinds.
     """
     answered = from_frame(
-        answers,
+        answers if key == "row" else answers.rename(columns={key: "row"}),
         design,
         attributes,
         answer=answer,
@@ -120,4 +135,6 @@ def audit(
         margin=margin,
         against=against,
     )
+    if population is not None:
+        answered = of_population(answered, population, key, label, positive)
     return Audit(answered)

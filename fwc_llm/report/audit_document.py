@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from fwc_llm.metrics.adverse_impact import impact_tables
 from fwc_llm.metrics.answers import Answers, mapped
 from fwc_llm.metrics.audit_table import empty_but
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.audit import Audit
 from fwc_llm.report.document import document_of
-from fwc_llm.report.impact import impact_tables
 from fwc_llm.report.narrative import findings, four_fifths, what_was_decided
 from fwc_llm.report.provenance import ABOUT
 from fwc_llm.report.read import KEY
@@ -51,20 +51,11 @@ def _describe(audit: Audit, source: Mapping[str, Any]) -> dict[str, Any]:
     repeats, calls = int(first.repeat.max()) + 1, sum(map(len, answers.values()))
     settings = {"n_test": -(-len(first) // repeats), "repeats": repeats, "seed": 0, "base_parity": None}
     record = {
-        "task": source["predictions"],
-        "title": f"Decisions in {source['predictions']}",
-        "model": label,
-        "simulated": False,
-        "arms": list(answers),
-        "settings": settings,
-        "fingerprint": source["sha256"],
-        "protected": names,
-        "calls": calls,
-        "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "versions": versions(),
-        "command": command(),
-        KEY: where,
-    }
+        "task": source["predictions"], "title": f"Decisions in {source['predictions']}", "model": label,
+        "simulated": False, "arms": list(answers), "settings": settings, "fingerprint": source["sha256"],
+        "protected": names, "calls": calls, "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "versions": versions(), "command": command(), KEY: where,
+    }  # fmt: skip
     impact = impact_tables(audit.answered)
     unanswered = sum(int((a.reason == "error").sum()) for a in answers.values())
     hashes = {
@@ -83,10 +74,8 @@ def _describe(audit: Audit, source: Mapping[str, Any]) -> dict[str, Any]:
             "rows": None,
             "audit": impact,
             "provenance": {
-                "about": dict.fromkeys(ABOUT),
-                "task": None,
-                "hashes": hashes,
-                "report_version": __version__,
+                **{"about": dict.fromkeys(ABOUT), "task": None},
+                **{"hashes": hashes, "report_version": __version__},
             },
             "about": {**record, "returned_models": []},
             "paragraph": what_was_decided(where, list(answers), stats),

@@ -14,6 +14,7 @@ WIDTH, HEIGHT = 340.0, 330.0
 _GUTTER = 116.0  # where a chart with a name before every line has its axis
 _TOP, _BOTTOM, _LEFT = 14, 288, 46
 _NEAR = 17.0  # marks closer than this are drawn as one
+MOST_RATES = 100  # groups in a chart of rates, as many as rows in a table
 _MOST_GROUPS = 4  # in a chart of P(yes)
 
 
@@ -62,7 +63,9 @@ def forest(stats: Mapping[str, Any], metric: str) -> dict[str, Any] | None:
     for place, arm in enumerate(stats["arms"], start=1):
         one, lines = arm[metric], wrapped(arm["arm"], 15)
         own = [value for value in one["per_repeat"] if value is not None]
-        height = max(34.0 if len(own) > 1 else 26.0, 12.0 * len(lines) + 12)
+        height = max(
+            34.0 if len(own) > 1 else 26.0 if len(stats["arms"]) < 7 else 20.0, 12.0 * len(lines) + 6
+        )
         middle = y + height / 2
         dots = [
             (x.at(value), round(middle + (-10.0, 8.0, -6.0, 12.0)[k % 4], 2)) for k, value in enumerate(own)
@@ -165,12 +168,13 @@ def _ends(scale: Axis, value: Mapping[str, Any]) -> tuple[float, float] | None:
 def group_rates(stats: Mapping[str, Any]) -> dict[str, Any]:
     """Return the chart of each arm's rate of yes per group, the groups' base rates first: a line a group."""
     x = axis(0.0, 1.0, _GUTTER, WIDTH - 14, percent=True)
-    names = [group["group"] for group in stats["groups"]]
+    names = shown_groups(stats, MOST_RATES)
     base = {group["group"]: {"rate": group["base_rate"], "low": None} for group in stats["groups"]}
     arms = [("true share of yes", base), *((arm["arm"], arm["groups"]) for arm in stats["arms"])]
-    rows, y = [], 16.0
-    for place, (name, groups) in enumerate(arms):
-        top, points = y, []
+    rows, y, start = [], 16.0, 0 if stats["labelled"] else 1
+    for place, (name, groups) in enumerate(arms[start:], start):
+        top = y
+        points: list[dict[str, Any]] = []
         for shape, group in enumerate(names):
             lines, one = wrapped(group, 15), groups[group]
             height = max(16.0, 12.0 * len(lines) + 4)
@@ -193,46 +197,10 @@ def group_rates(stats: Mapping[str, Any]) -> dict[str, Any]:
     return {"width": WIDTH, "height": bottom + 36, "bottom": bottom, "x": x, "rows": rows, "groups": names}
 
 
-def projection(drawn: Mapping[str, Any], arm: str, groups: Sequence[str]) -> dict[str, Any]:
-    """Return the map of the table with one arm's examples: area of a mark by weight, shape by group."""
-    size, rows, examples = 300.0, drawn["rows"], drawn["examples"][arm]
-    # The frame holds the examples and all but the farthest hundredth of the rows.
-    cut, axes = max(0, len(rows["x"]) // 100 - 1), {}
-    for name, start, end in (("x", 6, size - 6), ("y", size - 6, 6)):
-        values, own = sorted(rows[name]), [example[name] for example in examples]
-        low, high = min([values[cut], *own]), max([values[-1 - cut], *own])
-        margin = 0.06 * (high - low) or 1.0
-        axes[name] = Axis(low - margin, high + margin, start, end)
-    x, y = axes["x"], axes["y"]
-    inside = [
-        (x.at(a), y.at(b), label)
-        for a, b, label in zip(rows["x"], rows["y"], rows["label"], strict=True)
-        if x.low <= a <= x.high and y.low <= b <= y.high
-    ]
-    heaviest = max((example["weight"] or 1.0 for example in examples), default=1.0) or 1.0
-    marks: list[dict[str, Any]] = [
-        {
-            "x": x.at(example["x"]),
-            "y": y.at(example["y"]),
-            "size": _size(example["weight"], heaviest),
-            "label": example["label"],
-            "shape": groups.index(example["group"]) if example["group"] in groups else 0,
-        }
-        for example in examples
-    ]
-    marks.sort(key=lambda mark: mark["size"], reverse=True)
-    return {"size": size, "rows": inside, "marks": marks}
-
-
-def _size(weight: float | None, heaviest: float) -> float:
-    """The width of a mark whose area follows the weight; the lightest stay visible."""
-    return 8.0 if weight is None else round(max(4.0, 14.0 * math.sqrt(weight / heaviest)), 2)
-
-
-def shown_groups(stats: Mapping[str, Any]) -> list[str]:
-    """Return the groups that the charts of P(yes) show: all, or the largest of more than four."""
-    largest = sorted(stats["groups"], key=lambda group: -group["n"])[:_MOST_GROUPS]
-    return [group["group"] for group in stats["groups"] if group in largest]
+def shown_groups(stats: Mapping[str, Any], most: int = _MOST_GROUPS) -> list[str]:
+    """Return the groups that a chart shows: all, or the largest where they are more than `most`."""
+    largest = {group["group"] for group in sorted(stats["groups"], key=lambda group: -group["n"])[:most]}
+    return [group["group"] for group in stats["groups"] if group["group"] in largest]
 
 
 def calibration_by_group(arm: Mapping[str, Any], groups: Sequence[str]) -> dict[str, Any]:
@@ -259,14 +227,15 @@ def calibration_by_group(arm: Mapping[str, Any], groups: Sequence[str]) -> dict[
 
 
 def wrapped(name: str, longest: int = 24) -> list[str]:
-    """Return the name in at most three lines, broken at spaces; what is longer is cut."""
+    """Return the name in at most three lines, broken at spaces and behind +; what is longer is cut."""
     lines = [""]
-    for word in name.split():
-        if lines[-1] and len(lines[-1]) + len(word) >= longest:
+    for word in name.replace("+", "+\0").replace(" ", " \0").split("\0"):
+        if lines[-1] and len(lines[-1]) + len(word) > longest:
             lines.append(word)
         else:
-            lines[-1] = f"{lines[-1]} {word}".strip()
-    cut = [line if len(line) <= longest + 4 else line[: longest + 3] + "…" for line in lines[:3]]
+            lines[-1] += word
+    lines = [line.strip() for line in lines]
+    cut = [line if len(line) <= longest + 1 else line[:longest] + "…" for line in lines[:3]]
     if len(lines) > 3:
         cut[-1] += " …"
     return cut

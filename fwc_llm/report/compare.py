@@ -13,8 +13,8 @@ from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.format import DASH, number, p_value
 from fwc_llm.report.narrative import lost_lines
 from fwc_llm.report.read import Run, check_same_task
-from fwc_llm.report.sections import METRICS, as_words, verdict_on
-from fwc_llm.report.tables import Row, Section, difference, terminal
+from fwc_llm.report.sections import ACCURACY, GAP, as_words, verdict_on
+from fwc_llm.report.tables import Cell, Row, Section, difference, terminal
 from fwc_llm.taskfile import without_key
 
 
@@ -28,28 +28,8 @@ def compare_runs(first: Run, second: Run) -> dict[str, Any]:
     still count, as its own. Raises `FwcError` for runs of different tasks.
     """
     check_same_task(first, second)
-    shared = [arm for arm in first.arms if arm in second.answers]
-    arms = [_compare_arm(first, second, arm) for arm in shared]
+    arms = [_compare_arm(first, second, arm) for arm in first.arms if arm in second.answers]
     adjust(arms)
-    notes = []
-    if first.described.get("fingerprint") != second.described.get("fingerprint"):
-        notes.append("The two runs saw different versions of the table.")
-    if first.simulated or second.simulated:
-        notes.append("A simulated run is no finding about a language model.")
-    files = first.described.get("task_file"), second.described.get("task_file")
-    if all(files) and len({without_key(str(text), "use_protected") for text in files}) > 1:
-        notes.append("The two runs used different versions of the task file.")
-    notes += [line for run in (first, second) for line in lost_lines(run.results.get("rows"))]
-    notes += [f"{run.label} is incomplete: {run.missing}" for run in (first, second) if run.missing]
-    if first.reference or second.reference:
-        notes.append("A reference is no language model: its answers come from the rows, not from prompts.")
-    if first.described.get("protected") != second.described.get("protected"):
-        notes.append(
-            "The two runs protect different attributes: their gaps are between other groups, and no "
-            "difference of them is formed."
-        )
-    if not shared:
-        notes.append("The runs have no arm in common.")
     compared: dict[str, Any] = plain(
         {
             "task": first.task,
@@ -59,10 +39,35 @@ def compare_runs(first: Run, second: Run) -> dict[str, Any]:
             "arms": arms,
             "only_first": [arm for arm in first.arms if arm not in second.answers],
             "only_second": [arm for arm in second.arms if arm not in first.answers],
-            "notes": notes,
+            "notes": list(_warnings(first, second)),
         }
     )
     return compared
+
+
+def _warnings(first: Run, second: Run) -> Iterator[str]:
+    """What besides the answers differs, or is missing."""
+    runs = first, second
+    if first.described.get("fingerprint") != second.described.get("fingerprint"):
+        yield "The two runs saw different versions of the table."
+    if first.simulated or second.simulated:
+        yield "A simulated run is no finding about a language model."
+    files = [run.described.get("task_file") for run in runs]
+    if all(files) and len({without_key(str(text), "use_protected") for text in files}) > 1:
+        yield "The two runs used different versions of the task file."
+    for run in runs:
+        yield from lost_lines(run.results.get("rows"))
+        if run.missing:
+            yield f"{run.label} is incomplete: {run.missing}"
+    if first.reference or second.reference:
+        yield "A reference is no language model: its answers come from the rows, not from prompts."
+    if first.described.get("protected") != second.described.get("protected"):
+        yield (
+            "The two runs protect different attributes: their gaps are between other groups, and no "
+            "difference of them is formed."
+        )
+    if not set(first.arms) & set(second.arms):
+        yield "The runs have no arm in common."
 
 
 _SHOWN_ELSEWHERE = {
@@ -111,37 +116,42 @@ def _changed(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[di
                 yield {"name": name, "first": words[0], "second": words[1]}
 
 
-def comparison_table(compared: Mapping[str, Any]) -> RenderableType:
-    """Return the comparison for rich to print."""
-    first, second = compared["first"]["label"], compared["second"]["label"]
+def comparison_sections(compared: Mapping[str, Any]) -> tuple[Section, Section]:
+    """Return what changed, and every arm before and after."""
+    first, second = (compared[side]["label"] for side in ("first", "second"))
     if first == second:
-        first, second = compared["first"]["folder"], compared["second"]["folder"]
+        first, second = (compared[side]["folder"] for side in ("first", "second"))
     changed = [(one["name"], one["first"], one["second"]) for one in compared["changed"]]
     intro = "" if changed else "Nothing changed in settings or versions."
     rows: list[Row] = []
     for arm in compared["arms"]:
-        for metric, name, digits, scale in (METRICS[0], METRICS[1]):
-            test = arm[metric]
-            values = [number(test[side], digits, scale) for side in ("first", "second")]
-            change = difference(test, digits, scale)
-            rows.append([arm["arm"], name, *values, change, p_value(test["p_adjusted"]), verdict_on(test)])
+        for metric in (ACCURACY, GAP):
+            test = arm[metric.key]
+            values = [number(test[side], metric.digits, metric.scale) for side in ("first", "second")]
+            change = difference(test, metric.digits, metric.scale)
+            end: list[Cell | str] = [change, p_value(test["p_adjusted"]), verdict_on(test)]
+            rows.append([arm["arm"], metric.title, *values, *end])
     headings = ["Arm", "Metric", "First", "Second", "Difference", "p (adjusted)", "Verdict"]
-    values_section = Section("", headings, rows, list(_notes(compared)), keys=2)
     head = Section("", ["What changed", first, second] if changed else (), changed, intro=intro)
-    return Group(terminal(head), terminal(values_section))
+    return head, Section("", headings, rows, list(_notes(compared)), keys=2)
+
+
+def comparison_table(compared: Mapping[str, Any]) -> RenderableType:
+    """Return the comparison for rich to print."""
+    return Group(*map(terminal, comparison_sections(compared)))
 
 
 def _notes(compared: Mapping[str, Any]) -> Iterator[str]:
-    if any(arm["paired"] for arm in compared["arms"]):
+    arms = compared["arms"]
+    if any(arm["paired"] for arm in arms):
         yield "Paired on the rows that both runs asked about."
-    if compared["arms"]:
-        for of in dict.fromkeys(arm["of"] for arm in compared["arms"]):
-            names = ", ".join(arm["arm"] for arm in compared["arms"] if arm["of"] == of)
-            yield f"Differences of {names} speak of {of}."
-    yield from {f"{arm['arm']}: {arm['reason']}." for arm in compared["arms"] if arm["reason"]}
-    if any(not arm["paired"] for arm in compared["arms"]):
+    for of in dict.fromkeys(arm["of"] for arm in arms):
+        names = ", ".join(arm["arm"] for arm in arms if arm["of"] == of)
+        yield f"Differences of {names} speak of {of}."
+    yield from {f"{arm['arm']}: {arm['reason']}." for arm in arms if arm["reason"]}
+    if any(not arm["paired"] for arm in arms):
         yield "The runs asked about different rows: compared as independent samples."
-    for side, label in (("only_first", "first"), ("only_second", "second")):
-        if compared[side]:
-            yield f"Only in the {label} run: {', '.join(compared[side])}."
+    for side in ("first", "second"):
+        if only := compared[f"only_{side}"]:
+            yield f"Only in the {side} run: {', '.join(only)}."
     yield from compared["notes"]

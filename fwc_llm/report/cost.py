@@ -20,10 +20,14 @@ def cost(results: Mapping[str, Any], price: Price | None = None) -> dict[str, An
         "unanswered": results.get("unanswered"),
         "usage": asdict(live + batched),
     }
+    if results.get("truncated"):
+        found["truncated"] = results["truncated"]
     model, api = str(results["model"]), str(results.get("api") or "chat")
     price = price or (no_price(model) if results.get("local") else price_of(model, api=api))
     if price is not None and not results.get("simulated_answers", results["simulated"]):
-        found["dollars"] = price.dollars(live) + price.dollars(batched, batch=True)
+        mean = (live + batched).prompt_tokens // max(found["requests"] or 0, 1)
+        dollars = (price.dollars(live, longest=mean), price.dollars(batched, batch=True, longest=mean))
+        found["dollars"] = sum(dollars)
         found |= {"price_date": price.date, "price_source": price.source}
     return found
 
@@ -32,14 +36,16 @@ def cost_line(results: Mapping[str, Any], price: Price | None = None) -> str:
     """The same in one line."""
     found = cost(results, price)
     usage = found["usage"]
+    cut = f"{found['truncated']:,} inputs were cut off by the service; " if "truncated" in found else ""
     if (
         not any(usage.values())
         and not results.get("local")
         and (found["requests"] or 0) > (found["unanswered"] or 0)
     ):
-        return "no token counts came with the replies: what the run used is not known"
+        return f"{cut}no token counts came with the replies: what the run used is not known"
     line = (
-        f"used {usage['prompt_tokens']:,} prompt tokens ({usage['cached_tokens']:,} of them from the cache) "
+        f"{cut}used {usage['prompt_tokens']:,} prompt tokens "
+        f"({usage['cached_tokens']:,} of them from the cache) "
         f"and {usage['completion_tokens']:,} completion tokens"
     )
     if "dollars" not in found:

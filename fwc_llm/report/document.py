@@ -13,7 +13,7 @@ from fwc_llm.report.impact import audit_tables, selected, who_was_selected
 from fwc_llm.report.narrative import findings, what_was_run, wording_lines
 from fwc_llm.report.probability import probabilities
 from fwc_llm.report.provenance import costs, provenance, record
-from fwc_llm.report.read import KEY, Run, read_runs
+from fwc_llm.report.read import KEY, Run, assisted, read_runs
 from fwc_llm.report.reference_models import add_references, references_of
 from fwc_llm.report.rows import rows_of_run
 from fwc_llm.report.tables import Section
@@ -33,6 +33,7 @@ def make_document(
     data_dir: str | Path | None = None,
     with_rows: bool = False,
     reference: bool = False,
+    assist: bool = False,
 ) -> dict[str, Any]:
     """Read runs of one task and return everything that a report says about them, ready for JSON.
 
@@ -40,17 +41,20 @@ def make_document(
     `title`, `simulated`, `reference`, and `runs`, one object each: `label`, `about` (settings, versions,
     hashes), `api`, `wordings` (each arm's contradictions), `rows` (lost before the run), `audit` (see
     `impact_tables`), `provenance`, `paragraph`, `findings`, `statistics` (see there), `examples`, `prompts`,
-    `cost`, and `map` with `missing` saying why what needs the data is not there; `tuning` where `tune` chose
+    `cost`, and `missing`, which says why what needs the data is not there; `tuning` where `tune` chose
     the examples, and `threshold` where the run has one, else None. `with_rows` adds `browser`, every row for
-    the page (`rows_of_run`). `reference` adds reference lines to runs that lack them. Raises `FwcError` as
-    `read_runs` does, and for reference lines that cannot be made.
+    the page (`rows_of_run`). `reference` adds reference lines to runs that lack them; `assist` makes
+    every value with predictions for the rows that were not asked about. Raises `FwcError` as `read_runs`
+    does, and for what needs the table where it is not there.
     """
     runs = read_runs(paths)
-    table, missing = _find_task(runs[0], task, data_dir)
+    table, missing = find_task(runs[0], task, data_dir)
     if reference:
         if table is None:
             raise FwcError(f"reference lines need the table: {missing}")
         add_references([run.folder for run in runs], table)
+    if assist:
+        runs = [assisted(run, table, missing) for run in runs]
     described = [_describe(run, table, missing) for run in runs]
     if with_rows:
         for run, one in zip(runs, described, strict=True):
@@ -79,6 +83,8 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
     shown = [
         sections.results(stats),
         sections.rates(stats),
+        sections.further(stats),
+        sections.pooled(stats),
         sections.comparisons(stats),
         sections.noise(stats),
         sections.paper(stats),
@@ -87,6 +93,7 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
         sections.coverage(stats),
         sections.lost(run["rows"]),
         sections.flips(stats),
+        *sections.probes(stats),
         probabilities(stats),
         at_threshold(run["threshold"]),
         tuned(run["tuning"]),
@@ -106,10 +113,10 @@ def first_section(run: Mapping[str, Any]) -> Section:
     return sections.results(run["statistics"])
 
 
-def _find_task(
+def find_task(
     run: Run, named: "str | Path | Task | None", data_dir: str | Path | None
 ) -> "tuple[Task | None, str]":
-    """The task with its data, or why there is none. A report downloads nothing.
+    """Return the task with its data, or why there is none. A report downloads nothing.
 
     The run's own record comes before a built-in task of its name. What a record makes of files is not
     told: it may be anybody's, and name any file.
@@ -117,13 +124,13 @@ def _find_task(
     from fwc_llm.tasks import Task, load_task, recorded_task
 
     text = run.described.get("task_file") if named is None else None
-    folder = run.described.get("task_folder")
+    beside, data = (run.described.get(name) for name in ("task_folder", "data"))
     try:
         if isinstance(named, Task):
             task = named
         elif text:
-            beside = run.folder / folder if folder else None
-            task = recorded_task(text, run.task, beside, data_dir, _data(run))
+            folder = run.folder / beside if beside else None
+            task = recorded_task(text, run.task, folder, data_dir, str(run.folder / data) if data else "")
         else:
             task = load_task(named or run.task, data_dir)
         if task.locate() is None:
@@ -136,25 +143,17 @@ def _find_task(
     return task, ""
 
 
-def _data(run: Run) -> str:
-    """The files that took the place of those that the task file names; empty where none did."""
-    data = run.described.get("data")
-    return str(run.folder / data) if data and isinstance(data, str) else ""
-
-
 def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
     from fwc_llm.report.reference_models import table_statistics
 
     stats = statistics(run.answered, references_of(run))
     stats["notes"] += wording_lines(run.results)
-    drawn: dict[str, Any] | None = None
     if task is not None:
         try:
-            extra = table_statistics(run, task)
-            stats["context"] += extra["context"]
-            drawn = extra["map"]
+            stats["context"] += table_statistics(run, task)
         except FwcError as error:
             missing = str(error)
+    results = run.results
     described: dict[str, Any] = plain(
         {
             "label": run.label,
@@ -162,25 +161,21 @@ def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
             "simulated": run.simulated,
             "simulated_answers": run.simulated_answers,
             "reference": run.reference,
-            "api": run.results.get("api", "chat"),
-            "wordings": {arm["arm"]: arm.get("wordings") or {} for arm in run.results["arms"]},
-            "rows": run.results.get("rows"),
+            "api": results.get("api", "chat"),
+            "wordings": {arm["arm"]: arm.get("wordings") or {} for arm in results["arms"]},
+            "rows": results.get("rows"),
             "audit": audit_tables(run, task),
             "provenance": provenance(run, task),
-            "about": {
-                "command": "",
-                **run.described,
-                "returned_models": run.results.get("returned_models", []),
-            },
+            "about": {"command": "", **run.described, "returned_models": results.get("returned_models", [])},
             "paragraph": what_was_run(run, stats),
             "findings": findings(stats),
             "statistics": stats,
-            "map": drawn,
-            "missing": missing if drawn is None else "",
+            "map": None,  # of earlier versions
+            "missing": missing,
             "examples": {arm: _examples(run, arm) for arm in run.arms},
             "prompts": {arm: run.prompt(arm) for arm in run.arms},
-            "cost": cost(run.results),
-            "tuning": read_tuning(run.folder, run.results),
+            "cost": cost(results),
+            "tuning": read_tuning(run.folder, results),
             "threshold": threshold_section(run),
         }
     )

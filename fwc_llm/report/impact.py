@@ -4,33 +4,10 @@ Selection rates and impact ratios speak of people only where rows are drawn as t
 they are re-weighted to the table's own rates, or withheld (docs/statistics.md, "Designed samples").
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from fwc_llm.metrics.adverse_impact import (
-    NOT_SELECTED,
-    Population,
-    Selection,
-    View,
-    accounting,
-    answers_of_levels,
-    answers_once,
-    confusion,
-    lost_of_levels,
-    people_of_levels,
-    population_of,
-    rates_of_levels,
-    read_of_levels,
-    views,
-)
-from fwc_llm.metrics.answers import Answered
-from fwc_llm.metrics.arm_estimates import estimate
-from fwc_llm.metrics.statistics import plain
-from fwc_llm.metrics.variance import Sample, Shares
+from fwc_llm.metrics.adverse_impact import REWEIGHTED, WITHHELD, impact_tables, population_of
 from fwc_llm.report.format import DASH, defined, interval, number, p_value, signed
 from fwc_llm.report.read import Run
 from fwc_llm.report.tables import Cell, Row, Section
@@ -39,134 +16,10 @@ from fwc_llm.runs.splits import population
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
-AS_DRAWN, REWEIGHTED, WITHHELD = "as drawn", "re-weighted", "withheld"
-NO_PEOPLE = "The test rows were drawn so that groups and labels come in set numbers: they are no applicants."
-_TEXTS = {
-    AS_DRAWN: "Rows were taken as they fall, so that rates and ratios speak of people like them.",
-    REWEIGHTED: NO_PEOPLE + " Rates, ratios, precision and shortfall are re-weighted to the {rows} rows "
-    "of the table that they were drawn from, whose share of each group and label counts as known; counts are "
-    "those of the test rows.",
-    WITHHELD: NO_PEOPLE + " {why}, so selection rates, impact ratios and precision are withheld; a run with "
-    "--base-parity none, or fwc-llm audit on decisions, has them.",
-}
 _LAW = (
     "Ratios, tests and four fifths are what laws and practices ask for: their words may differ from the "
     "verdict on a gap, which has a margin."
 )
-_UNKNOWN_TABLE = "The table's own rates are not known here"
-
-
-@dataclass(frozen=True)
-class _Tables:
-    """One run's answers, with the table behind them where a design makes it necessary."""
-
-    answered: Answered
-    designed: bool
-    table: Population | None
-
-    @property
-    def basis(self) -> str:
-        """What rates rest on."""
-        if not self.designed:
-            return AS_DRAWN
-        return WITHHELD if self.table is None else REWEIGHTED
-
-    @cached_property
-    def cells(self) -> dict[str, Shares]:
-        """Each arm's shares of yes by group and label; of a designed sample only."""
-        if not self.designed:
-            return {}
-        return {arm: estimate(one).counted_odds for arm, one in self.answered.samples.items()}
-
-    @cached_property
-    def views(self) -> list[View]:
-        """Each attribute by itself, then all crossed."""
-        return views(self.answered.groups, self.answered.attributes)
-
-    def view(self, view: View, place: int, lost: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-        """One grouping with all arms. `place` is that of its attribute, `lost` the crossed groups' rows."""
-        samples = self.answered.samples
-        arms = [self._arm(view, arm, samples[arm]) for arm in self.answered.arms]
-        first = arms[0]["groups"]
-        return {
-            "attribute": view.name,
-            "crossed": view.crossed,
-            "lost": lost_of_levels(lost, view, len(self.answered.attributes), place),
-            "unknown": sum(
-                first[name]["rows"] for name, known in zip(view.levels, view.known, strict=True) if not known
-            ),
-            "arms": arms,
-        }
-
-    def _arm(self, view: View, arm: str, sample: Sample) -> dict[str, Any]:
-        cells = self.cells.get(arm)
-        of_levels = view.of(sample)
-        counted = accounting(self.answered.answers[arm], self.answered.groups, view)
-        rows = people_of_levels(of_levels).tolist()
-        found = confusion(of_levels, view, self.designed, cells, self.table)
-        described: dict[str, Any] = {"reference": None, "pairs": [], "all_pairs": True}
-        chosen: dict[str, dict[str, Any]] = {name: dict(NOT_SELECTED) for name in view.levels}
-        people = None if self.table is None else self.table.by_level(view).sum(1)
-        if self.basis != WITHHELD:
-            described = self._selection(view, of_levels, cells).described()
-            chosen = described.pop("groups")
-        groups = {
-            name: {
-                "rows": int(rows[place]),
-                **counted[name],
-                "in_table": None if people is None else int(people[place]),
-                **chosen[name],
-                **found[name],
-            }
-            for place, name in enumerate(view.levels)
-        }
-        return {"arm": arm, "of": sample.of, **described, "groups": groups}
-
-    def _selection(self, view: View, sample: Sample, cells: Shares | None) -> Selection:
-        if cells is not None and self.table is not None:
-            rates = rates_of_levels(cells, view, self.table)
-            people = self.table.by_level(view).sum(1)
-            return Selection(view, sample, rates, people, np.ones(len(people)))
-        counts = answers_of_levels(sample) if answers_once(sample) else None
-        rates, people = estimate(sample).counted("rate"), people_of_levels(sample)
-        return Selection(view, sample, rates, people, read_of_levels(sample), counts)
-
-
-def impact_tables(
-    answered: Answered,
-    designed: bool = False,
-    table: Population | None = None,
-    lost: Iterable[Mapping[str, Any]] = (),
-) -> dict[str, Any]:
-    """Return the tables of an audit for JSON: undefined is None, with a `reason`.
-
-    Keys: `basis` (`kind`: "as drawn", "re-weighted" or "withheld", and a `text` that says what that means),
-    `asked_once`, and `attributes`, one object each protected attribute and, of several, one for all crossed:
-    `attribute`, `crossed`, `unknown` (rows whose category is not known), `lost` (rows of each group before
-    the run) and `arms`, each with `groups`, `reference` (the group with the highest rate) and `pairs` (of
-    many groups, where `all_pairs` is false, those with the reference).
-
-    `designed` says that the number of rows of each group and label was chosen, `table` has those that they
-    were drawn from. Groups of it that no row was asked about are there with zeros.
-    """
-    designed = designed or answered.labels_fixed
-    if table is not None:
-        more = [name for name in table.groups if name not in answered.groups]
-        answered = replace(answered, groups=(*answered.groups, *more))
-        table = table.in_order(answered.groups)
-    tables = _Tables(answered, designed, table)
-    lost = list(lost)
-    kind = tables.basis
-    rows = 0 if table is None else int(table.rows.sum())
-    text = _TEXTS[kind].format(rows=f"{rows:,}", why=_UNKNOWN_TABLE)
-    found: dict[str, Any] = plain(
-        {
-            "basis": {"kind": kind, "text": text},
-            "asked_once": all(answers_once(one) for one in answered.samples.values()),
-            "attributes": [tables.view(one, place, lost) for place, one in enumerate(tables.views)],
-        }
-    )
-    return found
 
 
 def is_designed(run: Run) -> bool:
@@ -203,7 +56,7 @@ def who_was_selected(audit: Mapping[str, Any]) -> Section:
     """Return the tables of `impact_tables`: for every attribute who was asked, selected, and rightly so."""
     kind = audit["basis"]["kind"]
     parts = [part for view in audit["attributes"] for part in _of_view(view, kind)]
-    title = "Who was asked, and who was selected"
+    title = "Who was selected"
     intro = f"{audit['basis']['text']} {_LAW}"
     return Section(title, intro=intro, parts=parts, name="impact")
 
@@ -213,7 +66,8 @@ def _of_view(view: Mapping[str, Any], kind: str) -> list[Section]:
     parts = [_asked(view, by)]
     if kind != WITHHELD:
         parts += [selected(view, kind == REWEIGHTED), _pairs(view, by)]
-    return [*parts, _confused(view, by, kind == WITHHELD)]
+    labelled = any(group["true_positives"] is not None for _, _, group, _ in _lines(view))
+    return [*parts, *([_confused(view, by, kind == WITHHELD)] if labelled else [])]
 
 
 def _lines(view: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, Mapping[str, Any], list[str]]]:
@@ -223,6 +77,11 @@ def _lines(view: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, Ma
         for name, group in arm["groups"].items():
             marked = f"{name} (under 2 %)" if group["small"] else name
             yield arm, name, group, [marked, *([arm["arm"]] if several else [])]
+
+
+def _sizes(view: Mapping[str, Any]) -> list[int]:
+    """How many rows each of `_lines` stands for."""
+    return [group["rows"] for _, _, group, _ in _lines(view)]
 
 
 def _keys(view: Mapping[str, Any]) -> list[str]:
@@ -235,7 +94,12 @@ def _asked(view: Mapping[str, Any], by: str) -> Section:
     again = any(group["questions"] != group["rows"] for _, _, group, _ in lines)
     lost = any(one["lost"] for one in view["lost"].values())
     table = any(group["in_table"] is not None for _, _, group, _ in lines)
-    headings = [*_keys(view), *["Lost before the run"] * lost, *["Rows of the table"] * table, "Rows asked"]
+    headings = [
+        *_keys(view),
+        *["Lost before the run"] * lost,
+        *["Rows of the table"] * table,
+        "Rows asked" if table else "Rows",
+    ]
     headings += [*["Questions"] * again, "Answered", "Not parsed", "No reply"]
     rows = []
     for _, name, group, cells in lines:
@@ -252,7 +116,8 @@ def _asked(view: Mapping[str, Any], by: str) -> Section:
         )
     if view["unknown"]:
         notes.append(f"{view['unknown']:,} rows have no known category: ratios and tests leave them out.")
-    return Section(f"Who was asked, {by}", headings, rows, notes, keys=len(_keys(view)))
+    keys = len(_keys(view))
+    return Section(f"Rows and answers, {by}", headings, rows, notes, keys=keys, sizes=_sizes(view))
 
 
 def selected(view: Mapping[str, Any], reweighted: bool = False) -> Section:
@@ -264,7 +129,7 @@ def selected(view: Mapping[str, Any], reweighted: bool = False) -> Section:
             ratio = Cell(number(group["impact_ratio"], 2), "the highest rate")
         rule = group["four_fifths"]
         below = DASH if rule is None else "below" if rule["below"] else "not below"
-        verdict = Cell(below, "" if rule is None or rule["settled"] else "may be chance")
+        verdict = Cell(below, "" if rule is None or rule["settled"] else "undecided")
         answered = _count(group["selected"] + group["not_selected"])
         rate = _with_ends(group, "selection_rate", "low", "high", 3)
         rest: list[Cell | str] = [verdict, _count(group["shortfall"]), p_value(group["p_adjusted"])]
@@ -272,10 +137,13 @@ def selected(view: Mapping[str, Any], reweighted: bool = False) -> Section:
     headings = ["Selected", "Selection rate", "Impact ratio", "Four fifths", "Shortfall", "p (adjusted)"]
     if reweighted:
         headings[:3] = ["Yes, test rows", "Selection rate, reweighted", "Impact ratio, reweighted"]
+    elif view["weighted"]:
+        headings[:3] = ["Selected, unweighted", "Selection rate, weighted", "Impact ratio, weighted"]
     notes = [*_tests(view), *_reasons(view, {"impact_ratio": "Impact ratio"})]
     intro = "Selection rates and impact ratios, with 95 % intervals; a ratio is to the highest rate."
     title = f"Who was selected, by {view['attribute']}"
-    return Section(title, [*_keys(view), *headings], rows, notes, intro, len(_keys(view)), "selection")
+    keys = _keys(view)
+    return Section(title, [*keys, *headings], rows, notes, intro, len(keys), "selection", sizes=_sizes(view))
 
 
 def _pairs(view: Mapping[str, Any], by: str) -> Section:
@@ -312,7 +180,8 @@ def _confused(view: Mapping[str, Any], by: str, withheld: bool) -> Section:
     ]
     headings = [*_keys(view), *_CONFUSED.values(), *_RATES.values()]
     notes = list(_reasons(view, _RATES))
-    return Section(f"Confusion matrix, {by}", headings, rows, notes, keys=len(_keys(view)))
+    keys = len(_keys(view))
+    return Section(f"Confusion matrix, {by}", headings, rows, notes, keys=keys, sizes=_sizes(view))
 
 
 def _with_ends(group: Mapping[str, Any], name: str, low: str, high: str, digits: int) -> Cell | str:
@@ -328,6 +197,8 @@ def _tests(view: Mapping[str, Any]) -> Iterator[str]:
     exact = "Fisher's exact test" if tests == {"Fisher's exact"} else "the interval of the difference"
     yield f"p is that of {exact} against the highest rate, adjusted for all pairs of groups."
     reweighted = any(group["in_table"] is not None for _, _, group, _ in _lines(view))
+    if any(group["four_fifths"] and not group["four_fifths"]["settled"] for _, _, group, _ in _lines(view)):
+        yield "Undecided: the interval of the ratio reaches across 0.8, whatever p says of a ratio of 1."
     yield (
         "Intervals of ratios hold for all groups together, and allow for another group's rate being the "
         f"highest. The shortfall is how many more {'people' if reweighted else 'of those answered'} would "

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 REFERENCE = "the answers come from the rows, not from prompts, so that the arms differ in nothing"
 GAP = COMPARED[1]
+_NAMES = {GAP: "the DP gap", "accuracy": "accuracy"}
 _MOST = 4  # differences that have a sentence of their own
+_MOST_BELOW = 20  # groups below four fifths, the largest
 
 
 def what_was_run(run: "Run", found: Mapping[str, Any]) -> str:
@@ -65,14 +67,17 @@ def _how(run: "Run") -> str:
 
 def what_was_decided(audit: Mapping[str, Any], arms: list[str], found: Mapping[str, Any]) -> str:
     """Return the same for decisions that were made elsewhere; `audit` says where they stand."""
-    rates = ", ".join(f"{group['group']} {group['base_rate']:.0%}" for group in found["groups"])
+    names = " & ".join(audit["protected"])
+    against = f"against one another, by {names}; what would have been right is not known"
+    if found["labelled"]:
+        rates = ", ".join(f"{group['group']} {group['base_rate']:.0%}" for group in found["groups"])
+        against = f"against {audit['label']}, by {names} (share of true yes: {rates})"
     at = f", yes from {audit['threshold']:g} up" if audit.get("threshold") is not None else ""
     who = f" Who decided: {', '.join(arms)}." if len(arms) > 1 else ""
     return (
         f"{found['arms'][0]['n']:,} decisions that were made elsewhere stand in the column {audit['answer']} "
-        f"of {audit['predictions']}{at}. Here they are set against {audit['label']}, by "
-        f"{' & '.join(audit['protected'])} (share of true yes: {rates}).{who} Nothing is assumed about how "
-        "the rows were drawn: their labels count as random."
+        f"of {audit['predictions']}{at}. Here they are set {against}.{who} Nothing is assumed about how the "
+        "rows were drawn."
     )
 
 
@@ -89,25 +94,34 @@ def findings(found: Mapping[str, Any]) -> list[dict[str, str]]:
         sentences = [{"arm": "", "text": f"The answers {text}"}]
     differing = [test for test in found["comparisons"] if _metrics_of(test)]
     differing.sort(key=lambda test: test["first"] != first["arm"])
-    sentences += [{"arm": test["second"], "text": _changes(test)} for test in differing[:_MOST]]
-    if len(differing) > _MOST:
-        text = f"{len(differing) - _MOST} more pairs of arms differ."
-        sentences.append({"arm": "", "text": text})
-    alike, untold = list[str](), dict[str, list[str]]()
+    if len(differing) <= _MOST:
+        sentences += [{"arm": test["second"], "text": _changes(test)} for test in differing]
+    else:
+        sentences += [{"arm": "", "text": text} for text in _collapsed(differing, first["arm"])]
+    same, alike, untold = list[str](), list[str](), dict[str, list[str]]()
     for test in found["comparisons"]:
-        if test["first"] == first["arm"] and test not in differing:
-            shown = all(test[metric]["verdict"] == NOT_SHOWN for metric in COMPARED)
+        if test["first"] != first["arm"] or test in differing:
+            continue
+        if test["same"]:
+            same.append(test["second"])
+        else:
+            shown = {test[metric]["verdict"] for metric in COMPARED} - {None} == {NOT_SHOWN}
             why = test["reason"] or "cannot be told from these rows"
             (alike if shown else untold.setdefault(why, [])).append(test["second"])
+    if same:
+        verb = "gives" if len(same) == 1 else "give"
+        sentences.append({"arm": "", "text": f"{_listed(same)} {verb} the same answers as {first['arm']}."})
     if alike:
-        text = f"No difference from {first['arm']} shown in DP gap or accuracy: {_listed(alike)}."
+        of = "DP gap or accuracy" if found["labelled"] else "DP gap"
+        text = f"No difference from {first['arm']} shown in {of}: {_listed(alike)}."
         sentences.append({"arm": "", "text": text})
     for why, arms in untold.items():
-        sentences.append({"arm": "", "text": f"Whether {_listed(arms)} differ from {first['arm']} {why}."})
+        differ = "differs" if len(arms) == 1 else "differ"
+        sentences.append({"arm": "", "text": f"Whether {_listed(arms)} {differ} from {first['arm']} {why}."})
     oracle = next((row for row in found["context"] if row["name"] == "oracle"), None)
     if oracle and (oracle["demographic_parity_difference"] or 0) > 0:
-        gap = number(oracle["demographic_parity_difference"], 2)
-        text = f"On these rows even perfect answers have a DP gap of {gap}."
+        gap = number(oracle["demographic_parity_difference"], 0, 100)
+        text = f"On these rows even perfect answers have a DP gap of {gap} points."
         sentences.append({"arm": "", "text": text})
     return sentences
 
@@ -121,24 +135,31 @@ def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:
         who = arm["arm"] if len(view["arms"]) > 1 else ""
         judged = {name: group for name, group in arm["groups"].items() if group["four_fifths"]}
         shown = {
-            name: f"{_cut(name)} {number(group['impact_ratio'], 2)} "
+            name: f"{_cut(name)} is selected {number(group['impact_ratio'], 2)} "
             f"({interval((group['impact_ratio_low'], group['impact_ratio_high']), 2)})"
             for name, group in judged.items()
         }
         below = [name for name, group in judged.items() if group["four_fifths"]["below"]]
-        for name in below:
-            chance = "" if judged[name]["four_fifths"]["settled"] else "; its interval reaches above"
-            text = f"{shown[name]}: below four fifths of the selection rate of {arm['reference']}{chance}."
+        largest = sorted(below, key=lambda name: -judged[name]["rows"])[:_MOST_BELOW]
+        for name in (name for name in below if name in largest):
+            chance = "" if judged[name]["four_fifths"]["settled"] else ", but the interval reaches above"
+            text = f"{shown[name]} times as often as {_cut(arm['reference'])}: below four fifths{chance}."
             yield {"arm": who, "text": text}
+        if len(below) > _MOST_BELOW:
+            yield {"arm": who, "text": f"{len(below) - _MOST_BELOW:,} more groups are below four fifths."}
         if judged and not below:
             least = min(judged, key=lambda name: judged[name]["impact_ratio"])
-            yield {"arm": who, "text": f"No group is below four fifths; the lowest ratio is {shown[least]}."}
+            text = "No group is below four fifths"
+            if not judged[least]["four_fifths"]["settled"]:
+                text = "Whether a group is below four fifths is undecided"
+            yield {"arm": who, "text": f"{text}: {shown[least]} times as often as {_cut(arm['reference'])}."}
 
 
 def _gap_of(arm: Mapping[str, Any]) -> str:
     """The groups that are farthest apart, by how much, and the verdict on it."""
     gap = arm["demographic_parity_difference"]
-    rates = {name: group["rate"] for name, group in arm["groups"].items() if group["rate"] is not None}
+    groups = [one for one in arm["groups"].items() if one[1]["rate"] is not None]
+    rates = {name: group["rate"] for name, group in groups if group.get("judged", True)}
     if gap["value"] is None or not rates:
         reason = arm["reasons"].get("demographic_parity_difference", "it is not defined")
         return f"has no DP gap to give: {reason}."
@@ -147,8 +168,8 @@ def _gap_of(arm: Mapping[str, Any]) -> str:
         return "says yes to all groups equally often."
     ends = interval((gap["low"], gap["high"]), 0, 100)
     points, low, high = (number(value, 0, 100) for value in (gap["value"], rates[least], rates[most]))
-    verdict = f"; {gap['verdict']}" if gap["verdict"] else ""
-    sizes = f"{low} % against {high} %; 95 % interval of the DP gap {ends}{verdict}"
+    verdict = {DIFFERS: "; the groups differ", None: ""}.get(gap["verdict"], f"; {gap['verdict']}")
+    sizes = f"{low} % against {high} %; 95 % interval of this DP gap {ends} points{verdict}"
     return f"says yes to {_cut(least)} {points} points less often than to {_cut(most)} ({sizes})."
 
 
@@ -161,20 +182,32 @@ def _changes(test: Mapping[str, Any]) -> str:
     """The sizes of the differences."""
     parts = []
     for metric in _metrics_of(test):
-        one, digits, scale = test[metric], 3, 1.0
-        name, unit = "the DP gap", ""
-        if metric == "accuracy":
-            digits, scale, name, unit = 1, 100.0, "accuracy", " points"
-        verb = "lowers" if one["difference"] < 0 else "raises"
-        size = number(abs(one["difference"]), digits, scale)
-        ends = sorted(abs(one[end]) for end in ("low", "high"))
-        parts.append(f"{verb} {name} by {size}{unit} ({interval(ends, digits, scale)})")
+        one, verb = test[metric], "lowers" if test[metric]["difference"] < 0 else "raises"
+        size, ends = abs(one["difference"]), sorted(abs(one[end]) for end in ("low", "high"))
+        parts.append(f"{verb} {_NAMES[metric]} by {number(size, 1, 100)} points ({interval(ends, 1, 100)})")
     return f"{' and '.join(parts)} against {test['first']}."
 
 
+def _collapsed(differing: Sequence[Mapping[str, Any]], first: str) -> Iterator[str]:
+    """Many differences: those from the first arm by what they change and from how much to how much."""
+    for metric, name in _NAMES.items():
+        tests = [test for test in differing if test["first"] == first and metric in _metrics_of(test)]
+        for verb, sign in (("lower", -1), ("raise", 1)):
+            here = [test for test in tests if sign * test[metric]["difference"] > 0]
+            if here:
+                ends = sorted(abs(test[metric]["difference"]) for test in here)
+                sizes = [number(end, 1, 100) for end in ends]
+                arms = _listed([test["second"] for test in here])
+                size = sizes[0] if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]}"
+                verb = verb if len(here) > 1 else f"{verb}s"
+                yield f"{arms} {verb} {name} by {size} points against {first}."
+    if others := sum(test["first"] != first for test in differing):
+        yield f"{others} further pairs of arms differ (“Which arms differ”)."
+
+
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(map(_cut, names[:12]))
-    return shown + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+    shown = ", ".join(map(_cut, names[:6]))
+    return shown + (f" and {len(names) - 6} more" if len(names) > 6 else "")
 
 
 def _cut(name: str) -> str:
@@ -228,6 +261,8 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
         lines.append(
             f"  this strategy, with examples drawn anew: cannot be told with fewer than {LEAST_SETS} repeats"
         )
+    few = [group for group, judged in zip(design.groups, design.judged, strict=True) if not judged]
+    lines += [f"not judged, with fewer than {design.min_group} rows: {_listed(few)}"] if few else []
     return [*lines, *_limits(design, given), _assuming(design, given)]
 
 
@@ -246,11 +281,11 @@ def _limits(design: Design, assumptions: Assumptions) -> list[str]:
         return []
     least = min(
         (size, group, label)
-        for group, sizes, asked in zip(
-            design.groups, design.table.tolist(), design.rows.tolist(), strict=True
+        for group, sizes, asked, judged in zip(
+            design.groups, design.table.tolist(), design.rows.tolist(), design.judged, strict=True
         )
         for label, size, rows in zip(("no", "yes"), sizes, asked, strict=False)
-        if rows > 0
+        if rows > 0 and judged
     )
     group, label = least[1], f", {least[2]}" if design.table.shape[1] == 2 else ""
     bound = number(limit_of("gap", design, assumptions), 3)

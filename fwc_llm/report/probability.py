@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fwc_llm.report.format import DASH, interval, number, percent, signed
-from fwc_llm.report.tables import Cell, Row, Section
+from fwc_llm.report.format import DASH, interval, number, percent
+from fwc_llm.report.tables import Cell, Row, Section, difference
 
 Stats = Mapping[str, Any]
 _THRESHOLDS = ("Yes from", "Accuracy %", "DP gap", "Rate of yes, %", "Per group, %", "Answers just at it")
@@ -42,7 +42,7 @@ def probabilities(stats: Stats) -> Section:
         *("Arm", "AUC", "Brier score", "Calibration error", "Gap of mean P(yes)"),
         *("Equal rates: accuracy %", "Equal rates: DP gap", "Answers", "Coverage"),
     ]
-    parts = [calibration(stats), _bins(stats), thresholds(stats), _tenths(stats)] if rows else []
+    parts = [calibration(stats), _bins(stats), thresholds(stats)] if rows else []
     return Section("Probabilities", headings, rows, notes(stats), intro, name="probabilities", parts=parts)
 
 
@@ -55,7 +55,7 @@ def calibration(stats: Stats) -> Section:
             f"{one['n']:,}",
             number(one["mean"], 1, 100),
             number(one["share"], 1, 100),
-            Cell(signed(one["difference"], 1, 100), _ends(one, 1, 100)),
+            difference(one, 1, 100),
             *(number(one[name], 3) for name in ("error", "expected", "noise_95")),
         ]
         for arm, p in _arms(stats)
@@ -118,11 +118,6 @@ def _chosen(arm: str, thresholds: Mapping[str, Any]) -> Iterator[Row]:
             yield [arm, name, *_point(points[key])]
 
 
-def _tenths(stats: Stats) -> Section:
-    rows = [[arm["arm"], *_point(point)] for arm, p in _arms(stats) for point in p["thresholds"]["tenths"]]
-    return Section("Thresholds by tenths", ["Arm", *_THRESHOLDS], rows, keys=2)
-
-
 def _point(point: Mapping[str, Any]) -> list[str]:
     return [
         "never" if point["threshold"] is None else f"{point['threshold']:.6g}",
@@ -163,8 +158,3 @@ def notes(stats: Stats) -> list[str]:
 
 def _arms(stats: Stats) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     return ((arm, arm["probabilities"]) for arm in stats["arms"] if arm["probabilities"])
-
-
-def _ends(one: Mapping[str, Any], digits: int, scale: float) -> str:
-    ends = interval((one["low"], one["high"]), digits, scale)
-    return "" if ends == DASH else ends

@@ -71,26 +71,28 @@ def record(run: Mapping[str, Any]) -> Section:
 
     An audit of decisions from elsewhere has no task file, no settings and no model.
     """
-    known, about = run["provenance"], run["about"]
-    rows: list[Row] = []
-    if KEY not in about:
-        rows += [(name, known["about"][key] or NOT_STATED) for key, name in ABOUT.items()]
-        task = known["task"] or {}
-        named = (("Licence of the data", "licence"), ("Citation", "citation"), ("Note on the data", "note"))
-        rows += [(name, task[key]) for name, key in named if task.get(key)]
-        settings = {name: value for name, value in about["settings"].items() if value not in (None, [], {})}
-        rows += [("Date of the run", as_words(about.get("created"))), ("Model", as_words(about["model"]))]
-        optional = (("Model as returned", "returned_models"), ("Parameters", "parameters"))
-        rows += [(name, as_words(about[key])) for name, key in optional if about.get(key)]
-        rows.append(("Settings", as_words(settings)))
+    known, about, hashes = run["provenance"], run["about"], run["provenance"]["hashes"]
+    if KEY in about:  # of which only the file itself exists
+        rows: list[Row] = [("Date of the audit", as_words(about.get("created")))]
+        hashes = {about[KEY]["predictions"]: hashes["answers.csv"]}
     else:
-        rows.append(("Date of the audit", as_words(about.get("created"))))
+        task = known["task"] or {}
+        settings = {name: value for name, value in about["settings"].items() if value not in (None, [], {})}
+        optional = {
+            "Licence of the data": task.get("licence"),
+            "Citation": task.get("citation"),
+            "Note on the data": task.get("note"),
+            "Date of the run": as_words(about.get("created")),
+            "Model": as_words(about["model"]),
+            "Model as returned": as_words(about.get("returned_models") or ""),
+            "Parameters": as_words(about.get("parameters") or ""),
+            "Settings": as_words(settings),
+        }
+        rows = [(name, known["about"][key] or NOT_STATED) for key, name in ABOUT.items()]
+        rows += [(name, text) for name, text in optional.items() if text]
     rows.append(("Command", about["command"] or "not recorded"))
     rows.append(("Versions", as_words(about.get("versions", {}))))
     rows.append(("Report made by", f"fwc-llm {known['report_version']}"))
-    hashes = known["hashes"]
-    if KEY in about:  # of which only the file itself exists
-        hashes = {about[KEY]["predictions"]: hashes["answers.csv"]}
     rows += [(f"sha256 of {name}", digest) for name, digest in hashes.items()]
     return Section("Record of this audit", ["Entry", "Record"], rows, name="record")
 
@@ -102,6 +104,8 @@ def costs(run: Mapping[str, Any]) -> Section:
     rows: list[Row] = [
         ("Requests", f"{cost['requests']:,}{missing}" if cost["requests"] is not None else DASH)
     ]
+    if cut := cost.get("truncated"):
+        rows.append(("Answers about a part of the input, which the service cut off", f"{cut:,}"))
     rows += [(name.replace("_", " ").capitalize(), f"{tokens:,}") for name, tokens in cost["usage"].items()]
     price = "not known for this model"
     if run["simulated_answers"]:

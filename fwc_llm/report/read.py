@@ -1,6 +1,6 @@
 """A run's folder, read and checked: what the report, the comparison and the statistics start from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -9,24 +9,36 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import BaseModel, TypeAdapter
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import read_text
 from fwc_llm.metrics.answers import Answered, Answers, Variation, as_names, one_name, questions_of
+from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.audit_table import by_base_rate
-from fwc_llm.metrics.counts import Cells, measure
-from fwc_llm.runs.folder import THRESHOLD_COLUMN, RunFolder, file_name
+from fwc_llm.metrics.counts import TABLE, measure
+from fwc_llm.metrics.variance import Assist
+from fwc_llm.report.assisted import predictions
+from fwc_llm.runs.folder import COUNTERFACTUAL, ROW_COLUMNS, THRESHOLD_COLUMN, RunFolder, file_name
+from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.results import score
 from fwc_llm.untrusted import parse_json
 
 if TYPE_CHECKING:
     from fwc_llm.metrics.answers import Names
     from fwc_llm.shots.base import Shots
+    from fwc_llm.tasks import Task
 
-_NAMED = frozenset(
-    ("arm", "repeat", "row", "variant", "group", "label", "answer", "reason", "p_yes", THRESHOLD_COLUMN)
-)
+_NAMED = frozenset(("arm", "repeat", "row", "variant", "group", "label", "answer", "reason", "p_yes"))
+_NAMED |= {THRESHOLD_COLUMN, *ROW_COLUMNS}
 _BLOCK = 10_000  # lines that are held as texts
 KEY = "audit"  # of a document's `about`: says that decisions were made elsewhere, and where they stand
+
+
+class _Message(BaseModel):
+    role: str
+    name: str = ""
+    content: str
 
 
 @dataclass(frozen=True)
@@ -36,7 +48,8 @@ class Run:
     `described` is run.json, `results` results.json. `groups` are in the order of their base rates in the
     test rows, lowest first. `answers` holds each arm's answers to the rows as they are, `counterfactuals`
     those to rows with the protected attribute changed, `at_threshold` those that P(yes) gives at the run's
-    threshold, if it has one. `label` tells runs apart that are shown together.
+    threshold, if it has one. `label` tells runs apart that are shown together. `assists` are predictions of
+    each arm's answers; `assist`: everything is shown with them, also where the run did not say so.
     """
 
     folder: Path
@@ -47,7 +60,10 @@ class Run:
     groups: tuple[str, ...]
     answers: Mapping[str, Answers]
     counterfactuals: Mapping[str, Answers]
+    probes: Mapping[str, Answers]
     at_threshold: Mapping[str, Answers] = field(default_factory=dict)
+    assists: Mapping[str, Assist] = field(default_factory=dict)
+    assist: bool = False
 
     @property
     def task(self) -> str:
@@ -84,14 +100,22 @@ class Run:
     @cached_property
     def answered(self) -> Answered:
         """What the statistics start from; reads the examples, to know which repeats share them."""
+        settings = self.described["settings"]
         return Answered(
             {arm: replace(a, examples=self._examples(arm)) for arm, a in self.answers.items()},
             self.groups,
-            self.described["settings"].get("base_parity") is not None,
+            settings.get("base_parity") is not None,
             self.counterfactuals,
             tuple(self.described.get("protected") or ()),
             self._variations,
             self.times,
+            settings["min_group"],
+            settings["margin"],
+            settings["against"],
+            unused=tuple(self.described.get("probe_notes") or ()),
+            probes=self.probes,
+            assists=self.assists,
+            assist=bool(self.assist or settings.get("assist")),
         )
 
     @property
@@ -107,34 +131,26 @@ class Run:
         other arms chose them anew for every row.
         """
         a = self.answers[arm]
-        shots = self.shots(arm)
-        if shots:
-            sets: dict[Any, str] = {}
-            named = {
-                repeat: sets.setdefault(tuple((e.row, e.label, w) for e, w in one.shown()), str(len(sets)))
-                for repeat, one in shots.items()
-            }
+        if shots := self.shots(arm):
+            shown = {r: str([(e.row, e.label, w) for e, w in one.shown()]) for r, one in shots.items()}
+            sets = {text: str(number) for number, text in enumerate(dict.fromkeys(shown.values()))}
             repeats, place = np.unique(a.repeat, return_inverse=True)
-            return as_names(np.array([named.get(int(repeat), "") for repeat in repeats])[place])
+            return as_names(np.array([sets.get(shown.get(int(r), ""), "") for r in repeats])[place])
         zero = (self.described.get("sources") or {}).get(arm, arm) == "zero"
         if zero or not (self.folder / "shots").is_dir():
             return one_name("", len(a))
         return as_names(questions_of([replace(a, repeat=a.repeat // self.times)])[0])
 
-    def cells(self, arm: str) -> Cells:
-        """Return the arm's answers as counts, over the run's groups in their order."""
-        return self.answered.cells(arm)
-
     def shots(self, arm: str) -> "dict[int, Shots]":
         """Return the arm's examples by repeat; empty for an arm that chooses anew for every row."""
         from fwc_llm.shots.storage import load_shots
 
-        found = {}
-        for repeat in np.unique(self.answers[arm].repeat).tolist():
-            path = self.folder / "shots" / f"{file_name(arm)}-{repeat}.json"
-            if path.is_file():
-                found[int(repeat)] = load_shots(path)
-        return found
+        folder = self.folder / "shots"
+        paths = {repeat: folder / f"{file_name(arm)}-{repeat}.json" for repeat in self._repeats(arm)}
+        return {repeat: load_shots(path) for repeat, path in paths.items() if path.is_file()}
+
+    def _repeats(self, arm: str) -> list[int]:
+        return sorted(set(self.answers[arm].repeat.tolist()))
 
     def prompt(self, arm: str) -> list[dict[str, str]]:
         """Return the arm's example of a full prompt as messages; empty when it was not kept."""
@@ -142,13 +158,10 @@ class Run:
         if not path.is_file():
             return []
         try:
-            messages = parse_json(read_text(path))
-            return [
-                {"role": str(m["role"]), "name": str(m.get("name", "")), "content": str(m["content"])}
-                for m in messages
-            ]
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            messages = TypeAdapter(list[_Message]).validate_python(parse_json(read_text(path)))
+        except (OSError, ValueError):
             raise damaged(path, "it is not a list of chat messages") from None
+        return [message.model_dump() for message in messages]
 
 
 def read_run(path: str | Path, label: str | None = None) -> Run:
@@ -159,16 +172,15 @@ def read_run(path: str | Path, label: str | None = None) -> Run:
     or results that are not those of the answers.
     """
     folder = RunFolder.existing(path)
-    described = folder.describe()
-    results = folder.results()
+    described, results = folder.describe(), folder.results()
     by_arm, at_threshold = answers_by_arm(folder, described["arms"])
     answers = {arm: a.where(a.variant == "") for arm, a in by_arm.items()}
-    where = folder.path / "answers.csv"
-    _check_rows(answers, where)
+    _check_rows(answers, folder.path / "answers.csv")
     if all((a.reason == "error").all() for a in answers.values()):
         raise FwcError(
             f"{path} holds no reply yet: run the same `fwc-llm eval` command with --out {path} first"
         )
+    told_otherwise = {arm: a.where(a.variant != "") for arm, a in by_arm.items()}
     run = Run(
         folder=folder.path,
         label=label or str(described["model"]),
@@ -177,13 +189,59 @@ def read_run(path: str | Path, label: str | None = None) -> Run:
         arms=tuple(answers),
         groups=by_base_rate(next(iter(answers.values()))),
         answers=answers,
-        counterfactuals={
-            arm: a.where(a.variant != "") for arm, a in by_arm.items() if (a.variant != "").any()
-        },
+        counterfactuals=_told(told_otherwise, lambda name: name.startswith(COUNTERFACTUAL)),
+        probes=_told(told_otherwise, lambda name: not name.startswith(COUNTERFACTUAL)),
         at_threshold={arm: a.where(a.variant == "") for arm, a in at_threshold.items()},
     )
     _check_results(run)
-    return run
+    return with_predictions(run)
+
+
+def with_predictions(run: Run, task: "Task | None" = None) -> Run:
+    """Return the run with the predictions of its answers, which its `task` makes where there are none."""
+    known = predictions(run.folder, run.answered, run.described.get("fingerprint"), task)
+    return replace(run, assists=known) if known else run
+
+
+def assisted(run: Run, task: "Task | None", why: str = "") -> Run:
+    """Return the run with assisted values everywhere.
+
+    Raises `FwcError` where there are no predictions and the table is not there (`why`), or is another one.
+    """
+    run = with_predictions(run, task)
+    if not run.assists and task is None:
+        raise FwcError(f"assisted estimates need the table: {why}")
+    if not run.assists and task is not None and task.fingerprint != run.described.get("fingerprint"):
+        raise FwcError("assisted estimates need the table that the run was made with: this is another one")
+    return replace(run, assist=True)
+
+
+def _told(answers: Mapping[str, Answers], chosen: Callable[[str], bool]) -> dict[str, Answers]:
+    """The answers of arms that have any to the variants that are chosen by name."""
+    found = {arm: a.where(np.array([chosen(name) for name in a.variant.categories])[a.variant.codes])
+             for arm, a in answers.items() if len(a)}  # fmt: skip
+    return {arm: a for arm, a in found.items() if len(a)}
+
+
+def score_and_judge(
+    folder: RunFolder, journal: Journal, stopped: str | None = None, task: "Task | None" = None
+) -> dict[str, Any]:
+    """Score a run, add every arm's verdicts, AUC and Brier gaps to results.json; return its content.
+
+    With its `task` the run's answers are predicted for all rows of the table as well (`report.assisted`).
+    """
+    results = score(folder, journal, stopped)
+    if results["unanswered"] == results["requests"]:
+        return results
+    run = with_predictions(read_run(folder.path), task)
+    for arm in results["arms"]:
+        found = estimate(run.answered.samples[arm["arm"]])
+        gaps = [metric.key for metric in TABLE if metric.kind != "share"]
+        arm["verdict"] = {key: found[key].verdict(run.answered.margin) for key in gaps}
+        known = {metric.key: found[metric.key].value for metric in TABLE if metric.probability}
+        arm |= {key: None if np.isnan(value) else value for key, value in known.items()}
+    folder.write_json("results.json", results)
+    return results
 
 
 def read_runs(paths: Sequence[str | Path]) -> list[Run]:
@@ -198,10 +256,9 @@ def read_runs(paths: Sequence[str | Path]) -> list[Run]:
         check_same_task(runs[0], run)
     if len({run.folder.resolve() for run in runs}) < len(runs):
         raise FwcError("a run is named twice")
-    labels = [run.label for run in runs]
-    if len(set(labels)) == len(labels):
+    if len({run.label for run in runs}) == len(runs):
         return runs
-    return [read_run(run.folder, f"{run.label} · {run.folder.name}") for run in runs]
+    return [replace(run, label=f"{run.label} · {run.folder.name}") for run in runs]
 
 
 def check_same_task(run: Run, other: Run) -> None:
@@ -226,10 +283,10 @@ def _check_rows(answers: Mapping[str, Answers], where: Path) -> None:
 def _check_results(run: Run) -> None:
     """results.json must be of these answers: a hand-edited or half-written folder is not reported."""
     where = run.folder / "results.json"
-    said = {arm["arm"]: arm for arm in run.results.get("arms", []) if isinstance(arm, dict) and "arm" in arm}
+    recorded = {arm["arm"]: arm.get("accuracy") for arm in run.results["arms"]}
     for arm in run.arms:
-        accuracy = float(measure(run.cells(arm).counts)["accuracy"].mean())
-        value = said.get(arm, {}).get("accuracy")
+        accuracy = float(measure(run.answered.cells(arm).counts)["accuracy"].mean())
+        value = recorded.get(arm)
         if not np.isclose(np.nan if value is None else value, accuracy, atol=1e-9, equal_nan=True):
             raise FwcError(
                 f"{where} does not agree with answers.csv (accuracy of {arm!r}): "
@@ -256,6 +313,8 @@ def answers_by_arm(folder: RunFolder, arms: Sequence[str]) -> tuple[dict[str, An
         p_yes=_numbers(names["p_yes"]),
         examples=one_name("", len(named)),
         **texts,
+        **{name: names[name] for name in ("cluster", "stratum") if name in names},
+        weight=_numbers(names["weight"]) if "weight" in names else None,
     )
     given = {str(arm): answers.where(named == arm) for arm in arms}
     if THRESHOLD_COLUMN not in names:

@@ -6,6 +6,7 @@ Columns instead of records, every text once. `templates/rows_model.js` unpacks i
 import json
 import math
 from collections.abc import Mapping, Sequence
+from os.path import commonprefix
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from fwc_llm.metrics.answers import Answers, questions_of
 from fwc_llm.models.base import Messages
 from fwc_llm.notebook import visible
 from fwc_llm.report.read import Run
-from fwc_llm.runs.folder import RunFolder
+from fwc_llm.runs.folder import COUNTERFACTUAL, RunFolder
 from fwc_llm.runs.journal import FILE_NAME, Key, key_of, read_records
 from fwc_llm.untrusted import shortened, storable
 
@@ -36,15 +37,16 @@ def rows_of_run(run: Run) -> dict[str, Any] | None:
     for line in RunFolder(run.folder).read_answers():
         repeat, row = int(line["repeat"]), line["row"]
         question = number.get((repeat, row))
-        if question is None or line["arm"] not in arms:
+        shown = not line["variant"] or line["variant"].startswith(COUNTERFACTUAL)
+        if question is None or line["arm"] not in arms or not shown:
             continue
         prompt = prompts.of(line["arm"], repeat, row, line["variant"])
         prompted = prompted or prompt is not None
         told_as = line["variant"].partition(":")[2] if line["variant"] else None
         pack.answer(arms[line["arm"]], question, line, prompt, told_as)
     of = len(run.answers[run.arms[0]])
-    shown = {"shown": len(picked), "of": of, "prompts": prompted, "missing": prompts.missing}
-    return {**shown, "data": pack.as_json()}
+    counted = {"shown": len(picked), "of": of, "prompts": prompted, "missing": prompts.missing}
+    return {**counted, "data": pack.as_json()}
 
 
 def rows_of_audit(answers: Mapping[str, Answers], numbered: bool) -> dict[str, Any]:
@@ -78,9 +80,6 @@ def _questions(
     return pack, number, picked
 
 
-_NOT_KEPT = "an earlier version made this run and kept no prompts"
-
-
 class Prompts:
     """The prompts of the questions about some `rows`. `missing` says per arm why it has none."""
 
@@ -88,14 +87,15 @@ class Prompts:
         self._prompts: dict[Key, Messages] = {}
         self._prefixes: dict[tuple[str, int], Messages] = {}
         path = run.folder / FILE_NAME
-        for _, record in read_records(path) if is_file(path) else ():
+        for record in read_records(path) if is_file(path) else ():
             key = key_of(record)
             if record.get("prefix"):
                 self._prefixes[key[:2]] = record["prefix"]
             if record.get("prompt") and key[2] in rows:
                 self._prompts[key] = record["prompt"]
-        arms = {arm for arm, *_ in self._prompts}
-        self.missing = {arm: _NOT_KEPT for arm in run.arms if arm not in arms}
+        lacking = set(run.arms) - {arm for arm, *_ in self._prompts}
+        why = "an earlier version made this run and kept no prompts"
+        self.missing = {arm: why for arm in run.arms if arm in lacking}
 
     def of(self, arm: str, repeat: int, row: str, variant: str) -> tuple[Messages, Messages] | None:
         """Return system and examples, and the question; None where they are not kept."""
@@ -109,8 +109,7 @@ _MOST_CHARACTERS = 30_000_000  # of all texts together
 _LONGEST_REPLY = 2_000
 _LONGEST_NAME = 500
 _FULL = "[left out: the page would be too large]"
-_NO_PROMPT = -1
-_NO_PROBABILITY = -1
+_NONE = -1  # no prompt, no P(yes)
 _COLUMNS = ("answer", "reason", "p", "reply", "fixed", "query")
 _CODES = {"yes": "1", "no": "0", "": "-"}
 # HTML gives these a meaning inside of a script element; JSON writes them as escapes as well.
@@ -127,16 +126,11 @@ class Pack:
 
     def __init__(self, arms: Sequence[str]) -> None:
         self._arms = [visible(storable(arm)) for arm in arms]
-        self._names: dict[str, int] = {}  # groups
-        self._reasons: dict[str, int] = {"": 0}
-        self._texts: dict[str, int] = {}
-        self._fixed: dict[tuple[Any, ...], int] = {}
-        self._queries: dict[tuple[Any, ...], int] = {}
+        self._groups, self._reasons, self._texts = dict[str, int](), {"": 0}, dict[str, int]()
+        self._fixed, self._queries = dict[tuple[Any, ...], int](), dict[tuple[Any, ...], int]()
         self._left = _MOST_CHARACTERS
-        self._rows: list[str] = []
-        self._repeat: list[int] = []
-        self._group: list[int] = []
-        self._label: list[str] = []
+        self._rows, self._labels = list[str](), list[str]()
+        self._repeat, self._group = list[int](), list[int]()
         self._answers: list[dict[int, list[Any]]] = [{} for _ in arms]
         self._variants: list[list[list[Any]]] = [[] for _ in arms]
 
@@ -144,51 +138,56 @@ class Pack:
         """Add a question; return its number."""
         self._rows.append(self._short(row))
         self._repeat.append(repeat)
-        self._group.append(self._group_number(group))
-        self._label.append(_CODES[label])
+        self._group.append(_number(self._groups, self._short(group)))
+        self._labels.append(_CODES[label])
         return len(self._rows) - 1
 
     def answer(
         self,
         arm: int,
         question: int,
-        said: Mapping[str, Any],
+        line: Mapping[str, Any],
         prompt: tuple[Messages, Messages] | None = None,
         told_as: str | None = None,
     ) -> None:
-        """Add an arm's answer; `said` has `answer`, `reason`, `p_yes` and `reply` as answers.csv does.
+        """Add an arm's answer; `line` has `answer`, `reason`, `p_yes` and `reply` as answers.csv does.
 
         `told_as` is the group that the row was told to be of, where that was not its own.
         """
-        cells = self._cells(said, prompt)
+        fixed, query = prompt or (None, None)
+        cells = [
+            _CODES[line["answer"]],
+            _number(self._reasons, line["reason"]),
+            _NONE if line["p_yes"] in ("", None) else round(1e4 * float(line["p_yes"])),
+            self._text(line["reply"]),
+            self._messages(fixed, self._fixed),
+            self._messages(query, self._queries),
+        ]
         if told_as is None:
             self._answers[arm][question] = cells
         else:
-            self._variants[arm].append([question, self._group_number(told_as), *cells])
+            self._variants[arm].append([question, _number(self._groups, self._short(told_as)), *cells])
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as plain values."""
-        head, tail = self._common()
-        nothing = ["-", 0, _NO_PROBABILITY, self._text(""), _NO_PROMPT, _NO_PROMPT]
-        answers = [
-            dict(
-                zip(
-                    _COLUMNS,
-                    zip(*(cells.get(q, nothing) for q in range(len(self._rows))), strict=True),
-                    strict=True,
-                )
-            )
-            for cells in self._answers
-        ]
+        texts = [part[2] for messages in self._queries for part in messages]
+        head = commonprefix(texts)  # noqa: RUF071 - of texts, not of paths
+        tail = commonprefix([text[len(head) :][::-1] for text in texts])[::-1]  # noqa: RUF071
+        nothing = ["-", 0, _NONE, self._text(""), _NONE, _NONE]
+        answers = []
+        for cells in self._answers:
+            lines = [cells.get(question, nothing) for question in range(len(self._rows))]
+            columns: dict[str, Any] = dict(zip(_COLUMNS, zip(*lines, strict=True), strict=True))
+            answers.append(columns | {"answer": "".join(columns["answer"])})
         return {
             "arms": self._arms,
-            "groups": list(self._names),
+            "groups": list(self._groups),
             "reasons": list(self._reasons),
             "rows": self._rows,
             "repeat": self._repeat,
             "group": self._group,
-            "label": "".join(self._label),
-            "answers": [columns | {"answer": "".join(columns["answer"])} for columns in answers],
+            "label": "".join(self._labels),
+            "answers": answers,
             "variants": self._variants,
             "texts": list(self._texts),
             "fixed": [list(map(list, messages)) for messages in self._fixed],
@@ -200,58 +199,30 @@ class Pack:
             ],
         }
 
-    def _cells(self, said: Mapping[str, Any], prompt: tuple[Messages, Messages] | None) -> list[Any]:
-        p = said["p_yes"]
-        return [
-            _CODES[said["answer"]],
-            self._reasons.setdefault(said["reason"], len(self._reasons)),
-            _NO_PROBABILITY if p in ("", None) else round(1e4 * float(p)),
-            self._text(said["reply"]),
-            *(
-                (self._messages(prompt[0], self._fixed), self._messages(prompt[1], self._queries))
-                if prompt
-                else (_NO_PROMPT, _NO_PROMPT)
-            ),
-        ]
-
-    def _group_number(self, name: str) -> int:
-        return self._names.setdefault(self._short(name), len(self._names))
-
     def _short(self, text: str) -> str:
         return visible(shortened(storable(text), _LONGEST_NAME))
 
     def _text(self, text: str) -> int:
         shown = visible(shortened(storable(text), _LONGEST_REPLY))
-        if shown not in self._texts and not self._room(len(shown)):
-            shown = _FULL
-        return self._texts.setdefault(shown, len(self._texts))
+        return _number(self._texts, shown if shown in self._texts or self._room(len(shown)) else _FULL)
 
-    def _messages(self, messages: Messages, known: dict[tuple[Any, ...], int]) -> int:
+    def _messages(self, messages: Messages | None, known: dict[tuple[Any, ...], int]) -> int:
+        if messages is None:
+            return _NONE
         shown = tuple(
             (m["role"], visible(m.get("name", "")), visible(shortened(m["content"]))) for m in messages
         )
         if shown not in known and not self._room(sum(len(part[2]) for part in shown)):
-            return _NO_PROMPT
-        return known.setdefault(shown, len(known))
+            return _NONE
+        return _number(known, shown)
 
     def _room(self, characters: int) -> bool:
         self._left -= characters
         return self._left >= 0
 
-    def _common(self) -> tuple[str, str]:
-        """What the text of every query begins and ends with."""
-        texts = [part[2] for messages in self._queries for part in messages]
-        if not texts:
-            return "", ""
-        head = _beginning(texts)
-        return head, _beginning([text[len(head) :][::-1] for text in texts])[::-1]
 
-
-def _beginning(texts: Sequence[str]) -> str:
-    """What all texts begin with: the first and the last in order differ the earliest."""
-    first, last = min(texts), max(texts)
-    same = next((place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
-    return first[:same]
+def _number(known: dict[Any, int], value: Any) -> int:
+    return known.setdefault(value, len(known))
 
 
 def chosen(rows: int, answers_of_each: int) -> list[int]:

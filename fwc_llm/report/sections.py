@@ -7,104 +7,121 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fwc_llm.metrics.arm_estimates import RATIO_MARGIN
+from fwc_llm.metrics.counts import BY_KEY, TABLE, Metric
 from fwc_llm.metrics.intervals import DIFFERS, NOT_SHOWN, UNTOLD
 from fwc_llm.metrics.variance import THESE_EXAMPLES, THIS_STRATEGY, of_words
 from fwc_llm.report.format import DASH, interval, mean_and_sd, number, p_value, percent
-from fwc_llm.report.narrative import REFERENCE, lost_lines
+from fwc_llm.report.narrative import lost_lines
 from fwc_llm.report.tables import Cell, Row, Section, difference, valued
 
 Stats = Mapping[str, Any]
-# Key, heading, digits and scale of every metric, in the paper's order: accuracy in percent, gaps as shares.
-METRICS = (
-    ("accuracy", "Accuracy %", 2, 100.0),
-    ("demographic_parity_difference", "DP gap", 3, 1.0),
-    ("demographic_parity_ratio", "DP ratio", 2, 1.0),
-    ("equalized_odds_difference", "EO gap", 3, 1.0),
-)
-ACCURACY, GAP = METRICS[0][0], METRICS[1][0]
-_COMPARED = ((ACCURACY, 1, 100.0), (GAP, 3, 1.0))
+METRICS = [metric for metric in TABLE if metric.headline]
+ACCURACY, GAP, _, ODDS_GAP = METRICS
+PLAIN = [metric for metric in METRICS if metric.kind != "ratio"]  # of answers that are no arm's
+COMPARED = ((ACCURACY.key, 1, 100.0), (GAP.key, 3, 1.0))  # with digits and scale of a difference
 _COMPARISON = (
     *("Arms", "Accuracy, points", "p (adjusted)", "Verdict"),
     *("DP gap", "p (adjusted)", "Verdict", "Speaks of", "Answers"),
 )
 MARKS = {DIFFERS: "≠", NOT_SHOWN: "≈", UNTOLD: "?", None: ""}
 _BESIDE = 4  # arms that stand beside each other where groups are rows
-NO_PROBABILITY = (
-    "--logprobs: no reply came with the probabilities of its words, so that there is no P(yes) to judge"
-)
-_PARTS = (
-    *(("rows", "Test rows"), ("examples", "Examples"), ("order", "Order"), ("wording", "Wording")),
-    *(("order_and_wording", "Order × wording"), ("repetition", "Asked again")),
-)
+_PARTS = {
+    "rows": "Test rows",
+    "examples": "Examples",
+    "order": "Order",
+    "wording": "Wording",
+    "order_and_wording": "Order × wording",
+    "repetition": "Asked again",
+}
+
+
+def _titles(metrics: Sequence[Metric]) -> list[str]:
+    return [metric.title for metric in metrics]
 
 
 def results(stats: Stats) -> Section:
     """Return the arms with their values and 95 % intervals; a mark is the verdict on the gap before it."""
-    rows = []
-    for arm in stats["arms"]:
-        cells: list[Cell | str] = [arm["arm"]]
-        for metric, _, digits, scale in METRICS:
-            cells.append(valued(arm[metric], digits, scale, MARKS[arm[metric].get("verdict")]))
-        rows.append([*cells, percent(arm["coverage"])])
-    headings = ["Arm", *_headings(stats.get("perfect_gap")), "Coverage"]
-    return Section("Results", headings, rows, [*_reading(stats), *_footnotes(stats)], name="results")
-
-
-def _headings(perfect: float | None) -> list[str]:
-    """The metrics' names; of designed rows with the DP gap that a `perfect` model has there."""
+    metrics = [metric for metric in METRICS if stats["labelled"] or metric.rates == ("rate",)]
+    rows = [[arm["arm"], *_values(arm, metrics), percent(arm["coverage"])] for arm in stats["arms"]]
+    perfect = stats.get("perfect_gap")  # of right answers to designed rows
     beside = f" (perfect model: {perfect:.2f})" if perfect else ""
-    return [heading + beside if metric == GAP else heading for metric, heading, *_ in METRICS]
+    titles = [metric.title + beside * (metric is GAP) for metric in metrics]
+    notes = [*_reading(stats), *_undefined(stats, metrics), *stats["notes"]]
+    return Section("Results", ["Arm", *titles, "Coverage"], rows, notes, name="results")
+
+
+def _values(arm: Stats, metrics: Sequence[Metric]) -> Iterator[Cell | str]:
+    for metric in metrics:
+        value = arm.get(metric.key)  # AUC and Brier gaps take P(yes)
+        yield valued(value, metric.digits, metric.scale, MARKS[value.get("verdict")]) if value else DASH
+
+
+def _undefined(stats: Stats, metrics: Sequence[Metric]) -> list[str]:
+    return [
+        f"{DASH} {BY_KEY[key].title} of {arm['arm']}: {reason}."
+        for arm in stats["arms"]
+        for key, reason in arm["reasons"].items()
+        if BY_KEY.get(key) in metrics
+    ]
+
+
+def further(stats: Stats) -> Section:
+    """Return the gaps that are no headline, and AUC and Brier score per group; only what some arm has."""
+    arms, rest = stats["arms"], [metric for metric in TABLE if not metric.headline]
+    shown = [m for m in rest if any((arm.get(m.key) or {}).get("value") is not None for arm in arms)]
+    rows = [[arm["arm"], *_values(arm, shown)] for arm in arms] if shown else []
+    notes = ["TPR gap: equal opportunity. Precision gap: predictive parity.", *_undefined(stats, shown)]
+    ranked = [(metric.title.removesuffix(" gap"), *metric.rates) for metric in rest if metric.probability]
+    scores = [
+        [name, arm["arm"], *(_share_of(group, rate) for _, rate in ranked)]
+        for arm in arms
+        for name, group in arm["groups"].items()
+        if any(group.get(rate) is not None for _, rate in ranked)
+    ]
+    parts = [
+        Section("AUC and Brier score per group", ["Group", "Arm", *(t for t, _ in ranked)], scores, keys=2)
+    ]
+    intro = "In brackets 95 % intervals; the marks are verdicts, as above."
+    return Section("Further gaps", ["Arm", *_titles(shown)], rows, notes, intro, name="further", parts=parts)
+
+
+def _share_of(group: Mapping[str, Any], rate: str) -> Cell:
+    ends = interval((group[f"{rate}_low"], group[f"{rate}_high"]))
+    return Cell(number(group[rate], 3), "" if ends == DASH else ends)
 
 
 def overview(runs: Sequence[tuple[str, Stats]], title: str) -> Section:
     """Return the arms of several runs, by label and statistics, in one table without comparisons."""
-    rows, headings = [], [""]
-    for label, stats in runs:
-        table = results(stats)
-        headings = ["Run", *table.headings]
-        rows += [[label, *row] for row in table.rows]
-    return Section(title, headings, rows, keys=2, name="overview")
+    tables = [(label, results(stats)) for label, stats in runs]
+    rows = [[label, *row] for label, table in tables for row in table.rows]
+    return Section(title, ["Run", *tables[0][1].headings], rows, keys=2, name="overview")
 
 
 def _reading(stats: Stats) -> Iterator[str]:
     """How to read the results, in sentences that hold for these."""
     if len(stats["arms"][0]["accuracy"]["per_repeat"]) > 1:
         yield "The DP gap is that of the mean rates; noise does not add to it as it does to a mean of gaps."
-    drawn = [arm["arm"] for arm in stats["arms"] if arm["of"] == THIS_STRATEGY]
-    these = [arm["arm"] for arm in stats["arms"] if arm["of"] == THESE_EXAMPLES]
+    kinds = {
+        THESE_EXAMPLES: "rows, asked in the same way (these examples)",
+        THIS_STRATEGY: "rows and other draws of the examples (this strategy)",
+    }
     if not stats["with_examples"]:
         yield "In brackets 95 % intervals: they hold for other rows, answered in the same way."
-    elif these:
-        arms = ", ".join(these)
-        how = "asked in the same way (these examples)"
-        yield f"In brackets 95 % intervals. Those of {arms} hold for other rows, {how}."
-    if drawn:
-        yield (
-            f"In brackets 95 % intervals. Those of {', '.join(drawn)} hold for other rows and other draws of "
-            "the examples (this strategy)."
-        )
+        kinds = {}
+    for of, what in kinds.items():
+        if arms := [arm["arm"] for arm in stats["arms"] if arm["of"] == of]:
+            which = "They" if len(arms) == len(stats["arms"]) else f"Those of {', '.join(arms)}"
+            yield f"In brackets 95 % intervals. {which} hold for other {what}."
     yield legend(stats)
 
 
 def legend(stats: Stats) -> str:
     """Return what the marks mean."""
-    gap = stats["arms"][0][GAP]
     return (
         "The verdict on each gap: ≠ the groups differ (the interval leaves equality out), ≈ no difference "
-        f"shown (it ends within {gap['margin']:g}; of a ratio, above {RATIO_MARGIN:g}), ? cannot be told."
+        f"shown (it ends within {stats['arms'][0][GAP.key]['margin']:g}; of a ratio, above "
+        f"{RATIO_MARGIN:g}), ? cannot be told."
     )
-
-
-def _footnotes(stats: Stats) -> list[str]:
-    """Why values are missing, and what to know before believing the rest."""
-    headings = {metric: heading for metric, heading, *_ in METRICS}
-    missing = [
-        f"{DASH} {headings[metric]} of {arm['arm']}: {reason}."
-        for arm in stats["arms"]
-        for metric, reason in arm["reasons"].items()
-        if metric in headings
-    ]
-    return [*missing, *stats["notes"]]
 
 
 def rates(stats: Stats) -> Section:
@@ -114,43 +131,66 @@ def rates(stats: Stats) -> Section:
     for group in stats["groups"]:
         name, few = group["group"], " (few)" if group["small"] else ""
         shown = [valued({**arm["groups"][name], "value": arm["groups"][name]["rate"]}, 3) for arm in arms]
-        known = [f"{group['n']:,}{few}", percent(group["base_rate"])]
+        known = [f"{group['n']:,}{few}", *[percent(group["base_rate"])] * stats["labelled"]]
         if beside:
             rows.append([name, *known, *shown])
         else:
             rows += [[name, arm["arm"], *known, cell] for arm, cell in zip(arms, shown, strict=True)]
-    known = ["Rows", "True share of yes"]
+    known = ["Rows", *["True share of yes"] * stats["labelled"]]
     headings = ["Group", *known, *(f"Yes, {arm['arm']}" for arm in arms)]
     headings = headings if beside else ["Group", "Arm", *known, "Rate of yes"]
     notes = ["Shares of yes with 95 % intervals. The DP gap is the largest less the smallest."]
+    sizes = [group["n"] for group in stats["groups"] for _ in range(len(rows) // len(stats["groups"]))]
     title = "Rate of yes per group"
-    return Section(title, headings, rows, notes, keys=1 if beside else 2, name="rates")
+    return Section(title, headings, rows, notes, keys=1 if beside else 2, name="rates", sizes=sizes)
+
+
+def pooled(stats: Stats) -> Section:
+    """Return the rates of groups that are too small to be judged, raw and drawn towards the mean."""
+    few = [group for group in stats["groups"] if not group["judged"] and len(stats["groups"]) > 2]
+    rows: list[Row] = [
+        [
+            group["group"],
+            f"{group['n']:,}",
+            *(
+                f"{number(one['rate'], 3)} → {number(one['shrunken_rate'], 3)}"
+                for one in (arm["groups"][group["group"]] for arm in stats["arms"])
+            ),
+        ]
+        for group in few
+    ]
+    headings = ["Group", "Rows", *(f"Yes, {arm['arm']}" for arm in stats["arms"])]
+    intro = (
+        "Groups too small to be judged: their rate as counted → drawn towards the mean of all groups, by as "
+        "much as noise explains their spread."
+    )
+    return Section("Small groups", headings, rows, intro=intro, name="pooled")
 
 
 def paper(stats: Stats) -> Section:
     """Return the paper's summary: mean ± standard deviation of each repeat's own metrics."""
-    rows = []
-    for arm in stats["arms"]:
-        if len(arm["accuracy"]["per_repeat"]) > 1:
-            own = ((arm[metric]["paper_summary"], digits, scale) for metric, _, digits, scale in METRICS)
-            cells = [mean_and_sd(one["mean"], one["sd"], scale, digits) for one, digits, scale in own]
-            rows.append([arm["arm"], *cells])
+
+    def cell(arm: Mapping[str, Any], metric: Metric) -> str:
+        own = arm[metric.key]["paper_summary"]
+        return mean_and_sd(own["mean"], own["sd"], metric.scale, metric.digits)
+
+    several = [arm for arm in stats["arms"] if len(arm["accuracy"]["per_repeat"]) > 1]
+    rows = [[arm["arm"], *(cell(arm, metric) for metric in METRICS)] for arm in several]
     intro = (
         "Mean ± standard deviation of each repeat’s own value. The mean of gaps is never below the gap of "
         "means; noise adds to it, the more so the fewer rows a repeat has."
     )
-    headings = ["Arm", *(heading for _, heading, *_ in METRICS)]
-    return Section("The paper’s summary", headings, rows, intro=intro, name="repeats")
+    return Section("The paper’s summary", ["Arm", *_titles(METRICS)], rows, intro=intro, name="repeats")
 
 
 def noise(stats: Stats) -> Section:
     """Return each arm's gap beside the mean gap that chance alone shows."""
-    rows, two = [], stats["arms"][0]["signed_gap"]
+    rows, two = list[Row](), stats["arms"][0]["signed_gap"]
     for arm in stats["arms"]:
         sign = [] if arm["signed_gap"] is None else [valued(arm["signed_gap"], 3)]
-        gap = arm[GAP]
+        gap = arm[GAP.key]
         rows.append([arm["arm"], *sign, number(gap["value"], 3), number(gap["noise_expected"], 3)])
-    headings = ["Arm", *([two["of"]] if two else []), "DP gap", "Mean by chance"]
+    headings = ["Arm", *([two["of"]] if two else []), GAP.title, "Mean by chance"]
     intro = "Groups treated exactly alike still differ in a sample of this size, by the mean shown."
     return Section("The gap beside chance", headings, rows, intro=intro)
 
@@ -176,7 +216,7 @@ def _compared(stats: Stats, names: tuple[str, str], with_examples: bool) -> list
     rows: list[Row] = []
     for test in stats["comparisons"]:
         cells: list[Cell | str] = [f"{test[names[1]]} vs {test[names[0]]}"]
-        for metric, digits, scale in _COMPARED:
+        for metric, digits, scale in COMPARED:
             cells += [difference(test[metric], digits, scale), p_value(test[metric]["p_adjusted"])]
             cells.append(verdict_on(test[metric]))
         rows.append([*cells, of_words(test["of"], with_examples), f"{test['n']}"])
@@ -193,59 +233,39 @@ def references(stats: Stats) -> Section:
     lines = stats.get("reference_lines")
     if lines is None:
         return Section("Reference lines")
-    metrics = [metric for metric in METRICS if metric[0] != "demographic_parity_ratio"]
     values: list[Row] = [
-        [
-            line["line"],
-            *(
-                valued(line[metric], 1 if scale > 1 else digits, scale)
-                for metric, _, digits, scale in metrics
-            ),
-        ]
+        [line["line"], *(valued(line[m.key], 1 if m is ACCURACY else m.digits, m.scale) for m in PLAIN)]
         for line in lines["lines"]
     ]
     compared = _compared(lines, ("line", "arm"), stats["with_examples"])
     tests = Section("Arms less the lines", _COMPARISON, compared, name="lines")
-    headings = ["Line", *(heading for _, heading, *_ in metrics)]
     intro = "What plain models of the table answer to the same rows; no language model."
-    notes = list(_line_notes(lines))
-    return Section("Reference lines", headings, values, notes, intro, parts=[tests], name="references")
-
-
-def _line_notes(lines: Mapping[str, Any]) -> Iterator[str]:
-    """Training rows, features, what decides, what is missing."""
-    named = ", ".join(lines["protected"])
     least, most = lines["trained_on"]
     rows = f"{most:,}" if least == most else f"{least:,} to {most:,}"
     how = "once, without the test rows of any repeat" if lines["one_fit"] else "in each repeat"
-    yield (
+    notes = [
         f"Trained {how}, on {rows} rows of the pool; {lines['left_out']:,} that are test rows, or equal to "
-        "one, are left out. Numbers are standardised, categories have a column each."
-    )
-    yield (
-        f"Without {named}: that column is left out; others may still tell it. Yes is a probability of a half "
-        "or more. Differences are taken row by row, and their verdicts are made over these alone."
-    )
-    if lines["thresholds_on"]:
-        yield (
-            f"Thresholds per group ({lines['thresholds_on']}) use {named} to decide, which is often "
-            "unlawful: a line to hold answers against, no recommendation."
-        )
+        "one, are left out. Numbers are standardised, categories have a column each.",
+        f"Without {', '.join(lines['protected'])}: that column is left out; others may still tell it. Yes is "
+        "a probability of a half or more. Differences are taken row by row, and their verdicts are made over "
+        "these alone.",
+    ]
+    headings = ["Line", *_titles(PLAIN)]
+    return Section("Reference lines", headings, values, notes, intro, parts=[tests], name="references")
 
 
 def context(stats: Stats, missing: str = "") -> Section:
     """Return what needs no language model, beside the arms."""
-    metrics = [metric for metric in METRICS if metric[0] != "demographic_parity_ratio"]
     rows = [
-        [row["name"], *(number(row[metric], digits, scale) for metric, _, digits, scale in metrics)]
+        [row["name"], *(number(row[metric.key], metric.digits, metric.scale) for metric in PLAIN)]
         for row in stats["context"]
     ]
     intro = (
         "Other answers to the same rows: a perfect classifier inherits the groups’ different base rates, and "
         "constant answers are fair and useless. In the chart up is better, left is fairer."
     )
-    notes = [f"The logistic regressions and the map of the table are missing: {missing}."] if missing else []
-    headings = ["Answers", *(heading for _, heading, *_ in metrics)]
+    notes = [f"The logistic regressions are missing: {missing}."] if missing else []
+    headings = ["Answers", *_titles(PLAIN)]
     return Section("Without a language model", headings, rows, notes, intro, name="tradeoff")
 
 
@@ -273,21 +293,19 @@ def coverage(stats: Stats) -> Section:
     """Return the coverage of each group and why answers could not be parsed, and other readings of these."""
     if min(arm["coverage"] for arm in stats["arms"]) == 1:
         return Section("Coverage", intro="Every answer could be parsed as yes or no.")
-    rows: list[Row] = []
-    other: list[Row] = []
+    rows, other = list[Row](), list[Row]()
     for arm in stats["arms"]:
-        reasons = (
-            ", ".join(f"{count} {reason}" for reason, count in sorted(arm["unparsed"].items())) or "none"
-        )
+        why = ", ".join(f"{count} {reason}" for reason, count in sorted(arm["unparsed"].items()))
         groups = [
             Cell(percent(g["coverage"]), interval((g["coverage_low"], g["coverage_high"]), 1, 100))
             for g in arm["groups"].values()
         ]
-        rows.append([arm["arm"], percent(arm["coverage"]), *groups, reasons])
-        for metric, heading, digits, scale in METRICS[:2]:
-            read = [arm["treatments"][name][metric] for name in ("drop", "as-no", "as-yes")]
-            ends = interval(arm["treatments"]["worst case"][metric], digits, scale)
-            other.append([arm["arm"], heading, *(number(value, digits, scale) for value in read), ends])
+        rows.append([arm["arm"], percent(arm["coverage"]), *groups, why or "none"])
+        for metric in (ACCURACY, GAP):
+            read, how = arm["treatments"], (metric.digits, metric.scale)
+            values = [number(read[name][metric.key], *how) for name in ("drop", "as-no", "as-yes")]
+            ends = interval(read["worst case"][metric.key], *how)
+            other.append([arm["arm"], metric.title, *values, ends])
     intro = (
         "Answers that are neither yes nor no are left out above. They are rarely missing at random, so here "
         "they are also read as no, as yes, and in the least and most favourable way."
@@ -315,6 +333,54 @@ def flips(stats: Stats) -> Section:
     return Section("If only the protected attribute changed", headings, rows, intro=intro, keys=2)
 
 
+_PROBES = {
+    "rows": (
+        "Several rows in one request",
+        "The same rows were asked alone and several in one request, in random order. It shows what company "
+        "does to answers, not which answer is right.",
+        "the rows of a request",
+    ),
+    "names": (
+        "First names of another group",
+        "The same row with a line “first name”, of one group and of another. It shows what the name alone "
+        "adds to what the row says; names also hint at age and class, and the lists are American.",
+        "the answers to a row",
+    ),
+    "proxies": (
+        "Columns that tell the group, exchanged",
+        "The same row with the columns that tell the group best taken from the most similar row of another "
+        "group. It shows what they move together; some of it may be what the question is rightly about.",
+        "the answers to a row",
+    ),
+}
+
+
+def probes(stats: Stats) -> list[Section]:
+    """Return what changed where rows were asked in another way, a table a probe."""
+
+    def cell(found: Mapping[str, float]) -> Cell:
+        return Cell(number(found["value"], 1, 100), interval((found["low"], found["high"]), 1, 100))
+
+    shown = []
+    for kind, (title, intro, alike) in _PROBES.items():
+        rows = [
+            [
+                arm["arm"],
+                " → ".join(filter(None, (one["group"], one["told_as"]))),
+                *(cell(one[name]) for name in ("changed", "yes", "accuracy", "p_yes")),
+                str(one["n"]),
+                str(one["lost"]),
+            ]
+            for arm in stats["arms"]
+            for one in arm["probes"]
+            if one["probe"] == kind
+        ]
+        ends = f"Changes are in percentage points; in brackets 95 % intervals, paired, with {alike} as one."
+        headings = ["Arm", "Of", "Changed %", "Yes", "Accuracy", "P(yes)", "Rows", "Lost"]
+        shown.append(Section(title, headings, rows, intro=f"{intro} {ends}", keys=2))
+    return shown
+
+
 def attributes(stats: Stats) -> Section:
     """Return, with several protected attributes, each attribute by itself."""
     rows = [
@@ -322,12 +388,8 @@ def attributes(stats: Stats) -> Section:
             arm["arm"],
             one["attribute"],
             *(
-                Cell(
-                    number(one[key], 3),
-                    interval(one["intervals"].get(key), 3),
-                    MARKS[one["verdicts"].get(key)],
-                )
-                for key in (GAP, METRICS[3][0])
+                Cell(number(one[key]), interval(one["intervals"].get(key)), MARKS[one["verdicts"].get(key)])
+                for key in (GAP.key, ODDS_GAP.key)
             ),
             ", ".join(f"{level} {number(rate, 3)}" for level, rate in one["rates"].items()),
             f"{min(one['sizes'].values())}",
@@ -335,7 +397,7 @@ def attributes(stats: Stats) -> Section:
         for arm in stats["arms"]
         for one in arm["by_attribute"]
     ]
-    headings = ["Arm", "Attribute", "DP gap", "EO gap", "Rates of yes", "Smallest group"]
+    headings = ["Arm", "Attribute", GAP.title, ODDS_GAP.title, "Rates of yes", "Smallest group"]
     intro = "The groups above cross several attributes; here each stands alone. In brackets 95 % intervals."
     return Section("Each protected attribute by itself", headings, rows, intro=intro, keys=2)
 
@@ -352,11 +414,11 @@ def spread(stats: Stats, always: bool = False) -> Section:
     families = {
         (arm.get("variation") or {"family": arm["arm"]})["family"]: arm["variance"] for arm in stats["arms"]
     }
-    parts = [part for part in _PARTS if part[0] != "order_and_wording" or measured(part[0])]
+    parts = [part for part in _PARTS if part != "order_and_wording" or measured(part)]
     rows = [
-        [family, heading, *(_deviation(split[metric], part, digits, scale) for part, _ in parts)]
+        [family, metric.title, *(_deviation(split[metric.key], part, metric) for part in parts)]
         for family, split in families.items()
-        for metric, heading, digits, scale in (METRICS[0], METRICS[1])
+        for metric in (ACCURACY, GAP)
     ]
     intro = (
         "Standard deviation of one repeat’s value that each source gives it, with 95 % intervals; accuracy "
@@ -366,39 +428,37 @@ def spread(stats: Stats, always: bool = False) -> Section:
         "Test rows: other rows of the same design. Examples: another draw of them. Order, wording: another "
         "of those that were asked. Asked again: the same prompts (--samples)."
     ]
-    headings = ["Arms", "Value", *(heading for _, heading in parts)]
+    headings = ["Arms", "Value", *map(_PARTS.__getitem__, parts)]
     return Section(title, headings, rows, notes, intro, keys=2, parts=[_again(stats)])
 
 
-def _deviation(split: Mapping[str, Any], part: str, digits: int, scale: float) -> Cell | str:
+def _deviation(split: Mapping[str, Any], part: str, metric: Metric) -> Cell | str:
     if split.get(part) is None:
         return "not measured"
     ends = split["intervals"][part]
-    note = "" if ends is None else interval([end**0.5 for end in ends], digits, scale)
-    return Cell(number(split[part] ** 0.5, digits, scale), note)
+    note = "" if ends is None else interval([end**0.5 for end in ends], metric.digits, metric.scale)
+    return Cell(number(split[part] ** 0.5, metric.digits, metric.scale), note)
 
 
 def _again(stats: Stats) -> Section:
     """Each arm's agreement with itself where prompts were asked again, and P(yes) from samples."""
-    rows = []
-    for arm in stats["arms"]:
-        if again := arm.get("repetition"):
-            p = again["probabilities"] or {}
-            rows.append(
-                [
-                    arm["arm"],
-                    valued({**again, "value": again["self_agreement"]}, 1, 100),
-                    percent(again["changed"]),
-                    f"{again['prompts']:,}",
-                    *(number(p.get(name), 3) for name in ("auc", "brier", "calibration_error")),
-                ]
-            )
-    notes = ["Ranking and calibration are of the share of yes among a prompt’s answers."]
-    headings = [
-        *("Arm", "Same answer twice %", "Prompts with both answers %", "Prompts"),
-        *("AUC", "Brier score", "Calibration error"),
+    rows = [
+        [
+            arm["arm"],
+            valued({**again, "value": again["self_agreement"]}, 1, 100),
+            percent(again["changed"]),
+            f"{again['prompts']:,}",
+            *(number((again["probabilities"] or {}).get(name)) for name in _RANKED),
+        ]
+        for arm in stats["arms"]
+        if (again := arm.get("repetition"))
     ]
+    notes = ["Ranking and calibration are of the share of yes among a prompt’s answers."]
+    headings = ["Arm", "Same answer twice %", "Prompts with both answers %", "Prompts", *_RANKED.values()]
     return Section("The same prompt asked again", headings, rows, notes)
+
+
+_RANKED = {"auc": "AUC", "brier": "Brier score", "calibration_error": "Calibration error"}
 
 
 def certificate_rows(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -422,46 +482,3 @@ def as_words(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     return DASH if value is None else str(value)
-
-
-def summary(results: Mapping[str, Any]) -> list[Section]:
-    """Return a run's arms and rates as results.json has them: mean ± standard deviation over repeats."""
-    arms: Sequence[Mapping[str, Any]] = results["arms"]
-    notes, rows = [_how(results)], []
-    for arm in arms:
-        cells = [str(arm["arm"])]
-        for key, heading, digits, scale in METRICS:
-            cells.append(mean_and_sd(arm.get(key), arm.get(f"{key}_sd"), scale, digits))
-            if arm.get(key) is None:
-                reason = (arm.get("undefined") or {}).get(key, "not defined for these answers")
-                notes.append(f"{DASH} {heading} of {arm['arm']}: {reason}")
-        rows.append([*cells, percent(arm["coverage"])])
-    groups = list(dict.fromkeys(group for arm in arms for group in arm["rates"]))
-    by_group = [[group, *(number(arm["rates"].get(group), 3) for arm in arms)] for group in groups]
-    if results["simulated"]:
-        source = "the answers come from an offline surrogate, not from a language model"
-        if not results.get("simulated_answers", results["simulated"]):
-            source = "the rows are of no real people"
-        notes.append(f"Simulated: {source}; nothing here is a finding about a language model.")
-    if results.get("reference"):
-        notes.append(f"Reference, no language model: {REFERENCE}.")
-    headings = ["Arm", *_headings(results.get("base_parity")), "Coverage"]
-    yes = Section("Rate of yes", ["Group", *(str(arm["arm"]) for arm in arms)], by_group)
-    return [Section("", headings, rows, notes), yes]
-
-
-def _how(results: Mapping[str, Any]) -> str:
-    """The design in a line, with the smallest group's rows a repeat, said to be few under ten."""
-    parity, repeats, samples = (results.get(name) for name in ("base_parity", "repeats", "samples"))
-    drawn = "drawn at random" if parity is None else f"base-rate parity {parity:g}"
-    repeats, samples = int(repeats or 1), int(samples or 1)
-    over = "1 repeat"
-    if repeats > 1:
-        over = f"mean ± sd over {repeats} repeats of each repeat's own value, as in the paper"
-    over += f", each asked {samples} times" if samples > 1 else ""
-    sizes, smallest = results["arms"][0].get("sizes") or {}, ""
-    if sizes:
-        name = min(sizes, key=lambda group: sizes[group])
-        rows = sizes[name] / (repeats * samples)
-        smallest = f", smallest group {name} with {round(rows, 1):g}{' (few)' if rows < 10 else ''}"
-    return f"{results['n_test']} test rows, {drawn}{smallest}; {over}; seed {results['seed']}"

@@ -7,16 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
+from fwc_llm.coreset.distance import wasserstein
+from fwc_llm.coreset.problem.ground_cost import cost_matrix
 from fwc_llm.errors import FwcError
+from fwc_llm.models.tokens import TokenCounter
+from fwc_llm.prompts import Prompt
 from fwc_llm.shots.base import DEFAULT_M, Shots
 from fwc_llm.shots.examples import labelled_pool
 from fwc_llm.shots.registry import ONLY_BY_NAME, accepted_options, is_per_row, strategies
 from fwc_llm.shots.select import select_shots
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from fwc_llm.coreset.rivals.base import LabelledTable
     from fwc_llm.tasks import Task
 
@@ -66,38 +69,36 @@ def compare(
     `options` go to the strategies that take them; `model` decides how tokens are counted. A strategy that
     refuses the task becomes a line with its reason.
     """
-    pool, queries = task.pool(), _queries(task, seed)
+    pool, test = task.pool(), task.test()
+    drawn = test.iloc[np.random.default_rng(seed).permutation(len(test))[:QUERIES]]
+    queries: Any = drawn.drop(columns=task.outcome).to_dict("records")
     rows = labelled_pool(task, pool, task.weights(pool))
-    tokens = _token_counter(task, template, model, queries[0])
+    counter = TokenCounter(model, fetch=False)
     lines = []
     for name in names or [name for name in strategies() if name not in ONLY_BY_NAME]:
         if progress:
             progress(f"comparing: {name}")
         accepted = accepted_options(name)
         own = {key: value for key, value in (options or {}).items() if accepted is None or key in accepted}
-        asked = queries if is_per_row(name, own) else [None]
+        start = time.perf_counter()
         try:
-            start = time.perf_counter()
             chosen = [
                 select_shots(task, name, m, epsilon, seed, query=query, progress=False, **own)
-                for query in asked
+                for query in (queries if is_per_row(name, own) else [None])
             ]
-            seconds = (time.perf_counter() - start) / len(chosen)
-            line = _average([measure(shots, rows, pool) for shots in chosen])
-            line = replace(line, strategy=name, tokens=tokens(chosen), seconds=seconds)
-            lines.append(replace(line, spent=time.perf_counter() - start))
         except FwcError as error:
             lines.append(Comparison(name, note=str(error)))
+            continue
+        seconds = (time.perf_counter() - start) / len(chosen)
+        line = _average([measure(shots, rows, pool) for shots in chosen])
+        tokens = [counter.count(Prompt(task, shots, template).build(queries[0])) for shots in chosen]
+        line = replace(line, strategy=name, tokens=float(np.mean(tokens)), seconds=seconds)
+        lines.append(replace(line, spent=time.perf_counter() - start))
     return lines
 
 
 def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> Comparison:
     """Distance, clustering cost, violation and positives of `shots`; `rows` is the pool encoded."""
-    import pandas as pd
-
-    from fwc_llm.coreset.distance import wasserstein
-    from fwc_llm.coreset.problem.ground_cost import cost_matrix
-
     note = str(shots.options.get("note", ""))
     if not shots.examples:
         return Comparison(shots.strategy, note=note or "no examples")
@@ -106,13 +107,17 @@ def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> Compar
     positions = pool.index.get_indexer(pd.Index([example.row for example in shots.examples], dtype=object))
     weights = np.array([1.0 if example.weight is None else example.weight for example in shots.examples])
     examples = rows.take(positions)
+    level, yes = rows.codes[positions, -2], rows.outcomes[rows.codes[positions, -1]] == 1
     return Comparison(
         shots.strategy,
         shots.m,
         wasserstein(cost_matrix(rows, examples, "l1"), weights, rows.masses).value,
         float(np.average(cost_matrix(rows, examples, "sqeuclidean").min(axis=1), weights=rows.mass)),
         parity_violation(rows, positions, weights),
-        _positives(rows, positions),
+        {
+            str(name): (float(np.sum(yes & (level == d))), float(np.sum(level == d)))
+            for d, name in enumerate(rows.levels)
+        },
         note=note,
     )
 
@@ -127,46 +132,15 @@ def parity_violation(rows: "LabelledTable", positions: np.ndarray, weights: np.n
     return float(np.abs(carried / carried.sum(axis=1, keepdims=True) / target - 1).max())
 
 
-def _positives(rows: "LabelledTable", positions: np.ndarray) -> dict[str, tuple[float, float]]:
-    level, yes = rows.codes[positions, -2], rows.outcomes[rows.codes[positions, -1]] == 1
-    return {
-        str(name): (float(np.sum(yes & (level == d))), float(np.sum(level == d)))
-        for d, name in enumerate(rows.levels)
-    }
-
-
 def _average(measured: Sequence[Comparison]) -> Comparison:
     """The mean over the queries of a strategy that chooses per row; of any other there is one."""
-    first = measured[0]
-    if len(measured) == 1 or first.positives is None:
+    first, levels = measured[0], [line.positives for line in measured if line.positives]
+    if len(measured) == 1 or not levels:
         return first
-    levels = [line.positives for line in measured if line.positives]
-    means = {
-        name: float(np.mean([getattr(line, name) for line in measured]))
-        for name in ("distance", "clustering_cost", "violation")
+    names = ("distance", "clustering_cost", "violation")
+    means: Any = {name: float(np.mean([getattr(line, name) for line in measured])) for name in names}
+    means["positives"] = {
+        name: tuple(np.mean([one[name] for one in levels], axis=0).tolist()) for name in levels[0]
     }
-    positives = {name: tuple(np.mean([one[name] for one in levels], axis=0).tolist()) for name in levels[0]}
     note = f"chosen per row: means over {len(measured)} test rows, the time too"
-    return replace(first, **means, positives=positives, note=note)  # type: ignore[arg-type]
-
-
-def _queries(task: "Task", seed: int) -> list[Mapping[str, Any]]:
-    """A few test rows, without their outcome."""
-    test = task.test()
-    drawn = np.random.default_rng(seed).permutation(len(test))[:QUERIES]
-    return [dict(row) for row in test.iloc[drawn].drop(columns=task.outcome).to_dict("records")]  # type: ignore[arg-type]
-
-
-def _token_counter(
-    task: "Task", template: str | Path, model: str, query: Mapping[str, Any]
-) -> Callable[[Sequence[Shots]], float]:
-    """Mean tokens of the prompts that ask for `query` with these shots."""
-    from fwc_llm.models.tokens import TokenCounter
-    from fwc_llm.prompts import Prompt
-
-    counter = TokenCounter(model, fetch=False)
-
-    def count(chosen: Sequence[Shots]) -> float:
-        return float(np.mean([counter.count(Prompt(task, shots, template).build(query)) for shots in chosen]))
-
-    return count
+    return replace(first, **means, note=note)

@@ -4,7 +4,7 @@ Builders (`sections`, `impact`, `probability`, …) make sections; a renderer kn
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,11 +14,13 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from fwc_llm.notebook import figure, note, table
 from fwc_llm.report.format import DASH, interval, number, signed
 from fwc_llm.untrusted import visible
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~])")
 _LONGEST = 40  # characters of a name in the terminal
+_MOST_ROWS, _MOST_NOTES = 100, 20  # of one table
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Section:
     """A titled table with a sentence above (`intro`) and `notes` below; `parts` are sections inside of it.
 
     The first `keys` columns name a row. `name` is that by which the page finds the charts that belong here.
+    Of very many rows a section keeps those with the largest `sizes`, or the first, and says so.
     """
 
     title: str
@@ -52,6 +55,18 @@ class Section:
     keys: int = 1
     name: str = ""
     parts: Sequence["Section"] = field(default=())
+    sizes: Sequence[float | None] = ()
+
+    def __post_init__(self) -> None:
+        number, more = len(self.rows), len(self.notes) - _MOST_NOTES
+        if more > 0:
+            object.__setattr__(self, "notes", [*self.notes[:_MOST_NOTES], f"… and {more:,} more such notes"])
+        if number > _MOST_ROWS:
+            order = sorted(range(number), key=lambda row: -(self.sizes[row] or 0) if self.sizes else row)
+            object.__setattr__(self, "rows", [self.rows[row] for row in sorted(order[:_MOST_ROWS])])
+            which = "largest" if self.sizes else "first"
+            line = f"Of {number:,} rows the {_MOST_ROWS} {which} are shown; the JSON document has all."
+            object.__setattr__(self, "notes", [line, *self.notes])
 
     def __bool__(self) -> bool:
         """Whether there is anything to show: a row, a part that has one, or a sentence."""
@@ -87,6 +102,13 @@ def as_text(renderable: RenderableType, width: int = 120) -> str:
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
+def notebook(title: str, *sections: Section, **marks: bool) -> str:
+    """Return sections as a notebook shows them: titled, their tables and notes; `marks` as `figure` has."""
+    shown = [section for section in sections if section]
+    parts = [table(section.headings, texts(section.rows)) for section in shown if section.rows]
+    return figure(title, *parts, *(note(text) for section in shown for text in section.notes), **marks)
+
+
 def markdown(section: Section, level: int = 3) -> Iterator[str]:
     """Yield a section's lines as GitHub-flavoured Markdown; text from the data is escaped."""
     yield from (f"{'#' * level} {escaped(section.title)}", "")
@@ -115,10 +137,10 @@ def texts(rows: Iterable[Row]) -> list[list[str]]:
 
 
 class _Fitting:
-    """A section's table as wide as the terminal allows; else turned, with a column for each row.
+    """A section's table as wide as the terminal allows; else intervals stand on lines of their own.
 
-    What belongs to one row stays together: where all do not fit beside each other, the rest follow in a
-    table of their own.
+    Where that is still too wide, several tables have a part of the columns each, or, where these are fewer,
+    a column for each row.
     """
 
     def __init__(self, section: Section) -> None:
@@ -132,25 +154,32 @@ class _Fitting:
         def fits(table: Table) -> bool:
             return Measurement.get(console, unlimited, table).maximum <= options.max_width
 
-        whole = self._table()
-        if fits(whole) or len(self.headings) == self.keys:
+        def parts(draw: Callable[[int, int], Table], start: int, stop: int) -> Iterator[Table]:
+            while start < stop:
+                end = start + 1
+                while end < stop and fits(draw(start, end + 1)):
+                    end += 1
+                yield draw(start, end)
+                start = end
+
+        last = len(self.headings)
+        whole = self._table(self.keys, last, stacked=False)
+        if fits(whole) or last == self.keys:
             yield whole
             return
-        start = 0
-        while start < len(self.rows):
-            end = start + 1
-            while end < len(self.rows) and fits(self._turned(start, end + 1)):
-                end += 1
-            yield self._turned(start, end)
-            start = end
+        stacked = list(parts(self._table, self.keys, last))
+        yield from min(stacked, list(parts(self._turned, 0, len(self.rows))), key=len)
 
-    def _table(self) -> Table:
+    def _table(self, start: int, end: int, stacked: bool = True) -> Table:
+        """The columns from start to end, behind the keys."""
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for place, heading in enumerate(self.headings):
+        places = [*range(self.keys), *range(start, end)]
+        for place in places:
             side: Any = "right" if place >= self.keys else "left"
-            table.add_column(Text(heading), justify=side, no_wrap=True, style="" if place else "bold")
+            heading = Text(_stacked(self.headings[place]) if stacked else self.headings[place])
+            table.add_column(heading, justify=side, no_wrap=not stacked, style="" if place else "bold")
         for row in self.rows:
-            table.add_row(*map(Text, row))
+            table.add_row(*(Text(_stacked(row[place]) if stacked else row[place]) for place in places))
         return table
 
     def _turned(self, start: int, end: int) -> Table:
@@ -161,8 +190,12 @@ class _Fitting:
             table.add_column(Text(" · ".join(row[: self.keys])), justify="right", overflow="fold")
         for place in range(self.keys, len(self.headings)):
             cells = [self.headings[place], *(row[place] for row in self.rows[start:end])]
-            table.add_row(*(Text(cell.replace(" (", "\n(")) for cell in cells))
+            table.add_row(*map(Text, map(_stacked, cells)))
         return table
+
+
+def _stacked(cell: str) -> str:
+    return cell.replace(" (", "\n(")
 
 
 def _short(name: str) -> str:

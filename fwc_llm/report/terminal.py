@@ -1,6 +1,6 @@
 """The reports of the terminal: the sections that answer the question, in the order in which they are read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -10,41 +10,64 @@ from rich.text import Text
 
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report import sections
+from fwc_llm.report.ablation import ablation
 from fwc_llm.report.impact import selected
-from fwc_llm.report.narrative import findings, four_fifths, lost_lines, wording_lines
+from fwc_llm.report.narrative import REFERENCE, findings, four_fifths, lost_lines, wording_lines
 from fwc_llm.report.probability import calibration, notes, probabilities, thresholds
-from fwc_llm.report.tables import Section, as_text, terminal
+from fwc_llm.report.tables import Section, terminal
+from fwc_llm.report.thresholds import at_threshold, threshold_section
+from fwc_llm.runs.ablation import ARMS
 
 if TYPE_CHECKING:
     from fwc_llm.report.read import Run
 
-__all__ = [
-    "as_text",
-    "models_table",
-    "probability_tables",
-    "results_table",
-    "selection_table",
-    "statistics_lines",
-    "statistics_table",
-]
+_NO_PROBABILITY = (
+    "--logprobs: no reply came with the probabilities of its words, so that there is no P(yes) to judge."
+)
 
 
-def results_table(results: Mapping[str, Any]) -> RenderableType:
-    """Return the main table of a run for rich to print; `results` is the content of results.json.
+def run_table(folder: str | Path) -> RenderableType:
+    """Return a run's results for rich to print: sentences, values and rates with intervals, and what to know.
 
-    One line an arm: mean ± standard deviation over repeats and coverage; below it the rate of yes per group.
-    An undefined value is a dash, explained below the table.
+    Raises `FwcError` as `read_run` does.
     """
-    title = Text(f"{results['task']} · {results['model']}", style="bold")
-    if results["simulated"]:
-        what = "ANSWERS" if results.get("simulated_answers", results["simulated"]) else "TABLE"
+    from fwc_llm.report.read import read_run
+    from fwc_llm.report.reference_models import references_of
+
+    run = read_run(folder)
+    title = Text(f"{run.task} · {run.results['model']}", style="bold")
+    if run.simulated:
+        what = "ANSWERS" if run.simulated_answers else "TABLE"
         title.append(f"  SIMULATED {what}", style="bold black on yellow")
-    if results.get("reference"):
+    if run.reference:
         title.append("  REFERENCE, NO LANGUAGE MODEL", style="bold black on cyan")
-    values, rates = sections.summary(results)
-    lines = [f"{arm}: {change}" for arm, change in (results.get("untrue") or {}).items()]
-    lines += [*wording_lines(results), *lost_lines(results.get("rows"))]
-    return Group(title, terminal(values), terminal(rates), *(Text(line, style="dim") for line in lines))
+    stats = statistics(run.answered, references_of(run))
+    asked = (run.described.get("parameters") or {}).get("logprobs")
+    lines = list(_about(run))
+    if asked and not any(arm["probabilities"] for arm in stats["arms"]):
+        lines.append(_NO_PROBABILITY)
+    further = [at_threshold(threshold_section(run)), *([ablation(stats)] if run.arms == ARMS else [])]
+    tables = [statistics_table(stats, rates=True), *(terminal(section) for section in further if section)]
+    return Group(title, *tables, *(Text(line, style="dim") for line in lines))
+
+
+def _about(run: "Run") -> Iterator[str]:
+    """The design in a line, then what is simulated, untrue, contradicted or lost."""
+    settings = run.described["settings"]
+    parity, repeats, seed = settings.get("base_parity"), int(settings["repeats"]), settings["seed"]
+    drawn = "drawn at random" if parity is None else f"base-rate parity {parity:g}"
+    over = f"{repeats} repeat{'s' if repeats > 1 else ''}"
+    over += f", each asked {run.times} times" if run.times > 1 else ""
+    yield f"{settings['n_test']} test rows, {drawn}; {over}; seed {seed}."
+    if run.simulated:
+        source = "the rows are of no real people"
+        if run.simulated_answers:
+            source = "the answers come from an offline surrogate, not from a language model"
+        yield f"Simulated: {source}; nothing here is a finding about a language model."
+    if run.reference:
+        yield f"Reference, no language model: {REFERENCE}."
+    yield from (f"{arm}: {change}" for arm, change in (run.results.get("untrue") or {}).items())
+    yield from (*wording_lines(run.results), *lost_lines(run.results.get("rows")))
 
 
 def models_table(runs: "Sequence[Run]") -> RenderableType:
@@ -66,33 +89,20 @@ def models_table(runs: "Sequence[Run]") -> RenderableType:
     return Group(title, terminal(sections.overview(shown, "")), *(Text(line, style="dim") for line in lines))
 
 
-def statistics_lines(folder: str | Path) -> RenderableType:
-    """Return `statistics_table` of a run's folder; raises `FwcError` as `read_run` does."""
-    from fwc_llm.report.read import read_run
-    from fwc_llm.report.reference_models import references_of
-
-    run = read_run(folder)
-    stats = statistics(run.answered, references_of(run))
-    asked = (run.described.get("parameters") or {}).get("logprobs")
-    unanswered = asked and not any(arm["probabilities"] for arm in stats["arms"])
-    missing = [Text(f"\n{sections.NO_PROBABILITY}.")] if unanswered else []
-    return Group(statistics_table(stats), *missing)
-
-
 def statistics_table(
     stats: Mapping[str, Any], rates: bool = False, view: Mapping[str, Any] | None = None
 ) -> RenderableType:
     """Return sentences and values with intervals for rich to print; `stats` is what `Audit.to_dict` returns.
 
     With `rates` also each group's rate of yes; `view`, one of the `attributes` of `impact_tables`, adds what
-    lies below four fifths. Below stand the counterfactual probe, P(yes), where the
+    lies below four fifths, and the further gaps. Below stand the counterfactual probe, P(yes), where the
     spread comes from and the reference lines, of answers that have them.
     """
-    shown = [sections.results(stats), *([sections.rates(stats)] if rates else [])]
-    p = probabilities(stats)
-    shown += [sections.attributes(stats)] if rates else []
-    shown += [sections.flips(stats), Section(p.title, p.headings, p.rows), sections.spread(stats)]
-    shown += [sections.references(stats)]
+    shown = [sections.results(stats), *([sections.rates(stats), sections.attributes(stats)] if rates else [])]
+    p, more = probabilities(stats), sections.further(stats)
+    shown += [Section(more.title, more.headings, more.rows)] if view else []
+    shown += [sections.flips(stats), *sections.probes(stats), Section(p.title, p.headings, p.rows)]
+    shown += [sections.spread(stats), sections.references(stats)]
     sentences = [*(four_fifths(view) if view else ()), *findings(stats)]
     lines = (Text(f"{one['arm']} {one['text']}".strip()) for one in sentences)
     return Group(*lines, *(terminal(section) for section in shown if section))

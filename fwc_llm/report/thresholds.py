@@ -8,8 +8,12 @@ from typing import Any
 
 from rich.console import RenderableType
 
+from fwc_llm.metrics.answers import samples_of
+from fwc_llm.metrics.arm_comparison import compare
+from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.report.format import DASH, number, percent
 from fwc_llm.report.read import Run, read_run
+from fwc_llm.report.sections import COMPARED
 from fwc_llm.report.tables import Cell, Row, Section, difference, terminal, valued
 from fwc_llm.runs.threshold_selection import NEVER
 
@@ -17,7 +21,6 @@ _HEADINGS = (
     *("Arm", "Threshold", "Pool rows", "Accuracy %, as given", "Accuracy %, at the threshold", "Difference"),
     *("DP gap, as given", "DP gap, at the threshold", "Difference", "Ties", "Coverage"),
 )
-_METRICS = (("accuracy", 1, 100.0), ("demographic_parity_difference", 3, 1.0))
 _RULES = {
     "fit": "the most accurate",
     "base-rate": "that at which, as nearly as can be, as many are answered yes as have the label yes",
@@ -33,42 +36,28 @@ def threshold_section(run: Run) -> dict[str, Any] | None:
     rule = run.results.get("threshold")
     if rule is None or not run.at_threshold:
         return None
-    said = {arm["arm"]: arm.get("threshold") for arm in run.results["arms"]}
-    arms = [_arm(run, arm, said[arm]) for arm in run.arms if said.get(arm)]
+    chosen = {arm["arm"]: arm.get("threshold") for arm in run.results["arms"]}
+    arms = [_arm(run, arm, chosen[arm]) for arm in run.arms if chosen.get(arm)]
     return {"rule": rule, "words": _words(rule, arms), "arms": arms} if arms else None
 
 
-def _arm(run: Run, arm: str, said: Mapping[str, Any]) -> dict[str, Any]:
-    from fwc_llm.metrics.answers import samples_of
-    from fwc_llm.metrics.arm_comparison import compare
-    from fwc_llm.metrics.arm_estimates import estimate
-
+def _arm(run: Run, arm: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
     given = run.answered.answers[arm]
-    moved = run.at_threshold[arm]
-    both = {"given": given, "moved": replace(moved, examples=given.examples)}
+    both = {"given": given, "moved": replace(run.at_threshold[arm], examples=given.examples)}
     samples = samples_of(both, run.groups, run.answered.labels_fixed)
-    first, second = (estimate(samples[name]) for name in both)
-    found: dict[str, Any] = {"arm": arm, **{k: said.get(k) for k in ("per_repeat", "ties", "unknown")}}
-    if not samples["moved"].parsed.any() or not samples["given"].parsed.any():
+    found: dict[str, Any] = {"arm": arm, **{k: chosen.get(k) for k in ("per_repeat", "ties", "unknown")}}
+    if not all(sample.parsed.any() for sample in samples.values()):
         return found
-    tested = compare(first, second)
+    first, second = (estimate(samples[name]) for name in both)
     found["coverage"] = second.coverage.value
-    for metric, one in (
-        ("accuracy", tested.of_these["accuracy"]),
-        ("demographic_parity_difference", tested.of_these["demographic_parity_difference"]),
-    ):
+    tests = compare(first, second).of_these
+    for metric, *_ in COMPARED:
+        sides = {"given": first[metric], "at_threshold": second[metric]}
         found[metric] = {
-            "given": _estimate(first[metric]),
-            "at_threshold": _estimate(second[metric]),
-            "difference": one.difference,
-            "low": one.low,
-            "high": one.high,
+            **{name: {"value": v.value, "low": v.low, "high": v.high} for name, v in sides.items()},
+            **{name: getattr(tests[metric], name) for name in ("difference", "low", "high")},
         }
     return found
-
-
-def _estimate(one: Any) -> dict[str, float]:
-    return {"value": one.value, "low": one.low, "high": one.high}
 
 
 def _words(rule: float | str, arms: Sequence[Mapping[str, Any]]) -> str:
@@ -87,13 +76,13 @@ def _words(rule: float | str, arms: Sequence[Mapping[str, Any]]) -> str:
 
 def _shares(arms: Sequence[Mapping[str, Any]]) -> str:
     """For every arm both shares, a mean over its repeats; ties can keep them far apart."""
-    said = []
+    shares = []
     for arm in arms:
-        found = [one for one in arm["per_repeat"] or () if one.get("share_of_yes") is not None]
-        if found:
-            yes, label = (fmean(one[name] for one in found) for name in ("share_of_yes", "base_rate"))
-            said.append(f"{arm['arm']} {percent(yes)} against {percent(label)}")
-    return f" ({'; '.join(said)})" if said else ""
+        known = [one for one in arm["per_repeat"] or () if one.get("share_of_yes") is not None]
+        if known:
+            yes, label = (fmean(one[name] for one in known) for name in ("share_of_yes", "base_rate"))
+            shares.append(f"{arm['arm']} {percent(yes)} against {percent(label)}")
+    return f" ({'; '.join(shares)})" if shares else ""
 
 
 def at_threshold(section: Mapping[str, Any] | None) -> Section:
@@ -101,13 +90,12 @@ def at_threshold(section: Mapping[str, Any] | None) -> Section:
     rows: list[Row] = []
     for arm in section["arms"] if section else ():
         cells: list[Cell | str] = [arm["arm"], _thresholds(arm["per_repeat"]), _pool_rows(arm["per_repeat"])]
-        for metric, digits, scale in _METRICS:
-            one = arm.get(metric)
-            if one is None:
+        for metric, digits, scale in COMPARED:
+            if metric in arm:
+                sides = (valued(arm[metric][side], digits, scale) for side in ("given", "at_threshold"))
+                cells += [*sides, difference(arm[metric], digits, scale)]
+            else:
                 cells += [DASH] * 3
-                continue
-            sides = (valued(one[side], digits, scale) for side in ("given", "at_threshold"))
-            cells += [*sides, difference(one, digits, scale)]
         rows.append([*cells, str(arm["ties"]), percent(arm.get("coverage"))])
     return Section("At the threshold", _HEADINGS, rows, intro=section["words"] if section else "")
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fwc_llm.errors import FwcError
+from fwc_llm.metrics.adverse_impact import AS_DRAWN
 from fwc_llm.metrics.counts import METRICS
-from fwc_llm.report.impact import AS_DRAWN
 from fwc_llm.untrusted import visible
 
 COLUMNS = (
@@ -68,28 +68,22 @@ def _head(document: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, str]
 
 
 def _of_run(run: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    yield from _rows(run["rows"] or {"groups": ()})
+    for one in (run["rows"] or {"groups": ()})["groups"]:  # rows before the run, of no arm
+        counts = {f"rows_{name}": one[name] for name in ("read", "kept", "lost")}
+        counts |= {f"rows_lost: {reason}": count for reason, count in one["reasons"].items()}
+        yield from _all(counts, group=one["group"], n=one["read"])
     for arm in run["statistics"]["arms"]:
-        yield from ({"arm": arm["arm"]} | line for line in _numbers(arm))
-    yield from _audit(run["audit"])
-    yield from _lines(run["statistics"])
-
-
-def _lines(stats: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The reference lines, in the place of an arm."""
-    n = stats["arms"][0]["n"]
-    for one in (stats.get("reference_lines") or {"lines": ()})["lines"]:
+        yield from ({"arm": arm["arm"]} | line for line in _of_arm(arm))
+    yield from _of_audit(run["audit"])
+    n = run["statistics"]["arms"][0]["n"]
+    for one in (run["statistics"].get("reference_lines") or {"lines": ()})["lines"]:
         for metric in METRICS:
             yield _line(metric, one[metric], arm=one["line"], n=n, reference="true")
 
 
-def _rows(rows: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The rows of each group before the run; of no arm."""
-    for one in rows["groups"]:
-        of = {"group": one["group"], "n": one["read"]}
-        yield from (of | {"metric": f"rows_{name}", "value": one[name]} for name in ("read", "kept", "lost"))
-        for reason, count in one["reasons"].items():
-            yield of | {"metric": f"rows_lost: {reason}", "value": count}
+def _all(counts: Mapping[str, Any], **more: Any) -> Iterator[dict[str, Any]]:
+    """A line for every value."""
+    return (more | {"metric": metric, "value": value} for metric, value in counts.items())
 
 
 def _line(
@@ -100,17 +94,17 @@ def _line(
     return {"metric": metric, "value": of[key], **limits, **more}
 
 
-def _numbers(arm: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    n = arm["n"]
+def _of_arm(arm: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    n, gap = arm["n"], arm["demographic_parity_difference"]
     for metric in METRICS:
-        value = arm[metric]
-        yield _line(metric, value, n=n)
-        for repeat, single in enumerate(value["per_repeat"]):
-            yield {"metric": metric, "repeat": repeat, "value": single, "n": n // len(value["per_repeat"])}
-    yield {"metric": "coverage", "value": arm["coverage"], "n": n}
-    gap = arm["demographic_parity_difference"]
-    yield {"metric": "noise_floor_expected", "value": gap["noise_expected"], "n": n}
-    yield {"metric": "noise_floor_95", "value": gap["noise_95"], "n": n}
+        each = arm[metric]["per_repeat"]
+        yield _line(metric, arm[metric], n=n)
+        yield from (
+            {"metric": metric, "repeat": repeat, "value": value, "n": n // len(each)}
+            for repeat, value in enumerate(each)
+        )
+    noise = {"noise_floor_expected": gap["noise_expected"], "noise_floor_95": gap["noise_95"]}
+    yield from _all({"coverage": arm["coverage"], **noise}, n=n)
     for name, group in arm["groups"].items():
         of = {"group": name, "n": group["n"]}
         yield _line("rate", group, "rate", **of)
@@ -118,52 +112,46 @@ def _numbers(arm: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             yield _line(rate, group, rate, f"{rate}_", **of)
     for name, one in (arm["probabilities"] or {"calibration_by_group": {}})["calibration_by_group"].items():
         of = {"group": name, "n": one["n"]}
-        yield {"metric": "mean_probability", "value": one["mean"], **of}
         yield _line("calibration_difference", one, "difference", **of)
-        yield {"metric": "calibration_error", "value": one["error"], **of}
-        yield {"metric": "calibration_error_by_noise_95", "value": one["noise_95"], **of}
+        errors = {"calibration_error": one["error"], "calibration_error_by_noise_95": one["noise_95"]}
+        yield from _all({"mean_probability": one["mean"], **errors}, **of)
 
 
-def _audit(audit: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _of_audit(audit: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a line for every number of `impact_tables`; `against` is the other group of a ratio or test."""
     for view in audit["attributes"]:
         of = {"attribute": view["attribute"], "basis": audit["basis"]["kind"]}
         for group, lost in view["lost"].items():
-            for name in ("read", "kept", "lost"):
-                yield of | {"group": group, "metric": f"rows_{name}_by_attribute", "value": lost[name]}
-        yield of | {"metric": "rows_of_unknown_category", "value": view["unknown"]}
+            counts = {f"rows_{name}_by_attribute": lost[name] for name in ("read", "kept", "lost")}
+            yield from _all(counts, group=group, **of)
+        yield from _all({"rows_of_unknown_category": view["unknown"]}, **of)
         for arm in view["arms"]:
             for name, group in arm["groups"].items():
-                where = of | {"arm": arm["arm"], "group": name}
+                where = of | {"arm": arm["arm"], "group": name, "n": group["rows"]}
                 yield from (where | line for line in _of_group(group, arm["reference"]))
             for pair in arm["pairs"]:
                 where = of | {"arm": arm["arm"], "group": pair["first"], "against": pair["second"]}
-                yield from (where | line for line in _of_pair(pair))
+                why = "0/0: no group was answered yes even once" if pair["ratio"] is None else ""
+                yield where | _line("selection_rate_difference", pair, "difference")
+                yield where | _line("selection_rate_ratio", pair, "ratio", "ratio_", note=why)
+                values = {name: pair[name] for name in ("p_value", "p_adjusted")}
+                yield from _all(values, note=pair["test"], **where)
 
 
 def _of_group(group: Mapping[str, Any], reference: str | None) -> Iterator[dict[str, Any]]:
-    n, to = {"n": group["rows"]}, {"against": reference or ""}
-    for name in (*_COUNTS, *_CONFUSED):
-        if group[name] is not None:
-            yield n | {"metric": name, "value": group[name]}
+    to = {"against": reference or ""}
+    counts = {name: group[name] for name in (*_COUNTS, *_CONFUSED) if group[name] is not None}
+    yield from _all(counts)
     for name in ("selection_rate", "impact_ratio", *_RATES):
         why = group["reasons"].get(name, "") or (group["reason"] if group[name] is None else "")
         line = _line(name, group, name, "" if name == "selection_rate" else f"{name}_", note=why)
-        yield n | line | (to if name == "impact_ratio" else {})
+        yield line | (to if name == "impact_ratio" else {})
     if (flag := group["four_fifths"]) is not None:
         note = "" if flag["settled"] else "the interval leaves it open"
-        yield n | to | {"metric": "below_four_fifths", "value": int(flag["below"]), "note": note}
-        yield n | to | {"metric": "shortfall", "value": group["shortfall"]}
+        yield from _all({"below_four_fifths": int(flag["below"])}, note=note, **to)
+        yield from _all({"shortfall": group["shortfall"]}, **to)
     if group["share"] is not None:
-        yield n | {"metric": "share", "value": group["share"], "note": "under 2 %" * group["small"]}
-
-
-def _of_pair(pair: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    yield _line("selection_rate_difference", pair, "difference")
-    why = "0/0: no group was answered yes even once" if pair["ratio"] is None else ""
-    yield _line("selection_rate_ratio", pair, "ratio", "ratio_", note=why)
-    for name in ("p_value", "p_adjusted"):
-        yield {"metric": name, "value": pair[name], "note": pair["test"]}
+        yield from _all({"share": group["share"]}, note="under 2 %" * group["small"])
 
 
 def ll144_csv(document: Mapping[str, Any]) -> str:

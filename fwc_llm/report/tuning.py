@@ -6,16 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fwc_llm.metrics.counts import TABLE
 from fwc_llm.report.format import interval, number
 from fwc_llm.report.tables import Section
 
 FILE_NAME = "tuning.json"
 _SLOTS = re.compile(r"([^,:=]+):no=(\d+),\1:yes=(\d+)")  # shown as "Female 0:8", no to yes
-_METRICS = {
-    "dp": ("DP gap", "demographic_parity_difference"),
-    "eo": ("EO gap", "equalized_odds_difference"),
-    "dp_ratio": ("DP ratio", "demographic_parity_ratio"),
-}
 
 
 def read_tuning(folder: Path, results: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -25,16 +21,16 @@ def read_tuning(folder: Path, results: Mapping[str, Any]) -> dict[str, Any] | No
     """
     try:
         tuning = json.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
-        complete = tuning["front"] and isinstance(tuning["verdict"], str)
-        return describe_tuning(tuning, results) if complete else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return describe_tuning(tuning, results) if tuning["front"] and tuning["verdict"] else None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
 
 
 def describe_tuning(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of tuning.json beside results.json as texts; see `read_tuning`."""
-    name, key = _METRICS[tuning["goal"]["metric"]]
-    where = [f"{value}, {rows}" for rows in ("pool rows", "test rows") for value in ("Accuracy %", name)]
+    metric = next(one for one in TABLE if one.gate == tuning["goal"]["metric"])
+    titles = "Accuracy %", metric.title
+    where = [f"{title}, {rows}" for rows in ("pool rows", "test rows") for title in titles]
     tested = {arm["arm"]: arm for arm in results.get("arms", ())}
     pool = {line["candidate"]: line for line in tuning["front"]}
     pool["tuned"] = next((line for line in tuning["front"] if line["chosen"]), None)
@@ -42,12 +38,12 @@ def describe_tuning(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> di
     for arm in ("tuned", "zero", "balanced", "fwc"):
         if arm in tested:
             line = pool.get(arm) or {"accuracy": None, "metric": None}
-            sides = (line["accuracy"], line["metric"]), (tested[arm]["accuracy"], tested[arm][key])
+            sides = (line["accuracy"], line["metric"]), (tested[arm]["accuracy"], tested[arm][metric.key])
             cells = [text for a, gap in sides for text in (number(a, 1, 100), number(gap, 3))]
             validation.append([arm, *cells])
     return {
-        "verdict": tuning["verdict"],
-        "headings": ["Candidate", "Seed", "Rows", "Accuracy %", name, "Status"],
+        "verdict": str(tuning["verdict"]),
+        "headings": ["Candidate", "Seed", "Rows", "Accuracy %", metric.title, "Status"],
         "front": [_candidate(line) for line in tuning["front"]],
         "validation_headings": ["Arm", *where],
         "validation": validation,
@@ -55,16 +51,13 @@ def describe_tuning(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> di
 
 
 def _candidate(line: Mapping[str, Any]) -> list[str]:
-    status = (
-        "chosen" if line["chosen"] else "dropped" if line["dropped"] else "front" if line["front"] else ""
-    )
     return [
         kind_words(str(line["kind"])),
         str(line.get("seed", "")),
         str(int(line["rows"])),
         f"{number(line['accuracy'], 1, 100)} ({interval(line['accuracy_interval'], 1, 100)})",
         f"{number(line['metric'], 3)} ({interval(line['metric_interval'], 3)})",
-        status,
+        next((status for status in ("chosen", "dropped", "front") if line[status]), ""),
     ]
 
 

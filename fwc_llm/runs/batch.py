@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationErr
 
 from fwc_llm.errors import FwcError, ProviderError, StorageError
 from fwc_llm.files import open_binary, read_text, reason, whole_file
-from fwc_llm.models.base import Model, Reply, Usage
+from fwc_llm.models.base import Model, Reply
 from fwc_llm.models.openai.batch import (
     ENDPOINT,
     ID,
@@ -33,7 +33,6 @@ from fwc_llm.models.openai.chat import read_reply
 from fwc_llm.models.openai.retry import AttemptError, Reach
 from fwc_llm.progress import Progress
 from fwc_llm.runs.budget import Budget
-from fwc_llm.runs.execute import Outcome
 from fwc_llm.runs.journal import Call, Journal, call_id, make_record, parameters_json
 from fwc_llm.schema import first_mistake
 from fwc_llm.untrusted import one_line, parse_json
@@ -60,7 +59,7 @@ class _Part(BaseModel):
 
 class _State(BaseModel):
     format: Literal["fwc-llm-batch/1"] = "fwc-llm-batch/1"
-    parts: list[_Part]
+    parts: list[_Part] = []
 
 
 async def run_batch(
@@ -74,12 +73,12 @@ async def run_batch(
     backoff: float = 1.0,
     begin: bool = True,
     cancel: bool = False,
-) -> Outcome:
+) -> None:
     """Ask all unanswered `calls` through the Batch API and wait for the replies (up to a day).
 
     It looks every `poll_seconds`, more often at first. Run again in the same folder after an interruption,
     it continues where it stopped; `calls` is then not read. Once everything has been collected, calls that no
-    batch has had make further batches. `Outcome.errors` counts what the batches did not answer.
+    batch has had make further batches. What the batches do not answer is left to be asked live.
 
     Without `begin` no batch is started: those under way are waited for and collected, so that nothing is paid
     for twice when the rest is asked live. `cancel` asks the service to stop them first.
@@ -87,29 +86,27 @@ async def run_batch(
     Errors: `FwcError` for a model without Batch API or a folder that cannot be used; `ProviderError` when
     the service rejects a batch as a whole (the same command submits it again).
     """
-    work = _Work(model, BatchClient(model, backoff), journal, Path(folder) / "batch", progress)
+    work = _Batches(model, BatchClient(model, backoff), journal, Path(folder) / "batch", progress)
     try:
-        work.parts = _read_state(work.folder)
-        if begin and all(part.collected for part in work.parts):
+        if begin and not work.under_way:
             work.write_requests(calls, budget)
-        await (work.submit() if begin else work.give_up_unsubmitted())
+        await work.submit(begin)
         if cancel:
             await work.cancel()
         await work.wait(poll_seconds, cancel)
     finally:
         await model.aclose()
-    return work.outcome()
 
 
 def batches_under_way(folder: str | Path) -> bool:
     """Whether a run's folder has batches that were sent off and not collected; `FwcError` if damaged."""
-    path = Path(folder) / "batch"
-    return any(part.file_id is not None and not part.collected for part in _read_state(path))
+    parts = _read_state(Path(folder) / "batch")
+    return any(part.file_id is not None and not part.collected for part in parts)
 
 
 @dataclass
-class _Work:
-    """The state of one `run_batch`."""
+class _Batches:
+    """The batches of a run's folder in one `run_batch`."""
 
     model: Model
     client: BatchClient
@@ -118,159 +115,155 @@ class _Work:
     progress: Callable[[Progress], None] | None
 
     def __post_init__(self) -> None:
-        self.parts: list[_Part] = []
-        self.done = self.skipped = 0
-        self.usage = Usage()
-        self.reasons: dict[str, str] = {}  # of requests that the batches could not answer
-        self.stopped: str | None = None
+        self.parts = _read_state(self.folder)
+        self.skipped = 0
         self.began = time.monotonic()
 
+    @property
+    def under_way(self) -> list[_Part]:
+        return [part for part in self.parts if not part.collected]
+
     def write_requests(self, calls: Iterable[Call], budget: Budget | None) -> None:
-        """Write the batches of further calls. One that a batch has had and not answered is left to be asked
-        live."""
+        """Write the batches of further calls; what a batch has left unanswered is asked live."""
         if budget is not None:
             budget.start(self.journal)
-        had = {request for part in self.parts for request, _ in self._index(part)}
-        part, size = None, 0
-        prefixed: set[tuple[str, int]] = set()
+        size = MOST_BYTES
+        lines = self._lines(
+            calls, {request for part in self.parts for request, _ in self._index(part)}, budget
+        )
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with ExitStack() as files:
-                for call, request, line in self._lines(calls, had, budget):
-                    if part is None or part.requests >= MOST_REQUESTS or size + len(line) > MOST_BYTES:
+                for call, request, line in lines:
+                    if size + len(line) > MOST_BYTES or self.parts[-1].requests >= MOST_REQUESTS:
                         files.close()
-                        part, size = _Part(name=f"{len(self.parts) + 1:04}", requests=0), 0
-                        self.parts.append(part)
-                        prefixed.clear()
-                        requests, index = (
-                            files.enter_context(self._new(f"{part.name}.{kind}"))
-                            for kind in ("jsonl", "calls.jsonl")
-                        )
+                        self.parts.append(_Part(name=f"{len(self.parts) + 1:04}", requests=0))
+                        size = 0
+                        requests, index = (self._new(kind, files) for kind in ("jsonl", "calls.jsonl"))
                     requests.write(line)
-                    kept = call.messages[call.fixed :]
-                    prefix = call.messages[: call.fixed] if (call.arm, call.repeat) not in prefixed else None
-                    prefixed.add((call.arm, call.repeat))
-                    asked = [request, call.arm, call.repeat, call.row, call.variant, kept, prefix]
+                    asked = [
+                        request,
+                        call.arm,
+                        call.repeat,
+                        call.row,
+                        call.variant,
+                        call.messages,
+                        call.fixed,
+                    ]
                     index.write(json.dumps(asked).encode() + b"\n")
-                    part.requests += 1
+                    self.parts[-1].requests += 1
                     size += len(line)
         except OSError as error:
             raise StorageError(f"cannot write to {self.folder}: {error.strerror}") from None
         self._save()
 
-    def _new(self, name: str) -> IO[bytes]:
-        """A file that was not there; a link of that name is not followed."""
-        (self.folder / name).unlink(missing_ok=True)
-        return (self.folder / name).open("xb")
+    def _new(self, kind: str, files: ExitStack) -> IO[bytes]:
+        """A file of the last part that was not there; a link of that name is not followed."""
+        path = self.folder / f"{self.parts[-1].name}.{kind}"
+        path.unlink(missing_ok=True)
+        return files.enter_context(path.open("xb"))
 
     def _lines(
         self, calls: Iterable[Call], had: set[str], budget: Budget | None
     ) -> Iterator[tuple[Call, str, bytes]]:
-        """Each call to be asked, with its identity and its line of the file; adds to `had`."""
+        """Each call to be asked, with its identity and its line of the file; not those that batches `had`."""
         parameters = parameters_json(self.model)
         for call in calls:
             request = call_id(parameters, call)
-            if self.journal.answered(request):
-                self.skipped += 1
-            if self.journal.answered(request) or request in had:
+            answered = self.journal.answered(request)
+            self.skipped += answered
+            if answered or request in had:
                 continue
             if budget is not None and not budget.reserve(budget.worst_case(call.messages, batch=True)):
-                self.stopped = budget.why
                 return
             had.add(request)
             body = self.client.request_body(call.messages)
             line = {"custom_id": request, "method": "POST", "url": ENDPOINT, "body": body}
-            text = json.dumps(line, ensure_ascii=False) + "\n"
-            yield call, request, text.encode("utf-8", "backslashreplace")
+            yield (
+                call,
+                request,
+                (json.dumps(line, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"),
+            )
 
-    async def submit(self) -> None:
-        """Upload and submit what has not been."""
-        for part in self.parts:
-            if part.collected:
+    async def submit(self, begin: bool) -> None:
+        """Upload and submit what has not been.
+
+        Without `begin`, and where a live run came between, the rest is left to be asked live; a batch that
+        was submitted is found by its file.
+        """
+        for part in self.under_way:
+            if part.batch_id is not None:
                 continue
-            if part.batch_id is None and any(
-                self.journal.answered(request) for request, _ in self._index(part)
-            ):
-                await self._give_up(part)  # a live run came between: its answers are not paid for again
-                continue
-            if part.file_id is None:
-                part.file_id = await self.client.upload(self.folder / f"{part.name}.jsonl")
-                self._save()
-            if part.batch_id is None:
+            if not begin or any(self.journal.answered(request) for request, _ in self._index(part)):
+                if part.file_id is not None:
+                    part.batch_id = await self.client.find(part.file_id)
+                part.collected = part.batch_id is None
+            else:
+                if part.file_id is None:
+                    part.file_id = await self.client.upload(self.folder / f"{part.name}.jsonl")
+                    self._save()
                 part.batch_id = await self.client.submit(part.file_id)
-                self._save()
-
-    async def give_up_unsubmitted(self) -> None:
-        """Leave what was never submitted to be asked live; a batch that was is found by its file."""
-        for part in self.parts:
-            if part.batch_id is None and not part.collected:
-                await self._give_up(part)
-
-    async def _give_up(self, part: _Part) -> None:
-        if part.file_id is not None:
-            part.batch_id = await self.client.find(part.file_id)
-        part.collected = part.batch_id is None
-        self._save()
+            self._save()
 
     async def cancel(self) -> None:
         """Ask the service to stop what has not ended."""
-        for part in self.parts:
-            if part.batch_id is not None and not part.collected:
-                try:
-                    await self.client.cancel(part.batch_id)
-                except GoneError:
-                    self._collected(part)
+        for part in self.under_way:
+            try:
+                await self.client.cancel(str(part.batch_id))
+            except GoneError:
+                part.collected = True
+        self._save()
 
     async def wait(self, poll_seconds: float, cancelled: bool = False) -> None:
         """Poll until every batch has ended, collecting each as it does."""
-        standing: dict[str, BatchState] = {}
+        states: dict[str, BatchState] = {}
         pause = FIRST_POLL_SECONDS
-        total = sum(part.requests for part in self.parts if not part.collected) + self.skipped
-        while waiting := [part for part in self.parts if not part.collected]:
-            for part in waiting:
-                if part.batch_id is None:
-                    raise FwcError(f"{self.folder} is damaged: part {part.name} was never submitted")
-                state = standing[part.name] = await self.client.state(part.batch_id)
-                if state.status == "failed":
-                    part.batch_id = None
-                    self._save()
-                    raise ProviderError(
-                        f"the Batch API refused a batch ({state.errors or 'no reason given'}): the same "
-                        "command submits it again; without --batch its requests are asked live"
-                    )
-                if state.ended:
-                    try:
+        total = sum(part.requests for part in self.under_way) + self.skipped
+        while self.under_way:
+            for part in self.under_way:
+                try:
+                    state = states[part.name] = await self.client.state(str(part.batch_id))
+                    if state.ended:
                         await self._collect(part, state)
-                    except GoneError:
-                        if not cancelled:
-                            raise
-                        self._collected(part)
-            self._report(standing, total)
-            if any(not part.collected for part in self.parts):
+                except GoneError:
+                    if not cancelled:
+                        raise
+                    part.collected = True
+                    self._save()
+            if self.progress is not None:
+                done, failed = (
+                    sum(getattr(s, name) for s in states.values()) for name in ("completed", "failed")
+                )
+                rate = done / max(time.monotonic() - self.began, 1e-9)
+                with suppress(OSError, ValueError):  # a closed terminal must not end the run
+                    self.progress(Progress(done, failed, self.skipped, total, rate))
+            if self.under_way:
                 self.journal.check_in_place()
                 await asyncio.sleep(min(pause, poll_seconds))
                 pause *= POLL_GROWTH
 
     async def _collect(self, part: _Part, state: BatchState) -> None:
         """Fetch a batch's files and journal its replies; a reply that is there already is left alone."""
+        if state.status == "failed":
+            part.batch_id = None
+            self._save()
+            raise ProviderError(
+                f"the Batch API refused a batch ({state.errors or 'no reason given'}): the same "
+                "command submits it again; without --batch its requests are asked live"
+            )
         calls = dict(self._index(part))
         for kind, file_id in (("output", state.output_file), ("errors", state.error_file)):
-            if file_id is not None:
-                path = self.folder / f"{part.name}.{kind}.jsonl"
-                if not path.exists():
-                    await self.client.download(file_id, path)
-                try:
-                    with open_binary(path) as lines:
-                        for line in lines:
-                            self._take(line.decode("utf-8", "replace"), calls)
-                except OSError as error:
-                    raise StorageError(f"cannot read {path}: {reason(error)}") from None
-        for request in calls:
-            if not self.journal.answered(request):
-                self.reasons.setdefault(request, f"the batch ended as {state.status} without a reply")
-        self._collected(part)
-
-    def _collected(self, part: _Part) -> None:
+            if file_id is None:
+                continue
+            path = self.folder / f"{part.name}.{kind}.jsonl"
+            if not path.exists():
+                await self.client.download(file_id, path)
+            try:
+                with open_binary(path) as lines:
+                    for line in lines:
+                        self._take(line.decode("utf-8", "replace"), calls)
+            except OSError as error:
+                raise StorageError(f"cannot read {path}: {reason(error)}") from None
         part.collected = True
         self._save()
 
@@ -280,44 +273,22 @@ class _Work:
         request = result.get("custom_id") if isinstance(result, dict) else None
         if not isinstance(request, str) or request not in calls or self.journal.answered(request):
             return  # what it would have answered stays unanswered
-        try:
-            reply = batch_reply(result)
-        except AttemptError as failure:
-            self.reasons[request] = str(failure)
-            return
-        self.journal.append(make_record(request, calls[request], reply) | {"batch": True})
-        self.done += 1
-        self.usage = self.usage + (reply.usage or Usage())
+        with suppress(AttemptError):
+            self.journal.append(make_record(request, calls[request], batch_reply(result)) | {"batch": True})
 
     def _index(self, part: _Part) -> Iterator[tuple[str, Call]]:
+        """The requests of a part by their identity."""
         path = self.folder / f"{part.name}.calls.jsonl"
         try:
             with open_binary(path) as lines:
                 for line in lines:
-                    request, arm, repeat, row, variant, prompt, prefix = parse_json(line)
+                    request, arm, repeat, row, variant, messages, fixed = parse_json(line)
                     bytes.fromhex(request)
-                    messages = [*(prefix or ()), *prompt]
-                    yield request, Call(arm, int(repeat), row, variant, messages, fixed=len(prefix or ()))
+                    yield request, Call(arm, int(repeat), row, variant, list(messages), fixed=int(fixed))
         except (OSError, ValueError, TypeError) as error:
             raise FwcError(
                 f"{path} is damaged ({reason(error)}): restore it, or remove {self.folder}"
             ) from None
-
-    def outcome(self) -> Outcome:
-        """What this pass did; `errors` is what the batches left unanswered."""
-        missing = [
-            (
-                call.arm,
-                call.repeat,
-                call.row,
-                call.variant,
-                self.reasons.get(request, "no reply"),
-            )
-            for part in self.parts
-            for request, call in self._index(part)
-            if not self.journal.answered(request)
-        ]
-        return Outcome(self.done, len(missing), self.skipped, self.usage, tuple(missing[:100]), self.stopped)
 
     def _save(self) -> None:
         self.journal.check_in_place()  # a folder that is gone is not made again
@@ -329,14 +300,6 @@ class _Work:
         except OSError as error:
             raise StorageError(f"cannot write to {self.folder}: {reason(error)}") from None
 
-    def _report(self, standing: dict[str, BatchState], total: int) -> None:
-        if self.progress is not None:
-            done = sum(state.completed for state in standing.values())
-            failed = sum(state.failed for state in standing.values())
-            rate = done / max(time.monotonic() - self.began, 1e-9)
-            with suppress(OSError, ValueError):  # a closed terminal must not end the run
-                self.progress(Progress(done, failed, self.skipped, total, rate))
-
 
 def batch_reply(result: Mapping[str, Any]) -> Reply:
     """The reply in one line of a result file. `AttemptError` for a line that holds none, whatever it is."""
@@ -344,8 +307,8 @@ def batch_reply(result: Mapping[str, Any]) -> Reply:
     response = response if isinstance(response, Mapping) else {}
     body, error = response.get("body"), result.get("error")
     if response.get("status_code", 200) != 200 or error:
-        told = error or (body.get("error") if isinstance(body, Mapping) else None)
-        message = told.get("message") if isinstance(told, Mapping) else told
+        error = error or (body.get("error") if isinstance(body, Mapping) else None)
+        message = error.get("message") if isinstance(error, Mapping) else error
         raise AttemptError(Reach.ROW, one_line(str(message or "the batch could not answer it")))
     return read_reply(body)
 

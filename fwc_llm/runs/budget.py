@@ -26,7 +26,7 @@ class Forecast:
     `cached_tokens` is the part of `prompt_tokens` that the provider can take from its cache (the fixed
     beginning of the prompts of one arm, if long enough); `completion_tokens` the most that the replies can
     have. Dollars are None without a known price: `dollars` with the cache and full replies,
-    `dollars_most` without the cache.
+    `dollars_most` without the cache, and all prompts written to it.
     """
 
     calls: int
@@ -70,8 +70,8 @@ def forecast(
     completion = number * limit
     dollars = most = None
     if price is not None:
-        dollars = price.dollars(Usage(prompt, completion, cached), batch)
-        most = price.dollars(Usage(prompt, completion, 0), batch)
+        dollars = price.dollars(Usage(prompt, completion, cached), batch, longest)
+        most = price.dollars(Usage(prompt, completion, 0, prompt), batch, longest)
     return Forecast(number, prompt, cached, completion, longest, counter.exact, dollars, most, price)
 
 
@@ -139,7 +139,8 @@ class Budget:
     def worst_case(self, messages: Messages, batch: bool = False) -> float:
         """The most that one request can cost, in dollars."""
         tokens = self._counter.count(messages) * (1.0 if self._counter.exact else _ESTIMATE_MARGIN)
-        return self._price.dollars(Usage(round(tokens), self._limit), batch)
+        prompt = round(tokens)
+        return self._price.dollars(Usage(prompt, self._limit, 0, prompt), batch, prompt)
 
     def reserve(self, dollars: float) -> bool:
         """Reserve `dollars` for a request; False when it might exceed the limit."""
@@ -154,7 +155,7 @@ class Budget:
         self._under_way -= 1
         self._reserved = self._reserved - reserved if self._under_way else 0.0
         if usage is not None:
-            self.spent += self._price.dollars(usage)
+            self.spent += self._price.dollars(usage, longest=usage.prompt_tokens)
         elif answered:
             self.spent += reserved
             self._estimated = True
@@ -178,8 +179,8 @@ def _cacheable(tokens: int) -> int:
 
 def _common_beginning(first: Messages, second: Messages) -> list[Message]:
     """The beginning that both conversations share: whole messages, and a part of the next one."""
-    for place, (one, other) in enumerate(zip(first, second, strict=False)):
-        if one != other:
-            shared = commonprefix([one["content"], other["content"]])  # noqa: RUF071 (texts, no paths)
-            return [*first[:place], {**one, "content": shared}]
+    for place, (message, other) in enumerate(zip(first, second, strict=False)):
+        if message != other:
+            shared = commonprefix([message["content"], other["content"]])  # noqa: RUF071 (texts)
+            return [*first[:place], {**message, "content": shared}]
     return list(first)

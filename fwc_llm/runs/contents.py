@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from fwc_llm.errors import FwcError
+from fwc_llm.models.base import UsageKey
 from fwc_llm.runs.settings import Settings
 from fwc_llm.schema import check
 
@@ -58,12 +59,22 @@ def _settings(content: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(str(error)) from None
 
 
-class Described(_Read):
-    """run.json."""
+class _Run(_Read):
+    """What run.json and results.json both say."""
 
     task: str
     model: str
     simulated: bool
+    simulated_answers: bool | None = None
+    reference: bool | None = None
+    local: bool | None = None
+    rows: _Rows | None = None
+    untrue: dict[str, str] | None = None
+
+
+class Described(_Run):
+    """run.json."""
+
     arms: Annotated[_Names, Field(min_length=1)]
     settings: Annotated[dict[str, Any], AfterValidator(_settings)]
     title: str | None = None
@@ -72,18 +83,13 @@ class Described(_Read):
     command: str | None = None
     task_file: str | None = None
     task_folder: str | None = None
-    rows: _Rows | None = None
     population: list[_People] | None = None
     designed: bool | None = None
-    simulated_answers: bool | None = None
     no_rows: bool | None = None
-    reference: bool | None = None
-    local: bool | None = None
     protected: _Names | None = None
     parameters: dict[str, Any] | None = None
     sources: dict[str, str] | None = None
     versions: dict[str, str] | None = None
-    untrue: dict[str, str] | None = None
     calls: _Count | None = None
     epochs: _Count | None = None
     variations: dict[str, _Variation] | None = None
@@ -117,29 +123,21 @@ class _ArmResults(_Read):
     wordings: dict[str, _Wording] | None = None
 
 
-_Usage = dict[Literal["prompt_tokens", "completion_tokens", "cached_tokens"], Annotated[int, Field(ge=0)]]
+_Usage = dict[UsageKey, Annotated[int, Field(ge=0)]]
 
 
-class Results(_Read):
+class Results(_Run):
     """results.json."""
 
-    task: str
-    model: str
-    simulated: bool
     arms: list[_ArmResults]
     api: str | None = None
     threshold: str | _Number | None = None
-    simulated_answers: bool | None = None
-    reference: bool | None = None
-    local: bool | None = None
-    rows: _Rows | None = None
     requests: _Count | None = None
     unanswered: _Count | None = None
     samples: _Count | None = None
     usage: _Usage | None = None
     batch_usage: _Usage | None = None
     stopped: str | None = None
-    untrue: dict[str, str] | None = None
     returned_models: _Names | None = None
 
 

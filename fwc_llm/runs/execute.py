@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from fwc_llm.models.base import Model, Reply, Usage, traits
+from fwc_llm.models.base import Model, Reply, traits
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.progress import Progress
 from fwc_llm.runs.budget import Budget
@@ -22,16 +22,13 @@ _GRACE_SECONDS = 5.0
 class Outcome:
     """How a run ended.
 
-    `done` calls got a reply, `errors` did not (`unanswered` names the first few: arm, repeat, row, variant,
-    reason), `skipped` had been answered before. `usage` is what this pass used. `stopped` says why the run
-    ended before its last call (the cost limit), or is None.
+    `done` calls got a reply, `errors` did not, `skipped` had been answered before. `stopped` says why the
+    run ended before its last call (the cost limit), or is None.
     """
 
     done: int
     errors: int
     skipped: int
-    usage: Usage
-    unanswered: tuple[tuple[str, int, str, str, str], ...] = ()
     stopped: str | None = None
 
 
@@ -73,9 +70,7 @@ class _Run:
     def __post_init__(self) -> None:
         self.parameters, self.ask_row = parameters_json(self.model), traits(self.model).ask_row
         self.done = self.errors = self.skipped = 0
-        self.usage = Usage()
         self.under_way: set[str] = set()
-        self.unanswered: list[tuple[str, int, str, str, str]] = []
         self.stopped: str | None = None
         self.closing = False
         self.settled = asyncio.Event()
@@ -93,7 +88,7 @@ class _Run:
             await asyncio.gather(*workers, return_exceptions=True)
             await self.model.aclose()
             self._report(force=True)
-        return Outcome(self.done, self.errors, self.skipped, self.usage, tuple(self.unanswered), self.stopped)
+        return Outcome(self.done, self.errors, self.skipped, self.stopped)
 
     async def _work(self) -> None:
         try:
@@ -119,7 +114,8 @@ class _Run:
                 self.budget.settle(reserved, reply.usage, answered=reply.text is not None)
                 self.settled.set()
             self.under_way.discard(request)
-            self._count(call, reply)
+            self.errors += reply.text is None
+            self.done += reply.text is not None
             self._report()
             await self._give_way()
 
@@ -151,16 +147,6 @@ class _Run:
         if now - self.gave_way >= _GIVE_WAY_SECONDS:
             self.gave_way = now
             await asyncio.sleep(0)
-
-    def _count(self, call: Call, reply: Reply) -> None:
-        if reply.text is None:
-            self.errors += 1
-            if len(self.unanswered) < 100:
-                self.unanswered.append((call.arm, call.repeat, call.row, call.variant, reply.error or ""))
-        else:
-            self.done += 1
-        if reply.usage is not None:
-            self.usage = self.usage + reply.usage
 
     def _report(self, force: bool = False) -> None:
         now = time.monotonic()

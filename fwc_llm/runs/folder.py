@@ -8,11 +8,11 @@ import shlex
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from io import TextIOWrapper
-from operator import itemgetter
+from itertools import chain, count
 from os.path import isdir
 from pathlib import Path
 from typing import IO, Any, get_args
@@ -25,25 +25,26 @@ from fwc_llm.taskfile import asks_the_same
 from fwc_llm.untrusted import as_cell, from_cell, parse_json
 
 FORMAT = "fwc-llm-run/1"
-ANSWER_COLUMNS = (
-    "arm", "repeat", "row", "variant", "group", "label", "answer", "reason", "p_yes", "reply",
-    "simulated",
-)  # fmt: skip
+QUESTION_COLUMNS = ("arm", "repeat", "row", "variant", "group", "label")
+PARSED_COLUMNS = ("answer", "reason", "p_yes", "reply")
+ANSWER_COLUMNS = (*QUESTION_COLUMNS, *PARSED_COLUMNS, "simulated")
 THRESHOLD = "threshold"  # the variant of questions about rows of the pool
+COUNTERFACTUAL = "counterfactual:"  # begins the variant of rows with a protected level changed
 THRESHOLD_COLUMN = "threshold_answer"  # the last one, in a run with a threshold
 GROUP_FILE = "models.json"  # in the folder of several models
 QUESTIONS_FORMAT = "fwc-llm-questions/1"
-QUESTION_COLUMNS = ("arm", "repeat", "row", "variant", "group", "label")
+ROW_COLUMNS = ("weight", "cluster", "stratum")  # after all others, in a run that judges by them
 _PACKAGES = (
     "fwc-llm", "numpy", "scipy", "pandas", "numba", "jinja2", "openai", "tiktoken", "inspect-ai", "xllamacpp",
 )  # fmt: skip
-_CHECKED = ("repeat", "label", "reason", "answer", THRESHOLD_COLUMN)
 _REASONS = frozenset(get_args(Reason))
-_FREE_CELLS = tuple(map(ANSWER_COLUMNS.index, ("arm", "row", "variant", "group", "reply")))
 _LONGEST_NAME = 100  # bytes; file systems take 255, and names are put together
 # Settings that may differ when a run is continued: they change how it is asked, not what.
 # `simulated` may show only in the replies.
-_FREE = {"created", "versions", "command", "task_folder", "data", "simulated", "simulated_answers"}
+_FREE = {
+    "created", "versions", "command", "task_folder", "data", "simulated", "simulated_answers",
+    "margin", "min_group", "weight", "given", "against",
+}  # fmt: skip
 # Keys that folders of an earlier version lack.
 _LATER = {"reference", "rows", "task_file", "population", "variations"}
 
@@ -59,8 +60,10 @@ class RunFolder:
 
     @classmethod
     def default(cls, task: str, model: str) -> "RunFolder":
-        """`./runs/<time>-<task>-<model>`, with characters that a file name cannot hold replaced."""
-        return cls(Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{file_name(task)}-{file_name(model)}")
+        """`./runs/<time>-<task>-<model>`, a new one, without characters that a file name cannot hold."""
+        name = f"{time.strftime('%Y%m%d-%H%M%S')}-{file_name(task)}-{file_name(model)}"
+        paths = chain([Path("runs") / name], (Path("runs") / f"{name}-{number}" for number in count(2)))
+        return cls(next(path for path in paths if not path.exists()))
 
     @classmethod
     def existing(cls, path: str | Path) -> "RunFolder":
@@ -88,20 +91,20 @@ class RunFolder:
                 f"cannot write to {self.path}: {reason(error)}; name another folder with --out"
             ) from None
         # A run may have been killed between its journal and its run.json: then it begins again.
-        if GROUP_FILE in entries:
-            raise FwcError(
-                f"{self.path} holds runs of several models: name them all again to continue, or a new folder "
-                "with --out"
-            )
-        if "run.json" not in entries and entries and "journal.jsonl" not in entries:
-            raise FwcError(
-                f"{self.path} is not empty ({entries[0]}) and holds no run: name a new folder with --out"
-            )
+        if entries and not {"run.json", "journal.jsonl"} & set(entries):
+            content = f"is not empty ({entries[0]}) and holds no run"
+            if GROUP_FILE in entries:
+                content = "holds runs of several models: name them all again to continue"
+            raise FwcError(f"{self.path} {content}: name a new folder with --out")
 
     def begin(self, description: Mapping[str, Any]) -> None:
         """Write run.json, or check that the one there describes this very run (`FwcError` if not)."""
         if self.begun:
             self._check_same(description)
+            described = self.describe()
+            settings = {**described["settings"], **description["settings"]}
+            if settings != described["settings"]:  # in how answers are judged
+                self.write_json("run.json", described | {"settings": settings})
         else:
             self.write_json("run.json", description)
 
@@ -122,9 +125,9 @@ class RunFolder:
 
     def results(self) -> dict[str, Any]:
         """The content of results.json, checked."""
-        found = self.read_json("results.json")
-        check_results(found, self.path / "results.json")
-        return found
+        results = self.read_json("results.json")
+        check_results(results, self.path / "results.json")
+        return results
 
     def _check_same(self, description: Mapping[str, Any]) -> None:
         before, now = (_by_file_name(each) for each in (self.describe(), json.loads(json.dumps(description))))
@@ -140,11 +143,13 @@ class RunFolder:
                     "holds its text) to continue the run, or name a new folder with --out"
                 )
             if isinstance(was, dict) and isinstance(wanted, dict):
-                names = [name for name in wanted if was.get(name) != wanted[name]]
-                was, wanted = ({name: one.get(name) for name in names} for one in (was, wanted))
+                names = [name for name in wanted if was.get(name) != wanted[name] and name not in _FREE]
+                if not names:
+                    continue
+                was, wanted = ({name: each.get(name) for name in names} for each in (was, wanted))
             raise FwcError(
                 f"{self.path} holds another run ({key}: {was}, now {wanted}): "
-                "repeat its settings to continue it, or name a new folder with --out"
+                "repeat its settings to continue it, or name a new folder with --out (out=None makes one)"
             )
 
     def read_json(self, name: str) -> dict[str, Any]:
@@ -195,7 +200,6 @@ class RunFolder:
         """The names of the columns of answers.csv, then its lines, as `read_answers` has them."""
         path, read = self.path / "answers.csv", 0
         again = f"`fwc-llm rescore {self.path}` writes it again"
-        expected = self.describe().get("calls")
         # As long as what any version wrote; the limit belongs to the whole process.
         csv.field_size_limit(max(csv.field_size_limit(), LARGEST_FILE))
         try:
@@ -205,37 +209,38 @@ class RunFolder:
                 if names[: len(ANSWER_COLUMNS)] != ANSWER_COLUMNS:
                     raise FwcError(f"{path} does not have the columns of a run: {again}")
                 yield names
-                checked = itemgetter(*(names.index(name) for name in _CHECKED if name in names))
-                p_yes = names.index("p_yes")
-                good: set[tuple[str, ...]] = set()  # few lines differ in what is checked
+                moved = names[len(ANSWER_COLUMNS) :][:1] == (THRESHOLD_COLUMN,)
                 for line in filter(None, reader):
-                    if len(line) == len(names) and (kind := checked(line)) not in good and _is_answer(kind):
-                        good.add(kind)
-                    if len(line) != len(names) or kind not in good or not _is_probability(line[p_yes]):
+                    if len(line) != len(names) or not _is_answer(line, moved):
                         raise FwcError(
                             f"{path} is damaged: line {reader.line_num} is not an answer that a run writes; "
                             f"{again}"
                         )
                     read += 1
-                    for place in _FREE_CELLS:
-                        if line[place].startswith("'"):
-                            line[place] = from_cell(line[place])
-                    yield line
+                    yield [from_cell(cell) if cell.startswith("'") else cell for cell in line]
         except (OSError, ValueError, csv.Error) as error:
             raise FwcError(
                 f"cannot read {path}: {reason(error)}; the run never began, or is damaged: {again}"
             ) from None
-        if expected is not None and 0 < read < expected:
+        if 0 < read < (expected := self.describe().get("calls") or 0):
             raise FwcError(f"{path} is damaged: it has {read:,} of the run's {expected:,} answers; {again}")
 
     def write_questions(
-        self, rows: Iterable[Mapping[str, Any]], number: int, name: str = "questions.jsonl"
+        self,
+        rows: Iterable[Mapping[str, Any]],
+        number: int,
+        name: str = "questions.jsonl",
+        further: Sequence[str] = (),
     ) -> None:
-        """Write questions.jsonl, or another file of its form, whole: what the run asks, in its order."""
+        """Write questions.jsonl, or another file of its form, whole: what the run asks, in its order.
+
+        `further` are those of `ROW_COLUMNS` that it has.
+        """
         with self._writing(name) as file:
-            file.write(json.dumps({"format": QUESTIONS_FORMAT, "questions": number}) + "\n")
+            header = {"format": QUESTIONS_FORMAT, "questions": number}
+            file.write(json.dumps(header | ({"columns": further} if further else {})) + "\n")
             for row in rows:
-                line = [row[name] for name in QUESTION_COLUMNS]
+                line = [row[name] for name in (*QUESTION_COLUMNS, *further)]
                 file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
 
     def read_questions(self, name: str = "questions.jsonl") -> Iterator[dict[str, Any]]:
@@ -244,18 +249,19 @@ class RunFolder:
         if name == "questions.jsonl" and not path.exists():
             yield from self.read_answers()
             return
+        count = -1
         try:
             with open_binary(path) as file:
                 header = parse_json(next(file, b""))
-                count = -1
+                names = (*QUESTION_COLUMNS, *header.get("columns", ()))
                 for count, line in enumerate(file):
-                    row = dict(zip(QUESTION_COLUMNS, parse_json(line), strict=True))
+                    row = dict(zip(names, parse_json(line), strict=True))
                     if not is_question(row):
                         raise ValueError(f"line {count + 2} is no question")
                     yield row
-            if header != {"format": QUESTIONS_FORMAT, "questions": count + 1}:
+            if header.get("format") != QUESTIONS_FORMAT or header.get("questions") != count + 1:
                 raise ValueError(f"it has {count + 1:,} questions and begins with {str(header)[:80]}")
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, AttributeError) as error:
             raise FwcError(
                 f"{path} is damaged ({reason(error)}): the same `fwc-llm eval` command with --out "
                 f"{self.path} writes it again"
@@ -271,16 +277,12 @@ class RunFolder:
             raise StorageError(f"cannot write {path}: {reason(error)}") from None
 
 
-def _is_answer(checked: Sequence[str]) -> bool:
-    """Whether these are the cells of `_CHECKED` in a line of answers.csv."""
-    repeat, label, reason, *answers = checked
-    known = label in {"yes", "no"} and reason in _REASONS and set(answers) <= {"yes", "no", ""}
-    return known and re.fullmatch("[0-9]{1,7}", repeat) is not None
-
-
-def _is_probability(text: str) -> bool:
+def _is_answer(line: Sequence[str], moved: bool) -> bool:
+    """Whether this is a line of answers.csv, with an answer at a threshold if answers were moved."""
+    _, repeat, _, _, _, label, answer, reason, p_yes, *_ = line
+    words = {answer, *line[len(ANSWER_COLUMNS) :][:moved]} <= {"yes", "no", ""} and label in {"yes", "no"}
     try:
-        return not text or 0.0 <= float(text) <= 1.0
+        return words and reason in _REASONS and 0 <= int(repeat) < 10**7 and 0.0 <= float(p_yes or 0) <= 1.0
     except ValueError:
         return False
 
@@ -304,19 +306,15 @@ def command() -> str:
 
 def versions() -> dict[str, str]:
     """The versions that a number may depend on."""
-    found = {"python": sys.version.split()[0]}
+    numbers = {"python": sys.version.split()[0]}
     for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+        with suppress(PackageNotFoundError):
+            numbers[package] = version(package)
+    return numbers
 
 
 def _by_file_name(described: dict[str, Any]) -> dict[str, Any]:
     """A description in which files of examples have no folder: the run keeps them in one of its own."""
     sources = described.get("sources") or {}
-    plain = {
-        arm: Path(source).name if source.endswith(".json") else source for arm, source in sources.items()
-    }
-    return described | {"sources": plain} if sources else described
+    plain = {arm: Path(name).name if name.endswith(".json") else name for arm, name in sources.items()}
+    return described | ({"sources": plain} if sources else {})

@@ -19,7 +19,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -30,7 +30,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, NonNegativeIn
 from fwc_llm.answers import parse_answer, probability
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import check_regular, open_binary
-from fwc_llm.models.base import SIMULATED, Asked, Messages, Model, Reply, Usage
+from fwc_llm.models.base import Asked, Messages, Model, Reply, Usage, UsageKey
 from fwc_llm.schema import first_mistake
 from fwc_llm.untrusted import finite, parse_json, storable
 
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 FORMAT = "fwc-llm-journal/1"
 FILE_NAME = "journal.jsonl"
+_HEADER = json.dumps({"format": FORMAT}, separators=(",", ":")).encode() + b"\n"
 _SYNC_SECONDS = 1.0
-_BUFFER = 2**18  # bytes
 # Beyond the end of any journal: where Windows, which locks bytes and not files, puts the lock.
 _WINDOWS_LOCK_BYTE = 1 << 60
 # A link in a folder from elsewhere is not followed: it may lead to any file of the user's.
@@ -107,7 +107,7 @@ def make_record(request: str, call: Call, reply: Reply) -> dict[str, Any]:
     return {name: value for name, value in record.items() if value or name not in _LEFT_OUT}
 
 
-_LEFT_OUT = {"others", "prompt", "prefix"}  # where they are empty
+_LEFT_OUT = {"others", "prompt", "prefix", "truncated"}  # where they are empty
 
 
 def _check_logprobs(pairs: list[list[Any]]) -> list[list[Any]]:
@@ -138,7 +138,7 @@ class _Record(BaseModel):
     model: str | None = None
     refusal: bool | None = None
     batch: bool | None = None
-    usage: dict[Literal["prompt_tokens", "completion_tokens", "cached_tokens"], NonNegativeInt] | None = None
+    usage: dict[UsageKey, NonNegativeInt] | None = None
     logprobs: Annotated[list[list[Any]], AfterValidator(_check_logprobs)] | None = None
     p_yes: _Probability | None = None
     others: dict[str, _Probability | None] | None = None
@@ -146,12 +146,11 @@ class _Record(BaseModel):
     prefix: list[_Message] | None = None
 
 
-def read_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield every record of a journal that may be written to at this moment, with its place in bytes.
+def read_records(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield every record of a journal, which may be written to at this moment.
 
     Errors: `FwcError` for a foreign file and a damaged line; `StorageError` for a file that cannot be read.
     """
-    place = 0
     try:
         with open_binary(path) as file:
             for number, line in enumerate(file, 1):
@@ -160,8 +159,7 @@ def read_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 if number == 1:
                     _check_header(line, path)
                 else:
-                    yield place, _parse(line, path, f"in line {number}")
-                place += len(line)
+                    yield _parse(line, path, number)
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror}") from None
 
@@ -182,6 +180,7 @@ class Journal:
         self.path = Path(folder) / FILE_NAME
         self.usage = Usage()  # of all live requests
         self.batch_usage = Usage()  # of those that went through the Batch API
+        self._longest = 0  # prompt tokens of one request
         self._answered: set[bytes] = set()
         self._prefixed: set[tuple[str, int]] = set()  # arms and repeats whose prefix is kept
         try:
@@ -240,25 +239,12 @@ class Journal:
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Every record in the order written; a failed request may be followed by its answer."""
-        return (record for _, record in read_records(self.path))
+        return read_records(self.path)
 
     def cost(self, price: "Price") -> float:
         """What all requests have cost, in dollars."""
-        return price.dollars(self.usage) + price.dollars(self.batch_usage, batch=True)
-
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[Callable[[int], dict[str, Any]]]:
-        """What reads the record at a place that `read_records` names; fast where places follow each other."""
-        try:
-            with self.path.open("rb", buffering=_BUFFER) as file:
-
-                def read(place: int) -> dict[str, Any]:
-                    file.seek(place)
-                    return _parse(file.readline(), self.path, f"at byte {place:,}")
-
-                yield read
-        except OSError as error:
-            raise StorageError(f"cannot read {self.path}: {error.strerror}") from None
+        live = price.dollars(self.usage, longest=self._longest)
+        return live + price.dollars(self.batch_usage, batch=True, longest=self._longest)
 
     def check_in_place(self) -> None:
         """`StorageError` when the file is not where it was: the folder was deleted, moved or replaced."""
@@ -302,6 +288,7 @@ class Journal:
             self._prefixed.add((record["arm"], record["repeat"]))
         if record.get("usage"):
             usage = Usage(**record["usage"])
+            self._longest = max(self._longest, usage.prompt_tokens)
             if record.get("batch"):
                 self.batch_usage = self.batch_usage + usage
             else:
@@ -312,17 +299,17 @@ class Journal:
         good = 0
         with self.path.open("rb") as file:
             for number, line in enumerate(file, 1):
-                whole = line.endswith(b"\n")
-                if not whole and _is_torn(line, number):
-                    break
-                if number == 1:
+                if number == 1 and not _HEADER.startswith(line.rstrip(b"\0")):
                     _check_header(line, self.path)
-                else:
-                    self._count(_parse(line, self.path, f"in line {number}"))
+                whole = line.endswith(b"\n")
+                if not whole and not _is_json(line):
+                    break
+                if number > 1:
+                    self._count(_parse(line, self.path, number))
                 good += len(line)
-                if not whole:  # only the newline is missing: the record counts
+                if not whole:  # only the newline is missing: the record counts, its request was paid
                     good += os.write(self._file, b"\n")
-                    break  # the newline is no further line
+                    break
         if os.fstat(self._file).st_size != good:
             os.ftruncate(self._file, good)
         return good
@@ -346,16 +333,12 @@ class Journal:
             ) from None
 
 
-def _is_torn(line: bytes, number: int) -> bool:
-    """Whether a last line without its newline is the beginning of a record, or of the header."""
-    if number == 1:
-        header = json.dumps({"format": FORMAT}, separators=(",", ":")).encode()
-        return header.startswith(line.rstrip(b"\0")) and line != header
+def _is_json(line: bytes) -> bool:
     try:
         parse_json(line)
     except ValueError:
-        return True
-    return False
+        return False
+    return True
 
 
 def _check_header(line: bytes, path: Path) -> None:
@@ -370,7 +353,7 @@ def _check_header(line: bytes, path: Path) -> None:
         )
 
 
-def _parse(line: bytes, path: Path, where: str) -> dict[str, Any]:
+def _parse(line: bytes, path: Path, number: int) -> dict[str, Any]:
     record: Any = None
     try:
         record = parse_json(line)
@@ -378,46 +361,10 @@ def _parse(line: bytes, path: Path, where: str) -> dict[str, Any]:
     except ValueError as error:
         why = first_mistake(error, record) if isinstance(error, ValidationError) else "it is not JSON"
         raise FwcError(
-            f"{path} is damaged {where} ({why}): restore the file, "
+            f"{path} is damaged in line {number} ({why}): restore the file, "
             "or remove that line to have its request asked again"
         ) from None
     return {**record, **{name: storable(record[name]) for name in ("text", "error") if record.get(name)}}
-
-
-class Replies:
-    """The last record of each question in a journal.
-
-    `models` are the names that services returned, `others` by arm the answers to the same question in other
-    words: the P(yes) of the first, and those of the others by name. `simulated` says that a reply carries the
-    mark of a simulation.
-    """
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal, self.simulated = journal, False
-        self._places: dict[Key, int] = {}
-        models: dict[Key, str] = {}
-        others: dict[Key, tuple[float | None, Mapping[str, float | None]]] = {}
-        for place, record in read_records(journal.path):
-            key = key_of(record)
-            self._places[key] = place
-            models[key] = sys.intern(record.get("model") or "")
-            self.simulated |= SIMULATED in str(record.get("fingerprint"))
-            if not key[3] and (record.get("others") or key in others):
-                others[key] = record.get("p_yes"), record.get("others") or {}
-        self.models = sorted(set(models.values()) - {""})
-        self.others: dict[str, list[tuple[float | None, Mapping[str, float | None]]]] = {}
-        for key, pair in others.items():
-            if pair[1]:
-                self.others.setdefault(key[0], []).append(pair)
-
-    def of(
-        self, questions: Iterable[Mapping[str, Any]]
-    ) -> Iterator[tuple[Mapping[str, Any], dict[str, Any] | None]]:
-        """Every question with its record, if there is one; read when it is asked for."""
-        with self._journal.reading() as read:
-            for question in questions:
-                place = self._places.get(key_of(question))
-                yield question, None if place is None else read(place)
 
 
 def key_of(row: Mapping[str, Any]) -> Key:

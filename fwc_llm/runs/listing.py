@@ -1,7 +1,7 @@
-"""The runs below a folder: what they asked, when, and whether they are complete."""
+"""Folders with several runs: one for each of several models, or whatever lies below a folder."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +9,66 @@ from typing import Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file
-from fwc_llm.runs.folder import THRESHOLD, RunFolder
+from fwc_llm.runs.folder import GROUP_FILE, THRESHOLD, RunFolder, file_name
 from fwc_llm.runs.journal import FILE_NAME as JOURNAL
 from fwc_llm.runs.journal import read_records
 
+FORMAT = "fwc-llm-models/1"
 _DEEPEST = 4  # folders below the one that is named
+
+
+@dataclass(frozen=True)
+class Group:
+    """A folder with a run for each of `models`, asked the same questions; models.json names them."""
+
+    path: Path
+    models: tuple[str, ...]
+
+    @classmethod
+    def begin(cls, path: Path | None, task: str, models: Sequence[str]) -> "Group":
+        """Make the folder, or take it up again: `FwcError` for models other than those that it is for.
+
+        By default it is ./runs/<time>-<task>-<number>-models.
+        """
+        default = RunFolder.default(task, f"{len(models)}-models").path
+        group = cls(path or default, tuple(models))
+        folder, before = RunFolder(group.path), cls.find(group.path)
+        kept = before.models if before else (folder.describe()["model"],) if folder.begun else models
+        if tuple(kept) != group.models:
+            raise FwcError(
+                f"{group.path} is for {', '.join(kept)}, now {', '.join(models)}: "
+                "name the same models to continue, or a new folder with --out"
+            )
+        if before is None:
+            folder.create()
+            folder.write_json(GROUP_FILE, {"format": FORMAT, "models": list(models)})
+        return group
+
+    @classmethod
+    def find(cls, path: Path) -> "Group | None":
+        """The group whose folder this is; None for any other folder, `FwcError` for a damaged one."""
+        if not is_file(path / GROUP_FILE):
+            return None
+        content = RunFolder(path).read_json(GROUP_FILE)
+        models = content.get("models")
+        if content.get("format") != FORMAT or not isinstance(models, list) or not models:
+            raise FwcError(f"{path / GROUP_FILE} is not of format {FORMAT}: it was not written by this tool")
+        return cls(path, tuple(map(str, models)))
+
+    def folder(self, model: str) -> Path:
+        """Where the run of a model lies."""
+        return self.path / file_name(model)
+
+
+def expanded(paths: Iterable[Path]) -> Iterator[Path]:
+    """The paths, with a group's runs in its place. `FwcError` for a group in which none has begun."""
+    for path in paths:
+        group = Group.find(path)
+        models = map(group.folder, group.models) if group else ()
+        runs = [run for run in models if RunFolder(run).begun] if group else [path]
+        if not runs:
+            raise FwcError(f"{path}: no model has been asked yet; run the same `fwc-llm eval` command first")
+        yield from runs
 
 
 @dataclass(frozen=True)
@@ -37,8 +92,8 @@ class Listed:
 
     def as_json(self) -> dict[str, Any]:
         """The run as plain values."""
-        found = vars(self) | {"folder": str(self.folder), "arms": list(self.arms), "complete": self.complete}
-        return found | {"problem": self.problem or None}
+        plain = {"folder": str(self.folder), "arms": list(self.arms), "complete": self.complete}
+        return vars(self) | plain | {"problem": self.problem or None}
 
 
 def list_runs(folder: Path) -> list[Listed]:
@@ -48,12 +103,11 @@ def list_runs(folder: Path) -> list[Listed]:
     """
     if not folder.is_dir():
         raise FwcError(f"{folder} is not a folder: name one that holds runs, as --out or ./runs")
-    found = (_listed(path) for path in _begun(folder, _DEEPEST))
-    return sorted(found, key=lambda run: (run.created, str(run.folder)))
+    return sorted(map(_listed, _begun(folder, _DEEPEST)), key=lambda run: (run.created, str(run.folder)))
 
 
 def _begun(folder: Path, depth: int) -> Iterator[Path]:
-    if is_file(folder / "run.json") or is_file(folder / JOURNAL):
+    if RunFolder(folder).begun or is_file(folder / JOURNAL):
         yield folder
     elif depth:
         with suppress(OSError):  # a folder that may not be read
@@ -80,11 +134,11 @@ def _answered(run: RunFolder, requests: int) -> int:
     """How many requests have a reply: by results.json, unless the journal was written to after it."""
     journal, results = run.path / JOURNAL, run.path / "results.json"
     if is_file(results) and results.stat().st_mtime_ns >= journal.stat().st_mtime_ns:
-        found = run.results()
-        return int(found.get("requests") or requests) - int(found.get("unanswered") or 0)
+        content = run.results()
+        return int(content.get("requests") or requests) - int(content.get("unanswered") or 0)
     answered = {
         record["request"]
-        for _, record in read_records(journal)
+        for record in read_records(journal)
         if record["text"] is not None and record.get("variant") != THRESHOLD
     }
     return min(len(answered), requests)

@@ -1,21 +1,26 @@
 """The plan of a run: test rows per repeat, examples per arm, and the calls that follow from both."""
 
+import json
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Asked, Messages, Training
-from fwc_llm.models.tokens import TokenCounter, largest_m
+from fwc_llm.models.tokens import TokenCounter
 from fwc_llm.prompts import Prompt, split_edits
 from fwc_llm.runs.defaults import fit_defaults
-from fwc_llm.runs.folder import THRESHOLD, file_name
+from fwc_llm.runs.folder import COUNTERFACTUAL, ROW_COLUMNS, THRESHOLD, file_name
+from fwc_llm.runs.joint import ROWS, joint_messages
 from fwc_llm.runs.journal import Call
+from fwc_llm.runs.probes import Proxies, find_proxies, name_variants, named_levels, with_first_name
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import Split, draw_split
-from fwc_llm.runs.threshold_selection import hold
+from fwc_llm.runs.threshold_selection import draw_validation_rows
 from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots, select_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.kept import kept_shots
@@ -27,7 +32,6 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 
-COUNTERFACTUAL = "counterfactual:"
 _ROWS = 10_000  # that are dicts at a time
 
 
@@ -52,21 +56,21 @@ class Arm:
 class Repeat:
     """One repeat: its test rows, and the shots of each arm that keeps them fixed.
 
-    `held` are the rows of the pool on which a threshold is chosen, if one is; they are no examples. Where
-    every prompt is asked K times, K of the repeats are alike but for their index.
+    `validation` are the rows of the pool on which a threshold is chosen, if one is; they are no examples.
+    Where every prompt is asked K times, K of the repeats are alike but for their index.
     """
 
     index: int
     seed: int
     split: "Split" = field(repr=False)
     shots: Mapping[str, Shots] = field(repr=False)
-    held: "pd.DataFrame | None" = field(default=None, repr=False)
+    validation: "pd.DataFrame | None" = field(default=None, repr=False)
 
-    def rows(self, held: bool) -> "pd.DataFrame":
+    def rows(self, validation: bool) -> "pd.DataFrame":
         """The rows that are asked about: the test rows, or those of the pool, which may be none."""
-        if not held:
+        if not validation:
             return self.split.test
-        return self.split.test.iloc[:0] if self.held is None else self.held
+        return self.split.test.iloc[:0] if self.validation is None else self.validation
 
 
 @dataclass(frozen=True)
@@ -86,18 +90,30 @@ class Plan:
     @property
     def n_calls(self) -> int:
         """How many requests the run makes."""
-        return self.n_threshold_calls + self.n_questions
+        size = self.settings.rows_per_request
+        tests = [len(repeat.split.test) for repeat in self.repeats]
+        joint = sum(-(-n // size) - n for n in tests) * len(self.arms) if size > 1 else 0
+        return self.n_threshold_calls + self.n_questions + joint
 
     @cached_property
     def n_threshold_calls(self) -> int:
         """How many of them are about rows of the pool, to choose a threshold."""
-        return len(self.arms) * sum(len(repeat.held) for repeat in self.repeats if repeat.held is not None)
+        return len(self.arms) * sum(len(repeat.rows(validation=True)) for repeat in self.repeats)
 
     @cached_property
     def n_questions(self) -> int:
-        """How many of them are about test rows."""
+        """How many answers about test rows there are to be."""
         others = sum(len(levels) - 1 for levels in self._levels.values()) * self.settings.counterfactual
+        others += self.settings.rows_per_request > 1
+        others += sum(map(len, self._named.values()))
+        others += sum(proxies.pool[proxies.attribute].nunique() - 1 for proxies in self._proxies)
         return sum(len(repeat.split.test) for repeat in self.repeats) * len(self.arms) * (1 + others)
+
+    @property
+    def row_columns(self) -> dict[str, str]:
+        """The columns by which rows are judged (`ROW_COLUMNS`); empty where there is none."""
+        names = self.task.weight, self.task.cluster, self.settings.given or ""
+        return dict(zip(ROW_COLUMNS, names, strict=True))
 
     @cached_property
     def untrue(self) -> dict[str, str]:
@@ -131,16 +147,45 @@ class Plan:
         Those about rows of the pool, to choose a threshold, come first.
         """
         trainings = {each.index: cache(partial(_training, self.task, each)) for each in self.repeats}
-        for held in (True, False):
+        for validation in (True, False):
             for repeat in self.repeats:
                 for arm in self.arms:
-                    for position, (row, values) in enumerate(rows_of(repeat.rows(held))):
-                        builder = self._builder(repeat, arm, position, held)
+                    for position, (row, values) in enumerate(rows_of(repeat.rows(validation))):
+                        builder = self._builder(repeat, arm, position, validation)
                         fixed = len(builder.prefix) if arm.name in repeat.shots else 0
-                        for variant, changed in [(THRESHOLD, values)] if held else self.variants(values):
+                        variants = [(THRESHOLD, values)] if validation else self.variants(row, values)
+                        for variant, changed in variants:
                             asked = Asked(row, repeat.index, changed, trainings[repeat.index])
-                            messages = builder.build(changed)
+                            messages = with_first_name(builder.build(changed), changed)
                             yield Call(arm.name, repeat.index, row, variant, messages, asked, fixed)
+                    if not validation:
+                        yield from self._joint_calls(repeat, arm)
+
+    def requests(self, repeat: Repeat) -> dict[str, int]:
+        """The number of the joint request that each test row of a repeat is in; empty without such requests.
+
+        The order is random, by the seed of the repeat.
+        """
+        from numpy.random import SeedSequence, default_rng
+
+        size, ids = self.settings.rows_per_request, list(map(str, repeat.split.test.index))
+        if size == 1:
+            return {}
+        order = default_rng(SeedSequence([repeat.seed, size])).permutation(len(ids))
+        return {ids[place]: number // size for number, place in enumerate(order)}
+
+    def _joint_calls(self, repeat: Repeat, arm: Arm) -> Iterator[Call]:
+        """The requests about several rows at once."""
+        members: dict[int, list[str]] = {}
+        for row, number in self.requests(repeat).items():
+            members.setdefault(number, []).append(row)
+        values = dict(rows_of(repeat.split.test)) if members else {}
+        for number, rows in members.items():
+            builder = self._builder(repeat, arm, 0)
+            fixed = builder.prefix
+            messages = joint_messages(fixed, [builder.build(values[row])[len(fixed) :] for row in rows])
+            row = json.dumps(rows, ensure_ascii=False)
+            yield Call(arm.name, repeat.index, row, f"{ROWS}{number}", messages, fixed=len(fixed))
 
     @cached_property
     def first_calls(self) -> tuple[Call, ...]:
@@ -154,40 +199,57 @@ class Plan:
         values = next(rows_of(repeat.split.test.iloc[[position]]))[1]
         return self._builder(repeat, arm, position).build(values)
 
-    def _builder(self, repeat: Repeat, arm: Arm, position: int, held: bool = False) -> Prompt:
-        """The prompt builder of an arm for a test row, or for one that is `held`; cached if others use it."""
-        fixed = repeat.shots.get(arm.name)
-        if fixed is None and (position > 0 or held):
-            return self._prompt(arm, self.shots_for_row(repeat, arm, position, held))
+    def _builder(self, repeat: Repeat, arm: Arm, position: int, validation: bool = False) -> Prompt:
+        """The prompt builder of an arm for a row, cached if other rows use it."""
+        shots = repeat.shots.get(arm.name)
+        shared = shots is not None or not (position or validation)
         key = repeat.seed, arm.name  # the same for all samples of a prompt
-        if key not in self._builders:
-            self._builders[key] = self._prompt(arm, fixed or self.shots_for_row(repeat, arm, position))
-        return self._builders[key]
+        if shared and key in self._builders:
+            return self._builders[key]
+        settings = self.settings
+        prompt = Prompt(
+            self.task, shots or self.shots_for_row(repeat, arm, position, validation),
+            arm.template or settings.template, settings.weights == "show", arm.edits, settings.questions,
+        )  # fmt: skip
+        if shared:
+            self._builders[key] = prompt
+        return prompt
 
     @cached_property
     def _builders(self) -> dict[tuple[int, str], Prompt]:
         """Cached builders by seed and arm; if each row has its own examples, only the first row's."""
         return {}
 
-    def _prompt(self, arm: Arm, shots: Shots) -> Prompt:
-        settings = self.settings
-        shown, template = settings.weights == "show", arm.template or settings.template
-        return Prompt(self.task, shots, template, shown, arm.edits, settings.questions)
-
-    def shots_for_row(self, repeat: Repeat, arm: Arm, position: int, held: bool = False) -> Shots:
+    def shots_for_row(self, repeat: Repeat, arm: Arm, position: int, validation: bool = False) -> Shots:
         """The shots of one row of an arm that chooses anew for every row."""
         from numpy.random import SeedSequence
 
-        _, query = next(rows_of(repeat.rows(held).iloc[[position]]))
-        seed = int(SeedSequence([repeat.seed, position, *[1] * held]).generate_state(1)[0])
+        _, query = next(rows_of(repeat.rows(validation).iloc[[position]]))
+        seed = int(SeedSequence([repeat.seed, position, *[1] * validation]).generate_state(1)[0])
         return _select(self.task, arm, self.settings, repeat.split, seed, query)
 
-    def variants(self, values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """The row itself, then, for the counterfactual probe, the row with one protected level changed."""
+    @cached_property
+    def _named(self) -> dict[str, list[str]]:
+        """The levels whose first names are tried."""
+        return named_levels(self.task) if "names" in self.settings.probe else {}
+
+    @cached_property
+    def _proxies(self) -> "list[Proxies]":
+        """The columns that are exchanged."""
+        return find_proxies(self.task, self.task.pool()) if "proxies" in self.settings.probe else []
+
+    @property
+    def probe_notes(self) -> list[str]:
+        """What the probes found on the table, in sentences."""
+        return [proxies.note for proxies in self._proxies]
+
+    def variants(self, row: str, values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """The row itself, then, for the probes, the row with something changed."""
         yield "", values
-        if not self.settings.counterfactual:
-            return
-        for name in self.task.protected:
+        yield from name_variants(self._named, row, values)
+        for proxies in self._proxies:
+            yield from proxies.variants(values)
+        for name in self.task.protected if self.settings.counterfactual else ():
             for level in self._levels[name]:
                 if level != values[name]:
                     changed = {**values, name: level}
@@ -222,57 +284,69 @@ def make_plan(
     for name in settings.strategy_options:
         if not any(names is None or name in names for names in taken):
             raise FwcError(f"none of the strategies has an option {name!r}")
+    task, settings = _judged(task, settings, [arm.name for arm in arms])
     chooses = any(arm.source not in saved and arm.source != "zero" for arm in arms)
     settings, notes = fit_defaults(task, settings, chooses)
+    notes = *notes, *_unused_columns(task, settings)
     fixed_values = [example.values for shots in saved.values() for example in shots.examples]
     chosen_once = [
         arm for arm in arms if arm.source not in saved and not is_per_row(arm.source, _options(arm, settings))
     ]
-    total, number = len(chosen_once) * settings.repeats, 0
     repeats: list[Repeat] = []
     for index in range(settings.repeats):
         seed = settings.seed + index
-        split = (
-            splits[index]
-            if splits
-            else draw_split(
-                task, settings.n_test, settings.base_parity, seed, not_equal_to=fixed_values or None
-            )
-        )
-        held, split = hold(task, split, settings, seed, fixed_values)
-        chosen: dict[str, Shots] = {}
-        by_source = dict(saved)  # before an arm orders them
+        drawn = settings.n_test, settings.base_parity, seed
+        split = splits[index] if splits else draw_split(task, *drawn, not_equal_to=fixed_values)
+        validation, split = draw_validation_rows(task, split, settings, seed, fixed_values)
+        by_source, chosen = dict(saved), dict[str, Shots]()  # by source: before an arm orders them
         for arm in arms:
             if arm in chosen_once:
-                number += 1
                 if progress:
-                    where = f" ({number} of {total})" if total > 1 else ""
-                    progress(
-                        f"choosing examples: {arm.name}, repeat {index + 1} of {settings.repeats}{where}"
-                    )
+                    progress(f"choosing examples: {arm.name}, repeat {index + 1} of {settings.repeats}")
                 if arm.source not in by_source:
                     by_source[arm.source] = _select(task, arm, settings, split, seed, None)
             if arm.source in by_source:
                 chosen[arm.name] = _ordered(by_source[arm.source], arm, seed)
         again = range(index * settings.samples, (index + 1) * settings.samples)
-        repeats += [Repeat(sample, seed, split, chosen, held) for sample in again]
-    plan = Plan(
-        task, arms, settings, tuple(repeats), (*notes, *_announced(repeats, settings, len(arms))), saved
-    )
+        repeats += [Repeat(sample, seed, split, chosen, validation) for sample in again]
+    if rows := [len(repeat.validation) for repeat in repeats if repeat.validation is not None]:
+        each = f"{len(arms)} arm{'s' * (len(arms) > 1)} and {len(rows)} repeat{'s' * (len(rows) > 1)}"
+        more = f"{rows[0]:,} rows of the pool, for each of {each}: {sum(rows) * len(arms):,} requests more"
+        notes = *notes, f"--threshold {settings.threshold} first asks about {more}"
+    plan = Plan(task, arms, settings, tuple(repeats), notes, saved)
+    plan = replace(plan, notes=(*notes, *plan.probe_notes))
+    if settings.rows_per_request > 1 and plan.chooses_per_row:
+        raise FwcError(
+            "rows_per_request puts rows under the same examples: leave out arms that choose them for each row"
+        )
     plan.first_calls  # noqa: B018 (finds template errors before anything is written)
+    plan.n_questions  # noqa: B018 (and probes that cannot be)
     return plan
 
 
-def _announced(repeats: "Sequence[Repeat]", settings: Settings, arms: int) -> tuple[str, ...]:
-    """What to say, before it is paid for, of the rows that a threshold takes."""
-    held = [len(repeat.held) for repeat in repeats if repeat.held is not None]
-    if not held:
+def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "tuple[Task, Settings]":
+    """The task with the weights and people of the settings, where these name them, and the settings so."""
+    if settings.against not in ("", "all", *arms):
+        raise FwcError(f"against is {settings.against!r}: name an arm ({', '.join(arms)}), or all")
+    weight = settings.weight or "" if "weight" in settings.model_fields_set else task.weight
+    cluster = settings.cluster or ""
+    if (weight, cluster) != (task.weight, task.cluster):
+        task = task.judged(weight, cluster)
+    for name in filter(None, (cluster, settings.given)):
+        if task.column(name).name in (*task.protected, task.outcome):
+            raise FwcError(f"{name!r} is a protected attribute or the outcome: name another column")
+    return task, settings.updated(weight=weight or None)
+
+
+def _unused_columns(task: "Task", settings: Settings) -> tuple[str, ...]:
+    """Notes on columns of a task file of one's own that look like weights or a person's id."""
+    from fwc_llm.metrics.audit_table import unused_columns
+    from fwc_llm.taskfile import parse_taskfile
+
+    if task.folder is None or not task.text:
         return ()
-    each = f"{arms} arm{'s' * (arms > 1)} and {len(held)} repeat{'s' * (len(held) > 1)}"
-    return (
-        f"--threshold {settings.threshold} first asks about {held[0]:,} rows of the pool, for each of "
-        f"{each}: {sum(held) * arms:,} requests more",
-    )
+    names = [item.name for item in parse_taskfile(task.text, Path(f"{task.name}.toml")).fields]
+    return unused_columns(names, {*task.protected, task.outcome}, task.weight or None, settings.cluster)
 
 
 def _training(task: "Task", repeat: Repeat) -> Training:
@@ -280,8 +354,8 @@ def _training(task: "Task", repeat: Repeat) -> Training:
     from fwc_llm.shots.examples import features_frame
 
     pool = repeat.split.pool
-    if repeat.held is not None:
-        pool = pool.drop(index=repeat.held.index)
+    if repeat.validation is not None:
+        pool = pool.drop(index=repeat.validation.index)
     return Training(features_frame(task, pool, protected=True), task.labels(pool))
 
 
@@ -291,7 +365,7 @@ def bare_prompt(task: "Task", template: str) -> Messages:
 
 
 def rows_of(frame: "pd.DataFrame") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Row id and values of every row of a table; held are those of some rows."""
+    """Row id and values of every row of a table, some of them in memory at a time."""
     for first in range(0, len(frame), _ROWS):
         part = frame.iloc[first : first + _ROWS]
         records = cast("list[dict[str, Any]]", part.to_dict("records"))
@@ -313,26 +387,26 @@ def _arms(
     arms: list[Arm] = []
     for source in sources:
         edits: tuple[str, ...] = ()
-        own = None
+        own_order: str | None = None
         if isinstance(source, Shots):
             key, name = f"shots-{len(saved)}", source.strategy
             saved[key] = source
         else:
-            name, own = _own_order(source, settings)
+            name, own_order = _own_order(source, settings)
             key, edits = split_edits(name)
-            if key.endswith(".json"):
-                name = "+".join((Path(key).stem, *edits))
-                if key not in saved:
-                    saved[key] = load_shots(key, task, allow_changed_data=allow_changed_data)
-            else:
+            if not key.endswith(".json"):
                 is_per_row(key, {})  # an unknown strategy is refused here, before any work
+            elif key not in saved:
+                saved[key] = load_shots(key, task, allow_changed_data=allow_changed_data)
+            if key in saved:
+                name = "+".join((Path(key).stem, *edits))
         shows = saved[key].m > 0 if key in saved else key != "zero"
-        orders = (own,) if own else (shows and settings.orders) or (None,)  # no examples have no order
-        arms += [
-            Arm(_name(name, order, wording, settings, bool(own)), key, order, edits, wording, name)
-            for order in orders
-            for wording in settings.templates or (None,)
-        ]
+        orders = [own_order] if own_order else (shows and settings.orders) or [None]  # no examples, no order
+        for order, template in product(orders, settings.templates or [None]):
+            # What several arms differ in is in their names.
+            parts = [name, *[order] * (own_order is not None or len(settings.orders) > 1)]
+            parts += [_short(template or "")] * (len(settings.templates) > 1)
+            arms.append(Arm("@".join(filter(None, parts)), key, order, edits, template, name))
     names = [file_name(arm.name) for arm in arms]  # an arm's files contain its name
     if twice := [arm.name for arm, name in zip(arms, names, strict=True) if names.count(name) > 1]:
         raise FwcError(
@@ -340,12 +414,6 @@ def _arms(
             "template folders distinct names"
         )
     return tuple(arms)
-
-
-def _name(name: str, order: str | None, wording: str | None, settings: Settings, own: bool) -> str:
-    """An arm's name: order and template are in it where there are several, and an order of its `own`."""
-    parts = [name, *([order] if order and (own or len(settings.orders) > 1) else [])]
-    return "@".join([*parts, *([_short(str(wording))] if len(settings.templates) > 1 else [])])
 
 
 def _short(template: str) -> str:
@@ -414,21 +482,22 @@ def fit_prompts(
         plan = make_plan(task, sources, settings.updated(m=m), allow_changed_data)
         return max(counter.count(call.messages) for call in plan.calls())
 
+    def is_too_long(m: int) -> bool:
+        try:
+            return longest(m) > limit
+        except FwcError:  # too few examples for a strategy: FWC needs one a cell
+            return False
+
     if longest(most) <= limit:
         return settings
-    smallest = next((m for m in range(1, most) if _accepted(longest, m)), most)
-    if longest(smallest) > limit:
-        raise FwcError(
-            f"{smallest} examples, the fewest that every arm accepts, make prompts of {longest(smallest):,} "
-            f"tokens, more than the {limit:,} of --max-prompt-tokens: raise it, or use a shorter template"
-        )
-    span = largest_m(lambda step: longest(smallest + step - 1), limit, most - smallest)
-    return settings.updated(m=smallest + span - 1)
-
-
-def _accepted(longest: Callable[[int], int], m: int) -> bool:
-    """Whether every strategy accepts m (FWC needs one example per cell)."""
+    m = bisect_left(range(1, most), True, key=is_too_long)
     try:
-        return longest(m) > 0
+        longest(max(m, 1))
     except FwcError:
-        return False
+        m = 0
+    if m == 0:
+        raise FwcError(
+            f"the fewest examples that every arm accepts make prompts of more than the {limit:,} tokens of "
+            "--max-prompt-tokens: raise it, or use a shorter template"
+        )
+    return settings.updated(m=m)

@@ -56,22 +56,14 @@ def needed(
             strategy = count >= LEAST_SETS
             design = design_of(task, step, base_parity, count)
             steps = steps_needed(difference, question, design, assumptions, strategy)
-            requests = (
-                None if steps is None else steps * step * count * (1 if question == "gap_of_one" else arms)
-            )
-            yield Needed(
-                question=question,
-                of=THIS_STRATEGY if strategy else THESE_EXAMPLES,
-                repeats=count,
-                n_test=None if steps is None else steps * step,
-                requests=requests,
-                dollars=_share(cost.dollars if cost else None, requests, cost),
-                dollars_most=_share(cost.dollars_most if cost else None, requests, cost),
-            )
-
-
-def _share(dollars: float | None, requests: int | None, cost: "Forecast | None") -> float | None:
-    return None if dollars is None or requests is None or cost is None else dollars * requests / cost.calls
+            of = THIS_STRATEGY if strategy else THESE_EXAMPLES
+            if steps is None:
+                yield Needed(question, of, count, None, None, None, None)
+                continue
+            requests = steps * step * count * (1 if question == "gap_of_one" else arms)
+            both = (cost.dollars, cost.dollars_most) if cost else (None, None)
+            shares = (x if cost is None or x is None else x * requests / cost.calls for x in both)
+            yield Needed(question, of, count, steps * step, requests, *shares)
 
 
 def sample_cost(

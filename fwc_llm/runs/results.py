@@ -1,7 +1,8 @@
 """From a run's journal to its numbers: answers.csv and results.json."""
 
 import math
-from collections import Counter
+import sys
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from statistics import fmean, stdev
@@ -9,13 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.answers import parse_answer, probability
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.counts import METRICS
-from fwc_llm.models.base import Reply
-from fwc_llm.runs.folder import QUESTION_COLUMNS, THRESHOLD, THRESHOLD_COLUMN, RunFolder
-from fwc_llm.runs.journal import Journal, Replies
+from fwc_llm.metrics.counts import COUNTED
+from fwc_llm.models.base import SIMULATED, Reply
+from fwc_llm.runs.folder import (
+    PARSED_COLUMNS,
+    QUESTION_COLUMNS,
+    ROW_COLUMNS,
+    THRESHOLD,
+    THRESHOLD_COLUMN,
+    RunFolder,
+)
+from fwc_llm.runs.joint import ROWS, split_record
+from fwc_llm.runs.journal import Journal, Key, key_of
 from fwc_llm.runs.settings import FITTED
 from fwc_llm.runs.threshold_selection import FILE_NAME as POOL_FILE
-from fwc_llm.runs.threshold_selection import Marks, answered_at, choose_thresholds
+from fwc_llm.runs.threshold_selection import at_threshold, choose_thresholds
 from fwc_llm.untrusted import shortened
 
 if TYPE_CHECKING:
@@ -24,6 +33,7 @@ if TYPE_CHECKING:
 
 
 _MOST_REASONS = 5
+_UNKNOWN = "no P(yes)"
 _REPLY_FIELDS = ("text", "finish_reason", "error", "refusal", "logprobs", "p_yes")
 
 
@@ -32,9 +42,88 @@ def write_questions(folder: RunFolder, plan: "Plan") -> None:
 
     Those about rows of the pool, which choose a threshold, go into pool.jsonl.
     """
-    folder.write_questions(questions(plan), plan.n_questions)
+    further = [name for name in ROW_COLUMNS if plan.row_columns[name]]
+    folder.write_questions(questions(plan), plan.n_questions, further=further)
     if plan.n_threshold_calls:
-        folder.write_questions(questions(plan, held=True), plan.n_threshold_calls, POOL_FILE)
+        folder.write_questions(questions(plan, validation=True), plan.n_threshold_calls, POOL_FILE)
+
+
+def questions(plan: "Plan", validation: bool = False) -> Iterator[dict[str, Any]]:
+    """Every question of the run in the order of its calls; `validation`: those about rows of the pool."""
+    from fwc_llm.runs.plan import rows_of
+
+    for repeat in plan.repeats:
+        rows = repeat.rows(validation)
+        groups, labels = plan.task.sensitive(rows), plan.task.labels(rows)
+        columns = {name: rows[column].astype(str) for name, column in plan.row_columns.items() if column}
+        numbers = plan.requests(repeat)
+        further = [{name: cells.iloc[at] for name, cells in columns.items()} for at in range(len(rows))]
+        for arm in plan.arms:
+            for position, (row, values) in enumerate(rows_of(rows)):
+                label = "yes" if labels[position] else "no"
+                variants = [THRESHOLD] if validation else [name for name, _ in plan.variants(row, values)]
+                if not validation and row in numbers:
+                    variants.append(f"{ROWS}{numbers[row]}")
+                for variant in variants:
+                    cells = arm.name, repeat.index, row, variant, groups[position], label
+                    yield dict(zip(QUESTION_COLUMNS, cells, strict=True)) | further[position]
+
+
+class Replies:
+    """The last reply to each question in a journal, parsed.
+
+    `models` are the names that services returned, `others` by arm the answers to the same question in other
+    words: the P(yes) of the first, and those of the others by name. `simulated` says that a reply carries the
+    mark of a simulation; `truncated` counts replies to inputs that the service cut off, as it says itself.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self.simulated = False
+        self._parsed: dict[Key, tuple[str, ...]] = {}  # by question: the columns from `answer` to `reply`
+        self._errors: dict[Key, str] = {}
+        models: dict[Key, str] = {}
+        others: dict[Key, tuple[float | None, Mapping[str, float | None]]] = {}
+        truncated: dict[Key, bool] = {}
+        for record in (each for whole in journal.records() for each in split_record(whole)):
+            key = key_of(record)
+            self._parsed[key] = _parsed(record)
+            self._errors[key] = sys.intern(str(record.get("error") or ""))
+            models[key] = sys.intern(record.get("model") or "")
+            self.simulated |= SIMULATED in str(record.get("fingerprint"))
+            truncated[key] = bool(record.get("truncated"))
+            if not key[3]:
+                others[key] = record.get("p_yes"), record.get("others") or {}
+        self.models = sorted(set(models.values()) - {""})
+        self.truncated = sum(truncated.values())
+        self.others: dict[str, list[tuple[float | None, Mapping[str, float | None]]]] = {}
+        for key, pair in others.items():
+            if pair[1]:
+                self.others.setdefault(key[0], []).append(pair)
+
+    def row(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        """The question as a line of answers.csv."""
+        parsed = self._parsed.get(key_of(question), _NO_REPLY)
+        asked = {name: question[name] for name in (*QUESTION_COLUMNS, *ROW_COLUMNS) if name in question}
+        return asked | dict(zip(PARSED_COLUMNS, parsed, strict=True))
+
+    def error(self, question: Mapping[str, Any]) -> str:
+        """Why the question has no reply; empty where nobody knows."""
+        return self._errors.get(key_of(question), "")
+
+
+_NO_REPLY = ("", "error", "", "")
+
+
+def _parsed(record: Mapping[str, Any]) -> tuple[str, ...]:
+    if record["text"] is None:
+        return _NO_REPLY
+    fields = {name: record[name] for name in _REPLY_FIELDS if record.get(name) is not None}
+    pairs = ((token, value) for token, value in record.get("logprobs") or () if value is not None)
+    fields["logprobs"] = tuple(pairs) or None
+    reply = Reply(**fields)
+    answer, p_yes = parse_answer(reply), probability(reply)
+    p_text = "" if p_yes is None else repr(float(p_yes))
+    return answer.value or "", answer.reason, p_text, sys.intern(shortened(record["text"]))
 
 
 def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> dict[str, Any]:
@@ -48,40 +137,56 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
     if replies.simulated and not described.get("simulated_answers", described["simulated"]):
         described = folder.mark_simulated()
     simulated = {"simulated": "true" if described["simulated"] else "false"}
-    rule = described["settings"]["threshold"]
-    marks, held = Marks({}), []
-    if rule is not None:
-        asked = folder.read_questions(POOL_FILE) if rule in FITTED else ()
-        held = [_answered(one, record) for one, record in replies.of(asked)]
-        keys = dict.fromkeys((one["arm"], int(one["repeat"])) for one in folder.read_questions())
-        marks = Marks(choose_thresholds(rule, held, list(keys)))
-    given, moved = Tally(), Tally()
-    counts: Counter[str] = Counter()
+    settings = described["settings"]
+    rule = settings["threshold"]
+    validation = [replies.row(each) for each in folder.read_questions(POOL_FILE)] if rule in FITTED else []
+    keys = dict.fromkeys((each["arm"], int(each["repeat"])) for each in folder.read_questions())
+    chosen = {} if rule is None else choose_thresholds(rule, validation, keys)
+    answered, moved = Tally(), Tally()
+    counts: Counter[Any] = Counter()
     reasons: Counter[str] = Counter()
 
     def rows() -> Iterator[dict[str, Any]]:
         """The lines of answers.csv, each counted as it is written."""
-        for question, record in replies.of(folder.read_questions()):
-            row = _answered(question, record) | simulated
-            given.add(row)
-            counts["requests"] += 1
-            if row["reason"] == "error":
+        for question in folder.read_questions():
+            row = replies.row(question) | simulated
+            arm = row["arm"]
+            answered.add(row)
+            joint = row["variant"].startswith(ROWS)
+            first = not joint or (arm, row["repeat"], row["variant"]) not in counts
+            counts[arm, row["repeat"], row["variant"]] += joint
+            counts["requests"] += first
+            if row["reason"] == "error" and first:
                 counts["unanswered"] += 1
-                if record is not None and record.get("error"):
-                    reasons[str(record["error"])] += 1
+                reasons[replies.error(question)] += 1
             if rule is not None:
-                row[THRESHOLD_COLUMN] = marks.answer(row)
-                moved.add(answered_at(row))
+                threshold = chosen[arm, int(row["repeat"])]["threshold"]
+                row[THRESHOLD_COLUMN] = answer = at_threshold(row, threshold)
+                if not row["variant"]:
+                    counts["ties", arm] += row["p_yes"] != "" and float(row["p_yes"]) == threshold
+                    counts["unknown", arm] += row["p_yes"] == "" and row["reason"] != "error"
+                moved.add({**row, "answer": answer, "reason": "" if answer else row["reason"] or _UNKNOWN})
             yield row
 
     def arm(name: str) -> dict[str, Any]:
-        found = given.metrics(name)
+        metrics = answered.metrics(name)
         if rule is not None:
-            found["threshold"] = marks.describe(name, rule) | {"answers": moved.metrics(name)}
-        return found | wordings(replies.others.get(name, ()))
+            per_repeat = [each for (arm, _), each in chosen.items() if arm == name]
+            thresholds = [each["threshold"] for each in per_repeat]
+            metrics["threshold"] = {
+                "rule": rule,
+                "threshold": None if None in thresholds else fmean(thresholds),
+                "per_repeat": per_repeat,
+                "ties": counts["ties", name],
+                "unknown": counts["unknown", name],
+                "answers": moved.metrics(name),
+            }
+        return metrics | wordings(replies.others.get(name, ()))
 
-    folder.write_answers(rows(), () if rule is None else (THRESHOLD_COLUMN,))
-    settings = described["settings"]
+    first = next(iter(folder.read_questions()), {})
+    further = [*[THRESHOLD_COLUMN] * (rule is not None), *(name for name in ROW_COLUMNS if name in first)]
+    folder.write_answers(rows(), tuple(further))
+    reasons.pop("", None)
     data = {
         "format": "fwc-llm-results/1",
         "task": described["task"],
@@ -98,51 +203,18 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
         **({"untrue": described["untrue"]} if described.get("untrue") else {}),
         "requests": counts["requests"],
         "unanswered": counts["unanswered"],
+        **({"truncated": replies.truncated} if replies.truncated else {}),
         "no_reply": [{"reason": why, "requests": n} for why, n in reasons.most_common(_MOST_REASONS)],
         "stopped": stopped,
         "usage": asdict(journal.usage),
         "batch_usage": asdict(journal.batch_usage),
     }
     if rule is not None:
-        missing = sum(row["reason"] == "error" for row in held)
-        data |= {"threshold": rule, "pool_requests": len(held), "pool_unanswered": missing}
+        missing = sum(row["reason"] == "error" for row in validation)
+        data |= {"threshold": rule, "pool_requests": len(validation), "pool_unanswered": missing}
     data["arms"] = [arm(name) for name in described["arms"]]
     folder.write_json("results.json", data)
     return data
-
-
-def questions(plan: "Plan", held: bool = False) -> Iterator[dict[str, Any]]:
-    """Every question of the run in the order of its calls; `held`: those about rows of the pool."""
-    from fwc_llm.runs.plan import rows_of
-
-    for repeat in plan.repeats:
-        rows = repeat.rows(held)
-        groups, labels = plan.task.sensitive(rows), plan.task.labels(rows)
-        for arm in plan.arms:
-            for position, (row, values) in enumerate(rows_of(rows)):
-                label = "yes" if labels[position] else "no"
-                for variant in [THRESHOLD] if held else (variant for variant, _ in plan.variants(values)):
-                    found = arm.name, repeat.index, row, variant, groups[position], label
-                    yield dict(zip(QUESTION_COLUMNS, found, strict=True))
-
-
-def _answered(question: Mapping[str, Any], record: Mapping[str, Any] | None) -> dict[str, Any]:
-    row = {name: question[name] for name in QUESTION_COLUMNS}
-    if record is None or record["text"] is None:
-        return {**row, "answer": "", "reason": "error", "p_yes": "", "reply": ""}
-    fields = {name: record[name] for name in _REPLY_FIELDS if record.get(name) is not None}
-    pairs = ((token, value) for token, value in record.get("logprobs") or () if value is not None)
-    fields["logprobs"] = tuple(pairs) or None
-    reply = Reply(**fields)
-    answer = parse_answer(reply)
-    p_yes = probability(reply)
-    return {
-        **row,
-        "answer": answer.value or "",
-        "reason": answer.reason,
-        "p_yes": "" if p_yes is None else repr(float(p_yes)),
-        "reply": shortened(record["text"]),
-    }
 
 
 _VALUES = {"yes": 1.0, "no": 0.0, "": math.nan}
@@ -155,12 +227,16 @@ class Tally:
 
     def __init__(self) -> None:
         self._counts: dict[str, Counter[_Kind]] = {}
+        self._weights: dict[str, dict[_Kind, float]] = {}
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Count one row, a line of answers.csv or what has its `arm` to `reason`."""
         counts = self._counts.setdefault(row["arm"], Counter())
+        weights = self._weights.setdefault(row["arm"], defaultdict(float))
         if not row["variant"]:
-            counts[int(row["repeat"]), row["group"], row["label"], row["answer"], row["reason"]] += 1
+            kind = int(row["repeat"]), row["group"], row["label"], row["answer"], row["reason"]
+            counts[kind] += 1
+            weights[kind] += float(row.get("weight", 1.0))
 
     def metrics(self, arm: str) -> dict[str, Any]:
         """The arm's metrics: the mean over repeats, the standard deviation, and each repeat."""
@@ -169,22 +245,21 @@ class Tally:
             raise FwcError(
                 f"run.json names the arm {arm!r}, about which no question was asked: restore run.json"
             )
-        by_repeat: dict[int, Counter[_Kind]] = {}
         sizes: Counter[str] = Counter()
         unparsed: Counter[str] = Counter()
-        for kind, n in counts.items():
-            by_repeat.setdefault(kind[0], Counter())[kind] = n
-            sizes[kind[1]] += n
-            if kind[4]:
-                unparsed[kind[4]] += n
-        measured = [_metrics(by_repeat[repeat]) for repeat in sorted(by_repeat)]
-        found: dict[str, Any] = {"arm": arm, "n": counts.total(), "per_repeat": [{} for _ in measured]}
-        for metric in ("coverage", *METRICS):
-            values = [getattr(metrics, metric) for metrics in measured]
-            found[metric] = _null(fmean(values))
-            found[f"{metric}_sd"] = _null(_spread(values))
-            for each, value in zip(found["per_repeat"], values, strict=True):
-                each[metric] = _null(value)
+        for (_, group, _, _, reason), n in counts.items():
+            sizes[group] += n
+            unparsed[reason] += n
+        del unparsed[""]
+        measured = [_metrics(self._weights[arm], repeat) for repeat in sorted({kind[0] for kind in counts})]
+        names = ("coverage", *(metric.key for metric in COUNTED))
+        summary: dict[str, Any] = {"arm": arm, "n": counts.total()}
+        summary["per_repeat"] = [{name: _null(getattr(each, name)) for name in names} for each in measured]
+        for name in names:
+            values = [getattr(each, name) for each in measured]
+            summary[name] = _null(fmean(values))
+            defined = len(values) > 1 and not any(map(math.isnan, values))
+            summary[f"{name}_sd"] = float(stdev(values)) if defined else None
         groups = dict.fromkeys(group for metrics in measured for group in metrics.rates)
 
         def mean(name: str) -> dict[str, float | None]:
@@ -192,7 +267,7 @@ class Tally:
             values = [getattr(metrics, name) for metrics in measured]
             return {group: _null(fmean(each.get(group, math.nan) for each in values)) for group in groups}
 
-        return found | {
+        return summary | {
             "rates": mean("rates"),
             "sizes": {group: sizes[group] for group in groups},
             "coverage_by_group": mean("coverage_by_group"),
@@ -209,21 +284,16 @@ def arm_metrics(name: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return tally.metrics(name)
 
 
-def _metrics(counts: "Counter[_Kind]") -> "GroupMetrics":
+def _metrics(counts: Mapping[_Kind, float], repeat: int) -> "GroupMetrics":
     from fwc_llm.metrics import group_metrics
 
-    kinds = list(counts)
+    kinds = [(kind, n) for kind, n in counts.items() if kind[0] == repeat]
     return group_metrics(
-        [_VALUES[answer] for *_, answer, _ in kinds],
-        [int(label == "yes") for _, _, label, *_ in kinds],
-        [group for _, group, *_ in kinds],
-        weights=list(counts.values()),
+        [_VALUES[answer] for (*_, answer, _), _ in kinds],
+        [int(label == "yes") for (_, _, label, *_), _ in kinds],
+        [group for (_, group, *_), _ in kinds],
+        weights=[n for _, n in kinds],
     )
-
-
-def _spread(values: list[float]) -> float:
-    """The standard deviation; NaN for a single value, and where one is undefined (as the mean then is)."""
-    return stdev(values) if len(values) > 1 and not any(map(math.isnan, values)) else math.nan
 
 
 def _null(value: float) -> float | None:
@@ -240,10 +310,16 @@ def wordings(asked: Asked) -> dict[str, Any]:
         return {}
     from fwc_llm.metrics.probability_checks import OPPOSITE, contradictions
 
+    def column(values: Iterable[float | None]) -> list[float]:
+        return [math.nan if p is None else p for p in values]
+
+    first = column(p for p, _ in asked)
     names = dict.fromkeys(name for _, others in asked for name in others)
-    first, *each = (
-        [math.nan if p is None else p for p in column]
-        for column in ([p for p, _ in asked], *([others.get(name) for _, others in asked] for name in names))
-    )
-    found = zip(names, each, strict=True)
-    return {"wordings": {name: contradictions(first, p, name.startswith(OPPOSITE)) for name, p in found}}
+    return {
+        "wordings": {
+            name: contradictions(
+                first, column(others.get(name) for _, others in asked), name.startswith(OPPOSITE)
+            )
+            for name in names
+        }
+    }

@@ -32,17 +32,31 @@ def row_values(task: Task, rows: "pd.DataFrame | Sequence[Mapping[str, Any]]") -
 
 
 def equal_rows(task: Task, rows: "pd.DataFrame", others: "pd.DataFrame") -> "np.ndarray":
-    """Which rows (n,) of the table equal one of the others by value, features and protected attributes."""
+    """Which rows (n,) of the table equal one of the others by value, or are of the same person."""
     import numpy as np
 
     # Of a million rows tuples would take hundreds of bytes each: only those whose hashes meet are compared.
-    found = np.isin(row_hashes(task, rows), row_hashes(task, others))
-    at = np.flatnonzero(found)
+    equal = np.isin(row_hashes(task, rows), row_hashes(task, others))
+    at = np.flatnonzero(equal)
     if len(at):
         like = np.isin(row_hashes(task, others), row_hashes(task, rows.iloc[at]))
         known = set(row_values(task, others[like]))
-        found[at] = [key in known for key in row_values(task, rows.iloc[at])]
-    return found
+        equal[at] = [key in known for key in row_values(task, rows.iloc[at])]
+    return equal | rows[task.cluster].isin(others[task.cluster]).to_numpy() if task.cluster else equal
+
+
+def unlike(
+    task: Task, rows: "pd.DataFrame", others: "pd.DataFrame | Sequence[Mapping[str, Any]]"
+) -> "np.ndarray":
+    """Which rows (n,) neither equal one of the others by value nor are of the same person."""
+    import numpy as np
+    import pandas as pd
+
+    taken = set(row_values(task, others))
+    free = np.array([key not in taken for key in row_values(task, rows)], dtype=bool)
+    if task.cluster and len(others):
+        free &= ~rows[task.cluster].isin(pd.DataFrame(others)[task.cluster]).to_numpy()
+    return free
 
 
 def row_hashes(task: Task, rows: "pd.DataFrame") -> "np.ndarray":

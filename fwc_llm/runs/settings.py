@@ -5,13 +5,14 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import field_validator, model_validator
 
-from fwc_llm.options import SERVICE, Options, option
+from fwc_llm.options import SERVICE, VERDICT, Options, option
 from fwc_llm.shots.base import DEFAULT_M
 from fwc_llm.untrusted import finite
 
 Api: TypeAlias = Literal["chat", "decisions", "systemone"]
 DECISION_TEMPLATE = "decision"
 FITTED = ("fit", "base-rate")  # thresholds that are chosen on rows of the pool
+JUDGED = ("margin", "min_group", "cluster", "weight", "given", "against")  # how answers are judged
 
 
 def _template(values: Mapping[str, Any]) -> str:
@@ -68,6 +69,17 @@ class Settings(Options):
         1, "How many times to ask each prompt, to see how often the model agrees with itself.", ge=1
     )
     counterfactual: bool = option(False, "Ask again with the protected level changed (doubles the calls).")
+    probe: tuple[Literal["names", "proxies"], ...] = option(
+        (),
+        "Ask again with first names of each group (`names`), or with the columns that tell the group "
+        "exchanged (`proxies`).",
+    )
+    rows_per_request: int = option(
+        1,
+        "Put so many rows into one request as well, beside each row alone, to see what that changes.",
+        ge=1,
+        le=400,
+    )
     threshold: float | str | None = option(
         None,
         "Answer yes from this P(yes) up, beside the answers as given: a number, `fit` (most accurate) or "
@@ -75,10 +87,7 @@ class Settings(Options):
         '(docs/protocol.md, "A threshold").',
     )
     threshold_rows: int | None = option(
-        None,
-        "Rows of the pool that this asks about.",
-        shown="as many as test rows, at most 200",
-        ge=2,
+        None, "Rows of the pool that this asks about.", shown="as many as test rows, at most 200", ge=2
     )
     consistency: bool = option(
         False,
@@ -87,6 +96,42 @@ class Settings(Options):
     )
     strategy_options: Mapping[str, Any] = option(
         dict, "KEY=VALUE for the strategies that take it (slots=equal); repeatable.", flag="option"
+    )
+    margin: float = option(
+        0.05,
+        "A gap within it does not matter: where the interval ends there, the verdict is no difference shown.",
+        VERDICT,
+        ge=0,
+        lt=1,
+    )
+    min_group: int = option(
+        30, "Groups of fewer distinct rows are shown and not judged; 1 judges all.", VERDICT, ge=1
+    )
+    cluster: str | None = option(
+        None, "The column that names the person, where people have several rows.", VERDICT
+    )
+    weight: str | None = option(
+        None,
+        "The numeric column that says for how many a row stands, such as a survey's weight (adult: fnlwgt), "
+        "or `none`.",
+        VERDICT,
+        shown="that of the task file, where there is one",
+        none=True,
+    )
+    given: str | None = option(
+        None, "The column within whose values parity is compared as well (Mantel-Haenszel).", VERDICT
+    )
+    assist: bool = option(
+        False,
+        "Values, intervals and verdicts also use the rows that were not asked about, by predictions of the "
+        "model's answers to them (docs/statistics.md).",
+        VERDICT,
+    )
+    against: str = option(
+        "",
+        "The arm that the others are compared with, or `all` for each with each.",
+        VERDICT,
+        shown="the first",
     )
 
     @field_validator("threshold", mode="before")

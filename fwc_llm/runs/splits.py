@@ -5,21 +5,22 @@ an example; groups have equal numbers of test rows, with base rates evenly space
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fwc_llm.errors import FwcError
-from fwc_llm.runs.row_matching import equal_rows, row_values, value_names
+from fwc_llm.runs.row_matching import equal_rows, row_values, unlike, value_names
 from fwc_llm.tasks import Task
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from fwc_llm.metrics.adverse_impact import Population
+    from fwc_llm.metrics.assisted import Table
     from fwc_llm.metrics.planning import Design
 
 
@@ -43,15 +44,13 @@ def draw_split(
     n_test: int = 200,
     base_parity: float | None = 0.5,
     seed: int = 0,
-    exclude: Collection[str] | None = None,
     not_equal_to: "pd.DataFrame | Sequence[Mapping[str, Any]] | None" = None,
 ) -> Split:
     """Draw `n_test` test rows without replacement, then mark the pool rows that may be examples.
 
     `base_parity` b gives every group n_test / G rows and base rates evenly spaced from 0.5 − b/2 to 0.5 + b/2
-    in the order of `task.groups`; None draws from all test rows alike. Rows whose id is in `exclude`, or that
-    equal one of `not_equal_to` in every feature and protected attribute, are not drawn. The same `seed`
-    draws the same rows.
+    in the order of `task.groups`; None draws from all test rows alike. Rows that equal one of `not_equal_to`
+    in every feature and protected attribute are not drawn. The same `seed` draws the same rows.
 
     Raises `FwcError` for b outside [0, 1], counts that are not whole (naming the nearest n that works) and a
     cell with too few rows (naming it).
@@ -59,16 +58,17 @@ def draw_split(
 
     taken = set(row_values(task, not_equal_to)) if not_equal_to is not None and len(not_equal_to) else set()
     asked = n_test, base_parity, np.random.default_rng(seed)
-    if task.whole is None:
-        table = task.test()
-        test = table.iloc[draw(task, cells_of_rows(task, table), _free(task, exclude, taken), *asked)]
-    else:
+    if task.whole is not None:
         free = np.ones(len(task.whole), dtype=bool)
-        if exclude:
-            free[task.whole.find(exclude)] = False
         if taken:
             free[task.whole.equal(value_names(task), taken)] = False
         test = task.whole.take(draw(task, task.whole.cells, free, *asked))
+    else:
+        table = task.test()
+        free = np.ones(len(table), dtype=bool)
+        if not_equal_to is not None and taken:
+            free = unlike(task, table, not_equal_to)
+        test = table.iloc[draw(task, cells_of_rows(task, table), free, *asked)]
     pool = task.pool()
     if pool is task.test():  # one file: the pool is the rest
         pool = pool[~pool.index.isin(test.index)]
@@ -89,7 +89,7 @@ def hold_out(
     cells = cells_of_rows(task, split.pool)
     rows = split.pool.iloc[draw(task, cells, split.candidates, n, base_parity, rng)]
     left = ~equal_rows(task, split.pool, rows)
-    return rows, Split(split.pool, split.test, split.candidates & left)
+    return rows, replace(split, candidates=split.candidates & left)
 
 
 def design_of(task: Task, n_test: int, base_parity: float | None, repeats: int) -> "Design":
@@ -101,26 +101,15 @@ def design_of(task: Task, n_test: int, base_parity: float | None, repeats: int) 
 
     if repeats < 1:
         raise FwcError(f"repeats is {repeats}: a run needs at least 1")
-    held = task.cells_of(task.test())
+    table = task.cells_of(task.test())
     if base_parity is None:
-        check_size(n_test, int(held.sum()))
-        of_groups = held.sum(1, keepdims=True).astype(float)
-        return Design(task.groups, n_test * of_groups / held.sum(), of_groups, repeats)
+        check_size(n_test, int(table.sum()))
+        of_groups = table.sum(1, keepdims=True).astype(float)
+        return Design(task.groups, n_test * of_groups / table.sum(), of_groups, repeats)
     counts = cell_counts(task.groups, n_test, base_parity)
     rows = np.array([[counts[group, answer] for answer in ("no", "yes")] for group in task.groups])
-    check_cells(task, dict(zip(counts, held.ravel().tolist(), strict=True)), counts)
-    return Design(task.groups, rows.astype(float), held.astype(float), repeats)
-
-
-def _free(task: Task, exclude: Collection[str] | None, taken: Collection[tuple[Any, ...]]) -> "np.ndarray":
-    """Which test rows (n,) have none of the ids `exclude`, nor values that are `taken`."""
-    table = task.test()
-    free = np.ones(len(table), dtype=bool)
-    if exclude:
-        free &= ~table.index.isin(list(exclude))
-    if taken:
-        free &= np.fromiter((key not in taken for key in row_values(task, table)), bool, len(table))
-    return free
+    check_cells(task, dict(zip(counts, table.ravel().tolist(), strict=True)), counts)
+    return Design(task.groups, rows.astype(float), table.astype(float), repeats)
 
 
 def cells_of_rows(task: Task, rows: "pd.DataFrame") -> np.ndarray:
@@ -232,3 +221,17 @@ def population(task: "Task") -> "Population":
     from fwc_llm.metrics.adverse_impact import Population
 
     return Population(task.groups, task.cells_of(task.test()).astype(np.float64))
+
+
+def table_of(task: "Task") -> "Table":
+    """Return the table that test rows are drawn from, for assisted estimates.
+
+    Everything that a prompt may show is a feature. Raises `FwcError` for a table that is not in memory.
+    """
+    from fwc_llm.metrics.assisted import Table
+
+    if task.whole is not None:
+        raise FwcError("assisted estimates need a table in memory: this one is read from disk in parts")
+    rows = task.test()
+    features = rows[[column.name for column in task.shown if column.name not in task.protected]]
+    return Table(rows.index, task.sensitive(rows), task.labels(rows), features)

@@ -11,6 +11,7 @@ from fwc_llm.notebook import MOST_ROWS, figure, note, table
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
+    from matplotlib.figure import Figure
 
     from fwc_llm.tasks import Task
 
@@ -131,19 +132,45 @@ class Shots:
         values = pd.DataFrame([dict(example.values) for example in self.examples])
         values.index = pd.Index([example.row for example in self.examples], name="row")
         weights = [math.nan if example.weight is None else example.weight for example in self.examples]
-        for name, found in (("label", [example.label for example in self.examples]), ("weight", weights)):
+        for name, column in (("label", [example.label for example in self.examples]), ("weight", weights)):
             while name in values.columns:
                 name += "_"
-            values[name] = found
+            values[name] = column
         return values
+
+    def plot(self) -> "Figure":
+        """Draw the examples in the order of the prompt, as long as their weight, coloured by label.
+
+        Raises `FwcError` without matplotlib (extra `plot`).
+        """
+        from fwc_llm.plotting import COLOURS, name_lines, panels
+
+        title = f"{self.m} examples by {self.strategy} for {self.task}, seed {self.seed}"
+        with panels([title, *[self.untrue] * bool(self.untrue)], [7.0], 1.3 + 0.25 * self.m) as (figure, one):
+            (panel,) = one
+            for place, label in enumerate(("yes", "no")):
+                own = {n: 1.0 if e.weight is None else e.weight for n, e in enumerate(self.examples)}
+                here = [n for n, example in enumerate(self.examples) if example.label == label]
+                panel.barh(here, [own[n] for n in here], color=COLOURS[place], label=label)
+            # A row is told by the protected attributes, where they are known, and by its first values.
+            first = [
+                {name: e.values[name] for name in self.protected if name in e.values} | dict(e.values)
+                for e in self.examples
+            ]
+            name_lines(panel, [", ".join(map(str, list(values.values())[:4])) for values in first])
+            panel.set_xlabel("weight" if self.weighted else "unweighted")
+            panel.legend(frameon=False, title="label")
+        return figure
 
     def __repr__(self) -> str:
         yes = sum(example.label == "yes" for example in self.examples)
-        said = f"{self.m} examples, {yes} yes and {self.m - yes} no, {'' if self.weighted else 'un'}weighted"
+        counts = (
+            f"{self.m} examples, {yes} yes and {self.m - yes} no, {'' if self.weighted else 'un'}weighted"
+        )
         proof = {} if self.certificate is None else Certificate(self.certificate).facts()
         proven = "".join(f", {name} {proof[name]}" for name in ("objective", "violation") if name in proof)
         marked = f"; {self.untrue}" if self.untrue else ""
-        return f"<Shots {self.strategy} for {self.task}: {said}{proven}; seed {self.seed}{marked}>"
+        return f"<Shots {self.strategy} for {self.task}: {counts}{proven}; seed {self.seed}{marked}>"
 
     def _repr_html_(self) -> str:
         """The examples with their weights, and the certificate."""

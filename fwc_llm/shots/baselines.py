@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,8 @@ from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Request, Shots
 from fwc_llm.shots.examples import (
     alternate,
-    cell_positions,
+    cell_shares,
     draw,
-    equal_shares,
     make_shots,
     once_a_pool,
     plain,
@@ -25,8 +24,6 @@ from fwc_llm.shots.examples import (
 )
 from fwc_llm.shots.registry import strategy
 
-REDRAW = ("once", "per-row")
-PICKS = ("uniform", "surprising")
 _SURPRISING_SHARE, _MOST_ROWS = 0.1, 5000
 LABELLED = {"balanced": 0.5, "unbalanced": 1.0}
 
@@ -73,11 +70,7 @@ def ids(request: Request, rows: "str | Sequence[str]") -> Shots:
     return make_shots(request, "ids", positions)
 
 
-def _per_row(options: Mapping[str, Any]) -> bool:
-    return bool(options.get("redraw", "once") == "per-row")
-
-
-@strategy(per_row=_per_row, redraw="once")
+@strategy(per_row=lambda options: options.get("redraw") == "per-row", redraw=("once", "per-row"))
 def balanced(request: Request, redraw: str) -> Shots:
     """Equal numbers per cell, drawn uniformly without replacement, labels alternating no, yes, …, unweighted.
 
@@ -90,28 +83,28 @@ def balanced(request: Request, redraw: str) -> Shots:
 
     Errors: `FwcError` when m is below the number of cells; for a cell that is too small, with its name.
     """
-    if redraw not in REDRAW:
-        raise FwcError(f"redraw is {redraw!r}: choose 'once' or 'per-row'")
-    shares = equal_shares(request)
+    shares, seed = cell_shares(request), [request.seed]
     if request.m < len(shares):
         raise FwcError(
             f"m is {request.m}, but a balanced choice needs at least one example in each of the "
             f"{len(shares)} cells"
         )
-    rng = np.random.default_rng(_seed(request, redraw))
+    if redraw == "per-row" and request.query is not None:
+        values = sorted((name, plain(value)) for name, value in request.query.items())
+        seed.append(int.from_bytes(hashlib.sha256(json.dumps(values).encode()).digest()[:8], "little"))
+    drawn = _draw_labelled(request, np.random.default_rng(seed), shares)
+    return make_shots(request, "balanced", drawn, redraw=redraw)
+
+
+def _draw_labelled(
+    request: Request, rng: np.random.Generator, shares: "Sequence[tuple[str, np.ndarray, int]]"
+) -> list[int]:
+    """As many rows of every cell as it shall give, in random order, labels alternating."""
     drawn: dict[str, list[int]] = {"no": [], "yes": []}
     for label, rows, wanted in shares:
         drawn[label] += draw(request, rng, rows, wanted).tolist()
-    no, yes = (rng.permutation(drawn[label]) for label in ("no", "yes"))
-    return make_shots(request, "balanced", alternate(no, yes), redraw=redraw)
-
-
-def _seed(request: Request, redraw: str) -> list[int]:
-    if redraw == "once" or request.query is None:
-        return [request.seed]
-    values = sorted((name, plain(value)) for name, value in request.query.items())
-    digest = hashlib.sha256(json.dumps(values).encode()).digest()
-    return [request.seed, int.from_bytes(digest[:8], "little")]
+    no, yes = (rng.permutation(np.array(drawn[label], np.int64)) for label in ("no", "yes"))
+    return alternate(no, yes)
 
 
 @strategy()
@@ -124,7 +117,7 @@ def reweighing(request: Request) -> Shots:
     return make_shots(request, "reweighing", np.asarray(rival_coreset(request, "reweighing").rows))
 
 
-@strategy(group=None, group_share=1.0, positive_share=0.5, slots=None, pick="uniform")
+@strategy(group=None, group_share=1.0, positive_share=0.5, slots=None, pick=("uniform", "surprising"))
 def strata(
     request: Request, group: str | None, group_share: float, positive_share: float, slots: Any, pick: str
 ) -> Shots:
@@ -143,8 +136,6 @@ def strata(
 
     Errors: `FwcError` for shares outside [0, 1], an unknown group, and, by name, a stratum that is too small.
     """
-    if pick not in PICKS:
-        raise FwcError(f"pick is {pick!r}: choose {' or '.join(map(repr, PICKS))}")
     return draw_strata(request, "strata", group, group_share, positive_share, slots, pick)
 
 
@@ -159,28 +150,20 @@ def draw_strata(
     **options: Any,
 ) -> Shots:
     """The draw of `strata`, for the strategies that are a special case of it; `options` are recorded."""
+    recorded: dict[str, Any] = {"slots": slots if isinstance(slots, str) else "given"}
     if slots is None:
-        wanted_of, said = _by_shares(request, group, group_share, positive_share)
+        counts, recorded = _by_shares(request, group, group_share, positive_share)
     else:
-        wanted_of, said = read_slots(slots, request), {"slots": slots if isinstance(slots, str) else "given"}
-    rng = np.random.default_rng(request.seed)
-    likely = once_a_pool(request, "likely", lambda: _likely(request)) if pick == "surprising" else None
-    if likely is not None:
-        said["pick"] = pick
-    drawn: dict[str, list[int]] = {"no": [], "yes": []}
-    for (level, label), rows in cell_positions(request).items():
-        wanted = wanted_of.get((level, label), 0)
-        if wanted > len(rows):
-            raise FwcError(
-                f"the stratum '{level}', {label!r} is too small: it must give {wanted} examples, and "
-                f"{len(rows)} rows may become examples; lower m or its share"
-            )
-        if likely is not None:
+        counts = read_slots(slots, request)
+    shares = cell_shares(request, counts)
+    if pick == "surprising":
+        recorded["pick"] = pick
+        likely = once_a_pool(request, "likely", lambda: _likely(request))
+        for place, (label, rows, wanted) in enumerate(shares):
             size = max(2 * wanted, int(len(rows) * _SURPRISING_SHARE))
-            rows = rows[np.argsort(likely[rows], kind="stable")[:size]]
-        drawn[label] += draw(request, rng, rows, wanted).tolist()
-    no, yes = (rng.permutation(np.array(drawn[label], np.int64)) for label in ("no", "yes"))
-    return make_shots(request, strategy, alternate(no, yes), **(said | options))
+            shares[place] = label, rows[np.argsort(likely[rows], kind="stable")[:size]], wanted
+    drawn = _draw_labelled(request, np.random.default_rng(request.seed), shares)
+    return make_shots(request, strategy, drawn, **(recorded | options))
 
 
 def _likely(request: Request) -> np.ndarray:
@@ -207,22 +190,16 @@ def _by_shares(
         raise FwcError(f"group_share is {group_share}, but the table has one level only, {preferred!r}")
     others = [str(level) for level in levels if level != preferred]
     shares = [group_share, *[(1 - group_share) / max(1, len(others))] * len(others)]
-    sizes_wanted = largest_remainder(np.array(shares) * request.m, request.m).tolist()
-    yes_wanted = _running(sizes_wanted, positive_share)
-    wanted_of = {}
-    for level, size, yes_count in zip([preferred, *others], sizes_wanted, yes_wanted, strict=True):
-        wanted_of[level, "no"], wanted_of[level, "yes"] = size - yes_count, yes_count
-    said = {"group": preferred, "group_share": group_share, "positive_share": positive_share}
-    return wanted_of, said
+    of_group = largest_remainder(np.array(shares) * request.m, request.m)
+    # Whole numbers of yes whose running sums are rounded to the nearest.
+    of_yes = np.diff(np.floor(np.cumsum(of_group) * positive_share + 0.5 + 1e-9).astype(int), prepend=0)
+    counts = {}
+    for level, size, yes in zip([preferred, *others], of_group.tolist(), of_yes.tolist(), strict=True):
+        counts[level, "no"], counts[level, "yes"] = size - yes, yes
+    return counts, {"group": preferred, "group_share": group_share, "positive_share": positive_share}
 
 
-def _running(sizes: list[int], share: float) -> list[int]:
-    """`share` of every size as whole numbers whose running sums are rounded to the nearest."""
-    sums = np.floor(np.cumsum(sizes) * share + 0.5 + 1e-9).astype(int)
-    return [int(count) for count in np.diff(sums, prepend=0)]
-
-
-@strategy(labels="balanced", group=None)
+@strategy(labels=tuple(LABELLED), group=None)
 def minority(request: Request, labels: str, group: str | None) -> Shots:
     """m examples of one group alone, by default the smallest, drawn uniformly, labels alternating.
 
@@ -235,6 +212,4 @@ def minority(request: Request, labels: str, group: str | None) -> Shots:
 
     Errors: `FwcError` for an unknown value, and, by name, for a stratum that is too small.
     """
-    if labels not in LABELLED:
-        raise FwcError(f"labels is {labels!r}: choose {' or '.join(map(repr, LABELLED))}")
     return draw_strata(request, "minority", group, 1.0, LABELLED[labels], labels=labels)

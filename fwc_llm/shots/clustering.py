@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from fwc_llm.coreset.rivals.base import sizes
+from fwc_llm.coreset.rivals.clustering import lloyd, rounded_coreset
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Request, Shots
 from fwc_llm.shots.examples import labelled_pool, make_weighted, rival_coreset
@@ -18,9 +20,6 @@ def kmeans(request: Request, max_iter: int) -> Shots:
 
     Option: `max_iter` iterations at most.
     """
-    from fwc_llm.coreset.rivals.base import sizes
-    from fwc_llm.coreset.rivals.clustering import lloyd, rounded_coreset
-
     rows = labelled_pool(request.task, request.pool, request.weights)
     points = rows.squared_points()
     clusters = lloyd(points, request.m, request.seed, max_iter, rows.mass)
@@ -47,8 +46,8 @@ def kmedoids(request: Request, metric: str, max_passes: int) -> Shots:
 
     Options: `metric`, "l1" or "l2"; `max_passes` rounds over all candidates at most.
     """
-    found = rival_coreset(request, "kmedoids", metric=metric, max_passes=max_passes)
-    return make_weighted(request, "kmedoids", found.rows, found.weights, found.note, metric=metric)
+    medoids = rival_coreset(request, "kmedoids", metric=metric, max_passes=max_passes)
+    return make_weighted(request, "kmedoids", medoids.rows, medoids.weights, medoids.note, metric=metric)
 
 
 @strategy(balance=None)
@@ -65,5 +64,5 @@ def fairlets(request: Request, balance: "tuple[int, int] | str | None") -> Shots
     """
     if request.weights is not None:
         raise FwcError("fairlets groups rows by their number and knows no weights: choose another strategy")
-    found = rival_coreset(request, "fairlets", balance=balance)
-    return make_weighted(request, "fairlets", found.rows, found.weights, found.note, balance=balance)
+    medoids = rival_coreset(request, "fairlets", balance=balance)
+    return make_weighted(request, "fairlets", medoids.rows, medoids.weights, medoids.note, balance=balance)

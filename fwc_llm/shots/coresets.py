@@ -5,7 +5,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
+from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.problem.allocation import RULES
 from fwc_llm.data.disk_table import LABEL, LEVEL
 from fwc_llm.errors import FwcError
@@ -23,9 +25,6 @@ from fwc_llm.shots.registry import strategy
 from fwc_llm.shots.select import order_shots
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from fwc_llm.coreset import FairCoreset
     from fwc_llm.tasks import Task
 
 _DRAWS = 10_000  # times m: far beyond what any table of distinct rows needs
@@ -48,8 +47,6 @@ def fwc(request: Request, slots: Any, n_init: int | None, max_iter: int) -> Shot
 
     Errors: `FwcError` when m is below the number of cells or a cell has no candidate.
     """
-    from fwc_llm.coreset import FairCoreset
-
     task, pool = request.task, request.pool
     settings: dict[str, Any] = {} if n_init is None else {"n_init": n_init}
     counts = slots
@@ -92,8 +89,6 @@ def disk_shots(
     Raises:
         FwcError: an unknown option, a table of slots, or a table that `FairCoreset.fit` refuses.
     """
-    from fwc_llm.coreset import FairCoreset
-
     settings: dict[str, Any] = {"slots": "balanced-positive", "max_iter": 300} | options
     if unknown := sorted(set(settings) - {"slots", "max_iter", "n_init"}):
         raise FwcError(f"the strategy has no option {unknown[0]!r}: it takes slots, n_init, max_iter")
@@ -121,7 +116,7 @@ def disk_shots(
     return order_shots(_certified(shots, estimator, task, rows), order, seed)
 
 
-def _certified(shots: Shots, estimator: "FairCoreset", task: "Task", rows: "pd.DataFrame") -> Shots:
+def _certified(shots: Shots, estimator: FairCoreset, task: "Task", rows: pd.DataFrame) -> Shots:
     """The shots with their certificate; `rows` (m) are the chosen ones."""
     sensitive, labels = task.sensitive(rows), task.labels(rows)
     certificate = {

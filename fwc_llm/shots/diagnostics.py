@@ -10,8 +10,6 @@ from fwc_llm.shots.baselines import draw_strata
 from fwc_llm.shots.examples import make_shots, shuffle
 from fwc_llm.shots.registry import strategy
 
-FLIPS = ("parity", "all")
-
 
 @strategy(group=None)
 def counterfactual(request: Request, group: str | None) -> Shots:
@@ -31,11 +29,11 @@ def counterfactual(request: Request, group: str | None) -> Shots:
     task = request.task
     half = draw_strata(replace(request, m=(request.m + 1) // 2), "counterfactual", group, 1.0, 0.5)
     names = list(task.protected)
-    known = request.pool[names].drop_duplicates().sort_values(names).to_dict("records")
+    levels = request.pool[names].drop_duplicates().sort_values(names).to_dict("records")
     examples: list[Example] = []
     for place, example in enumerate(half.examples):
         own = {name: example.values[name] for name in names}
-        others = [level for level in known if level != own]
+        others = [level for level in levels if level != own]
         if not others:
             raise FwcError("the table has one protected level only: there is nothing to change it to")
         other = others[place % len(others)]
@@ -53,7 +51,7 @@ def counterfactual(request: Request, group: str | None) -> Shots:
     return replace(half, examples=taken, options={**half.options, "m": request.m})
 
 
-@strategy(flip="parity")
+@strategy(flip=("parity", "all"))
 def flipped(request: Request, flip: str) -> Shots:
     """m candidates drawn uniformly, with labels flipped until every group has the same share of yes.
 
@@ -67,21 +65,17 @@ def flipped(request: Request, flip: str) -> Shots:
 
     Option: `flip="parity"` or `"all"`.
     """
-    if flip not in FLIPS:
-        raise FwcError(f"flip is {flip!r}: choose 'parity' or 'all'")
     rng = np.random.default_rng(request.seed)
     chosen = shuffle(request, rng, np.flatnonzero(request.candidates))[: request.m]
     shots = make_shots(request, "flipped", chosen, flip=flip)
     rows = request.pool.iloc[chosen]
     labels, sensitive = request.task.labels(rows), request.task.sensitive(rows)
-    change = np.ones(len(chosen), dtype=bool)
-    if flip == "parity":
-        change[:] = False
-        for level in np.unique(sensitive):
-            group = np.flatnonzero(sensitive == level)
-            surplus = int(labels[group].sum()) - round(float(labels.mean()) * len(group))
-            same = group[labels[group] == (surplus > 0)]
-            change[rng.permutation(same)[: abs(surplus)]] = True
+    change = np.full(len(chosen), flip == "all")
+    for level in np.unique(sensitive) if flip == "parity" else ():
+        group = np.flatnonzero(sensitive == level)
+        surplus = int(labels[group].sum()) - round(float(labels.mean()) * len(group))
+        same = group[labels[group] == (surplus > 0)]
+        change[rng.permutation(same)[: abs(surplus)]] = True
     examples = tuple(
         replace(example, label="no" if example.label == "yes" else "yes", altered="label flipped: not true")
         if changed

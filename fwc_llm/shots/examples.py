@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import pandas as pd
 
 from fwc_llm.coreset.problem.allocation import RULES, count_slots, read_counts
 from fwc_llm.coreset.problem.cells import find_cells
@@ -18,8 +19,6 @@ from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Example, Request, Shots
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from fwc_llm.coreset.rivals.base import Coreset, LabelledTable
     from fwc_llm.tasks import Task
 
@@ -56,7 +55,7 @@ def make_shots(
 
 
 def make_examples(
-    task: "Task", rows: "pd.DataFrame", weights: "np.ndarray | None" = None
+    task: "Task", rows: pd.DataFrame, weights: "np.ndarray | None" = None
 ) -> tuple[Example, ...]:
     """Rows of the table, in this order, as examples; `weights` (m,) are scaled so that they sum to m."""
     labels = task.labels(rows)
@@ -109,21 +108,25 @@ def cell_positions(request: Request) -> dict[tuple[str, str], np.ndarray]:
     }
 
 
-def equal_shares(request: Request) -> list[tuple[str, np.ndarray, int]]:
-    """Every cell's label, its candidates, and how many of the m examples it gives: at most one more or less.
+def cell_shares(
+    request: Request, counts: Mapping[tuple[str, str], int] | None = None
+) -> list[tuple[str, np.ndarray, int]]:
+    """Every cell's label, its candidates, and how many of the m examples it gives.
+
+    By default equal numbers, the first cells one more where m is no multiple of their number.
 
     Errors: `FwcError` for a cell that has too few candidates.
     """
     cells = cell_positions(request)
-    shares = []
-    for number, ((level, label), rows) in enumerate(cells.items()):
-        wanted = request.m // len(cells) + (number < request.m % len(cells))
+    fewest, more = divmod(request.m, len(cells))
+    counts = counts or {cell: fewest + (number < more) for number, cell in enumerate(cells)}
+    shares = [(label, rows, counts.get((level, label), 0)) for (level, label), rows in cells.items()]
+    for (level, label), (_, rows, wanted) in zip(cells, shares, strict=True):
         if wanted > len(rows):
             raise FwcError(
-                f"the cell '{level}', {label!r} is too small: a choice of {request.m} needs {wanted} of its "
-                f"rows, and {len(rows)} may become examples; lower m, or merge levels by a map"
+                f"the cell '{level}', {label!r} is too small: it must give {wanted} examples, and "
+                f"{len(rows)} rows may become examples; lower m or its share, or merge levels by a map"
             )
-        shares.append((label, rows, wanted))
     return shares
 
 
@@ -139,13 +142,11 @@ def shuffle(request: Request, rng: np.random.Generator, rows: np.ndarray) -> np.
     return rng.permutation(rows) if request.weights is None else draw(request, rng, rows, len(rows))
 
 
-def features_frame(task: "Task", frame: "pd.DataFrame", protected: bool = False) -> "pd.DataFrame":
+def features_frame(task: "Task", frame: pd.DataFrame, protected: bool = False) -> pd.DataFrame:
     """The columns that distances are measured on, in file order: the features, `protected` ones on request.
 
     Ordinal columns become ordered categoricals, so that encoders know their ranks.
     """
-    import pandas as pd
-
     chosen = {column.name for column in task.features} | (set(task.protected) if protected else set())
     columns = [column for column in task.columns if column.name in chosen]
     table = frame[[column.name for column in columns]].copy()
@@ -159,12 +160,11 @@ def features_frame(task: "Task", frame: "pd.DataFrame", protected: bool = False)
     return table
 
 
-def predict_classes(task: "Task", pool: "pd.DataFrame", codes: np.ndarray, train: np.ndarray) -> np.ndarray:
+def predict_classes(task: "Task", pool: pd.DataFrame, codes: np.ndarray, train: np.ndarray) -> np.ndarray:
     """Probabilities (n, classes) of each class 0, 1, … of `codes` (n,), by a logistic regression on `train`.
 
     The features are those of FWC, without protected attributes. A class without rows in `train` has 0.
     """
-    import pandas as pd
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
 
@@ -191,7 +191,7 @@ def once_a_pool(request: Request, name: str, make: "Callable[[], _Item]") -> _It
     return _made[name][1]  # type: ignore[no-any-return]
 
 
-def labelled_pool(task: "Task", pool: "pd.DataFrame", weights: np.ndarray | None = None) -> "LabelledTable":
+def labelled_pool(task: "Task", pool: pd.DataFrame, weights: np.ndarray | None = None) -> "LabelledTable":
     """The rows of the pool as points: features, protected level and answer, encoded as FWC encodes them."""
     from fwc_llm.coreset.rivals.base import as_rows
 

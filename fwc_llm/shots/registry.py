@@ -56,11 +56,11 @@ def find_strategy(name: str) -> Strategy:
     """
     if name in _BUILT_IN:
         return _load(name, f"fwc_llm.shots.{_BUILT_IN[name][0]}")
-    plugins = _plugins()
-    if name in plugins:
-        return _load(name, plugins[name].value)
-    if ":" in name:
-        return _load(name, name)
+    target = name if ":" in name else None
+    if (plugin := _plugins().get(name)) is not None:
+        target = plugin.value
+    if target is not None:
+        return _load(name, target)
     raise FwcError(
         f"unknown strategy {name!r}: choose one of {', '.join(strategies())}, or name your own as "
         "module:function"
@@ -72,17 +72,22 @@ def strategy(
 ) -> Callable[[_F], Strategy]:
     """Make a strategy of `function(request, **options)`: `defaults` are its options with their defaults.
 
-    `per_row` says whether the examples are chosen anew for every queried row; it may depend on the options.
-    Options not among the defaults are refused, so that a typing error is not ignored.
+    A tuple of texts as default lists the values that an option may have, the default first. `per_row` says
+    whether the examples are chosen anew for every queried row; it may depend on the options. Options not
+    among the defaults are refused, so that a typing error is not ignored.
     """
+    choices = {name: value for name, value in defaults.items() if isinstance(value, tuple) and value}
+    first = defaults | {name: values[0] for name, values in choices.items()}
 
     def decorate(function: _F) -> Strategy:
         def run(request: Request) -> Shots:
-            unknown = sorted(set(request.options) - set(defaults))
-            if unknown:
-                known = f"it takes {', '.join(defaults)}" if defaults else "it takes none"
-                raise FwcError(f"the strategy has no option {unknown[0]!r}: {known}")
-            return function(request, **(defaults | dict(request.options)))
+            for name, value in request.options.items():
+                if name not in defaults:
+                    takes = f"it takes {', '.join(defaults)}" if defaults else "it takes none"
+                    raise FwcError(f"the strategy has no option {name!r}: {takes}")
+                if value not in choices.get(name, (value,)):
+                    raise FwcError(f"{name} is {value!r}: choose {' or '.join(map(repr, choices[name]))}")
+            return function(request, **(first | dict(request.options)))
 
         run.__name__, run.__doc__, run.__module__ = function.__name__, function.__doc__, function.__module__
         run.per_row, run.options = per_row, tuple(defaults)  # type: ignore[attr-defined]
@@ -114,9 +119,9 @@ def _plugins() -> "dict[str, EntryPoint]":
 def _load(name: str, target: str) -> Strategy:
     module_name, _, attribute = target.partition(":")
     try:
-        found = getattr(import_module(module_name), attribute)
+        function = getattr(import_module(module_name), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise FwcError(f"strategy {name!r} cannot be loaded from {target!r}: {error}") from None
-    if not callable(found) or isinstance(found, type):
+    if not callable(function) or isinstance(function, type):
         raise FwcError(f"strategy {name!r}: {target!r} is no function that takes a Request and returns Shots")
-    return cast(Strategy, found)
+    return cast(Strategy, function)

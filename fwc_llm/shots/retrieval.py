@@ -4,11 +4,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
+from fwc_llm.coreset.problem.encoding import Encoder
+from fwc_llm.coreset.problem.ground_cost import column_costs
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Request, Shots
 from fwc_llm.shots.examples import (
-    equal_shares,
+    cell_shares,
     features_frame,
     make_shots,
     once_a_pool,
@@ -18,14 +21,13 @@ from fwc_llm.shots.examples import (
 from fwc_llm.shots.registry import strategy
 
 if TYPE_CHECKING:
-    from fwc_llm.coreset.problem.encoding import Encoder
     from fwc_llm.tasks import Task
 
 _DIGITS = 9  # digits of a distance that count, so that rounding breaks no tie
 _MOST_ROWS = 5000  # to learn from, and as many to calibrate on
 
 
-@strategy(per_row=True, within="all")
+@strategy(per_row=True, within=("all", "cell"))
 def nearest(request: Request, within: str) -> Shots:
     """The m candidates nearest to the queried row, nearest first, unweighted.
 
@@ -40,15 +42,13 @@ def nearest(request: Request, within: str) -> Shots:
     """
     if request.query is None:
         raise FwcError("nearest chooses examples for a queried row: pass query, or use it in `fwc-llm eval`")
-    if within not in {"all", "cell"}:
-        raise FwcError(f"within is {within!r}: choose 'all' or 'cell'")
     encoded = once_a_pool(request, "nearest", lambda: _encode(request))
     distance = _distances(request.task, request.query, *encoded)
     distance[~request.candidates] = np.inf
     if within == "all":
         chosen = _smallest(distance, request.m)
     else:
-        shares = equal_shares(request)
+        shares = cell_shares(request)
         chosen = np.concatenate([rows[_smallest(distance[rows], wanted)] for _, rows, wanted in shares])
         chosen = chosen[np.argsort(distance[chosen], kind="stable")]
     return make_shots(request, "nearest", chosen, within=within)
@@ -63,22 +63,16 @@ def _smallest(distance: np.ndarray, m: int) -> np.ndarray:
     return np.asarray(within[np.argsort(distance[within], kind="stable")][:m])
 
 
-def _encode(request: Request) -> "tuple[Encoder, np.ndarray, np.ndarray]":
+def _encode(request: Request) -> tuple[Encoder, np.ndarray, np.ndarray]:
     """The encoder of the pool, and the pool's numbers (k, n) and codes (c, n)."""
-    from fwc_llm.coreset.problem.encoding import Encoder
-
     encoder, table = Encoder.fit(features_frame(request.task, request.pool, protected=True))
     return encoder, np.ascontiguousarray(table.numbers.T), np.ascontiguousarray(table.codes.T)
 
 
 def _distances(
-    task: "Task", query: Mapping[str, Any], encoder: "Encoder", numbers: np.ndarray, codes: np.ndarray
+    task: "Task", query: Mapping[str, Any], encoder: Encoder, numbers: np.ndarray, codes: np.ndarray
 ) -> np.ndarray:
     """(n,) distance of every row to the query; an unseen category differs from all."""
-    import pandas as pd
-
-    from fwc_llm.coreset.problem.ground_cost import column_costs
-
     if lacking := [name for name in encoder.order if name not in query]:
         raise FwcError(f"the queried row has no value for {str(lacking[0])!r}")
     asked = features_frame(task, pd.DataFrame([dict(query)]), protected=True)
@@ -112,8 +106,9 @@ def uncertain(request: Request, coverage: float) -> Shots:
     turn = rng.permutation(len(pool))
     size = min(_MOST_ROWS, len(pool) // 2)
     probabilities = predict_classes(task, pool, codes, turn[:size])
-    held = turn[size : 2 * size]
-    strange = np.sort(1.0 - probabilities[held, codes[held]])  # nonconformity: 1 − p(true level)
+    calibration = turn[size : 2 * size]
+    # nonconformity: 1 − p(true level)
+    strange = np.sort(1.0 - probabilities[calibration, codes[calibration]])
     rank = min(size - 1, int(np.ceil((size + 1) * coverage)) - 1)
     open_sets = (1.0 - probabilities <= strange[rank]).sum(axis=1) > 1
     free = np.flatnonzero(request.candidates & open_sets)

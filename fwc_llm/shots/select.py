@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.progress import choose as show
-from fwc_llm.shots.base import DEFAULT_M, Example, Request, Shots, Strategy
+from fwc_llm.shots.base import DEFAULT_M, Example, Request, Shots
 from fwc_llm.shots.registry import find_strategy
 from fwc_llm.untrusted import finite
 
@@ -51,76 +51,64 @@ def select_shots(
     candidates, an ε that is negative, NaN or at least 1, duplicate row ids, and for a strategy that fails or
     returns a wrong result.
     """
+    from fwc_llm.coreset.checks import check_epsilon
+
     choose = find_strategy(strategy)
-    request = _checked(task, strategy, m, epsilon, seed, pool, candidates, query, options, sample_weight)
-    hidden = progress is None and query is not None
-    with show(False if hidden else progress).working(f"choosing {request.m} examples by {strategy}"):
-        shots = _chosen(choose, strategy, request)
-    _check_result(shots, strategy, request)
-    if not _is_ours(choose):
-        _check_rows(shots, strategy, request)
-    if request.weights is not None:
-        weights = "given" if sample_weight is not None else task.weight
-        shots = replace(shots, options={**shots.options, "sample_weight": weights})
-    return order_shots(replace(shots, strategy=strategy), order, seed)
-
-
-def _chosen(choose: Strategy, strategy: str, request: Request) -> Any:
-    """What the strategy returns; any exception in a user's own strategy becomes one `FwcError`."""
-    try:
-        return choose(request)
-    except FwcError:
-        raise
-    except Exception as error:
-        if _is_ours(choose):
-            raise
-        raise FwcError(f"strategy {strategy!r} failed: {type(error).__name__}: {error}") from error
-
-
-def _is_ours(choose: Any) -> bool:
-    return str(getattr(choose, "__module__", "")).startswith("fwc_llm.")
-
-
-def _checked(
-    task: "Task",
-    strategy: str,
-    m: int,
-    epsilon: float | None,
-    seed: int,
-    pool: "pd.DataFrame | None",
-    candidates: "np.ndarray | None",
-    query: Mapping[str, Any] | None,
-    options: Mapping[str, Any],
-    sample_weight: "np.ndarray | None",
-) -> Request:
-    import numpy as np
-
-    from fwc_llm.coreset.checks import candidate_mask, check_epsilon
-    from fwc_llm.coreset.weights import read_weights
-
-    table = task.pool() if pool is None else pool
-    mask = candidate_mask(candidates, len(table))
-    weights = task.weights(table) if sample_weight is None else sample_weight
-    masses = read_weights(weights, len(table))
-    if masses is not None and strategy not in {"zero", "ids"}:
-        mask = mask & (masses.values > 0)
-    if not table.index.is_unique:
-        twice = table.index[table.index.duplicated()][0]
-        raise FwcError(f"the row id {twice!r} occurs twice in the pool: row ids must be unique")
     m, seed = _whole(m, "m"), _whole(seed, "seed")
     if seed < 0:
         raise FwcError(f"seed is {seed}: give a whole number from 0 up")
     if m < 1:
         raise FwcError(f"m is {m}: at least 1 example is needed (the strategy 'zero' takes none)")
-    if m > mask.sum() and strategy not in {"zero", "ids"}:
-        full = mask.all() or (masses is not None and mask.sum() == np.count_nonzero(masses.values))
-        why = "" if full else " (others equal a test row: draw fewer of these)"
-        raise FwcError(f"m is {m}, but only {int(mask.sum())} rows may become examples{why}: lower m")
     check_epsilon(epsilon)
+    table = task.pool() if pool is None else pool
+    weights = task.weights(table) if sample_weight is None else sample_weight
+    mask, weights = _candidates(strategy, m, table, candidates, weights)
     if query is not None:
         query = {name: value for name, value in query.items() if name != task.outcome}
-    given = None if masses is None else np.asarray(weights, dtype=float)
-    return Request(task, table, mask, m, epsilon, seed, query, dict(options), given)
+    request = Request(task, table, mask, m, epsilon, seed, query, options, weights)
+    ours = str(getattr(choose, "__module__", "")).startswith("fwc_llm.")
+    hidden = progress is None and query is not None
+    with show(False if hidden else progress).working(f"choosing {request.m} examples by {strategy}"):
+        try:
+            shots = choose(request)
+        except Exception as error:
+            if ours or isinstance(error, FwcError):
+                raise
+            raise FwcError(f"strategy {strategy!r} failed: {type(error).__name__}: {error}") from error
+    _check_result(shots, strategy, request)
+    if not ours:
+        _check_rows(shots, strategy, request)
+    if request.weights is not None:
+        source = "given" if sample_weight is not None else task.weight
+        shots = replace(shots, options={**shots.options, "sample_weight": source})
+    return order_shots(replace(shots, strategy=strategy), order, seed)
+
+
+def _candidates(
+    strategy: str,
+    m: int,
+    table: "pd.DataFrame",
+    candidates: "np.ndarray | None",
+    weights: "np.ndarray | None",
+) -> "tuple[np.ndarray, np.ndarray | None]":
+    """Which rows (n,) may become examples, and the weights (n,) as numbers."""
+    import numpy as np
+
+    from fwc_llm.coreset.checks import candidate_mask
+    from fwc_llm.coreset.weights import read_weights
+
+    mask = candidate_mask(candidates, len(table))
+    masses = read_weights(weights, len(table))
+    if not table.index.is_unique:
+        twice = table.index[table.index.duplicated()][0]
+        raise FwcError(f"the row id {twice!r} occurs twice in the pool: row ids must be unique")
+    if strategy in {"zero", "ids"}:
+        return mask, None if masses is None else np.asarray(weights, dtype=float)
+    weighed = np.ones(len(table), dtype=bool) if masses is None else masses.values > 0
+    if m > (mask & weighed).sum():
+        why = " (others equal a test row: draw fewer of these)" if (weighed & ~mask).any() else ""
+        raise FwcError(f"m is {m}, but only {(mask & weighed).sum()} rows may become examples{why}: lower m")
+    return mask & weighed, None if masses is None else np.asarray(weights, dtype=float)
 
 
 def _whole(value: Any, name: str) -> int:

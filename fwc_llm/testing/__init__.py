@@ -8,9 +8,9 @@
     with fwc_llm.testing.answers("Yes") as openai:  # the same without pytest
         ...
 
-Every call of the SDK (`openai` 3, clients sync and async) to chat completions and decisions is answered
-here, and so is every request to System One (`/systemone`) through its transport; any other call, and any
-other request through the SDK's transport that would leave this machine, fails the test by name. A client
+Every call of the SDK (`openai` 3, clients sync and async) to chat completions, responses and decisions is
+answered here, and so is every request to System One (`/systemone`) through its transport; any other call, and
+any other request through the SDK's transport that would leave this machine, fails the test by name. A client
 that was given another transport (aiohttp, a mock) is not seen.
 """
 
@@ -26,7 +26,8 @@ from fwc_llm.lazy import lazy_names
 if TYPE_CHECKING:
     import httpx2
 
-    from fwc_llm.testing.answering import Answers, Call, Failure, Source
+    from fwc_llm.models.surrogate.protocol import Call, Failure
+    from fwc_llm.testing.answering import Answers, Source
 
 __all__ = ["Answers", "Call", "Failure", "answers"]
 
@@ -47,7 +48,7 @@ def answers(source: "Source" = None) -> "Iterator[Answers]":
     number                    P(yes); a chat answers with the likelier word and its log-probabilities
     `fwc_llm.Reply`           a refusal, a reply that was cut off, its usage
     `Failure(429)`            an HTTP error; an exception is raised where a connection would be made
-    mapping with "choices" or "answers"    the whole body of a response, for example a recorded one
+    mapping with "choices", "output" or "answers"    a whole response body, for example a recorded one
     any other mapping         recorded answers: that of the first key found in the last message
     list                      recorded answers, one after the other
     `Path` of a .json file    recorded answers: a list or a mapping as above

@@ -1,66 +1,18 @@
-"""What a call of OpenAI's SDK is answered: from a test's source to a response body."""
+"""What answers the calls of an application under test: a source, and what was asked of it."""
 
 import json
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from fwc_llm.answers import parse_answer, probability
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import Message, Reply
+from fwc_llm.models.base import Reply
 from fwc_llm.models.surrogate.model import Surrogate
-from fwc_llm.models.surrogate.protocol import (
-    PATHS,
-    ApiError,
-    Request,
-    chat_body,
-    decide,
-    decision_body,
-    read_request,
-    surrogate_p_yes,
-    surrogate_reply,
-)
+from fwc_llm.models.surrogate.protocol import PATHS, Answer, Body, Call, Failure, as_reply, read_call, respond
 
-
-@dataclass(frozen=True)
-class Call:
-    """One request that the application sent.
-
-    `messages` are those of a chat, or the input of a decision; `question` is the one that a function is
-    asked about, where the request has several.
-    """
-
-    path: str
-    body: Mapping[str, Any] = field(repr=False)
-    messages: Sequence[Message]
-    question: Mapping[str, Any] | None = None
-
-    @property
-    def model(self) -> str:
-        """The model that was asked for."""
-        return str(self.body.get("model", ""))
-
-
-@dataclass(frozen=True)
-class Failure:
-    """An HTTP error in place of an answer. The SDK retries some of them, unless it is told not to."""
-
-    status: int
-    message: str = "a failure that the test asked for"
-    code: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
-Answer: TypeAlias = "str | bool | float | Reply | Failure | Exception | Mapping[str, Any] | None"
-Source: TypeAlias = "Answer | Surrogate | Path | Sequence[Answer] | Callable[[Call], Answer]"
-_Response: TypeAlias = "tuple[int, Mapping[str, Any] | str, Mapping[str, str]]"  # status, body, headers
-
-
-class UnexpectedCallError(Exception):
-    """No answer was given for a call; the text names it."""
+Source: TypeAlias = "Answer | Path | Sequence[Answer] | Callable[[Call], Answer]"
 
 
 class Answers:
@@ -74,60 +26,42 @@ class Answers:
 
     def use(self, source: Source) -> None:
         """Answer from `source` from now on; see `fwc_llm.testing.answers`."""
-        self._next = _answerer(_recorded(source) if isinstance(source, Path) else source)
+        self._source = _answerer(source)
 
-    def respond(self, method: str, path: str, content: bytes) -> _Response:
-        """The response to a request; one that is not expected gets an error that the SDK does not retry.
+    def respond(self, method: str, path: str, content: bytes) -> tuple[int, Body, Mapping[str, str]]:
+        """Status, body and headers of the response; a call that is not expected gets a 400.
 
         Raises an exception that the source gives, as a connection would.
         """
-        answer: Any = None
         try:
             if method != "POST" or not path.endswith(PATHS):
-                raise UnexpectedCallError(f"{method} {path}")
-            request = read_request(path, json.loads(content))
-            call = Call(path, request.body, request.messages)
+                raise self._refused(f"{method} {path}")
+            call = read_call(path, json.loads(content))
             self.calls.append(call)
-            answer, body = self._decide(request, call) if request.questions else self._chat(request, call)
-            if body is not None:
-                return 200, body, {}
-        except UnexpectedCallError as error:
-            self._unexpected[str(error)] += 1
-            answer = Failure(400, f"fwc_llm.testing: the test did not expect {error}")
-        except ApiError as error:
-            return error.status, error.body, {"x-should-retry": "false"}
-        except Exception as error:  # of the test's own function: raised again at the end of the block
+            return 200, respond(call, self._answer), {}
+        except Failure as failure:
+            return failure.status, failure.body, failure.headers
+
+    def _answer(self, call: Call) -> Answer:
+        """The source's answer. What the test's own function does wrong is kept for `check`."""
+        try:
+            answer: Answer = self._source(call)
+            if not isinstance(answer, Surrogate | Mapping | Exception | None):
+                as_reply(answer)
+        except Exception as error:
             self._raised = self._raised or error
-            answer = Failure(400, f"fwc_llm.testing: the test's function raised {type(error).__name__}")
-        if isinstance(answer, Exception):
-            raise answer
-        return answer.status, ApiError(answer.status, answer.message, answer.code).body, answer.headers
+            raise Failure(
+                400, f"fwc_llm.testing: the test's function raised {type(error).__name__}"
+            ) from None
+        if answer is None:
+            raise self._refused(f"POST {call.path} ({call.messages[-1]['content'][:80]!r})")
+        if call.question is None or isinstance(answer, Surrogate | Mapping | Exception):
+            return answer
+        return _decided(call.question, as_reply(answer))
 
-    def _chat(self, request: Request, call: Call) -> tuple[Any, Any]:
-        """The answer, and the response body that it makes; None for a failure."""
-        answer = self._next(call)
-        if isinstance(answer, Failure | Exception):
-            return answer, None
-        if isinstance(answer, Mapping):
-            return answer, answer
-        if isinstance(answer, Surrogate):
-            return answer, chat_body(request, surrogate_reply(request, answer))
-        return answer, chat_body(request, replace(_reply(answer), model=call.model))
-
-    def _decide(self, request: Request, call: Call) -> tuple[Any, Any]:
-        decided = []
-        for question in request.questions:
-            answer = self._next(replace(call, question=question))
-            if isinstance(answer, Failure | Exception):
-                return answer, None
-            if isinstance(answer, Mapping) and "answers" in answer:
-                return answer, answer
-            if isinstance(answer, Surrogate):
-                answer = surrogate_p_yes(request, question, answer)
-            elif not isinstance(answer, Mapping):
-                answer = _decision(question, _reply(answer))
-            decided.append(decide(question, answer))
-        return None, decision_body(request, decided, call.model)
+    def _refused(self, what: str) -> Failure:
+        self._unexpected[what] += 1
+        return Failure(400, f"fwc_llm.testing: the test did not expect {what}")
 
     def check(self, cause: Exception | None = None) -> None:
         """Raise what went wrong in answering: calls that were not expected, errors of the function."""
@@ -141,64 +75,32 @@ class Answers:
 
 
 def _answerer(source: Any) -> Callable[[Call], Any]:
-    """What gives the answer to a call."""
-    if source is None or isinstance(source, Surrogate):
-        surrogate = source or Surrogate()
-        return lambda call: surrogate
-    if isinstance(source, str | int | float | Reply | Failure | Exception):
-        if not isinstance(source, Failure | Exception):
-            _reply(source)  # refuse at once what is no answer
+    """What gives the answer to a call, None where there is none."""
+    if isinstance(source, Path):
+        try:
+            source = json.loads(source.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise FwcError(f"{source}, a JSON file of recorded answers, cannot be read: {error}") from None
+    if source is None:
+        source = Surrogate()
+    if isinstance(source, str | int | float | Reply):
+        as_reply(source)  # refuse at once what is no answer
         return lambda call: source
-    if isinstance(source, Mapping):
-        if "choices" in source or "answers" in source:
-            return lambda call: source
-        return lambda call: _expected(
-            next((answer for key, answer in source.items() if key in call.messages[-1]["content"]), None),
-            call,
+    if isinstance(source, Mapping) and not {"choices", "answers", "output"} & source.keys():
+        return lambda call: next(
+            (answer for key, answer in source.items() if key in call.messages[-1]["content"]), None
         )
-    if callable(source):
-        return lambda call: _expected(source(call), call)
+    if isinstance(source, Surrogate | Exception | Mapping):
+        return lambda call: source
     if isinstance(source, Sequence):
         left = iter(source)
-
-        def take(call: Call) -> Any:
-            for answer in left:
-                return answer
-            raise UnexpectedCallError(f"POST {call.path}, after {len(source)} recorded answers")
-
-        return take
+        return lambda call: next(left, None)
+    if callable(source):
+        return source  # type: ignore[no-any-return]
     raise FwcError(f"{type(source).__name__} is no source of answers: see help(fwc_llm.testing.answers)")
 
 
-def _expected(answer: Any, call: Call) -> Any:
-    if answer is None:
-        raise UnexpectedCallError(f"POST {call.path} ({call.messages[-1]['content'][:80]!r})")
-    return answer
-
-
-def _recorded(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise FwcError(f"{path}, a JSON file of recorded answers, cannot be read: {error}") from None
-
-
-def _reply(answer: Any) -> Reply:
-    """An answer as a reply; `FwcError` where it is none."""
-    if isinstance(answer, Reply):
-        return replace(answer, text=answer.text or "")
-    if isinstance(answer, bool):
-        answer = "yes" if answer else "no"
-    if isinstance(answer, str):
-        return Reply(answer, finish_reason="stop")
-    if isinstance(answer, int | float) and 0 <= answer <= 1:
-        p = min(max(float(answer), 1e-9), 1 - 1e-9)
-        pairs = sorted([("yes", math.log(p)), ("no", math.log1p(-p))], key=lambda pair: -pair[1])
-        return Reply(pairs[0][0], finish_reason="stop", logprobs=tuple(pairs))
-    raise FwcError(f"{answer!r} is no answer: give text, a probability, a Reply or a Failure")
-
-
-def _decision(question: Mapping[str, Any], reply: Reply) -> float | str | None:
+def _decided(question: Mapping[str, Any], reply: Reply) -> float | str | None:
     """What a reply says to a question: P(yes), or 1 and 0 for yes and no; the text for a choice."""
     if question.get("type") == "choice":
         return reply.text

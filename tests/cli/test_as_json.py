@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,9 +70,7 @@ def arguments(run: Path, tmp_path: Path) -> dict[str, tuple[object, ...]]:
 
 
 @pytest.mark.slow
-def test_the_keys_are_those_of_the_page_and_nothing_else_is_printed(
-    fwc: Run, run: Path, tmp_path: Path
-) -> None:
+def test_the_keys_are_those_of_the_page_and_nothing_else(fwc: Run, run: Path, tmp_path: Path) -> None:
     asked = arguments(run, tmp_path)
     assert set(asked) == set(documented())
     found: dict[str, Any] = {}
@@ -104,7 +104,7 @@ def test_json_and_another_format_are_refused(fwc: Run, run: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_with_missing_replies_is_still_a_document(
+def test_missing_replies_are_still_a_document(
     fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "silent.py").write_text("def nothing(messages):\n    raise ValueError('no')\n")
@@ -125,3 +125,57 @@ def test_an_arm_without_questions_is_named(fwc: Run, run: Path, tmp_path: Path) 
         outcome = fwc(command, folder)
         assert outcome.code == 2
         assert "'ghost'" in outcome.line
+
+
+# --- --no-rows and --figures
+
+
+BLOCK = '<script type="application/json">'
+
+
+CSV = "sex,said,was\n" + "f,yes,no\nm,no,no\nm,yes,yes\nf,no,yes\n" * 20
+
+
+Fwc = Callable[..., Any]
+
+
+@pytest.mark.slow
+def test_a_run_without_rows_has_none_in_any_report(fwc: Fwc, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    asked = ("eval", "--task", "census", "--model", "surrogate", "--shots", "zero", "--n-test", 16, "--out")
+    assert fwc(*asked, run, "--no-rows").code == 0
+    assert tomllib.loads((run / "experiment.toml").read_text(encoding="utf-8"))["no-rows"] is True
+    assert fwc("report", run).code == 0
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert BLOCK not in page
+    assert "holds the rows" not in page
+    assert "script-src 'none'" in page
+    refused = fwc(*asked, tmp_path / "other")
+    assert refused.code == 0
+    refused = fwc(
+        *asked, tmp_path / "other", "--no-rows"
+    )  # begun with them: it cannot be taken back silently
+    assert refused.code == 2
+    assert "no_rows" in refused.line
+    assert fwc("report", tmp_path / "other", "-o", tmp_path / "a.html").code == 0
+    with_rows = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert with_rows.count(BLOCK) == 1
+    assert "This page holds the rows themselves (16, with prompts)" in with_rows
+    assert fwc("report", tmp_path / "other", "--no-rows", "-o", tmp_path / "b.html").code == 0
+    assert BLOCK not in (tmp_path / "b.html").read_text(encoding="utf-8")
+
+
+def test_an_audit_has_its_rows_once(fwc: Fwc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    table = CSV.replace("sex,", "sex,age,").replace("f,", "f,old,").replace("m,", "m,new,")
+    (tmp_path / "a.csv").write_text(table)
+    asked = ("audit", tmp_path / "a.csv", "--answer", "said", "--label", "was", "--protected", "sex,age")
+    done = fwc(*asked, "--report", tmp_path / "a.html", "--figures", tmp_path / "figures")
+    assert done.code == 2
+    assert "pip install 'fwc-llm[plot]'" in done.err
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert page.count(BLOCK) == 1  # not once for each attribute
+    assert '"row 80"' in page
+    assert "may be people’s records" in page
+    assert fwc(*asked, "--report", tmp_path / "b.html", "--no-rows").code == 0
+    assert BLOCK not in (tmp_path / "b.html").read_text(encoding="utf-8")

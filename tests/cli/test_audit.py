@@ -43,7 +43,7 @@ def test_five_thousand_predictions_of_three_groups(fwc: Run, predictions: Path) 
     outcome = fwc("audit", predictions, *USUAL)
     assert outcome.code == 0, outcome.err
     assert "predictions.csv by race: 5,000 predictions" in outcome.out
-    for words in ("Accuracy %", "DP gap", "differs", " ≠", "below four fifths", " A ", "EO gap"):
+    for words in ("Accuracy %", "DP gap", "the groups differ", " ≠", "below four fifths", " A ", "EO gap"):
         assert words in outcome.out, words
 
 
@@ -88,7 +88,7 @@ def test_any_two_values_with_the_one_that_means_yes(fwc: Run, tmp_path: Path) ->
     words = ("audit", path, "--answer", "said", "--label", "risk", "--protected", "who")
     outcome = fwc(*words)
     assert outcome.code == 2
-    assert "must be 'yes' or 'no' (name the value that means yes with positive" in outcome.line
+    assert "name the value that means yes" in outcome.line
     good = fwc(*words, "--positive", "good", "-o", tmp_path / "good.json")
     assert good.code == 0, good.err
     bad = fwc(*words, "--positive", "bad", "-o", tmp_path / "bad.json")
@@ -122,40 +122,105 @@ def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "options", "words"),
     [
-        (None, "cannot read"),
-        ("", "is not a CSV file"),
-        ('a,"b\n', "is not a CSV file"),
-        ("race,was\nA,1\n", "has no column 'said'; it has race, was"),
-        ("race;was\nA;1\n", "it has race;was .one column: save it with commas between columns"),
-        ("race,was,said\nA,1,1\n,0,1\n", "line 2 of .* has no race"),
-        ("race,was,said\nA,1,1\nB,0,maybe\n", "line 2 of .* has the answer 'maybe'"),
-        ("race,was,said\nA,1,1\nB,,1\n", "line 2 of .* has no label"),
-        ("race,was,said\n", "no answers to audit"),
+        (None, (), "cannot read"), ("", (), "is no table"), ('a,"b\n', (), "is no table"),
+        ("race,was\nA,1\n", (), "has no column 'said'.* it has race, was"),
+        ("race,was,said,said\nA,1,1,0\n", (), "two columns 'said'"),
+        ("race,was,said\nA,1,1\n,0,1\n", (), "1 rows have no race .* row 2.* --missing group"),
+        ("race,was,said\nA,1,1\nB,0,maybe\n", (), "line 2 of .* has the answer 'maybe'"),
+        ("race,was,said\nA,1,1\nB,,1\n", ("--missing", "group"), "have no was .* --missing drop"),
+        ("race,was,said\nA,1,1\n", ("--missing", "some"), "choose refuse, drop, group"),
+        ("race,was,said\n", (), "no answers to audit"),
+        ("race,was,said\nA,0,1\nB,1,1\n", ("--positive", "2"), "no label has"),
+        ("race,was,said\nA,0,1\nB,1,1\nB,3,1\n", ("--positive", "1"), "more than two values"),
+        ("race,was,said,w\nA,1,1,much\nB,0,1,2\n", ("--weight", "w"), "no number"),
+        ("race,was,said\nA,1,1\nB,0,1\n", ("--against", "me"), "the arms are answers"),
+        ("race,was,said,p\nA,1,1,x\nB,0,1,x\n", ("--row", "p"), "as cluster"),
     ],
-)
-def test_bad_input_is_named(fwc: Run, tmp_path: Path, content: str | None, words: str) -> None:
-    import re
-
+)  # fmt: skip
+def test_bad_input_is_named(
+    fwc: Run, tmp_path: Path, content: str | None, options: tuple[str, ...], words: str
+) -> None:
     path = tmp_path / "bad.csv"
     if content is not None:
         path.write_text(content)
-    outcome = fwc("audit", path, *USUAL)
+    outcome = fwc("audit", path, *USUAL, *options)
     assert outcome.code == 2
     assert re.search(words, outcome.line), outcome.line
 
 
-@pytest.mark.parametrize(("positive", "words"), [("2", "no label has"), ("1", "more than two values")])
-def test_labels_that_are_not_two_values_are_named(
-    fwc: Run, tmp_path: Path, positive: str, words: str
-) -> None:
-    path = tmp_path / "three.csv"
-    labels = "0,1" if positive == "2" else "0,1,3"
-    path.write_text("race,was,said\n" + "".join(f"A,{label},1\n" for label in labels.split(",")))
-    outcome = fwc("audit", path, *USUAL, "--positive", positive)
-    assert outcome.code == 2
-    assert words in outcome.line
+def test_one_verdict_on_two_groups_whatever_a_third_of_five_rows_does(fwc: Run, tmp_path: Path) -> None:
+    """White 60 % of 1,200, Black 35 % of 750, Other 5: interval, p-value, gate and words agree."""
+    counts = {"White": (720, 480), "Black": (263, 487), "Other": (2, 3)}
+    rows = [
+        f"{race},{said}" for race, n in counts.items() for k, said in enumerate("10") for _ in range(n[k])
+    ]
+    found = []
+    for few in (0, 5):
+        path, out = tmp_path / f"hired{few}.csv", tmp_path / "audit.json"
+        path.write_text("\n".join(["race,said", *rows[: len(rows) - 5 + few]]) + "\n")
+        words = ("audit", path, "--answer", "said", "--protected", "race", "--fail-if", "dp > 0.1", "-o", out)
+        outcome = fwc(*words)
+        assert outcome.code == 5, outcome.err
+        assert ("Not judged" in outcome.out) == ("not judged: Other" in outcome.out) == bool(few)
+        found.append(json.loads(out.read_text())["statistics"]["race"]["arms"][0])
+    gaps = [arm["demographic_parity_difference"] for arm in found]
+    for name in ("value", "low", "high", "p_value", "verdict"):
+        assert gaps[0][name] == gaps[1][name], name
+    assert gaps[0]["verdict"] == "differs"
+    assert 0.1 < gaps[0]["low"] < 0.249 < gaps[0]["high"]
+    assert gaps[0]["p_value"] < 1e-9
+    assert found[0]["all_groups"] is None
+    assert set(found[1]["all_groups"]) > {"demographic_parity_difference"}
+    judged_all = fwc(*words, "--min-group", 1)
+    assert "not judged" not in judged_all.out
+
+
+def test_sixty_people_with_many_rows(fwc: Run, tmp_path: Path) -> None:
+    """A person is told the same eight times: 480 rows know no more than 60."""
+    rng = np.random.default_rng(3)
+    person = np.repeat(np.arange(60), 8)
+    sex, told = np.array(["f", "m"])[np.arange(60) % 2], rng.random(60) < 0.4
+    frame = pd.DataFrame({"person": person, "sex": sex[person], "said": told[person].astype(int)})
+    path, out = tmp_path / "rows.csv", tmp_path / "audit.json"
+    frame.to_csv(path, index=False)
+    words, widths = ("audit", path, "--answer", "said", "--protected", "sex", "-o", out), []
+    for options in ((), ("--cluster", "person")):
+        outcome = fwc(*words, *options)
+        assert outcome.code == 0, outcome.err
+        found = json.loads(out.read_text())["statistics"]["sex"]
+        group = found["arms"][0]["groups"]["f"]
+        widths.append(group["high"] - group["low"])
+        notes = " ".join(found["notes"])
+        assert ("'person' looks like a cluster" in notes) == (not options)
+        assert ("480 answers are about 60 people" in notes) == bool(options)
+    assert widths[1] > 2 * widths[0]
+
+
+def test_a_semicolon_table_without_labels(fwc: Run, tmp_path: Path) -> None:
+    """Rates, ratios, four fifths and intervals, from what a spreadsheet of Western Windows writes."""
+    k = np.arange(400)
+    frame = pd.DataFrame({"Geschlecht": np.where(k % 2, "männlich", "weiblich"), "Abteilung": k // 200})
+    frame["Eingeladen"] = np.where(k % 10 < 3 + 3 * (k % 2), "Ja", "Nein")
+    frame["Gewicht"] = [f"{1 + n % 3 / 2:.1f}".replace(".", ",") for n in k // 10]
+    frame.loc[[0, 1], "Geschlecht"] = ""
+    path, out, page = tmp_path / "export.csv", tmp_path / "audit.json", tmp_path / "audit.html"
+    path.write_bytes(frame.to_csv(index=False, sep=";").encode("cp1252"))
+    words = ("audit", path, "--answer", "Eingeladen", "--protected", "Geschlecht", "--positive", "Ja")
+    words = (*words, "--weight", "Gewicht", "--given", "Abteilung", "--missing", "drop")
+    outcome = fwc(*words, "-o", out, "--report", page, "--fail-if", "accuracy < 0.5", "--fail-if", "fpr > 0")
+    assert outcome.code == 6, outcome.err
+    for said in ("four fifths", "2 of 400 rows have no Geschlecht and are left out: unknown 2.", "no labels"):
+        assert said in " ".join(outcome.out.split()), said
+    one = json.loads(out.read_text())["statistics"]["Geschlecht"]
+    arm = one["arms"][0]
+    assert one["labelled"] is False
+    assert arm["demographic_parity_difference"]["verdict"] == "differs"
+    assert arm["conditional_parity"]["strata"] == 2
+    assert arm["accuracy"]["value"] is None
+    text = page.read_text()
+    assert "None" not in re.sub(r"<script.*?</script>", "", text, flags=re.S)
 
 
 @pytest.fixture
@@ -174,14 +239,13 @@ def shares(tmp_path: Path) -> Path:
 PROBABLE = ("--p-yes", "p", "--label", "hired", "--protected", "sex")
 
 
-def test_probabilities_are_audited_and_reported_from_any_table(
-    fwc: Run, shares: Path, tmp_path: Path
-) -> None:
+def test_probabilities_are_audited_from_any_table(fwc: Run, shares: Path, tmp_path: Path) -> None:
     found = []
     for suffix in (".csv", ".parquet"):
         out, page = tmp_path / f"{suffix}.json", tmp_path / f"{suffix}.html"
         outcome = fwc("audit", shares.with_suffix(suffix), *PROBABLE, "-o", out, "--report", page)
         assert outcome.code == 0, outcome.err
+        assert all(f"{name} gap" in outcome.out for name in ("TPR", "FPR", "Precision", "AUC", "Brier"))
         for words in ("Is P(yes) right, in each group?", "What one threshold for all", "the same, held out"):
             assert words in outcome.out
         assert "rows lie just at 0.5; they count as yes; 2 have no P(yes)" in outcome.err
@@ -218,14 +282,11 @@ def test_a_threshold_decides(fwc: Run, shares: Path, tmp_path: Path) -> None:
         (("--label", "hired", "--answer", "p"), "looks like probabilities: name it with --p-yes"),
         (("--label", "hired", "--answer", "hired", "--threshold", "0.4"), "leave out one of them"),
         (("--label", "hired", "--p-yes", "p", "--threshold", "40"), "--threshold 40 is not from 0 to 1"),
-        (
-            ("--label", "hired", "--p-yes", "sex"),
-            "'sex' is not P(yes) in 200 of 200 rows",
-        ),
-        (("--label", "hired", "--p-yes", "q"), "has no column 'q'; it has sex, hired, p"),
+        (("--label", "hired", "--p-yes", "sex"), "'sex' is not P(yes) in 200 of 200 rows"),
+        (("--label", "hired", "--p-yes", "q"), "it has sex, hired, p"),
         (("--label", "hired", "--p-yes", "p", "--report", "x.pdf"), "is none of html, md, json, csv"),
     ],
-)
+)  # fmt: skip
 def test_bad_probabilities_are_named(fwc: Run, shares: Path, options: tuple[str, ...], words: str) -> None:
     for path in (shares, shares.with_suffix(".parquet")):
         outcome = fwc("audit", path, *options, "--protected", "sex")
@@ -258,9 +319,7 @@ def test_the_report_of_an_audit_keeps_arms_repeats_and_examples(fwc: Run, tmp_pa
 
 
 @pytest.mark.parametrize("name", ["answer", "row", "repeat", "arm", "p_yes", "reason"])
-def test_a_protected_column_by_a_name_of_the_audits_own_is_refused(
-    fwc: Run, tmp_path: Path, name: str
-) -> None:
+def test_a_protected_column_by_a_name_of_the_audit_is_refused(fwc: Run, tmp_path: Path, name: str) -> None:
     """It would be taken for the answers, the rows, …"""
     path = tmp_path / "p.csv"
     path.write_text(f"said,was,sex,{name}\n" + "yes,yes,a,x\nno,yes,b,x\nyes,no,a,z\nno,no,b,z\n" * 5)

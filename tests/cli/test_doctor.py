@@ -33,7 +33,7 @@ def test_a_sound_installation_is_said_to_be_one(fwc: Run, monkeypatch: pytest.Mo
         assert any(what in line for line in lines), what
 
 
-def test_what_is_broken_is_named_and_the_exit_code_is_2(
+def test_what_is_broken_is_named_with_code_2(
     fwc: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("no folder", encoding="utf-8")
@@ -55,7 +55,7 @@ def test_what_is_broken_is_named_and_the_exit_code_is_2(
     assert found["key OPENAI_API_KEY"]["found"] == "set, with white space around or in it"
 
 
-def test_the_service_is_asked_only_where_it_is_named_and_without_a_key(
+def test_the_service_is_asked_where_named_and_without_a_key(
     fwc: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted")
@@ -87,6 +87,7 @@ def test_an_address_without_a_server_is_broken(fwc: Run, url: str) -> None:
     assert "Traceback" not in outcome.err
 
 
+@pytest.mark.slow
 def test_the_solver_is_not_said_to_be_compiled_before_it_is(tmp_path: Path) -> None:
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     for _ in range(2):  # looking compiles a part, which is not the solver

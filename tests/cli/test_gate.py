@@ -5,9 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from fwc_llm import load_task
+from fwc_llm.report.read import read_run
 from tests.cli.conftest import Outcome
 from tests.report.conftest import write_run
 
@@ -95,9 +98,7 @@ def test_an_incomplete_run_is_no_gate(fwc: Run, tmp_path: Path) -> None:
         ("eval", "--task", "nosuch", "--model", "surrogate", "--fail-if", "dp > 0.1"),
     ],
 )
-def test_no_earlier_success_outlives_what_is_refused(
-    fwc: Run, tmp_path: Path, words: tuple[str, ...]
-) -> None:
+def test_no_earlier_success_outlives_a_refusal(fwc: Run, tmp_path: Path, words: tuple[str, ...]) -> None:
     xml = tmp_path / "gates.xml"
     xml.write_text("<testsuites failures='0' errors='0'/>")
     assert fwc(*words, "--junit", xml).code == 2
@@ -145,10 +146,109 @@ def test_an_audit_is_gated_by_each_attribute(fwc: Run, tmp_path: Path) -> None:
     assert "the arms are answers" in fwc(*words, "--fail-if", "dp[a] > 0.3").line
     assert "twice" in fwc(*words[:-1], "sex,sex").line
     assert "the label" in fwc(*words[:-1], "sex,was").line
-    frame.assign(sex=1).to_csv(tmp_path / "p.csv", index=False)
+    frame.assign(said=frame["said"].where(frame["sex"] == 0)).to_csv(tmp_path / "p.csv", index=False)
     alone = (*words[:-1], "sex", "--fail-if", "dp > 0.3", "--fail-if", "dp>0.3")
     undefined = fwc(*alone)
     assert (undefined.code, "more rows" in undefined.line) == (6, False)
     assert "1 of 1 checks" in undefined.line
     failed = fwc(*alone, "--undecided", "fail")
     assert failed.line == "fwc-llm: 1 of 1 checks failed, 1 of them undecided (--undecided fail)"
+
+
+# --- `eval --cluster --weight --given --margin --min-group --against`
+
+
+TASK = """
+question = "Should this person be hired?"
+columns = [
+  { name = "person_id", kind = "categorical", role = "extra" }, { name = "sex", kind = "categorical" },
+  { name = "age", kind = "numeric" }, { name = "team", kind = "categorical" },
+  { name = "stands_for", kind = "numeric", role = "extra" }, { name = "hired", kind = "categorical" },
+]
+[data]
+file = "people.csv"
+header = true
+separator = ","
+[outcome]
+column = "hired"
+[[protected]]
+column = "sex"
+"""
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Path:
+    """Sixty people with four rows each."""
+    rng, person = np.random.default_rng(0), np.repeat(np.arange(60), 4)
+    frame = pd.DataFrame({"person_id": [f"p{n}" for n in person], "sex": np.where(person % 2, "f", "m")})
+    frame["age"], frame["team"] = rng.integers(20, 70, 240), rng.choice(["a", "b"], 240)
+    frame["stands_for"] = rng.uniform(0.5, 2, 240).round(2)
+    frame["hired"] = np.where(rng.random(240) < 0.3 + 0.2 * (person % 2), "yes", "no")
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    (tmp_path / "people.toml").write_text(TASK)
+    return tmp_path / "people.toml"
+
+
+def test_people_weights_and_strata(fwc: Run, task: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    words = (
+        "eval",
+        "--task",
+        task,
+        "--model",
+        "baseline",
+        "--shots",
+        "zero,random",
+        "--n-test",
+        40,
+        "--m",
+        4,
+    )
+    words = (*words, "--out", run, "--cluster", "person_id", "--weight", "stands_for", "--given", "team")
+    outcome = fwc(*words, "--fail-if", "abs(dp[random] - dp[zero]) > 0.9")
+    assert outcome.code == 0, outcome.err
+    answers = pd.read_csv(run / "answers.csv")
+    table = pd.read_csv(task.with_suffix(".csv")).set_axis([f"people.csv:{n}" for n in range(2, 242)])
+    for name, column in (("cluster", "person_id"), ("weight", "stands_for"), ("stratum", "team")):
+        assert (answers[name].to_numpy() == table.loc[answers["row"], column].to_numpy()).all()
+    results = json.loads((run / "results.json").read_text())
+    zero = answers[answers["arm"] == "zero"]
+    right = np.average(zero["answer"] == zero["label"], weights=zero["weight"])
+    assert results["arms"][0]["accuracy"] == pytest.approx(right)
+    assert results["arms"][0]["verdict"]["demographic_parity_difference"] == "cannot be told"
+    assert {"brier_difference", "equal_opportunity_difference"} <= set(results["arms"][0])
+    shown = {example.row for example in read_run(run).shots("random")[0].examples}
+    assert not set(table.loc[list(shown), "person_id"]) & set(answers["cluster"])
+    assert "intervals count people" in outcome.out
+    assert "within 2 strata" in outcome.out
+    before = (run / "results.json").read_text()
+    assert fwc("rescore", run).code == 0
+    assert (run / "results.json").read_text() == before
+    again = fwc(*words, "--margin", 0.99, "--fail-if", "dp > 0.99")
+    assert again.code == 0, again.err
+    assert read_run(run).answered.margin == 0.99
+    assert "0 to ask" not in again.err
+    refused = fwc(*words[:-6], "--fail-if", "dp > 0.99")
+    assert (refused.code, "cluster" in refused.line) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--cluster", "person"), "no column 'person'"),
+        (("--given", "sex"), "protected attribute or the outcome"), (("--weight", "age"), 'the role "extra"'),
+        (("--against", "fwc"), "name an arm (zero), or all"), (("--margin", "1.5"), "margin"),
+        (("--min-group", "0"), "min_group"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(fwc: Run, task: Path, options: tuple[str, str], words: str) -> None:
+    outcome = fwc("eval", "--task", task, "--model", "baseline", "--shots", "zero", "--n-test", 20, *options)
+    assert outcome.code == 2
+    assert words in outcome.line
+
+
+def test_columns_that_nobody_uses_are_named_and_shots_have_weights(fwc: Run, task: Path) -> None:
+    words = ("eval", "--task", task, "--model", "baseline", "--shots", "zero", "--n-test", 20, "--dry-run")
+    assert "'person_id' looks like a cluster and is not used" in fwc(*words).err
+    assert "looks like" not in fwc(*words, "--cluster", "person_id").err
+    assert load_task(task).weight == ""

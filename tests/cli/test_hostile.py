@@ -1,17 +1,22 @@
 """The command line among hostile replies, folders and arguments: exit codes, and what a terminal gets."""
 
 import json
+import os
+import resource
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
+from fwc_llm.cli.console import printing_aside
 from tests.cli.conftest import Outcome
 from tests.conftest import CHECKOUT
-from tests.faults.loopback import HttpReply, completion, refusal, serve_in_thread
+from tests.faults.loopback import HttpReply, completion, serve_in_thread
 
 Run = Callable[..., Outcome]
 ESCAPES = "\x1b]52;c;ZXZpbA==\x07 \x9b31m \u202e"
@@ -36,31 +41,21 @@ def test_nothing_that_a_service_sends_steers_the_terminal(fwc: Run, tmp_path: Pa
     assert f"model {ESCAPES}" in json.loads(told[-1].out)["runs"][0]["about"]["returned_models"]
 
 
-@pytest.mark.slow
-def test_every_row_refused_ends_with_4_and_the_reason(fwc: Run, tmp_path: Path) -> None:
-    too_long = refusal(400, "maximum context length is 10 tokens", "context_length_exceeded")
-    with serve_in_thread(lambda request: too_long) as url:
-        outcome = fwc(*EVAL, "--base-url", f"{url}/v1", "--out", tmp_path / "run")
-    assert outcome.code == 4
-    assert "8 of 8 requests have no reply" in outcome.line
-    assert "8 of them: the service refuses this row (400: maximum context length" in outcome.line
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("eval", "--param", "x=" + "[" * 1000), "nested"),
         (("eval", "--model", "m", "--base-url", "http://[::1"), "is not an http"),
-        (("report", "x" * 300), "is not a folder"),
-        (("rescore", "x" * 300), "is not a folder"),
+        ((*EVAL[:-1], "surrogate", "--out", "x" * 300), "File name too long"),
+        ((*EVAL[:-1], "baseline", "--shots", "x" * 300), "unknown strategy"),
+        (("report", "x" * 300), "is not a folder"), (("rescore", "x" * 300), "is not a folder"),
         (("eval", "--task", "~nobody-at-all/x.toml"), "cannot read the task file"),
         (("eval", "--task", "adult", "--data-dir", "~nobody-at-all/x"), "does not exist"),
-        (("eval", "--m", ESCAPES), "Invalid value"),
-        (("eval", "--\x1b[2J"), "No such option"),
+        (("eval", "--m", ESCAPES), "Invalid value"), (("eval", "--\x1b[2J"), "No such option"),
         (("report", "\udcff"), "is not UTF-8 text"),
     ],
     ids=lambda value: str(value)[:40].encode("ascii", "backslashreplace").decode() if value else "",
-)
+)  # fmt: skip
 def test_what_cannot_be_is_refused_in_a_line(fwc: Run, arguments: tuple[Any, ...], words: str) -> None:
     outcome = fwc(*arguments)
     assert outcome.code == 2
@@ -98,7 +93,7 @@ def test_an_empty_column_is_none(fwc: Run, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(",y\n1,2\n")
     outcome = fwc("task", "init", tmp_path / "t.csv", "--protected", "", "--outcome", "y")
     assert outcome.code == 2
-    assert "is empty" in outcome.line
+    assert "protected" in outcome.line
 
 
 @pytest.mark.slow
@@ -115,3 +110,154 @@ def test_a_reader_that_leaves_early_is_no_trouble(tmp_path: Path, arguments: tup
     assert running.returncode == 0
     assert "Broken" not in err
     assert "Traceback" not in err
+
+
+def far_cell(path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (("group", "label", "answer"), ("a", 1, 1), ("b", 0, 1)):
+        book.active.append(row)
+    book.active["XFD1048576"] = 1
+    book.save(path)
+
+
+def ever_new_keys(path: Path) -> None:
+    rows = ({"group": "a", "label": 1, "answer": 0, f"k{row}": 1} for row in range(5000))
+    path.write_text("\n".join(map(json.dumps, rows)))
+
+
+def damaged_metadata(path: Path) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = pa.table({"group": ["a", "b"], "label": [1, 0], "answer": [1, 0]})
+    pq.write_table(table.replace_schema_metadata({b"pandas": b'{"index_columns": 5'}), path)
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "words"),
+    [
+        ("t.xlsx", far_cell, "column 16384 stands outside of the 3 titled ones"),
+        ("t.jsonl", ever_new_keys, "no rows of one table"),
+        ("t.parquet", damaged_metadata, "is no Parquet table"),
+    ],
+)
+def test_a_table_too_large(
+    fwc: Run, tmp_path: Path, name: str, write: Callable[[Path], None], words: str
+) -> None:
+    write(tmp_path / name)
+    outcome = fwc("audit", tmp_path / name, "--protected", "group", "--answer", "answer")
+    assert (outcome.code, words in outcome.line) == (2, True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protected", ["group", "first,second"])
+def test_audits_grow_linearly_in_groups(tmp_path: Path, protected: str) -> None:
+    rng, n = np.random.default_rng(0), 50_000
+    columns = {"group": (10_000,), "first": (100,), "second": (100,), "label": (2,), "answer": (2,)}
+    frame = pd.DataFrame({name: rng.integers(0, *most, n) for name, most in columns.items()})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    command = [sys.executable, "-m", "fwc_llm", "audit", str(tmp_path / "t.csv"), "--protected", protected]
+    command += ["--answer", "answer", "--label", "label"]
+    figures = ["--report", str(tmp_path / "page.html"), "--figures", str(tmp_path)]
+    for options, seconds in (([], 10.0), (figures, 20.0)):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run([*command, *options], cwd=CHECKOUT, capture_output=True, text=True, timeout=120)
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert done.returncode == 0, done.stderr
+        assert used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime < seconds
+        assert used.ru_maxrss < 1_000_000  # kB
+    assert "rows the 100 largest are shown" in " ".join(done.stdout.split())
+    assert len(done.stdout.splitlines()) < 3000
+    assert (tmp_path / "page.html").stat().st_size < 5_000_000
+
+
+@pytest.mark.slow
+def test_a_link_in_a_run_is_not_written_through_and_a_pipe_is_once(fwc: Run, tmp_path: Path) -> None:
+    run, other, pipe = tmp_path / "run", tmp_path / "other", tmp_path / "pipe"
+    assert fwc(*EVAL[:-1], "baseline", "--out", run).code == 0
+    other.write_text("kept")
+    (run / "report.html").symlink_to(other)
+    assert (fwc("report", run).code, other.read_text()) == (2, "kept")
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True)
+    assert fwc("gate", run, "--fail-if", "dp > 1", "--junit", pipe).code == 0
+    assert reader.communicate(timeout=30)[0].count("<testsuites") == 1
+
+
+# --- What is printed is text
+
+
+def test_a_column_named_like_markup(fwc: Run, tmp_path: Path) -> None:
+    rows = [f"{'' if k == 7 else 'x'},{'fm'[k % 2]},{('no', 'yes')[k % 3 == 0]}" for k in range(60)]
+    (tmp_path / "t.csv").write_text("\n".join(["[/b]city,sex,income", *rows]) + "\n")
+    assert fwc("task", "init", tmp_path / "t.csv", "--protected", "sex", "--outcome", "income").code == 0
+    outcome = fwc("shots", "--task", tmp_path / "t.toml", "--strategy", "random", "--m", 4)
+    assert outcome.code == 0, outcome.err
+    assert "1 row with a missing value dropped ([/b]city 1)" in outcome.err
+
+
+def test_what_a_users_function_prints_by_a_child_process_is_no_output(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with printing_aside():
+        os.system("echo child")
+        print("function")
+    print("document")
+    out, err = capfd.readouterr()
+    assert (out, sorted(err.split())) == ("document\n", ["child", "function"])
+
+
+# --- What cannot be done is refused in one line
+
+
+OF: dict[str, list[tuple[str, str]]] = {
+    "eval --model surrogate": [
+        ("--task astrology", "astrology"), ("--shots horoscope", "horoscope"), ("--template haiku", "haiku"),
+        ("--epsilon -1", "epsilon"), ("--epsilon nan", "epsilon"), ("--m 3", "m"), ("--m 999999", "m"),
+        ("--base-parity 2", "base parity"), ("--n-test 201", "201"), ("--seed -1", "seed"),
+        ("--concurrency 0", "concurrency"), ("--concurrency 99999999999999999999", "concurrency"),
+        ("--param x", "KEY=VALUE"), ("--shots missing.json", "missing.json"), ("--out /proc/run", "/proc"),
+        ("--task adult --shots os:fspath", "os:fspath"), ("--samples 0 --shots zero", "samples"),
+        ("--template , --shots zero", "template"), ("--template default,none --shots zero", "none"),
+        ("--data here", "name the task too"), ("--task german --shots zero", "the surrogate cannot read"),
+        ("--model gpt-4", "OPENAI_API_KEY"), ("--model gpt-4 --max-cost 1", ""),
+    ],
+    "prompt --task census": [
+        ("--row 200", "row 200 is outside the test split: it has rows 0 to 199"),
+        ("--row -1", "row -1 is outside the test split"),
+        ("--template papre", "there are decision, decodingtrust, default, paper"),
+        ("--shots best", "unknown strategy 'best'"), ("--shots missing.json", "missing.json"),
+        ("--weights maybe", "weights"), ("--api oracle", "api"),
+        ("--consistency", "choose --api decisions or --api systemone"),
+    ],
+    "power --task census": [
+        ("--n-test 201 --base-parity 0.5", "do not come out whole"), ("--n-test 0", "at least 1"),
+        ("--n-test 800000", "800000 test rows"), ("--repeats 0", "repeats"),
+        ("--base-parity 2", "base parity"), ("--detect nan", "--detect is nan"),
+        ("--detect 0", "--detect is 0: a difference lies between 0 and 1"),
+        ("--discordant 1.5", "discordant"), ("--discordant 0", "discordant is 0"),
+        ("--correlation -1", "correlation"), ("--shots ,", "no arm is named"),
+        ("--detect 0.1 --model gpt-4 --shots zeroo", "zeroo"), ("--detect 0.1 --shots zeroo", "zeroo"),
+        ("--run nowhere", "nowhere"),
+    ],
+    "serve-surrogate": [
+        ("--port 99999", "cannot listen on 127.0.0.1, port 99999"),
+        ("--host 203.0.113.1 --port 0", "cannot listen on 203.0.113.1"),
+        ("--require-key NO_SUCH_KEY", "the environment variable that it names is not set"),
+        ("--temperature -1", "temperature is -1.0"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "said"), [(f"{command} {more}", said) for command, rows in OF.items() for more, said in rows]
+)
+def test_a_line_says_what_cannot_be(
+    fwc: Run, tmp_path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch, words: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome = fwc(*words.split())
+    assert (outcome.code, outcome.out) == (2, "")
+    assert said in outcome.line
+    assert "Traceback" not in outcome.err
+    assert not list(tmp_path.iterdir())

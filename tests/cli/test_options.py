@@ -1,6 +1,7 @@
 """What the options of all commands have in common: help, completion, aliases."""
 
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,17 @@ import pytest
 import typer
 
 from fwc_llm.cli import app
-from fwc_llm.cli.options import copied, formats, models, orders, strategies, tasks, templates
+from fwc_llm.cli.options import (
+    EVERYDAY,
+    EXAMPLES,
+    copied,
+    formats,
+    models,
+    orders,
+    strategies,
+    tasks,
+    templates,
+)
 from tests.cli.conftest import Outcome
 
 Run = Callable[..., Outcome]
@@ -29,7 +40,7 @@ def commands() -> Iterator[tuple[str, Any]]:
 @pytest.mark.parametrize(("name", "command"), [*commands()], ids=lambda value: str(value))
 def test_help_loses_nothing(fwc: Run, name: str, command: Any) -> None:
     """Square brackets are text; placeholders are in upper case and say what is wanted."""
-    outcome = fwc(*name.split(), "--help")
+    outcome = fwc(*name.split(), "--help-all")
     assert outcome.code == 0
     shown = re.sub(r"[│\s]+", " ", outcome.out)
     for option in command.params:
@@ -39,9 +50,15 @@ def test_help_loses_nothing(fwc: Run, name: str, command: Any) -> None:
             assert option.metavar == option.metavar.upper(), option.name
 
 
-def test_help_takes_no_retired_model_for_an_example(fwc: Run) -> None:
-    assert "eval --model gpt-4 " not in fwc("eval", "--help").out
-    assert "[plot]" in fwc("shots", "--help").out
+@pytest.mark.parametrize("name", EVERYDAY)
+def test_help_shows_what_everybody_needs_and_help_all_the_rest(fwc: Run, name: str) -> None:
+    short, long = (
+        set(re.findall(r"(?<!\S)--[a-z-]+", fwc(name, option).out)) for option in ("-h", "--help-all")
+    )
+    assert short < long
+    assert 9 <= len(short) <= 17
+    assert {"--json", "--protected"} <= short
+    assert ("--margin" in long) == (name in {"eval", "audit"})
 
 
 def test_the_shell_completes_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,3 +92,28 @@ def test_every_spelling_of_out(fwc: Run, tmp_path: Path, flag: str) -> None:
     outcome = fwc("shots", "--task", "census", "--strategy", "random", "--m", 2, flag, shots)
     assert outcome.code == 0, outcome.err
     assert shots.is_file()
+
+
+# --- The examples in each command's help
+
+
+def test_every_command_has_examples_and_shows_them() -> None:
+    assert set(EXAMPLES) == {name for name, _ in commands()}
+    for name, command in commands():
+        shown = command.epilog.replace("\\[", "[")
+        assert all(example in shown for example in EXAMPLES[name]), name
+
+
+@pytest.mark.parametrize("example", [one for several in EXAMPLES.values() for one in several])
+def test_every_example_parses(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "experiment.toml").write_text("repeats = 2\n")
+    (key,) = (key for key, several in EXAMPLES.items() if example in several)
+    program, *words = shlex.split(example)
+    assert program == "fwc-llm"
+    command: Any = typer.main.get_command(app)
+    while hasattr(command, "commands"):
+        name, *words = words
+        command = command.commands[name]
+    assert key.split()[-1] == name
+    assert not command.make_context(name, words).args

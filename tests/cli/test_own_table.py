@@ -2,16 +2,24 @@
 
 import importlib.util
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from evals.walks.loans import loans
+from fwc_llm.cli import app
+from fwc_llm.data import load
+from fwc_llm.errors import FwcError
+from fwc_llm.runs.folder import RunFolder
 from fwc_llm.tasks import load_task
 from tests.cli.conftest import Outcome
+from tests.data.test_disk_table import BLOCK, HELD, frame, write
 
 Run = Callable[..., Outcome]
 
@@ -135,7 +143,7 @@ def test_odd_tables_go_the_whole_way_at_the_defaults(
         ("t.csv", b"x;g;y\n1;a;b\n", "no column 'z'"),
     ],
 )
-def test_what_cannot_be_read_is_named_with_what_to_do(
+def test_what_cannot_be_read_is_named(
     fwc: Run, tmp_path: Path, name: str, content: bytes, words: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
@@ -156,7 +164,8 @@ def test_excel_is_read_with_the_extra_and_named_without(fwc: Run, tmp_path: Path
     frame = pd.DataFrame({"sex": list("fm") * 20, "pay": range(40), "ok": ok})
     frame.to_excel(tmp_path / "t.xlsx", index=False)
     assert fwc("task", "init", tmp_path / "t.xlsx", "--protected", "sex", "--outcome", "ok").code == 0
-    assert len(load_task(tmp_path / "t.toml").pool()) == 40
+    pool = load_task(tmp_path / "t.toml").pool()
+    assert (len(pool), pool.index[0]) == (40, "t.xlsx:2")
 
 
 @pytest.fixture
@@ -200,34 +209,94 @@ def test_the_baseline_costs_nothing_and_a_table_is_no_task(fwc: Run, loan_task: 
     assert f"fwc-llm task init {table}" in fwc("task", "check", table).line
 
 
-def test_the_surrogate_is_refused_before_anything_is_chosen(
-    fwc: Run, loan_task: Path, tmp_path: Path
-) -> None:
-    outcome = fwc("eval", "--task", loan_task, "--m", 9999, "--out", tmp_path / "run", "--model", "surrogate")
-    assert outcome.code == 2
-    assert "--model baseline" in outcome.line
-    assert not (tmp_path / "run").exists()
+# --- `fwc-llm eval` of a table that stays on disk
+
+
+def invoke(*words: Any) -> Any:
+    return CliRunner().invoke(app, list(map(str, words)))
 
 
 @pytest.mark.slow
-def test_commands_without_a_task_share_one_and_fall_back_alike(
-    fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA", "HOME"):
-        monkeypatch.setenv(variable, str(tmp_path))
-    monkeypatch.delenv("FWC_LLM_DATA", raising=False)
-    shots = tmp_path / "shots.json"
-    stands_in = "the simulated census stands in"
-    chosen = fwc("shots", "--strategy", "random", "-o", shots)
-    assert chosen.code == 0, chosen.err
-    assert stands_in in chosen.err
-    assert json.loads(shots.read_text())["task"] == "census"
-    for command in (
-        ("prompt", "--shots", shots),
-        ("eval", "--shots", shots, "--n-test", 8, "--out", tmp_path / "run"),
-        ("eval", "--model", "gpt-6-luna", "--shots", "zero", "--n-test", 8, "--dry-run"),
-        ("power", "--n-test", 8),
-    ):
-        outcome = fwc(*command)
-        assert outcome.code == 0, outcome.err
-        assert stands_in in outcome.err
+def test_a_run_of_a_table_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = write(tmp_path)
+    rows = tmp_path / "rows"
+    rows.mkdir()
+    for path in sorted(tmp_path.glob("rows-*.parquet")):
+        path.rename(rows / path.name)
+    asked = ("--task", task, "--data", rows, "--n-test", 48, "--model", "baseline")
+    inner = invoke("eval", *asked, "--shots", "zero,balanced", "-o", tmp_path / "inner")
+    assert inner.exit_code == 0, inner.output
+    shots = invoke("shots", "--task", task, "--data", rows, "--m", 8, "-o", tmp_path / "shots.json")
+    assert shots.exit_code == 0, shots.output
+
+    monkeypatch.setattr(load, "LARGE", HELD)
+    monkeypatch.setattr(load, "BLOCK", BLOCK)
+    outer = invoke("eval", *asked, "--shots", "zero,balanced", "-o", tmp_path / "outer")
+    assert outer.exit_code == 0, outer.output
+    assert "the table stays on disk: examples are chosen among" in outer.output
+    one, two = (json.loads((tmp_path / name / "run.json").read_text()) for name in ("inner", "outer"))
+    for name in ("fingerprint", "population", "rows", "settings", "data", "task_folder"):
+        assert one[name] == two[name]
+    assert "sample" not in one
+    assert HELD - 8 <= two["sample"]["rows"] < two["sample"]["of"] == one["rows"]["kept"]
+    questions = [
+        [row["row"] for row in RunFolder(tmp_path / name).read_questions()] for name in ("inner", "outer")
+    ]
+    assert questions[0] == questions[1]
+
+    # Its experiment file repeats it, in the same folder and from there.
+    again = invoke("eval", tmp_path / "outer" / "experiment.toml", "-o", tmp_path / "outer")
+    assert again.exit_code == 0, again.output
+    assert "nothing to ask" in again.output
+    # The report finds the rows that were asked about.
+    page = invoke("report", tmp_path / "outer", "-o", tmp_path / "page.html")
+    assert page.exit_code == 0, page.output
+    assert "not the table that the run was made with" not in page.output
+    # Other examples are another run.
+    refused = invoke("eval", tmp_path / "outer" / "experiment.toml", "-o", tmp_path / "inner")
+    assert "holds another run" in str(refused.exception)
+
+    # Examples that the streamed solver chose are of this very table.
+    given = invoke("eval", *asked, "--shots", tmp_path / "shots.json", "-o", tmp_path / "given")
+    assert given.exit_code == 0, given.output
+
+
+def test_a_check_says_what_is_of_the_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = write(tmp_path)
+    task.write_text(task.read_text().replace('{ name = "job" }', '{ name = "job", missing = "category" }'))
+    rows: pd.DataFrame = frame()
+    rows.loc[::9, "job"] = None
+    for path in tmp_path.glob("rows-*.parquet"):
+        path.unlink()
+    rows.to_parquet(tmp_path / "rows-0.parquet")
+    inner = invoke("task", "check", task)
+    assert inner.exit_code == 0, inner.output
+    monkeypatch.setattr(load, "LARGE", HELD)
+    outer = invoke("task", "check", task)
+    assert outer.exit_code == 0, outer.output
+    assert "\nColumns\n" in inner.output
+    assert "\nColumns, in a sample of " in outer.output
+    made = next(part for part in re.split(r"; |\n", inner.output) if "made the category" in part).strip()
+    assert made in outer.output
+
+
+@pytest.mark.parametrize("command", ["eval", "shots"])
+def test_empty_data_is_not_the_folder_that_one_is_in(tmp_path: Path, command: str) -> None:
+    refused = invoke(command, "--task", write(tmp_path), "--data", "", "-o", tmp_path / "out")
+    assert isinstance(refused.exception, FwcError)
+    assert "--data is empty" in str(refused.exception)
+
+
+def test_a_cell_without_rows_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = write(tmp_path)
+    rows: pd.DataFrame = frame()
+    away = (rows["nation"] == "away") & (rows["sex"] == "f")
+    rows.assign(paid=rows["paid"].where(~away, "no")).to_parquet(tmp_path / "one.parquet")
+    monkeypatch.setattr(load, "LARGE", HELD)
+    refused = invoke(
+        "eval", "--task", task, "--data", tmp_path / "one.parquet", "--model", "baseline", "--n-test", 48,
+        "--base-parity", 0.5, "--shots", "zero", "-o", tmp_path / "run",
+    )  # fmt: skip
+    assert isinstance(refused.exception, FwcError)
+    assert "the cell sex & nation = f & away, paid = yes has 0 rows to draw from" in str(refused.exception)
+    assert not (tmp_path / "run").exists()

@@ -24,13 +24,6 @@ def test_it_says_what_the_design_finds(fwc: Run) -> None:
 
 
 @pytest.mark.slow
-def test_with_repeats_it_speaks_of_the_strategy_and_of_the_tables_limit(fwc: Run) -> None:
-    outcome = fwc("power", "--task", "census", "--base-parity", "0.5", "--repeats", 10)
-    assert "this strategy, with examples drawn anew: 0.0" in outcome.out
-    assert "repeats draw from one table, whose smallest cell (Female, yes) has" in outcome.out
-
-
-@pytest.mark.slow
 def test_as_json(fwc: Run) -> None:
     outcome = fwc(
         "power", "--task", "census", "--base-parity", "0.5", "--repeats", 5, "--detect", "0.1",
@@ -54,6 +47,8 @@ def test_what_it_costs_to_find_a_difference(fwc: Run) -> None:
     (cheap, dear) = (
         json.loads(fwc(*arguments, "--model", model).out)["needed"] for model in ("gpt-4o-mini", "gpt-4")
     )
+    assert {one["question"] for one in cheap} == {"gap_of_one"}, "an arm alone is compared with nothing"
+    assert "cost unknown" in fwc(*arguments[:-1], "--model", "surrogate").out
     for one, other in zip(cheap, dear, strict=True):
         assert one["n_test"] == other["n_test"]
         assert 0 < one["dollars"] <= one["dollars_most"] < other["dollars_most"]
@@ -67,38 +62,9 @@ def test_what_it_costs_to_find_a_difference(fwc: Run) -> None:
     assert batch[0]["dollars"] == pytest.approx(cheap[0]["dollars"] / 2)
 
 
-@pytest.mark.slow
-def test_a_single_arm_is_compared_with_nothing(fwc: Run) -> None:
-    found = json.loads(fwc("power", "--task", "census", "--shots", "zero", "--detect", "0.1", "--json").out)
-    assert {one["question"] for one in found["needed"]} == {"gap_of_one"}
-
-
-def test_a_cell_that_is_not_asked_about_limits_nothing(fwc: Run) -> None:
-    outcome = fwc("power", "--task", "census", "--base-parity", 1, "--repeats", 5)
-    assert "whose smallest cell (Male, yes) has" in outcome.out
-
-
-@pytest.mark.slow
-def test_a_model_without_a_price(fwc: Run) -> None:
-    outcome = fwc("power", "--task", "census", "--shots", "zero", "--detect", "0.2", "--model", "surrogate")
-    assert outcome.code == 0, outcome.err
-    assert "cost unknown" in outcome.out
-
-
 def test_a_small_table_cannot_find_everything(fwc: Run, data_dir: Path) -> None:
-    outcome = fwc(
-        "power",
-        "--task",
-        "german",
-        "--n-test",
-        80,
-        "--repeats",
-        20,
-        "--detect",
-        "0.1",
-        "--data-dir",
-        data_dir,
-    )
+    words = ("power", "--task", "german", "--n-test", 80, "--repeats", 20, "--detect", "0.1")
+    outcome = fwc(*words, "--data-dir", data_dir)
     assert "smallest cell (female, no) has 109 rows" in outcome.out
     assert "never find a difference in DP gap below 0.117" in outcome.out
     assert "too few rows for any such design" in outcome.out
@@ -109,43 +75,11 @@ def test_a_finished_run_says_how_many_rows_differ(fwc: Run, tmp_path: Path) -> N
     folder = write_run(tmp_path / "run", unparsed=0.0)
     outcome = fwc("power", "--task", "census", "--run", folder, "--json")
     assert outcome.code == 0, outcome.err
+    assert "not both" in fwc("power", "--task", "census", "--run", folder, "--discordant", 0.2).line
     shown = json.loads(outcome.out)["assumptions"]
     assert shown["source"] == f"as in {folder}"
     assert 0.3 < shown["discordant"] < 0.5  # zero against fwc, drawn independently
     assert 0.1 < shown["variance"] < 0.25
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--n-test", 201, "--base-parity", "0.5"), "do not come out whole"),
-        (("--n-test", 0), "at least 1"),
-        (("--n-test", 800_000), "800000 test rows"),
-        (("--repeats", 0), "repeats"),
-        (("--base-parity", 2), "base parity"),
-        (("--detect", 0), "--detect is 0: a difference lies between 0 and 1"),
-        (("--detect", "nan"), "--detect is nan"),
-        (("--discordant", 1.5), "discordant"),
-        (("--discordant", 0), "discordant is 0"),
-        (("--correlation", -1), "correlation"),
-        (("--shots", ","), "no arm is named"),
-        (("--detect", 0.1, "--model", "gpt-4", "--shots", "zeroo"), "zeroo"),
-        (("--detect", 0.1, "--shots", "zeroo"), "zeroo"),
-        (("--run", "nowhere"), "nowhere"),
-    ],
-)
-def test_refusals_are_one_line(fwc: Run, arguments: tuple[object, ...], said: str) -> None:
-    outcome = fwc("power", "--task", "census", *arguments)
-    assert outcome.code == 2
-    assert said in outcome.line
-    assert outcome.out == ""
-
-
-def test_a_share_and_a_run_are_one_too_many(fwc: Run, tmp_path: Path) -> None:
-    outcome = fwc("power", "--task", "census", "--run", write_run(tmp_path / "run"), "--discordant", 0.2)
-    assert outcome.code == 2
-    assert "not both" in outcome.line
 
 
 @pytest.mark.slow

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from fwc_llm.prompts import templates
+from fwc_llm.tasks import load_task
 from tests.cli.conftest import Outcome
 
 Run = Callable[..., Outcome]
@@ -34,16 +36,6 @@ def test_a_row_of_the_split_is_shown_as_it_is_sent(fwc: Run, data_dir: Path, tmp
 
 
 @pytest.mark.slow
-def test_weights_and_wordings(fwc: Run) -> None:
-    common = ("prompt", "--task", "census", "--shots", "fwc", "--template", "paper", "--json")
-    shown = json.loads(fwc(*common).out)
-    hidden = json.loads(fwc(*common, "--weights", "hide").out)
-    assert "weight: 1.00" in shown[1]["content"]
-    assert "weight" not in json.dumps(hidden)
-    assert "will this from 1996" in shown[0]["content"]
-
-
-@pytest.mark.slow
 def test_a_decision_models_question_stands_apart(fwc: Run) -> None:
     outcome = fwc("prompt", "--task", "census", "--api", "decisions", "--consistency", "--json")
     assert outcome.code == 0, outcome.err
@@ -65,22 +57,69 @@ def test_a_folder_of_ones_own(fwc: Run, tmp_path: Path) -> None:
     assert (outcome.code, outcome.line) == (2, f"fwc-llm: {tmp_path}/query.j2, line 2: 'sex' is undefined")
 
 
+# --- The surrogate from the command line
+
+
+COMMON = ("--task", "census", "--model", "surrogate", "--shots", "zero,balanced", "--n-test", 16)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("--row", 200), "row 200 is outside the test split: it has rows 0 to 199"),
-        (("--row", -1), "row -1 is outside the test split"),
-        (("--template", "papre"), "there are decision, decodingtrust, default, paper"),
-        (("--shots", "best"), "unknown strategy 'best'"),
-        (("--shots", "missing.json"), "missing.json"),
-        (("--weights", "maybe"), "weights"),
-        (("--api", "oracle"), "api"),
-        (("--consistency",), "choose --api decisions or --api systemone"),
-    ],
-)  # fmt: skip
-def test_refusals(fwc: Run, arguments: tuple[object, ...], says: str) -> None:
-    outcome = fwc("prompt", "--task", "census", *arguments)
+def test_a_template_without_the_attributes_is_refused(fwc: Run, tmp_path: Path) -> None:
+    (tmp_path / "system.j2").write_text("")
+    (tmp_path / "shots.j2").write_text("")
+    (tmp_path / "query.j2").write_text(
+        '{% call message("user") %}{{ row["age"] }} {{ row["sex"] }}{% endcall %}'
+    )
+    outcome = fwc("eval", *COMMON, "--template", tmp_path, "--out", tmp_path / "r")
     assert outcome.code == 2
-    assert says in outcome.line
-    assert outcome.out == ""
+    assert "did not find 'age'" in outcome.line
+    assert not (tmp_path / "r").exists()
+
+
+# --- `fwc-llm template init` and `fwc-llm task copy`
+
+
+def test_a_copied_template_set_says_the_same(fwc: Run, tmp_path: Path) -> None:
+    assert {"default", "decision"} <= set(templates())
+    for name in ("default", "decision"):
+        folder = tmp_path / "new" / name
+        outcome = fwc("template", "init", folder, "--from", name)
+        assert outcome.code == 0, outcome.err
+        api = ("--api", "decisions") if name == "decision" else ()
+        shown = [fwc("prompt", "--task", "census", "--template", one, *api).out for one in (name, folder)]
+        assert shown[0] == shown[1] != ""
+
+
+def test_a_template_set_is_not_written_over(fwc: Run, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "query.j2").write_text("mine")
+    outcome = fwc("template", "init", tmp_path / "mine")
+    assert outcome.code == 2
+    assert "is not empty" in outcome.line
+    assert (tmp_path / "mine" / "query.j2").read_text() == "mine"
+    assert "there are" in fwc("template", "init", tmp_path / "x", "--from", "../../etc").line
+    assert not (tmp_path / "x").exists()
+    (tmp_path / "file").touch()
+    assert "cannot make the folder" in fwc("template", "init", tmp_path / "file").line
+
+
+def test_a_copied_task_is_the_same_task(fwc: Run, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    assert fwc("task", "copy", "adult", "-o", mine).code == 0
+    copy, built_in = load_task(mine), load_task("adult")
+    assert (copy.columns, copy.protected, copy.question) == (
+        built_in.columns, built_in.protected, built_in.question
+    )  # fmt: skip
+    mine.write_text("mine")
+    assert "exists already" in fwc("task", "copy", "adult", "-o", mine).line
+    assert mine.read_text() == "mine"
+    assert fwc("task", "copy", "adult", "-o", mine, "--force").code == 0
+    for words, said in (
+        (("census",), "no task file 'census'"),
+        (("../adult",), "no task file"),
+        (("adult", "-o", tmp_path / "x.txt"), "must end in .toml"),
+        (("adult", "-o", tmp_path / "no" / "x.toml"), "its folder does not exist"),
+    ):
+        outcome = fwc("task", "copy", *words)
+        assert outcome.code == 2
+        assert said in outcome.line

@@ -8,7 +8,7 @@ import pytest
 from tests.cli.conftest import Outcome
 
 Run = Callable[..., Outcome]
-SMALL = ("--task", "census", "--rows", 40, "--n-test", 40, "--candidates", 4, "--strategy", "strata,random")
+SMALL = ("--task", "census", "--rows", 120, "--n-test", 40, "--candidates", 4, "--strategy", "strata,random")
 
 
 @pytest.mark.slow

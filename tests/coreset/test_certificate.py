@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ import pandas as pd
 import pytest
 from scipy.optimize import linprog
 
-from fwc_llm.coreset import CoresetCertificate, FairCoreset, FairWASP, certify
+import fwc_llm.coreset
+from evals.synthetic import synthetic
+from fwc_llm.coreset import CoresetCertificate, FairCoreset, FairWASP, certify, fair_path
 from fwc_llm.errors import InputError
 
 
@@ -74,13 +77,6 @@ def test_what_the_fit_did_not_see_differs_from_everything(model: FairCoreset) ->
     np.testing.assert_allclose(model.transform(X, np.full(5, "maybe"), np.full(5, "x")), expected)
     mixed = model.transform(X.assign(town=["A", "Z", "B", "Z", "C"]), y, d)
     assert (mixed[[1, 3]] >= 1).all()
-
-
-def test_more_rows_than_a_block_are_compared_alike(model: FairCoreset) -> None:
-    X, y, d = people(5000, 2)
-    found = model.transform(X, y, d)
-    np.testing.assert_array_equal(found[4990:], model.transform(X[4990:], y[4990:], d[4990:]))
-    np.testing.assert_array_equal(model.predict(X, y, d), found.argmin(axis=1))
 
 
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
@@ -175,7 +171,7 @@ def test_points_from_anywhere_are_certified() -> None:
         certify(X, y, d, X[y == 0], y[y == 0], d[y == 0])
     with pytest.raises(InputError, match="points_y holds 7, which no row has"):
         certify(X, y, d, X[:3], [0, 1, 7], d[:3])
-    with pytest.raises(InputError, match="points have 2 columns, X has 3"):
+    with pytest.raises(InputError, match="points has 2 features"):
         certify(X, y, d, X[:3, :2], y[:3], d[:3])
     for wrong in (np.ones(3), -np.ones(16), np.zeros(16), [np.nan] * 16, ["a"] * 16):
         with pytest.raises(InputError, match="weights"):
@@ -191,7 +187,7 @@ def test_points_from_anywhere_are_certified() -> None:
         (lambda X: X.assign(pay=np.inf), "column 'pay' of X is infinite"),
         (lambda X: X.assign(pay="much"), "column 'pay' of X is not numeric"),
         (lambda X: X.assign(pay="12"), "column 'pay' of X is not numeric"),
-        (lambda X: X.assign(pay=pd.Timestamp("2020-01-01")), "column 'pay' holds dates"),
+        (lambda X: X.assign(pay=pd.Timestamp("2020-01-01")), "column 'pay' holds date"),
         (lambda X: X.assign(town=[[1]] * 5), "column 'town' holds a list in row 0"),
         (lambda X: pd.concat([X, X], axis=1), "column 'pay' occurs twice in X|'town' occurs twice in X"),
         (lambda X: X[:0], "X has no rows"),
@@ -235,3 +231,65 @@ def test_a_fitted_coreset_can_be_stored(model: FairCoreset) -> None:
     np.testing.assert_array_equal(kept.transform(X, y, d), model.transform(X, y, d))
     assert isinstance(kept.certify(X, y, d), CoresetCertificate)
     assert kept.get_feature_names_out().tolist() == [f"faircoreset{j}" for j in range(8)]
+
+
+# --- The path over parity limits
+
+
+EPSILONS = [0.1, 0.0, None, 0.5, 0.1]
+
+
+@pytest.mark.parametrize("support", ["free", "rows"])
+@pytest.mark.parametrize("framed", [False, True])
+def test_a_wider_limit_never_costs_more(support: str, framed: bool) -> None:
+    made = synthetic(300, 4, 1)
+    X: Any = made.features
+    if framed:
+        X = pd.DataFrame(X).rename(columns=str).assign(kind=np.where(X[:, 0] > 0, "a", "b"))
+    weight = np.random.default_rng(0).random(300)
+    rows = made.outcome, made.sensitive
+    options: Any = {"support": support, "random_state": 0, "n_init": 1}
+    path = fair_path(X, *rows, EPSILONS, m=8, sample_weight=weight, **options)
+    frame = path.to_frame()
+    assert [model.epsilon for model in path.models] == [0.0, 0.1, 0.5, None]
+    assert frame.epsilon.isna().tolist() == [False, False, False, True]
+    assert (np.diff(frame.objective) <= 1e-9).all()
+    assert frame.price.iloc[-1] == 0
+    assert frame.price.iloc[0] > 0
+    assert (frame.violation[:3] <= frame.epsilon[:3] + 1e-9).all()
+    for model in path.models:
+        again = model.certify(X, *rows, sample_weight=weight)
+        assert again.objective == pytest.approx(model.objective_, rel=1e-6)
+        assert model.lower_bound_ == pytest.approx(model.objective_, abs=1e-9)
+    fresh = FairCoreset(8, None, **options).fit(X, *rows, sample_weight=weight)
+    assert path.models[-1].objective_ <= fresh.objective_
+    assert "0.0 to None" in repr(path)
+
+
+def test_the_plot_has_a_point_for_each_limit() -> None:
+    made = synthetic(100, 2, 0)
+    path = fair_path(made.features, made.outcome, made.sensitive, [0.0, 0.2, None], m=4, n_init=1, max_iter=2)
+    (axes,) = path.plot().axes
+    assert len(axes.lines[0].get_xdata()) == 3
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["no limit"]
+
+
+@pytest.mark.parametrize(
+    ("epsilons", "options", "word"),
+    [([], {}, "empty"), ([0.1, 2], {}, "epsilon"), ([0.1], {"support": "features"}, "features")],
+)
+def test_what_is_no_path_is_refused(epsilons: Any, options: Any, word: str) -> None:
+    made = synthetic(60, 2, 0)
+    with pytest.raises(InputError, match=word):
+        fair_path(made.features, made.outcome, made.sensitive, epsilons, m=4, **options)
+
+
+# --- What the solver refuses is a `ValueError` too
+
+
+def test_the_solver_raises_no_plain_error_of_the_house() -> None:
+    folder = Path(fwc_llm.coreset.__file__).parent
+    plain = [
+        path.name for path in folder.rglob("*.py") if "raise FwcError" in path.read_text(encoding="utf-8")
+    ]
+    assert not plain, f"use InputError in {plain}"

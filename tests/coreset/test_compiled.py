@@ -3,18 +3,18 @@
 import os
 import subprocess
 import sys
+import threading
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.compiled import kernel, read_only
-from fwc_llm.coreset.descent import assignment, medians
-from fwc_llm.coreset.descent.loop import descend
-from fwc_llm.coreset.descent.steps import CompiledSteps
-from fwc_llm.coreset.search.start import start_rows
 from fwc_llm.coreset.threads import Threads
+from fwc_llm.coreset.warm_up import PROBLEMS
 
 TRANSPORT = """
 import numpy as np
@@ -60,23 +60,140 @@ def test_read_only_arrays_are_not_copied_and_outlive_their_names():
     np.testing.assert_array_equal(view, np.arange(12.0).reshape(3, 4))
 
 
+# --- Threads
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_results_are_in_order_and_every_thread_may_divide_its_own_task(count: int) -> None:
+    threads, seen = Threads(count), set()
+
+    def inner(item: int) -> int:
+        seen.add(threading.get_ident())
+        return item * item
+
+    def outer(item: int) -> list[int]:  # all threads wait for each other's parts, were they not to work, too
+        return threads.over(inner, range(item))
+
+    assert threads.over(outer, range(20)) == [[i * i for i in range(item)] for item in range(20)]
+    assert len(seen) <= count
+    assert threads.over_rows(lambda low, high: (low, high), n=7, chunk=3) == [(0, 3), (3, 6), (6, 7)]
+    assert threads.over(inner, []) == []
+
+
+@pytest.mark.parametrize("bad", [0, 3, 9])
+def test_an_error_in_any_thread_is_raised_and_the_rest_left(bad: int) -> None:
+    threads, done = Threads(2), []
+
+    def task(item: int) -> None:
+        if item == bad:
+            raise KeyError(item)
+        done.append(item)
+
+    with pytest.raises(KeyError, match=str(bad)):
+        threads.over(task, range(10_000))
+    assert len(done) < 9_999
+    assert threads.over(lambda item: item, [1, 2]) == [1, 2]
+
+
+# --- The costs of tiles and pairs
+
+
+# --- After `fwc-llm warm-up` nothing is left to compile
+
+
+AFTERWARDS = """
+import tempfile
+import numpy as np
+import pandas as pd
+from fwc_llm.coreset import FairCoreset
+from fwc_llm.coreset.distance import wasserstein
+from fwc_llm.coreset.fairwasp import FairWASP
+from fwc_llm.coreset.rivals.faster_pam import kmedoids
+rng = np.random.default_rng(0)
+def table(n, p):
+    return rng.normal(size=(n, p)), rng.integers(0, 2, n), rng.integers(0, 3, n)
+for cost in ("l1", "sqeuclidean"):
+    x, y, d = table(120_000, 6)
+    x[0, 0] = 1e4
+    FairCoreset(40, cost=cost, max_iter=5, random_state=0).fit(x.astype(np.float32), y, d)
+    x, y, d = table(30_000, 12)
+    frame = pd.DataFrame(x.round(1)).rename(columns=str).assign(kind=rng.choice(list("abc"), len(x)))
+    FairCoreset(300, cost=cost, max_iter=5, init="random", random_state=0).fit(frame, y, d)
+    for support in ("rows", "features"):
+        FairCoreset(12, cost=cost, support=support, max_iter=3, random_state=0).fit(*table(4_500, 60))
+    FairCoreset(6, cost=cost, max_iter=2, swaps=True, random_state=0).fit(*table(900, 3))
+x, y, d = table(40_000, 12)
+with tempfile.NamedTemporaryFile() as file:
+    x.tofile(file.name)
+    rows = np.memmap(file.name, x.dtype, mode="r", shape=x.shape)
+    for cost in ("l1", "sqeuclidean"):
+        for support in ("free", "rows"):
+            FairCoreset(9, cost=cost, support=support, sample=500, max_iter=1, random_state=0).fit(rows, y, d)
+kmedoids(*table(700, 4), 6)
+kmedoids(*table(700, 4), 6, metric="l2")
+FairWASP().fit(*table(4_000, 9))
+FairWASP(cost="sqeuclidean").fit(*table(4_000, 9))
+wasserstein(rng.random((300, 7)), rng.random(7))
+from fwc_llm.coreset.compiled import compiled
+print(sorted(set(compiled)))
+"""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
-def test_tables_of_any_kind_share_the_compiled_code(cost: str):
+@pytest.mark.timeout(1200)
+def test_all_is_compiled_by_the_command_and_nothing_afterwards(tmp_path: Path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "COLUMNS": "200"}
+
+    def run(*command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *command], env=environment, capture_output=True, text=True, check=True
+        )
+
+    first, second = (run("-m", "fwc_llm", "warm-up") for _ in range(2))
+    assert "free representatives: compiled in" in first.stdout
+    assert "Compiled " in first.stdout
+    assert "compiled in" not in second.stdout
+    assert "Everything was compiled already" in second.stdout
+    for done in (first, second):
+        assert done.stdout.count("\n") == len(PROBLEMS) + 1
+        assert str(tmp_path) in done.stdout
+        assert "compiling the solver for this machine" not in done.stderr
+    assert run("-c", AFTERWARDS).stdout.strip() == "[]"
+
+
+# --- The memory of a fit
+
+
+ROWS, COLUMNS = 32_768, 25
+
+
+def units(form: str, cells: int, support: str) -> float:
+    """What the fit of a table in this form holds at its peak, beside what the caller holds."""
     rng = np.random.default_rng(0)
-    x, y, d = rng.normal(size=(2000, 5)).round(1), rng.integers(0, 2, 2000), rng.integers(0, 2, 2000)
-    marked = x.astype(np.float32)
-    marked.flags.writeable = False
-    kernels = [
-        value
-        for module in (assignment, medians)
-        for value in vars(module).values()
-        if hasattr(value, "signatures")
-    ]
-    kinds = []
-    for table, m in ((x, 20), (np.asfortranarray(x), 20), (x[:, ::-1], 300), (marked, 20)):
-        case = FairCoreset(m, cost=cost).problem(table, y, d)
-        descend(CompiledSteps(case, Threads(1)), start_rows(case, "random", rng), 5)
-        CompiledSteps(case, Threads(1)).certify(table[:m].astype(float))
-        kinds.append(sum(len(kernel.signatures) for kernel in kernels))
-    assert len(set(kinds)) == 1
+    X = rng.normal(size=(ROWS, COLUMNS)).astype(np.float32)
+    y, sensitive = rng.integers(0, 2, ROWS), rng.integers(0, cells // 2, ROWS)
+    table = X
+    if form == "mixed":
+        table = pd.DataFrame(X.astype(np.float64)).add_prefix("x")
+        for k in range(15, COLUMNS):
+            table[f"x{k}"] = pd.Categorical.from_codes(rng.integers(0, 8, ROWS), list("abcdefgh"))
+    options = {"support": support, "random_state": 0, "n_jobs": 2, "max_iter": 4}
+    FairCoreset(40, **options).fit(table, y, sensitive)  # all code is there now
+    tracemalloc.start()
+    try:
+        FairCoreset(40, **options).fit(table, y, sensitive)
+        return tracemalloc.get_traced_memory()[1] / (4 * ROWS * COLUMNS)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("form", "cells", "support", "most"),
+    [
+        ("float32", 4, "free", 3.0), ("float32", 16, "free", 4.2), ("mixed", 4, "free", 6.5),
+        ("mixed", 16, "free", 7.4), ("float32", 16, "rows", 5.0),
+    ],
+)  # fmt: skip
+def test_a_fit_holds_a_few_tables(form: str, cells: int, support: str, most: float) -> None:
+    assert units(form, cells, support) < most

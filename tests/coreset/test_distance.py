@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.distance import balance, capacities, wasserstein
+from fwc_llm.coreset.distance import wasserstein
 from fwc_llm.errors import FwcError
 
 
@@ -29,11 +29,11 @@ def test_it_is_the_distance_of_pot_also_under_ties(n: int, m: int, decimals: int
 
 def test_many_rows_and_uneven_weights() -> None:
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(3000, 6))
-    cost = cdist(X, X[:60], "cityblock")
-    weights = rng.exponential(size=60)
+    X = rng.normal(size=(1000, 6))
+    cost = cdist(X, X[:30], "cityblock")
+    weights = rng.exponential(size=30)
     found = wasserstein(cost, weights)
-    theirs = ot.emd2(np.full(3000, 1 / 3000), weights / weights.sum(), cost, numItermax=10**9)
+    theirs = ot.emd2(np.full(1000, 1 / 1000), weights / weights.sum(), cost, numItermax=10**9)
     assert found.value == pytest.approx(theirs, rel=1e-10)
     assert found.value == pytest.approx(found.lower_bound, rel=1e-10)
 
@@ -43,10 +43,10 @@ def test_many_rows_and_uneven_weights() -> None:
 def test_many_points_of_equal_weight_and_many_equal_rows(decimals: int) -> None:
     """No point gets a whole number of rows, so that long paths pass small parts of tied rows on."""
     rng = np.random.default_rng(decimals)
-    X = np.round(rng.normal(size=(3001, 3)), decimals)
-    cost = cdist(X, X[:170], "cityblock")
-    found = wasserstein(cost, np.ones(170))
-    theirs = ot.emd2(np.full(3001, 1 / 3001), np.full(170, 1 / 170), cost, numItermax=10**9)
+    X = np.round(rng.normal(size=(1001, 3)), decimals)
+    cost = cdist(X, X[:60], "cityblock")
+    found = wasserstein(cost, np.ones(60))
+    theirs = ot.emd2(np.full(1001, 1 / 1001), np.full(60, 1 / 60), cost, numItermax=10**9)
     assert found.value == pytest.approx(theirs, rel=1e-10)
     assert found.value == pytest.approx(found.lower_bound, rel=1e-10)
 
@@ -63,11 +63,6 @@ def test_weights_of_very_different_sizes() -> None:
         assert found.value == pytest.approx(found.lower_bound, abs=1e-9)
 
 
-def test_weights_whose_sum_is_too_large_are_shares_all_the_same() -> None:
-    cost = np.random.default_rng(0).random((60, 3))
-    assert wasserstein(cost, [1e308, 1e308, 1e308]) == wasserstein(cost, [1.0, 1.0, 1.0])
-
-
 def test_a_huge_cost_somewhere_does_not_blur_the_others() -> None:
     rng = np.random.default_rng(0)
     cost = rng.random((1000, 4))
@@ -76,29 +71,6 @@ def test_a_huge_cost_somewhere_does_not_blur_the_others() -> None:
     theirs = ot.emd2(np.full(1000, 1 / 1000), np.array([0.8, 0.1, 0.1]), cost[:, :3], numItermax=10**9)
     assert found.value == pytest.approx(theirs + 1e-4, rel=1e-7)
     assert found.value == pytest.approx(found.lower_bound, rel=1e-6)
-
-
-def test_the_capacities_are_the_shares_in_whole_units() -> None:
-    rng = np.random.default_rng(0)
-    for n in (1, 7, 20_000):
-        for weights in (np.ones(13), rng.random(40) ** 10, np.array([1, 5e-17, 4e-17])):
-            share = weights / weights.sum()
-            capacity, unit = capacities(share, n)
-            assert capacity.sum() == n * unit
-            assert (capacity >= 0).all()
-            assert np.abs(capacity / unit - share * n).max() < 1e-9
-
-
-def test_any_prices_may_be_the_start() -> None:
-    rng = np.random.default_rng(0)
-    cost = np.round(rng.random((300, 12)), 1)
-    capacity, unit = capacities(np.full(12, 1 / 12), 300)
-    values = []
-    for prices in (np.zeros(12), 10 * rng.normal(size=12), np.arange(12.0)):
-        values.append(balance(cost, capacity, unit, prices))
-        bound = (cost - prices).min(axis=1).sum() + capacity @ prices / unit
-        assert values[-1] == pytest.approx(bound, abs=1e-9)
-    assert values == pytest.approx([values[0]] * 3, abs=1e-9)
 
 
 def test_the_objective_of_a_fair_coreset_is_its_distance() -> None:
@@ -116,7 +88,6 @@ def test_what_is_no_problem_is_refused() -> None:
         (np.full((3, 2), np.inf), [1.0, 1.0], "cost must be finite"),
         (np.ones((3, 2)), [1.0, -1.0], "weights must be"),
         (np.ones((3, 2)), [0.0, 0.0], "weights must be"),
-        (np.array([[1e308, -1e308], [1e308, -1e308]]), [1.0, 1.0], "too large to be added"),
     ):
         with pytest.raises(FwcError, match=message):
             wasserstein(cost, weights)

@@ -10,15 +10,15 @@ import sys
 import numpy as np, pandas as pd
 from fwc_llm.coreset import FairCoreset, fair_transport
 if "warm" in sys.argv:  # everything has run in this process before
-    from fwc_llm.coreset.warm_up import problems
-    for _, run in problems():
+    from fwc_llm.coreset.warm_up import PROBLEMS
+    for run in PROBLEMS.values():
         run()
 rng = np.random.default_rng(0)
-y, d = rng.integers(0, 2, 900), rng.integers(0, 2, 900)
-whole = np.rint(2 * rng.normal(size=(900, 5)))
-kinds = pd.DataFrame({k: rng.choice(list("abcde")[:count], 900) for k, count in zip("pqrs", (2, 3, 4, 5))})
-mixed = kinds.assign(x=whole[:, 0], z=rng.normal(size=900))
-for n in (200, 900):
+y, d = rng.integers(0, 2, 400), rng.integers(0, 2, 400)
+whole = np.rint(2 * rng.normal(size=(400, 5)))
+kinds = pd.DataFrame({k: rng.choice(list("abcde")[:count], 400) for k, count in zip("pqrs", (2, 3, 4, 5))})
+mixed = kinds.assign(x=whole[:, 0], z=rng.normal(size=400))
+for n in (200, 400):
     for table in (whole, kinds, mixed):
         for support in ("free", "rows", "features"):
             for cost in ("l1", "sqeuclidean"):

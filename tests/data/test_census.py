@@ -12,7 +12,6 @@ from evals.fit_census import fit
 from fwc_llm.data.census import SEED, TABLES, simulate
 from fwc_llm.errors import FwcError
 from fwc_llm.runs.row_matching import row_values
-from fwc_llm.runs.splits import draw_split
 from fwc_llm.tasks import Task, census_task, load_task
 
 
@@ -24,21 +23,6 @@ def adult(data_dir: Path) -> Task:
 @pytest.fixture(scope="module")
 def census() -> Task:
     return load_task("census")
-
-
-@pytest.mark.slow
-def test_it_needs_no_data_and_says_what_it_is(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, census: Task
-) -> None:
-    monkeypatch.setenv("FWC_LLM_DATA", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    task = load_task("census")
-    assert task.simulated
-    assert len(task.pool()) == 30_162
-    assert len(task.test()) == 15_060
-    assert "simulated" in task.title.lower()
-    assert "simulated" in task.notes[0]
-    assert task.fingerprint == census.fingerprint
 
 
 def test_its_columns_are_adults(census: Task) -> None:
@@ -68,22 +52,10 @@ def test_the_same_seed_gives_the_same_rows() -> None:
     assert not small.pool()[:50].reset_index(drop=True).equals(small.test().reset_index(drop=True))
 
 
-@pytest.mark.parametrize("n", [2, 7, 1000])
-def test_any_number_of_rows(n: int) -> None:
-    assert len(simulate(n)) == n
-
-
 @pytest.mark.parametrize(("n_pool", "n_test"), [(0, 10), (10, 1), (10, 10**9)])
 def test_numbers_of_rows_that_make_no_sense(n_pool: int, n_test: int) -> None:
     with pytest.raises(FwcError, match="the census can be simulated with"):
         census_task(n_pool, n_test)
-
-
-def test_it_splits_like_adult(census: Task) -> None:
-    split = draw_split(census)
-    counts = split.test.groupby(["sex", "income"]).size().tolist()
-    assert counts == [75, 25, 25, 75]
-    assert 30_000 < split.candidates.sum() < 30_162
 
 
 def test_the_tables_are_small_and_hold_no_small_count() -> None:

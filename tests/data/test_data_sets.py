@@ -186,11 +186,9 @@ def test_a_run_goes_on_after_a_change_that_only_readers_see(tmp_path: Path) -> N
 
 
 CONDITIONS = {
-    'column = "x"\nabove = 1\nat_most = 3': ["3", "4"],
-    'column = "x"\nat_least = 2\nbelow = 4': ["3", "4"],
-    'column = "colour"\nvalues = ["a"]': ["2", "4"],
-    'column = "colour"\nwithout = ["a"]': ["3", "5"],
-}
+    'column = "x"\nabove = 1\nat_most = 3': ["3", "4"], 'column = "x"\nat_least = 2\nbelow = 4': ["3", "4"],
+    'column = "colour"\nvalues = ["a"]': ["2", "4"], 'column = "colour"\nwithout = ["a"]': ["3", "5"],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("condition", "lines"), CONDITIONS.items())
@@ -216,7 +214,7 @@ MISTAKES = {
     'column = "colour"\nwithout = []': "without is an empty list",
     'column = "x"\nabove = "1"': "above: input should be a valid number",
     'column = "x"\nabove = 1\nover = 2': "unknown key 'over'",
-    'column = "colour"\nabove = 1': "'red' in column 'colour' is no number",
+    'column = "colour"\nabove = 1': "'red' in the numeric column 'colour' is no finite number",
     'column = "x"\nabove = 99': r"no row is left of 4: not x above 99 \(4\)",
 }
 

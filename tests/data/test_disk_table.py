@@ -1,7 +1,5 @@
 """A Parquet table of more rows than are held: the same numbers and test rows as the one in memory."""
 
-import sys
-import weakref
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.row_matching import row_values
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import draw_split, hold_out, population
-from fwc_llm.shots.kept import kept_shots
 from fwc_llm.tasks import Task, load_task, recorded_task
 
 TOML = """
@@ -113,18 +110,17 @@ def test_a_table_on_disk_is_the_one_in_memory(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("base_parity", [None, 0.5])
-def test_the_test_rows_are_those_of_the_table_in_memory(
+def test_the_test_rows_are_equal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base_parity: float | None
 ) -> None:
     inner, outer = both(write(tmp_path), monkeypatch)
     examples = inner.pool().iloc[[3, 40, 700, 900]].to_dict("records")
-    not_drawn: dict[str, Any] = {"exclude": inner.pool().index[:200].tolist(), "not_equal_to": examples}
     strange = [
         {**examples[0], "age": age, "job": job}
         for age, job in ((10**400, "cook"), ("x", 3), (True, "\ud800"))
     ]
-    more_rows = {"not_equal_to": [*examples, *strange], "exclude": ["no such row"]}
-    for seed, more in ((0, {}), (3, more_rows), (1, not_drawn), (2, {"not_equal_to": examples})):
+    more_rows: dict[str, Any] = {"not_equal_to": [*examples, *strange]}
+    for seed, more in ((0, {}), (3, more_rows), (2, {"not_equal_to": examples})):
         one = draw_split(inner, 48, base_parity, seed, **more)
         two = draw_split(outer, 48, base_parity, seed, **more)
         assert_frame_equal(two.test, one.test)
@@ -153,26 +149,6 @@ def test_defaults_move_by_the_whole_table(tmp_path: Path, monkeypatch: pytest.Mo
     assert one == two
 
 
-def test_few_rows_are_held_while_it_is_cleaned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "LARGE", HELD)
-    monkeypatch.setattr(load, "BLOCK", BLOCK)
-    alive: list[weakref.ref[pd.DataFrame]] = []
-    most = [0, 0]
-    build = load.build_tables
-
-    def counted(*given: Any) -> Any:
-        found = build(*given)
-        alive[:] = [each for each in alive if each() is not None]
-        alive.append(weakref.ref(found.pool))
-        most[:] = [max(most[0], len(alive)), max(most[1], len(given[1][0]))]
-        return found
-
-    monkeypatch.setattr(load, "build_tables", counted)
-    assert load_task(write(tmp_path)).whole is not None
-    assert most[0] <= 2  # this block and the one before it
-    assert most[1] == BLOCK
-
-
 def test_rows_that_are_left_may_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path, TOML.replace("above = 17", "above = 20"))
     inner = load_task(path)
@@ -195,14 +171,12 @@ def test_a_column_of_ids_keeps_the_table_in_memory(tmp_path: Path, monkeypatch: 
     ("damage", "words"),
     [
         (lambda rows: rows.drop(columns="job"), r"rows-1\.parquet: there is no column 'job'; there are"),
-        (
-            lambda rows: rows.assign(sex="x", nation="y", paid="maybe"),
-            r"outcome 'paid' has 3 values.*no positive ones",
-        ),
+        (lambda rows: rows.assign(sex="x", nation="y", paid="maybe"),
+         r"outcome 'paid' has 3 values.*no positive ones"),
         (lambda rows: rows.assign(debt="lots"), r"rows-1\.parquet:1: 'lots' in the numeric column 'debt'"),
     ],
-)
-def test_files_that_do_not_fit_are_refused(
+)  # fmt: skip
+def test_misfits_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Any, words: str
 ) -> None:
     path = write(tmp_path)
@@ -223,24 +197,6 @@ def test_what_is_no_table_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (twice / "rows-0.parquet").write_bytes((tmp_path / "rows-0.parquet").read_bytes())
     with pytest.raises(FwcError, match=r"2 of its files are called 'rows-0\.parquet'"):
         load_task(path, data=tmp_path).pool()
-
-
-def test_without_pyarrow_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path)
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(FwcError, match=r"rows-0\.parquet: reading Parquet needs pyarrow: pip install"):
-        load_task(path).pool()
-
-
-def test_kept_examples_of_the_sample_are_not_those_of_the_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    inner, outer = both(write(tmp_path), monkeypatch)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    one, two = (kept_shots(task, "balanced", 40, None, 0) for task in (inner, outer))
-    assert one.fingerprint == two.fingerprint
-    assert {example.row for example in two.examples} <= set(outer.pool().index)
-    assert not {example.row for example in one.examples} <= set(outer.pool().index)
 
 
 def test_data_takes_the_place_of_the_tables_files(tmp_path: Path) -> None:

@@ -5,36 +5,28 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from evals.walks.loans import loans
 from fwc_llm.cli.tasks import init
 from fwc_llm.data.reading import as_plain
 from fwc_llm.data.task_draft import draft_question, draft_task, look_at, means_yes
 from fwc_llm.errors import FwcError
+from fwc_llm.taskfile import read_taskfile
 from fwc_llm.tasks import Task, load_task
 
 
 @pytest.mark.parametrize(
     ("cell", "english", "german"),
     [
-        ("$106,790.63", "106790.63", None),
-        ("1.234,5", None, "1234.5"),
-        ("1,234.5", "1234.5", None),
-        ("(1,234.50)", "-1234.50", None),
-        ("-$1,234", "-1234", "-1.234"),
-        ("$-5", "-5", "-5"),
-        ("7 %", "7", "7"),
-        ("US$ 12.50", "12.50", None),
-        ("€ 1 234,50", None, "1234.50"),
-        ("12 kr.", "12", "12"),
-        ("1,23,456", None, None),
-        ("2023-01-02", None, None),
-        ("LA-00001", None, None),
-        ("1,234 apples", None, None),
-        ("--5", None, None),
-        ("9" * 70, None, None),
+        ("$106,790.63", "106790.63", None), ("1.234,5", None, "1234.5"), ("1,234.5", "1234.5", None),
+        ("(1,234.50)", "-1234.50", None), ("-$1,234", "-1234", "-1.234"), ("$-5", "-5", "-5"),
+        ("7 %", "7", "7"), ("US$ 12.50", "12.50", None), ("€ 1 234,50", None, "1234.50"),
+        ("12 kr.", "12", "12"), ("1,23,456", None, None), ("2023-01-02", None, None),
+        ("LA-00001", None, None), ("1,234 apples", None, None), ("--5", None, None), ("9" * 70, None, None),
     ],
-)
+)  # fmt: skip
 def test_numbers_as_people_write_them(cell: str, english: str | None, german: str | None) -> None:
     assert as_plain(cell, "1,234.5") == (cell if english is None else english)
     assert as_plain(cell, "1.234,5") == (cell if german is None else german)
@@ -95,15 +87,14 @@ def test_thousands_that_may_be_fractions_are_asked_about() -> None:
     ("cells", "words"),
     [
         ([f"{20 + k} J." for k in range(30)] + [f"{k + 50}" for k in range(30)], "the unit 'J.'"),
-        ([f"{k % 11}" for k in range(55)] + ["99"] * 5, "99 stands apart from 0 to 10"),
-        ([f"{k % 11}" for k in range(55)] + ["-1"] * 5, "-1 stands apart from 0 to 10"),
+        ([f"{k % 11}" for k in range(55)] + ["99"] * 5, "99 outside of 0 to 10"),
+        ([f"{k % 11}" for k in range(55)] + ["-1"] * 5, "-1 outside of 0 to 10"),
+        ([f"{k % 11}" for k in range(55)] + ["-1", "99"] * 5, "-1, 99 outside of 0 to 10"),
         ([f"{k % 5 + 1}" for k in range(60)], "only 5 values, 1 to 5, kept as numbers"),
-        (["m", "f", "M"] * 20, "'M', 'm' differ in case alone"),
-        ([f"{k % 40 - 20}" for k in range(60)], ""),
-        ([f"{k % 120}" for k in range(600)], ""),
-        (["red", "blue"] * 30, ""),
+        (["m", "f", "M"] * 20, "'M', 'm' differ in case alone"), ([f"{k % 40 - 20}" for k in range(60)], ""),
+        ([f"{k % 120}" for k in range(600)], ""), (["red", "blue"] * 30, ""),
     ],
-)
+)  # fmt: skip
 def test_what_a_person_would_see_is_flagged(cells: list[str], words: str) -> None:
     look = look_at("x", pd.Series(cells))
     assert words in look.why if words else not look.why
@@ -130,11 +121,24 @@ def test_a_draft_with_units_groups_and_a_third_answer(tmp_path: Path) -> None:
     assert len(task.pool()) == 180
     assert set(task.groups) == {"m", "w"}
     assert task.pool()["Alter"].dtype == "int64"
-    unknown = "\n".join(["x,g,y", *(f"{k},{'ab'[k % 2]},{('low', 'high')[k % 2]}" for k in range(40))])
-    (tmp_path / "t.csv").write_text(unknown + "\n")
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        (("low", "high"), "# positive = […]"),
+        (("2", "5", "9"), "# positive = […]"),
+        (("0", "1", "9"), '# others = "drop" # CHECK: what of 9?'),
+        (("0", "1", "-1"), '# others = "drop" # CHECK: what of -1?'),
+    ],
+)
+def test_no_line_proposes_which_value_is_yes(tmp_path: Path, values: tuple[str, ...], line: str) -> None:
+    rows = (f"{k},{'ab'[k % 2]},{values[k % len(values)]}" for k in range(42))
+    (tmp_path / "t.csv").write_text("\n".join(["x,g,y", *rows]) + "\n")
     text = draft_task(tmp_path / "t.csv", ["g"], "y", tmp_path).text
-    assert "# positive = […]" in text  # either value could be yes: no line proposes one
+    assert line in text
     assert '["low"]' not in text
+    assert "above" not in text
 
 
 @pytest.mark.parametrize(
@@ -150,7 +154,7 @@ def test_a_draft_with_units_groups_and_a_third_answer(tmp_path: Path) -> None:
         ("data", "y", "yes", None, "Is the answer to “y” yes for this person?"),
     ],
 )
-def test_questions_are_those_of_a_person(
+def test_draft_questions(
     stem: str, outcome: str, positive: str | None, above: float | None, question: str
 ) -> None:
     assert draft_question(stem, outcome, positive, above) == question
@@ -159,18 +163,12 @@ def test_questions_are_those_of_a_person(
 @pytest.mark.parametrize(
     ("values", "yes"),
     [
-        (("Y", "N"), ["Y"]),
-        (("True", "False"), ["True"]),
-        (("0", "1"), ["1"]),
-        (("ja", "nein"), ["ja"]),
-        (("Yes", "yes", "NO", "no"), ["Yes", "yes"]),
-        ((">50K", "<=50K"), [">50K"]),
-        (("approved", "rejected"), ["approved"]),
-        (("high", "low"), []),
-        (("1", "2"), ["1"]),
+        (("Y", "N"), ["Y"]), (("True", "False"), ["True"]), (("0", "1"), ["1"]), (("ja", "nein"), ["ja"]),
+        (("Yes", "yes", "NO", "no"), ["Yes", "yes"]), ((">50K", "<=50K"), [">50K"]),
+        (("approved", "rejected"), ["approved"]), (("high", "low"), []), (("1", "2"), ["1"]),
         (("yes", "no", "perhaps"), ["yes"]),
     ],
-)
+)  # fmt: skip
 def test_answers_that_say_which_is_yes(values: tuple[str, ...], yes: list[str] | None) -> None:
     assert means_yes(values)[0] == yes
 
@@ -178,7 +176,7 @@ def test_answers_that_say_which_is_yes(values: tuple[str, ...], yes: list[str] |
 @pytest.mark.parametrize("german", [False, True])
 def test_the_messy_table_is_drafted_well_in_either_writing(tmp_path: Path, german: bool) -> None:
     (tmp_path / "loans.csv").write_bytes(loans(german))
-    init(tmp_path / "loans.csv", ["ethnicity"], "approved")
+    init(tmp_path / "loans.csv", ["ethnicity"], "approved", None, False)
     task = load_task(tmp_path / "loans.toml")
     assert task.question == "Should this loan be approved?"
     assert [c.name for c in task.features] == [
@@ -214,6 +212,10 @@ def test_a_data_frame_is_a_task() -> None:
     assert task.question == "Is it fine?"
     assert [column.name for column in task.features] == ["age", "member", "shade", "score"]
     assert len(task.pool()) == 300
+    ids = load_task(frame().set_index("since"), protected="sex", outcome="ok").pool().index
+    assert (task.pool().index[17], ids[17]) == ("row:17", "row:2020-01-18")
+    twice = load_task(frame().set_axis([7] * 300), protected="sex", outcome="ok").pool()
+    assert twice.index[17] == "row:17"
     assert "unknown" in set(task.pool()["score"])
     assert (task.labels(task.pool()) == frame()["ok"].to_numpy()).all()
     above = load_task(frame(), protected=["sex"], outcome="age", above=40)
@@ -241,3 +243,62 @@ def test_what_a_data_frame_lacks_is_said(options: dict[str, str], words: str) ->
         load_task(frame().head(0), protected="sex", outcome="ok")
     with pytest.raises(FwcError, match="for a data frame alone"):
         load_task("census", outcome="sex")
+
+
+# --- Drafted task files
+
+
+text = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\x00"), min_size=1, max_size=10)
+
+
+name = text.map(str.strip).filter(lambda word: word not in ("", "sex", "y"))
+
+
+value = st.one_of(st.integers(-5, 5).map(str), text.map(str.strip), st.just(""), st.just("NA"))
+
+
+def draft(folder: Path, frame: pd.DataFrame, separator: str = ",", index: bool = False) -> Path:
+    frame.to_csv(folder / "t.csv", sep=separator, index=index)
+    (folder / "t.toml").write_text(draft_task(folder / "t.csv", ["sex"], "y", folder).text, encoding="utf-8")
+    return folder / "t.toml"
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.sampled_from(",;\t|"))
+def test_any_table_drafts(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, separator: str
+) -> None:
+    names = data.draw(st.lists(name, min_size=1, max_size=3, unique=True))
+    rows = 12
+    frame = pd.DataFrame(
+        {title: data.draw(st.lists(value, min_size=rows, max_size=rows)) for title in names}
+        | {"sex": list("fm") * 6, "age": range(30, 30 + 2 * rows, 2), "y": ["yes", "no", "no"] * 4}
+    )
+    path = draft(tmp_path_factory.mktemp("draft"), frame, separator)
+    fields = {item.name: item for item in read_taskfile(path).fields}
+    assert list(fields) == [str(title) for title in frame.columns]
+    complete = all(cell not in ("", "NA", "?", "NaN", "nan") for title in names for cell in frame[title])
+    if complete:
+        assert len(load_task(path).pool()) == rows
+
+
+def test_an_index_that_was_written_along_is_left_out(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"x": [1.5, 2, 3, 4], "sex": list("fmfm"), "y": list("1001")})
+    task = load_task(draft(tmp_path, frame, index=True))
+    assert [column.name for column in task.columns] == ["x", "sex", "y"]
+    assert task.pool()["y"].tolist() == ["yes", "no", "no", "yes"]
+
+
+def test_what_becomes_of_missing_values_is_said_as_it_is(tmp_path: Path) -> None:
+    rows = [
+        f"{k % 61},{['', 'red', 'blue', 'red'][k % 4]},{'fm'[k % 2]},{['yes', 'no'][k % 3 % 2]}"
+        for k in range(600)
+    ]
+    rows += ["3,red,f,"] * 9
+    (tmp_path / "t.csv").write_text("\n".join(["x,colour,sex,y", *rows]) + "\n", encoding="utf-8")
+    checks = draft_task(tmp_path / "t.csv", ["sex"], "y", tmp_path).checks
+    assert [line for line in checks if line.startswith("missing")] == [
+        'missing: a missing value becomes the category "unknown" (colour 150)',
+        "missing: rows with a missing value are dropped (y 9)",
+    ]

@@ -256,13 +256,6 @@ def test_a_file_that_is_no_such_table_is_refused(tmp_path: Path, name: str) -> N
     assert message in str(caught.value)
 
 
-def test_no_parquet(tmp_path: Path) -> None:
-    path = write_task(tmp_path)
-    path.write_text(path.read_text().replace('file = "data.csv"', 'file = "data.csv"\nformat = "parquet"'))
-    with pytest.raises(FwcError, match="is no Parquet table"):
-        load_task(path).pool()
-
-
 def test_ids_must_be_unique(tmp_path: Path) -> None:
     path = write_task(tmp_path, "n,x,colour,sex,y\na,1,r,f,yes\nb,2,r,m,no\na,3,r,f,no\n")
     path.write_text(path.read_text().replace("columns = [", 'columns = [\n  { name = "n", role = "id" },'))
@@ -293,7 +286,7 @@ cell = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), mi
         st.tuples(st.integers(-9, 9), cell, st.sampled_from("fm"), st.booleans()), min_size=2, max_size=8
     )
 )
-def test_any_text_survives_a_csv_file(
+def test_any_text_survives(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, str, str, bool]]
 ) -> None:
     rows = [*rows, (1, "a", "f", True), (2, "a", "m", False)]
@@ -315,19 +308,9 @@ JUDGED = "x,colour,sex,y\n1,a,f,Ja\n2,b,m,Nein\n3,a,f,offen\n4,a,m,Ja\n"
         ('negative = ["Nein"]\nothers = "drop"', ["yes", "no", "yes"], 'y: yes = "Ja" (2), no = "Nein" (1)'),
     ],
 )  # fmt: skip
-def test_a_third_value_of_the_outcome_is_judged(
-    tmp_path: Path, others: str, answers: list[str], meaning: str
-) -> None:
+def test_a_third_outcome_is_judged(tmp_path: Path, others: str, answers: list[str], meaning: str) -> None:
     task = small_task(tmp_path, JUDGED, outcome=f'positive = ["Ja"]\n{others}')
     assert task.pool()["y"].tolist() == answers
     assert task.rows is not None
     assert task.rows.as_json()["outcome"] == meaning
     assert task.rows.reasons == ({"y neither yes nor no": 1} if len(answers) == 3 else {})
-
-
-def test_a_threshold_says_what_yes_means(tmp_path: Path) -> None:
-    csv = "x,colour,sex,y\n1,a,f,2\n2,a,m,3\n3,b,f,2.5\n"
-    task = small_task(tmp_path, csv, outcome="threshold = { above = 2.5 }")
-    assert task.pool() is not None
-    assert task.rows is not None
-    assert task.rows.outcome == "y: yes = above 2.5 (1), no = at most 2.5 (2)"

@@ -1,12 +1,30 @@
 """The paper's numbers as copied, and what is computed from them."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
+from scipy.optimize import linprog
+from scipy.spatial.distance import cdist
 
+from evals.bench import scale, selectors
+from evals.bench.selectors_peers import peers
+from evals.paper.again import measure_again
+from evals.paper.data import Space, draw_split
+from evals.paper.distances import parity_violation, second_opinion, wasserstein
+from evals.paper.downstream import Constant, Network, judge, train
+from evals.paper.experiment import Cell, Experiment, Options, Row
+from evals.paper.ledger import Ledger
+from evals.paper.methods import choose
 from evals.paper.pareto import average_gain, average_reduction, on_front
 from evals.paper.published import published
-from evals.paper.tables import mean_sd
+from evals.paper.runner import run_cells
+from fwc_llm.coreset.problem.encoding import encode_array
+from fwc_llm.coreset.problem.ground_cost import cost_matrix
+from fwc_llm.coreset.problem.table import Table
 
 
 def test_every_printed_tradeoff_follows_from_its_disparity_and_auc() -> None:
@@ -52,11 +70,226 @@ def test_the_front_is_what_no_other_beats() -> None:
     assert on_front(disparity, auc).tolist() == [True, True, False, False, True]
 
 
-def test_means_keep_the_order_and_count_the_runs() -> None:
-    frame = pd.DataFrame({"method": ["b", "a", "b"], "value": [1.0, 5.0, 3.0]})
-    table = mean_sd(frame, ["method"], ["value"])
-    assert table["method"].tolist() == ["b", "a"]
-    assert table["value"].tolist() == [2, 5]
-    assert table["value_sd"].iloc[0] == pytest.approx(np.sqrt(2))
-    assert np.isnan(table["value_sd"].iloc[1])
-    assert table["runs"].tolist() == [2, 1]
+# --- The downstream classifier
+
+
+@pytest.fixture(scope="module")
+def blobs() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 300)
+    return rng.normal(size=(300, 4)) + 2 * y[:, None], y
+
+
+@pytest.mark.slow
+def test_weights_decide_between_contradicting_rows() -> None:
+    X = np.repeat(np.array([[0.0], [0.0]]), 100, axis=0)
+    y = np.repeat([0, 1], 100)
+    for heavy in (0, 1):
+        classifier, _ = train(X, y, np.where(y == heavy, 9.0, 1.0), seed=0)
+        assert classifier.probabilities(X[:1])[0] == pytest.approx(0.9 if heavy else 0.1, abs=0.06)
+
+
+def test_the_network_computes_what_scikit_learn_computes(blobs: tuple[np.ndarray, np.ndarray]) -> None:
+    from sklearn.metrics import log_loss
+    from sklearn.neural_network import MLPClassifier
+
+    X, y = blobs
+    weights = np.random.default_rng(1).random(300)
+    model = MLPClassifier((20,), random_state=0).partial_fit(X, y, classes=[0, 1])
+    ours = Network(model.coefs_, model.intercepts_)
+    theirs = model.predict_proba(X)
+    assert ours.probabilities(X) == pytest.approx(theirs[:, 1], abs=1e-12)
+    assert ours.loss(X, y, weights) == pytest.approx(log_loss(y, theirs, sample_weight=weights))
+
+
+def test_one_outcome_leaves_a_constant() -> None:
+    classifier, epochs = train(np.zeros((5, 2)), np.ones(5), np.ones(5), seed=0)
+    assert isinstance(classifier, Constant)
+    assert epochs == 0
+    outcome = judge(classifier, epochs, np.zeros((4, 2)), np.array([0, 1, 0, 1]), np.array(list("aabb")))
+    assert (outcome.dd, outcome.auc, outcome.trivial) == (0, 0.5, True)
+
+
+# --- The selectors' benchmark
+
+
+@pytest.mark.slow
+def test_fwc_is_closest_on_a_small_reference_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selectors, "N", 800)
+    monkeypatch.setattr(selectors, "P", 8)
+    monkeypatch.setattr(selectors, "M", 60)
+    runs = list(selectors.reference(range(1)))
+    assert [run["method"] for run in runs] == list(selectors.KNOWN)
+    assert min(runs, key=lambda run: run["W1"])["method"] == "FWC ε 0.1"
+    table = selectors.summary(runs)
+    assert table["k-medoids (swap) L1"]["W1"] < table["uniform"]["W1"]
+    assert table["k-means"]["clustering"] == min(row["clustering"] for row in table.values())
+    result = {
+        "command": "c", "machine": "m", "seeds": 1, "fwc_is_closest": True, "reference": table,
+        "scale": [{"strategy": "fwc", "m": 16, "error": "no"}],
+    }  # fmt: skip
+    result["peers"] = list(peers(quick=True))
+    for row in result["peers"]:
+        if "peer" in row:
+            assert row["loss"] == pytest.approx(row["peer_loss"], rel=0.05)
+    text = selectors.report(result)
+    assert "| FairWASP | 2,000 |" in text
+    assert "for every seed: yes" in text
+    assert "| fwc | 16 | no | |" in text
+
+
+# --- Distances
+
+
+def normal(rng: np.random.Generator, n: int, p: int = 3) -> Table:
+    return encode_array(rng.normal(size=(n, p)))
+
+
+def by_linear_program(rows: Table, points: Table, weights: np.ndarray) -> float:
+    n, m = rows.n, points.n
+    sums = np.vstack([np.kron(np.eye(n), np.ones(m)), np.kron(np.ones(n), np.eye(m))])
+    masses = np.concatenate([np.full(n, 1 / n), weights / weights.sum()])
+    cost = cdist(rows.numbers, points.numbers, "cityblock").ravel()
+    return float(linprog(cost, A_eq=sums[:-1], b_eq=masses[:-1], method="highs").fun)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_wasserstein_is_the_linear_programs_optimum(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, points, weights = normal(rng, 30), normal(rng, 6), rng.random(6)
+    assert wasserstein(rows, points, weights) == pytest.approx(
+        by_linear_program(rows, points, weights), abs=1e-9
+    )
+
+
+@pytest.mark.parametrize("decimals", [0, 8])
+def test_the_network_simplex_gives_the_same(decimals: int) -> None:
+    """POT's solver, as a second opinion; without decimals most distances are tied."""
+    pytest.importorskip("ot")
+    rng = np.random.default_rng(decimals)
+    rows, points = (encode_array(normal(rng, size).numbers.round(decimals)) for size in (2000, 90))
+    weights = rng.exponential(size=90) * (rng.random(90) < 0.9)
+    found = wasserstein(rows, points, weights)
+    assert found == pytest.approx(second_opinion(rows, points, weights), rel=1e-10)
+
+
+def test_parity_violation_is_the_worst_ratio() -> None:
+    d, y = np.array(["a", "a", "b", "b"]), np.array([0, 1, 0, 1])
+    assert parity_violation(d, y, np.array([1.0, 1, 1, 1]), 0.5) == 0
+    # a: p(1) = 3/4 against 1/2; b: p(1) = 1/2.
+    assert parity_violation(d, y, np.array([1.0, 3, 1, 1]), 0.5) == pytest.approx(0.5)
+    # A level without weight says nothing.
+    assert parity_violation(d, y, np.array([1.0, 1, 0, 0]), 0.5) == 0
+
+
+@pytest.mark.parametrize("units", ["standardised", "raw"])
+@pytest.mark.parametrize("dataset", ["drug", "german"])
+def test_fwcs_objective_is_the_exact_distance(data_dir: Path, dataset: str, units: str) -> None:
+    """In L1 always. In squared L2 the mean of an ordinal column (Drug) is rounded to a rank afterwards."""
+    split = draw_split(dataset, run=0, data_dir=str(data_dir), limit=200)
+    space = Space(split, units)
+    for metric in ("l1",) if dataset == "drug" else ("l1", "sqeuclidean"):
+        found = choose("fwc-0.05", space, split.train, 15, seed=0, metric=metric)
+        rows = space.rows(split.train, metric)
+        points = space.table(found.points, found.d, found.y)
+        ot = pytest.importorskip("ot")
+        mass = found.weights / found.weights.sum()
+        exact = ot.emd2(np.full(rows.n, 1 / rows.n), mass, cost_matrix(rows, points, metric))
+        assert found.objective == pytest.approx(exact, rel=1e-8)
+        assert found.lower_bound == pytest.approx(found.objective, rel=1e-8)
+        assert parity_violation(found.d, found.y, found.weights, split.train.y.mean()) <= 0.05 + 1e-9
+
+
+def test_a_split_is_three_quarters_and_leaves_nothing_out(data_dir: Path) -> None:
+    split = draw_split("german", run=3, data_dir=str(data_dir))
+    assert (split.train.n, split.test.n) == (750, 250)
+    assert not set(split.train.frame.index) & set(split.test.frame.index)
+    other = draw_split("german", run=4, data_dir=str(data_dir))
+    assert list(other.train.frame.index) != list(split.train.frame.index)
+
+
+# --- Results that grow in a file
+
+
+class Counting:
+    """An experiment whose cells are numbers; it counts how often each is measured."""
+
+    def __init__(self, cells: int = 5) -> None:
+        self.measured: list[int] = []
+        self.cells = cells
+
+    def plan(self, options: Options) -> list[Cell]:
+        return [{"cell": number, "run": run} for number in range(self.cells) for run in range(options.runs)]
+
+    def measure(self, cell: Cell, options: Options) -> list[Row]:
+        self.measured.append(cell["cell"])
+        return [{"value": cell["cell"] / 3, "note": 'a, "b"'}, {"value": float("nan"), "note": ""}]
+
+    def experiment(self) -> Experiment:
+        return Experiment(
+            "counting",
+            "Counting",
+            ("cell", "run"),
+            ("value", "note"),
+            self.plan,
+            self.measure,
+            lambda f, p: "",
+        )
+
+
+def run(counting: Counting, path: Path, seconds: float | None = None) -> tuple[int, int]:
+    experiment = counting.experiment()
+    return run_cells(experiment, Options(runs=1), Ledger(path, experiment), 1, seconds, Console(quiet=True))
+
+
+def test_a_second_run_measures_nothing(tmp_path: Path) -> None:
+    counting, path = Counting(), tmp_path / "counting.csv"
+    assert run(counting, path) == (5, 5)
+    assert run(counting, path) == (5, 5)
+    assert counting.measured == [0, 1, 2, 3, 4]
+    frame = Ledger(path, counting.experiment()).frame()
+    assert frame["value"].dropna().tolist() == [0, 0.333333, 0.666667, 1, 1.33333]
+    assert frame["note"].iloc[0] == 'a, "b"'
+
+
+def test_a_torn_cell_is_measured_again(tmp_path: Path) -> None:
+    counting, path = Counting(), tmp_path / "counting.csv"
+    run(counting, path)
+    whole = path.read_text()
+    for cut in range(1, 12):
+        path.write_text(whole[:-cut])
+        counting.measured.clear()
+        run(counting, path)
+        assert counting.measured == [4]
+        assert path.read_text() == whole
+
+
+def test_recorded_cells_measured_again_must_say_the_same(tmp_path: Path) -> None:
+    counting, path = Counting(), tmp_path / "counting.csv"
+    run(counting, path)
+    experiment, quiet = counting.experiment(), Console(quiet=True)
+
+    def found(count: int) -> list[str]:
+        return measure_again(experiment, Options(runs=1), Ledger(path, experiment), count, quiet)
+
+    assert found(9) == []
+    assert sorted(counting.measured) == sorted(2 * [0, 1, 2, 3, 4])
+    path.write_text(path.read_text().replace("0.333333", "0.333433").replace("2,0,,", "2,0,7,"))
+    assert sorted(found(5)) == ["1, 0: value 0.333433 recorded, 0.333333 now", "2, 0: value 7 recorded,  now"]
+
+
+# --- The benchmark of tables beyond memory
+
+
+def test_both_forms_hold_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scale, "PART", 40)
+    scale.write_arrays(100, tmp_path)
+    scale.write_parquet(100, tmp_path)
+    x, y, d = scale.opened(tmp_path, "arrays")
+    pattern, *names = scale.opened(tmp_path, "parquet")
+    files = sorted(Path(pattern).parent.glob(Path(pattern).name))
+    frame = pq.ParquetDataset(files).read().to_pandas()
+    assert len(files) == 3
+    assert np.array_equal(frame.drop(columns=names).to_numpy(), x)
+    assert frame["y"].tolist() == y.tolist()
+    assert frame["d"].tolist() == d.tolist()

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -14,16 +15,18 @@ from typing import Any
 import httpx
 import pytest
 
-from fwc_llm import Client, FwcError, Settings, evaluate
+from fwc_llm import Client, FwcError, Messages, Reply, Settings, evaluate
 from fwc_llm.evaluation.tune import tune
 from fwc_llm.models.decisions import DecisionModel
 from fwc_llm.models.openai.prices import price_of
 from fwc_llm.models.surrogate.serve import serving
 from fwc_llm.report.cost import cost, cost_line
-from fwc_llm.report.terminal import as_text, results_table, statistics_lines
+from fwc_llm.report.read import score_and_judge as score
+from fwc_llm.report.tables import as_text
+from fwc_llm.report.terminal import run_table
+from fwc_llm.report.write import render
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
-from fwc_llm.runs.results import score
 from fwc_llm.tasks import census_task
 from tests.conftest import missing
 from tests.faults.loopback import HttpReply, HttpRequest, decision, serve_in_thread
@@ -34,9 +37,7 @@ SMALL: dict[str, Any] = {"arms": ("zero", "random"), "n_test": 16, "m": 4}
 
 def said(folder: Path) -> str:
     """What the terminal shows of a run."""
-    results = RunFolder(folder).results()
-    shown = as_text(results_table(results), 400) + as_text(statistics_lines(folder), 400)
-    return " ".join(shown.split())
+    return " ".join(as_text(run_table(folder), 400).split())
 
 
 @pytest.mark.slow
@@ -252,3 +253,15 @@ def test_a_real_model_from_prompt_to_report(sparrow: str, tmp_path: Path) -> Non
             base_url=sparrow,
             out=tmp_path / "no",
         )
+
+
+def test_answers_about_a_part_of_a_row_are_counted_where_results_are_shown(tmp_path: Path) -> None:
+    def cut_off(messages: Messages) -> Reply:
+        return Reply("yes", truncated="age: 4" in messages[-1]["content"])
+
+    result = evaluate(CENSUS, cut_off, arms=("zero",), n_test=40, out=tmp_path / "run")
+    forties = result.data["truncated"]
+    assert 0 < forties < 40
+    page = render([result.folder], "md", None, None)
+    assert re.search(rf"Answers about a part of the input, .* \| {forties} \|", page)
+    assert f"{forties} inputs were cut off by the service" in cost_line(result.data)

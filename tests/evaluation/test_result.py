@@ -1,18 +1,29 @@
 """A result: one line, a table, a picture, a report, a comparison."""
 
 import json
+import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from fwc_llm import FwcError, Result, evaluate
+from fwc_llm import FunctionModel, FwcError, ProviderError, Result, evaluate
 from fwc_llm.metrics.statistics import statistics
+from fwc_llm.models import Messages
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.report.read import read_run
-from fwc_llm.runs.folder import FORMAT
-from fwc_llm.tasks import census_task
+from fwc_llm.report.read import score_and_judge as score
+from fwc_llm.report.write import render
+from fwc_llm.runs.folder import FORMAT, RunFolder
+from fwc_llm.runs.journal import Journal
+from fwc_llm.tasks import Task, census_task
+from tests.cli.conftest import Outcome
+from tests.cli.conftest import fwc as fwc
+from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread
+from tests.people import make_people, write_people
 from tests.report.conftest import write_folder
 
 EVIL = "</td><script>alert(1)</script>"
@@ -56,12 +67,22 @@ def test_a_result_is_one_line_and_one_table(result: Result) -> None:
 
 def test_a_notebook_shows_the_intervals_of_the_report(result: Result) -> None:
     drawn = ElementTree.fromstring(result._repr_html_())
-    words = "".join(drawn.itertext())
+    words = re.sub(" [≠≈?] ", " ", "".join(drawn.itertext()))
     assert "SIMULATED" in words
     for arm in statistics(read_run(result.folder).answered)["arms"]:
         gap = arm["demographic_parity_difference"]
         assert f"{gap['value']:.3f} ({gap['low']:.3f} to {gap['high']:.3f})" in words
     assert drawn.find(".//script") is None
+
+
+def test_a_changed_setting_makes_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells of a notebook that run again at once, and an explicit folder that says what to do."""
+    monkeypatch.chdir(tmp_path)
+    task = census_task(n_pool=300, n_test=100)
+    folders = {evaluate(task, Surrogate(), ("zero",), n_test=n, progress=False).folder for n in (8, 8, 9)}
+    assert len(folders) == 3
+    with pytest.raises(FwcError, match="out=None makes one"):
+        evaluate(task, Surrogate(), ("zero",), n_test=10, out=folders.pop(), progress=False)
 
 
 def test_a_result_whose_folder_is_gone_still_shows_itself(result: Result, tmp_path: Path) -> None:
@@ -78,15 +99,6 @@ def test_names_from_the_data_are_escaped(tmp_path: Path) -> None:
     assert "".join(drawn.itertext()).count("script") > 4
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "begins"), [("r.html", "<!"), ("r.md", "# "), ("r.json", "{"), ("r.csv", "run,")]
-)
-def test_the_report_is_written_by_its_ending(result: Result, tmp_path: Path, name: str, begins: str) -> None:
-    assert result.report(tmp_path / name) == tmp_path / name
-    assert (tmp_path / name).read_text().lower().startswith(begins)
-
-
 def test_two_runs_are_compared(result: Result, tmp_path: Path) -> None:
     shutil.copytree(result.folder, tmp_path / "twin")
     for other in (tmp_path / "twin", str(tmp_path / "twin"), read(tmp_path / "twin")):
@@ -94,7 +106,213 @@ def test_two_runs_are_compared(result: Result, tmp_path: Path) -> None:
         assert [arm["accuracy"]["difference"] for arm in compared["arms"]] == [0.0, 0.0]
     assert "no difference shown" in repr(compared)
     drawn = "".join(ElementTree.fromstring(compared._repr_html_()).itertext())
-    assert "random: DP gap" in drawn
+    assert "DP gap" in drawn
     json.dumps(compared)
     with pytest.raises(FwcError, match="not a folder"):
         result.compare(tmp_path / "nowhere")
+
+
+# --- A run with a threshold
+
+
+class Shifted:
+    """P(yes) that grows with the age and stays below one half; two digits, so that rows tie."""
+
+    def __init__(self) -> None:
+        self.asked: list[Messages] = []
+        self.fail_after = 10**9
+
+    def __call__(self, messages: Messages) -> Any:
+        self.asked.append(messages)
+        if len(self.asked) > self.fail_after:
+            raise ProviderError("the service is gone")
+        age = int(messages[-1]["content"].split("age: ")[1].split()[0].strip(",.;\n"))
+        return round(age / 200 + 0.05 * (len(messages) > 2), 2)
+
+
+def run(task: Task, model: Any, out: Path, **options: Any) -> Result:
+    settings: dict[str, Any] = {"arms": ("zero", "balanced"), "n_test": 16, "m": 4, "threshold": "fit"}
+    named = FunctionModel(model, name="shifted") if callable(model) else model
+    return evaluate(task, named, out=out, progress=False, **settings | options)
+
+
+@pytest.fixture(scope="module")
+def done(two: Task, tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Shifted]:
+    model, out = Shifted(), tmp_path_factory.mktemp("runs") / "run"
+    return run(two, model, out, repeats=2, counterfactual=True), model
+
+
+def test_both_answers_are_written(done: tuple[Result, Shifted], two: Task) -> None:
+    result, model = done
+    assert len(model.asked) == 2 * 2 * (16 + 2 * 16)
+    described = json.loads((result.folder / "run.json").read_text())
+    assert (described["settings"]["threshold"], described["calls"]) == ("fit", 2 * 2 * 2 * 16)
+    answers = result.answers()
+    assert answers.columns[-1] == "threshold_answer"
+    assert result.data["threshold"] == "fit"
+    for arm in result.arms:
+        said = arm["threshold"]
+        assert [one["rows"] for one in said["per_repeat"]] == [16, 16]
+        of_arm = answers[answers["arm"] == arm["arm"]]
+        for one in said["per_repeat"]:
+            own = of_arm[of_arm["repeat"] == one["repeat"]]
+            yes = own["p_yes"].astype(float) >= one["threshold"]
+            assert (own["threshold_answer"] == yes.map({True: "yes", False: "no"})).all()
+            assert one["accuracy"] >= one["accuracy_at_half"]
+        factual = of_arm[of_arm["variant"] == ""]
+        assert (factual["answer"] == "no").all()  # as given, everybody is below one half
+        accuracy = (factual["threshold_answer"] == factual["label"]).mean()
+        assert said["answers"]["accuracy"] == pytest.approx(accuracy)
+        assert arm["accuracy"] == pytest.approx((factual["label"] == "no").mean())
+        assert said["answers"]["accuracy"] > arm["accuracy"]
+    thresholds = [arm["threshold"]["threshold"] for arm in result.arms]
+    assert thresholds[1] - thresholds[0] == pytest.approx(0.05, abs=0.06)  # each arm's own
+    assert sum(arm["threshold"]["ties"] for arm in result.arms) > 0
+
+
+def test_reports_show_both_and_scoring_again_changes_nothing(done: tuple[Result, Shifted], two: Task) -> None:
+    result, _ = done
+    before = {name: (result.folder / name).read_bytes() for name in ("answers.csv", "results.json")}
+    with Journal(result.folder) as journal:
+        score(RunFolder(result.folder), journal)
+    assert before == {name: (result.folder / name).read_bytes() for name in before}
+    for kind in ("html", "md"):
+        page = render([result.folder], kind, two, None)
+        assert "At the threshold" in page
+        assert "most accurate" in page
+    found = json.loads(render([result.folder], "json", two, None))["runs"][0]["threshold"]
+    assert found["rule"] == "fit"
+    for arm, said in zip(result.arms, found["arms"], strict=True):
+        assert said["accuracy"]["at_threshold"]["value"] == pytest.approx(
+            arm["threshold"]["answers"]["accuracy"]
+        )
+        assert said["accuracy"]["given"]["value"] == pytest.approx(arm["accuracy"])
+        one = said["accuracy"]
+        assert one["difference"] == pytest.approx(one["at_threshold"]["value"] - one["given"]["value"])
+        assert one["low"] < one["difference"] < one["high"]
+
+
+def test_an_interrupted_run_continues(two: Task, tmp_path: Path, done: tuple[Result, Shifted]) -> None:
+    model = Shifted()
+    for stop in (5, 40):  # among the rows of the pool, and among the test rows
+        model.fail_after = stop
+        with pytest.raises(ProviderError, match="is gone") as caught:
+            run(two, model, tmp_path / "run", concurrency=1)
+        assert caught.value.result is not None
+        model.asked = model.asked[:stop]
+    partial = caught.value.result.data["arms"]
+    assert partial[0]["threshold"]["answers"]["coverage"] == 0.5
+    assert partial[1]["threshold"]["answers"]["accuracy"] is None
+    model.fail_after = 10**9
+    whole = run(two, model, tmp_path / "run")
+    assert whole.unanswered == 0
+    assert len(model.asked) == 64
+    with pytest.raises(FwcError, match=r"holds another run \(settings: \{'threshold': 'fit'\}, now"):
+        run(two, model, tmp_path / "run", threshold=None)
+
+
+def test_without_a_threshold_all_is_as_before_and_an_older_run_goes_on(two: Task, tmp_path: Path) -> None:
+    result = run(two, Shifted(), tmp_path / "run", threshold=None)
+    assert "threshold" not in result.data
+    assert "threshold_answer" not in (tmp_path / "run" / "answers.csv").read_text()
+    path = tmp_path / "run" / "run.json"
+    described = json.loads(path.read_text())
+    for name in ("threshold", "threshold_rows"):
+        del described["settings"][name]
+    path.write_text(json.dumps(described))
+    assert run(two, Shifted(), tmp_path / "run", threshold=None).data == result.data
+    assert json.loads(render([result.folder], "json", two, None))["runs"][0]["threshold"] is None
+
+
+def test_a_model_without_probabilities_is_known_after_a_few_rows(two: Task, tmp_path: Path) -> None:
+    asked: list[Messages] = []
+
+    def speaks(messages: Messages) -> str:
+        asked.append(messages)
+        return "yes"
+
+    with pytest.raises(
+        ProviderError, match=r"shifted gives no P\(yes\), which --threshold needs \(the first 8"
+    ):
+        run(two, speaks, tmp_path / "run")
+    assert len(asked) == 8
+
+
+def test_rows_whose_probability_is_unknown_have_no_answer_at_the_threshold(two: Task, tmp_path: Path) -> None:
+    def sometimes(messages: Messages) -> Any:
+        age = int(messages[-1]["content"].split("age: ")[1].split()[0].strip(",.;\n"))
+        return "yes" if age % 5 == 0 else age / 100
+
+    (arm,) = run(two, sometimes, tmp_path / "run", arms=("zero",)).arms
+    assert arm["coverage"] == 1.0
+    said = arm["threshold"]
+    assert said["unknown"] > 0
+    assert said["answers"]["unparsed"] == {"no P(yes)": said["unknown"]}
+    assert said["answers"]["coverage"] == pytest.approx(1 - said["unknown"] / 16)
+    assert said["per_repeat"][0]["known"] < 16
+
+
+@pytest.mark.slow
+def test_the_limit_of_cost_counts_the_rows_of_the_pool(two: Task, tmp_path: Path) -> None:
+    prices = tmp_path / "prices.toml"
+    prices.write_text('date = 2026-11-01\n[models]\n"my-model" = { input = 1.0, output = 1.0 }\n')
+
+    def answer(request: HttpRequest) -> HttpReply:
+        reply = completion("Yes")
+        top = [{"token": "Yes", "logprob": -0.1}, {"token": "No", "logprob": -2.4}]
+        reply["choices"][0]["logprobs"] = {
+            "content": [{"token": "Yes", "logprob": -0.1, "top_logprobs": top}]
+        }
+        assert request.json()["logprobs"] is True  # switched on
+        return HttpReply(reply)
+
+    with serve_in_thread(answer) as url:
+        result = run(
+            two, "my-model", tmp_path / "run", arms=("zero",), base_url=f"{url}/v1", prices=prices,
+            max_cost=0.0011, concurrency=1,
+        )  # fmt: skip
+    assert "stopped before --max-cost" in result.data["stopped"]
+    assert result.unanswered == 16  # the money ended among the rows of the pool
+
+
+Run = Callable[..., Outcome]
+
+
+@pytest.mark.slow
+def test_the_command_announces_and_shows_it(fwc: Run, tmp_path: Path) -> None:
+    task = write_people(tmp_path, make_people(240, 2))
+    options = ("eval", "--task", task, "--shots", "zero,balanced", "--m", 4, "--n-test", 16)
+    more = ("--threshold", "base-rate", "--threshold-rows", 24)
+    dry = fwc(*options, "--model", "gpt-4o", *more, "--dry-run")
+    assert dry.code == 0, dry.err
+    assert "80 requests to gpt-4o" in dry.out
+    assert "48 of them are about rows of the pool, to choose the threshold, about $" in dry.out
+    assert "--threshold base-rate needs P(yes): --logprobs is switched on" in dry.err
+    assert (
+        "first asks about 24 rows of the pool, for each of 2 arms and 1 repeat: 48 requests more" in dry.err
+    )
+    done = fwc(*options, "--model", "baseline", *more, "--out", tmp_path / "run")
+    assert done.code == 0, done.err
+    assert "At the threshold" in done.out
+    assert "80 requests to baseline" in done.err
+    again = fwc("eval", tmp_path / "run" / "experiment.toml", "--out", tmp_path / "run")
+    assert again.code == 0, again.err
+    assert "80 of 80 answered, nothing to ask" in again.err
+    for words, code in (("1.5", 2), ("sometimes", 2)):
+        assert (
+            fwc(*options, "--model", "baseline", "--threshold", words, "--out", tmp_path / "no").code == code
+        )
+    both = fwc(
+        *options,
+        "--model",
+        "baseline,python:tests.evaluation.test_result:even",
+        *more,
+        "--out",
+        tmp_path / "b",
+    )
+    assert both.code == 0, both.err
+    assert both.out.count("At the threshold") == 2
+
+
+def even(messages: Messages) -> float:
+    return 0.5

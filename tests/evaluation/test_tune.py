@@ -1,10 +1,13 @@
 """`tune`: from a target to the examples that reach it, tested on rows that took no part in the choice."""
 
 import json
-from collections.abc import Mapping
+import re
+import zlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fwc_llm.errors import FwcError, IncompleteRunError, ProviderError
@@ -19,9 +22,10 @@ from fwc_llm.tasks import Task, load_task
 from tests.faults.batch_service import BatchService
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
 from tests.models.four_members import FourMembers
+from tests.people import make_people, write_people
 
 SMALL: dict[str, Any] = {
-    "rows": 40, "n_test": 40, "candidates": 6, "strategies": ["strata", "random"], "progress": False,
+    "rows": 120, "n_test": 40, "candidates": 6, "strategies": ["strata", "random"], "progress": False,
 }  # fmt: skip
 
 
@@ -69,18 +73,18 @@ def test_it_chooses_tests_and_continues(census: Task, tmp_path: Path) -> None:
     assert tuned.result is not None
     assert [arm["arm"] for arm in tuned.result.arms] == ["tuned", "zero", "balanced", "fwc"]
     assert sum(line["chosen"] for line in tuned.front) == 1
-    assert {line["rows"] for line in tuned.front} <= {12, 24, 40}
+    assert {line["rows"] for line in tuned.front} <= {36, 72, 120}
 
     # Pool rows, test rows and examples never meet, not even as equal rows.
     pool = census.pool()
     records = [json.loads(line) for line in (tmp_path / "t" / "journal.jsonl").read_text().splitlines()[1:]]
     raced = {record["row"] for record in records if record["arm"].startswith("pool ")}
-    assert len(raced) == 40
-    held = set(row_values(census, pool.loc[sorted(raced)]))
+    assert len(raced) == 120
+    judged = set(row_values(census, pool.loc[sorted(raced)]))
     tested = set(row_values(census, census.test().loc[tuned.result.answers()["row"].unique()]))
     chosen = set(row_values(census, pool.loc[[example.row for example in tuned.shots.examples]]))
-    assert not held & tested
-    assert not chosen & (held | tested)
+    assert not judged & tested
+    assert not chosen & (judged | tested)
 
     # What was answered before the break was not asked again, and a third call asks nothing.
     assert len(first.asked) == 150
@@ -101,26 +105,57 @@ def test_it_chooses_tests_and_continues(census: Task, tmp_path: Path) -> None:
         assert shown.count("dropped") >= 1
 
 
-@pytest.mark.slow
-def test_a_model_that_ignores_its_examples_gets_none(census: Task, tmp_path: Path) -> None:
-    options = SMALL | {"strategies": ["random"], "m": 4, "candidates": 3}
-    tuned = tune(census, FourMembers(), 0.0, out=tmp_path / "t", **options)
-    assert tuned.verdict.startswith("no candidate differs from zero-shot beyond noise")
-    assert (tuned.shots, tuned.result, tuned.reached) == (None, None, False)
-    assert not list((tmp_path / "t").rglob("shots.json"))
+def _age_and_group(text: str) -> tuple[int, str]:
+    age, group = re.search(r"age: (\d+)", text), re.search(r"group: (\w)", text)
+    assert age
+    assert group
+    return int(age[1]), group[1]
+
+
+def heeds(messages: Messages) -> str:
+    """Judges group a harder than b, unless more of a's examples than of b's are yes."""
+    pairs = zip(messages[1:-1:2], messages[2::2], strict=True)
+    shown = [(_age_and_group(row["content"])[1], reply["content"] == "yes") for row, reply in pairs]
+    yes = {group: np.mean([y for g, y in shown if g == group] or [0.0]) for group in "ab"}
+    age, group = _age_and_group(messages[-1]["content"])
+    return "yes" if age > (45 if yes["a"] > yes["b"] else {"a": 65, "b": 25}[group]) else "no"
+
+
+def deaf(messages: Messages) -> str:
+    return heeds([messages[0], messages[-1]])
+
+
+def by_hash(messages: Messages) -> str:
+    return "yes" if zlib.crc32(json.dumps(list(messages)).encode()) % 2 else "no"
+
+
+@pytest.mark.parametrize("model", [heeds, deaf, by_hash])
+def test_a_verdict_is_about_answers_beyond_noise(model: Callable[[Messages], str], tmp_path: Path) -> None:
+    task = load_task(write_people(tmp_path, make_people(1200, 2)))
+    options = SMALL | {"rows": 120, "m": 8, "candidates": 8, "n_test": 120}
+    tuned = tune(task, model, 0.15, 30.0, out=tmp_path / "t", **options)
+    if model is not heeds:
+        assert tuned.verdict.startswith("no candidate is better than zero-shot beyond noise")
+        assert (tuned.shots, tuned.result, tuned.reached) == (None, None, False)
+        assert not list((tmp_path / "t").rglob("shots.json"))
+        return
+    assert tuned.reached
+    assert tuned.result is not None
+    (chosen,) = (line for line in tuned.front if line["chosen"])
+    low, high = (100 * end for end in chosen["loss_interval"])
+    assert f"{100 * chosen['loss']:.1f} points below balanced ({low:.1f} to {high:.1f})" in tuned.verdict
+    assert chosen["kind"].split()[0] in tuned.verdict
+    gaps = {arm["arm"]: arm["demographic_parity_difference"] for arm in tuned.result.arms}
+    assert gaps["tuned"] < gaps["zero"] - 0.2
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"target_dp": 1.0}, "outside \\[0, 1\\)"),
-        ({"target_dp": -0.1}, "outside \\[0, 1\\)"),
-        ({"target_dp": float("nan")}, "outside \\[0, 1\\)"),
-        ({"target": "dp_ratio=0"}, "outside \\(0, 1\\]"),
-        ({"target": "kindness=0.1"}, "names no metric: choose one of dp, eo, dp_ratio"),
-        ({"target": "eo=low"}, "has no number"),
-        ({}, "name one target"),
-        ({"target_dp": 0.1, "target": "eo=0.1"}, "name one target"),
+        ({"target_dp": 1.0}, "outside \\[0, 1\\)"), ({"target_dp": -0.1}, "outside \\[0, 1\\)"),
+        ({"target_dp": float("nan")}, "outside \\[0, 1\\)"), ({"target": "dp_ratio=0"}, "outside \\(0, 1\\]"),
+        ({"target": "kindness=0.1"}, "names no metric"), ({"target": "eo=low"}, "has no number"),
+        ({}, "name one target"), ({"target_dp": 0.1, "target": "eo=0.1"}, "name one target"),
         ({"target_dp": 0.1, "max_loss": -1}, "max-loss is -1"),
         ({"target_dp": 0.1, "rows": 8}, "at least 40 rows"),
         ({"target_dp": 0.1, "rows": 20000, "base_parity": 0.5}, "rows to draw from, but .* are needed"),
@@ -133,7 +168,7 @@ def test_a_model_that_ignores_its_examples_gets_none(census: Task, tmp_path: Pat
         ({"target_dp": 0.1, "m": 50_000}, "but only .* rows may become examples"),
         ({"target_dp": 0.1, "m": [4, 50_000]}, "m is 50000, but only .* rows may become examples"),
     ],
-)
+)  # fmt: skip
 def test_bad_input_is_refused_before_anything_is_written(
     census: Task, tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
@@ -142,9 +177,7 @@ def test_bad_input_is_refused_before_anything_is_written(
     assert not (tmp_path / "t").exists()
 
 
-def test_a_folder_without_a_reply_is_for_any_model_and_another_is_refused_before_choosing(
-    census: Task, tmp_path: Path
-) -> None:
+def test_a_folder_without_a_reply_is_for_any_model_and_others_refused(census: Task, tmp_path: Path) -> None:
     options = SMALL | {"out": tmp_path / "t", "candidates": 1, "strategies": ["random"], "m": 4}
     with serve_in_thread(lambda request: refusal(404, "no such model", "model_not_found")) as url:
         for name in ("mistyped", "surrogate-2"):
@@ -163,9 +196,7 @@ def _said(messages: Any) -> str:
 
 
 @pytest.mark.slow
-def test_batches_are_taken_up_where_they_were_broken_off(
-    census: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_broken_batches_are_taken_up(census: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_module, "FIRST_POLL_SECONDS", 0.0)
     monkeypatch.setattr(batch_module, "POLL_GROWTH", 1.0)
     service = BatchService(answer=_said)
@@ -204,7 +235,7 @@ def test_a_limit_of_cost_counts_race_and_test_together(census: Task, tmp_path: P
         with pytest.raises(IncompleteRunError, match=r"stopped before --max-cost.*raise it and run again"):
             tune(census, "my-model", 0.3, client=client.updated(max_cost=0.1), **options)
         assert 0 < len(asked) < 100  # a reply costs 0.00101 dollars, and its worst case must fit
-        raced = 0.00101 * 240  # three candidates, zero-shot twice, balanced
+        raced = 0.00101 * 600  # three candidates, zero-shot, balanced
         tuned = tune(census, "my-model", 0.3, client=client.updated(max_cost=raced + 0.04), **options)
         assert tuned.result is not None
         assert tuned.shots is not None
@@ -216,4 +247,4 @@ def test_a_limit_of_cost_counts_race_and_test_together(census: Task, tmp_path: P
     assert done.result is not None
     assert done.result.unanswered == 0
     assert done.tuning == tuned.tuning
-    assert len(asked) == 240 + 4 * 16  # each question once
+    assert len(asked) == 600 + 4 * 16  # each question once

@@ -19,12 +19,12 @@ from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model
 from fwc_llm.models.decisions import DecisionModel
 from fwc_llm.models.openai.chat import ChatModel
-from fwc_llm.report.terminal import results_table
+from fwc_llm.report.read import score_and_judge as score
+from fwc_llm.report.terminal import run_table
 from fwc_llm.report.write import render
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.plan import Plan, make_plan
-from fwc_llm.runs.results import score
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import census_task
 from fwc_llm.untrusted import visible
@@ -53,6 +53,8 @@ class Service:
             if self.fault.kind == "harmless":
                 self.answered[content] += 1
             return self.fault.reply
+        if request.path.endswith("/decisions") and "state" in request.json():
+            return HttpReply({"detail": "Not Found"}, 404)  # System One is spoken at its own address alone
         self.answered[content] += 1
         return HttpReply(answered(request, bool(len(content) % 2)))
 
@@ -130,7 +132,7 @@ def _evaluate(model: Model, folder: Path, said: list[str], api: str) -> int:
 def _printed(result: Result) -> str:
     console: Console = SafeConsole(width=120, force_terminal=False, color_system=None)
     with console.capture() as captured:
-        console.print(results_table(result.data))
+        console.print(run_table(result.folder))
     return captured.get()
 
 

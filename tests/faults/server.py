@@ -1,22 +1,16 @@
 """A service that misbehaves on a seeded schedule: chat completions, decisions, System One.
 
-By hand: `python -m tests.faults.server --seed 1 --port 8000`, then point `--base-url` at
-http://127.0.0.1:8000/v1.
-
 What happens to a request depends on the seed, its messages and how often they came before; never on time or
 on the order of arrival. A few conversations are refused for good (context length, content filter), every
 other one gets its answer by its fifth attempt at the latest.
 """
 
-import argparse
-import asyncio
 import hashlib
 import json
 from collections import Counter
-from contextlib import suppress
 from typing import Any
 
-from tests.faults.loopback import HttpReply, HttpRequest, answered, asked, completion, refusal, serve
+from tests.faults.loopback import HttpReply, HttpRequest, answered, asked, completion, refusal
 
 _ADDRESSES = ("/chat/completions", "/decisions", "/systemone")
 _GOOD_FROM = 4  # attempts after which a request is answered
@@ -113,27 +107,3 @@ _REFUSALS = {
     "context": refusal(400, "This model's maximum context length is 8192 tokens.", "context_length_exceeded"),
     "filter": refusal(400, "The prompt was filtered.", "content_filter"),
 }
-
-
-async def _main() -> None:
-    parser = argparse.ArgumentParser(description="a chat-completions service that misbehaves")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--port", type=int, default=8000)
-    parser.add_argument("--fault-share", type=float, default=0.3, help="share of attempts that fail")
-    parser.add_argument("--stall", type=float, default=30.0, help="seconds that a stalled request hangs")
-    arguments = parser.parse_args()
-    service = FaultyService(arguments.seed, arguments.fault_share, arguments.stall)
-    async with serve(service, arguments.port) as url:
-        print(f"{url}/v1 misbehaves; Ctrl-C ends it", flush=True)
-        try:
-            await asyncio.Event().wait()
-        finally:
-            print(
-                f"answered {service.answered.total()} of {service.sent.total()} requests;",
-                dict(service.faults),
-            )
-
-
-if __name__ == "__main__":
-    with suppress(KeyboardInterrupt):
-        asyncio.run(_main())

@@ -81,11 +81,9 @@ def _logprobs(*top: Any, token: Any = "Yes") -> HttpReply:
 
 _LONG = json.dumps(completion("Yes")).encode()
 _ECHOES = {
-    "as it is": KEY,
-    "upper case": KEY.upper(),
-    "URL-encoded": urllib.parse.quote(KEY, safe=""),
+    "as it is": KEY, "upper case": KEY.upper(), "URL-encoded": urllib.parse.quote(KEY, safe=""),
     "base64": base64.b64encode(f"user:{KEY}".encode()).decode(),
-}
+}  # fmt: skip
 _HARMLESS: dict[str, HttpReply] = {
     # counts that are none
     "prompt_tokens Infinity": _text('"prompt_tokens": 100', '"prompt_tokens": Infinity'),

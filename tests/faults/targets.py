@@ -19,12 +19,12 @@ from fwc_llm.models.base import Reply
 from fwc_llm.models.openai.chat import ChatModel, read_reply
 from fwc_llm.models.openai.retry import AttemptError, Pace, http_failure
 from fwc_llm.prompts import Prompt
+from fwc_llm.report.read import score_and_judge as score
 from fwc_llm.report.write import render
 from fwc_llm.runs.batch import batch_reply, batches_under_way
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Call, Journal, make_record
 from fwc_llm.runs.plan import make_plan
-from fwc_llm.runs.results import score
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots import load_shots, save_shots, select_shots
 from fwc_llm.tasks import Task, load_task

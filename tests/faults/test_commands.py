@@ -22,14 +22,11 @@ KEY = "sk-planted-0123456789abcdefghij"
 N = 40
 # What a service may answer first, with the key in it wherever there is room.
 ECHOES = {
-    1: HttpReply(f"<html>{KEY}</html>"),
-    2: HttpReply(f"{KEY}", 500),
-    3: HttpReply({"error": f"bad {KEY}"}),
-    4: HttpReply({"choices": None, "key": KEY}),
-    5: HttpReply(b'{"choices": "' + KEY.encode()),
+    1: HttpReply(f"<html>{KEY}</html>"), 2: HttpReply(f"{KEY}", 500), 3: HttpReply({"error": f"bad {KEY}"}),
+    4: HttpReply({"choices": None, "key": KEY}), 5: HttpReply(b'{"choices": "' + KEY.encode()),
     6: HttpReply({"error": {"message": f"slow down, {KEY}"}}, 429, {"retry-after": "0.01"}),
     7: HttpReply({"error": {"message": f"overloaded {KEY}"}}, 503, {"retry-after": "0.01", "x-key": KEY}),
-}
+}  # fmt: skip
 REQUESTS = 2 * N
 
 

@@ -1,11 +1,17 @@
 """Every kind of fault once, through eval, again, rescore and report; `python -m evals.faults` does it all."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from tests.conftest import CHECKOUT
 from tests.faults.passage import FORMATS, KEY_VARIABLE, passage
 from tests.faults.table import FAULTS, KEY, Fault
+from tests.faults.targets import TARGETS, one_case
 
 
 def test_there_are_enough_faults_each_with_a_name() -> None:
@@ -20,3 +26,33 @@ def test_a_fault_once(fault: Fault, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     # A report differs only where a reply does; all of them for all faults: evals.faults.
     formats = [FORMATS[FAULTS.index(fault) % len(FORMATS)]] if fault.kind == "harmless" else []
     assert passage(fault, lasting=False, folder=tmp_path / "run", formats=formats) == []
+
+
+# --- Damaged inputs of every kind
+
+
+_FEW = {"run_folder": 15, "arguments": 40, "taskfile": 60, "table": 60}  # what takes milliseconds a case
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TARGETS)
+def test_damage_ends_in_a_refusal_at_worst(name: str) -> None:
+    @settings(max_examples=_FEW.get(name, 200), deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.integers(0, 2**32))
+    def damage(seed: int) -> None:
+        one_case(name, seed)
+
+    damage()
+
+
+# --- The soak in short
+
+
+@pytest.mark.slow
+def test_runs_that_are_killed_live_and_by_batches_lose_and_repeat_nothing() -> None:
+    command = [sys.executable, "-m", "evals.soak", "--rows", "120", "--kills", "3"]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 3
+    assert all("rows 40" in line and "lost 0, again 0, twice 0" in line for line in lines)

@@ -1,25 +1,27 @@
 """Outcomes follow the interval that a report shows for the same metric, and never the point alone."""
 
+import contextlib
 import itertools
 from collections.abc import Mapping
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fwc_llm import FwcError, audit
-from fwc_llm.gates import all_of, decide, parse_condition
+from fwc_llm.gates import Check, Condition, all_of, decide, parse_condition
+from fwc_llm.gates.condition import METRICS
+from fwc_llm.gates.decide import Outcome
+from fwc_llm.gates.junit import junit_xml
 from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.report.audit import Audit
 
-KEYS = {
-    "accuracy": "accuracy",
-    "dp": "demographic_parity_difference",
-    "dp_ratio": "demographic_parity_ratio",
-    "eo": "equalized_odds_difference",
-}
+KEYS = {name: METRICS[name] for name in ("accuracy", "dp", "dp_ratio", "eo")}
 
 
 def answers(arms: Mapping[str, tuple[float, float]], n: int = 300, seed: int = 0) -> pd.DataFrame:
@@ -102,13 +104,44 @@ def test_between_two_arms_the_interval_is_the_paired_one() -> None:
         found.check("dp[fw] > 0.1")
 
 
+def test_arms_are_equivalent_where_all_of_the_interval_lies_within_the_bound() -> None:
+    found = audit(APART)
+    gap = found.check("dp[fwc] - dp[zero] > 0")
+    pairs, bound = (("fwc", "zero"), ("zero", "fwc")), -gap.low + 0.01
+    both = [found.check(f"abs(dp[{a}] - dp[{b}]) > {bound}") for a, b in pairs]
+    assert [(check.outcome, check.low, check.high) for check in both] == [
+        ("passed", pytest.approx(-gap.high), pytest.approx(-gap.low))
+    ] * 2
+    assert found.check(f"abs(dp[fwc] - dp[zero]) > {-gap.high - 0.01}").outcome == "failed"
+    near = found.check("abs(accuracy[fwc] - accuracy[zero]) > 0.001")
+    assert (near.outcome, near.low) == ("undecided", 0.0)
+    odds = found.check("eo[fwc] - eo[zero] > 0")
+    assert odds.outcome in {"passed", "undecided"}
+    assert "paired" not in odds.reason
+
+
+@pytest.mark.parametrize("metric", ["equal_opportunity", "fpr", "ppv", "auc", "brier"])
+def test_further_metrics_are_gates(metric: str) -> None:
+    with_p = APART.assign(p_yes=np.where(APART["answer"] == "yes", 0.8, 0.3))
+    arm = audit(with_p).to_dict()["arms"][0]
+    check = audit(with_p).check(f"{metric}[zero] > 0.99")
+    assert check.outcome == "passed"
+    assert (check.value, check.low, check.high) == pytest.approx(
+        tuple(arm[METRICS[metric]][end] for end in ("value", "low", "high"))
+    )
+    unlabelled = audit(with_p, protected=["group"], label=None)
+    assert "there are no labels" in unlabelled.check(f"{metric}[zero] > 0.1").reason
+
+
 def test_what_is_undefined_is_undecided_with_the_reason() -> None:
-    one = APART.assign(group="f")
-    check = audit(one).check("dp[zero] > 0.1")
+    with pytest.raises(FwcError, match="no two groups"):
+        audit(APART.assign(group="f"))
+    unsaid = audit(APART.assign(answer=APART["answer"].where(APART["group"] == "f")))
+    check = unsaid.check("dp[zero] > 0.1")
     assert check.outcome == "undecided"
-    assert check.reason == "dp[zero] > 0.1: dp is undefined, it takes two groups to differ"
-    assert audit(one).check("accuracy[zero] > 0.99").outcome == "passed"
-    assert "it takes two groups" in audit(one).check("dp[fwc] - dp[zero] > 0").reason
+    assert check.reason == "dp[zero] > 0.1: dp is undefined, no parsed answer in group m"
+    assert unsaid.check("accuracy[zero] > 0.99").outcome == "passed"
+    assert "no parsed answer in group m" in unsaid.check("dp[fwc] - dp[zero] > 0").reason
     never = APART.assign(answer="no")
     assert audit(never).check("dp_ratio < 0.8").outcome == "undecided"
     assert "no group was answered yes" in audit(never).check("dp_ratio[zero] < 0.8").reason
@@ -170,3 +203,93 @@ def test_no_pair_of_opposite_conditions_fails_together() -> None:
     for metric, bound in itertools.product([*KEYS, "coverage"], (0.0, 0.2, 0.5, 0.95, 1.0)):
         pair = {found.check(f"{metric}[zero] {op} {bound}").outcome for op in (">", "<=")}
         assert pair in ({"failed", "passed"}, {"undecided"})
+
+
+# --- Conditions
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("dp > 0.1", ("dp", ">", 0.1, None, None)), ("  accuracy<.8 ", ("accuracy", "<", 0.8, None, None)),
+        ("dp_ratio <= 8e-1", ("dp_ratio", "<=", 0.8, None, None)),
+        ("eo[fwc+removal@random] >= 0", ("eo", ">=", 0.0, "fwc+removal@random", None)),
+        ("coverage[ my arm ] < 1", ("coverage", "<", 1.0, "my arm", None)),
+        ('dp["a]b"] > 1', ("dp", ">", 1.0, "a]b", None)), ("dp[' a'] > 1", ("dp", ">", 1.0, " a", None)),
+        ("dp[fwc] - dp[zero] > -0.05", ("dp", ">", -0.05, "fwc", "zero")),
+        ("accuracy[a]−accuracy[b]<0", ("accuracy", "<", 0.0, "a", "b")),
+        ("abs( brier[a] - brier[b] ) > 0.05", ("brier", ">", 0.05, "a", "b")),
+    ],
+)  # fmt: skip
+def test_what_is_read(text: str, parts: tuple[object, ...]) -> None:
+    read = parse_condition(text)
+    assert read.size == text.startswith("abs")
+    assert (read.metric, read.operator, read.bound, read.arm, read.minus) == parts
+    assert read.text == text.strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("", "METRIC"), ("DP > 0.1", "no metric"), ("dp 0.1", "OPERATOR"), ("dp == 0.1", "OPERATOR"),
+        ("dp > nan", "NUMBER"), ("dp > 0.1 or eo > 1", "NUMBER"), ("dp > 10%", "0.1 for 10 %"),
+        ("accuracy < 80", "from 0 to 1"), ("dp[zero > 0.1", "ARM"), ("dp['a'x] > 0.1", "ARM"),
+        ("dp[] > 0.1", "ARM"), ("dp[a] - eo[b] > 0", "one metric"),
+        ("coverage[a] - coverage[b] > 0", "one metric"), ("abs(dp[a]) > 0.1", "one metric"),
+        ("abs(dp[a] - dp[b] > 0.1", "OPERATOR"), ("abs(dp[a] - dp[b]) > -0.1", "from 0 to 1"),
+        ("dp[a] - dp > 0", "two arms"), ("dp[a] - dp[a] > 0", "two arms"),
+        ("dp[a] - dp[b] > 2", "from -1 to 1"), ("\x00\x1b[31m" + "x" * 9999, "METRIC"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_refused(text: str, word: str) -> None:
+    with pytest.raises(FwcError, match=word) as raised:
+        parse_condition(text)
+    assert len(str(raised.value)) < 500
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text("absdp()[]-'\"> <=0.1e\n\x00−accuracy", max_size=30))
+def test_whatever_is_written_is_read_or_refused(text: str) -> None:
+    with contextlib.suppress(FwcError):
+        assert isinstance(parse_condition(text), Condition)
+
+
+def test_arms_that_are_not_there_are_refused() -> None:
+    parse_condition("dp > 0.1").check_arms([])
+    parse_condition("dp[a] - dp[b] > 0.1").check_arms(["a", "b"])
+    with pytest.raises(FwcError, match="names the arm 'b'; the arms are a, fwc"):
+        parse_condition("dp[a] - dp[b] > 0.1").check_arms(["a", "fwc"])
+
+
+# --- JUnit XML that any parser reads
+
+
+EVIL = "]]><x a=\"'&amp;\x00\x08\x1b[31m\ud800\ufffe‮\n</testcase>"
+
+
+CHECKS = [
+    Check("dp > 0.1", "failed", EVIL),
+    Check(EVIL, "passed", "well"),
+    Check("eo > 1", "undecided", "why"),
+]
+
+
+@pytest.mark.parametrize(
+    ("undecided", "kind"), [("undecided", "error"), ("failed", "failure"), ("passed", "skipped")]
+)
+def test_hostile_names_stay_text_and_counts_agree(undecided: Outcome, kind: str) -> None:
+    text = junit_xml({EVIL: CHECKS, "other": CHECKS[1:2]}, undecided)
+    root = ElementTree.fromstring(text.encode("utf-8"))
+    assert root.tag == "testsuites"
+    for suite in [root, *root]:
+        cases = list(suite.iter("testcase"))
+        assert int(suite.attrib["tests"]) == len(cases)
+        for name, element in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+            assert int(suite.attrib[name]) == len(list(suite.iter(element)))
+    first, second, third = root[0]
+    assert [child.tag for child in first] == ["failure"]
+    assert first[0].attrib["message"].startswith("]]><x a=\"'&amp;\N{REPLACEMENT CHARACTER}")
+    assert second.attrib["name"].endswith("</testcase>")
+    assert [child.tag for child in second] == ["system-out"]
+    assert [child.tag for child in third] == [kind]
+    assert root[1].attrib["name"] == "other"

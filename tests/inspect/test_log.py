@@ -1,7 +1,6 @@
 """Logs of Inspect as runs of ours: the same numbers, every kind of reply, and logs that nobody can use."""
 
 import json
-import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from fwc_llm.inspect import import_log
 from fwc_llm.report.document import make_document
 from tests.cli.conftest import Outcome
 from tests.cli.conftest import fwc as fwc
-from tests.faults.mutation import damaged_json
 from tests.inspect.designs import CENSUS, KEY, MOCKED, REASONS
 
 pytestmark = pytest.mark.slow
@@ -68,7 +66,8 @@ def test_every_kind_of_reply_is_read_as_it_is_from_a_service(logs: Path, tmp_pat
     assert result.data["no_reply"][0]["reason"].startswith("RuntimeError('the provider fell over')")
     replies = asked - kinds["error"]
     assert result.data["usage"] == {
-        "prompt_tokens": 100 * replies, "completion_tokens": replies, "cached_tokens": 64 * replies
+        "prompt_tokens": 100 * replies, "completion_tokens": replies, "cached_tokens": 64 * replies,
+        "cache_write_tokens": 0,
     }  # fmt: skip
 
 
@@ -88,9 +87,7 @@ def test_epochs_are_repeats_of_the_same_rows_and_examples(logs: Path, tmp_path: 
 
 
 @pytest.mark.parametrize(("name", "status"), [("limit.json", "success"), ("stopped.eval", "error")])
-def test_what_a_limit_or_an_error_left_is_reported_as_that(
-    logs: Path, name: str, status: str, tmp_path: Path
-) -> None:
+def test_what_a_limit_or_an_error_left(logs: Path, name: str, status: str, tmp_path: Path) -> None:
     """Rows that not every arm was asked about are left out, and no base rate is claimed."""
     result = import_log(logs / name, tmp_path / "run")
     answers = result.answers()
@@ -114,13 +111,6 @@ def test_our_parameters_are_sent_unless_the_user_sets_others(logs: Path, tmp_pat
         assert parameters == {"temperature": temperature, "max_tokens": 20}
         for path in result.folder.rglob("*"):  # of a header that Inspect keeps in its log
             assert not path.is_file() or KEY.encode() not in path.read_bytes()
-
-
-def test_a_log_of_somebody_elses_task_is_refused(logs: Path, fwc: Any) -> None:
-    done: Outcome = fwc("report", logs / "foreign.eval")
-    assert done.code == 2
-    assert "'somebodys', which is not one of fwc-llm's" in done.line
-    assert "fwc-llm audit" in done.line
 
 
 def test_a_log_that_is_not_there_or_named_twice_is_refused(logs: Path, fwc: Any, tmp_path: Path) -> None:
@@ -174,29 +164,3 @@ def test_a_log_that_somebody_edited_is_named(logs: Path, change: Any, words: str
     path.write_text(json.dumps(content))
     with pytest.raises(FwcError, match=words):
         make_document([import_log(path, tmp_path / "run").folder])
-
-
-def test_whatever_stands_in_a_log_is_reported_or_refused(logs: Path, tmp_path: Path) -> None:
-    content, rng = json.loads((logs / "limit.json").read_text()), random.Random(0)
-    parts = {"@metadata": content["eval"]["metadata"], "@samples": content["samples"]}
-    content["eval"]["metadata"], content["samples"] = parts
-    refused = 0
-    for number in range(40):
-        log = json.dumps(content).encode()
-        for place, part in parts.items():
-            written = json.dumps(part).encode()
-            log = log.replace(
-                f'"{place}"'.encode(), damaged_json(written, rng) if rng.random() < 0.7 else written
-            )
-        path = tmp_path / f"{number}.json"
-        path.write_bytes(log)
-        try:
-            make_document([import_log(path, tmp_path / str(number)).folder])
-        except FwcError:
-            refused += 1
-    assert 5 < refused < 40
-
-
-def test_a_folder_that_is_taken_is_not_written_over(logs: Path, ours: Result) -> None:
-    with pytest.raises(FwcError, match="holds a run already"):
-        import_log(logs / "plain.eval", ours.folder)

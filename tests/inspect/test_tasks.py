@@ -54,37 +54,21 @@ def test_a_sample_is_a_question_and_the_arms_of_a_row_stand_together(own: str) -
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"n_tset": 8}, "n_test"),
-        ({"n_test": "many"}, "n_test"),
-        ({"n_test": 7, "base_parity": 0.5}, "7 test rows"),
-        ({"m": 4.5}, "m"),
-        ({"epsilon": "small"}, "epsilon"),
-        ({"base_parity": 2}, "parity"),
-        ({"shots": "nobodys"}, "nobodys"),
-        ({"shots": ""}, "no arm is named"),
-        ({"shots": 3}, "shots"),
-        ({"shots": "gone.json"}, "gone.json"),
-        ({"template": "none"}, "no template set"),
-        ({"counterfactual": "perhaps"}, "counterfactual"),
-        ({"options": "x"}, "options"),
-        ({"file": None}, "takes the task argument 'file'"),
-        ({"file": "gone.toml"}, "gone.toml"),
+        ({"n_tset": 8}, "n_test"), ({"n_test": "many"}, "n_test"),
+        ({"n_test": 7, "base_parity": 0.5}, "7 test rows"), ({"m": 4.5}, "m"),
+        ({"epsilon": "small"}, "epsilon"), ({"base_parity": 2}, "parity"), ({"shots": "nobodys"}, "nobodys"),
+        ({"shots": ""}, "no arm is named"), ({"shots": 3}, "shots"), ({"shots": "gone.json"}, "gone.json"),
+        ({"template": "none"}, "no template set"), ({"counterfactual": "perhaps"}, "counterfactual"),
+        ({"options": "x"}, "options"), ({"rows_per_request": 4}, "one row"),
+        ({"file": None}, "takes the task argument 'file'"), ({"file": "gone.toml"}, "gone.toml"),
     ],
-)
+)  # fmt: skip
 def test_wrong_task_arguments_are_named_without_a_traceback(own: str, arguments: Any, words: str) -> None:
     from inspect_ai._util.error import PrerequisiteError
 
     with pytest.raises(PrerequisiteError) as caught:
         built(own, **arguments)
     assert words in str(caught.value.message).replace("\\[", "[")
-
-
-def test_arguments_as_inspects_command_line_reads_them(own: str) -> None:
-    """Numbers, lists where there are commas, and null."""
-    task = built(own, shots=["zero", "random"], base_parity=None, epsilon=0, order=["given", "random"])
-    run = task.metadata["fwc_llm"]["run"]
-    assert run["arms"] == ["zero", "random@given", "random@random"]
-    assert (run["settings"]["base_parity"], run["settings"]["epsilon"]) == (None, 0.0)
 
 
 def test_names_of_messages_are_left_out_and_that_is_said(own: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,15 +1,30 @@
 """The main table's numbers: against fairlearn where it defines them, NaN with a reason where nothing does."""
 
-from itertools import product
+from itertools import permutations, product
 
 import fairlearn.metrics as fairlearn
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+from scipy.stats import binom, binomtest, norm, studentized_range
+from scipy.stats import t as student
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics import group_metrics
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.counts import TREATMENTS, bounds, count_cells, treated
+from fwc_llm.metrics.frontier import best_accuracy, constant_answers
+from fwc_llm.metrics.intervals import (
+    clopper_pearson,
+    pairs_reach,
+    pairs_within,
+    ratio_limits,
+    verdict,
+    wilson,
+)
+from fwc_llm.metrics.probes import flips
 from fwc_llm.metrics.variance import Sample
 
 METRICS = ("demographic_parity_difference", "demographic_parity_ratio", "equalized_odds_difference")
@@ -120,13 +135,6 @@ def test_one_group_has_nothing_to_differ_from() -> None:
     assert set(ours.reasons) == set(METRICS)
 
 
-def test_nothing_parsed() -> None:
-    ours = group_metrics([np.nan] * 4, [1, 0, 1, 0], list("aabb"))
-    assert ours.coverage == 0.0
-    assert np.isnan(ours.accuracy)
-    assert set(ours.reasons) == {*METRICS, "accuracy"}
-
-
 def test_a_perfect_classifier_has_the_base_parity_as_its_disparity() -> None:
     labels = np.repeat([0, 1, 0, 1], [75, 25, 25, 75])
     ours = group_metrics(labels.astype(float), labels, np.repeat(["F", "M"], 100))
@@ -137,14 +145,12 @@ def test_a_perfect_classifier_has_the_base_parity_as_its_disparity() -> None:
 @pytest.mark.parametrize(
     ("predicted", "labels", "groups", "words"),
     [
-        ([], [], [], "no answers"),
-        ([1, 0], [1], ["a", "b"], "one length"),
-        ([[1, 0]], [[1, 0]], [["a", "b"]], "one length"),
-        ([0.5, 1], [1, 0], ["a", "b"], "an answer is 1"),
+        ([], [], [], "no answers"), ([1, 0], [1], ["a", "b"], "one length"),
+        ([[1, 0]], [[1, 0]], [["a", "b"]], "one length"), ([0.5, 1], [1, 0], ["a", "b"], "an answer is 1"),
         ([1, 0], [1, np.nan], ["a", "b"], "a label is 1"),
         (["yes", "no"], [1, 0], ["a", "b"], "must be numbers"),
     ],
-)
+)  # fmt: skip
 def test_what_does_not_fit_is_refused(predicted: list, labels: list, groups: list, words: str) -> None:
     with pytest.raises(FwcError, match=words):
         group_metrics(predicted, labels, groups)
@@ -201,21 +207,180 @@ def test_treatments_are_what_they_say() -> None:
             assert found[name][0] == pytest.approx(getattr(expected, name)), (treatment, name)
 
 
-def test_without_gaps_the_bounds_are_the_value() -> None:
-    predicted, labels, groups = answers_with_gaps(1, 2)
-    predicted = np.nan_to_num(predicted)
-    expected = group_metrics(predicted, labels, groups)
-    for name, (low, high) in bounds(count_cells(predicted, labels, groups).counts).items():
-        assert low == pytest.approx(high) == getattr(expected, name)
-
-
 def test_a_group_that_never_answered_is_bounded_all_the_same() -> None:
     found = bounds(count_cells([1, 0, np.nan, np.nan], [1, 0, 1, 0], list("aabb")).counts)
     assert found["demographic_parity_difference"] == (0.0, 0.5)
     assert found["accuracy"] == (0.5, 1.0)
 
 
-def test_one_group_has_no_gap() -> None:
-    found = bounds(count_cells([1, np.nan], [1, 0], ["a", "a"]).counts)
-    assert np.isnan(found["demographic_parity_difference"]).all()
-    assert found["accuracy"] == (0.5, 1.0)
+# --- The frontier against scipy's linear programs
+
+
+def by_linear_program(base: np.ndarray, sizes: np.ndarray, gap: float) -> float:
+    """Variables (r, e): minimise n·e with e ≥ |r − b|, for every choice of top and bottom group."""
+    groups = len(base)
+    eye, share = np.eye(groups), sizes / sizes.sum()
+    best = -np.inf
+    for high, low in permutations(range(groups), 2):
+        A = [np.hstack([eye, -eye]), np.hstack([-eye, -eye])]
+        b = [base, -base]
+        for g in range(groups):  # low ≤ every rate ≤ high
+            A.append(np.concatenate([eye[low] - eye[g], np.zeros(groups)])[None])
+            A.append(np.concatenate([eye[g] - eye[high], np.zeros(groups)])[None])
+            b += [[0.0], [0.0]]
+        equal = np.concatenate([eye[high] - eye[low], np.zeros(groups)])[None]
+        cost = np.concatenate([np.zeros(groups), share])
+        bounds = [(0, 1)] * groups + [(0, None)] * groups
+        found = linprog(cost, np.vstack(A), np.concatenate(b), equal, [gap], bounds)
+        if found.success:
+            best = max(best, 1 - found.fun)
+    return best
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.integers(1, 200)), min_size=2, max_size=4),
+    st.floats(0, 1),
+)
+def test_agrees_with_the_linear_program(groups: list[tuple[float, int]], gap: float) -> None:
+    base, sizes = (np.array(values, float) for values in zip(*groups, strict=True))
+    assert best_accuracy(base, sizes, gap) == pytest.approx(by_linear_program(base, sizes, gap), abs=1e-7)
+
+
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_two_equal_groups_follow_the_protocols_formula(parity: float, gap: float) -> None:
+    base = [0.5 - parity / 2, 0.5 + parity / 2]
+    assert best_accuracy(base, [100, 100], gap) == pytest.approx(1 - abs(gap - parity) / 2)
+
+
+def test_no_answers_beat_the_bound_and_some_reach_it() -> None:
+    """Every count of yeses per group in a small table, given to the right rows first."""
+    groups = np.repeat(["F", "M"], [4, 6])
+    labels = np.array([0, 0, 0, 1, 0, 0, 1, 1, 1, 1])
+    for women in range(5):
+        for men in range(7):
+            predicted = np.zeros(10)
+            predicted[[3, 0, 1, 2][:women]] = 1
+            predicted[[6, 7, 8, 9, 4, 5][:men]] = 1
+            found = group_metrics(predicted, labels, groups)
+            bound = best_accuracy([1 / 4, 4 / 6], [4, 6], found.demographic_parity_difference)
+            assert found.accuracy <= bound + 1e-12
+    assert best_accuracy([1 / 4, 4 / 6], [4, 6], 4 / 6 - 1 / 4) == pytest.approx(1.0)
+
+
+def test_undefined_for_one_group() -> None:
+    assert np.isnan(best_accuracy([0.5], [10], 0.0))
+
+
+def test_answers_that_need_no_model() -> None:
+    labels, groups = np.repeat([0, 1, 0, 1], [75, 25, 25, 75]), np.repeat(["F", "M"], 100)
+    found = {
+        name: group_metrics(answers, labels, groups)
+        for name, answers in constant_answers(labels, groups).items()
+    }
+    shown = {name: (m.accuracy, m.demographic_parity_difference) for name, m in found.items()}
+    assert shown == {
+        "oracle": (1.0, 0.5),
+        "always yes": (0.5, 0.0),
+        "always no": (0.5, 0.0),
+        "majority": (0.5, 0.0),
+        "group alone": (0.75, 1.0),
+    }
+
+
+# --- Counterfactual flips counted by hand
+
+
+def test_flips_by_direction() -> None:
+    answers = [1, 1, 0, 0, 1, 0, np.nan]
+    changed = [0, 1, 1, 0, 0, np.nan, 1]
+    groups = ["F", "F", "F", "M", "M", "M", "M"]
+    told_as = ["M", "M", "M", "F", "F", "F", "F"]
+    to_men, to_women = flips(answers, changed, groups, told_as)
+    assert to_men == {
+        "group": "F", "told_as": "M", "n": 3, "to_yes": 1, "to_no": 1,
+        "rate": pytest.approx(2 / 3), "interval": pytest.approx(np.ravel(wilson(2 / 3, 3))),
+    }  # fmt: skip
+    assert (to_women["n"], to_women["to_yes"], to_women["to_no"]) == (2, 0, 1)
+
+
+def test_a_direction_without_answered_pairs_is_undefined() -> None:
+    (only,) = flips([np.nan], [1], ["F"], ["M"])
+    assert only["n"] == 0
+    assert np.isnan([only["rate"], *only["interval"]]).all()
+
+
+# --- Limits against scipy and against their own equations
+
+
+@given(st.integers(1, 400), st.floats(0, 1))
+def test_clopper_and_pearsons_limits_are_scipys(n: int, share: float) -> None:
+    k = round(share * n)
+    low, high = clopper_pearson(k / n, n)
+    expected = binomtest(k, n).proportion_ci(method="exact")
+    assert (float(low), float(high)) == pytest.approx((expected.low, expected.high), abs=1e-9)
+
+
+def test_effective_rows_need_not_be_whole() -> None:
+    between = clopper_pearson(0.3, 20.5)
+    for side in (0, 1):
+        ends = sorted(float(clopper_pearson(0.3, n)[side]) for n in (20, 21))
+        assert ends[0] < float(between[side]) < ends[1]
+    assert np.isnan(clopper_pearson(0.0, 0.0)).all()
+
+
+@given(st.floats(0.05, 0.95), st.floats(0.05, 0.95), st.floats(0.01, 1), st.floats(0.01, 1))
+def test_the_ratios_limit_solves_its_equation(p: float, q: float, down: float, up: float) -> None:
+    below, above = down * p, up * (1 - q)
+    r = float(ratio_limits(np.array(p), np.array(below), np.array(q), np.array(above)))
+    assert 0 <= r <= p / q
+    assert p - r * q == pytest.approx(np.hypot(below, r * above), abs=1e-7)
+
+
+def test_a_rate_of_zero_has_a_ratio_limit_of_zero() -> None:
+    assert float(ratio_limits(np.array(0.0), np.array(0.0), np.array(0.5), np.array(0.1))) == 0.0
+
+
+@pytest.mark.parametrize(("groups", "freedom"), [(3, np.inf), (4, 10.0), (3, 4.0), (6, 19.0)])
+def test_several_pairs_reach_as_far_as_tukeys_quantile(groups: int, freedom: float) -> None:
+    expected = studentized_range.ppf(0.95, groups, freedom) / np.sqrt(2)
+    assert pairs_reach(groups, 1, freedom) == pytest.approx(expected, rel=0.002)
+    assert pairs_within(pairs_reach(groups, 1, freedom), groups, 1, freedom) == pytest.approx(0.95)
+
+
+def test_one_pair_reaches_as_far_as_the_normal_and_students_quantile() -> None:
+    assert pairs_reach(2) == pytest.approx(norm.ppf(0.975))
+    assert pairs_reach(2, 1, 4.0) == pytest.approx(student.ppf(0.975, 4))
+    # Two independent pairs together: each must hold with probability √0.95.
+    assert pairs_reach(2, 2) == pytest.approx(norm.ppf((1 + np.sqrt(0.95)) / 2), rel=1e-6)
+
+
+@given(st.integers(1, 400), st.floats(0, 1))
+def test_wilsons_limits_are_scipys_but_where_few_events_are_expected(n: int, share: float) -> None:
+    k = round(share * n)
+    low, high = map(float, wilson(k / n, n))
+    test = binomtest(k, n)
+    expected, exact = (test.proportion_ci(method=method) for method in ("wilson", "exact"))
+    assert low == pytest.approx(expected.low if n * expected.low >= 3 else exact.low, abs=1e-9)
+    assert high == pytest.approx(expected.high if n * (1 - expected.high) >= 3 else exact.high, abs=1e-9)
+
+
+@pytest.mark.parametrize("n", [8, 30, 200])
+def test_a_share_of_few_rows_is_covered_everywhere(n: int) -> None:
+    """The exact coverage of Wilson's limits with Clopper and Pearson's at the edges."""
+    low, high = wilson(np.arange(n + 1) / n, np.full(n + 1, n))
+    shares = np.linspace(0.002, 0.5, 250)
+    held = [binom.pmf(np.arange(n + 1), n, p)[(low <= p) & (p <= high)].sum() for p in shares]
+    assert min(held) > 0.915
+    assert np.mean(held) > 0.945
+
+
+def test_one_verdict_of_an_interval() -> None:
+    assert verdict(0.01, 0.3, 0.05) == "differs"
+    assert verdict(0.0, 0.04, 0.05) == verdict(-0.04, 0.05, 0.05) == "no difference shown"
+    assert verdict(0.0, 0.06, 0.05) == verdict(-0.06, 0.01, 0.05) == "cannot be told"
+    assert verdict(0.5, 0.9, 0.8, 1.0) == "differs"
+    assert verdict(0.85, 1.0, 0.8, 1.0) == "no difference shown"
+    assert verdict(0.5, 1.0, 0.8, 1.0) == "cannot be told"
+    assert verdict(np.nan, 1.0, 0.05) is None

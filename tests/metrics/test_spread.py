@@ -1,12 +1,36 @@
 """Where the spread comes from: planted variances are found again, on average and by their intervals."""
 
+import json
+import math
+import re
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import norm, studentized_range, t
 
+from fwc_llm.answers import parse_answer
+from fwc_llm.errors import FwcError
+from fwc_llm.metrics.answers import Answers
+from fwc_llm.metrics.planning import (
+    FEW,
+    Assumptions,
+    Design,
+    effective_rows,
+    limit_of,
+    observed,
+    smallest,
+    smallest_difference,
+    smallest_of,
+    steps_needed,
+    variance_of,
+)
 from fwc_llm.metrics.spread import PARTS, Asked, as_numbers, split_variance
+from fwc_llm.models.base import Reply
+from fwc_llm.report.narrative import power_lines
 
 REPEATS, ROWS, TIMES = 6, 60, 3
 ORDERS, WORDINGS = np.array([-0.05, 0.0, 0.05]), np.array([-0.04, 0.04])
@@ -120,3 +144,180 @@ def test_one_repeat_cannot_tell_what_the_examples_do() -> None:
     p = [whole.answer[0, 0, whole.stratum == place] for place in (0, 1)]
     expected = sum((len(x) / ROWS) ** 2 * x.var(ddof=1) / len(x) for x in p)
     assert found["rows"] == pytest.approx(expected)
+
+
+# --- Power
+
+
+ADULT = Design(
+    ("Female", "Male"),
+    np.array([[75.0, 25.0], [25.0, 75.0]]),
+    np.array([[4356.0, 557.0], [7004.0, 3143.0]]),
+    1,
+)
+
+
+GERMAN = Design(
+    ("female", "male"), np.array([[30.0, 10.0], [10.0, 30.0]]), np.array([[109.0, 201.0], [191.0, 499.0]]), 1
+)
+
+
+def test_one_repeat_is_the_formula_of_two_independent_shares() -> None:
+    assert variance_of("accuracy", ADULT, Assumptions()) == pytest.approx(0.25 / 200)
+    assert variance_of("gap", ADULT, Assumptions()) == pytest.approx(0.25 * (1 / 100 + 1 / 100))
+    (only,) = smallest(ADULT, Assumptions(discordant=0.25))
+    assert only.of == "these examples"
+    assert only.accuracy == pytest.approx(2.8016 * math.sqrt(0.25 / 200), rel=1e-4)
+    assert only.gap == pytest.approx(2 * only.accuracy)
+
+
+@pytest.mark.parametrize("freedom", [math.inf, 7])
+def test_the_smallest_difference_is_found_four_times_in_five(freedom: float) -> None:
+    """Differences that are drawn around it, each tested at 5 %, with the error known or estimated."""
+    rng, error = np.random.default_rng(0), math.sqrt(0.003)
+    drawn = smallest_difference(0.003, freedom=freedom) + error * rng.standard_normal(40_000)
+    scale = 1.0 if freedom == math.inf else np.sqrt(rng.chisquare(freedom, 40_000) / freedom)
+    quantile = norm.ppf(0.975) if freedom == math.inf else t.ppf(0.975, freedom)
+    assert (drawn / (error * scale) > quantile).mean() == pytest.approx(0.8, abs=0.03)
+
+
+def test_more_groups_take_a_larger_difference() -> None:
+    two, three = (smallest_difference(0.003, groups) for groups in (2, 3))
+    tukey = studentized_range.ppf(0.95, 3, np.inf) / math.sqrt(2)
+    assert three / two == pytest.approx((tukey + 0.8416) / 2.8016, rel=1e-3)
+
+
+def test_repeats_on_a_small_table_give_no_more_than_its_rows() -> None:
+    once = effective_rows(GERMAN, 1.0)
+    assert once == pytest.approx(GERMAN.rows)
+    many = effective_rows(replace(GERMAN, repeats=100_000), 1.0)
+    assert many == pytest.approx(GERMAN.table, rel=2e-3)
+    assert effective_rows(replace(GERMAN, repeats=20), 0.0) == pytest.approx(20 * GERMAN.rows)
+    half = effective_rows(replace(GERMAN, repeats=100_000), 0.5)
+    assert half == pytest.approx(2 * GERMAN.table, rel=2e-3)
+
+
+def test_no_number_of_repeats_gets_below_the_limit() -> None:
+    limit = limit_of("gap", GERMAN, Assumptions())
+    for repeats in (1, 20, 1000):
+        assert smallest_of("gap", replace(GERMAN, repeats=repeats), Assumptions(), strategy=False) > limit
+    assert limit == pytest.approx(
+        2.8016 * math.sqrt(0.25 * ((9 / 109 + 1 / 201 + 1 / 191 + 9 / 499) / 16)), 1e-4
+    )
+
+
+def test_a_strategy_needs_five_repeats_and_more_than_a_prompt() -> None:
+    assert [one.of for one in smallest(replace(ADULT, repeats=4))] == ["these examples"]
+    prompt, strategy = smallest(replace(ADULT, repeats=5))
+    assert strategy.of == "this strategy"
+    assert strategy.gap > prompt.gap
+    assert strategy.accuracy > prompt.accuracy
+    still = smallest(replace(ADULT, repeats=5), Assumptions(examples_sd=0.0))[1]
+    assert still.gap / prompt.gap == pytest.approx((2.7764 + 0.9410) / 2.8016, rel=1e-3)
+
+
+def test_rows_needed_are_the_fewest_that_find_it() -> None:
+    step = replace(ADULT, rows=ADULT.rows / 25)
+    assumptions = Assumptions()
+    for question, strategy, repeats in (("gap", False, 1), ("accuracy", False, 1), ("gap_of_one", True, 10)):
+        design = replace(step, repeats=repeats)
+        steps = steps_needed(0.1, question, design, assumptions, strategy)
+        assert steps is not None
+
+        def least(
+            count: int, design: Design = design, question: str = question, strategy: bool = strategy
+        ) -> float:
+            return smallest_of(question, replace(design, rows=design.rows * count), assumptions, strategy)
+
+        assert least(steps) <= 0.1 < least(steps - 1)
+
+
+def test_rows_needed_stop_at_the_table_and_at_ten_a_group() -> None:
+    step = replace(GERMAN, rows=GERMAN.rows / 10)
+    assert steps_needed(0.1, "gap", step, Assumptions(), strategy=False) is None
+    assert steps_needed(0.99, "gap", step, Assumptions(), strategy=False) == math.ceil(FEW / 4)
+    tiny = replace(step, table=np.array([[2.0, 1.0], [1.0, 3.0]]))
+    assert steps_needed(0.99, "gap", tiny, Assumptions(), strategy=False) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("discordant", -0.1), ("discordant", math.nan), ("variance", 0.3), ("correlation", 2)],
+)
+def test_assumptions_out_of_range_are_refused(name: str, value: float) -> None:
+    with pytest.raises(FwcError, match=f"{name} is .* between 0 and"):
+        Assumptions(**{name: value})
+
+
+def answers(said: list[float], label: list[int] | None = None) -> Answers:
+    n = len(said)
+    empty = np.full(n, "", dtype=np.str_)
+    return Answers(
+        repeat=np.zeros(n, dtype=np.int64),
+        row=np.arange(n).astype(np.str_),
+        variant=empty,
+        group=np.array(["a", "b"] * n, dtype=np.str_)[:n],
+        label=np.array(label or [0] * n, dtype=np.int8),
+        answer=np.array(said, dtype=np.float64),
+        reason=empty,
+        p_yes=np.full(n, np.nan),
+        examples=empty,
+    )
+
+
+def test_what_a_run_shows() -> None:
+    nan = math.nan
+    first = answers([0, 0, 1, 1, 0, 1, nan, 0])
+    second = answers([0, 1, 1, 1, 1, 1, 1, nan])  # 6 rows that both answered, 2 of them otherwise
+    third = answers([0, 0, 1, 1, 0, 1, 1, 0])
+    shown = observed({"first": first, "second": second, "third": third})
+    assert shown.discordant == pytest.approx(2 / 6)
+    assert shown.variance == pytest.approx(0.25)  # the third arm's: half of each group
+
+
+def test_a_run_of_one_arm_shows_no_discordance() -> None:
+    with pytest.raises(FwcError, match="--discordant"):
+        observed({"only": answers([0, 1, 1])})
+
+
+def test_the_defaults_are_what_was_recorded(data_dir: Path) -> None:
+    """gpt-4-0314: rows asked with and without examples, and rows asked without examples twice."""
+    person = re.compile(r"age (\d+), .*final weight (\d+), .*occupation ([\w-]+), .*hours per week (\d+)")
+
+    def said(name: str) -> dict[tuple[str, ...], str | None]:
+        found = {}
+        for messages, response in json.loads((data_dir / "gpt4-answers" / f"{name}.jsonl").read_text()):
+            choice = response["choices"][0]
+            reply = Reply(choice["message"]["content"], finish_reason=choice["finish_reason"])
+            found[person.findall(messages[-1]["content"])[-1]] = parse_answer(reply).value
+        return found
+
+    def unlike(one: str, other: str) -> tuple[int, int]:
+        first, second = said(f"gpt-4-0314_adult_{one}"), said(f"gpt-4-0314_adult_{other}")
+        both = [row for row in first if row in second and first[row] and second[row]]
+        return sum(first[row] != second[row] for row in both), len(both)
+
+    pairs = [unlike(zero, shots) for zero in ("0_200", "0_200_8") for shots in ("4_200", "16_200", "30")]
+    assert tuple(map(sum, zip(*pairs, strict=True))) == (14, 56)
+    assert Assumptions().discordant == 14 / 56
+    assert unlike("0_200", "0_200_8") == (2, 116)
+
+
+def test_a_group_that_is_too_small_to_be_judged_counts_for_nothing() -> None:
+    """A third group of three people once made the gap of the other two seem out of reach."""
+    rows, table = np.array([[900.0], [600.0], [3.0]]), np.array([[9000.0], [6000.0], [30.0]])
+    three, two = Design(("a", "b", "c"), rows, table, 1), Design(("a", "b"), rows[:2], table[:2], 1)
+    for question in ("gap", "gap_of_one"):
+        assert smallest_of(question, three, Assumptions(), False) == pytest.approx(
+            smallest_of(question, two, Assumptions(), False)
+        )
+    steps = [
+        steps_needed(0.1, "gap_of_one", replace(one, rows=one.rows / 300), Assumptions(), False)
+        for one in (three, two)
+    ]
+    assert steps[0] == steps[1] is not None
+    assert "not judged, with fewer than 30 rows: c" in power_lines(three)
+    assert limit_of("gap", three, Assumptions()) == limit_of("gap", two, Assumptions())
+    many = replace(three, repeats=50)
+    assert many.judged.sum() == 2
+    assert replace(many, min_group=1).judged.all()

@@ -1,19 +1,29 @@
 """One threshold for all, against answering row by row."""
 
+from typing import Any
+
 import numpy as np
+import pandas as pd
 import pytest
+import sklearn.metrics
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fwc_llm import FwcError
+from fwc_llm import FwcError, audit
 from fwc_llm.metrics import group_metrics
+from fwc_llm.metrics.answers import Answered, Answers
+from fwc_llm.metrics.intervals import clopper_pearson
+from fwc_llm.metrics.probability import BINS, auc, brier, calibrate, probability_gap
+from fwc_llm.metrics.probability_checks import contradictions, decision_notes, ties
 from fwc_llm.metrics.thresholds import (
     Curve,
     at_base_rate,
+    equal_rate_thresholds,
     held_out,
     least_gap,
     least_gap_keeping_half,
     most_accurate,
+    one_for_all,
     threshold_curve,
     two_halves,
 )
@@ -44,22 +54,6 @@ def test_every_point_is_what_its_threshold_answers(seed: int, decimals: int, gro
         assert curve.ties[place] == (p == threshold).sum()
         assert curve.place(threshold) == place
         assert curve.place(threshold - 1e-9) == place
-    assert curve.ties_at(0.12345) == 0
-
-
-@settings(max_examples=15, deadline=None)
-@given(st.integers(0, 10_000), st.integers(2, 3))
-def test_a_weight_is_how_often_a_row_counts(seed: int, groups: int) -> None:
-    p, labels, level = rows(seed, groups=groups)
-    often = np.random.default_rng(seed).integers(0, 4, len(p))
-    often[:6] = 1  # every group and label stays
-    weighted = threshold_curve(p, labels, level, often)
-    repeated = threshold_curve(*(np.repeat(values, often) for values in (p, labels, level)))
-    for threshold in (0.0, 0.3, 0.5, 0.61, 1.0):
-        one, other = weighted.place(threshold), repeated.place(threshold)
-        for name in ("accuracy", "share", "gap", "rates"):
-            assert getattr(weighted, name)[one] == pytest.approx(getattr(repeated, name)[other])
-    assert weighted.base_rate == pytest.approx(repeated.base_rate)
 
 
 @settings(max_examples=25, deadline=None)
@@ -95,10 +89,10 @@ def test_the_frontier_is_what_nothing_beats() -> None:
         better = no_worse & (
             (curve.gap < curve.gap[i] - 1e-12) | (curve.accuracy > curve.accuracy[i] + 1e-12)
         )
-        if curve.best[i]:
+        if i in curve.best:
             assert not better.any()
         else:  # beaten, or the twin of a point on the frontier
-            assert better.any() or (no_worse & curve.best).any()
+            assert better.any() or no_worse[curve.best].any()
 
 
 def constant(p: float) -> Curve:
@@ -110,37 +104,22 @@ def test_a_constant_probability_leaves_no_choice() -> None:
     assert curve.thresholds.tolist() == [0.7, np.inf]
     assert least_gap(curve) is None
     assert most_accurate(curve) == 0
-    assert curve.ties_at(0.7) == 4
+    assert curve.ties[0] == 4
     assert (curve.place(0.5), curve.place(0.9)) == (0, 1)
     assert at_base_rate(curve) == 0
-    assert at_base_rate(curve, 0.1) == 1
-
-
-def test_one_group_has_no_gap_and_other_groups_keep_their_place() -> None:
-    one = threshold_curve([0.2, 0.8], [0, 1], ["a", "a"])
-    assert np.isnan(one.gap).all()
-    assert least_gap(one) is None
-    assert one.accuracy[most_accurate(one)] == 1.0
-    absent = threshold_curve([0.2, 0.8], [0, 1], ["b", "b"], order=("a", "b"))
-    assert np.isnan(absent.gap).all()
-    assert np.isnan(absent.rates[:, 0]).all()
 
 
 @pytest.mark.parametrize(
-    ("p", "labels", "groups", "weights", "said"),
+    ("p", "labels", "groups", "words"),
     [
-        ([], [], [], None, "one length"),
-        ([0.5], [1, 0], ["a", "b"], None, "one length"),
-        ([0.5, np.nan], [1, 0], ["a", "b"], None, "leave out the rows without one"),
-        ([0.5, 87.0], [1, 0], ["a", "b"], None, "from 0 to 1"),
-        ([0.5, 0.7], [1, 2], ["a", "b"], None, "1 .yes. or 0 .no."),
-        ([0.5, 0.7], [1, 0], ["a", "b"], [1, -1], "0 or more"),
-        ([0.5, 0.7], [1, 0], ["a", "b"], [0, 0], "not all 0"),
+        ([], [], [], "one length"), ([0.5], [1, 0], ["a", "b"], "one length"),
+        ([0.5, np.nan], [1, 0], ["a", "b"], "leave out"), ([0.5, 87.0], [1, 0], ["a", "b"], "from 0 to 1"),
+        ([0.5, 0.7], [1, 2], ["a", "b"], "label"),
     ],
-)
-def test_what_does_not_fit_is_said(p: list, labels: list, groups: list, weights: list, said: str) -> None:
-    with pytest.raises(FwcError, match=said):
-        threshold_curve(p, labels, groups, weights)
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(p: list, labels: list, groups: list, words: str) -> None:
+    with pytest.raises(FwcError, match=words):
+        threshold_curve(p, labels, groups)
 
 
 def test_what_is_chosen_on_one_half_is_used_on_the_other() -> None:
@@ -149,14 +128,16 @@ def test_what_is_chosen_on_one_half_is_used_on_the_other() -> None:
     names = np.arange(len(p))
     half = two_halves(np.tile(labels, 2), np.tile(level, 2), np.tile(names, 2))
     assert (half[:400] == half[400:]).all()
-    answers = held_out(least_gap, p, labels, level, names)
+    answers = held_out(one_for_all(least_gap), p, labels, level, names)
     half = two_halves(labels, level, names)
     for side in (0, 1):
         here, other = half == side, half != side
         curve = threshold_curve(p[other], labels[other], level[other])
         threshold = curve.thresholds[least_gap(curve)]
         assert (answers[here] == (p[here] >= threshold)).all()
-    assert np.isnan(held_out(least_gap, [0.5] * 8, [0, 1] * 4, list("aabb") * 2, np.arange(8))).all()
+    assert np.isnan(
+        held_out(one_for_all(least_gap), [0.5] * 8, [0, 1] * 4, list("aabb") * 2, np.arange(8))
+    ).all()
 
 
 def test_a_hundred_thousand_different_values_take_no_time_to_speak_of() -> None:
@@ -166,3 +147,259 @@ def test_a_hundred_thousand_different_values_take_no_time_to_speak_of() -> None:
     assert len(curve.thresholds) == 100_001
     assert curve.accuracy[most_accurate(curve)] > 0.5
     assert curve.gap[least_gap(curve)] < 0.01
+
+
+# --- Probabilities against scikit-learn
+
+
+def two_groups(seed: int, n: int = 120, decimals: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(["F", "M"], n // 2)
+    labels = (rng.random(n) < np.where(groups == "M", 0.7, 0.3)).astype(int)
+    p = np.clip(0.5 + 0.25 * (labels - 0.5) + rng.normal(0, 0.2, n) + 0.1 * (groups == "M"), 0, 1)
+    return np.round(p, decimals), labels, groups
+
+
+def test_weights_stand_for_so_many_equal_rows() -> None:
+    """All that P(yes) says of weighted rows is what it says of each row, repeated as often as it weighs."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"group": ["a", "b"] * 60, "label": rng.random(120) < 0.4})
+    frame["p_yes"] = np.clip(0.3 + 0.3 * frame["label"] + rng.normal(0, 0.2, 120), 0, 1)
+    frame = frame.assign(answer=frame["p_yes"] >= 0.5, weight=rng.integers(1, 4, 120))
+    often = frame.loc[frame.index.repeat(frame["weight"])]
+    found = audit(frame, weight="weight").to_dict(), audit(often.drop(columns="weight")).to_dict()
+    weighted, repeated = (one["arms"][0]["probabilities"] for one in found)
+    repeated_groups = found[1]["arms"][0]["groups"]
+    for key in ("auc", "brier", "calibration_error", "mean_probability_gap"):
+        assert weighted[key] == pytest.approx(repeated[key])
+    for name, point in weighted["thresholds"]["chosen"].items():
+        other = repeated["thresholds"]["chosen"][name]
+        assert point["rates"] == pytest.approx(other["rates"])
+        for key in ("threshold", "accuracy", "share", "demographic_parity_difference"):
+            assert point[key] == pytest.approx(other[key])
+    (half, arm), gap = (
+        (weighted["thresholds"]["chosen"]["one_half"], found[0]["arms"][0]),
+        "demographic_parity_difference",
+    )
+    assert (half["accuracy"], half[gap]) == pytest.approx((arm["accuracy"]["value"], arm[gap]["value"]))
+    for name, group in arm["groups"].items():
+        own = repeated_groups[name]
+        assert (group["auc"], group["brier"]) == pytest.approx((own["auc"], own["brier"]))
+        assert group["auc_low"] < group["auc"] < group["auc_high"]
+    for one, other in zip(*(stats["groups"] for stats in found), strict=True):
+        assert one["base_rate"] == pytest.approx(other["base_rate"])
+    p, weight = frame["p_yes"].to_numpy(), frame["weight"].to_numpy(dtype=float)
+    label, group = frame["label"].to_numpy(dtype=float), np.arange(120) % 2
+    again = [np.repeat(values, frame["weight"]) for values in (p, label, group)]
+    edges = equal_rate_thresholds(p, label, group, 2, weight), equal_rate_thresholds(*again, 2)
+    rates = [
+        [np.average(p[group == g] >= edge[g], weights=weight[group == g]) for g in (0, 1)] for edge in edges
+    ]
+    assert np.ptp(rates[0]) < 0.03
+    assert rates[0] == pytest.approx(rates[1], abs=0.05)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 3))
+def test_auc_and_brier_agree_with_scikit_learn(seed: int, decimals: int) -> None:
+    p, labels, _ = two_groups(seed, decimals=decimals)
+    assert auc(p, labels) == pytest.approx(sklearn.metrics.roc_auc_score(labels, p))
+    assert brier(p, labels) == pytest.approx(sklearn.metrics.brier_score_loss(labels, p))
+
+
+def test_auc_needs_both_labels() -> None:
+    assert np.isnan(auc([0.1, 0.9], [1, 1]))
+
+
+def test_gap_of_the_mean_probability() -> None:
+    assert probability_gap([0.2, 0.4, 0.9, 0.7], list("aabb")) == pytest.approx(0.5)
+    assert np.isnan(probability_gap([0.2], ["a"]))
+
+
+def test_thresholds_equalise_the_rates_on_the_rows_they_were_fitted_on() -> None:
+    p, labels, groups = two_groups(4, decimals=9)
+    member = (groups == "M").astype(int)
+    answers = (p >= equal_rate_thresholds(p, labels, member, 2)[member]).astype(float)
+    found = group_metrics(answers, labels, groups)
+    assert found.demographic_parity_difference <= 1 / 60 + 1e-12
+    # Brute force over all pairs of thresholds with equal counts of yes.
+    best = 0.0
+    for count in range(61):
+        trial = np.zeros(120)
+        for g in "FM":
+            here = np.flatnonzero(groups == g)
+            trial[here[np.argsort(-p[here])[:count]]] = 1
+        best = max(best, float(np.mean(trial == labels)))
+    assert found.accuracy == pytest.approx(best)
+
+
+def test_held_out_thresholds_never_see_the_row_they_answer() -> None:
+    """Changing one row's label cannot change that row's own answer."""
+    p, labels, groups = two_groups(5)
+    names = np.arange(len(p))
+    before = held_out(equal_rate_thresholds, p, labels, groups, names)
+    assert not np.isnan(before).any()
+    gap = group_metrics(before, labels, groups).demographic_parity_difference
+    assert gap < group_metrics((p >= 0.5).astype(float), labels, groups).demographic_parity_difference
+    again = np.tile(names, 2)
+    doubled = held_out(equal_rate_thresholds, np.tile(p, 2), np.tile(labels, 2), np.tile(groups, 2), again)
+    assert (doubled[: len(p)] == doubled[len(p) :]).all()
+
+
+# --- Answers by a threshold
+
+
+def notes(*p: Any, repeat: Any = 0) -> str:
+    values = np.array(p, float)
+    n = len(values)
+    texts = np.array([""] * n)
+    answers = Answers(
+        repeat=np.broadcast_to(np.array(repeat), n),
+        row=np.array([f"row:{k}" for k in range(n)]),
+        variant=texts,
+        group=np.array(["f", "m"] * n)[:n],
+        label=np.zeros(n, dtype=np.int8),
+        answer=np.where(np.isnan(values), np.nan, values >= 0.5),
+        reason=texts,
+        p_yes=values,
+        examples=texts,
+    )
+    return " ".join(decision_notes(Answered({"zero": answers}, ("f", "m"))))
+
+
+def test_ties_are_those_on_the_threshold_alone() -> None:
+    assert ties([0.5, 0.49, 0.5, np.nan, 0.51, 0.5000001]) == 2
+    assert "zero: 2 of 5 P(yes) lie exactly on the threshold 0.5 and count as yes." in notes(
+        0.5, 0.5, 0, 1, 0.7
+    )
+    assert "1 of 2 P(yes) lies exactly" in notes(0.5, np.nan, 0.1)
+    assert notes(*[0.1, 0.9] * 5) == ""
+
+
+def test_too_few_probabilities_make_no_score() -> None:
+    assert "1 of 16 answers has P(yes): too few" in notes(0.0, *[np.nan] * 15)
+    frame = pd.DataFrame({"group": [*"ab"] * 8, "label": "no", "answer": "no", "p_yes": [0.0] + [None] * 15})
+    (arm,) = audit(frame).to_dict()["arms"]
+    assert arm["probabilities"] is None
+    assert "brier_difference" not in arm
+
+
+def test_contradictions_are_counted_by_kind() -> None:
+    p, other = [0.9, 0.9, 0.1, 0.1, np.nan, 0.5], [0.8, 0.2, 0.3, 0.6, 0.5, 0.5]
+    opposite, same = contradictions(p, other, True), contradictions(p, other, False)
+    assert opposite == {
+        "n": 5, "contradictions": 3, "yes_to_both": 2, "no_to_both": 1,
+        "mean_distance": pytest.approx((0.7 + 0.1 + 0.6 + 0.3 + 0) / 5),
+    }  # fmt: skip
+    assert (same["contradictions"], same["yes_to_both"], same["no_to_both"]) == (2, 2, 1)
+    assert same["mean_distance"] == pytest.approx((0.1 + 0.7 + 0.2 + 0.5) / 5)
+    assert contradictions([np.nan], [0.5], True)["mean_distance"] is None
+
+
+def test_probabilities_that_do_not_move_are_said() -> None:
+    assert "zero: P(yes) is 0.487 whatever the row (40 answers)" in notes(*[0.487] * 40)
+    assert "P(yes) lies from 0.48 to 0.49 whatever the row" in notes(*[0.48, 0.49] * 20)
+    assert notes(*[0.48, 0.4901] * 20) == "", "more than one step of a rounding to two decimals"
+    assert notes(*[0.001, 0.009] * 20) == "", (
+        "always unlikely, nine times as likely for one row as for another"
+    )
+    assert "P(yes) is 0 whatever the row" in notes(*[0.0] * 40)
+    assert "whatever" not in notes(*[0.487] * 9), "too few rows to say so"
+    assert notes(*[0.487] * 39, 0.9) == ""
+    assert notes(*[np.nan] * 40) == ""
+
+
+def test_examples_of_another_repeat_may_move_all_of_them() -> None:
+    p = [0.3] * 20 + [0.8] * 20
+    assert "lies from 0.3 to 0.8 whatever the row" in notes(*p, repeat=[0] * 20 + [1] * 20)
+    assert notes(*p) == ""
+
+
+# --- Calibration against known truths
+
+
+def alone(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and strata where every answer is a row of its own and nothing was fixed."""
+    return np.arange(n), np.zeros(n, dtype=np.intp)
+
+
+def drawn(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+    p = rng.beta(1, 3, n)
+    return p, (rng.random(n) < p).astype(float)
+
+
+def test_bins_row_by_row() -> None:
+    p, labels = drawn(np.random.default_rng(1), 300)
+    p = np.append(np.round(p, 2), [0.0, 1.0])
+    labels = np.append(labels, [0.0, 1.0])
+    found = calibrate(p, labels, *alone(302)).bins
+    place = [min(int(value * BINS), BINS - 1) for value in p]
+    for k, start in enumerate(found.start):
+        here = np.array([one == round(start * BINS) for one in place])
+        assert found.questions[k] == found.rows[k] == here.sum()
+        assert found.mean[k] == pytest.approx(p[here].mean())
+        assert found.share[k] == pytest.approx(labels[here].mean())
+        low, high = clopper_pearson(labels[here].mean(), here.sum())
+        assert (found.low[k], found.high[k]) == pytest.approx((float(low), float(high)))
+    assert found.questions.sum() == 302
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [12, 40, 200])
+def test_the_interval_in_the_large_holds_and_noise_is_noise(n: int) -> None:
+    rng = np.random.default_rng(n)
+    found = [calibrate(*drawn(rng, n), *alone(n)) for _ in range(400)]
+    inside = np.mean([one.low <= 0.0 <= one.high for one in found])
+    assert inside >= 0.95 - 2 * (0.05 * 0.95 / 400) ** 0.5
+    above = np.mean([one.error > one.noise_95 for one in found])
+    assert above <= 0.05 + 3 * (0.05 * 0.95 / 400) ** 0.5
+    assert np.mean([one.error for one in found]) == pytest.approx(
+        np.mean([one.expected for one in found]), rel=0.1
+    )
+
+
+def test_what_is_not_calibrated_is_found() -> None:
+    p, labels = drawn(np.random.default_rng(3), 400)
+    found = calibrate(np.clip(p + 0.3, 0, 1), labels, *alone(400))
+    assert found.low > 0.15
+    assert found.error > 2 * found.noise_95
+
+
+def test_a_row_that_is_asked_again_counts_once() -> None:
+    p, labels = drawn(np.random.default_rng(4), 60)
+    rows, strata = alone(60)
+    once = calibrate(p, labels, rows, strata)
+    again = calibrate(*(np.tile(values, 3) for values in (p, labels, rows, strata)))
+    assert (again.low, again.high) == pytest.approx((once.low, once.high))
+    assert again.bins.low == pytest.approx(once.bins.low)
+    assert again.bins.high == pytest.approx(once.bins.high)
+    assert again.bins.questions.tolist() == (3 * once.bins.questions).tolist()
+    assert again.noise_95 == pytest.approx(once.noise_95, rel=0.2)
+
+
+def test_rows_that_are_alike_leave_no_false_certainty() -> None:
+    found = calibrate(np.full(10, 0.1), np.zeros(10), *alone(10))
+    assert found.difference == pytest.approx(0.1)
+    assert found.low < 0.0 < 0.3 < found.high
+    single = calibrate(np.array([0.4]), np.array([1.0]), *alone(1))
+    assert single.low == -1.0
+    assert single.high > 0.0
+
+
+def test_fixed_labels_take_their_part_out_of_the_interval() -> None:
+    p, labels = drawn(np.random.default_rng(5), 200)
+    rows, strata = alone(200)
+    free, fixed = calibrate(p, labels, rows, strata), calibrate(p, labels, rows, labels.astype(np.intp))
+    assert fixed.difference == free.difference
+    assert fixed.high - fixed.low < 0.8 * (free.high - free.low)
+
+
+def test_noise_of_very_many_rows_is_that_of_labels_drawn_one_by_one() -> None:
+    n, rng = 110_000, np.random.default_rng(5)
+    p, labels = drawn(rng, n)
+    p[:3] = [0.95, 0.96, 0.97]
+    found = calibrate(p, labels, *alone(n))
+    place = np.minimum((p * BINS).astype(int), BINS - 1)
+    errors = [np.abs(np.bincount(place, (rng.random(n) < p) - p, BINS)).sum() / n for _ in range(400)]
+    assert found.expected == pytest.approx(np.mean(errors), rel=4 * np.std(errors) / np.mean(errors) / 20)
+    assert found.noise_95 == pytest.approx(np.quantile(errors, 0.95), rel=0.08)

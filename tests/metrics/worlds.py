@@ -1,86 +1,51 @@
-"""Answers drawn from known populations, so that what is true is known."""
+"""Answers drawn from known populations; `evals.coverage` has more of them, and says what is true."""
 
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from fwc_llm.metrics.variance import Sample
 
-# Rows of each group with label no and yes: about Adult's test file, and a table as small as German credit.
-ADULT = ((9000, 1100), (7000, 3200))
-SMALL = ((109, 201), (191, 499))
-PARITY = ((75, 25), (25, 75))  # 200 rows a repeat with a base-rate parity of 0.5
+Cells = tuple[tuple[float, float], ...]
+ADULT = (9000, 1100, 7000, 3200)  # rows of each group with label no and yes: about Adult's test file
+DRAWN = (75, 25, 25, 75)  # of them in a repeat: a base-rate parity of 0.5
 
 
 @dataclass(frozen=True)
 class World:
-    """A table of rows, how many of each cell a repeat draws (all at random unless `fixed`), and the answers.
+    """Adult's table, `yes` (G, 2) each cell's share of yes, and what a repeat draws: all at random unless
+    `fixed`.
 
-    `yes` (G, 2) is each cell's share of yes; a row's answer is the same in every repeat with probability
-    √`alike`; `shift` is the standard deviation of what another draw of examples adds to all answers; `lost`
-    (G, 2) is the share that cannot be parsed.
+    A row's answer is the same in every repeat; `shift` is the standard deviation of what another draw of
+    examples adds to all answers; `lost` is the share that cannot be parsed.
     """
 
-    yes: tuple[tuple[float, float], ...]
-    table: tuple[tuple[int, int], ...] = ADULT
-    drawn: tuple[tuple[int, int], ...] = PARITY
+    yes: Cells
     repeats: int = 1
     fixed: bool = True
-    alike: float = 1.0
     shift: float = 0.0
     redrawn: bool = False
-    lost: tuple[tuple[float, float], ...] | None = None
+    lost: float = 0.0
 
     def arms(self, rng: np.random.Generator, *others: "World") -> list[Sample]:
         """Answers of this world, and of others to the same questions."""
-        size, groups = np.ravel(self.table), len(self.table)
-        ends = np.concatenate([[0], np.cumsum(size)])
-        cell = np.repeat(np.arange(2 * groups), size)
-        picked = [self._draw(rng, ends) for _ in range(self.repeats)]
-        row = np.concatenate(picked)
-        repeat = np.repeat(np.arange(self.repeats), len(picked[0]))
-        place = np.unique(row, return_inverse=True)[1]
-        asked = cell[row] // 2, cell[row] % 2
-        return [world.answer(rng, row, repeat, asked, place) for world in (self, *others)]
+        cell = np.repeat(np.arange(4), ADULT)
+        row = np.concatenate([self._rows(rng, cell) for _ in range(self.repeats)])
+        repeat = np.repeat(np.arange(self.repeats), sum(DRAWN))
+        place, group, label = np.unique(row, return_inverse=True)[1], cell[row] // 2, cell[row] % 2
+        samples = []
+        for world in (self, *others):
+            shift = rng.normal(0.0, world.shift, self.repeats)[repeat]
+            chance = np.clip(np.array(world.yes)[group, label] + shift, 0.0, 1.0)
+            answer = (rng.random(len(cell))[row] < chance).astype(float)
+            answer[rng.random(len(row)) < world.lost] = np.nan
+            examples = repeat if world.redrawn else None
+            samples.append(Sample(answer, label, group, repeat, place, 2, world.fixed, examples))
+        return samples
 
-    def _draw(self, rng: np.random.Generator, ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        counts = np.ravel(self.drawn)
+    def _rows(self, rng: np.random.Generator, cell: np.ndarray) -> np.ndarray:
         if not self.fixed:
-            return rng.choice(ends[-1], counts.sum(), replace=False)
-        cells = zip(ends[:-1], ends[1:], counts, strict=True)
-        return np.concatenate([a + rng.choice(b - a, n, replace=False) for a, b, n in cells])
-
-    def answer(
-        self,
-        rng: np.random.Generator,
-        row: npt.NDArray[np.int64],
-        repeat: npt.NDArray[np.int64],
-        asked: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
-        place: npt.NDArray[np.int64],
-    ) -> Sample:
-        """One arm's answers to the questions `row` of the repeats."""
-        group, label = asked
-        always = rng.random(int(np.sum(self.table)))[row]
-        draw = np.where(rng.random(len(row)) < np.sqrt(self.alike), always, rng.random(len(row)))
-        shift = rng.normal(0.0, self.shift, self.repeats)[repeat]
-        answer = (draw < np.clip(np.array(self.yes)[group, label] + shift, 0.0, 1.0)).astype(float)
-        if self.lost is not None:
-            answer[rng.random(len(row)) < np.array(self.lost)[group, label]] = np.nan
-        examples = repeat if self.redrawn else None
-        return Sample(answer, label, group, repeat, place, len(self.table), self.fixed, examples)
-
-    def truth(self) -> dict[str, float]:
-        """The metrics' true values."""
-        p = np.array(self.yes)
-        weight = np.array(self.drawn if self.fixed else self.table, dtype=float)
-        if self.lost is not None:
-            weight = weight * (1 - np.array(self.lost))
-        rates = (weight * p).sum(1) / weight.sum(1)
-        right = np.stack([1 - p[:, 0], p[:, 1]], axis=1)
-        return {
-            "accuracy": float((weight * right).sum() / weight.sum()),
-            "demographic_parity_difference": float(np.ptp(rates)),
-            "demographic_parity_ratio": float(rates.min() / rates.max()),
-            "equalized_odds_difference": float(np.ptp(p, axis=0).max()),
-        }
+            return rng.choice(len(cell), sum(DRAWN), replace=False)
+        return np.concatenate(
+            [rng.choice(np.flatnonzero(cell == k), n, replace=False) for k, n in enumerate(DRAWN)]
+        )

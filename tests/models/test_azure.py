@@ -50,27 +50,14 @@ def test_a_deployment_is_asked_in_azures_way(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (
-            refusal(404, "The API deployment does not exist", "DeploymentNotFound"),
-            "does not know .* deployments",
-        ),
+        (refusal(404, "The API deployment does not exist", "DeploymentNotFound"),
+         "does not know .* deployments"),
         (refusal(401, "Access denied due to invalid subscription key", "401"), "key in AZURE_OPENAI_API_KEY"),
     ],
-)
-def test_a_wrong_deployment_or_key_stops_the_run(
-    answer: HttpReply, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+)  # fmt: skip
+def test_a_wrong_deployment_stops(answer: HttpReply, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ProviderError, match=words):
         ask(lambda request: answer, monkeypatch)
-
-
-def test_a_filtered_prompt_is_a_row_without_a_reply(monkeypatch: pytest.MonkeyPatch) -> None:
-    body = {"error": {"code": "content_filter", "innererror": {"code": "ResponsibleAIPolicyViolation"},
-                      "message": "The response was filtered", "param": "prompt", "status": 400}}  # fmt: skip
-    reply = ask(lambda request: HttpReply(body, 400), monkeypatch)
-    assert reply.text is None
-    assert reply.error is not None
-    assert "filtered" in reply.error
 
 
 def test_what_is_missing_is_named_before_any_request(monkeypatch: pytest.MonkeyPatch) -> None:

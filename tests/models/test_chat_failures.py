@@ -1,7 +1,6 @@
 """When the client stops a run, gives a row up, tries again, or adapts to what a model refuses."""
 
 import asyncio
-import json
 import time
 from contextlib import suppress
 from typing import Any
@@ -28,58 +27,28 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("response", "words"),
     [
-        (
-            refusal(401, "Incorrect API key provided", "invalid_api_key"),
-            ["rejects the key", "OPENAI_API_KEY"],
-        ),
-        (refusal(400, "litellm.AuthenticationError: Invalid API key"), ["rejects the key"]),
-        (refusal(403, "Country not supported"), ["Country not supported"]),
-        (
-            refusal(404, "The model `gpt-4` does not exist", "model_not_found", param="model"),
-            [
-                "does not know the model 'gpt-4'",
-                "gpt-4 ends on 2026-10-23",
-                "platform.openai.com/docs/deprecations",
-            ],
-        ),
-        (HttpReply("<html>nope</html>", 404), ["does not know the model"]),
-        (
-            refusal(429, "You exceeded your current quota", "insufficient_quota"),
-            ["quota is used up", "billing"],
-        ),
-        (refusal(400, "Unrecognized request argument supplied: foo"), ["Unrecognized request argument"]),
-        (
-            refusal(400, "Unsupported parameter: 'logprobs'", "unsupported_parameter", param="logprobs"),
-            ["refuses the parameter 'logprobs'", "--logprobs"],
-        ),
-        (HttpReply({"error": {"message": "bad key", "code": 401}}), ["rejects the key"]),
-        (HttpReply({"detail": "Not authenticated"}, 401), ["Not authenticated"]),
-        (HttpReply({"error": "invalid_token"}, 401), ["invalid_token"]),
+        (refusal(401, f"Incorrect API key {KEY}", "invalid_api_key"), "rejects the key .*OPENAI_API_KEY"),
+        (refusal(400, "litellm.AuthenticationError: Invalid API key"), "rejects the key"),
+        (refusal(403, "Country not supported"), "Country not supported"),
+        (refusal(404, "The model `gpt-4` does not exist", "model_not_found", param="model"),
+         "does not know the model 'gpt-4'.*gpt-4 ends on 2026-10-23.*docs/deprecations"),
+        (HttpReply("<html>nope</html>", 404), "does not know the model"),
+        (refusal(429, "You exceeded your current quota", "insufficient_quota"), "quota is used up"),
+        (refusal(400, "Unrecognized request argument supplied: foo"), "Unrecognized request argument"),
+        (refusal(400, "Unsupported parameter: 'logprobs'", "unsupported_parameter", param="logprobs"),
+         "refuses the parameter 'logprobs'.*--logprobs"),
+        (HttpReply({"error": {"message": "bad key", "code": 401}}), "rejects the key"),
+        (HttpReply({"detail": "Not authenticated"}, 401), "Not authenticated"),
+        (HttpReply({"error": "invalid_token"}, 401), "invalid_token"),
     ],
-)
-def test_a_rejected_run_stops_at_once_with_one_line(
-    provider: respx.MockRouter, response: HttpReply, words: list[str]
-) -> None:
+)  # fmt: skip
+def test_a_rejected_run_stops_at_once(provider: respx.MockRouter, response: HttpReply, words: str) -> None:
     body = response.encode().partition(b"\r\n\r\n")[2]
     route = provider.post("/chat/completions").respond(response.status, content=body)
-    with pytest.raises(ProviderError) as caught:
+    with pytest.raises(ProviderError, match=words) as caught:
         ask(quick(logprobs=True))
-    assert caught.value.exit_code == 3
-    assert route.call_count == 1
-    assert "\n" not in str(caught.value)
-    for word in words:
-        assert word in str(caught.value)
-
-
-def test_an_unknown_model_behind_a_base_url_says_where_to_look() -> None:
-    async def go() -> None:
-        async with serve(lambda request: refusal(404, "no such model")) as url:
-            model = quick("my-model", base_url=f"{url}/v1")
-            with pytest.raises(ProviderError, match=rf"{url}/v1/models lists what it serves"):
-                await model.ask(MESSAGES)
-            await model.aclose()
-
-    asyncio.run(go())
+    assert (caught.value.exit_code, route.call_count) == (3, 1)
+    assert not {"\n", KEY} & {*str(caught.value), *str(caught.value).split()}
 
 
 def test_many_failures_in_a_row_stop_the_run(provider: respx.MockRouter) -> None:
@@ -108,25 +77,16 @@ def test_a_short_outage_does_not_stop_a_run_that_works(provider: respx.MockRoute
             {"error": {"message": "blocked", "innererror": {"code": "ResponsibleAIPolicyViolation"}}}, 400
         ),
         refusal(413, "too large"),
+        HttpReply({"detail": "Unprocessable"}, 422),
     ],
 )
-def test_a_row_that_can_never_succeed_is_given_up_at_once(
-    provider: respx.MockRouter, response: HttpReply
-) -> None:
+def test_a_hopeless_row_is_given_up_at_once(provider: respx.MockRouter, response: HttpReply) -> None:
     body = response.encode().partition(b"\r\n\r\n")[2]
     route = provider.post("/chat/completions").respond(response.status, content=body)
     reply = ask(quick())
-    assert reply.text is None
-    assert reply.error is not None
-    assert reply.error.startswith("the service refuses this row")
-    assert route.call_count == 1
-
-
-def test_an_unknown_refusal_is_tried_three_times(provider: respx.MockRouter) -> None:
-    route = provider.post("/chat/completions").respond(422, json={"detail": "Unprocessable"})
-    reply = ask(quick())
-    assert (reply.text, reply.attempts, route.call_count) == (None, 3, 3)
-    assert reply.error == "the service refuses this row (422: Unprocessable)"
+    assert str(reply.error).startswith("the service refuses this row")
+    unknown = response.status == 422  # it is tried three times
+    assert (reply.text, route.call_count) == (None, 3 if unknown else 1)
 
 
 # --- failures that pass
@@ -137,14 +97,11 @@ def test_an_unknown_refusal_is_tried_three_times(provider: respx.MockRouter) -> 
     [
         httpx.Response(500, text="Internal Server Error"),
         httpx.Response(429, headers={"retry-after-ms": "1"}, json={"error": {"message": "slow down"}}),
-        httpx.Response(200, text="<html>maintenance</html>"),
-        httpx.Response(200, text='{"choices": [{"mess'),
-        httpx.Response(200, json={"choices": None}),
-        httpx.ConnectError("refused"),
-        httpx.RemoteProtocolError("gone"),
-        httpx.ReadTimeout("slow"),
+        httpx.Response(200, text="<html>maintenance</html>"), httpx.Response(200, text='{"choices": [{"mess'),
+        httpx.Response(200, json={"choices": None}), httpx.ConnectError("refused"),
+        httpx.RemoteProtocolError("gone"), httpx.ReadTimeout("slow"),
     ],
-)
+)  # fmt: skip
 def test_passing_failures_are_tried_again(provider: respx.MockRouter, response: Any) -> None:
     if isinstance(response, Exception):
         import httpx2
@@ -193,16 +150,13 @@ def test_a_dripping_response_does_not_pass_the_deadline() -> None:
 @pytest.mark.parametrize(
     ("headers", "seconds"),
     [
-        ({}, None),
-        ({"retry-after": "3"}, 3.0),
-        ({"retry-after": "-3"}, 0.0),
-        ({"retry-after": "soon"}, None),
-        ({"retry-after": "nan"}, None),
+        ({}, None), ({"retry-after": "3"}, 3.0), ({"retry-after": "-3"}, 0.0),
+        ({"retry-after": "soon"}, None), ({"retry-after": "nan"}, None),
         ({"retry-after": "9", "retry-after-ms": "1500"}, 1.5),
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
         ({"retry-after": "Wed, 21 Oct 2099 07:28:00 GMT"}, 120.0),
     ],
-)
+)  # fmt: skip
 def test_retry_after_is_read_in_all_its_forms(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(headers) == seconds
 
@@ -213,19 +167,13 @@ def test_retry_after_is_read_in_all_its_forms(headers: dict[str, str], seconds: 
 @pytest.mark.parametrize(
     ("message", "parameter", "expected"),
     [
-        (
-            "Unsupported parameter: 'max_tokens' is not supported here. Use 'max_completion_tokens'.",
-            "max_tokens",
-            {"temperature": 0, "max_completion_tokens": 20},
-        ),
-        (
-            "Unsupported value: 'temperature' does not support 0 with this model. Only 1 is supported.",
-            "temperature",
-            {"max_tokens": 20},
-        ),
+        ("Unsupported parameter: 'max_tokens' is not supported here. Use 'max_completion_tokens'.",
+         "max_tokens", {"temperature": 0, "max_completion_tokens": 20}),
+        ("Unsupported value: 'temperature' does not support 0 with this model. Only 1 is supported.",
+         "temperature", {"max_tokens": 20}),
     ],
-)
-def test_a_refused_parameter_is_adapted_once_and_said_once(
+)  # fmt: skip
+def test_refusals_adapt(
     provider: respx.MockRouter, message: str, parameter: str, expected: dict[str, Any]
 ) -> None:
     error = {
@@ -276,21 +224,3 @@ def test_workers_that_hit_the_same_refusal_adapt_together() -> None:
             return replies
 
     assert [reply.text for reply in asyncio.run(go())] == ["Yes"] * 8
-
-
-def test_a_model_without_a_way_out_stops(provider: respx.MockRouter) -> None:
-    def never(request: Any) -> httpx.Response:
-        name = next(
-            name for name in ("max_tokens", "max_completion_tokens") if name in json.loads(request.content)
-        )
-        error = {
-            "message": f"Unsupported parameter: '{name}'",
-            "param": name,
-            "code": "unsupported_parameter",
-        }
-        return httpx.Response(400, json={"error": error})
-
-    route = provider.post("/chat/completions").mock(side_effect=never)
-    with pytest.raises(ProviderError, match="max_completion_tokens"):
-        ask(quick())
-    assert route.call_count == 2

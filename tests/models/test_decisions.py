@@ -9,9 +9,10 @@ import respx
 
 from fwc_llm.answers import parse_answer
 from fwc_llm.errors import FwcError, ProviderError
-from fwc_llm.models import Reply, open_model
+from fwc_llm.models import Reply, Usage
 from fwc_llm.models.base import Message
 from fwc_llm.models.decisions import DecisionModel
+from fwc_llm.models.openai.retry import AttemptError
 from tests.faults.loopback import HttpReply, HttpRequest, decision, nouls, refusal, serve
 from tests.models.asking import KEY, sent
 
@@ -23,13 +24,9 @@ TEXT: list[Message] = [
     QUESTION,
 ]
 CHAT: list[Message] = [
-    {"role": "system", "content": "Look."},
-    {"role": "user", "content": "Example"},
-    {"role": "assistant", "content": "yes"},
-    {"role": "user", "content": "Record"},
-    QUESTION,
-    NEGATION,
-]
+    {"role": "system", "content": "Look."}, {"role": "user", "content": "Example"},
+    {"role": "assistant", "content": "yes"}, {"role": "user", "content": "Record"}, QUESTION, NEGATION,
+]  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +83,7 @@ def test_a_prompt_of_the_user_alone_is_one_text(provider: respx.MockRouter) -> N
     }
     assert route.calls[0].request.headers["authorization"] == f"Bearer {KEY}"
     assert (reply.text, reply.p_yes, reply.others, reply.model) == ("yes", 0.75, None, "gpt-6-luna")
-    assert vars(reply.usage) == {"prompt_tokens": 100, "completion_tokens": 1, "cached_tokens": 64}
+    assert reply.usage == Usage(100, 1, 64)
     assert model.notices == [], "nothing about reasoning or temperature"
     assert model.parameters == {"api": "decisions", "prompt_cache_key": "census"}
 
@@ -156,14 +153,24 @@ def test_system_one_takes_a_state_and_named_questions() -> None:
     assert (found.p_yes, found.others, found.usage.prompt_tokens) == (0.99, {"negation": 0.99}, 7)
 
 
+@pytest.mark.parametrize("api", ["decisions", "systemone"])
+def test_criteria_go_with_the_question_alone(api: str) -> None:
+    meant: list[Message] = [
+        {"role": "question", "name": "criteria:true", "content": "above $50k"},
+        {"role": "question", "name": "criteria:false", "content": "no more than that"},
+    ]
+    body = quick(api, base_url="http://127.0.0.1:9/v1").request_body([*CHAT, *meant])
+    if api == "systemone":
+        asked, negation = body["questions"].values()
+        assert asked["criteria"] == {"true": "above $50k", "false": "no more than that"}
+        assert "criteria" not in negation
+    else:
+        asked, negation = body["questions"]
+        assert asked["instructions"] == "Is it?\nTrue: above $50k\nFalse: no more than that"
+        assert negation["instructions"] == "Is it not?"
+
+
 # --- what comes back
-
-
-@pytest.mark.parametrize(("p", "text"), [(0.5, "yes"), (0.4999, "no"), (0, "no"), (1, "yes")])
-def test_yes_is_from_a_half_on(p: float, text: str) -> None:
-    reply, _ = exchange(decision(p), TEXT)
-    assert (reply.text, reply.p_yes) == (text, p)
-    assert parse_answer(reply).value == text
 
 
 @pytest.mark.parametrize("api", ["decisions", "systemone"])
@@ -195,9 +202,52 @@ def test_an_answer_that_is_named_for_another_question_is_never_taken(api: str, n
     answers: Any = [{"name": name, "probability": 0.9, "noul": 0.9} for name in names]
     if api == "systemone":
         answers = {str(name): answer for name, answer in zip(names, answers, strict=True)}
-    found, _ = exchange(decision(answers=answers), CHAT, api, deadline=0.2)
-    assert (found.text, found.p_yes) == (None, None)
-    assert "without an answer to every question" in found.error
+    with pytest.raises(AttemptError, match="without an answer to every question"):
+        quick(api, base_url="http://127.0.0.1:9/v1").read(decision(answers=answers), CHAT)
+
+
+# --- dialects, and inputs that were cut off
+
+
+def refuses_lists(request: HttpRequest) -> Any:
+    """A service that takes System One's format at /decisions alone."""
+    if not request.path.endswith("/decisions"):
+        return HttpReply({"detail": "Not Found"}, 404)
+    if "state" not in request.json():
+        return HttpReply({"detail": [{"loc": ["body", "state"], "msg": "Field required"}]}, 422)
+    return nouls(0.25, names=list(request.json()["questions"]))
+
+
+@pytest.mark.parametrize("api", ["decisions", "systemone"])
+def test_system_ones_format_at_the_other_address_is_found_by_the_first_reply(api: str) -> None:
+    notices: list[str] = []
+    reply, seen = exchange(refuses_lists, CHAT, api, notice=notices.append)
+    assert (reply.p_yes, reply.others, len(seen)) == (0.25, {"negation": 0.25}, 2)
+    assert seen[-1]["state"] == "Look.\n\nExample\n\nAnswer: yes\n\nRecord"
+    assert len([note for note in notices if "System One's format at /decisions is sent" in note]) == 1
+
+
+def test_the_address_tells_the_dialect_of_services_that_are_known() -> None:
+    model = quick(base_url="https://api.perplexity.ai/v1")
+    assert "state" in model.request_body(TEXT)
+    assert "System One's format" in model.notices[0]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"usage": {"input_tokens": 5, "state_tokens_dropped": 3}},
+        {"usage": {"truncated": True}},
+        {"truncated_questions": ["answer"]},
+        {"answers": {"answer": {"type": "noul", "noul": 0.75, "truncated": {"state_tokens_dropped": 3}}}},
+    ],
+)
+def test_an_input_that_was_cut_off_is_counted_and_refused_by_strict(said: dict[str, Any]) -> None:
+    reply, _ = exchange(nouls(0.75, **said), TEXT, "systemone")
+    assert (reply.p_yes, reply.truncated) == (0.75, True)
+    with pytest.raises(ProviderError, match=r"a part of an input.*leave out --strict"):
+        exchange(nouls(0.75, **said), TEXT, "systemone", strict=True)
+    assert not exchange(nouls(0.75, usage={"state_tokens_dropped": 0}), TEXT, "systemone")[0].truncated
 
 
 # --- what is refused
@@ -258,13 +308,3 @@ def test_the_probability_of_another_kind_of_answer_is_no_p_yes(api: str, kind: A
     found, seen = exchange(decision(answers=answers), TEXT, api)
     assert (found.text, found.p_yes, len(seen)) == (None, None, 3)
     assert f"an answer that is no P(yes) (its type is {kind!r})" in found.error
-
-
-def test_the_door_opens_it_for_services_alone() -> None:
-    model = open_model("jev", api="systemone", base_url="http://127.0.0.1:9/v1")
-    assert isinstance(model, DecisionModel)
-    assert model.api == "systemone"
-    surrogate = open_model("surrogate", api="decisions", base_url="http://127.0.0.1:9/v1")
-    assert isinstance(surrogate, DecisionModel)
-    assert surrogate.simulated
-    assert not isinstance(open_model("surrogate", api="decisions"), DecisionModel)

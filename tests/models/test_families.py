@@ -1,11 +1,11 @@
 """What families.toml says of models: what they accept, when they end, and what the client says of it."""
 
 from datetime import date, timedelta
-from typing import Any
 
 import pytest
 import respx
 
+from fwc_llm.models import Usage
 from fwc_llm.models.openai.prices import ending_of, family_of, price_of
 from tests.cli.conftest import fwc as fwc
 from tests.faults.loopback import completion
@@ -22,19 +22,14 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "family"),
     [
-        ("gpt-4o", (False, False, False)),
-        ("gpt-5-chat-latest", (False, False, False)),
-        ("o3", (True, True, False)),
-        ("ft:o4-mini:us", (True, True, False)),
-        ("gpt-5-mini-2025-08-07", (True, True, False)),
-        ("gpt-5.1", (True, True, True)),
-        ("openai/GPT-5.6-luna", (True, True, True)),
-        ("gpt-6-luna", (True, False, True)),
-        ("gpt-6.1-terra", (True, False, True)),
-        ("gpt-6.1-sol", (True, False, False)),
+        ("gpt-4o", (False, False, False)), ("gpt-5-chat-latest", (False, False, False)),
+        ("o3", (True, True, False)), ("ft:o4-mini:us", (True, True, False)),
+        ("gpt-5-mini-2025-08-07", (True, True, False)), ("gpt-5.1", (True, True, True)),
+        ("openai/GPT-5.6-luna", (True, True, True)), ("gpt-6-luna", (True, False, True)),
+        ("gpt-6.1-terra", (True, False, True)), ("gpt-6.1-sol", (True, False, False)),
         ("gpt-12", (True, False, True)),
     ],
-)
+)  # fmt: skip
 def test_the_family_of_a_name(name: str, family: tuple[bool, bool, bool]) -> None:
     of = family_of(name)
     assert (of.reasons, of.known, of.effort_none) == family
@@ -54,33 +49,17 @@ def test_logprobs_switch_reasoning_off_where_nothing_was_set(
     assert "reasoning_effort=none is sent (--param reasoning_effort=… says otherwise)" in notice
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "effort"),
-    [
-        ("gpt-5.4-mini", {}, None),
-        ("gpt-5.4-mini", {"logprobs": True, "params": {"reasoning_effort": "low"}}, "low"),
-        ("gpt-5", {"logprobs": True}, None),
-        ("gpt-6.2-sol", {"logprobs": True}, None),
-        ("gpt-4o", {"logprobs": True}, None),
-    ],
-)
-def test_nothing_is_switched_off_elsewhere(name: str, options: dict[str, Any], effort: str | None) -> None:
-    model = quick(name, **options)
-    assert model.parameters.get("reasoning_effort") == effort
-    refused = any("may refuse to give log-probabilities" in notice for notice in model.notices)
-    assert refused == (name != "gpt-4o" and bool(options))
-
-
 def test_the_announced_ends() -> None:
     ending = ending_of("gpt-5-mini-2025-08-07")
     assert ending is not None
     assert ending.words(TODAY) == (
-        "gpt-5-mini-2025-08-07 ends on 2026-12-11 (in 19 days); named successor gpt-6-luna"
+        "gpt-5-mini-2025-08-07 ends on 2026-12-11 (in 19 days); named successor gpt-6.1-terra"
     )
     assert ending.words(date(2026, 12, 11)).startswith("gpt-5-mini-2025-08-07 ended on 2026-12-11")
     terse = ending_of("gpt-5.1")
     assert terse is not None
     assert terse.words(TODAY) == "gpt-5.1 ends on 2027-04-01 (in 130 days)"
+    assert (terse.successor, ending.source) == (None, "https://developers.openai.com/api/docs/deprecations")
     assert ending_of("gpt-6-luna") is None
     assert ending_of("gpt-4-mystery") is None
     dated = ending_of("gpt-4o-2024-05-13")
@@ -107,11 +86,15 @@ def test_the_key_is_hidden_although_something_was_said_before_it_was_there(
     assert KEY not in str(ask(model).text)
 
 
-def test_no_price_is_invented() -> None:
-    for name in ("gpt-5.1", "gpt-5.5", "gpt-6.3-sol", "gpt-6-terra"):
-        assert price_of(name) is None, name
-    for name in ("gpt-6-luna", "gpt-6.1-terra", "gpt-6.2-sol", "gpt-5.4-mini"):
-        price = price_of(name)
-        assert price is not None
-        assert price.date >= "2026-11-21"
-        assert "third parties" in price.source
+def test_what_is_written_to_the_cache_and_long_requests_cost_more() -> None:
+    price = price_of("gpt-6-luna")
+    assert price is not None
+    plain, written = Usage(1000, 10), Usage(1000, 10, 200, 600)
+    assert price.dollars(plain) == pytest.approx((1000 * 0.10 + 10 * 0.50) / 1e6)
+    assert price.dollars(written) == pytest.approx((200 * 0.10 + 200 * 0.01 + 600 * 0.125 + 10 * 0.50) / 1e6)
+    assert price.dollars(Usage(300_000, 10), longest=300_000) == pytest.approx(
+        (2 * 300_000 * 0.10 + 1.5 * 10 * 0.50) / 1e6
+    )
+    decisions = price_of("gpt-6-luna", api="decisions")
+    assert decisions is not None
+    assert decisions.dollars(Usage(1000, 10, 1000)) == 0.0

@@ -12,12 +12,13 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fwc_llm import FunctionModel, FwcError, Model, ProviderError, Reply, Result, evaluate, tune
+from fwc_llm import FunctionModel, FwcError, Model, ProviderError, Reply, Result, evaluate
 from fwc_llm.answers import parse_answer, probability
 from fwc_llm.models import Messages, Usage
 from fwc_llm.models.functions import LARGEST_BATCH, as_model, qualified_name
@@ -51,19 +52,11 @@ def returning(value: Any) -> Callable[[Messages], Any]:
 @pytest.mark.parametrize(
     ("value", "answer", "p_yes"),
     [
-        ("no, never", "no", None),
-        (0.25, "no", 0.25),
-        (0.5, "yes", 0.5),
-        (0, "no", 0.0),
-        (1, "yes", 1.0),
-        (np.float32(0.75), "yes", 0.75),
-        (Reply("Yes", usage=Usage(3, 1)), "yes", None),
-        ("I cannot say", None, None),
+        ("no, never", "no", None), (0.25, "no", 0.25), (0.5, "yes", 0.5), (np.float32(0.75), "yes", 0.75),
+        (Reply("Yes", usage=Usage(3, 1)), "yes", None), ("I cannot say", None, None),
     ],
-)
-def test_text_a_probability_and_a_reply_are_answers(
-    value: Any, answer: str | None, p_yes: float | None
-) -> None:
+)  # fmt: skip
+def test_texts_numbers_and_replies_are_answers(value: Any, answer: str | None, p_yes: float | None) -> None:
     (reply,) = ask(FunctionModel(returning(value)))
     assert reply.error is None
     assert parse_answer(reply).value == answer
@@ -75,22 +68,16 @@ def test_text_a_probability_and_a_reply_are_answers(
     [
         (None, "nothing (None)"),
         (math.nan, "nan, which is no probability"),
-        (1.7, "1.7, which is no probability"),
         (True, "a bool"),
-        (b"yes", "a bytes"),
         (np.array([0.3]), "a ndarray"),
         (Reply(text=3), "a Reply whose text is an int"),  # type: ignore[arg-type]
-        (Reply(text="x", logprobs=5), "a Reply whose logprobs is an int"),  # type: ignore[arg-type]
         (Reply(text="yes", p_yes=1.7), "p_yes is no probability"),
-        (Reply(text="yes", p_yes="high"), "a Reply whose p_yes is a str"),  # type: ignore[arg-type]
         (Reply(text="yes", others={"a": 3.0}), "is no probability"),
         (Reply(text=None), "no text and no reason"),
         (ValueError("bad\nrow \x1b[31m"), "it raised ValueError: bad row \N{REPLACEMENT CHARACTER}[31m"),
-        (ValueError("x" * 10_000), "it raised ValueError: xxx"),
         (SystemExit(3), "SystemExit: 3"),
         (StopIteration(), "StopIteration"),
         (TimeoutError("theirs"), "TimeoutError: theirs"),
-        (FwcError("not for us"), "FwcError: not for us"),
     ],
 )
 def test_nonsense_is_the_rows_error_and_says_what_it_was(value: Any, words: str) -> None:
@@ -148,21 +135,20 @@ def test_sync_async_objects_and_partials_are_called() -> None:
         assert reply.text == text, function
 
 
-def test_a_sync_function_is_called_by_one_thread_one_row_after_another() -> None:
-    inside, most, names = 0, 0, set()
+def test_a_sync_function_is_called_in_a_thread_one_row_after_another() -> None:
+    inside, most, mains = 0, 0, 0
 
     def watch(messages: Messages) -> str:
-        nonlocal inside, most
+        nonlocal inside, most, mains
         inside += 1
         most = max(most, inside)
-        names.add(threading.current_thread().name + str(threading.get_ident()))
+        mains += threading.current_thread() is threading.main_thread()
         time.sleep(0.002)
         inside -= 1
         return "yes"
 
     assert len(ask(FunctionModel(watch), times=8)) == 8
-    assert (most, len(names)) == (1, 1)
-    assert threading.main_thread().name not in "".join(names)
+    assert (most, mains) == (1, 0)
     ask(FunctionModel(watch, threads=4), times=8)
     assert 1 < most <= 4
 
@@ -230,8 +216,6 @@ def test_batches_are_bounded_in_size_and_in_time() -> None:
     [
         (lambda n: ["yes"] * (n - 1), "ask_many returned 2 answers to 3 rows"),
         (lambda n: "yes", "ask_many returned a str, not a list"),
-        (lambda n: {1: "yes"}, "ask_many returned a dict"),
-        (lambda n: None, "ask_many returned nothing"),
         (lambda n: 1 / 0, "it raised ZeroDivisionError"),
     ],
 )
@@ -269,14 +253,13 @@ class Half:
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (None, r"the model is nothing \(None\): give a name, a function"),
-        (3, "the model is an int"),
-        (Half(), "which lacks parameters, aclose"),
-        (Half, r"the class Half: give an object, Half\(…\)"),
-        (lambda: "yes", "cannot be called with the messages alone"),
+        (None, r"the model is nothing \(None\): give a name, a function"), (3, "the model is an int"),
+        (Half(), "which lacks parameters, aclose"), (Half, r"the class Half: give an object, Half\(…\)"),
+        (SimpleNamespace(name=3, parameters={}, ask=print, aclose=print), "is no model"),
+        (SimpleNamespace(name="x", parameters=None, ask=print, aclose=print), "is no model"),
         (lambda messages, row: "yes", "cannot be called with the messages alone.*functools.partial"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_model_is_refused(model: Any, words: str) -> None:
     with pytest.raises(FwcError, match=words):
         as_model(model)
@@ -285,9 +268,9 @@ def test_what_is_no_model_is_refused(model: Any, words: str) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        *({"timeout": 0}, {"timeout": math.nan}, {"threads": 0}, {"threads": True}, {"name": " "}),
-        *({"name": name} for name in ("a\0", "\x1b[31mred", "two\nlines", "\u202eback")),
-        *({"parameters": given} for given in (5, "x", [1], {"x": object()})),
+        *({"timeout": 0}, {"timeout": math.nan}, {"threads": 0}, {"name": " "}),
+        *({"name": name} for name in ("\x1b[31mred", "two\nlines")),
+        *({"parameters": given} for given in (5, {"x": object()})),
         {"parameters": {"x": [math.nan]}},
     ],
 )
@@ -333,15 +316,6 @@ def test_a_run_names_the_rows_that_went_wrong_and_asks_only_them_again(two: Task
 
 
 @pytest.mark.slow
-def test_tune_takes_a_function(two: Task, tmp_path: Path) -> None:
-    tuned = tune(
-        two, Batches(lambda n: [0.4] * n), 0.1, rows=40, candidates=1, m=4, n_test=16, out=tmp_path / "t",
-        progress=False,
-    )  # fmt: skip
-    assert "examples do not move this model" in tuned.verdict
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("notebook", [False, True])
 @pytest.mark.parametrize("awake", [True, False])
 def test_ctrl_c_ends_a_run_whose_function_hangs(tmp_path: Path, awake: bool, notebook: bool) -> None:
@@ -373,12 +347,3 @@ def test_ctrl_c_ends_a_run_whose_function_hangs(tmp_path: Path, awake: bool, not
             os.kill(process.pid, signal.SIGINT)
         assert process.stdout.readline() == "stopped 8\n"
         assert process.wait(30) == 0
-
-
-@pytest.mark.parametrize("changes", [{"name": 3}, {"name": " "}, {"parameters": None}, {"ask": "yes"}])
-def test_members_must_be_what_they_should_be(changes: dict[str, Any]) -> None:
-    broken = Half()
-    for name, value in {"parameters": {}, "aclose": print, **changes}.items():
-        setattr(broken, name, value)
-    with pytest.raises(FwcError, match="is no model"):
-        as_model(broken)

@@ -23,6 +23,17 @@ def test_an_address_that_is_none(url: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "url",
+    ["http://me:hush-hush@host/v1", "http://u:a@hush/b@host", "http://host?x=hush", "http://host/sk-hush-hush-hush",
+     "http://sk-hush-hush-hush:99999", "https:/u:hush@host", "http://host/v1#hush"],
+)  # fmt: skip
+def test_an_address_with_a_key_is_not_repeated(url: str) -> None:
+    with pytest.raises(FwcError, match="a query or a key") as caught:
+        quick("m", base_url=url)
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("variable", "value"),
     [("ALL_PROXY", "socks5://127.0.0.1:9"), ("HTTPS_PROXY", "nonsense://x"), ("HTTP_PROXY", "http://[::1"),
      ("SSL_CERT_FILE", "/nowhere/cert.pem"), ("ALL_PROXY", "http://h:port")],
@@ -69,12 +80,3 @@ def test_cookies_are_neither_kept_nor_sent() -> None:
 
     asyncio.run(ask(handler))
     assert sent == ["", ""]
-
-
-def test_a_terminal_that_is_closed_costs_no_reply() -> None:
-    def closed(text: str) -> None:
-        raise BrokenPipeError
-
-    assert (
-        asyncio.run(ask(lambda request: HttpReply(completion("Yes", "other")), notice=closed)).text == "Yes"
-    )

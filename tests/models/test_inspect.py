@@ -9,12 +9,12 @@ import pytest
 from fwc_llm import evaluate, open_model
 from fwc_llm.answers import parse_answer
 from fwc_llm.errors import FwcError, ProviderError
-from fwc_llm.models import Client, Reply
+from fwc_llm.models import Client, Reply, Usage
 from fwc_llm.models.inspect import InspectModel, require_inspect
 from fwc_llm.models.surrogate.serve import serving
 from tests.conftest import missing
 from tests.faults.loopback import Handler, HttpReply, HttpRequest, completion, refusal, serve
-from tests.models.asking import KEY, MESSAGES, ask
+from tests.models.asking import KEY, MESSAGES
 
 NAME = "inspect:openai-api/mine/some-model"
 
@@ -61,9 +61,7 @@ def test_a_reply_is_read_whole() -> None:
     reply, said = asked(handler, logprobs=True, params={"seed": 3})
     assert (reply.text, reply.finish_reason, reply.error, reply.refusal) == ("Yes", "stop", None, False)
     assert reply.logprobs == (("Yes", -0.1), ("No", -2.4))
-    assert vars(reply.usage or object()) == {
-        "prompt_tokens": 100, "completion_tokens": 1, "cached_tokens": 64
-    }  # fmt: skip
+    assert reply.usage == Usage(100, 1, 64)
     assert reply.model == "some-model-0613"
     sent = seen[0].json()
     assert [(m["role"], m["content"]) for m in sent["messages"]] == [
@@ -81,14 +79,11 @@ def test_a_reply_is_read_whole() -> None:
     ("change", "reason"),
     [
         ({"message": {"role": "assistant", "content": None, "refusal": "I cannot judge people"}}, "refused"),
-        (
-            {"message": {"role": "assistant", "content": "Yes"}, "finish_reason": "content_filter"},
-            "filtered",
-        ),
+        ({"message": {"role": "assistant", "content": "Yes"}, "finish_reason": "content_filter"}, "filtered"),
         ({"message": {"role": "assistant", "content": "Well,"}, "finish_reason": "length"}, "truncated"),
         ({"message": {"role": "assistant", "content": ""}}, "empty"),
     ],
-)
+)  # fmt: skip
 def test_refusals_and_what_is_no_answer_are_told_apart(change: dict[str, Any], reason: str) -> None:
     body = completion("Yes")
     body["choices"][0] |= change
@@ -101,24 +96,16 @@ def test_refusals_and_what_is_no_answer_are_told_apart(change: dict[str, Any], r
     ("answer", "words"),
     [
         (refusal(401, f"Incorrect API key: {KEY}", "invalid_api_key"), "check the key"),
-        (
-            refusal(400, "Unsupported: 'temperature'", "unsupported_parameter", param="temperature"),
-            "--param temperature=null",
-        ),
+        (refusal(400, "Unsupported: 'temperature'", "unsupported_parameter", param="temperature"),
+         "refuses the parameter 'temperature'"),
         (refusal(404, "The model does not exist", "model_not_found"), "check its name"),
-        (refusal(403, "not for you"), r"rejects the run \(403: not for you\)"),
+        (refusal(403, "not for you"), r"\(403: not for you\)"),
     ],
-)
+)  # fmt: skip
 def test_what_fails_for_every_row_stops_the_run(answer: HttpReply, words: str) -> None:
     with pytest.raises(ProviderError, match=words) as caught:
         asked(lambda request: answer)
     assert KEY not in str(caught.value)
-
-
-def test_a_key_that_a_service_repeats_is_not_kept() -> None:
-    reply, _ = asked(lambda request: HttpReply(completion(f"Yes, says {KEY}")))
-    assert reply.text == "Yes, says [key]"
-    assert KEY not in repr(reply.raw)
 
 
 def test_a_row_has_a_deadline() -> None:
@@ -142,31 +129,20 @@ def test_what_a_provider_cannot_do_is_said_once() -> None:
     assert "gives no log-probabilities" in logprobs
 
 
-def test_inspects_own_mock_model_answers_and_is_not_parsed() -> None:
-    reply = ask(open_model("inspect:mockllm/model"))
-    assert reply.text == "Default output from mockllm/model"
-    assert parse_answer(reply).reason == "other"
-    assert reply.usage is not None
-
-
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("inspect:", {}, "names no model"),
-        ("inspect:anthropic", {}, "names no model"),
-        ("inspect:/x", {}, "names no model"),
-        ("inspect:nobody/x", {}, "nobody"),
-        ("inspect:openai/gpt-6-luna", {}, "OPENAI_API_KEY"),
-        (NAME, {"api_key_env": "NOT_SET"}, "NOT_SET"),
+        ("inspect:", {}, "names no model"), ("inspect:anthropic", {}, "names no model"),
+        ("inspect:/x", {}, "names no model"), ("inspect:nobody/x", {}, "nobody"),
+        ("inspect:openai/gpt-6-luna", {}, "OPENAI_API_KEY"), (NAME, {"api_key_env": "NOT_SET"}, "NOT_SET"),
         (NAME, {"api_key_env": "sk-planted"}, "a variable's name, not a key"),
         (NAME, {"params": {"colour": "red"}}, "no option 'colour'"),
         (NAME, {"params": {"cache": True}}, "leave out --param cache"),
         (NAME, {"params": {"api_key": "x"}}, "may hold a key"),
-        (NAME, {"params": {"temperature": "hot"}}, "temperature"),
-        (NAME, {"concurrency": 0}, "concurrency"),
-        (NAME, {"base_url": "http://me:hush@host/v1"}, "^the base URL of host holds a user, a password"),
+        (NAME, {"params": {"temperature": "hot"}}, "temperature"), (NAME, {"concurrency": 0}, "concurrency"),
+        (NAME, {"base_url": "http://me:hush@host/v1"}, "^the base URL holds a user, a password"),
     ],
-)
+)  # fmt: skip
 def test_what_makes_no_sense_is_refused_before_a_request(name: str, options: Any, words: str) -> None:
     with pytest.raises(FwcError, match=words) as caught:
         open_model(name, **{"base_url": "http://127.0.0.1:9/v1"} | options).require_key()  # type: ignore[attr-defined]

@@ -13,8 +13,8 @@ from fwc_llm import Client, Settings, evaluate
 from fwc_llm.answers import p_yes
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models import Reply, local, open_model, traits
-from fwc_llm.models.openai.chat import ChatModel
 from tests.conftest import missing
+from tests.faults.loopback import completion
 
 QUESTION = [
     {"role": "system", "content": "Answer with one word, yes or no."},
@@ -53,6 +53,23 @@ def test_what_is_not_installed_is_named_with_its_command(monkeypatch: pytest.Mon
         open_model("gguf:/nowhere.gguf")
 
 
+def test_latency_leaves_the_queue_out(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not find_spec("xllamacpp"):
+        missing("xllamacpp is not installed")
+    model: Any = open_model(f"gguf:{file}")
+
+    async def slow(answer: Any, body: Any) -> dict[str, Any]:
+        await asyncio.sleep(0.2)
+        return completion("Yes")
+
+    monkeypatch.setattr(asyncio, "to_thread", slow)
+
+    async def go() -> list[Reply]:
+        return await asyncio.gather(*(model.ask(QUESTION) for _ in range(4)))
+
+    assert all(0.2 <= reply.latency < 0.4 for reply in asyncio.run(go()))
+
+
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
@@ -81,10 +98,6 @@ def test_a_file_is_known_by_its_content_and_costs_nothing(file: Path) -> None:
     assert open_model(f"gguf:{file}", params={"seed": 7}).parameters["gguf"] != first["gguf"]
     with pytest.raises(FwcError, match=r"llama\.cpp cannot load"):
         asked(model, QUESTION)
-
-
-def test_smollm2_behind_an_address_is_a_service() -> None:
-    assert isinstance(open_model("smollm2", base_url="http://127.0.0.1:11434/v1"), ChatModel)
 
 
 @pytest.mark.slow

@@ -178,12 +178,9 @@ def results_of(described: Mapping[str, Any], answers: list[dict[str, Any]]) -> d
 
 
 METRICS = (
-    "coverage",
-    "accuracy",
-    "demographic_parity_difference",
-    "demographic_parity_ratio",
+    "coverage", "accuracy", "demographic_parity_difference", "demographic_parity_ratio",
     "equalized_odds_difference",
-)
+)  # fmt: skip
 
 
 def _null(value: float) -> float | None:

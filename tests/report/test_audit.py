@@ -1,8 +1,12 @@
 """The one door: a table of answers in, an audit out; bad tables are named."""
 
+import csv
+import io
 import json
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -11,7 +15,19 @@ import pytest
 
 from fwc_llm import audit
 from fwc_llm.errors import FwcError
+from fwc_llm.metrics.answers import as_names
+from fwc_llm.report import probability as tables
+from fwc_llm.report.charts import calibration_by_group, shown_groups
 from fwc_llm.report.document import make_document
+from fwc_llm.report.predictions_reader import (
+    answered_at,
+    choose_threshold,
+    looks_like_probability,
+    probabilities,
+    read_columns,
+)
+from fwc_llm.report.tables import texts
+from fwc_llm.report.write import render
 
 MakeRun = Callable[..., Path]
 
@@ -74,6 +90,13 @@ def test_few_draws_of_examples_say_that_it_cannot_be_told() -> None:
     assert "cannot be told with 3" in str(found)
 
 
+def test_a_stray_value_of_examples_is_one_draw() -> None:
+    frame = answers(1, arms="x").assign(examples="a")
+    frame.loc[0, "examples"] = "b"
+    (note,) = (note for note in audit(frame).to_dict()["notes"] if "examples" in note)
+    assert "1 draw of examples, the one that was made;" in note
+
+
 def test_several_attributes_are_also_audited_one_by_one() -> None:
     frame = answers(1)
     frame["group"] = frame["group"] + " & " + np.where(frame["row"] % 3 == 0, "old", "young")
@@ -90,3 +113,182 @@ def test_several_attributes_are_also_audited_one_by_one() -> None:
 def test_an_unknown_design_is_refused() -> None:
     with pytest.raises(FwcError, match="the design is 'label'"):
         audit(answers(1), design="label")
+
+
+# --- Files of predictions
+
+
+def test_shares_are_taken_and_empty_cells_are_unknown() -> None:
+    shares = probabilities(as_names(["0.5", "1", "", "1e-3", "0"]), "p")
+    np.testing.assert_array_equal(shares, [0.5, 1.0, np.nan, 0.001, 0.0])
+    answers = answered_at(shares, 0.5).tolist()
+    assert [answers[place] for place in (0, 1, 3, 4)] == ["yes", "yes", "no", "no"]
+    assert pd.isna(answers[2])
+    assert probabilities(as_names(["0,125", "1"]), "p").tolist() == [0.125, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (["0.5", "87 %"], "in 1 of 2 rows (row 2 '87 %')"), (["0,5", "0,87 %"], "row 2 '0,87 %'"),
+        *((["0.5", text], f"row 2 {text!r}") for text in ("87", "-1.3", "maybe", "1_0", "nan", "inf")),
+        (["2"] * 9, "row 5 '2')"), (["x" * 9999], "'xxxx"),
+    ],
+)  # fmt: skip
+def test_what_is_no_share_is_named(cells: list[str], said: str) -> None:
+    with pytest.raises(FwcError) as raised:
+        probabilities(as_names(cells), "p")
+    assert said in str(raised.value)
+    assert len(str(raised.value)) < 400
+
+
+def test_probabilities_in_place_of_answers_are_recognised() -> None:
+    assert looks_like_probability(["0.2", "0.7", "1", ""])
+    assert not looks_like_probability(["0", "1", "1", "2"])
+    assert not looks_like_probability(["0.2", "0.7", "maybe"])
+    assert not looks_like_probability(["0", "1", ""])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ((None, None, None), "--answer, or that of probabilities with --p-yes"),
+        (("said", "p", 0.4), "leave out one of them"),
+        ((None, "p", 1.4), "not from 0 to 1"),
+        ((None, "p", float("nan")), "not from 0 to 1"),
+    ],
+)
+def test_columns_must_fit(given: tuple[str | None, str | None, float | None], said: str) -> None:
+    with pytest.raises(FwcError, match=said):
+        choose_threshold(*given)
+    assert choose_threshold(None, "p", None) == 0.5
+
+
+def test_every_format_has_the_texts_of_a_csv_file(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {
+            "whole": pd.array([7, 2**60 + 1, None], dtype="Int64"),
+            "number": [1.0, 0.25, None],
+            "flag": [False, True, True],
+            "day": [date(2025, 1, 2), date(2026, 1, 2), None],
+            "level": pd.Categorical(["y", "x", None], categories=["never", "y", "x"]),
+            "text": ['b, "c"', "", " NA "],
+        }
+    )
+    frame.to_parquet(tmp_path / "a.parquet")
+    read, titles = read_columns(tmp_path / "a.parquet", list(frame.columns))
+    assert titles == list(frame.columns)
+    assert {name: names.tolist() for name, names in read.items()} == {
+        "whole": ["7", str(2**60 + 1), ""],
+        "number": ["1", "0.25", ""],
+        "flag": ["false", "true", "true"],
+        "day": ["2025-01-02", "2026-01-02", ""],
+        "level": ["y", "x", ""],
+        "text": ['b, "c"', "", "NA"],
+    }
+    frame[["text", "flag"]].to_csv(tmp_path / "a.csv", index=False)
+    assert read_columns(tmp_path / "a.csv", ["text"])[0]["text"].tolist() == ['b, "c"', "", "NA"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("bad.parquet", b"PAR1", "is no Parquet table"), ("bad.csv", b"a,b\n1,2\n1,2,3\n", "is no table"),
+        ("none.parquet", None, "cannot read"), ("none.csv", None, "cannot read"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes | None, words: str) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(FwcError, match=words):
+        read_columns(tmp_path / name, ["a"])
+
+
+# --- What a report says of P(yes)
+
+
+def decided(n: int = 400, groups: str = "ab", **changes: Any) -> pd.DataFrame:
+    """Answers at one half of a P(yes) with two decimals."""
+    rng = np.random.default_rng(0)
+    group = np.array(list(groups))[np.arange(n) % len(groups)]
+    label = rng.random(n) < np.where(group == "a", 0.6, 0.3)
+    p = np.round(np.clip(0.35 + 0.2 * label + 0.1 * (group == "a") + rng.normal(0, 0.1, n), 0, 1), 2)
+    table = {"group": group, "label": np.where(label, "yes", "no"), "p_yes": p}
+    frame = pd.DataFrame(table).assign(**changes)
+    return frame.assign(answer=np.where(frame["p_yes"] >= 0.5, "yes", "no"))
+
+
+def found_in(frame: pd.DataFrame) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(json.dumps(audit(frame).to_dict(), allow_nan=False))
+    return read
+
+
+def test_thresholds_agree_with_the_answers() -> None:
+    frame = decided()
+    found = found_in(frame)
+    arm = found["arms"][0]
+    thresholds = arm["probabilities"]["thresholds"]
+    half = thresholds["chosen"]["one_half"]
+    assert half["accuracy"] == pytest.approx(arm["accuracy"]["value"])
+    gap = arm["demographic_parity_difference"]
+    assert half["demographic_parity_difference"] == pytest.approx(gap["value"])
+    assert thresholds["one_half_limits"]["demographic_parity_difference"] == pytest.approx(
+        [gap["low"], gap["high"]]
+    )
+    assert half["ties"] == (frame["p_yes"] == 0.5).sum() > 0
+    assert half["threshold"] == 0.5
+    chosen = thresholds["chosen"]
+    assert chosen["most_accurate"]["accuracy"] >= half["accuracy"]
+    kept = chosen["least_gap_keeping_half"]
+    constant = thresholds["constant_accuracy"]
+    assert kept["accuracy"] >= (constant + chosen["most_accurate"]["accuracy"]) / 2 - 1e-9
+    assert chosen["least_gap"]["demographic_parity_difference"] <= kept["demographic_parity_difference"]
+    section = tables.thresholds(found)
+    rows = texts(section.rows)
+    assert rows[0][1:3] == ["one half", "0.5"]
+    assert all(len(row) == len(section.headings) for row in rows)
+    assert "(" in rows[0][3]
+    assert "(" not in rows[1][3]  # chosen on these rows: no interval
+    assert any("lie just at one half" in note for note in tables.notes(found))
+
+
+def test_a_constant_probability_leaves_dashes() -> None:
+    found = found_in(decided(p_yes=0.5))
+    rows = {row[1]: row for row in tables.thresholds(found).rows}
+    assert rows["least gap of all"][2:] == ["–"] * 6
+    assert rows["the same, held out"][3] == "–"
+    assert any("the same for all rows" in note for note in tables.notes(found))
+    assert len(shown_groups(found_in(decided(groups="abcdef")))) == 4
+
+
+def test_rows_without_a_probability_are_said() -> None:
+    frame = decided()
+    frame.loc[frame["group"].eq("b") & (frame.index < 200), "p_yes"] = np.nan
+    found = found_in(frame)
+    assert found["arms"][0]["probabilities"]["calibration_by_group"]["b"]["n"] == 100
+    assert "answers: not every row has P(yes) (a 100%, b 50.0%)" in " ".join(tables.notes(found))
+    lost = frame.assign(p_yes=frame["p_yes"].where(frame["group"] == "a"))
+    found = found_in(lost)
+    assert list(found["arms"][0]["probabilities"]["calibration_by_group"]) == ["a"]
+    assert calibration_by_group(found["arms"][0], ["a", "b"])["marks"]
+    assert not tables.probabilities(found_in(frame.drop(columns="p_yes")))
+
+
+def test_every_format_has_it(make_run: MakeRun) -> None:
+    evil = "</td><script>alert(1)</script>|"
+    rates = {arm: {f"a{evil}": (0.2, 0.6), "b": (0.3, 0.8)} for arm in ("zero", evil)}
+    folder = make_run(probabilities=True, repeats=2, rates={"zero": rates["zero"]})
+    page = render([folder], "html")
+    assert "Is P(yes) right, in each group?" in page
+    assert "What one threshold for all would answer" in page
+    assert "the design chose" in page
+    assert "<script>alert" not in page
+    text = render([folder], "md")
+    assert "#### What one threshold for all would answer" in text
+    assert "| zero | the same, held out |" in text
+    lines = list(csv.DictReader(io.StringIO(render([folder], "csv"))))
+    differences = [line for line in lines if line["metric"] == "calibration_difference"]
+    assert len(differences) == 2
+    assert all(float(line["low"]) <= float(line["value"]) <= float(line["high"]) for line in differences)
+    document = json.loads(render([folder], "json"))
+    assert document["runs"][0]["statistics"]["arms"][0]["probabilities"]["labels_fixed"] is True

@@ -1,17 +1,26 @@
 """What changed between two runs, and whether the answers differ."""
 
+import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import fairlearn.metrics as fairlearn
+import pandas as pd
 import pytest
+from scipy.stats import binomtest
 
 from fwc_llm import evaluate
+from fwc_llm.answers import parse_answer
+from fwc_llm.cli import main
 from fwc_llm.metrics.statistics import statistics
+from fwc_llm.models.base import Reply
 from fwc_llm.report.compare import compare_runs, comparison_table
 from fwc_llm.report.narrative import what_was_run
 from fwc_llm.report.read import read_run
-from fwc_llm.report.terminal import as_text
+from fwc_llm.report.tables import as_text
 from fwc_llm.tasks import load_task
 from tests.data.tables import write_task
 
@@ -48,9 +57,7 @@ def test_another_seed_of_the_same_answers_is_noise(make_run: MakeRun) -> None:
 
 
 @pytest.mark.parametrize(("second_rates", "told_apart"), [(UNFAIR, False), (FAIR, True)])
-def test_runs_over_different_rows_are_independent(
-    make_run: MakeRun, second_rates: dict, told_apart: bool
-) -> None:
+def test_runs_over_other_rows_are_apart(make_run: MakeRun, second_rates: dict, told_apart: bool) -> None:
     first = make_run("a", rates={"fwc": UNFAIR}, seed=3)
     second = make_run("b", rates={"fwc": second_rates}, seed=4, fingerprint="1" * 64)
     compared = compare_runs(read_run(first), read_run(second))
@@ -102,3 +109,171 @@ def test_another_choice_of_protected_is_no_other_task_file(tmp_path: Path) -> No
     compared = compare_runs(*runs)
     assert "protected" in {one["name"] for one in compared["changed"]}
     assert not [note for note in compared["notes"] if "versions of the task file" in note]
+
+
+# --- Real answers
+
+
+_AGE_AND_WEIGHT = re.compile(
+    r"age (\d+), .*final weight (\d+), .*occupation ([\w-]+), .*hours per week (\d+)"
+)
+
+
+@pytest.fixture(scope="module")
+def recorded(data_dir: Path) -> dict[str, list[dict[str, Any]]]:
+    """Per model the rows of answers.csv, labels found by matching the rows with adult.test."""
+    task = load_task("adult", data_dir)
+    test = task.test()
+    key = zip(test["age"], test["fnlwgt"], test["occupation"], test["hours-per-week"], strict=True)
+    place = {tuple(map(str, values)): row for row, values in zip(test.index, key, strict=True)}
+    found: dict[str, list[dict[str, Any]]] = {}
+    for model in ("gpt-4-0314", "gpt-3.5-turbo-0301"):
+        pairs = json.loads((data_dir / "gpt4-answers" / f"{model}_adult_0_200.jsonl").read_text())
+        rows: dict[str, dict[str, Any]] = {}
+        for messages, response in pairs:
+            matched = _AGE_AND_WEIGHT.search(messages[-1]["content"])
+            assert matched, messages
+            row = place[matched.groups()]
+            text = response["choices"][0]["message"]["content"]
+            answer = parse_answer(Reply(text, finish_reason=response["choices"][0]["finish_reason"]))
+            rows[row] = {
+                "arm": "zero",
+                "repeat": 0,
+                "row": row,
+                "variant": "",
+                "group": test.at[row, "sex"],
+                "label": test.at[row, "income"],
+                "answer": answer.value or "",
+                "reason": answer.reason,
+                "p_yes": "",
+                "reply": text,
+            }
+        found[model] = list(rows.values())
+    return found
+
+
+def test_the_models_are_compared_row_by_row(
+    recorded: dict[str, list[dict[str, Any]]], make_folder: Callable[..., Path]
+) -> None:
+    folders = [
+        make_folder(model, answers, task="adult", model=model, arms=["zero"])
+        for model, answers in recorded.items()
+    ]
+    runs = [read_run(folder) for folder in folders]
+    assert len(runs[0].answers["zero"]) > 190
+    (arm,) = compare_runs(*runs)["arms"]
+    assert arm["paired"]
+    four, three = ({row["row"]: row for row in answers} for answers in recorded.values())
+    both = [row for row in four if four[row]["answer"] and three[row]["answer"]]
+    better = sum(four[r]["answer"] == four[r]["label"] != three[r]["answer"] for r in both)
+    worse = sum(three[r]["answer"] == three[r]["label"] != four[r]["answer"] for r in both)
+    assert arm["n"] == len(both)
+    assert (arm["accuracy"]["worse"], arm["accuracy"]["better"]) == (better, worse)
+    assert arm["accuracy"]["p_value"] == pytest.approx(binomtest(better, better + worse).pvalue, abs=0.02)
+
+
+def test_gpt_4s_gap_is_fairlearns_and_more_than_chance(
+    recorded: dict[str, list[dict[str, Any]]], make_folder: Callable[..., Path]
+) -> None:
+    answers = recorded["gpt-4-0314"]
+    run = read_run(make_folder("run", answers, task="adult", model="gpt-4", arms=["zero"]))
+    (arm,) = statistics(run.answered)["arms"]
+    table = pd.DataFrame(answers)
+    table = table[table["answer"] != ""]
+    yes, truth = table["answer"] == "yes", table["label"] == "yes"
+    for metric in ("demographic_parity_difference", "demographic_parity_ratio", "equalized_odds_difference"):
+        theirs = getattr(fairlearn, metric)(truth, yes, sensitive_features=table["group"])
+        assert arm[metric]["value"] == pytest.approx(theirs)
+    assert arm["accuracy"]["value"] == pytest.approx((yes == truth).mean())
+    assert arm["demographic_parity_difference"]["p_value"] < 0.01
+
+
+# --- `fwc-llm report` and `fwc-llm compare` from the command line
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., int]:
+    """Runs `fwc-llm` with these words in an empty folder, without data; returns the exit code."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("FWC_LLM_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def run(*words: object) -> int:
+        monkeypatch.setattr("sys.argv", ["fwc-llm", *map(str, words)])
+        try:
+            main()
+        except SystemExit as stop:
+            return int(stop.code or 0)
+        return 0
+
+    return run
+
+
+def test_a_report_is_one_page_in_the_folder_named(make_run: MakeRun, command: Callable[..., int]) -> None:
+    folder = make_run(repeats=1)
+    assert command("report", folder) == 0
+    assert not Path("report.html").exists()
+    assert (folder / "report.html").read_text().startswith("<!DOCTYPE html>")
+    assert command("report", folder, "-o", "other.md") == 0
+    assert Path("other.md").read_text().startswith("# UCI Adult")
+
+
+def test_the_page_of_several_runs_overwrites_nothing_unless_named(
+    make_run: MakeRun, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = make_run("a", repeats=1), make_run("b", repeats=1)
+    assert command("report", *runs) == 0
+    before = Path("report.html").read_text()
+    assert command("report", *runs) == 2
+    assert "report.html exists already" in capsys.readouterr().err
+    assert command("report", runs[0], "-o", "report.html") == 0
+    assert Path("report.html").read_text() != before
+
+
+def test_text_is_printed(
+    make_run: MakeRun, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = make_run(repeats=1)
+    assert command("report", folder, "--format", "json") == 0
+    assert json.loads(capsys.readouterr().out)["task"] == "adult"
+    assert command("report", folder, "--format", "csv") == 0
+    assert capsys.readouterr().out.startswith("run,task,model")
+    assert not list(Path().iterdir())
+
+
+def test_compare_prints_a_table_or_json(
+    make_run: MakeRun, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = make_run("a", repeats=1), make_run("b", repeats=1, model="gpt-4o")
+    assert command("compare", first, second) == 0
+    assert "gpt-4o" in capsys.readouterr().out
+    assert command("compare", first, second, "--json") == 0
+    assert len(json.loads(capsys.readouterr().out)["arms"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("report", "nowhere"), "nowhere is not a folder"),
+        (("report", "{a}", "{german}"), "different tasks"),
+        (("report", "{a}", "{a}"), "named twice"),
+        (("report", "{a}", "--format", "pdf"), "none of html"),
+        (("report", "{a}", "-o", "missing/x.html"), "cannot write"),
+        (("compare", "{a}", "{german}"), "different tasks"),
+        (("compare", "{a}", "nowhere"), "nowhere is not a folder"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    make_run: MakeRun,
+    command: Callable[..., int],
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    message: str,
+) -> None:
+    places = {"a": make_run("a", repeats=1), "german": make_run("g", repeats=1, task="german")}
+    assert command(*(word.format(**places) for word in words)) == 2
+    said = capsys.readouterr()
+    assert message in said.err
+    assert said.err.count("\n") == 1
+    assert said.out == ""

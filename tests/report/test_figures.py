@@ -1,15 +1,30 @@
 """Figures to keep: every chart as SVG and PNG, marked where simulated, the same bytes every time."""
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
+import pandas as pd
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 
+from fwc_llm import Result, audit
+from fwc_llm.coreset import FairCoreset
 from fwc_llm.errors import FwcError
+from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.document import make_document
 from fwc_llm.report.figures import write_figures
+from fwc_llm.report.format import interval, mean_and_sd, number, p_value, percent, signed
+from fwc_llm.report.narrative import findings
+from fwc_llm.report.read import read_run
+from fwc_llm.report.tables import as_text
+from fwc_llm.report.terminal import run_table
+from fwc_llm.runs.folder import RunFolder
+from tests.report.conftest import some_shots
 
 MakeRun = Callable[..., Path]
 NAMES = ["rates", "tradeoff", "repeats-accuracy", "repeats-dp-gap"]
@@ -17,7 +32,6 @@ EVIL = "</svg><script>alert(1)</script>\x1b[31m\u202e$x^2$"
 
 
 def test_every_chart_is_a_file_of_both_kinds(make_run: MakeRun, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     rates = {
         f"zero{EVIL}": {"A": (0.1, 0.5), f"B{EVIL}": (0.3, 0.8)},
         "fwc": {"A": (0.2, 0.6), f"B{EVIL}": (0.3, 0.7)},
@@ -38,7 +52,6 @@ def test_every_chart_is_a_file_of_both_kinds(make_run: MakeRun, tmp_path: Path) 
 
 
 def test_files_of_several_runs_have_their_names(make_run: MakeRun, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     runs = [make_run("one", repeats=1, model="a/b"), make_run("two", repeats=1, model="c", seed=1)]
     written = write_figures(make_document(runs), tmp_path / "figures")
     assert {path.name for path in written if path.suffix == ".svg"} == {
@@ -49,9 +62,166 @@ def test_files_of_several_runs_have_their_names(make_run: MakeRun, tmp_path: Pat
         write_figures(make_document(runs), tmp_path / "file")
 
 
-def test_without_matplotlib_they_say_what_to_install(
-    make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_matplotlib(make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(FwcError, match="plot"):
         write_figures(make_document([make_run(repeats=1)]), tmp_path)
+
+
+def _result(make_run: MakeRun) -> Figure:
+    folder = make_run(repeats=1, simulated=True)
+    return Result(folder, RunFolder(folder).results()).plot()
+
+
+def _audit_without_labels(make_run: MakeRun) -> Figure:
+    answers = pd.DataFrame({"answer": ["yes", "no"] * 50, "sex": ["f", "m", "m", "f"] * 25})
+    return audit(answers, protected=["sex"]).plot()
+
+
+def _shots(make_run: MakeRun) -> Figure:
+    return some_shots("fwc", "adult", 0).plot()
+
+
+def _coreset(make_run: MakeRun) -> Figure:
+    rng = np.random.default_rng(0)
+    x, levels, y = rng.normal(size=(200, 2)), rng.integers(0, 2, (200, 2)), rng.integers(0, 2, 200)
+    return FairCoreset(16, epsilon=0.1, random_state=0).fit(x, y, levels).plot()
+
+
+@pytest.mark.parametrize(
+    ("draw", "panels", "words"),
+    [
+        (_result, 2, {"SIMULATED: no finding about a model", "Accuracy against the DP gap", "zero"}),
+        (_audit_without_labels, 1, {"Rate of yes per group", "f", "m"}),
+        (_shots, 1, {"weight", "yes", "no"}),
+        (_coreset, 2, {"0 & 1", "Descent", "lower bound"}),
+    ],
+)
+def test_a_value_draws_itself(
+    make_run: MakeRun, draw: Callable[[MakeRun], Figure], panels: int, words: set[str]
+) -> None:
+    drawn = draw(make_run)
+    drawn.canvas.draw()
+    shown = {line for one in drawn.findobj(Text) for line in one.get_text().splitlines()}
+    assert words <= shown
+    assert len(drawn.axes) == panels
+
+
+def test_rates_stand_at_their_values(make_run: MakeRun) -> None:
+    folder = make_run(repeats=1)
+    result = Result(folder, RunFolder(folder).results())
+    points = {float(x) for line in result.plot().axes[0].lines for x in line.get_xdata()}
+    for arm in result.audit().to_dict()["arms"]:
+        for group in arm["groups"].values():
+            assert any(abs(100 * group["rate"] - x) < 1e-9 for x in points)
+
+
+# --- What the terminal says of a run
+
+
+def shown(folder: Path, width: int = 200) -> str:
+    return as_text(run_table(folder), width)
+
+
+def test_simulated_results_say_so(make_run: MakeRun) -> None:
+    text = shown(make_run(model="surrogate", simulated=True))
+    assert "SIMULATED ANSWERS" in text
+    assert "offline surrogate" in text
+    real = shown(make_run("real", simulated=True, simulated_answers=False))
+    assert "SIMULATED TABLE" in real
+    assert "surrogate" not in real
+    assert "SIMULATED" not in shown(make_run("model"))
+
+
+def test_an_undefined_value_is_a_dash_with_its_reason(make_run: MakeRun) -> None:
+    text = shown(make_run(rates={"fwc": {"Female": (0.2, 0.5), "Male": (0.2, 0.5)}}, unparsed=1.0))
+    assert "– DP gap of fwc: no parsed answer" in text
+    assert "None" not in text
+    assert "nan" not in text
+
+
+def test_a_mark_is_the_verdict_on_a_gap(make_run: MakeRun) -> None:
+    """The second arm's gap is far above 0; the rows are too few to exclude one of the first arm's."""
+    rates = {"even": {"A": (0.5, 0.5), "B": (0.5, 0.5)}, "biased": {"A": (0.1, 0.2), "B": (0.8, 0.9)}}
+    text = shown(make_run(rates=rates, repeats=1, unparsed=0.0))
+    lines = text.partition("Results")[2].splitlines()
+    even, biased = (next(line for line in lines if line.startswith(f" {arm} ")) for arm in rates)
+    assert " ? " in even
+    assert "≠" not in even
+    assert biased.count(" ≠ ") == 3
+
+
+@pytest.mark.parametrize("width", [200, 80, 60, 40])
+def test_a_narrow_terminal_cuts_no_line(make_run: MakeRun, width: int) -> None:
+    """Every table names all arms, or has all values of those that it names."""
+    rates = {arm: {"A": (0.5, 0.5), "B": (0.5, 0.9)} for arm in ("zero", "balanced", "fwc")}
+    folder = make_run(rates=rates, repeats=1, unparsed=0.0)
+    text = shown(folder, width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    _, *tables = re.split(r"\n ─+", text.partition("Results")[2].partition("In brackets")[0])
+    for table in tables:
+        values = ("Accuracy %", "DP gap", "EO gap", "Coverage")
+        assert all(name in table for name in values) or all(f"\n {arm} " in table for arm in rates)
+
+
+def test_groups_are_rows_and_long_names_are_cut(make_run: MakeRun) -> None:
+    rates = {arm: {"A" * 5000: (0.2, 0.5), "B": (0.5, 0.9)} for arm in ("zero", "fwc")}
+    folder = make_run(rates=rates, repeats=1)
+    text = shown(folder, 120).partition("Rate of yes per group")[2]
+    assert "A" * 41 not in text
+    assert [line.split()[0][:3] for line in text.splitlines()[4:6]] == ["AAA", "B"]
+
+
+def test_the_terminal_answers_what_was_asked(make_run: MakeRun) -> None:
+    folder = make_run(repeats=2, probabilities=True, counterfactual=True)
+    text, stats = shown(folder, 160), statistics(read_run(folder).answered)
+    for arm in stats["arms"]:
+        assert f"{arm['probabilities']['auc']:.3f}" in text
+        for flip in arm["flips"]:
+            assert f"{100 * flip['rate']:.1f} (" in text
+    bare = shown(make_run("bare", repeats=1), 160)
+    assert not [part for part in ("If only the protected", "Probabilities", "--logprobs") if part in bare]
+    assert "--logprobs" in shown(make_run("b", repeats=1, parameters={"logprobs": True}))
+
+
+def test_many_groups_are_rows_in_tables_of_80_columns(make_run: MakeRun) -> None:
+    groups = {f"a long name of group {place}": (0.2, 0.5) for place in range(8)}
+    folder = make_run(rates={f"arm{place}+instruction": groups for place in range(10)}, repeats=1)
+    text = shown(folder, 80).partition("Rate of yes per group")[2].partition("Shares of yes")[0]
+    assert text.count("─\n") == 2  # tables, each with all groups of all arms
+    assert text.count("\n a long name of group 7 ") == 20
+
+
+def test_equal_arms_are_said_to_be_equal(make_run: MakeRun) -> None:
+    rates = {arm: {"A": (0.0, 1.0), "B": (1.0, 1.0)} for arm in ("zero", "twin")}
+    text = shown(make_run(rates=rates, repeats=1, unparsed=0.0))
+    assert "twin gives the same answers as zero." in text
+    assert "Whether twin" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (number(0.12345, 3), "0.123"), (number(-0.0001, 3), "0.000"), (number(-0.25, 2), "−0.25"),
+        (number(None), "–"), (number(float("nan")), "–"), (signed(0.25, 2), "+0.25"),
+        (signed(-0.25, 2), "−0.25"), (signed(0.0, 2), "0.00"), (percent(1.0), "100%"),
+        (percent(0.99999), ">99.9%"), (percent(0.995), "99.5%"), (percent(0.0), "0%"),
+        (mean_and_sd(0.7654, 0.0163, 100, 2), "76.54 ± 1.63"), (mean_and_sd(0.7654, None, 100, 2), "76.54"),
+        (mean_and_sd(None, None), "–"), (interval((0.1, 0.2), 2), "0.10 to 0.20"),
+        (interval((0.1, float("nan"))), "–"), (p_value(0.0004), "<0.001"), (p_value(0.0416), "0.042"),
+    ],
+)  # fmt: skip
+def test_numbers_are_written_alike_everywhere(text: str, wanted: str) -> None:
+    assert text == wanted
+
+
+def test_many_differences_are_a_sentence_each_way(make_run: MakeRun) -> None:
+    rates = {"zero": {"A": (0.1, 0.2), "B": (0.8, 0.9)}}
+    rates |= {f"arm{place}": {"A": (0.3, 0.9), "B": (0.3, 0.9)} for place in range(6)}
+    stats = statistics(read_run(make_run(rates=rates, repeats=1)).answered)
+    sentences = [one["text"] for one in findings(stats)]
+    (gap,) = (text for text in sentences if "lower the DP gap" in text)
+    assert gap.startswith("arm0, arm1, arm2, arm3, arm4, arm5 lower the DP gap by ")
+    assert gap.endswith(" points against zero.")
+    assert len(sentences) <= 6

@@ -11,7 +11,11 @@ import pytest
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import write_whole
+from fwc_llm.metrics.counts import TABLE
+from fwc_llm.report import sections
 from fwc_llm.report.page import page
+from fwc_llm.report.tables import as_text
+from fwc_llm.report.terminal import run_table
 from fwc_llm.report.tidy import COLUMNS
 from fwc_llm.report.write import choose_format, render
 
@@ -83,6 +87,25 @@ def test_markdown_has_what_the_page_has_of_flips_and_probabilities(make_run: Mak
     bare = render([make_run("bare", repeats=1)], "md")
     assert "### Probabilities" not in bare
     assert "### If only" not in bare
+
+
+def test_further_gaps_stand_folded_with_their_verdicts(make_run: MakeRun) -> None:
+    folder = make_run(repeats=2, probabilities=True)
+    text, html = render([folder], "md"), render([folder])
+    table = text.split("### Further gaps")[1].split("\n### ")[0]
+    (run,) = json.loads(render([folder], "json"))["runs"]
+    for arm in run["statistics"]["arms"]:
+        for metric in (one for one in TABLE if not one.headline):
+            mark = sections.MARKS[arm[metric.key]["verdict"]]
+            ends = f"({arm[metric.key]['low']:.3f} to {arm[metric.key]['high']:.3f})"
+            assert f"{arm[metric.key]['value']:.3f} {mark} {ends}" in table
+        for name, group in arm["groups"].items():
+            assert f"| {name} | {arm['arm']} | {group['auc']:.3f} (" in table
+    assert '<details class="part further"><summary><h3>Further gaps' in html
+    assert "Further gaps" not in as_text(run_table(folder))
+    bare = render([make_run("bare", repeats=1)], "md").split("### Further gaps")[1].split("\n### ")[0]
+    assert "TPR gap | FPR gap | Precision gap |" in bare
+    assert "AUC" not in bare
 
 
 def test_markup_is_escaped_in_markdown(make_run: MakeRun) -> None:

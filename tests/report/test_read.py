@@ -1,6 +1,9 @@
 """A run's folder is read as it was written, and a damaged one is refused in one clear line."""
 
 import csv
+import json
+import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,9 +11,22 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fwc_llm import load_task
 from fwc_llm.errors import FwcError
+from fwc_llm.evaluation.evaluate import evaluate
+from fwc_llm.metrics.statistics import statistics
+from fwc_llm.report.ablation import ablation, ablation_steps
+from fwc_llm.report.compare import compare_runs
+from fwc_llm.report.document import make_document
 from fwc_llm.report.read import answers_by_arm, read_run, read_runs
-from fwc_llm.runs.folder import ANSWER_COLUMNS, RunFolder
+from fwc_llm.report.read import score_and_judge as score
+from fwc_llm.report.write import render
+from fwc_llm.runs.ablation import ARMS, OPTIONS, STEPS
+from fwc_llm.runs.folder import ANSWER_COLUMNS, RunFolder, file_name
+from fwc_llm.runs.journal import Journal
+from fwc_llm.shots import load_shots
+from tests.models.four_members import FourMembers
+from tests.people import TOML, make_people
 from tests.report.conftest import write_run
 
 MakeRun = Callable[..., Path]
@@ -116,9 +132,7 @@ def test_a_run_without_any_reply_is_empty(make_run: MakeRun) -> None:
         ("answers.csv", b"\xff\xfe\x00", "damaged"),
     ],
 )
-def test_damaged_files_are_refused(
-    make_run: MakeRun, name: str, content: str | bytes | None, words: str
-) -> None:
+def test_damaged_files(make_run: MakeRun, name: str, content: str | bytes | None, words: str) -> None:
     folder = make_run(repeats=1)
     path = folder / name
     if content is None:
@@ -187,3 +201,154 @@ def test_every_column_is_what_its_lines_say(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.label == 1, [line["label"] == "yes" for line in lines])
     np.testing.assert_array_equal(found.answer == 1, [line["answer"] == "yes" for line in lines])
     np.testing.assert_array_equal(found.p_yes, [float(line["p_yes"]) for line in lines])
+
+
+# --- A run's folder is enough
+
+
+REGRESSION = "logistic regression, all training rows"
+
+
+def people_with_gaps(folder: Path) -> Path:
+    """A task of 300 people; group a lacks its hours five times as often as group b."""
+    frame = make_people(300, 2)
+    hours = frame["hours"].astype(object)
+    places = (
+        frame.index[frame["group"] == "a"][:40].tolist() + frame.index[frame["group"] == "b"][:8].tolist()
+    )
+    hours.loc[places] = ""
+    folder.mkdir(parents=True, exist_ok=True)
+    frame.assign(hours=hours).to_csv(folder / "people.csv", index=False)
+    (folder / "people.toml").write_text(f'missing = "drop"\n{TOML}')
+    return folder / "people.toml"
+
+
+def finished(task: Path, out: Path) -> Path:
+    return evaluate(task, FourMembers(), ["zero", "random"], n_test=16, out=out).folder
+
+
+def context(document: dict[str, Any]) -> list[str]:
+    return [row["name"] for row in document["runs"][0]["statistics"]["context"]]
+
+
+def test_report_rescore_and_compare_need_nothing_but_the_folder(tmp_path: Path) -> None:
+    folder = finished(people_with_gaps(tmp_path / "there" / "task"), tmp_path / "there" / "run")
+    (tmp_path / "there" / "task" / "people.toml").unlink()
+    assert REGRESSION in context(make_document([folder]))
+    shutil.move(tmp_path / "there", tmp_path / "elsewhere")  # both move together
+    folder = tmp_path / "elsewhere" / "run"
+    document = make_document([folder])
+    assert REGRESSION in context(document)
+    assert document["runs"][0]["missing"] == ""
+    with Journal(folder) as journal:
+        again = score(RunFolder(folder), journal)
+    assert again["rows"]["lost"] == 48
+    assert compare_runs(read_run(folder), read_run(folder))["changed"] == []
+    (tmp_path / "elsewhere" / "task" / "people.csv").unlink()
+    assert "the data is not here" in make_document([folder])["runs"][0]["missing"]
+
+
+def test_a_task_of_ones_own_comes_before_a_built_in_one_of_its_name(tmp_path: Path, data_dir: Path) -> None:
+    path = people_with_gaps(tmp_path)
+    path.write_text(f'name = "adult"\n{path.read_text()}')
+    folder = finished(path, tmp_path / "run")
+    assert REGRESSION in context(make_document([folder], data_dir=data_dir))
+
+
+def test_a_recorded_task_downloads_nothing_and_tells_nothing_of_other_files(tmp_path: Path) -> None:
+    """Anybody may have written the folder: its task may name an address, or any file of this machine."""
+    folder = finished(people_with_gaps(tmp_path), tmp_path / "run")
+    described = json.loads((folder / "run.json").read_text())
+    secret = tmp_path / "secret.csv"
+    secret.write_text("age,hours,job,school,note,group,y\nhunter2,,,,,,\n")
+    for file, more in (
+        ("gone.csv", f'url = "https://127.0.0.1:9/x"\nsha256 = {{ "gone.csv" = "{"0" * 64}" }}'),
+        (str(secret), ""),
+        ("../../../../../../etc/passwd", ""),
+    ):
+        text = described["task_file"].replace('file = "people.csv"', f"file = {json.dumps(file)}\n{more}")
+        (folder / "run.json").write_text(json.dumps(described | {"task_file": text}))
+        missing = make_document([folder])["runs"][0]["missing"]
+        assert missing
+        assert "hunter2" not in missing
+        assert "root:" not in missing
+    for broken in ("[[[", "question = 1"):
+        (folder / "run.json").write_text(json.dumps(described | {"task_file": broken}))
+        assert "do not fit together" in make_document([folder])["runs"][0]["missing"]
+    (folder / "run.json").write_text(json.dumps(described | {"task_file": 7}))
+    with pytest.raises(FwcError, match="task_file"):
+        make_document([folder])
+
+
+def test_lost_rows_stand_in_every_output_by_group_and_reason(tmp_path: Path) -> None:
+    folder = finished(people_with_gaps(tmp_path), tmp_path / "run")
+    described, results = (json.loads((folder / name).read_text()) for name in ("run.json", "results.json"))
+    rows = results["rows"]
+    assert described["rows"] == rows
+    assert (rows["read"], rows["kept"], rows["lost"]) == (300, 252, 48)
+    assert rows["reasons"] == {"no value in hours": 48}
+    by_group = {one["group"]: (one["lost"], one["reasons"]) for one in rows["groups"]}
+    assert by_group == {"a": (40, {"no value in hours": 40}), "b": (8, {"no value in hours": 8})}
+    assert "groups lose rows unequally: a " in rows["warning"]
+    html, markdown, csv = (render([folder], kind) for kind in ("html", "md", "csv"))
+    for page in (html, markdown):
+        assert "48 of 300 rows were lost before the run" in page
+        assert "groups lose rows unequally" in page
+    assert "a,rows_lost: no value in hours,40" in csv
+    assert json.loads(render([folder], "json"))["runs"][0]["rows"] == rows
+    from fwc_llm.report.tables import as_text
+    from fwc_llm.report.terminal import run_table
+
+    assert "48 of 300 rows were lost" in " ".join(as_text(run_table(folder)).split())
+
+
+# --- The ablation
+
+
+@pytest.mark.slow
+def test_each_step_changes_one_part_and_the_parts_add_up(tmp_path: Path) -> None:
+    task = load_task("census")
+    result = evaluate(
+        task, "surrogate", ARMS, m=8, n_test=16, repeats=5, strategy_options=OPTIONS, out=tmp_path / "run",
+        progress=False,
+    )  # fmt: skip
+    shots = {
+        arm: [load_shots(tmp_path / "run" / "shots" / f"{file_name(arm)}-{r}.json", task) for r in range(5)]
+        for arm in ARMS
+    }
+
+    def cells(arm: str) -> list[Counter[tuple[str, str]]]:
+        return [Counter((str(e.values["sex"]), e.label) for e in one.examples) for one in shots[arm]]
+
+    def rows(arm: str) -> list[list[str]]:
+        return [[example.row for example in one.examples] for one in shots[arm]]
+
+    def sets(arm: str) -> list[list[str]]:
+        return [sorted(one) for one in rows(arm)]
+
+    assert cells("strata") == cells("fwc") != cells("balanced")
+    assert sets("strata") != sets("fwc")
+    assert rows("fwc+unweighted@alternate") == rows("fwc@alternate")
+    assert sets("fwc@random") == sets("fwc") == sets("fwc@alternate")
+    assert rows("fwc@random") != rows("fwc") != rows("fwc@alternate")
+    prompts = {arm: (tmp_path / "run" / "prompts" / f"{file_name(arm)}.json").read_text() for arm in ARMS}
+    weighted = {arm for arm, text in prompts.items() if "Weight of this example" in text}
+    assert weighted == {"fwc@alternate", "fwc", "fwc@random"}
+
+    found = statistics(read_run(result.folder).answered)
+    steps = {step["part"]: step for step in ablation_steps(found)}
+    assert list(steps) == [step.part for step in STEPS]
+    assert {step["of"] for step in steps.values()} == {"this strategy"}
+    for metric in ("accuracy", "demographic_parity_difference"):
+        parts = [steps[part][metric]["difference"] for part in ("slots", "geometry", "weights", "order")]
+        assert sum(parts) == pytest.approx(steps["all of FWC"][metric]["difference"], abs=1e-12)
+    apart = {(test["first"], test["second"]): test for test in found["comparisons"]}
+    for step in STEPS:  # corrected over the steps alone, and what the report shows is left as it was
+        whole = apart[step.first, step.second]["accuracy"]["p_adjusted"]
+        assert steps[step.part]["accuracy"]["p_adjusted"] <= whole
+    assert len(ablation(found).rows) == len(STEPS)
+    assert "other draws of the examples" in ablation(found).notes[0]
+
+    # The run's own experiment file names the same arms again.
+    text = (tmp_path / "run" / "experiment.toml").read_text()
+    assert f"shots = {json.dumps(','.join(ARMS))}" in text

@@ -48,7 +48,7 @@ def lines_of(result: Result) -> dict[str, Any]:
 
 def test_they_are_lines_and_no_arms(result: Result) -> None:
     found = lines_of(result)
-    assert [one["line"] for one in found["lines"] if not one["by_group"]] == LINES
+    assert [one["line"] for one in found["lines"]] == LINES
     with (result.folder / "answers.csv").open(encoding="utf-8") as file:
         assert {line["arm"] for line in csv.DictReader(file)} == {"zero", "balanced"}
     data = json.loads((result.folder / "results.json").read_text())
@@ -115,20 +115,18 @@ def _by_pandas(task: Task, rows: pd.DataFrame, asked: pd.DataFrame, protected: b
     return np.hstack(parts)
 
 
-def test_every_format_shows_them_and_how_thresholds_decide(result: Result, task: Task) -> None:
+def test_every_format_shows_them(result: Result, task: Task) -> None:
     shown = {name: render([result.folder], name, task) for name in ("html", "md", "csv", "json")}
     for text in shown.values():
         assert all(line in text for line in LINES)
-    for name in ("html", "md"):
-        assert "often unlawful" in shown[name]
     rows = csv.DictReader(io.StringIO(shown["csv"]))
     assert {row["arm"] for row in rows if row["reference"] == "true"} >= set(LINES)
-    assert "often unlawful" in str(result.audit())
+    assert LINES[0] in str(result.audit())
 
 
 def test_the_same_run_gives_the_same_lines(result: Result, task: Task) -> None:
     again = make_references(read_run(result.folder), task)
-    assert again == json.loads((result.folder / FILE_NAME).read_text())
+    assert json.loads(again.model_dump_json()) == json.loads((result.folder / FILE_NAME).read_text())
 
 
 def test_an_old_run_gets_them_with_its_report(task: Task, tmp_path: Path) -> None:
@@ -140,12 +138,10 @@ def test_an_old_run_gets_them_with_its_report(task: Task, tmp_path: Path) -> Non
     assert LINES[3] in result.report(tmp_path / "again.md").read_text()
 
 
-def test_damaged_lines_and_those_of_other_rows_are_refused(
-    result: Result, task: Task, tmp_path: Path
-) -> None:
+def test_damaged_and_other_lines_are_refused(result: Result, task: Task, tmp_path: Path) -> None:
     other = evaluate(task, FourMembers(), ("zero",), n_test=40, base_parity=None, out=tmp_path / "run")
     good = json.loads((result.folder / FILE_NAME).read_text())
-    own = make_references(read_run(other.folder), task)
+    own = make_references(read_run(other.folder), task).model_dump()
     line = own["lines"][0]
     bad: list[Any] = [
         good,

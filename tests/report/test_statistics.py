@@ -6,11 +6,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from fwc_llm import FwcError, Result, audit, evaluate, load_task
 from fwc_llm.metrics.counts import METRICS
 from fwc_llm.metrics.statistics import statistics
+from fwc_llm.models.openai.prices import price_of
+from fwc_llm.report.assisted import FILE_NAME
+from fwc_llm.report.charts import axis, forest, group_rates, tradeoff, wrapped
+from fwc_llm.report.cost import cost, cost_line
+from fwc_llm.report.document import make_document
 from fwc_llm.report.read import read_run
+from fwc_llm.report.sections import pooled
+from fwc_llm.tasks import Task
+from tests.people import make_people, write_people
 
 MakeRun = Callable[..., Path]
 
@@ -74,42 +86,6 @@ def test_probabilities_rank_and_can_be_equalised(make_run: MakeRun) -> None:
     assert equal < 0.5 * arm["demographic_parity_difference"]["value"]
 
 
-def silent(folder: Path, group: str) -> Path:
-    """Take every answer of one group away, in the answers and in the results."""
-    import csv
-
-    path = folder / "answers.csv"
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    for row in rows:
-        if row["group"] == group:
-            row |= {"answer": "", "reason": "refused"}
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    results = json.loads((folder / "results.json").read_text())
-    for arm in results["arms"]:
-        kept = [row for row in rows if row["arm"] == arm["arm"] and row["answer"]]
-        arm["accuracy"] = float(np.mean([row["answer"] == row["label"] for row in kept]))
-    (folder / "results.json").write_text(json.dumps(results))
-    return folder
-
-
-def test_one_group_without_answers_leaves_gaps_with_reasons(make_run: MakeRun) -> None:
-    found = found_in(silent(make_run(repeats=1), "Male"))
-    arm = arm_of(found, "fwc")
-    assert arm["demographic_parity_difference"]["value"] is None
-    assert arm["reasons"]["demographic_parity_difference"] == "no parsed answer in group Male"
-    assert arm["accuracy"]["value"] > 0
-    assert arm["groups"]["Male"]["rate"] is None
-    assert arm["groups"]["Male"]["coverage"] == 0
-    assert "fwc: no parsed answer in group Male." in found["notes"]
-    assert found["comparisons"][0]["demographic_parity_difference"]["distinguishable"] is None
-    assert found["comparisons"][0]["accuracy"]["p_value"] <= 1
-    assert arm["treatments"]["as-no"]["demographic_parity_difference"] > 0
-
-
 RATES_FWC = {"Female": (0.25, 0.62), "Male": (0.22, 0.60)}
 
 
@@ -123,3 +99,196 @@ def test_orders_of_one_source_share_its_spread(make_run: MakeRun) -> None:
     assert arm_of(found, "zero")["variance"]["accuracy"]["order"] is None
     # Of about 97 rows a repeat each right with probability ~0.7.
     assert split["rows"] == pytest.approx(0.21 / 196, rel=0.25)
+
+
+def test_small_groups_stand_raw_and_drawn_towards_the_mean() -> None:
+    group = np.repeat([*"abcd"], [100, 100, 10, 5])
+    frame = pd.DataFrame({"group": group, "label": "no", "answer": np.where(group == "d", "yes", "no")})
+    frame.loc[:40, "answer"] = "yes"
+    stats = audit(frame).to_dict()
+    rows = pooled(stats).rows
+    assert [row[:2] for row in rows] == [["c", "10"], ["d", "5"]]
+    raw, drawn = (float(rate) for rate in str(rows[1][2]).split(" → "))
+    assert raw == 1.0
+    assert drawn < raw
+    assert not pooled(audit(frame[frame["group"] < "c"]).to_dict())
+
+
+# --- Where the charts' marks stand
+
+
+@given(st.floats(0, 0.9), st.floats(0.01, 1.0))
+def test_ticks_are_round_and_on_the_axis(low: float, span: float) -> None:
+    made = axis(low, low + span, 40.0, 400.0)
+    assert 2 <= len(made.ticks) <= 12
+    for place, text in made.ticks:
+        assert 40.0 <= place <= 400.0
+        assert place == pytest.approx(
+            made.at(float(text)), abs=400 * 0.5 * 10 ** -len(text.partition(".")[2]) / span
+        )
+
+
+def test_names_break_behind_a_plus_and_fit() -> None:
+    assert wrapped("balanced+instruction", 15) == ["balanced+", "instruction"]
+    assert wrapped("Asian or Pacific Islander", 15) == ["Asian or", "Pacific", "Islander"]
+    assert max(map(len, wrapped("a" * 40, 15))) == 16
+
+
+def test_equal_arms_are_one_mark_with_both_numbers(make_run: MakeRun) -> None:
+    one = {"Female": (0.2, 0.6), "Male": (0.4, 0.8)}
+    stats = statistics(read_run(make_run(rates={"zero": one, "fwc": one}, unparsed=0.0)).answered)
+    twin = stats | {"arms": [stats["arms"][0], stats["arms"][0] | {"arm": "twin"}]}
+    chart = tradeoff(twin)
+    assert chart is not None
+    (mark,) = chart["marks"]
+    assert (mark["number"], mark["names"]) == ("1 2", ["zero", "twin"])
+    assert len(forest(twin, "accuracy")["rows"]) == 2  # type: ignore[index]
+
+
+def test_marks_stand_at_their_values(make_run: MakeRun) -> None:
+    found = statistics(read_run(make_run()).answered)
+    chart = tradeoff(found)
+    assert chart is not None
+    for mark, arm in zip(chart["marks"], found["arms"], strict=True):
+        assert mark["x"] == chart["x"].at(arm["demographic_parity_difference"]["value"])
+        assert mark["y"] == chart["y"].at(arm["accuracy"]["value"])
+        assert mark["up"] == (chart["y"].at(arm["accuracy"]["low"]), chart["y"].at(arm["accuracy"]["high"]))
+    names = [name for mark in chart["context"] for name in mark["names"]]
+    assert {"oracle", "always yes", "always no", "majority"} <= set(names)
+    assert len(names) == len(found["context"])
+    rates = group_rates(found)
+    assert [row["name"] for row in rates["rows"]] == ["true share of yes", "zero", "balanced", "fwc"]
+    assert rates["rows"][0]["span"] == (rates["x"].at(0.25), rates["x"].at(0.75))
+
+
+# --- What a run used and cost
+
+
+def results(**changes: Any) -> dict[str, Any]:
+    tokens = {"prompt_tokens": 1_000_000, "completion_tokens": 1_000, "cached_tokens": 0}
+    return {"model": "gpt-4o", "simulated": False, "requests": 5, "unanswered": 0, "usage": tokens, **changes}
+
+
+def test_dollars_are_tokens_times_prices() -> None:
+    price = price_of("gpt-4o")
+    assert price is not None
+    found = cost(results())
+    assert found["dollars"] == pytest.approx(price.input + price.output / 1000)
+    assert found["price_date"] == price.date
+
+
+def test_a_simulation_and_an_unknown_model_have_no_dollars() -> None:
+    assert "dollars" not in cost(results(simulated=True))
+    assert "dollars" in cost(results(simulated=True, simulated_answers=False)), "a real model, simulated rows"
+    assert "dollars" not in cost(results(model="my-model"))
+    assert cost_line(results(model="my-model")).startswith("used 1,000,000 prompt tokens")
+    assert "$" in cost_line(results())
+
+
+# --- What a design finds and misses
+
+
+def answers(
+    repeats: int, n: int = 200, arms: tuple[str, ...] = ("zero", "fwc"), groups: int = 2
+) -> pd.DataFrame:
+    """Rows of their own in every repeat; arms that differ on a fifth of them."""
+    rng = np.random.default_rng(0)
+    size = repeats * n
+    said = rng.random(size) < 0.5
+    frames = []
+    for place, arm in enumerate(arms):
+        other = said ^ (rng.random(size) < 0.2 * place)
+        frames.append(
+            pd.DataFrame(
+                {
+                    "arm": arm,
+                    "repeat": np.repeat(np.arange(repeats), n),
+                    "row": np.arange(size),
+                    "group": np.array(list("abc"))[np.arange(size) % groups],
+                    "label": np.where(rng.random(size) < 0.5, "yes", "no")
+                    if not place
+                    else frames[0]["label"],
+                    "answer": np.where(other, "yes", "no"),
+                    "examples": np.char.add(f"{arm}-", np.repeat(np.arange(repeats), n).astype(str)),
+                }
+            )
+        )
+    return pd.concat(frames, ignore_index=True)
+
+
+def test_a_run_says_what_it_would_miss() -> None:
+    found = audit(answers(1)).to_dict()
+    (test,) = found["comparisons"]
+    shown = test["accuracy"]
+    error = (shown["high"] - shown["low"]) / 2 / 1.959964
+    assert shown["smallest_found"] == pytest.approx(2.801585 * error, rel=1e-4)
+    assert shown["smallest_found"] == pytest.approx(2.8016 * np.sqrt(0.2 / 200), rel=0.15)  # a fifth differ
+    gap = test["demographic_parity_difference"]["smallest_found"]
+    assert gap == pytest.approx(2 * shown["smallest_found"], rel=0.1)
+    alone = found["arms"][0]["demographic_parity_difference"]
+    assert alone["smallest_found"] == pytest.approx(alone["noise_95"] * 2.801585 / 1.959964, rel=1e-4)
+    (note,) = (note for note in found["notes"] if "would miss" in note)
+    assert f"below {gap:.3f} of DP gap and {100 * shown['smallest_found']:.1f} points of accuracy" in note
+    assert "(these examples)" in note
+
+
+def test_it_says_so_of_strategies_where_it_can() -> None:
+    few, many = (audit(answers(repeats)).to_dict() for repeats in (3, 8))
+    (note,) = (note for note in few["notes"] if "would miss" in note)
+    assert "(these examples)" in note
+    (note,) = (note for note in many["notes"] if "would miss" in note)
+    assert "(this strategy)" in note
+    (test,) = many["comparisons"]
+    assert test["accuracy"]["smallest_found"] > test["these_examples"]["accuracy"]["smallest_found"]
+
+
+# --- Assisted values of a run
+
+
+GAP = "demographic_parity_difference"
+
+
+def run(task: Task, out: Path, **options: Any) -> Result:
+    return evaluate(task, "baseline", ["zero"], out=out, n_test=80, base_parity=None, **options)
+
+
+def gap(result: Result) -> dict[str, Any]:
+    found: dict[str, Any] = result.audit().to_dict()["arms"][0][GAP]
+    return found
+
+
+def test_a_run_keeps_predictions_and_shows_what_they_give(two: Task, tmp_path: Path) -> None:
+    result = run(two, tmp_path / "run")
+    found = gap(result)
+    assert (result.folder / FILE_NAME).is_file()
+    assert found["assisted"]["rows_worth"] > 80
+    assisted = result.assisted().to_dict()
+    assert assisted["assisted"]
+    value = assisted["arms"][0][GAP]
+    assert [value[name] for name in ("value", "low", "high")] == [
+        found["assisted"][name] for name in ("value", "low", "high")
+    ]
+    assert value["high"] - value["low"] < found["high"] - found["low"]
+    shown = make_document([result.folder], assist=True)["runs"][0]["statistics"]
+    assert shown["arms"][0][GAP]["value"] == value["value"]
+
+
+def test_assist_said_before_asking_is_in_verdicts_and_gates(two: Task, tmp_path: Path) -> None:
+    plain, assisted = (run(two, tmp_path / str(assist), assist=assist) for assist in (False, True))
+    wide = gap(plain)["assisted"]
+    assert gap(assisted)["value"] == wide["value"]
+    bound = (wide["high"] + gap(plain)["high"]) / 2
+    assert assisted.check(f"dp > {bound:.6f}").outcome == "passed"
+    assert plain.check(f"dp > {bound:.6f}").outcome == "undecided"
+
+
+def test_predictions_of_other_answers_or_another_table_are_not_used(two: Task, tmp_path: Path) -> None:
+    result = run(two, tmp_path / "run")
+    kept = result.folder / FILE_NAME
+    kept.write_text(kept.read_text().replace('"answers": "', '"answers": "x'))
+    assert "assisted" not in gap(result)
+    assert "assisted" in result.assisted().to_dict()["arms"][0][GAP], "made again from the task's table"
+    kept.write_text("{}")
+    other = load_task(write_people(tmp_path / "other", make_people(240, 2, seed=9)))
+    with pytest.raises(FwcError, match="another one"):
+        Result(result.folder, result.data, other).assisted()

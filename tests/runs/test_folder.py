@@ -16,9 +16,10 @@ from fwc_llm.evaluation.result import Result
 from fwc_llm.metrics.probability_checks import ties
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.report.read import read_run
+from fwc_llm.report.read import score_and_judge as score
 from fwc_llm.runs.folder import RunFolder, command, file_name
 from fwc_llm.runs.journal import Journal
-from fwc_llm.runs.results import score
+from fwc_llm.runs.results import Replies, Tally, arm_metrics
 from tests.faults.passage import N, plan, run_plan
 
 HOSTILE = (
@@ -146,9 +147,7 @@ def replaced(folder: Path) -> None:
     "vanish", [shutil.rmtree, replaced, lambda folder: (folder / "journal.jsonl").unlink()],
     ids=["deleted", "replaced", "journal deleted"],
 )  # fmt: skip
-def test_a_folder_that_vanishes_ends_the_run_at_the_next_write(
-    tmp_path: Path, vanish: Callable[[Path], Any]
-) -> None:
+def test_a_folder_that_vanishes_ends_the_run(tmp_path: Path, vanish: Callable[[Path], Any]) -> None:
     folder = tmp_path / "run"
     model = Answers(after=lambda count: vanish(folder) if count == 3 else None)
     with pytest.raises(StorageError, match="is gone") as caught:
@@ -176,9 +175,7 @@ def test_a_link_in_a_folder_from_elsewhere_is_not_written_through(tmp_path: Path
     [("run.json", read_run), ("answers.csv", read_run), ("results.json", read_run), ("run.json", rescore),
      ("journal.jsonl", rescore), ("questions.jsonl", rescore)],
 )  # fmt: skip
-def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(
-    tmp_path: Path, name: str, read: Callable[[Path], object]
-) -> None:
+def test_a_pipe_is_not_waited_for(tmp_path: Path, name: str, read: Callable[[Path], object]) -> None:
     run_plan(plan(), Answers(), tmp_path / "run")
     (tmp_path / "run" / name).unlink()
     os.mkfifo(tmp_path / "run" / name)
@@ -206,3 +203,58 @@ def test_long_names_fit_into_a_file_system() -> None:
     assert len(one) <= 100
     assert len(file_name("ä" * 300).encode()) <= 100
     assert file_name("gpt-4") == "gpt-4"
+
+
+# --- Which record of a journal answers which question
+
+
+def record(row: str, text: str | None, number: int, **others: Any) -> dict[str, Any]:
+    return {"request": f"{number:032x}", "arm": "zero", "repeat": 0, "row": row, "variant": "", "text": text,
+            "error": None if text else "gone", **others}  # fmt: skip
+
+
+def question(row: str, repeat: int = 0) -> dict[str, Any]:
+    return {"arm": "zero", "repeat": repeat, "row": row, "variant": "", "group": "f", "label": "yes"}
+
+
+def test_the_last_record_of_a_question_counts(tmp_path: Path) -> None:
+    rows = [f"rows.parquet:{k}\n ü" for k in range(6)]
+    with Journal(tmp_path) as journal:
+        assert Replies(journal).row(question("a"))["reason"] == "error"
+        for number, row in enumerate(rows):
+            journal.append(record(row, None if number % 3 else "Yes", number, model="first"))
+        journal.append(record(rows[2], "No", 2, model="second", p_yes=0.25))
+        journal.append(record(rows[0], None, 0, model=""))
+        replies = Replies(journal)
+    answers = [replies.row(question(row)) for row in rows]
+    assert [row["answer"] for row in answers] == ["", "", "no", "yes", "", ""]
+    assert (answers[2]["p_yes"], answers[2]["reply"], answers[2]["label"]) == ("0.25", "No", "yes")
+    assert [replies.error(question(row)) for row in (rows[0], rows[2], "another")] == ["gone", "", ""]
+    assert replies.row(question(rows[3], 1))["reason"] == "error"
+    assert replies.models == ["first", "second"]
+
+
+def test_answers_in_other_words_are_those_of_the_last_record(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        for row, text, others in (("a", "yes", {"not": 0.1}), ("b", "no", {"not": 0.2}), ("a", "no", {})):
+            journal.append(record(row, text, 1, p_yes=0.5, others=others))
+        assert Replies(journal).others == {"zero": [(0.5, {"not": 0.2})]}
+
+
+def test_a_tally_has_the_metrics_of_all_its_rows() -> None:
+    tally, rows = Tally(), []
+    for k in range(3000):
+        answer = ("yes", "no", "")[k % 3]
+        rows.append(
+            {"arm": "fwc", "repeat": str(k % 2), "variant": "", "group": "fm"[k % 5 > 2], "answer": answer,
+             "label": ("no", "yes")[k % 7 > 3], "reason": "" if answer else "refusal", "row": f"r{k}"}
+        )  # fmt: skip
+        tally.add(rows[-1])
+        tally.add({**rows[-1], "variant": "counterfactual:x", "answer": "no"})
+    metrics = tally.metrics("fwc")
+    assert metrics == arm_metrics("fwc", rows)
+    assert (metrics["n"], metrics["unparsed"]) == (3000, {"refusal": 1000})
+    assert metrics["coverage"] == pytest.approx(2 / 3)
+    right = sum(row["answer"] == row["label"] for row in rows) / 2000
+    assert metrics["accuracy"] == pytest.approx(right, abs=1e-3)
+    assert len(metrics["per_repeat"]) == 2

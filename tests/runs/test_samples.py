@@ -142,20 +142,6 @@ def test_each_template_set_makes_an_arm(task: Task, own: Path, tmp_path: Path) -
     assert again.asked == 0
 
 
-def test_a_run_of_an_earlier_version_is_continued(task: Task, tmp_path: Path) -> None:
-    options: dict[str, Any] = {"settings": SMALL, "orders": ("random", "given"), "out": tmp_path / "run"}
-    evaluate(task, Dice(), ("balanced",), **options)
-    path = tmp_path / "run" / "run.json"
-    described = json.loads(path.read_text())
-    for name in ("templates", "samples"):
-        del described["settings"][name]
-    del described["variations"]
-    path.write_text(json.dumps(described))
-    again = Dice()
-    evaluate(task, again, ("balanced",), **options)
-    assert again.asked == 0
-
-
 @pytest.mark.parametrize(
     ("options", "why"),
     [

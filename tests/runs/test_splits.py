@@ -1,5 +1,7 @@
 """Test splits: exact cells, nothing drawn twice, no example that equals a test row."""
 
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fwc_llm.errors import FwcError
+from fwc_llm.runs.defaults import fit_defaults
+from fwc_llm.runs.folder import THRESHOLD
+from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.row_matching import row_values
-from fwc_llm.runs.splits import cell_counts, draw_split
-from fwc_llm.tasks import Task, load_task
+from fwc_llm.runs.settings import Settings
+from fwc_llm.runs.splits import cell_counts, draw_split, hold_out
+from fwc_llm.runs.threshold_selection import NEVER, at_threshold, choose_thresholds, draw_validation_rows
+from fwc_llm.shots import select_shots
+from fwc_llm.tasks import Task, default_task, load_task
 from tests.data.tables import small_task
 
 
@@ -81,11 +89,20 @@ def test_a_split_keeps_its_promises(task: Task, n: int, parity: float | None, se
 
 def test_rows_that_equal_an_example_are_not_drawn(task: Task) -> None:
     examples = task.pool().iloc[::9]
-    split = draw_split(task, 12, 0.0, 3, exclude=set(examples.index), not_equal_to=examples)
+    split = draw_split(task, 12, 0.0, 3, not_equal_to=examples)
     assert not set(row_values(task, split.test)) & set(row_values(task, examples))
     as_values = draw_split(task, 12, 0.0, 3, not_equal_to=examples.to_dict("records"))
     assert not set(row_values(task, as_values.test)) & set(row_values(task, examples))
-    assert not set(draw_split(task, 12, 0.0, 3, exclude=set(examples.index)).test.index) & set(examples.index)
+
+
+def test_no_person_stands_in_test_rows_validation_rows_and_examples(task: Task) -> None:
+    """People are told apart by the column x, which a third of them share with a test row."""
+    judged = task.judged("", "x")
+    split = draw_split(judged, 12, 0.0, 3)
+    validation, left = hold_out(judged, split, 12, 0.0, 3)
+    people = [set(rows["x"]) for rows in (split.test, validation, split.pool[left.candidates])]
+    assert all(people)
+    assert not any(one & other for one, other in combinations(people, 2))
 
 
 def test_an_example_without_a_value_is_refused(task: Task) -> None:
@@ -123,3 +140,235 @@ def test_adult_splits_as_the_protocol_says(data_dir: Path) -> None:
     held = set(row_values(adult, split.test))
     assert split.candidates.sum() == sum(key not in held for key in row_values(adult, split.pool))
     assert 0 < (~split.candidates).sum() < 300
+
+
+# --- Defaults come out
+
+
+def table(folder: Path, sizes: list[tuple[int, int]], values: int = 10_000) -> Task:
+    """One group for every pair of numbers of rows: those with no and those with yes."""
+    rng = np.random.default_rng(0)
+    rows = [
+        f"{rng.integers(values)},c{rng.integers(5)},g{group},{answer}"
+        for group, counts in enumerate(sizes)
+        for answer, count in zip(("no", "yes"), counts, strict=True)
+        for _ in range(count)
+    ]
+    return small_task(folder, "\n".join(["x,colour,sex,y", *rows]) + "\n", top="base_parity = 0.5")
+
+
+def at_the_defaults(task: Task) -> tuple[Settings, tuple[str, ...]]:
+    """The settings of a plan with every default, for all three arms and two seeds."""
+    plan = make_plan(task, ("zero", "balanced", "fwc"), Settings(repeats=2))
+    assert all(len(repeat.split.test) == plan.settings.n_test for repeat in plan.repeats)
+    assert all(
+        0 < shots.m <= plan.settings.m for r in plan.repeats for a, shots in r.shots.items() if a != "zero"
+    )
+    return plan.settings, plan.notes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sizes", "n_test", "parity", "m"),
+    [
+        ([(300, 100), (200, 250)], 200, 0.5, 16),
+        ([(300, 100), (200, 250), (400, 500)], 204, 0.5, 16),
+        ([(300, 100), (200, 250), (400, 500), (150, 90)], 192, 0.5, 16),
+        ([(150, 100)] * 5, 200, 0.5, 16),
+        ([(150, 100)] * 6, 240, 0.5, 16),
+        ([(90, 31)] * 6, 120, 0.5, 16),  # 240 rows would take all of a cell
+        ([(45, 25), (200, 250), (400, 500)], 168, 0.5, 16),  # a group is small
+        ([(900, 700), (400, 500), (5, 2)], 200, None, 6),  # seven rows in a group
+        ([(900, 700), (400, 500), (20, 20), (5, 2)], 200, None, 8),
+        ([(40, 30), (30, 40)], 96, 0.5, 16),  # fewer rows than the paper draws
+        ([(12, 4), (6, 9)], 15, None, 8),
+    ],
+)  # fmt: skip
+def test_every_table_comes_through_and_what_moved_is_said(
+    tmp_path: Path, sizes: list[tuple[int, int]], n_test: int, parity: float | None, m: int
+) -> None:
+    settings, notes = at_the_defaults(table(tmp_path, sizes))
+    assert (settings.n_test, settings.base_parity, settings.m) == (n_test, parity, m)
+    said = " ".join(notes)
+    assert (n_test == 200 and parity is not None) or str(n_test) in said
+    assert m == 16 or str(m) in said
+    assert ("--base-parity none" in said) == (parity is None)
+    assert len(notes) <= 2
+
+
+def test_a_table_of_few_different_rows_keeps_some_for_the_examples(tmp_path: Path) -> None:
+    """A row that equals a test row is no example: too many test rows would leave none."""
+    settings, _ = at_the_defaults(table(tmp_path, [(300, 300), (300, 300)], values=12))
+    assert settings.n_test < 200 or settings.base_parity is None or settings.m < 16
+
+
+@pytest.mark.slow
+def test_many_crossed_groups_get_an_example_each(tmp_path: Path) -> None:
+    settings, notes = at_the_defaults(table(tmp_path, [(60, 60)] * 9))
+    assert settings.m == 18
+    assert "16 examples are fewer than the 18 cells" in " ".join(notes)
+
+
+def test_a_number_that_is_given_stays_or_is_refused(tmp_path: Path) -> None:
+    task = table(tmp_path, [(300, 100), (200, 250), (400, 500)])
+    with pytest.raises(FwcError, match="nearest number that works is 204 or 192"):
+        make_plan(task, ["zero"], Settings(n_test=200))
+    small = replace(task, load=table(tmp_path, [(30, 10), (200, 250)]).load)
+    with pytest.raises(FwcError, match="the most that work are 80, and with no base parity"):
+        make_plan(small, ["zero"], Settings(n_test=200))
+    assert make_plan(small, ["zero"], Settings(n_test=40)).settings.n_test == 40
+    assert fit_defaults(small, Settings(n_test=40, m=4))[0] == Settings(n_test=40, m=4, base_parity=0.5)
+    # An explicit parity is kept: the number of rows moves, and below it the draw says what is missing.
+    assert fit_defaults(small, Settings(base_parity=0.5))[0].base_parity == 0.5
+    cells = cell_counts(small.groups, fit_defaults(small, Settings(base_parity=0.5))[0].n_test, 0.5)
+    assert cells["g0", "yes"] <= 10
+
+
+def test_an_empty_cell_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    task = table(tmp_path, [(300, 100), (200, 250), (7, 0)])
+    assert make_plan(task, ["zero", "random"], Settings()).settings.base_parity is None
+    for arm, words in (("balanced", "merge levels by a map"), ("fwc", "merge or drop levels")):
+        with pytest.raises(FwcError, match=words):
+            make_plan(task, [arm], Settings())
+
+
+@pytest.mark.parametrize("name", ["adult", "german", "communities", "drug", "census"])
+def test_the_tasks_of_the_paper_keep_its_numbers(name: str, data_dir: Path) -> None:
+    settings, notes = fit_defaults(load_task(name, data_dir), Settings())
+    parity = None if name == "census" else 0.5
+    assert (settings.n_test, settings.base_parity, settings.m, notes) == (200, parity, 16, ())
+
+
+def test_the_default_task(tmp_path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert default_task(data_dir).name == "adult"
+    for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA", "HOME"):
+        monkeypatch.setenv(variable, str(tmp_path))
+    monkeypatch.delenv("FWC_LLM_DATA")
+    assert default_task().name == "census"
+
+
+# --- From replies about held rows to a threshold
+
+
+KEY = ("zero", 0)
+
+
+def held(*rows: tuple[float | None, str, str]) -> list[dict[str, Any]]:
+    return [
+        {"arm": "zero", "repeat": 0, "p_yes": "" if p is None else f"{p:.6f}", "label": label, "group": group}
+        for p, label, group in rows
+    ]
+
+
+def chosen(rule: str, *rows: tuple[float | None, str, str]) -> dict[str, Any]:
+    return choose_thresholds(rule, held(*rows), [KEY])[KEY]
+
+
+def test_fit_takes_the_most_accurate_threshold() -> None:
+    found = chosen(
+        "fit", (0.1, "no", "a"), (0.2, "no", "b"), (0.3, "yes", "a"), (0.3, "no", "b"), (0.4, "yes", "b")
+    )
+    assert (found["threshold"], found["accuracy"], found["accuracy_at_half"]) == (0.3, 0.8, 0.6)
+    assert (found["rows"], found["known"], found["ties"]) == (5, 5, 2)
+
+
+def test_of_equally_accurate_thresholds_that_of_the_least_gap_is_taken_then_the_nearest_to_one_half() -> None:
+    # From 0.2 up and from 0.6 up are equally accurate; from 0.6 up the groups are answered alike.
+    rows = [(0.2, "no", "a"), (0.3, "yes", "a"), (0.6, "yes", "a"), (0.6, "yes", "b")]
+    found = chosen("fit", *rows, (0.1, "no", "b"), (0.15, "no", "b"))
+    assert found["accuracy"] == pytest.approx(1.0)
+    assert found["threshold"] == 0.3
+    same = chosen("fit", (0.1, "yes", "a"), (0.1, "no", "b"), (0.45, "yes", "a"), (0.45, "no", "b"))
+    assert (same["threshold"], same["demographic_parity_difference"]) == (0.45, 0.0)
+
+
+def test_a_threshold_may_never_say_yes() -> None:
+    found = chosen("fit", (0.9, "no", "a"), (1.0, "no", "b"))
+    assert found["threshold"] == NEVER
+    assert at_threshold({"p_yes": "1.000000"}, NEVER) == "no"
+
+
+def test_base_rate_says_yes_as_often_as_there_are_yes() -> None:
+    rows = [(place / 10, "yes" if place in {1, 2, 3} else "no", "ab"[place % 2]) for place in range(10)]
+    found = chosen("base-rate", *rows)
+    assert (found["threshold"], found["share_of_yes"], found["base_rate"]) == (0.7, 0.3, 0.3)
+    tied = chosen("base-rate", (0.5, "yes", "a"), (0.5, "no", "b"), (0.5, "no", "a"), (0.1, "no", "b"))
+    assert tied["share_of_yes"] in {0.0, 0.75}  # ties leave nothing nearer to a quarter
+
+
+def test_rows_without_a_probability_are_left_out_and_counted() -> None:
+    found = chosen("fit", (None, "no", "a"), (0.3, "yes", "b"))
+    assert (found["rows"], found["known"], found["threshold"]) == (2, 1, 0.3)
+    none = chosen("fit", (None, "no", "a"))
+    assert none == {"repeat": 0, "threshold": None, "rows": 1, "known": 0}
+    assert at_threshold({"p_yes": "0.9"}, None) == at_threshold({"p_yes": ""}, 0.5) == ""
+    assert choose_thresholds("fit", [], [KEY])[KEY]["threshold"] is None
+    assert choose_thresholds(0.25, [], [KEY]) == {KEY: {"repeat": 0, "threshold": 0.25}}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"threshold": 1.5}, "threshold: give a number from 0 to 1, 'fit' or 'base-rate', not 1.5"),
+        ({"threshold": float("nan")}, "threshold.*nan"),
+        ({"threshold": True}, "threshold.*True"),
+        ({"threshold": "median"}, "threshold.*median"),
+        ({"threshold": "fit", "threshold_rows": 1}, "threshold_rows.*1"),
+        ({"threshold": 0.5, "threshold_rows": 40}, "is for a threshold of 'fit' or 'base-rate'"),
+        ({"threshold_rows": 40}, "is for a threshold"),
+    ],
+)
+def test_what_is_no_threshold_is_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(FwcError, match=words):
+        Settings(**options)
+
+
+def test_held_rows_are_no_test_rows_no_examples_and_equal_none(two: Task) -> None:
+    saved = select_shots(two, "random", m=8, seed=5)
+    arms = ("balanced", "nearest", saved)
+    settings = Settings(m=4, n_test=16, base_parity=0.5, repeats=2, threshold="fit", threshold_rows=16)
+    plan = make_plan(two, arms, settings)
+    assert (plan.n_calls, plan.n_threshold_calls, plan.n_questions) == (2 * 3 * 32, 96, 96)
+    assert (
+        "--threshold fit first asks about 16 rows of the pool, for each of 3 arms and 2 repeats: 96"
+        in str(plan.notes)
+    )
+    for repeat in plan.repeats:
+        assert repeat.validation is not None
+        of_held = set(row_values(two, repeat.validation))
+        assert not of_held & set(row_values(two, repeat.split.test))
+        free = repeat.split.pool[repeat.split.candidates]
+        assert not of_held & set(row_values(two, free))
+        for shots in (*repeat.shots.values(), saved):
+            assert not of_held & set(row_values(two, [example.values for example in shots.examples]))
+        # Drawn like the test rows: as many of each group and answer.
+        for rows in (repeat.validation, repeat.split.test):
+            assert (two.sensitive(rows) == "a").sum() == 8
+    calls = list(plan.calls())
+    assert len(calls) == plan.n_calls
+    first = [call for call in calls if call.variant == THRESHOLD]
+    assert calls[:96] == first
+    assert {call.arm for call in first} == {arm.name for arm in plan.arms}
+    asked = first[0].asked
+    assert asked is not None
+    learnt = set(asked.training().rows.index.astype(str))
+    assert not learnt & {call.row for call in calls if call.repeat == 0}  # neither held nor test rows
+
+
+def test_a_table_that_is_too_small_says_so_or_gives_fewer(two: Task) -> None:
+    split = draw_split(two, 16, 0.5, 0)
+    settings = Settings(n_test=16, base_parity=0.5, threshold="fit", threshold_rows=4_000)
+    with pytest.raises(FwcError, match=r"for --threshold \(--threshold-rows\): the cell"):
+        draw_validation_rows(two, split, settings, 0, [])
+    few, left = draw_validation_rows(
+        two, split, Settings(n_test=120, base_parity=0.5, threshold="fit"), 0, []
+    )
+    assert few is not None
+    assert 20 <= len(few) < 120
+    assert left.candidates.sum() > 0
+    loose, _ = draw_validation_rows(
+        two, split, Settings(n_test=120, base_parity=None, threshold="base-rate"), 0, []
+    )
+    assert loose is not None
+    assert len(loose) == min(120, int(split.candidates.sum()) // 2)
+    assert draw_validation_rows(two, split, Settings(threshold=0.3), 0, []) == (None, split)

@@ -6,11 +6,19 @@ import math
 import pickle
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fwc_llm.errors import FwcError
 from fwc_llm.notebook import MOST_ROWS
-from fwc_llm.shots import Certificate, Example, Shots, select_shots
-from fwc_llm.tasks import Task
+from fwc_llm.shots import ORDERS, Certificate, Example, Shots, order_shots, select_shots
+from fwc_llm.shots.kept import kept_shots
+from fwc_llm.tasks import Task, census_task
 
 EVIL = "</td><script>alert(1)</script>\u202e"
 
@@ -84,3 +92,114 @@ def test_no_weights_and_zero_weights_are_drawn() -> None:
         ElementTree.fromstring(Shots("x", "t", "0", 0, examples(3, weight))._repr_html_())
     hidden = (*examples(2), Example("t:9", {"age": 1}, "yes", 0.0))
     assert "hidden" in Shots("x", "t", "0", 0, hidden)._repr_html_()
+
+
+# --- The orders of examples
+
+
+any_examples = st.lists(
+    st.tuples(st.sampled_from(["no", "yes"]), st.floats(0, 1)), min_size=0, max_size=12
+).map(lambda pairs: tuple(Example(f"t:{i}", {}, label, weight) for i, (label, weight) in enumerate(pairs)))  # type: ignore[arg-type]
+
+
+def shots_of(found: tuple[Example, ...]) -> Shots:
+    return Shots("s", "t", "f", 0, found)
+
+
+@given(any_examples, st.sampled_from(ORDERS), st.integers(0, 5))
+def test_every_order_keeps_the_examples(found: tuple[Example, ...], order: str, seed: int) -> None:
+    ordered = order_shots(shots_of(found), order, seed).examples
+    assert sorted(e.row for e in ordered) == sorted(e.row for e in found)
+    assert order_shots(shots_of(found), order, seed).examples == ordered
+
+
+@given(any_examples)
+def test_what_the_orders_mean(found: tuple[Example, ...]) -> None:
+    assert order_shots(shots_of(found), "given").examples == found
+    weights = [e.weight or 0.0 for e in order_shots(shots_of(found), "by-weight").examples]
+    assert weights == sorted(weights, reverse=True)
+    labels = [e.label for e in order_shots(shots_of(found), "alternate").examples]
+    paired = 2 * min(labels.count("no"), labels.count("yes"))
+    assert labels[:paired] == ["no", "yes"] * (paired // 2)
+    assert len(set(labels[paired:])) <= 1
+
+
+def test_random_depends_on_the_seed() -> None:
+    shots = shots_of(tuple(Example(f"t:{i}", {}, "no") for i in range(10)))
+    orders = {tuple(e.row for e in order_shots(shots, "random", seed).examples) for seed in range(5)}
+    assert len(orders) == 5
+
+
+def test_an_unknown_order_is_refused() -> None:
+    with pytest.raises(FwcError, match="choose one of given, alternate, by-weight, random"):
+        order_shots(shots_of(()), "sorted")
+
+
+# --- Chosen examples in the cache
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    return census_task(400, 50)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path
+
+
+def files(cache: Path) -> list[Path]:
+    return sorted(path for path in cache.rglob("*") if path.is_file())
+
+
+def test_what_is_kept_is_what_would_be_chosen(task: Task, cache: Path) -> None:
+    fresh = select_shots(task, "kmeans", 4, progress=False)
+    assert kept_shots(task, "kmeans", 4) == fresh  # chosen
+    (path,) = files(cache)
+    assert kept_shots(task, "kmeans", 4) == fresh  # read
+    path.write_text(path.read_text().replace('"kmeans"', '"from the cache"'))
+    assert kept_shots(task, "kmeans", 4).strategy == "from the cache"
+
+
+def test_whatever_a_choice_depends_on_makes_another_entry(task: Task, cache: Path) -> None:
+    pool = task.pool()
+    older = pool.assign(age=pool["age"] + 1)
+    some = np.arange(len(pool)) % 2 == 0
+    kept_shots(task, "kmeans", 4)
+    for number, change in enumerate(
+        (
+            {"m": 5}, {"epsilon": 0.5}, {"seed": 1}, {"max_iter": 2}, {"pool": older}, {"candidates": some},
+            {"pool": pool[some]},
+        ),
+        start=2,
+    ):  # fmt: skip
+        kept_shots(task, "kmeans", **{"m": 4, **change})  # type: ignore[arg-type]
+        assert len(files(cache)) == number, change
+    kept_shots(task, "kmeans", 4, pool=pool, candidates=None)  # the task's own table: the same choice
+    kept_shots(census_task(400, 50), "kmeans", 4)
+    assert len(files(cache)) == 8
+    kept_shots(census_task(400, 51), "kmeans", 4)
+    assert len(files(cache)) == 9
+
+
+@pytest.mark.parametrize("damage", ["", "{", "half", "folder"])
+def test_a_damaged_entry_is_ignored_and_made_again(task: Task, cache: Path, damage: str) -> None:
+    fresh = kept_shots(task, "kmeans", 4)
+    (path,) = files(cache)
+    whole = path.read_text()
+    if damage == "folder":
+        path.unlink()
+        path.mkdir()
+    else:
+        path.write_text(whole[: len(whole) // 2] if damage == "half" else damage)
+    assert kept_shots(task, "kmeans", 4) == fresh
+    if damage != "folder":
+        assert path.read_text() == whole
+
+
+def test_what_is_quick_and_what_is_not_ours_is_not_kept(task: Task, cache: Path) -> None:
+    kept_shots(task, "random", 4)
+    kept_shots(task, "fwc_llm.shots.clustering:kmeans", 4)
+    assert not files(cache)

@@ -15,10 +15,12 @@ from fwc_llm.cli import app
 from fwc_llm.coreset import FairCoreset, certify
 from fwc_llm.data import load
 from fwc_llm.errors import FwcError
+from fwc_llm.report.strategies import compare
 from fwc_llm.shots import select_shots
 from fwc_llm.shots.coresets import disk_shots
 from fwc_llm.shots.examples import features_frame
-from fwc_llm.tasks import load_task
+from fwc_llm.shots.kept import kept_shots
+from fwc_llm.tasks import Task, load_task, recorded_task
 
 TOML = """
 question = "Is the loan paid back?"
@@ -84,9 +86,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("weight", ["w", ""])
-def test_blocks_give_the_examples_of_the_whole_table(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, weight: str
-) -> None:
+def test_blocks_give_the_same_examples(folder: Path, monkeypatch: pytest.MonkeyPatch, weight: str) -> None:
     task = load_task(folder / "task.toml", weight=weight)
     inner = select_shots(task, "fwc", 12, 0.05, seed=1, progress=False)
     monkeypatch.setattr(load, "LARGE", 300)
@@ -110,9 +110,7 @@ def test_blocks_give_the_examples_of_the_whole_table(
     assert filled in large.notes
 
 
-def test_a_table_beyond_the_sample_is_certified_as_a_whole(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_beyond_the_sample_is_certified(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "LARGE", 300)
     monkeypatch.setattr("fwc_llm.coreset.estimator.ROWS_FOR_EACH", {"l1": 30})
     settings = FairCoreset.__init__.__defaults__
@@ -167,34 +165,7 @@ def test_the_command_takes_a_pattern(folder: Path, monkeypatch: pytest.MonkeyPat
         assert said in str(refused)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        (', "never"]', "]", "the value 'never' is named neither positive nor negative"),
-        ('["on time"]', '["by cheque"]', "the positive value 'by cheque' does not occur"),
-        ("above = 17", "above = 99", "no row is left of 1,200: not age"),
-        (', "13" = "abroad"', "", "has no entry for '13'"),
-        (
-            '"home", "12" = "abroad", "13" = "abroad"',
-            '"all", "12" = "all", "13" = "all"',
-            "the one level 'all'",
-        ),
-        ('{ name = "job" }', '{ name = "hobby" }', "there is no column 'hobby'"),
-    ],
-)
-def test_what_the_task_file_does_not_allow_is_refused(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, words: str
-) -> None:
-    monkeypatch.setattr(load, "LARGE", 300)
-    assert old in TOML
-    (folder / "task.toml").write_text(TOML.replace(old, new), encoding="utf-8")
-    with pytest.raises(FwcError, match=re.escape(words)):
-        load_task(folder / "task.toml", data=folder / "part-*.parquet").pool()
-
-
-def test_files_that_were_written_in_several_ways_are_one_table(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_several_writers_are_one_table(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = table().assign(notes="x")
     widths = pd.Categorical(frame["job"].astype(str), [*map(str, range(300)), "cook", "clerk", "nurse"])
     parts = [
@@ -216,12 +187,116 @@ def test_files_that_were_written_in_several_ways_are_one_table(
     assert outer.fingerprint == inner.fingerprint
 
 
-def test_a_pattern_in_a_task_file_is_one_table(folder: Path) -> None:
-    whole = load_task(folder / "task.toml")
-    (folder / "task.toml").write_text(TOML.replace("rows.parquet", "part-*.parquet"), encoding="utf-8")
-    parts = load_task(folder / "task.toml")
-    located = parts.locate()
-    assert located is not None
-    assert [path.name for path in located] == [f"part-{k}.parquet" for k in range(3)]
-    pd.testing.assert_frame_equal(parts.pool().reset_index(drop=True), whole.pool().reset_index(drop=True))
-    assert parts.pool().index[-1] == "part-2.parquet:300"
+# --- Survey weights
+
+
+DRAWN = ("random", "balanced", "strata", "minority", "counterfactual", "uncertain", "reweighing")
+
+
+CLOSE = ("fwc", "kmeans", "kmedoids", "kmedian-coreset", "indfair-coreset")
+
+
+def survey(n: int = 300) -> pd.DataFrame:
+    """A table with a weight: farmers stand for a hundred people each, and some rows for nobody."""
+    rng = np.random.default_rng(0)
+    work = rng.choice(["farm", "office"], n)
+    return pd.DataFrame(
+        {
+            "age": rng.integers(18, 80, n),
+            "work": work,
+            "sex": rng.choice(["f", "m"], n),
+            "hired": rng.choice(["yes", "no"], n),
+            "people": np.where(work == "farm", 100, 1) * rng.integers(0, 3, n),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    return load_task(survey(), protected="sex", outcome="hired", weight="people")
+
+
+def test_the_weight_is_no_feature_and_stands_in_the_file(task: Task) -> None:
+    assert task.weight == "people"
+    assert "people" not in [column.name for column in task.features]
+    assert 'weight = "people"' in task.text
+    again = recorded_task(task.text, "survey", None)
+    assert again.weight == "people"
+    weights = task.weights(task.pool())
+    assert weights is not None
+    assert weights.tolist() == survey()["people"].tolist()
+    plain = load_task(survey().drop(columns="people"), protected="sex", outcome="hired")
+    assert plain.weights(plain.pool()) is None
+
+
+@pytest.mark.parametrize("strategy", DRAWN + CLOSE)
+def test_examples_are_chosen_by_weight(task: Task, strategy: str) -> None:
+    frame = survey().set_index(task.pool().index)
+    shots = select_shots(task, strategy, m=12)
+    rows = [example.row.split(" as ")[0] for example in shots.examples]
+    assert (frame.loc[rows, "people"] > 0).all()
+    farm = np.array([example.values["work"] == "farm" for example in shots.examples])
+    theta = [1.0 if example.weight is None else example.weight for example in shots.examples]
+    assert np.average(farm, weights=theta) > 0.75
+    assert shots.options["sample_weight"] == "people"
+    equal = select_shots(task, strategy, m=12, sample_weight=np.ones(300))
+    none = load_task(survey(), protected="sex", outcome="hired", weight="people")
+    assert "sample_weight" not in equal.options
+    bare = select_shots(none, strategy, m=12, sample_weight=np.full(300, 5.0))
+    assert [one.row for one in bare.examples] == [one.row for one in equal.examples]
+
+
+def test_what_cannot_be_weighed_says_so(task: Task) -> None:
+    with pytest.raises(FwcError, match="fairlets groups rows by their number"):
+        select_shots(task, "fairlets", m=4)
+    with pytest.raises(FwcError, match=r"sample_weight of row 2 is -1"):
+        select_shots(task, "random", m=4, sample_weight=np.where(np.arange(300) == 2, -1, 1))
+    with pytest.raises(FwcError, match=r"m is 250, but only \d+ rows may become examples: lower m"):
+        select_shots(task, "random", m=250)
+    frame = survey()
+    frame.loc[7, "people"] = -3
+    bad = load_task(frame, protected="sex", outcome="hired", weight="people")
+    with pytest.raises(FwcError, match=r"row 'row:\d+' has the weight -3 \('people'\)"):
+        select_shots(bad, "random", m=4)
+    with pytest.raises(FwcError, match="there is no column 'nobody'"):
+        load_task(frame, protected="sex", outcome="hired", weight="nobody")
+
+
+def test_kept_choices_and_comparisons_know_the_weight() -> None:
+    adult = load_task("census")
+    by = load_task("census", weight="fnlwgt")
+    assert by.fingerprint == adult.fingerprint
+    pool = adult.pool().iloc[:400]
+    chosen = [kept_shots(one, "kmedoids", 4, pool=pool) for one in (adult, by)]
+    assert "sample_weight" not in chosen[0].options
+    assert chosen[1].options["sample_weight"] == "fnlwgt"
+
+
+def test_a_comparison_is_by_weight(task: Task) -> None:
+    (weighted,) = compare(task, ["fwc"], m=8)
+    bare = load_task(survey(), protected="sex", outcome="hired", weight="people")
+    chosen = select_shots(bare, "fwc", m=8)
+    assert chosen.certificate is not None
+    assert weighted.distance == pytest.approx(chosen.certificate["objective"], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("weight", "said"),
+    [
+        ("fnl", "there is no column 'fnl'; did you mean 'fnlwgt'?"),
+        ("age", 'column \'age\' must have kind = "numeric" and role = "extra"'),
+        ("sex", "column 'sex' must have kind"),
+    ],
+)
+def test_a_column_that_cannot_be_the_weight_is_refused(weight: str, said: str) -> None:
+    with pytest.raises(FwcError, match=said.replace("?", r"\?")):
+        load_task("census", weight=weight)
+
+
+def test_the_command_takes_a_column() -> None:
+    found = CliRunner().invoke(
+        app, ["shots", "--task", "census", "--strategy", "random", "--weight", "fnlwgt", "--m", "4"]
+    )
+    assert found.exit_code == 0, found.output
+    refused = CliRunner().invoke(app, ["shots", "--task", "census", "--weight", "age"])
+    assert isinstance(refused.exception, FwcError)

@@ -50,9 +50,7 @@ def test_uncertain_leaves_out_rows_whose_group_can_be_predicted(telling: Task) -
         select_shots(telling, "uncertain", 4, coverage=1)
 
 
-def test_counterfactual_copies_differ_in_the_protected_level_alone_and_say_so(
-    two: Task, three: Task, tmp_path: Path
-) -> None:
+def test_counterfactual_copies_differ_in_the_level_and_say_so(two: Task, three: Task, tmp_path: Path) -> None:
     shots = select_shots(two, "counterfactual", 9)
     assert shots.m == 9
     for original, copy in zip(shots.examples[:-1:2], shots.examples[1::2], strict=True):
@@ -136,15 +134,12 @@ def test_surprising_examples_are_those_whose_label_the_features_predict_least(tw
 @pytest.mark.parametrize(
     ("slots", "message"),
     [
-        ("a:no=1,a:yes=5", "slots sum to 6, but m=8"),
-        ("a:no=4,a:no=4", "a:no is named twice"),
-        ("c:no=8", "no protected level 'c'; there are"),
-        ("a:perhaps=8", "neither no nor yes"),
-        ("a:no=-8", "counts are whole"),
-        ("a:no=x", "is not LEVEL:ANSWER=COUNT"),
+        ("a:no=1,a:yes=5", "slots sum to 6, but m=8"), ("a:no=4,a:no=4", "a:no is named twice"),
+        ("c:no=8", "no protected level 'c'; there are"), ("a:perhaps=8", "neither no nor yes"),
+        ("a:no=-8", "counts are whole"), ("a:no=x", "is not LEVEL:ANSWER=COUNT"),
         ("a:no", "is not LEVEL:ANSWER=COUNT"),
     ],
-)
+)  # fmt: skip
 def test_slots_that_do_not_read_are_refused_in_words(two: Task, slots: str, message: str) -> None:
     for strategy in ("fwc", "strata"):
         with pytest.raises(FwcError, match=message):

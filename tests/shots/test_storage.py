@@ -108,9 +108,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("fields", "message"), WRONG.values(), ids=WRONG)
-def test_a_wrong_example_is_refused(
-    fields: dict[str, Any], message: str, saved: dict[str, Any], tmp_path: Path
-) -> None:
+def test_wrong_examples(fields: dict[str, Any], message: str, saved: dict[str, Any], tmp_path: Path) -> None:
     content = json.loads(json.dumps(saved))
     content["examples"][1].update(fields)
     with pytest.raises(FwcError, match=message):

@@ -15,8 +15,7 @@ nearest, that iteration, and the state of the cost (`BITS`).
 
 What the nearest one comes in an iteration is taken off the first at once. The other has lost at most the
 longest way, as the crow flies, that a representative of g has come since then (Hamerly 2010, per cell and
-iteration). Mostly a few have come far, the *fast* ones: without them the bound is higher, and only they have
-to be looked at.
+iteration).
 """
 
 from typing import Any, NamedTuple
@@ -60,11 +59,10 @@ class Representatives(NamedTuple):
     tile_label: Any  # (T, WIDTH), -1 where a tile is not full
     tile_start: Any  # (G + 1,)
     first: Any  # (G,) the cell's first one
-    fast: Any  # (G,) how many of the cell's tiles, the first ones, hold the fast ones
     still: Any  # (m,) whether it is where it was in the last iteration
     step: Any  # (m,) how far it has come since then, rounded up
     now: int  # this iteration modulo AGES
-    come: Any  # (2, AGES, G) the longest way since each iteration: of all, and of those that are not fast
+    come: Any  # (AGES, G) the longest way since each iteration
     unit: Any  # of `second`: a power of two, so that only whole numbers are rounded
 
 
@@ -83,8 +81,7 @@ def make_work(p: int, cells: int) -> tuple[np.ndarray, np.ndarray, tuple[np.ndar
     # Arrays of their own: of parts of one, LLVM does not see that they do not overlap.
     work = np.empty((p, ROWS), np.float32), np.empty((WIDTH, ROWS), np.float32)
     nearest = np.empty(ROWS, np.float32), np.empty(ROWS, np.float32), np.empty(ROWS, np.int32)
-    own = np.empty(ROWS, np.int32)
-    return np.empty((2, cells, 2 * ROWS), np.int32), np.zeros((2, cells), np.int64), (*work, *nearest, own)
+    return np.empty((cells, ROWS), np.int32), np.zeros(cells, np.int64), (*work, *nearest)
 
 
 @part(forceinline=True)
@@ -121,27 +118,20 @@ def _unpacked(code, unit):  # type: ignore[no-untyped-def]
 
 
 @part
-def _scan(rows, reps, costs, g, queue, turn, start, count, work):  # type: ignore[no-untyped-def]
-    """Finds the two nearest representatives in cell g of the `count` rows `queue[turn, g, start:]`.
+def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-def]
+    """Finds the two nearest representatives in cell g of the first `count` rows `queue[g]`.
 
-    In turn 1 only the fast ones are looked at; rows that may be nearer to another one are not changed; they
-    have −1 in the places of `work`. Returns how many of the others are in doubt.
+    Returns how many are in doubt.
     """
     x, cell, _, cost, known, second = rows
     begin, unit = reps.first[g], reps.unit
-    block, out, best, next_best, place, own = work
+    block, out, best, next_best, place = work
     for lane in range(ROWS):
+        i = queue[g, lane if lane < count else 0]  # loops of known length are faster
         for k in range(x.shape[1]):
-            block[k, lane] = x[queue[turn, g, start + lane], k]
-    for lane in range(ROWS):
-        i = queue[turn, g, start + lane]
-        best[lane], next_best[lane] = FAR, FAR
-        place[lane], own[lane] = -1, -1
-        if turn:
-            place[lane] = own[lane] = begin + (known[i, g] >> BITS)
-            best[lane] = cost[i, g]  # without `move`, see `assign_rows`
-    stop = reps.tile_start[g] + reps.fast[g] if turn else reps.tile_start[g + 1]
-    for t in range(reps.tile_start[g], stop):
+            block[k, lane] = x[i, k]
+        best[lane], next_best[lane], place[lane] = FAR, FAR, -1
+    for t in range(reps.tile_start[g], reps.tile_start[g + 1]):
         if costs.squared:
             sqeuclidean_tile(block, reps.tiles, t, costs.n_numeric, out)
         else:
@@ -151,23 +141,15 @@ def _scan(rows, reps, costs, g, queue, turn, start, count, work):  # type: ignor
             if j < 0:
                 break
             for lane in range(ROWS):
-                value = FAR if j == own[lane] else out[w, lane]
-                nearer = value < best[lane] or (value == best[lane] and j < place[lane])
+                value = out[w, lane]
                 next_best[lane] = min(next_best[lane], max(value, best[lane]))
-                place[lane] = j if nearer else place[lane]
+                place[lane] = j if value < best[lane] else place[lane]  # of equal ones the first
                 best[lane] = min(value, best[lane])
     doubtful = 0
     for lane in range(count):
-        i = queue[turn, g, start + lane]
+        i = queue[g, lane]
         near, far = best[lane], next_best[lane]
         error = _error(near, costs.squared, costs.relative, costs.absolute)
-        if turn:
-            rest = _lower(_unpacked(second[i, g], unit), reps.come[1, _age(known[i, g]), g])
-            rest = rest * rest if costs.squared else rest
-            if near + error + _error(rest, costs.squared, costs.relative, costs.absolute) >= rest:
-                place[lane] = -1
-                continue
-            far = min(far, rest)
         error += _error(far, costs.squared, costs.relative, costs.absolute)
         doubt = costs.relative > 0 and far - near <= error
         doubtful += doubt
@@ -197,22 +179,16 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
     """
     # As locals: numba counts references whenever a tuple of arrays changes hands.
     x, cell, chosen, cost, known, second = rows
-    points, tile_start, fast, still, step = reps.points, reps.tile_start, reps.fast, reps.still, reps.step
+    points, tile_start, still, step = reps.points, reps.tile_start, reps.still, reps.step
     now, come, first, unit = reps.now, reps.come, reps.first, reps.unit
     n_numeric, squared, move, relative, absolute = costs
-    place = work[4]
     cells, doubtful = len(prices), 0
     for row in range(low, high):
         i: Any = np.uintp(row)  # without a sign: else every look-up asks whether it counts from the end
         own, chose = cell[i], chosen[i]
         limit = np.float32(0)
         full = row == high - 1
-        if which == EVERY:
-            for c in range(cells):
-                queue[0, c, waiting[0, c]] = i
-                waiting[0, c] += tile_start[c] < tile_start[c + 1]
-                full |= waiting[0, c] == ROWS
-        for turn in range(cells if which != EVERY else 0):
+        for turn in range(cells):
             g = np.uintp(chose if turn == 0 else turn - (turn <= chose))  # the chosen cell sets the limit
             word = known[i, g]
             state = word % STATES
@@ -220,10 +196,9 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
                 continue
             if which == BOUNDED:
                 j, age = first[g] + np.uintp(word >> BITS), _age(word)
-                other, rest = _lower(_unpacked(second[i, g], unit), come[0, age, g]), np.float32(0)
+                other = _lower(_unpacked(second[i, g], unit), come[age, g])
                 if age == now:  # AGES iterations ago: what came before is forgotten now
                     second[i, g] = _packed(other, unit)
-                    rest = other
                 if turn > 0:
                     bound = _lower(cost[i, g], move[own, g])
                     bound = min(_lower(np.sqrt(bound) if squared else bound, step[j]), other)
@@ -237,7 +212,7 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
                 if still[j] and state == FRESH:
                     value = cost[i, g] - move[own, g]
                     value += _BOUND_ERROR * cost[i, g]
-                    if come[0, age, g] == 0 or _is_far(value, other, squared, relative, absolute):
+                    if come[age, g] == 0 or _is_far(value, other, squared, relative, absolute):
                         if turn == 0:
                             limit = cost[i, g] - prices[g] + margin
                         continue
@@ -251,35 +226,13 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
                     cost[i, g] = value + move[own, g]
                     known[i, g] = word - state + FRESH
                     continue
-                if age != now and fast[g]:
-                    rest = _lower(_unpacked(second[i, g], unit), come[1, age, g])
-                    if _is_far(value, rest, squared, relative, absolute):
-                        cost[i, g] = value
-                        queue[1, g, waiting[1, g]] = i
-                        waiting[1, g] += 1
-                        full |= waiting[1, g] == ROWS
-                        continue
-            queue[0, g, waiting[0, g]] = i
-            waiting[0, g] += 1
-            full |= waiting[0, g] == ROWS
+            queue[g, waiting[g]] = i
+            waiting[g] += 1
+            full |= waiting[g] == ROWS
         for c in range(cells if full else 0):
-            count = waiting[1, c]
-            if count == ROWS or (row == high - 1 and count > 0):
-                for lane in range(count, ROWS):
-                    queue[1, c, lane] = queue[1, c, 0]  # looked at again: loops of known length are faster
-                doubtful += _scan(rows, reps, costs, c, queue, 1, 0, count, work)
-                waiting[1, c] = 0
-                for lane in range(count):
-                    if place[lane] < 0:
-                        queue[0, c, waiting[0, c]] = queue[1, c, lane]
-                        waiting[0, c] += 1
-            while waiting[0, c] >= ROWS or (row == high - 1 and waiting[0, c] > 0):
-                count = min(waiting[0, c], ROWS)
-                waiting[0, c] -= count
-                start = waiting[0, c]
-                for lane in range(count, ROWS):
-                    queue[0, c, start + lane] = queue[0, c, start]
-                doubtful += _scan(rows, reps, costs, c, queue, 0, start, count, work)
+            if waiting[c] == ROWS or (row == high - 1 and waiting[c] > 0):
+                doubtful += _scan(rows, reps, costs, c, queue, waiting[c], work)
+                waiting[c] = 0
     return doubtful
 
 

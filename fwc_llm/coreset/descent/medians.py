@@ -127,13 +127,15 @@ class Medians:
         (n, q), bins = self._bins.shape, self._count.shape[2]
         moved, old = points.copy(), self._changes.label
         label, touched, changed = self._changes.find(shares, points)
-        if changed is None or 2 * len(changed) > n:
-            self._over(q, n, count_bins, self._bins, label, self._count)
-        else:
-            self._over(q, len(changed), recount_bins, self._bins, old, label, changed, self._count)
         units = None if shares.masses is None else shares.masses.units
-        if units is not None:
-            self._weigh(old, label, changed, units)
+        if old is None or changed is None or 2 * len(changed) > n:
+            self._count[:] = 0
+            if units is not None:
+                self._held = np.zeros(self._count.shape, np.int64)
+            old, changed = label[:0], np.arange(n)
+        masses = np.zeros(0, np.int64) if units is None else units
+        terms = old, label, changed, masses, self._count, self._held
+        self._over(q, len(changed), count_bins, self._bins, *terms)
         which = np.flatnonzero(touched)
         t = len(which)
         part_row, part_label, part_mass = shares.torn()
@@ -178,16 +180,6 @@ class Medians:
         moved[which, :q] = place
         self._changes.keep(moved)
         return moved
-
-    def _weigh(
-        self, old: np.ndarray | None, label: np.ndarray, changed: np.ndarray | None, units: np.ndarray
-    ) -> None:
-        """Brings the masses by representative and bin up to date, from the labels before."""
-        n, q = self._bins.shape
-        if old is None or changed is None or 2 * len(changed) > n:
-            self._held = np.zeros(self._count.shape, np.int64)
-            old, changed = label[:0], np.arange(n)
-        self._over(q, len(changed), weigh_bins, self._bins, old, label, changed, units, self._held)
 
     def _over(self, n: int, work: int, kernel: Callable[..., Any], *arguments: Any) -> list[Any]:
         """`kernel(*arguments, low, high)` on ranges of n things, in threads if there is enough work."""
@@ -259,39 +251,23 @@ def put_in_bins(values, edges, start, step, first, bins):  # type: ignore[no-unt
 
 
 @kernel
-def count_bins(bins, label, count, low, high):  # type: ignore[no-untyped-def]
-    """Counts the rows with each label by bin: columns low … high − 1 of `count` (m + 1, q, bins)."""
-    for j in range(count.shape[0]):
-        for k in range(low, high):
-            for b in range(count.shape[2]):
-                count[j, k, b] = 0
-    for i in range(len(bins)):
-        for k in range(low, high):
-            count[label[i], k, bins[i, k]] += 1
+def count_bins(bins, old, new, rows, units, count, held, low, high):  # type: ignore[no-untyped-def]
+    """Counts the `rows` by their new label and bin: columns low … high − 1 of `count` (m + 1, q, bins).
 
-
-@kernel
-def recount_bins(bins, old, new, rows, count, low, high):  # type: ignore[no-untyped-def]
-    """Brings these columns of `count` up to date where only the labels of `rows` have changed."""
-    for q in range(len(rows)):
-        i = rows[q]
-        for k in range(low, high):
-            count[old[i], k, bins[i, k]] -= 1
-            count[new[i], k, bins[i, k]] += 1
-
-
-@kernel
-def weigh_bins(bins, old, new, rows, units, held, low, high):  # type: ignore[no-untyped-def]
-    """Adds the `units` (n,) of the `rows` to these columns of `held` (m + 1, q, bins), by their new label.
-
-    They are taken from those of their `old` label, if there are old labels.
+    They are taken from those of their `old` label, if there are old labels. So are their `units` (n,) in
+    `held` (m + 1, q, bins), if they have any.
     """
     for q in range(len(rows)):
         i = rows[q]
         for k in range(low, high):
+            b = bins[i, k]
             if len(old):
-                held[old[i], k, bins[i, k]] -= units[i]
-            held[new[i], k, bins[i, k]] += units[i]
+                count[old[i], k, b] -= 1
+            count[new[i], k, b] += 1
+            if len(units):
+                if len(old):
+                    held[old[i], k, b] -= units[i]
+                held[new[i], k, b] += units[i]
 
 
 @kernel

@@ -14,7 +14,6 @@ from fwc_llm.coreset.descent.updates import Better, Groups, Medoids, Shares, mea
 from fwc_llm.coreset.problem.ground_cost import BLOCK, cost_matrix, feature_costs
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.transport.fair import Transport
-from fwc_llm.coreset.transport.tie_breaking import Start
 from fwc_llm.coreset.weights import Masses
 
 _TINY = 512  # rows up to which the costs of all pairs of rows are kept
@@ -41,7 +40,6 @@ class PlainSteps:
         self.problem = problem
         self._columns = np.ascontiguousarray(problem.table.values_of(slice(None)).T)
         self.prices = np.zeros(problem.cells.n_cells)
-        self._start: Start | None = None  # of the next inner problem, with what the prices do not tell
         self._medoids: Medoids | None = None
         self._known: dict[bytes, tuple[Transport, Shares]] = {}
 
@@ -68,11 +66,11 @@ class PlainSteps:
         found = self._known.get(key)
         if found is None:
             cost, label = self.nearest(points)
-            inner = self.problem.transport(cost, self._start or self.prices)
+            inner = self.problem.transport(cost, self.prices)
             found = inner, share_out(inner, label, self.problem.m, self.problem.masses)
             if tiny and len(self._known) * (self.problem.table.n + points.size) < _REMEMBERED:
                 self._known[key] = found
-        self.prices, self._start = found[0].prices, found[0].start
+        self.prices = found[0].prices
         return found
 
     def solve(self, points: np.ndarray) -> tuple[float, Shares]:

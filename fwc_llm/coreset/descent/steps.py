@@ -39,12 +39,9 @@ from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.tile import WIDTH
 from fwc_llm.coreset.transport.fair import Transport
-from fwc_llm.coreset.transport.tie_breaking import Start
 
 _FEW = 2048  # rows at once, where few are looked at
 SMALL = 2 * 10**7  # pairs of numbers that are compared faster than the inner problem is solved again
-_FAST = 2  # tiles of representatives that have come far
-_MANY = 4  # tiles of a cell from which these are looked at apart
 _HALF_ULP = 2.0**-24
 _PLACES = 2 ** (16 - BITS) - 1  # of representatives in a cell that two bytes hold beside the rest
 _SOME = 16  # rows and representatives that say how far they are apart, about
@@ -84,7 +81,6 @@ class CompiledSteps:
         few = problem.m < 2**15 and int(np.diff(self._first).max()) < _PLACES
         self._word = np.uint16 if few else np.uint32
         self._unit = np.float32(1)
-        self._start: Start | None = None  # of the next inner problem, with what the prices do not tell
         self._small = table.n * problem.m * table.p < SMALL
         self._iteration = 0
         self._before = np.empty(0)  # (m, p, AGES) the representatives in the last iterations
@@ -128,7 +124,7 @@ class CompiledSteps:
         while True:
             inner = self.transport()
             self._drift = float(np.abs(inner.prices - self.prices).max())
-            self.prices, self._start = inner.prices, inner.start
+            self.prices = inner.prices
             label = np.empty(self.problem.table.n, np.int32)
             known = self._rows.known
             stale = self._threads.over_rows(pick, known, reps.first, inner.cell, label, n=len(label))
@@ -149,12 +145,8 @@ class CompiledSteps:
     def transport(self) -> Transport:
         """The inner problem for the costs as they are."""
         if self._repeated is None:
-            return self.problem.transport(self._rows.cost, self._start or self.prices)
-        return self._repeated.solve(self._rows.cost, self.prices, self._otherwise)
-
-    def _otherwise(self, cost: np.ndarray, prices: np.ndarray) -> Transport:
-        """The same the long way, from where the last inner problem's ties were, if that is known."""
-        return self.problem.transport(cost, self._start or prices)
+            return self.problem.transport(self._rows.cost, self.prices)
+        return self._repeated.solve(self._rows.cost, self.prices, self.problem.transport)
 
     def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `PlainSteps`: the costs (n, G) in float64, and the labels (G, n)."""
@@ -180,7 +172,7 @@ class CompiledSteps:
     def certify(self, points: np.ndarray) -> tuple[Transport, Shares]:
         """See `Steps`."""
         cost, label = self.nearest(points)
-        inner = self.problem.transport(cost, self._start or self.prices)
+        inner = self.problem.transport(cost, self.prices)
         return inner, share_out(inner, label, self.problem.m, self.problem.masses)
 
     @property
@@ -208,24 +200,15 @@ class CompiledSteps:
         if everything:
             self._before = np.repeat(near[:, :, None], AGES, axis=2)
             self._unit = self._find_unit(near)
-        order = np.lexsort((-step, cell_of))
-        tile_place, tile_start = self._tiles
-        tile_label = np.where(tile_place < 0, -1, order[tile_place]).astype(np.int32)
+        tile_label, tile_start = self._tiles
         tiles = np.ascontiguousarray(near[tile_label].transpose(0, 2, 1))
-        many = np.diff(tile_start) >= _MANY
-        fast = np.where(many, _FAST, 0)
-        is_fast = np.zeros(m, bool)
-        for g in np.flatnonzero(many):
-            is_fast[tile_label[tile_start[g] : tile_start[g] + _FAST]] = True
-        come = np.zeros((2, AGES, cells), np.float32)
-        ways = self._measure_ways(near)
-        np.maximum.at(come[0].T, cell_of, ways)
-        np.maximum.at(come[1].T, cell_of[~is_fast], ways[~is_fast])
+        come = np.zeros((AGES, cells), np.float32)
+        np.maximum.at(come.T, cell_of, self._measure_ways(near))
         self._before[:, :, now] = near
         self._iteration += 1
         longest = (1.000001 * np.where(everything, 0.0, step)).astype(np.float32)
         self._points = np.array(points, np.float64, order="C")
-        terms = tile_start, self._first.astype(np.uintp), fast, step == 0, longest, now, come, self._unit
+        terms = tile_start, self._first.astype(np.uintp), step == 0, longest, now, come, self._unit
         self._reps = Representatives(near, tiles, tile_label, *terms)
         return self._reps, everything
 

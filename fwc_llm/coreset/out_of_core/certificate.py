@@ -21,9 +21,11 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.coreset.out_of_core.blocks import Block, Table
-from fwc_llm.coreset.out_of_core.survey import Survey, groups_of, weights_of
-from fwc_llm.coreset.problem.encoding import encode_array, outside, pick
+from fwc_llm.coreset.out_of_core.survey import Key, Survey, groups_of, weights_of
+from fwc_llm.coreset.problem.encoding import Encoding, encode_likewise, outside
+from fwc_llm.coreset.problem.frames import is_frame
 from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.problem.table import Table as Encoded
 from fwc_llm.coreset.search.samples import missed
 from fwc_llm.coreset.transport.fair import fair_transport
 from fwc_llm.errors import InputError, SampleWarning
@@ -44,13 +46,13 @@ class Certified:
     lower_bound: float
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Plan:
-    """The rows of some blocks at fixed prices, by the number of the block."""
+    """The rows of a block at fixed prices."""
 
-    kept: dict[int, np.ndarray]  # (m,) mass that each representative keeps
-    cost: dict[int, np.ndarray]  # (G,) what the mass costs that is kept in each cell
-    doubt: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]]  # costs and labels (d, G), masses (d,)
+    kept: np.ndarray  # (m,) mass that each representative keeps
+    cost: np.ndarray  # (G,) what the mass costs that is kept in each cell
+    doubt: tuple[np.ndarray, np.ndarray, np.ndarray]  # costs and labels (d, G), masses (d,)
 
 
 @dataclass(frozen=True)
@@ -61,13 +63,15 @@ class _Visit:
     points: np.ndarray
     prices: np.ndarray
     margin: float
-    survey: Survey
+    encoding: Encoding
+    cell_of: dict[Key, int]
 
     def __call__(self, block: Block) -> _Plan:
         """The rows of a block."""
         used, mass = weights_of(block)
         if not len(used):
-            return _Plan({}, {}, {})
+            none = np.zeros((0, len(self.prices)))
+            return _Plan(np.zeros(self.problem.m), none.sum(axis=0), (none, none.astype(np.int32), mass))
         cost, label = nearest(self._problem_of(block, used), self.points)
         rows = np.arange(len(used))
         reduced = cost - self.prices
@@ -81,27 +85,21 @@ class _Visit:
         kept = np.bincount(own, mass[sure], self.problem.m)
         paid = np.bincount(at, mass[sure] * cost[rows[sure], at], len(self.prices))
         doubt = np.flatnonzero(~sure)
-        unsure = cost[doubt], label[:, doubt].T.astype(np.int32), mass[doubt]
-        return _Plan({block.index: kept}, {block.index: paid}, {block.index: unsure})
+        return _Plan(kept, paid, (cost[doubt], label[:, doubt].T.astype(np.int32), mass[doubt]))
 
-    def merge(self, parts: list[_Plan]) -> _Plan:
-        """The rows of all these blocks."""
-        whole = _Plan({}, {}, {})
-        for part in parts:
-            whole.kept |= part.kept
-            whole.cost |= part.cost
-            whole.doubt |= part.doubt
-        return whole
+    def _table_of(self, block: Block) -> Encoded:
+        X = block.columns.X
+        if is_frame(X):
+            X = X.set_axis(np.arange(block.first, block.first + block.n), axis=0)
+        return encode_likewise(self.encoding, X, self.points.shape[1], block.where)
 
     def _problem_of(self, block: Block, used: np.ndarray) -> Problem:
         """The problem of a block's rows, as far as their costs need it."""
-        survey = self.survey
         labels, group = groups_of(block, used)
-        cell = np.array([survey.cell_of.get(key, -1) for key in labels], np.int64)
+        cell = np.array([self.cell_of.get(key, -1) for key in labels], np.int64)
         if (cell < 0).any():
             raise _changed(block.where, f"its labels {labels[int(cell.argmin())]} are new")
-        X, encoding = pick(block.X, used), survey.rows.encoding
-        table = encode_array(X) if encoding is None else encoding.encode(X, strict=False, what=block.where)
+        table = self._table_of(block).take(used)
         return replace(self.problem, table=table, cells=replace(self.problem.cells, cell=cell[group]))
 
 
@@ -137,25 +135,13 @@ def certify_table(
     prices, margin = np.zeros(problem.cells.n_cells), -np.inf
     if problem.epsilon is not None:
         prices, margin = inner.prices, doubt_margin(cost, inner.prices)
-    terms = replace(
-        problem,
-        table=problem.table.take(np.zeros(0, np.int64)),
-        cells=replace(problem.cells, cell=np.zeros(0, np.int64)),
-        pools=[],
-        ids=np.zeros(0, np.int64),
-        to_ranks=None,
-        masses=None,
-    )
-    small = replace(
-        survey, rows=replace(survey.rows, table=terms.table, cells=terms.cells, masses=None), raw=None
-    )
+    terms = problem.without_rows()
     for reading in count(1):
-        visit = _Visit(terms, points, prices, margin, small)
+        visit = _Visit(terms, points, prices, margin, survey.rows.encoding, survey.cell_of)
         _check_room(survey, cost, prices, margin)
-        plan = table.read(visit, visit.merge, lambda share, reading=reading: tick(reading, share))  # type: ignore[misc]
-        kept, paid = (sum(by[index] for index in sorted(by)) for by in (plan.kept, plan.cost))
-        unsure = [plan.doubt[index] for index in sorted(plan.doubt)]
-        costs, labels, mass = (np.concatenate([part[k] for part in unsure]) for k in range(3))
+        plans = table.read(visit, list, lambda share, reading=reading: tick(reading, share))  # type: ignore[misc]
+        kept, paid = (sum(getattr(plan, name) for plan in plans) for name in ("kept", "cost"))
+        costs, labels, mass = (np.concatenate(part) for part in zip(*(p.doubt for p in plans), strict=True))
         total = float(np.sum(kept)) + float(mass.sum())
         if abs(total - survey.total) > _SAME * survey.total:
             raise _changed(table.name, "other rows or weights than before")

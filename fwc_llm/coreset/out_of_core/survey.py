@@ -1,4 +1,4 @@
-"""The first reading of a table: groups of labels, means and spreads of columns, and a random sample of rows.
+"""The first reading of a table: the sums of its groups of labels, and a random sample of rows.
 
 Every row has a random key by the seed and its position in the table, divided by its weight; the rows with the
 smallest keys are the sample (priority sampling: Duffield, Lund and Thorup 2007), and of every group of labels
@@ -7,29 +7,28 @@ there are enough. So the sample depends neither on the blocks nor on threads or 
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from fwc_llm.apportion import largest_remainder
 from fwc_llm.coreset.out_of_core.blocks import Block, Table
-from fwc_llm.coreset.problem.encoding import Encoding, pick
-from fwc_llm.coreset.problem.frames import as_pandas, column_kind, is_frame, plain_array
-from fwc_llm.coreset.problem.input_rows import InputRows, read_rows
+from fwc_llm.coreset.problem.encoding import ArrayScaler, Encoder, encode_likewise
+from fwc_llm.coreset.problem.frames import Columns, as_pandas, column_kind, is_frame
+from fwc_llm.coreset.problem.input_rows import InputRows, Terms
 from fwc_llm.coreset.weights import read_weights
 from fwc_llm.errors import InputError
 
 _OF_A_GROUP = 512  # rows of every group in the sample, where the table has so many
 _MOST_GROUPS = 2**16  # of a block: labels are few
-_EQUAL = 1e-9  # relative difference of weights that are the same
+_SAME = 1e-12  # spread relative to the mean that is rounding
 
 Key = tuple[Any, ...]  # the labels of a group: y, then the protected attributes
 
 
 @dataclass(frozen=True)
 class Survey:
-    """The sample as rows in memory, encoded as the whole table is, and the sums of the whole table.
+    """The sample as rows in memory, scaled as the whole table is; its cells have the sums of the whole table.
 
     `raw` are the sample's rows as their owner has them, at the ascending `positions` (s,) in the table.
     `cell_of` is the cell of every group of labels; `total` is the mass of all `n` rows.
@@ -39,86 +38,66 @@ class Survey:
     raw: Any
     positions: np.ndarray
     cell_of: dict[Key, int]
-    has_y: bool
-    has_levels: bool
-    weighted: bool
     n: int
     total: float
 
 
 def survey(
-    table: Table,
-    *,
-    sample: int,
-    least: int,
-    cost: str,
-    scale: bool | str,
-    epsilon: float | None,
-    seed: int,
-    tick: Callable[[float], None],
+    table: Table, terms: Terms, *, sample: int, least: int, seed: int, tick: Callable[[float], None]
 ) -> Survey:
     """Read the table once.
 
     Args:
         table: the table, of more than `sample` rows.
+        terms: of the problem.
         sample: number of rows that are drawn; of a small group some more are.
         least: rows of every group in the sample, where it has so many.
-        cost: see `FairCoreset`, as `scale` and `epsilon`.
-        scale: see above.
-        epsilon: see above.
         seed: of the sample.
         tick: called with the share of rows that are read.
 
     Raises:
-        InputError: a missing or infinite value, by its column and row; a cell without rows, a single
-            protected level, no rows of positive weight.
+        InputError: a label or weight that cannot be used, or a value in the sample; a cell without rows, a
+            single protected level, no rows of positive weight.
     """
-    look = _Look(table.n, sample, max(least, min(_OF_A_GROUP, sample)), scale, seed)
-    seen = table.read(look, look.merge, tick)
-    groups = seen.groups
-    counts, sums = seen.totals
-    if not groups:
+    look = _Look(table.n, sample, max(least, min(_OF_A_GROUP, sample)), seed, terms.scale)
+    parts = [part for part in table.read(look, look.shrink, tick) if part.sums]
+    if not parts:
         raise InputError("sample_weight is zero for every row: at least one row must count")
-    drawn, mass = _chosen(look, seen, counts, sums)
-    raw, y, sensitive = (
-        _stacked([getattr(piece, part) for piece in drawn]) for part in ("X", "y", "sensitive")
-    )
-    positions = np.concatenate([piece.positions for piece in drawn])
+    drawn = _joined(parts)
+    place = {key: k for k, key in enumerate(dict.fromkeys(key for part in parts for key in part.sums))}
+    counts, sums = np.zeros(len(place), np.int64), np.zeros(len(place))
+    for part in parts:
+        for key, (count, mass) in part.sums.items():
+            counts[place[key]] += count
+            sums[place[key]] += mass
+    equal = min(part.ends[0] for part in parts) == max(part.ends[1] for part in parts)
+    group = np.array([place[key] for key in drawn.labels], np.int64)[drawn.group]
+    kept, masses = _choose(look, drawn, group, counts, sums, equal)
+    positions = drawn.positions[kept]
+    raw, y, sensitive, _ = drawn.columns.each(lambda part: _some(part, np.flatnonzero(kept)))
     if is_frame(raw):
-        raw = raw.set_axis(positions, axis=0).astype(dict.fromkeys(table.texts & set(raw.columns), "str"))
-    rows = read_rows(raw, y, sensitive, mass, cost, scale, epsilon)
-    encoding = _of_whole_table(rows.encoding, seen.moments)
-    encoded = rows.table
-    if encoding is not None and encoding != rows.encoding:
-        encoded = encoding.encode(raw, what="the sample")
-    place = {key: k for k, key in enumerate(groups)}
-    cells = rows.cells
-    cell_of_group = np.empty(len(groups), np.int64)
-    cell_of_group[[place[piece.labels[k]] for piece in drawn for k in piece.group.tolist()]] = cells.cell
-    totals = [np.bincount(cell_of_group, part, cells.n_cells) for part in (counts, sums)]
-    whole = totals[0].astype(np.int64)
-    weighted = bool(np.ptp(np.asarray(seen.weights)) > 0)
-    cells = replace(cells, counts=whole, sizes=totals[1] if weighted else whole)
-    return Survey(
-        rows=replace(rows, encoding=encoding, table=encoded, cells=cells),
-        raw=raw,
-        positions=positions,
-        cell_of=dict(zip(groups, cell_of_group.tolist(), strict=True)),
-        has_y=y is not None,
-        has_levels=sensitive is not None,
-        weighted=weighted,
-        n=table.n,
-        total=float(cells.sizes.sum()),
-    )
+        raw = raw.set_axis(positions, axis=0)
+    rows = terms.read(Columns(raw, y, sensitive, masses))
+    if rows.encoding is not None and parts[0].moments:
+        encoding = _of_whole_table(rows.encoding, parts)
+        encoded = encode_likewise(encoding, raw, rows.table.p, "the sample")
+        rows = replace(rows, encoding=encoding, table=encoded)
+    cell_of = np.empty(len(place), np.int64)
+    cell_of[group[kept]] = rows.cells.cell
+    whole = np.bincount(cell_of, counts, rows.cells.n_cells).astype(np.int64)
+    sizes = whole if equal else np.bincount(cell_of, sums, rows.cells.n_cells)
+    cells = replace(rows.cells, counts=whole, sizes=sizes)
+    known = dict(zip(place, cell_of.tolist(), strict=True))
+    return Survey(replace(rows, cells=cells), raw, positions, known, table.n, float(cells.sizes.sum()))
 
 
 def weights_of(block: Block) -> tuple[np.ndarray, np.ndarray]:
     """The places (u,) of a block's rows of positive weight, and these weights."""
-    if block.weight is None:
-        return np.arange(len(block.X)), np.ones(len(block.X))
+    if block.columns.sample_weight is None:
+        return np.arange(block.n), np.ones(block.n)
     try:
-        weights = np.asarray(block.weight, np.float64)
-        read_weights(np.append(weights, 1.0), len(block.X) + 1)  # all of a block may be 0
+        weights = np.asarray(block.columns.sample_weight, np.float64)
+        read_weights(np.append(weights, 1.0), block.n + 1)  # all of a block may be 0
     except (InputError, TypeError, ValueError) as error:
         raise InputError(f"{error} (in {block.where}, counted from row {block.first})") from None
     used = np.flatnonzero(weights)
@@ -133,23 +112,22 @@ def groups_of(block: Block, used: np.ndarray) -> tuple[list[Key], np.ndarray]:
     """
     import pandas as pd
 
-    columns = [(column, "y") for column in _label_columns(block.y)]
-    columns += [(column, "sensitive") for column in _label_columns(block.sensitive)]
     code, labels = np.zeros(len(used), np.int64), []
-    for column, what in columns:
-        if len(column) != len(block.X):
-            raise InputError(f"{what} has {len(column)} rows but X has {len(block.X)} in {block.where}")
-        codes, distinct = pd.factorize(column.iloc[used] if hasattr(column, "iloc") else column[used])
-        if (codes < 0).any():
-            row = block.first + used[(codes < 0).argmax()]
-            raise InputError(
-                f"{what} is missing in row {row} of {block.where}: drop such rows or give them a level of "
-                "their own"
-            )
-        if len(distinct) > _MOST_GROUPS:
-            raise InputError(f"{what} holds more than {_MOST_GROUPS:,} different values: pass labels")
-        _, code = np.unique(code * (len(distinct) + 1) + codes, return_inverse=True)
-        labels.append((codes, distinct.tolist()))
+    for role in ("y", "sensitive"):
+        for column in _label_columns(getattr(block.columns, role)):
+            if len(column) != block.n:
+                raise InputError(f"{role} has {len(column)} rows but X has {block.n} in {block.where}")
+            codes, distinct = pd.factorize(_some(column, used))
+            if (codes < 0).any():
+                row = block.first + used[(codes < 0).argmax()]
+                raise InputError(
+                    f"{role} is missing in row {row} of {block.where}: drop such rows or give them a level "
+                    "of their own"
+                )
+            if len(distinct) > _MOST_GROUPS:
+                raise InputError(f"{role} holds more than {_MOST_GROUPS:,} different values: pass labels")
+            _, code = np.unique(code * (len(distinct) + 1) + codes, return_inverse=True)
+            labels.append((codes, distinct.tolist()))
     first = np.unique(code, return_index=True)[1]
     keys = [tuple(distinct[codes[row]] for codes, distinct in labels) for row in first.tolist()]
     return keys, code
@@ -165,100 +143,28 @@ def _label_columns(values: Any) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class _Piece:
-    """Drawn rows of one block: their positions and keys (k,), group among `labels`, weight, and columns."""
+class _Part:
+    """What a block tells: rows and mass of its groups, the ends of its weights, means and squares about them.
 
+    And rows drawn from it: positions and keys (k,), and the group among `labels`.
+    """
+
+    sums: dict[Key, tuple[int, float]]
+    ends: tuple[float, float]
+    moments: dict[Any, np.ndarray]  # of a column of numbers: mean, sum of squares about it, mass
     positions: np.ndarray
     keys: np.ndarray
-    group: np.ndarray
     labels: list[Key]
-    weight: np.ndarray
-    X: Any
-    y: Any
-    sensitive: Any
+    group: np.ndarray
+    columns: Columns
 
-    def take(self, kept: np.ndarray) -> "_Piece":
-        """Some of the rows (k,) bool."""
-        rows = np.flatnonzero(kept)
-        if len(rows) == len(kept):
+    def keep(self, rows: np.ndarray) -> "_Part":
+        """Some of the drawn rows, (k,) bool."""
+        if rows.all():
             return self
-        columns = [_some(part, rows) for part in (self.X, self.y, self.sensitive)]
-        return _Piece(
-            self.positions[rows], self.keys[rows], self.group[rows], self.labels, self.weight[rows], *columns
-        )
-
-
-@dataclass(frozen=True)
-class _Moments:
-    """Mass, and by column the least and largest number, the mean and the sum of squares about it."""
-
-    mass: float
-    low: np.ndarray
-    high: np.ndarray
-    mean: np.ndarray
-    squares: np.ndarray
-
-    def add(self, other: "_Moments") -> "_Moments":
-        """Those of both (Chan, Golub and LeVeque 1983)."""
-        mass, apart = self.mass + other.mass, other.mean - self.mean
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean = self.mean + apart * (other.mass / mass)
-            squares = self.squares + other.squares + apart**2 * (self.mass * other.mass / mass)
-        low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
-        return _Moments(mass, low, high, mean, squares)
-
-
-@dataclass
-class _Seen:
-    """What some blocks tell; floating-point sums stay apart by the number of the block."""
-
-    by_group: dict[int, dict[Key, tuple[int, float]]]  # rows and mass
-    by_column: dict[int, tuple[list[Any], _Moments]]  # of numeric and ordinal columns
-    ranks: dict[Any, list[Any]]  # the categories of ordinal columns
-    weights: tuple[float, float]  # least and largest
-    pieces: list[_Piece]
-
-    @cached_property
-    def groups(self) -> list[Key]:
-        """All groups, in the order in which they appear."""
-        return list(dict.fromkeys(key for index in sorted(self.by_group) for key in self.by_group[index]))
-
-    @property
-    def totals(self) -> tuple[np.ndarray, np.ndarray]:
-        """The rows and the mass of every group."""
-        place = {key: k for k, key in enumerate(self.groups)}
-        counts, sums = np.zeros(len(place), np.int64), np.zeros(len(place))
-        for index in sorted(self.by_group):
-            for key, (count, mass) in self.by_group[index].items():
-                counts[place[key]] += count
-                sums[place[key]] += mass
-        return counts, sums
-
-    @property
-    def moments(self) -> dict[Any, tuple[float, float, float, float]]:
-        """By column the least and largest number, mean and standard deviation."""
-        if not self.by_column:
-            return {}
-        order = sorted(self.by_column)
-        names, whole = self.by_column[order[0]]
-        for index in order[1:]:
-            if self.by_column[index][0] != names:
-                apart = set(names) ^ set(self.by_column[index][0])
-                raise InputError(
-                    f"columns {sorted(map(str, apart))} are numeric in a part of X only: write one type"
-                )
-            whole = whole.add(self.by_column[index][1])
-        spread = np.sqrt(whole.squares / whole.mass)
-        lost = ~np.isfinite(whole.mean + spread) | ((spread == 0) & (whole.low < whole.high))
-        if lost.any():
-            raise InputError(
-                f"the numbers of column {names[int(lost.argmax())]!r} are too large or too small for double "
-                "precision: scale that column"
-            )
-        columns = zip(
-            whole.low.tolist(), whole.high.tolist(), whole.mean.tolist(), spread.tolist(), strict=True
-        )
-        return dict(zip(names, columns, strict=True))
+        columns = self.columns.each(lambda part: _some(part, np.flatnonzero(rows)))
+        drawn = {"positions": self.positions[rows], "keys": self.keys[rows], "group": self.group[rows]}
+        return replace(self, columns=columns, **drawn)
 
 
 @dataclass(frozen=True)
@@ -268,34 +174,26 @@ class _Look:
     n: int
     sample: int
     least: int
-    scale: bool | str
     seed: int
+    scale: bool | str
 
-    def __call__(self, block: Block) -> _Seen:
+    def __call__(self, block: Block) -> _Part:
         """What one block tells."""
         used, weights = weights_of(block)
         if not len(used):
-            return _Seen({}, {}, {}, (0.0, 0.0), [])
-        X = block.X if len(used) == len(block.X) else pick(block.X, used)
-        columns, numbers, ranks = _numbers_of(X, block, used)
-        by_column = {}
-        if columns and self.scale is not False and (is_frame(X) or self.scale is True):
-            with np.errstate(over="ignore", invalid="ignore"):
-                mean = weights @ numbers / weights.sum()
-                squares = weights @ (numbers - mean) ** 2
-            ends = numbers.min(axis=0), numbers.max(axis=0)
-            by_column = {block.index: (columns, _Moments(float(weights.sum()), *ends, mean, squares))}
+            return _Part({}, (0.0, 0.0), {}, used, weights, [], used, block.columns)
         labels, group = groups_of(block, used)
         counts, sums = np.bincount(group), np.bincount(group, weights)
         totals = dict(zip(labels, zip(counts.tolist(), sums.tolist(), strict=True), strict=True))
-        keys = self._uniform(block.first, len(block.X))[used] / weights
-        low = keys < self._limit(block)
-        low |= _rank_in_group(keys, group) < self.least
-        rows = np.flatnonzero(low)
-        columns_of = [_some(part, used[rows]) for part in (block.X, block.y, block.sensitive)]
-        piece = _Piece(block.first + used[rows], keys[rows], group[rows], labels, weights[rows], *columns_of)
-        ends_of = float(weights.min()), float(weights.max())
-        return _Seen({block.index: totals}, by_column, ranks, ends_of, [piece])
+        keys = self._uniform(block.first, block.n)[used] / weights
+        # More rows than are needed stay below; with weights the limit is not known.
+        limit = 1.1 * self._most / self.n if block.columns.sample_weight is None else np.inf
+        rows = np.flatnonzero((keys < limit) | (_rank_in_group(keys, group) < self.least))
+        columns = block.columns.each(lambda part: _some(part, used[rows]))
+        ends = float(weights.min()), float(weights.max())
+        moments = _moments(block, used, weights, self.scale)
+        drawn = block.first + used[rows], keys[rows], labels, group[rows], columns
+        return _Part(totals, ends, moments, *drawn)
 
     def _uniform(self, first: int, count: int) -> np.ndarray:
         """Random numbers (count,) in [0, 1), which belong to the positions of the rows."""
@@ -303,137 +201,110 @@ class _Look:
         stream = np.random.Generator(np.random.Philox(key=self.seed).advance(before))
         return np.asarray(stream.random(skipped + count)[skipped:])
 
-    def _limit(self, block: Block) -> float:
-        """A key that more rows than are needed stay below; unknown where rows have weights."""
-        return 1.1 * self.most / self.n if block.weight is None else np.inf
-
     @property
-    def most(self) -> int:
+    def _most(self) -> int:
         """Rows that are kept for the sample: of a group some more may be chosen than are among the first."""
         return self.sample + self.sample // 4 + 1000
 
-    def merge(self, parts: list[_Seen]) -> _Seen:
-        """What several blocks tell."""
-        whole = _Seen({}, {}, {}, (np.inf, -np.inf), [])
-        for part in parts:
-            if not part.by_group:
-                continue
-            whole.by_group |= part.by_group
-            whole.by_column |= part.by_column
-            whole.weights = min(whole.weights[0], part.weights[0]), max(whole.weights[1], part.weights[1])
-            whole.pieces += part.pieces
-            for name, values in part.ranks.items():
-                if whole.ranks.setdefault(name, values) != values:
-                    raise InputError(
-                        f"the ordered categories of column {name!r} differ: {whole.ranks[name][:20]} and "
-                        f"{values[:20]}; give the whole column one order"
-                    )
-        if sum(len(piece.keys) for piece in whole.pieces) > 2 * self.most:
-            keys, group, _ = _joint(whole.pieces)
-            kept = _ranks(keys) < self.most
-            kept |= _rank_in_group(keys, group) < self.least
-            cuts = np.cumsum([len(piece.keys) for piece in whole.pieces])[:-1]
-            whole.pieces = [
-                piece.take(own)
-                for piece, own in zip(whole.pieces, np.split(kept, cuts), strict=True)
-                if own.any()
-            ]
-        return whole
+    def shrink(self, parts: list[_Part]) -> list[_Part]:
+        """The parts without rows that cannot be in the sample, once there are many."""
+        if sum(len(part.keys) for part in parts) <= 2 * self._most:
+            return parts
+        drawn = [part for part in parts if part.sums]
+        joint = _joined([replace(part, columns=Columns(None)) for part in drawn])
+        kept = (_ranks(joint.keys) < self._most) | (_rank_in_group(joint.keys, joint.group) < self.least)
+        cuts = np.cumsum([len(part.keys) for part in drawn])[:-1]
+        return [part.keep(own) for part, own in zip(drawn, np.split(kept, cuts), strict=True)]
 
 
-def _numbers_of(X: Any, block: Block, used: np.ndarray) -> tuple[list[Any], np.ndarray, dict[Any, list[Any]]]:
-    """The numeric and ordinal columns of a block, their numbers (u, k), and the ordinal ones' categories.
-
-    Raises:
-        InputError: a missing or infinite value.
-    """
-
-    def refuse(lost: np.ndarray, column: str, how: str) -> None:
-        if lost.any():
-            row = block.first + used[int(lost.argmax())]
-            raise InputError(f"{column} is {how} in row {row} of {block.where}: drop or fill such rows")
-
-    if not is_frame(X):
-        array = plain_array(X)
-        if array.ndim != 2 or not array.shape[1]:
-            raise InputError(
-                f"X has shape {array.shape} in {block.where}: give rows with at least one column"
-            )
-        if not np.isfinite(array.sum(dtype=np.float64)):
-            for k, column in enumerate(array.T):
-                refuse(np.isnan(column), f"column {k} of X", "missing")
-                refuse(np.isinf(column), f"column {k} of X", "infinite")
-        return list(range(array.shape[1])), array, {}
-    names, numbers, ranks = [], [], {}
-    for name, column in X.items():
-        if (missing := column.isna().to_numpy()).any():
-            refuse(missing, f"column {name!r}", "missing")
-        kind = column_kind(column)
-        if kind == "categorical":
-            continue
-        names.append(name)
-        if kind == "ordinal":
-            ranks[name] = column.cat.categories.tolist()
-            numbers.append(column.cat.codes.to_numpy(np.float64))
-        else:
-            numbers.append(column.to_numpy(np.float64))
-            refuse(~np.isfinite(numbers[-1]), f"column {name!r}", "infinite")
-    return names, np.column_stack(numbers) if names else np.empty((len(X), 0)), ranks
-
-
-def _chosen(
-    look: _Look, seen: _Seen, counts: np.ndarray, sums: np.ndarray
-) -> tuple[list[_Piece], np.ndarray | None]:
-    """The rows of the sample in the order of the table, and their masses; None where all count the same.
+def _choose(
+    look: _Look, drawn: _Part, group: np.ndarray, counts: np.ndarray, sums: np.ndarray, equal: bool
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Which of the rows drawn are in the sample, and their masses; None where all count the same.
 
     Every group has its share of the rows or, with weights, what it has among the first keys; at least `least`
     rows. Masses add up to those of the groups in the table.
     """
-    pieces = sorted(seen.pieces, key=lambda piece: int(piece.positions[0]) if len(piece.positions) else 0)
-    keys, group, weight = _joint(pieces, seen.groups)
-    if seen.weights[0] == seen.weights[1]:
-        n = int(counts.sum())
-        share = largest_remainder(
-            min(look.sample, n) * counts / n, min(look.sample, n), np.zeros_like(counts), counts
-        )
+    n, keys = int(counts.sum()), drawn.keys
+    if equal:
+        size = min(look.sample, n)
+        share = largest_remainder(size * counts / n, size, np.zeros_like(counts), counts)
     else:
         share = np.bincount(group[_ranks(keys) < look.sample], minlength=len(counts))
     wanted = np.maximum(share, np.minimum(counts, look.least))
     rank = _rank_in_group(keys, group)
     kept = rank < wanted[group]
+    own = group[kept]
+    if equal and (np.abs(wanted - len(own) * counts / n) <= 1).all():
+        return kept, None
     # A row stands for the rows of its group whose keys are as small as the first one that was not drawn.
     beyond = np.full(len(counts), np.inf)
     next_one = rank == wanted[group]
     beyond[group[next_one]] = keys[next_one]
-    base = np.maximum(weight, 1 / beyond[group])[kept]
-    own = group[kept]
-    drawn_mass = np.bincount(own, base, len(counts))
-    mass = base * (sums / np.where(drawn_mass > 0, drawn_mass, 1.0))[own]
-    cuts = np.cumsum([len(piece.keys) for piece in pieces])[:-1]
-    drawn = [piece.take(part) for piece, part in zip(pieces, np.split(kept, cuts), strict=True) if part.any()]
-    fair = np.abs(wanted - len(own) * counts / counts.sum()) <= 1
-    if seen.weights[0] == seen.weights[1] and fair.all():
-        return drawn, None
-    return drawn, mass * (len(own) / mass.sum())
+    weight = np.ones(len(keys)) if drawn.columns.sample_weight is None else drawn.columns.sample_weight
+    base = np.maximum(np.asarray(weight, float), 1 / beyond[group])[kept]
+    mass = base * (sums / np.maximum(np.bincount(own, base, len(counts)), 1e-300))[own]
+    return kept, mass * (len(own) / mass.sum())
 
 
-def _joint(
-    pieces: list[_Piece], groups: list[Key] | None = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The keys, groups and weights of all rows; groups are numbered in the order of `groups`, or of any."""
-    place = {key: k for k, key in enumerate(groups or [])}
-    numbers = [
-        np.array([place.setdefault(key, len(place)) for key in piece.labels], np.int64) for piece in pieces
-    ]
-    group = np.concatenate([number[piece.group] for number, piece in zip(numbers, pieces, strict=True)])
-    return np.concatenate([p.keys for p in pieces]), group, np.concatenate([p.weight for p in pieces])
+def _moments(block: Block, used: np.ndarray, weights: np.ndarray, scale: bool | str) -> dict[Any, np.ndarray]:
+    """By column of numbers or ranks that is scaled: mean, sum of squares about it, mass.
+
+    Raises:
+        InputError: a missing or infinite number, with its row.
+    """
+    X, moments = block.columns.X, {}
+    scaled = scale is True or (scale == "auto" and is_frame(X))
+    if not (is_frame(X) or scaled) and np.isfinite(X.sum(dtype=np.float64)):
+        return {}
+    for name, column in X.items() if is_frame(X) else enumerate(X.T):
+        kind = column_kind(column) if is_frame(X) else "numeric"
+        if kind == "categorical":
+            continue
+        values = np.asarray(column.cat.codes if kind == "ordinal" else column, np.float64)[used]
+        if not np.isfinite(values).all():
+            row = block.first + used[int((~np.isfinite(values)).argmax())]
+            raise InputError(
+                f"column {name!r} is missing or infinite in row {row} of {block.where}: drop or fill it"
+            )
+        if scaled:
+            with np.errstate(over="ignore", invalid="ignore"):
+                mean = weights @ values / weights.sum()
+                moments[name] = np.array([mean, weights @ (values - mean) ** 2, weights.sum()])
+    return moments
+
+
+def _of_whole_table(encoding: Encoder | ArrayScaler, parts: list[_Part]) -> Encoder | ArrayScaler:
+    """The encoding of the sample with the means and spreads of the whole table."""
+    columns = []
+    for column in encoding.columns:
+        if column.kind != "categorical":
+            found = [part.moments[column.name] for part in parts if column.name in part.moments]
+            mean, squares, mass = np.array(found).T
+            with np.errstate(over="ignore", invalid="ignore"):
+                centre = float(mean @ mass / mass.sum())
+                spread = float(((squares + mass * (mean - centre) ** 2).sum() / mass.sum()) ** 0.5)
+            if not np.isfinite(spread):
+                raise InputError(f"column {column.name!r} is too large for double precision: scale it")
+            constant = spread <= _SAME * abs(centre)
+            column = replace(column, mean=centre, scale=np.inf if constant else spread)
+        columns.append(column)
+    return replace(encoding, columns=tuple(columns))
+
+
+def _joined(parts: list[_Part]) -> _Part:
+    """The drawn rows of all parts as those of one."""
+    place: dict[Key, int] = {}
+    numbers = [np.array([place.setdefault(key, len(place)) for key in p.labels], np.int64) for p in parts]
+    group = np.concatenate([number[part.group] for number, part in zip(numbers, parts, strict=True)])
+    positions, keys = (np.concatenate([getattr(p, name) for p in parts]) for name in ("positions", "keys"))
+    columns = Columns(*(_stacked(list(some)) for some in zip(*(p.columns for p in parts), strict=True)))
+    return _Part({}, (0.0, 0.0), {}, positions, keys, list(place), group, columns)
 
 
 def _ranks(keys: np.ndarray) -> np.ndarray:
     """The place of every key, from 0, in ascending order."""
-    rank = np.empty(len(keys), np.int64)
-    rank[np.argsort(keys, kind="stable")] = np.arange(len(keys))
-    return rank
+    return np.asarray(keys.argsort(kind="stable").argsort(kind="stable"))
 
 
 def _rank_in_group(keys: np.ndarray, group: np.ndarray) -> np.ndarray:
@@ -447,43 +318,20 @@ def _rank_in_group(keys: np.ndarray, group: np.ndarray) -> np.ndarray:
 
 def _some(part: Any, rows: np.ndarray) -> Any:
     """Some rows, in memory of their own."""
-    if part is None:
-        return None
-    if hasattr(part, "iloc"):
-        return part.iloc[rows]
-    return np.asarray(part)[rows]
+    return part.iloc[rows] if hasattr(part, "iloc") else np.asarray(part)[rows]
 
 
 def _stacked(parts: list[Any]) -> Any:
-    """Rows of several pieces one after the other; categories are joined, text is text."""
+    """Rows of several parts one after the other."""
     if parts[0] is None:
         return None
     if not hasattr(parts[0], "iloc"):
         return np.concatenate(parts)
     import pandas as pd
-    from pandas.api.types import union_categoricals
 
-    if is_frame(parts[0]):
-        names = parts[0].columns
-        joint = {name: _stacked([part[name] for part in parts]) for name in names}
-        return pd.DataFrame(joint)
-    if all(isinstance(part.dtype, pd.CategoricalDtype) for part in parts) and not parts[0].cat.ordered:
-        return pd.Series(union_categoricals(parts), name=parts[0].name)
-    return pd.concat(parts, ignore_index=True)
-
-
-def _of_whole_table(encoding: Encoding, moments: dict[Any, tuple[float, float, float, float]]) -> Encoding:
-    """The encoding of the sample with the means and spreads of the whole table."""
-    if encoding is None or not moments:
-        return encoding
-    columns = []
-    for column in encoding.columns:
-        if column.name in moments and column.kind != "categorical":
-            low, high, mean, spread = moments[column.name]
-            column = (
-                replace(column, mean=mean, scale=spread)
-                if low < high
-                else replace(column, mean=low, scale=np.inf)
-            )
-        columns.append(column)
-    return replace(encoding, columns=tuple(columns))
+    joint = pd.concat(parts, ignore_index=True)
+    for name in joint.columns if is_frame(joint) else ():
+        dtypes = {part[name].dtype for part in parts if name in part}
+        if len(dtypes) > 1 and any(getattr(dtype, "ordered", False) for dtype in dtypes):
+            raise InputError(f"the ordered categories of column {name!r} differ: give them one order")
+    return joint

@@ -67,14 +67,15 @@ class Cells:
 
 
 def find_cells(y: Any, sensitive: Any, n: int, masses: Masses | None = None) -> Cells:
-    """The cells of `n` rows; `sensitive` (n,) or (n, k), whose columns are crossed.
+    """The cells of `n` rows; `sensitive` (n,) or (n, k), whose columns are crossed. None: all are alike.
 
     Rows without mass are left out: what only they have is no level and no outcome.
 
     Raises `InputError` for wrong shapes and missing values.
     """
-    own = _labels(y, "y", n, columns=False)[0]
-    columns = _labels(sensitive, "sensitive", n, columns=True)
+    alike = np.zeros(n, np.int8)
+    own = _labels(alike if y is None else y, "y", n, columns=False)[0]
+    columns = _labels(alike if sensitive is None else sensitive, "sensitive", n, columns=True)
     if masses is not None and masses.positive is not None:
         own, columns = own[masses.positive], [column[masses.positive] for column in columns]
         n, masses = len(own), masses.take(masses.positive)
@@ -184,6 +185,20 @@ def check_levels(cells: Cells) -> None:
             f"sensitive has one level only ({cells.level_name(0)}), but parity needs at least two: "
             "pass another attribute, or epsilon=None"
         )
+
+
+def limits_of(epsilon: Any, levels: np.ndarray) -> Any:
+    """The parity limits (|D|,) of {level: limit}, in the order of the levels; all else as it is."""
+    if not isinstance(epsilon, Mapping):
+        return epsilon
+    names = [" & ".join(map(str, np.atleast_1d(level))) for level in levels]
+    limits = {" & ".join(map(str, np.atleast_1d(level))): limit for level, limit in epsilon.items()}
+    if set(names) != set(limits):
+        raise InputError(
+            f"epsilon has limits for {', '.join(limits)}, but the levels are {', '.join(names)}: "
+            "give each of them one limit"
+        )
+    return np.array([limits[name] for name in names], np.float64)
 
 
 def empty_cell(cells: Cells, g: int) -> InputError:

@@ -81,24 +81,15 @@ class Encoder:
         """
         import pandas as pd
 
-        if frame.columns.duplicated().any():
-            twice = frame.columns[frame.columns.duplicated()][0]
-            raise InputError(f"column {twice!r} occurs twice: name every column once")
         if not len(frame.columns):
             raise InputError("X has no columns: pass at least one feature")
-        kinds = []
-        for name in frame.columns:
-            missing = frame[name].isna().to_numpy()
-            if missing.any():
-                row = row_name(frame.index, int(missing.argmax()))
-                raise InputError(f"column {name!r} is missing in row {row}: drop or fill such rows")
-            kinds.append(column_kind(frame[name]))
+        columns = {name: _checked_column(frame, name, "X") for name in frame.columns}
+        kinds = [column_kind(column) for column in columns.values()]
         scaled: list[ColumnCode] = []
         coded: list[ColumnCode] = []
         numbers = np.empty((len(frame), len(kinds) - kinds.count("categorical")))
         codes: list[np.ndarray] = []
-        for name, kind in zip(frame.columns, kinds, strict=True):
-            series = frame[name]
+        for (name, series), kind in zip(columns.items(), kinds, strict=True):
             if kind == "categorical":
                 places, found = pd.factorize(series.astype(object), sort=False)
                 codes.append(places.astype(_code_type(len(found))))
@@ -107,9 +98,7 @@ class Encoder:
             ranks = series.cat if kind == "ordinal" else None
             values = np.empty(0) if ranks is None else np.asarray(ranks.categories, dtype=object)
             raw = (series if ranks is None else ranks.codes).to_numpy(dtype=float)
-            if not np.isfinite(raw).all():
-                row = row_name(frame.index, int((~np.isfinite(raw)).argmax()))
-                raise InputError(f"column {name!r} is infinite in row {row}: clip or drop such values")
+            _check_finite(series, raw, "X")
             column, numbers[:, len(scaled)] = scale_column(name, kind, values, raw, scale, masses)
             scaled.append(column)
         table = Table(numbers, _side_by_side(codes, len(frame), np.uint8))
@@ -122,19 +111,12 @@ class Encoder:
         """
         numbers, codes = [], []
         for column in self.columns:
-            if column.name not in getattr(points, "columns", ()):
-                raise InputError(
-                    f"{what} lacks the column {column.name!r}: pass a DataFrame with the columns of X"
-                )
-            values: Any = points[column.name]
-            if values.ndim > 1:
-                raise InputError(f"column {column.name!r} occurs twice in {what}: name every column once")
-            if (missing := values.isna().to_numpy()).any():
-                row = row_name(points.index, int(missing.argmax()))
-                raise InputError(f"column {column.name!r} of {what} is missing in row {row}")
+            values: Any = _checked_column(points, column.name, what)
             kind = column_kind(values)  # refuses what is no value of a column
             if column.kind == "numeric":
-                _check_numbers(values, kind, what)
+                if kind != "numeric" and values.dtype != bool:  # yes and no are 1 and 0
+                    raise InputError(f"column {column.name!r} of {what} is not numeric, but that of X is")
+                _check_finite(values, np.asarray(values, dtype=float), what)
             else:
                 places = column.places(values)
                 if strict and (places < 0).any():
@@ -182,12 +164,24 @@ class Encoder:
         return pd.DataFrame(decoded)[list(self.order)]
 
 
-def _check_numbers(values: "pd.Series[Any]", kind: str, what: str) -> None:
-    """Refuse a column of points that is not of finite numbers; yes and no are 1 and 0."""
-    if kind != "numeric" and values.dtype != bool:
-        raise InputError(f"column {values.name!r} of {what} is not numeric, but that of X is")
-    if not np.isfinite(np.asarray(values, dtype=float)).all():
-        raise InputError(f"column {values.name!r} of {what} is infinite: clip or drop such values")
+def _checked_column(frame: "pd.DataFrame", name: Any, what: str) -> "pd.Series[Any]":
+    """A column without missing values."""
+    if name not in frame.columns:
+        raise InputError(f"{what} lacks the column {name!r}: pass a DataFrame with the columns of X")
+    values: Any = frame[name]
+    if values.ndim > 1:
+        raise InputError(f"column {name!r} occurs twice in {what}: name every column once")
+    if (missing := values.isna().to_numpy()).any():
+        row = row_name(frame.index, int(missing.argmax()))
+        raise InputError(f"column {name!r} of {what} is missing in row {row}: drop or fill such rows")
+    checked: pd.Series[Any] = values
+    return checked
+
+
+def _check_finite(values: "pd.Series[Any]", numbers: np.ndarray, what: str) -> None:
+    if not np.isfinite(numbers).all():
+        row = row_name(values.index, int((~np.isfinite(numbers)).argmax()))
+        raise InputError(f"column {values.name!r} of {what} is infinite in row {row}: clip or drop it")
 
 
 def scale_column(
@@ -269,11 +263,8 @@ class ArrayScaler:
             columns.append(column)
         return cls(tuple(columns), table.numbers.dtype), Table(scaled, table.codes)
 
-    def encode(self, points: Any, strict: bool = True, what: str = "init") -> Table:
-        """Points in the units of the array as a table; `strict` and `what` are those of `Encoder`."""
-        table = encode_array(points)
-        if table.p != len(self.columns):
-            raise InputError(f"{what} has {table.p} columns: give the {len(self.columns)} of X")
+    def scaled(self, table: Table) -> Table:
+        """An unscaled table of as many columns, scaled likewise."""
         mean = np.array([column.mean for column in self.columns])
         scale = np.array([column.scale for column in self.columns])
         return Table(((table.numbers - mean) / scale).astype(table.numbers.dtype, copy=False), table.codes)
@@ -289,19 +280,14 @@ class ArrayScaler:
 Encoding: TypeAlias = Encoder | ArrayScaler | None  # None: an array as it is
 
 
-def encode(X: Any, scale: bool | str = "auto") -> tuple[Encoding, Table]:
-    """A table by its kinds of columns, or an array; and how others are encoded likewise.
+def encode(
+    X: Any, scale: bool | str = "auto", sample_weight: Any = None
+) -> tuple[Encoding, Table, Masses | None]:
+    """A table by its kinds of columns, or an array; how others are encoded likewise; and the rows' masses.
 
     `scale`: whether numbers become z-scores; "auto": those of a DataFrame do, those of an array do not, with
     a `ScaleWarning` where its columns differ by orders of magnitude.
     """
-    return encode_weighted(X, None, scale)[:2]
-
-
-def encode_weighted(
-    X: Any, sample_weight: Any, scale: bool | str = "auto"
-) -> tuple[Encoding, Table, Masses | None]:
-    """What `encode` returns for rows of these weights, and their masses."""
     if scale not in (True, False, "auto") or not isinstance(scale, bool | str):
         raise InputError(f"scale={scale!r}: use True, False or 'auto'")
     X = as_pandas(X)
@@ -317,6 +303,30 @@ def encode_weighted(
     if scale == "auto":
         warn_of_sizes(table)
     return None, table, masses
+
+
+def encode_likewise(encoding: Encoding, points: Any, columns: int, what: str, strict: bool = False) -> Table:
+    """Other rows or points in the units of X, encoded as those of X were, whose `columns` they have.
+
+    `strict` refuses a category that X does not hold. Errors call them `what`.
+    """
+    points = as_pandas(points)
+    if isinstance(encoding, Encoder):
+        if not is_frame(points):
+            plain_array(points)  # what is wrong with it as an array is said first
+            raise InputError(
+                f"{what} is none, but FairCoreset was fitted on a DataFrame: pass one with the columns "
+                f"{', '.join(map(repr, encoding.order))}"
+            )
+        if not len(points):
+            raise InputError(f"{what} has no rows: pass at least one")
+        return encoding.encode(points, strict, what)
+    table = encode_array(points)
+    if table.p != columns:
+        raise InputError(
+            f"{what} has {table.p} features, but FairCoreset is expecting {columns} features as input"
+        )
+    return table if encoding is None else encoding.scaled(table)
 
 
 def pick(X: Any, rows: np.ndarray) -> Any:

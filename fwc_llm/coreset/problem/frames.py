@@ -1,7 +1,8 @@
 """Tables of other libraries as pandas has them, and what each of their columns is."""
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -10,16 +11,25 @@ from fwc_llm.errors import InputError, InputTypeError
 if TYPE_CHECKING:
     import pandas as pd
 
+
+class Columns(NamedTuple):
+    """What a caller passes for each row: features, outcome, protected level and weight, or None."""
+
+    X: Any
+    y: Any = None
+    sensitive: Any = None
+    sample_weight: Any = None
+
+    def each(self, change: Callable[[Any], Any]) -> "Columns":
+        """All but None changed."""
+        return Columns(*(None if part is None else change(part) for part in self))
+
+    def labels(self) -> dict[str, Any]:
+        """The labels and weights, but for None, by name."""
+        return {name: part for name, part in self._asdict().items() if name != "X" and part is not None}
+
+
 _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
-_TIMES = {  # what pandas finds in a column: what to call it
-    "datetime64": "dates",
-    "datetime": "dates",
-    "date": "dates",
-    "time": "times",
-    "timedelta64": "durations",
-    "timedelta": "durations",
-    "period": "periods",
-}
 
 
 def as_pandas(table: Any) -> Any:
@@ -75,10 +85,8 @@ def column_kind(series: "pd.Series[Any]") -> str:
     if types.is_numeric_dtype(dtype):
         return "numeric"
     found = types.infer_dtype(series.astype(object), skipna=True)
-    if found in _TIMES:
-        raise InputError(
-            f"column {series.name!r} holds {_TIMES[found]}: turn them into numbers, such as days"
-        )
+    if found.startswith(("date", "time", "period")):
+        raise InputError(f"column {series.name!r} holds {found}: turn times into numbers, such as days")
     if found == "complex":
         raise InputError(f"column {series.name!r} holds complex numbers: pass their parts as columns")
     for row, value in series.items():
@@ -117,7 +125,7 @@ def plain_array(x: Any) -> np.ndarray:
 
 def take_named(
     X: Any, y: Any, sensitive: Any, sample_weight: Any, what: str = "X", only_names: bool = False
-) -> tuple[Any, Any, Any, Any]:
+) -> Columns:
     """The table without the columns that y, sensitive and sample_weight name, and these columns.
 
     Each may be the name of a column; sensitive also a list of names, whose columns are crossed, unless it is
@@ -155,22 +163,34 @@ def take_named(
     found = column(y, "y"), column(sensitive, "sensitive", True), column(sample_weight, "sample_weight")
     if taken:
         X = X.drop(columns=list(taken))
-    return X, *found
+    return Columns(X, *found)
+
+
+def is_dask(X: Any, module: str = "dask") -> bool:
+    """Whether it is a collection of Dask, or of this module of it; Dask is not imported for it."""
+    return any(f"{base.__module__}.".startswith(f"{module}.") for base in type(X).__mro__)
+
+
+def is_dataset(X: Any) -> bool:
+    """Whether it is a pyarrow `Dataset`."""
+    return hasattr(X, "get_fragments") and hasattr(X, "schema")
+
+
+def are_paths(X: Any) -> bool:
+    """Whether it is a list of paths."""
+    return isinstance(X, list | tuple) and bool(X) and all(isinstance(x, str | os.PathLike) for x in X)
 
 
 def _check_in_memory(X: Any) -> None:
-    """Refuse paths and frames of Dask, where the rows are needed themselves."""
-    first = X[0] if isinstance(X, list | tuple) and X else X
-    if isinstance(first, str | os.PathLike):
-        what = f"names files ({first!r})"
-    elif type(X).__module__.startswith("dask.dataframe."):
-        what = f"is a dask {type(X).__name__}"
-    else:
-        return
-    raise InputError(
-        f"X {what}, which FairCoreset.fit alone reads in blocks: pass the rows in memory, such as "
-        "pandas.read_parquet(path) or X.compute(), or parts of them one by one"
-    )
+    """Refuse files, datasets and frames of Dask, where the rows are needed themselves."""
+    if is_dask(X, "dask.dataframe") or is_dataset(X) or isinstance(X, str | os.PathLike) or are_paths(X):
+        what = (
+            f"names files ({X!r})" if isinstance(X, str | os.PathLike | list) else f"is a {type(X).__name__}"
+        )
+        raise InputError(
+            f"X {what}, which FairCoreset.fit alone reads in blocks: pass the rows in memory, such as "
+            "pandas.read_parquet(path) or X.compute(), or parts of them one by one"
+        )
 
 
 def _are_texts(values: Any) -> bool:

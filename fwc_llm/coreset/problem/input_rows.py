@@ -1,13 +1,17 @@
-"""The rows that a caller passes, checked and encoded."""
+"""What a caller passes: the terms of a problem, and its rows, checked and encoded."""
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
+from fwc_llm.coreset.checks import check_choice, check_epsilon, check_not_negative
 from fwc_llm.coreset.problem.cells import Cells, find_cells
-from fwc_llm.coreset.problem.encoding import Encoding, encode_weighted
-from fwc_llm.coreset.problem.frames import take_named
+from fwc_llm.coreset.problem.encoding import Encoder, Encoding, encode
+from fwc_llm.coreset.problem.frames import Columns, take_named
+from fwc_llm.coreset.problem.ground_cost import COSTS
 from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.weights import Masses
 from fwc_llm.errors import InputError
@@ -18,7 +22,7 @@ class InputRows:
     """Rows without those of weight 0, which are as if they were not there.
 
     `masses` are those of the rows, None for 1 each; `kept` (n',) are the rows' positions in X, which has `n`
-    rows, None if they are all of them.
+    rows, None if they are all of them. `has_y` and `has_levels` say whether labels were given.
     """
 
     encoding: Encoding
@@ -27,6 +31,8 @@ class InputRows:
     masses: Masses | None
     kept: np.ndarray | None
     n: int
+    has_y: bool
+    has_levels: bool
 
     def of_all(self, values: np.ndarray) -> np.ndarray:
         """Those of the values, one for each row of X, that belong to these rows."""
@@ -38,57 +44,78 @@ class InputRows:
 
     def places(self, positions: np.ndarray) -> np.ndarray:
         """The rows at these positions in X; `InputError` for one of weight 0."""
-        if self.kept is None:
-            return positions
-        places = np.minimum(np.searchsorted(self.kept, positions), len(self.kept) - 1)
-        lost = self.kept[places] != positions
-        if lost.any():
-            raise InputError(f"init names row {positions[lost.argmax()]}, whose weight is 0")
-        return places
+        place = np.full(self.n, -1)
+        place[self.positions(np.arange(self.table.n))] = np.arange(self.table.n)
+        if (place[positions] < 0).any():
+            raise InputError(f"init names row {positions[place[positions].argmin()]}, whose weight is 0")
+        return np.asarray(place[positions])
 
 
-def read_rows(
-    X: Any,
-    y: Any,
-    sensitive: Any,
-    sample_weight: Any,
-    cost: str,
-    scale: bool | str,
-    epsilon: float | None,
-) -> InputRows:
-    """Check and encode rows, whose columns y, sensitive and sample_weight may name (`take_named`).
+@dataclass(frozen=True)
+class Terms:
+    """What the problems of `FairCoreset`, `FairWASP` and `certify` share; see there."""
 
-    Those of weight 0 are checked as the others are, and then left out.
-    """
-    X, y, sensitive, sample_weight = take_named(X, y, sensitive, sample_weight)
-    encoding, table, masses = encode_weighted(X, sample_weight, scale)
-    n = table.n
-    cells = cells_of_rows(y, sensitive, n, epsilon, masses)
-    kept = None if masses is None else masses.positive
-    if masses is not None and kept is not None:
-        table, masses = table.take(kept), masses.take(kept)
-    table.check_costs(cost)
-    return InputRows(encoding, table, cells, masses, kept, n)
+    epsilon: float | Mapping[Any, float] | None
+    cost: str
+    target: Any
+    cost_sensitive: float
+    cost_outcome: float
+    scale: bool | str
+
+    def __post_init__(self) -> None:
+        check_choice("cost", self.cost, COSTS)
+        check_epsilon(self.epsilon)
+        check_not_negative("cost_sensitive", self.cost_sensitive)
+        check_not_negative("cost_outcome", self.cost_outcome)
+
+    @classmethod
+    def of(cls, model: Any) -> Self:
+        """The terms of an estimator, checked."""
+        return cls(*(getattr(model, field.name) for field in fields(cls)))
+
+    def read(self, columns: Columns) -> InputRows:
+        """Check and encode rows, whose labels and weights may be names of columns (`take_named`).
+
+        Those of weight 0 are checked as the others are, and then left out. Without a parity limit, labels may
+        be left out: all rows are alike.
+        """
+        X, y, sensitive, sample_weight = take_named(*columns)
+        encoding, table, masses = encode(X, self.scale, sample_weight)
+        n = table.n
+        if self.epsilon is not None and n == 1:
+            raise InputError("X has 1 sample, but a parity limit compares at least two protected levels")
+        if self.epsilon is not None and y is None:
+            raise InputError(
+                "a parity limit requires y to be passed, but the target y is None: pass y, or epsilon=None "
+                "for no limit"
+            )
+        if self.epsilon is not None and sensitive is None:
+            raise InputError(
+                "a parity limit needs the protected levels: pass sensitive, one level a row (in a pipeline, "
+                "by metadata routing), or epsilon=None for no limit"
+            )
+        cells = find_cells(y, sensitive, n, masses)
+        kept = None if masses is None else masses.positive
+        if masses is not None and kept is not None:
+            table, masses = table.take(kept), masses.take(kept)
+        table.check_costs(self.cost)
+        return InputRows(encoding, table, cells, masses, kept, n, y is not None, sensitive is not None)
 
 
-def cells_of_rows(
-    y: Any, sensitive: Any, n: int, epsilon: float | None, masses: Masses | None = None
-) -> Cells:
-    """The cells of n rows, those without mass left out.
+class Estimator(BaseEstimator):  # type: ignore[misc]
+    """What the estimators share."""
 
-    Without a parity limit, `y` and `sensitive` may be None: all rows are alike.
-    """
-    if epsilon is not None and n == 1:
-        raise InputError("X has 1 sample, but a parity limit compares at least two protected levels")
-    if epsilon is not None and y is None:
-        raise InputError(
-            "a parity limit requires y to be passed, but the target y is None: pass y, or epsilon=None "
-            "for no limit"
-        )
-    if epsilon is not None and sensitive is None:
-        raise InputError(
-            "a parity limit needs the protected levels: pass sensitive, one level a row (in a pipeline, by "
-            "metadata routing), or epsilon=None for no limit"
-        )
-    alike = np.zeros(n, np.int8)
-    return find_cells(alike if y is None else y, alike if sensitive is None else sensitive, n, masses)
+    epsilon: float | Mapping[Any, float] | None
+
+    def _set_features(self, rows: InputRows) -> None:
+        """Sets `n_features_in_` and, of a DataFrame, `feature_names_in_`."""
+        self.n_features_in_ = rows.table.p
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        if isinstance(rows.encoding, Encoder):
+            self.feature_names_in_ = np.array(rows.encoding.order, dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        """Tags for scikit-learn's tools."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = self.epsilon is not None
+        return tags

@@ -8,7 +8,6 @@ import numpy as np
 from fwc_llm.coreset.problem.cells import Cells
 from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.transport.fair import Transport, fair_transport
-from fwc_llm.coreset.transport.tie_breaking import Start
 from fwc_llm.coreset.transport.warm_start import Repeated
 from fwc_llm.coreset.weights import Masses
 
@@ -17,17 +16,18 @@ from fwc_llm.coreset.weights import Masses
 class Problem:
     """A table, its cells, and the parameters of the problem (docs/method.md, "The problem").
 
-    `cell_of` (m,) is each representative's cell, ascending; `target` (|Y|,) is p_T; `move` (G, G) is the
-    cost of a change of cell; `pools[g]` are the rows that may represent cell g, and `ids` (n,) are equal for
-    rows that count as the same. `to_ranks` moves points (m, p) to the nearest ones whose ordinal columns are
-    at ranks; None if there are no such columns. `masses` of the rows are positive; None stands for 1 each.
+    `cell_of` (m,) is each representative's cell, ascending; `target` (|Y|,) is p_T; `epsilon` its limit, or
+    those of the levels (|D|,); `move` (G, G) is the cost of a change of cell; `pools[g]` are rows that may
+    represent cell g, and `ids` (n,) are equal for rows that count as the same. `to_ranks` moves points (m, p)
+    to the nearest ones whose ordinal columns are at ranks; None if there are no such columns. `masses` of the
+    rows are positive; None stands for 1 each.
     """
 
     table: Table
     cells: Cells
     cell_of: np.ndarray
     target: np.ndarray
-    epsilon: float | None
+    epsilon: float | np.ndarray | None
     cost: str
     support: str
     move: np.ndarray
@@ -65,6 +65,14 @@ class Problem:
             masses=masses,
         )
 
+    def without_rows(self) -> "Problem":
+        """The terms alone."""
+        none = np.zeros(0, np.int64)
+        cells = replace(self.cells, cell=none)
+        return replace(
+            self, table=self.table.take(none), cells=cells, pools=[], ids=none, to_ranks=None, masses=None
+        )
+
     def priorities(self, rng: np.random.Generator) -> np.ndarray | None:
         """(n,) how soon each row is sampled; None where all rows count the same."""
         return None if self.masses is None else self.masses.priorities(rng)
@@ -79,8 +87,8 @@ class Problem:
             cells.append(np.full(len(first), g))
         return np.concatenate(rows), np.concatenate(cells)
 
-    def transport(self, cost: np.ndarray, prices: np.ndarray | Start | None) -> Transport:
-        """The inner problem for the costs (n, G), from these prices (G,) or an earlier plan's start."""
+    def transport(self, cost: np.ndarray, prices: np.ndarray | None) -> Transport:
+        """The inner problem for the costs (n, G), from these prices (G,)."""
         return fair_transport(
             cost,
             self.cells.n_levels,

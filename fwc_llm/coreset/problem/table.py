@@ -1,6 +1,5 @@
 """A table of numbers and codes, in memory."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self, TypeAlias
@@ -13,7 +12,6 @@ _SOME = 4096  # rows that say where the centre is
 _SAFE = 1e10  # largest magnitude whose square, summed over columns, is far from float32's end
 _LARGEST = 1e303  # cost of a row, far enough from float64's end for sums over the rows
 _BLOCK = 16_384  # rows at once
-_SIDE_BY_SIDE = 64  # rows whose ends are found at once
 Which: TypeAlias = np.ndarray | slice  # of the rows: positions, flags, or a range
 
 
@@ -116,12 +114,12 @@ class Table:
     @cached_property
     def least(self) -> np.ndarray:
         """(k,) least number of each numeric column."""
-        return np.asarray(by_column(np.min, self.numbers), np.float64)
+        return np.asarray(self.numbers.min(axis=0), np.float64)
 
     @cached_property
     def largest(self) -> np.ndarray:
         """(k,) largest number of each numeric column."""
-        return np.asarray(by_column(np.max, self.numbers), np.float64)
+        return np.asarray(self.numbers.max(axis=0), np.float64)
 
     @property
     def fits_single(self) -> bool:
@@ -146,16 +144,6 @@ class Table:
     def take(self, rows: np.ndarray) -> Self:
         """Some of the rows, (n',) positions or (n,) bool."""
         return replace(self, numbers=np.ascontiguousarray(self.numbers[rows]), codes=self.codes[rows])
-
-
-def by_column(ends: Callable[..., Any], values: np.ndarray) -> np.ndarray:
-    """`np.min` or `np.max` of the columns of a matrix (n, k): short rows are taken side by side."""
-    n, k = values.shape
-    whole = n - n % _SIDE_BY_SIDE
-    if not whole or not k or not values.flags.c_contiguous:
-        return np.asarray(ends(values, axis=0))
-    wide = ends(values[:whole].reshape(-1, _SIDE_BY_SIDE * k), axis=0).reshape(_SIDE_BY_SIDE, k)
-    return np.asarray(ends(np.concatenate([wide, values[whole:]]), axis=0))
 
 
 def column_codes(table: Table) -> tuple[list[np.ndarray], np.ndarray]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from fwc_llm.coreset.checks import candidate_mask
-from fwc_llm.coreset.problem.encoding import Encoding, encode_weighted
+from fwc_llm.coreset.problem.encoding import Encoding, encode
 from fwc_llm.coreset.problem.ground_cost import MISMATCH
 from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.weights import Masses
@@ -118,7 +118,7 @@ class LabelledTable(Table):
 
 def as_rows(X: Any, y: Any, sensitive: Any, sample_weight: Any = None) -> LabelledTable:
     """The rows (x, d, y) as points; `InputError` for wrong shapes and for values that are not numbers."""
-    encoder, table, masses = encode_weighted(X, sample_weight)
+    encoder, table, masses = encode(X, sample_weight=sample_weight)
     y, sensitive = np.asarray(y), np.asarray(sensitive)
     for name, values in (("y", y), ("sensitive", sensitive)):
         if values.shape != (table.n,):

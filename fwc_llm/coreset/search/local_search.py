@@ -14,7 +14,7 @@ import numpy as np
 from fwc_llm.coreset.descent.loop import Descent, Steps, descend, points_at
 from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.search.samples import even_order, missed, sample_rows
+from fwc_llm.coreset.search.samples import missed, sample_rows
 from fwc_llm.coreset.search.start import start_rows
 from fwc_llm.coreset.search.swaps import Swaps
 from fwc_llm.coreset.swaps.engine import Patience
@@ -26,8 +26,7 @@ _KICKS = 3  # from one start
 _KICKED = 3  # representatives that a kick moves to random rows
 _FINALISTS = 4  # optima that are improved on the larger sample
 _LARGER = 6144  # rows of the larger sample
-_WINNERS = 2  # optima that are kicked there, and descend on all rows
-_LARGER_KICKS = 7
+_LARGER_KICKS = 3  # of the best one there
 _ROUNDS = 3  # of swaps until nothing gains, and new prices
 _LARGER_ROUNDS = 2
 _SCREENED = 1024  # candidates of the larger sample that are worth a look at all of it
@@ -42,16 +41,19 @@ def search(
     max_iter: int,
     starts: int = _STARTS,
     sample: int = _SAMPLE,
-) -> Descent:
-    """The best descent on all rows (`steps`) from what `starts` starts and swaps find on samples of rows."""
-    order = even_order(problem, rng) if problem.masses is None else None
+) -> tuple[Descent, list[float]]:
+    """The best descent on all rows (`steps`) from what `starts` starts and swaps find on samples of rows.
+
+    And the objectives at which the starts ended, on one sample.
+    """
     priority = problem.priorities(rng)
-    rows = sample_rows(problem, min(sample, problem.table.n), rng, priority, order)
+    rows = sample_rows(problem, min(sample, problem.table.n), rng, priority)
     small = Sample(problem.subset(rows, priority))
-    found = sorted(threads.over(small.explore, rng.spawn(starts)), key=attrgetter("objective"))
-    finalists = [rows[optimum.rows] for optimum in _distinct(found)[:_FINALISTS]]
+    optima = sorted(threads.over(small.explore, rng.spawn(starts)), key=attrgetter("objective"))
+    ends = [optimum.objective for optimum in optima]
+    finalists = [rows[optimum.rows] for optimum in _distinct(optima)[:_FINALISTS]]
     priority = problem.priorities(rng)
-    more = sample_rows(problem, min(_LARGER, problem.table.n), rng, priority, order)
+    more = sample_rows(problem, min(_LARGER, problem.table.n), rng, priority)
     rows = np.unique(np.concatenate([more, *finalists]))
     large = Sample(problem.subset(rows, priority))
     seeds = rng.spawn(len(finalists))
@@ -59,15 +61,13 @@ def search(
     def settle(q: int) -> Optimum:
         return large.settle(np.searchsorted(rows, finalists[q]), seeds[q], _LARGER_ROUNDS)
 
-    def wander(q: int) -> Optimum:
-        return large.wander(found[q], seeds[q], _LARGER_KICKS)
-
-    found = sorted(threads.over(settle, range(len(finalists))), key=attrgetter("objective"))[:_WINNERS]
-    found = _distinct(threads.over(wander, range(len(found))))
-    descents = [descend(steps, rows[optimum.rows], max_iter) for optimum in found]
-    if missed(min(descent.history[0] for descent in descents), found[0].objective, len(rows) / problem.m):
-        descents.append(descend(steps, start_rows(problem, "k-means++", rng, threads), max_iter))
-    return min(descents, key=attrgetter("objective"))
+    best = min(threads.over(settle, range(len(finalists))), key=attrgetter("objective"))
+    best = large.wander(best, seeds[0], _LARGER_KICKS)
+    found = descend(steps, rows[best.rows], max_iter)
+    if missed(found.history[0], best.objective, len(rows) / problem.m):
+        again = descend(steps, start_rows(problem, "k-means++", rng, threads), max_iter)
+        found = min(found, again, key=attrgetter("objective"))
+    return found, ends
 
 
 @dataclass(frozen=True)

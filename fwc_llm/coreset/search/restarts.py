@@ -20,19 +20,25 @@ from fwc_llm.coreset.transport.parity import ParitySet
 
 _SMALL = 4000  # n · m up to which starts are repeated
 _MOST = 30  # starts, or
-_WORK = {"free": 80_000, "rows": 16_000, "features": 13_000}  # n · m over all starts: rows are swapped, too
+_WORK = {"free": 40_000, "rows": 16_000, "features": 13_000}  # n · m over all starts: rows are swapped, too
 _LEAST = 4  # starts of a small table
+_REPEATED = 3  # starts of a table that is larger, with free representatives that are swapped
 _AGREE = 4  # starts that end at the best objective, from which on there are no more
 _EQUAL = 1e-9  # relative difference of objectives that is rounding
 
 
 class Found(NamedTuple):
-    """The best descent, the number of starts, how many ended at its objective, and whether none is better."""
+    """The best descent, the number of starts, how many ended at its objective, and whether none is better.
+
+    `spread`: by how much the objectives at which the starts ended exceed the least of them, on average and
+    relative to it. A single start has ends of its own, on a sample, or the spread is unknown (None).
+    """
 
     best: Descent
     starts: int
     agreeing: int
     proven: bool
+    spread: float | None
 
 
 def best_start(solver: Solver, init: str, rng: np.random.Generator, starts: int | None) -> Found:
@@ -45,21 +51,24 @@ def best_start(solver: Solver, init: str, rng: np.random.Generator, starts: int 
     if starts is None:
         optimum = best_of_all(solver.steps, best)
         if optimum:
-            return Found(optimum, 1, 1, True)
-    most = starts or _most(solver.problem)
+            return Found(optimum, 1, 1, True, 0.0)
+    most = starts or _most(solver)
     found = [best.objective]
     while len(found) < most and (starts or agreeing(found) < _AGREE):
         descent = solver.from_name(init, rng)
         found.append(descent.objective)
         best = min(best, descent, key=lambda one: one.objective)
-    return Found(best, len(found), agreeing(found), False)
+    ends = found if len(found) > 1 else solver.ends
+    spread = float(np.mean(ends) / min(ends) - 1) if len(ends) > 1 and min(ends) > 0 else None
+    return Found(best, len(found), agreeing(found), False, spread)
 
 
-def _most(problem: Problem) -> int:
+def _most(solver: Solver) -> int:
     """How many starts there are at most."""
+    problem = solver.problem
     size = problem.table.n * problem.m
     if size > _SMALL:
-        return 1
+        return _REPEATED if solver.repeated else 1
     return min(_MOST, max(_LEAST, _WORK[problem.support] // size))
 
 

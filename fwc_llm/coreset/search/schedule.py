@@ -1,7 +1,7 @@
 """Chooses steps, sample sizes and swaps for a fit."""
 
 from dataclasses import dataclass, replace
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 import numpy as np
 
@@ -27,7 +27,10 @@ _WORTHWHILE = 1e-4
 _SAMPLES = 3  # on which swaps are sought, at most
 _GROWN = 64  # rows a free representative from which a start grows
 _PROGRESSIVE = 100_000  # rows from which it grows with a support of rows
+_TRIES = 2  # starts on the smallest sample
 _GROWTH = 4  # of the sample, from one level to the next
+_FEW = 1000  # n · m up to which repeated starts need no swaps
+_NUMBERS = 2**20  # n · m up to which free points of a table of numbers start from rows that were swapped
 _COARSE, _FINE = 3e-4, 2e-5  # gains of the objective that end a level, and the descent on all rows
 
 
@@ -50,7 +53,14 @@ class Solver:
         n, p, m = problem.table.n, problem.table.p, problem.m
         fits = problem.table.fits_single
         self._swaps = bool(effort.swaps) and problem.support != "free" and n <= _SWAPPED and fits
-        self._sampled_swaps = effort.swaps is True and not self._swaps and fits
+        # Where starts cost little, or end far apart as with categories, free representatives are swapped or
+        # start from rows that were.
+        mixed = problem.table.n_numeric < p or n * m <= _NUMBERS
+        auto = problem.support == "free" and effort.swaps == "auto" and fits and mixed and n * m > _FEW
+        auto = auto and effort.progressive == "auto"  # the samples of a start that grows need no swaps
+        self.repeated = auto and n <= SEARCHED
+        self._from_rows = auto and SEARCHED < n <= _SWAPPED
+        self._sampled_swaps = (effort.swaps is True or self.repeated) and not self._swaps and fits
         self._progressive = (
             n >= (max(_GROWN * m, _GROWTH * _SMALLEST) if problem.support == "free" else _PROGRESSIVE)
             if effort.progressive == "auto"
@@ -60,6 +70,7 @@ class Solver:
         descents = starts * (1 + _SAMPLES if self._sampled_swaps else 1)
         work = n * p * (_PASSES * m * descents + (candidates if self._swaps else 0))
         self._searched = self._swaps and work >= WORTH and n > SEARCHED and _FOR_EACH * m <= SEARCHED // 2
+        self.ends: list[float] = []  # objectives at which starts ended on a sample
         # By the problem alone: what this process has compiled must not change the result.
         plain = not fits or n * m <= TINY
         self._threads = Threads(1 if plain else effort.n_jobs)
@@ -67,10 +78,16 @@ class Solver:
 
     def from_name(self, init: str, rng: np.random.Generator) -> Descent:
         """The descent from "k-means++" or "random"."""
+        if self._from_rows:
+            rows = Solver(replace(self.problem, support="rows"), self.effort, 1)
+            start, self.ends = np.asarray(rows.from_name(init, rng).rows), rows.ends
+            del rows
+            return descend(self.steps, start, self.effort.max_iter)
         if self._progressive:
             return self._grow(init, rng)
         if self._searched and init == "k-means++":
-            found = search(self.problem, self.steps, rng, self._threads, self.effort.max_iter)
+            terms = self.steps, rng, self._threads, self.effort.max_iter
+            found, self.ends = search(self.problem, *terms)
             return self._swap(found, rng)
         return self.from_start(start_rows(self.problem, init, rng, self._threads), rng)
 
@@ -125,7 +142,13 @@ class Solver:
         start: np.ndarray | None = None
         reached = np.inf
         for size in sizes[:-1]:
-            start, reached = self._grow_to(np.sort(order[:size]), priority, start, reached, init, rng)
+            rows = np.sort(order[:size])
+            tries = [
+                self._grow_to(rows, priority, start, reached, init, rng)
+                for _ in range(1 if self.ends else _TRIES)
+            ]
+            self.ends = self.ends or [objective for _, objective in tries]
+            start, reached = min(tries, key=itemgetter(1))
         del order, priority
         if start is None:
             start = start_rows(problem, init, rng, self._threads)

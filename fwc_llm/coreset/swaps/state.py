@@ -70,8 +70,8 @@ class Sorted:
     `slot` (C,) is a chunk's point, and `reach` (C,) how far from it a candidate may be and still matter to a
     row of the chunk. Chunks are filled up with rows that no candidate can come closer to: their costs at
     the nearest and second point, `d_first` and `d_second` (n',), are −inf. `blocks` (B, p, ROWS) are the
-    rows' values, and `cell` (n',) their cells. `removal` (m,): see `Nearest`. `mass` (n',) is empty where
-    every row counts the same.
+    rows' values, and `cell` (n',) their cells. `removal` (m,): see `Nearest`. `mass` (n',) says how
+    much each counts, 0 for those that fill up.
     """
 
     blocks: np.ndarray
@@ -186,6 +186,7 @@ class Standing:
 
 _CHUNK = 32  # rows of one point that are summed up together: half a block
 _IN_BLOCK = ROWS // _CHUNK
+_AT_ONCE = 64  # blocks that are copied at once
 _SLACK = np.float32(1.0 - 1e-5)  # distances are rounded: a bound must not cut off what just matters
 
 
@@ -206,7 +207,9 @@ def sort_rows(space: Space, nearest: Nearest, reach: np.ndarray, m: int) -> Sort
     place[~full] = 0
     rows = place
     blocks = np.empty((len(rows) // ROWS, p, ROWS), np.float32)
-    _lay_out(space.values, rows, blocks)
+    for b in range(0, len(blocks), _AT_ONCE):
+        some = rows[b * ROWS : (b + _AT_ONCE) * ROWS]
+        blocks[b : b + _AT_ONCE] = space.values[some].reshape(-1, ROWS, p).transpose(0, 2, 1)
     far = np.float32(-np.inf)
     return Sorted(
         blocks=blocks,
@@ -216,7 +219,7 @@ def sort_rows(space: Space, nearest: Nearest, reach: np.ndarray, m: int) -> Sort
         slot=slot,
         reach=np.where(full, reach[rows], far)[::_CHUNK],
         removal=removal,
-        mass=np.zeros(0, np.float32) if space.mass is None else np.where(full, space.mass[rows], 0),
+        mass=full.astype(np.float32) if space.mass is None else np.where(full, space.mass[rows], 0),
     )
 
 
@@ -285,28 +288,12 @@ def _in_groups(values: np.ndarray, size: int) -> np.ndarray:
 
 
 @part(fastmath={"reassoc", "nsz"})
-def _gains(tile, w, d_first, d_second, first, low, size):  # type: ignore[no-untyped-def]
-    """Σ min(d − d₁, 0) and Σ min(max(d, d₁) − d₂, 0) over `size` rows from `low`; tile[w] begins at `first`.
+def _gains(tile, w, d_first, d_second, mass, first, low, size):  # type: ignore[no-untyped-def]
+    """Σ min(d − d₁, 0) and Σ min(max(d, d₁) − d₂, 0) over `size` rows from `low`, each by its mass.
 
-    The numbers are unsigned, so that numba does not ask whether an index counts from the end; and the inner
-    loop has no rest. Both make it vectors.
+    `tile[w]` begins at `first`. The numbers are unsigned, so that numba does not ask whether an index counts
+    from the end; and the inner loop has no rest. Both make it vectors.
     """
-    none = np.float32(0)
-    added, gain = none, none
-    for start in range(np.uint64(0), size, np.uint64(_CHUNK)):
-        for lane in range(np.uint64(_CHUNK)):
-            i = low + start + lane
-            d, nearest = tile[w, i], d_first[first + i]
-            closer = d - nearest
-            added += closer if closer < none else none
-            change = (d if d > nearest else nearest) - d_second[first + i]
-            gain += change if change < none else none
-    return np.float64(added), np.float64(gain)
-
-
-@part(fastmath={"reassoc", "nsz"})
-def _weighted_gains(tile, w, d_first, d_second, mass, first, low, size):  # type: ignore[no-untyped-def]
-    """The sums of `_gains`, each row as often as its mass says."""
     none = np.float32(0)
     added, gain = none, none
     for start in range(np.uint64(0), size, np.uint64(_CHUNK)):
@@ -365,10 +352,7 @@ def _best_exchanges(  # type: ignore[no-untyped-def]
                     tile[w, lane] -= price
                 for c in range(_IN_BLOCK):
                     low, size = np.uint64(c * _CHUNK), np.uint64(_CHUNK)
-                    if len(mass):
-                        added, change = _weighted_gains(tile, w, d_first, d_second, mass, first, low, size)
-                    else:
-                        added, change = _gains(tile, w, d_first, d_second, first, low, size)
+                    added, change = _gains(tile, w, d_first, d_second, mass, first, low, size)
                     changes[t * WIDTH + w] += added
                     gain[w, slot[b * _IN_BLOCK + c]] += change
         for w in range(width):
@@ -378,16 +362,6 @@ def _best_exchanges(  # type: ignore[no-untyped-def]
                     best, least = s, gain[w, s]
             slots[t * WIDTH + w] = best
             changes[t * WIDTH + w] += least
-
-
-@kernel
-def _lay_out(values, rows, blocks):  # type: ignore[no-untyped-def]
-    """Writes the `values` (n, p) of the `rows` to `blocks` (B, p, ROWS)."""
-    for b in range(len(blocks)):
-        for lane in range(ROWS):
-            row = rows[b * ROWS + lane]
-            for k in range(values.shape[1]):
-                blocks[b, k, lane] = values[row, k]
 
 
 @kernel

@@ -6,83 +6,63 @@
 3. Solve the rows in doubt together with the anchors. That is a relaxation; if no anchor moves, its
    optimum is the optimum of the whole table. Otherwise go on from its prices with a wider margin.
 
-Prices from a similar table can replace the sample's. They may be much better, so small margins are tried
-first; if these fail, a sample is solved. A large table is read once or twice, more often only if the prices
-are bad.
+Prices from a similar table can replace the sample's. Small margins are tried first: prices are often better
+than those of a sample must be. In tables of whole numbers many rows tie, and no margin is small enough; but
+most of them equal another one, and rows that are equal are solved as one.
 """
 
 from dataclasses import dataclass, replace
-from itertools import count as count_from
-from typing import Protocol
+from functools import cached_property
 
 import numpy as np
 
-from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError, Vertex, dual_simplex
+from fwc_llm.coreset.compiled import kernel, read_only
+from fwc_llm.coreset.threads import Threads
+from fwc_llm.coreset.transport.dual_simplex import (
+    InfeasibleError,
+    StalledError,
+    Vertex,
+    dual_simplex,
+    largest_stay,
+)
 from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet
-from fwc_llm.coreset.transport.tie_breaking import Tilt
+from fwc_llm.errors import InputError
 
-_SMALL = 600  # rows, or
-_FEW = 16_000  # costs, up to which the simplex method solves a table directly
+_IN_MEMORY = 20_000  # costs up to which the simplex method solves a table directly
+AT_ONCE = 8192  # rows that are copied at once
+_BLOCK = 65_536  # rows per block of a scan, whose sums are added in order
+_SAMPLE = 8192  # rows that say how wide a margin is
+_SOLVED = 600  # rows of a sample, at least, that is solved
+_EACH = 4  # rows for every cell
+_GROWTH = 4  # from one sample to the next
 _DOUBT = 3.0  # width of the margin, in standard deviations of a sample's prices
-_PATIENT = 5  # attempts before the rows in doubt become many
+_PART, _MORE = 1 / 30, 3.0  # of the share in doubt that is tried first, and from one attempt to the next
 _WHOLE = 10.0  # share in doubt from which no row is kept
-_LARGEST = 16_000_000  # costs of a sample
 _ATTEMPTS = 20  # of the simplex method, each from the prices of the last
 _STALLS = 8  # attempts after which rounding is the reason
 _WIDER = 4.0  # from one attempt to the next
 EXACT = 1e-10  # gap between cost and bound, relative to the costs, that needs no second attempt
-_WARM = (1 / 30, 1 / 5, 1)  # fractions of the share in doubt, tried in this order from given prices
-
-
-@dataclass(frozen=True)
-class Scan:
-    """All rows at given prices: the ones in doubt, and the ones that keep their cheapest cell."""
-
-    key: Ints  # (N,) cheapest cell of every row
-    doubt: Ints  # rows whose next cell costs at most the margin more
-    rows: "Columns"  # these rows
-    kept: Floats  # (G,) mass of the other rows in their cell
-    kept_cost: float  # cost of that mass
-
-
-class Supply(Protocol):
-    """Rows to move to cells."""
-
-    @property
-    def size(self) -> int:
-        """Number of rows."""
-
-    def sample(self, count: int) -> "Columns":
-        """About `count` rows that represent all."""
-
-    def scan(self, prices: Floats, margin: float) -> Scan:
-        """Read every row once; rows whose two cheapest cells differ by at most `margin` are in doubt."""
+_EQUAL = 0.5  # share of different rows up to which equal ones are solved as one
+_SOME = 512  # rows that say how many differ
 
 
 @dataclass(frozen=True)
 class Columns:
-    """A table in memory, with masses; its last `anchors` rows are heavy."""
+    """Costs (G, N) in memory, a column for each row, and the rows' masses (N,)."""
 
-    cost: Floats  # (G, N), a column for each row
-    mass: Floats  # (N,)
-    anchors: int = 0
-    tilt: Tilt | None = None  # contained in the costs
-
-    @property
-    def size(self) -> int:
-        """Number of rows."""
-        return len(self.mass)
+    cost: Floats
+    mass: Floats
 
     def margin(self, prices: Floats, share: float) -> float:
-        """By how much the two cheapest cells differ for this share of the rows at most."""
+        """By how much the two cheapest cells differ for this share of the rows, and for no equal row more."""
         _, least, second = two_cheapest(self.cost, prices)
-        gaps = second - least
-        place = min(int(share * len(gaps)), len(gaps) - 1)
-        return float(np.partition(gaps, place)[place])
+        gaps = np.sort(second - least)
+        gap = gaps[min(int(share * len(gaps)), len(gaps) - 1)]
+        return float(gap + gaps[min(gaps.searchsorted(1.0001 * gap + 1e-9 * gaps[-1]), len(gaps) - 1)]) / 2
 
     def optimum(self, vertex: Vertex) -> "Optimum":
         """The sums of an optimal vertex of this table."""
-        own = self.cost[vertex.key, np.arange(self.size)]
+        own = self.cost[vertex.key, np.arange(len(self.mass))]
         extra = self.cost[vertex.split_cell, vertex.split_row] - own[vertex.split_row]
         load = np.bincount(vertex.key, self.mass, len(self.cost))
         np.add.at(load, vertex.split_cell, vertex.split_mass)
@@ -93,6 +73,121 @@ class Columns:
             float(self.mass @ two_cheapest(self.cost, vertex.prices)[1]),
             load,
         )
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """An optimal vertex of a table, with the sums that certify it."""
+
+    vertex: Vertex
+    cost: float  # Σ mass · cost over the plan
+    bound: float  # Σ_i r_i min_g (c_ig − u_g), the rows' part of the dual function
+    load: Floats  # (G,) mass of each cell
+
+
+@dataclass(frozen=True)
+class Scan:
+    """All rows at given prices: the ones in doubt, and the ones that keep their cheapest cell."""
+
+    key: Ints  # (N,) cheapest cell of every row
+    doubt: Ints  # rows whose next cell costs at most the margin more
+    kept: Floats  # (G,) mass of the other rows in their cell
+    kept_cost: float  # cost of that mass
+
+
+@dataclass(frozen=True)
+class CostTable:
+    """The caller's costs (n, G), float32 or float64; a large table is never copied as a whole.
+
+    `mass` (n,) is positive; None stands for a mass of 1 for each row.
+    """
+
+    cost: np.ndarray
+    mass: Floats | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(self.cost)
+
+    @cached_property
+    def total(self) -> float:
+        """The mass of all rows."""
+        return float(self.size) if self.mass is None else float(self.mass.sum())
+
+    @cached_property
+    def noise(self) -> float:
+        """The largest change of costs that breaks ties: far less than the certificate's 1e-9.
+
+        The scale is the second smallest cost of the rows, so that a few huge costs do not count; nor do those
+        of rows with hardly any mass.
+        """
+        every = slice(None, None, max(1, self.size // 1000))
+        some = np.abs(self.cost[every], dtype=np.float64)
+        mass = None if self.mass is None else self.mass[every]
+        two = np.sort(some, axis=1)[:, :2]
+        second = two[:, -1][np.isfinite(two[:, -1])]
+        for costs in (second, some[np.isfinite(some)], np.ones(1)):
+            if costs.any():
+                break
+        return min(1e-12 * float(costs.mean()), 1e-11 * max(1.0, float(np.average(two[:, 0], weights=mass))))
+
+    def is_exact(self, gap: float, cost: float) -> bool:
+        """Whether the gap between the sums of a plan and its bound is rounding."""
+        return gap <= EXACT * max(self.noise / 1e-12 * self.total, abs(cost))
+
+    def nearest(self) -> Optimum:
+        """The plan without a parity limit: every row goes to its (first) cheapest cell."""
+        prices, none = np.zeros(self.cost.shape[1]), np.zeros(0, np.intp)
+        scan = self.scan(prices, -np.inf)  # no row is in doubt, however large the costs are
+        vertex = Vertex(prices, scan.key, none, none, np.zeros(0), 0)
+        return Optimum(vertex, scan.kept_cost, scan.kept_cost, scan.kept)
+
+    def sample(self, count: int) -> Columns:
+        """Every k-th row or, of rows with masses, those at equal steps of mass."""
+        if self.mass is None:
+            rows = np.arange(0, self.size, max(1, self.size // count))
+            mass = np.full(len(rows), self.size / len(rows))
+        else:
+            upto = np.cumsum(self.mass)
+            steps = upto.searchsorted((np.arange(count) + 0.5) * (upto[-1] / count))
+            rows, times = np.unique(np.minimum(steps, self.size - 1), return_counts=True)
+            mass = times * (self.total / count)
+        columns = self.columns(rows, mass)
+        _check(columns.cost.T, rows)
+        return columns
+
+    def columns(self, rows: Ints, mass: Floats | None = None) -> Columns:
+        """These rows as columns, with their own masses or others."""
+        columns = np.empty((self.cost.shape[1], len(rows)))
+        for low in range(0, len(rows), AT_ONCE):
+            columns[:, low : low + AT_ONCE] = self.cost[rows[low : low + AT_ONCE]].T
+        if mass is None:
+            mass = np.ones(len(rows)) if self.mass is None else self.mass[rows]
+        return Columns(columns, mass)
+
+    def scan(self, prices: Floats, margin: float) -> Scan:
+        """Read every row once; rows whose two cheapest cells differ by at most `margin` are in doubt."""
+        mass = np.ones(0) if self.mass is None else self.mass
+        key, unsure = np.empty(self.size, dtype=np.int32), np.empty(self.size, dtype=np.bool_)
+        blocks = -(-self.size // _BLOCK)
+        # Each block's sums have a line of the processors' caches to themselves: threads write them.
+        kept, kept_cost = np.zeros((blocks, len(prices) + 8)), np.zeros(blocks)
+        faulty = np.zeros(blocks, dtype=np.bool_)
+        terms = read_only(mass), prices, margin, key, unsure, kept, kept_cost, faulty
+
+        def scan_block(block: int) -> None:
+            end = min((block + 1) * _BLOCK, self.size)
+            for low in range(block * _BLOCK, end, AT_ONCE):
+                # Of one type and layout: numba would compile the kernel for each.
+                some = np.ascontiguousarray(self.cost[low : min(low + AT_ONCE, end)], np.float64)
+                scan(read_only(some), *terms, low, block)
+
+        Threads(1 if blocks == 1 else None).over(scan_block, range(blocks))
+        for block in np.flatnonzero(faulty).tolist():
+            rows = np.arange(block * _BLOCK, min((block + 1) * _BLOCK, self.size))
+            _check(self.cost[rows], rows)
+        return Scan(key, np.flatnonzero(unsure), kept[:, : len(prices)].sum(axis=0), float(kept_cost.sum()))
 
 
 def two_cheapest(cost: Floats, prices: Floats) -> tuple[Ints, Floats, Floats]:
@@ -108,60 +203,33 @@ def two_cheapest(cost: Floats, prices: Floats) -> tuple[Ints, Floats, Floats]:
     return key, least, second
 
 
-@dataclass(frozen=True)
-class Optimum:
-    """An optimal vertex of a table, with the sums that certify it."""
-
-    vertex: Vertex
-    cost: float  # Σ mass · cost over the plan
-    bound: float  # Σ_i r_i min_g (c_ig − u_g), the rows' part of the dual function
-    load: Floats  # (G,) mass of each cell
-
-
-def solve(
-    table: Supply | Columns,
-    prices: Floats,
-    fair: ParitySet,
-    noise: float,
-    warm: bool = False,
-    tilted: bool = False,
-) -> Optimum:
-    """Solve a table exactly (up to `noise`, see `dual_simplex`).
-
-    `prices` (G,) are the initial prices; `warm` says that they may be better than a sample's, `tilted` that
-    they are so of the costs as they are tilted.
-    """
+def solve(table: CostTable, prices: Floats, fair: ParitySet, warm: bool) -> Optimum:
+    """Solve a table exactly (up to its `noise`) from these prices (G,), better than a sample's if `warm`."""
     cells = len(prices)
-    if isinstance(table, Columns):
-        return solve_directly(table, prices, fair, noise)
-    # A sample of s rows leaves about 1/√s of the rows in doubt; at this size both numbers are equal.
-    count = max(_SMALL, int((_DOUBT * table.size) ** (2 / 3) * cells ** (1 / 3)))
-    count = min(count, max(_SMALL, _LARGEST // cells))
-    share = _DOUBT * (cells / count) ** 0.5
-    if warm:
-        few = table.sample(count // 8)
-        for part in _WARM if tilted or few.tilt is None else ():
-            proven, prices = narrow(table, prices, few.margin(prices, part * share), fair, noise)
-            if proven:
-                return proven
-    sample = table.sample(count)
-    # Given prices lack the tilt's part, but which rows tie they know.
-    width = sample.margin(prices, share) if warm and sample.tilt else np.inf
-    prices = solve_directly(sample, prices, fair, noise, width).vertex.prices
-    margin = sample.margin(prices, share)
-    del sample  # they are a good part of the memory, and seldom needed again
-    for attempt in count_from(1):
-        proven, prices = narrow(table, prices, margin, fair, noise)
+    if table.cost.size <= _IN_MEMORY:
+        _check(table.cost, np.arange(table.size))
+        return solve_directly(table.columns(np.arange(table.size)), prices, fair, table)
+    sample, count = table.sample(_SAMPLE), max(_SOLVED, _EACH * cells)
+    margin = 1e3 * table.noise if warm else np.inf
+    while not warm:
+        some, before = table.sample(count), prices
+        _, prices = narrow(CostTable(np.ascontiguousarray(some.cost.T), some.mass), before, margin, fair)
+        # Sampling noise falls with 1/√rows: the prices go on to move by about this.
+        margin = float(np.ptp(prices - before)) * ((1 - min(count / table.size, 1)) / (_GROWTH - 1)) ** 0.5
+        warm = _GROWTH * count >= table.size
+        count *= 1 if warm else _GROWTH
+    share = _PART * _DOUBT * (cells / count) ** 0.5  # s rows leave about 1/√s of the rows in doubt
+    while True:
+        # The prices are better each time. While they still change much, more rows would only cost time.
+        margin = max(2 * margin, sample.margin(prices, share)) if share < _WHOLE else np.inf
+        proven, prices = narrow(table, prices, margin, fair)
         if proven:
             return proven
-        # The prices are better now. While they still change much, more rows in doubt would only cost time.
-        share = min(2 * share, max(0.6, share)) if attempt < _PATIENT else 4 * share
-        margin = max(2 * margin, table.sample(count).margin(prices, share)) if share < _WHOLE else np.inf
-    raise AssertionError
+        share *= _MORE
 
 
 def narrow(
-    table: Supply, prices: Floats, margin: float, fair: ParitySet, noise: float, most: float = np.inf
+    table: CostTable, prices: Floats, margin: float, fair: ParitySet, most: float = np.inf
 ) -> tuple[Optimum | None, Floats]:
     """Solve for the rows whose cell is in doubt by this margin at these `prices`, if they are not too many.
 
@@ -171,72 +239,141 @@ def narrow(
     first = len(scan.doubt)  # index of the first anchor
     if first > most:
         return None, prices
-    inner = _with_anchors(scan, prices, margin)
-    scan = replace(scan, rows=inner)  # the rows without anchors need not be kept
-    found = solve_directly(inner, prices, fair, noise, margin)
-    vertex = found.vertex
-    anchors = np.flatnonzero(scan.kept > 0)
+    rows, anchors = table.columns(scan.doubt), np.flatnonzero(scan.kept > 0)
+    cost = np.repeat((prices + margin)[:, None], len(anchors), axis=1)
+    cost[anchors, np.arange(len(anchors))] = prices[anchors]
+    inner = Columns(np.hstack([rows.cost, cost]), np.append(rows.mass, scan.kept[anchors]))
+    del rows
+    best = solve_directly(inner, prices, fair, table, 1.001 * margin)
+    vertex = best.vertex
     if (vertex.key[first:] != anchors).any() or (vertex.split_row >= first).any():
         return None, vertex.prices
     scan.key[scan.doubt] = vertex.key[:first]
-    anchored = float(scan.kept[anchors] @ prices[anchors])  # an anchor's cost is its cell's price
-    optimum = Optimum(
-        replace(vertex, key=scan.key, split_row=scan.doubt[vertex.split_row]),
-        found.cost + scan.kept_cost - anchored,
-        found.bound + scan.kept_cost - anchored,
-        found.load,
-    )
-    return optimum, vertex.prices
-
-
-def _with_anchors(scan: Scan, prices: Floats, margin: float) -> Columns:
-    """The rows in doubt, and the kept rows of each cell as one that may move at the margin's cost."""
-    anchors = np.flatnonzero(scan.kept > 0)
-    cost = np.repeat((prices + margin)[:, None], len(anchors), axis=1)
-    cost[anchors, np.arange(len(anchors))] = prices[anchors]
-    return replace(
-        scan.rows,
-        cost=np.concatenate([scan.rows.cost, cost], axis=1),
-        mass=np.concatenate([scan.rows.mass, scan.kept[anchors]]),
-        anchors=len(anchors),
-        tilt=scan.rows.tilt and scan.rows.tilt.and_flat(len(anchors)),
-    )
+    anchored = scan.kept_cost - float(scan.kept[anchors] @ prices[anchors])  # an anchor costs the price
+    vertex = replace(vertex, key=scan.key, split_row=scan.doubt[vertex.split_row])
+    return Optimum(vertex, best.cost + anchored, best.bound + anchored, best.load), vertex.prices
 
 
 def solve_directly(
-    table: Columns, prices: Floats, fair: ParitySet, noise: float, width: float = np.inf
+    table: Columns, prices: Floats, fair: ParitySet, whole: CostTable, width: float = np.inf
 ) -> Optimum:
-    """Solve by the simplex method alone, from `prices`.
+    """Solve by the simplex method alone, from `prices`, to the digits of the `whole` table.
 
-    A row may first go only to cells that cost at most `width` more than its cheapest one: few of many. The
-    bound, which knows all cells, says whether others are needed.
+    A row may first go only to cells that cost at most `width` more than its cheapest one. The bound, which
+    knows all cells, says whether others are needed.
     """
     total = float(table.mass.sum())
-    if len(prices) <= 2 or width <= 0:
-        width = np.inf
     for attempt in range(_ATTEMPTS):
-        wide = width == np.inf or attempt >= _ATTEMPTS - 2
+        width = width if attempt < _STALLS else np.inf
+        merged, place = _merge(table, prices, width)
         try:
-            vertex = dual_simplex(
-                table.cost,
-                table.mass,
-                prices,
-                fair,
-                noise,
-                np.inf if wide else width,
-                table.anchors,
-                table.tilt,
-                attempt,
-            )
+            vertex = dual_simplex(merged.cost, merged.mass, prices, fair, whole.noise, width, attempt)
         except (InfeasibleError, StalledError) as error:
-            if wide and (isinstance(error, InfeasibleError) or attempt >= _STALLS):
+            if width == np.inf and (attempt >= _STALLS or isinstance(error, InfeasibleError)):
                 raise
             width = np.inf
             continue
-        found = table.optimum(vertex)
+        best = table.optimum(vertex if place is None else _part(vertex, place, table.mass))
         # Where ties are nearly parallel, the way to the basis rounds; from its prices the way is short.
-        gap = found.cost - found.bound - total * fair.best(vertex.prices)[0]
-        if gap <= EXACT * max(noise / 1e-12 * total, abs(found.cost)):
+        gap = best.cost - best.bound - total * fair.best(vertex.prices)[0]
+        if gap <= EXACT * max(whole.noise / 1e-12 * total, abs(best.cost)):
             break
         prices, width = vertex.prices, _WIDER * width
-    return found
+    return best
+
+
+def _merge(table: Columns, prices: Floats, width: float) -> tuple[Columns, Ints | None]:
+    """The table with equal rows as one, and the place of each row there; None if few are equal.
+
+    Rows are equal whose costs of cells, within the `width` at the prices, differ by a constant.
+    """
+    n = table.cost.shape[1]
+    if n <= _SOME or len(np.unique(_keys(table.cost[:, :: n // _SOME], prices, width)[0])) > _EQUAL * _SOME:
+        return table, None
+    keys, more = _keys(table.cost, prices, width)
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    cost = more[:, first]
+    if not (cost[:, place] == more).all():
+        return table, None
+    return Columns(cost, np.bincount(place, table.mass)), place
+
+
+def _keys(cost: Floats, prices: Floats, width: float) -> tuple[Floats, Floats]:
+    """Numbers (N,) that nearly always differ where rows do, and their costs (G, N) over the cheapest."""
+    over = cost - prices[:, None]
+    more = np.where(over <= over.min(axis=0) + width, cost, np.inf)
+    more -= more.min(axis=0)
+    keys = np.zeros(cost.shape[1])
+    for factor, own in zip(np.random.default_rng(0).random(len(cost)), more, strict=True):
+        keys += factor * np.where(np.isfinite(own), own, -1.0)
+    return keys, more
+
+
+def _part(vertex: Vertex, place: Ints, mass: Floats) -> Vertex:
+    """The vertex of merged rows for the rows themselves: the parts of a row, one after the other."""
+    key = vertex.key[place]
+    parts: list[tuple[int, int, float]] = []
+    for row in np.unique(vertex.split_row):
+        members, own = np.flatnonzero(place == row), vertex.split_row == row
+        upto, at = np.cumsum(mass[members]), 0.0
+        for cell, amount in zip(
+            vertex.split_cell[own].tolist(), vertex.split_mass[own].tolist(), strict=True
+        ):
+            inside = np.minimum(upto, at + amount) - np.maximum(upto - mass[members], at)
+            at += amount
+            full = inside >= mass[members]
+            key[members[full]] = cell
+            torn = np.flatnonzero((inside > 0) & ~full)
+            parts += [(int(members[k]), cell, float(inside[k])) for k in torn]
+    rows, cells, shares = zip(*parts, strict=True) if parts else ((), (), ())
+    amounts = np.array(shares, float)
+    split = np.unique(np.array(rows, np.intp))
+    rest = mass[split] - np.bincount(split.searchsorted(np.array(rows, np.intp)), amounts, len(split))
+    terms = np.append(rows, split).astype(np.intp), np.append(cells, key[split]).astype(np.intp)
+    return Vertex(
+        vertex.prices, key, *largest_stay(key, *terms, np.append(amounts, rest.clip(0.0))), vertex.pivots
+    )
+
+
+def _check(cost: np.ndarray, rows: Ints) -> None:
+    """Refuse invalid costs of these rows."""
+    bad = np.argwhere(np.isnan(cost) | np.isneginf(cost))
+    if len(bad):
+        row, cell = bad[0]
+        raise InputError(
+            f"cost of row {rows[row]} to cell {cell} is {cost[row, cell]}: give a number, or inf where a "
+            "cell has no representative"
+        )
+    lost = np.flatnonzero(np.isinf(cost).all(axis=1))
+    if len(lost):
+        raise InputError(f"row {rows[lost[0]]} has no cell to go to: its cost to every usable cell is inf")
+
+
+@kernel
+def scan(cost, mass, prices, margin, key, unsure, kept, kept_cost, faulty, low, block):  # type: ignore[no-untyped-def]
+    """Find each row's cheapest cell  argmin_g (cost_ig − prices_g)  and whether the next is within `margin`.
+
+    `mass` (n,) are the rows' masses; empty, it stands for 1 each. `cost` (r, G) are those of the rows from
+    `low` on: it writes key[low:], marks the doubtful rows in unsure[low:], and adds the mass (kept[block, g])
+    and cost (kept_cost[block]) of the others.
+    """
+    total, fault = kept_cost[block], faulty[block]
+    for r in range(len(cost)):
+        i = low + r
+        best, second, cell = np.inf, np.inf, 0
+        for g in range(cost.shape[1]):
+            value = cost[r, g] - prices[g]
+            less = value < best
+            second = min(second, best if less else value)
+            cell = g if less else cell
+            best = value if less else best
+            fault |= value != value
+        fault |= not np.isfinite(best)
+        key[i] = cell
+        unsure[i] = second <= best + margin
+        if not unsure[i]:
+            own = mass[i] if len(mass) else 1.0
+            kept[block, cell] += own
+            total += own * cost[r, cell]
+    kept_cost[block] = total
+    faulty[block] = fault

@@ -8,20 +8,19 @@ the ties balance the flow into every cell. While a mass is negative, its tie lea
 move along the edge that keeps the other ties. Rows (and the vertex) change their key on the way as long as D
 rises. The change at which D stops rising becomes the new tie. If no mass is negative, the plan is feasible
 and, because of the ties, optimal.
-
-`pivots` walks; here are the start and, from the last basis, the prices and the plan.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from fwc_llm.coreset.compiled import kernel, part, read_only
 from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet, violation
-from fwc_llm.coreset.transport.pivots import HELD, OPTIMAL, RISES_FOR_EVER, VERTEX, lay_out, pivot
-from fwc_llm.coreset.transport.tie_breaking import Tilt
 from fwc_llm.errors import InputError
 
-_MAX_PIVOTS = 20_000
+HELD, VERTEX = -2, -1  # in the place of a tied row: an artificial tie, a tie of the parity set
+_MAX_PIVOTS = 5000
+_UPDATES = 20  # of the inverse, before it is computed anew
 _RANDOM = np.random.default_rng(0).random(4099)  # breaks ties
 _ROUNDING = 2e-13  # of the parity, that calls for more digits
 _NOTHING = 1e-14  # share of all mass below which a level that rounding alone fills has none
@@ -40,7 +39,6 @@ class Vertex:
     """An optimal vertex: every row is in its key cell, except for the parts that the splits move."""
 
     prices: Floats  # (G,)
-    untilted: Floats  # (G,) the prices at which the same ties hold without the tilt
     key: Ints  # (N,) cell of each row
     split_row: Ints  # (s,) rows that are split, possibly several times
     split_cell: Ints  # (s,) where a part of the row goes
@@ -48,18 +46,7 @@ class Vertex:
     pivots: int
 
 
-@dataclass(frozen=True)
-class _Basis:
-    """The ties of an optimal basis, one in each of G slots."""
-
-    key: Ints  # (N,) cell of each row
-    owner: Ints  # (G,) the row that is tied, VERTEX or HELD
-    cell: Ints  # (G,) the other cell of such a row
-    load: Floats  # (G,) mass of such a row in that cell, up to the rounding of all mass
-    levels: list[int]  # (k,) of the key vertex and the tied ones
-    leans: list[Floats]  # (k,) how far (Y,) each leans from the target
-
-
+@np.errstate(divide="ignore", invalid="ignore")
 def dual_simplex(
     cost: Floats,
     mass: Floats,
@@ -67,118 +54,320 @@ def dual_simplex(
     fair: ParitySet,
     noise: float,
     width: float = np.inf,
-    anchors: int = 0,
-    tilt: Tilt | None = None,
     turn: int = 0,
 ) -> Vertex:
     """Minimise the `cost` (G, N) of moving rows of these masses (N,) to cells, from the `prices` (G,).
 
-    A row may go to cells that cost at most `width` more than its cheapest one; the last `anchors` rows may go
-    anywhere. Random changes of the costs, of at most `noise`, break ties: a simplex method stalls and cycles
-    if more ties meet than it has slots, as in tables of whole numbers. The result's error is of that order.
-    Another `turn` draws others. The costs contain the `tilt`.
+    A row may go to cells that cost at most `width` more than its cheapest one. Random changes of the costs,
+    of at most `noise`, break ties: a simplex method stalls and cycles if more ties meet than it has slots, as
+    in tables of whole numbers. The result's error is of that order. Another `turn` draws others.
     """
-    cells, n = cost.shape
-    start, key, own = np.empty(n + 1, np.int64), np.empty(n, np.int64), np.empty(n)
-    random = np.roll(_RANDOM, 97 * turn)
-    terms = cost, prices, width, anchors, noise, random
-    count = lay_out(*terms, np.empty(0, np.int64), np.empty(0), start, key, own)
-    cell, excess = np.empty(count, np.int64), np.empty(count)
-    lay_out(*terms, cell, excess, start, key, own)
-    moving = prices + noise * np.resize(random, cells)
-    shift = moving - prices
-    top = fair.best(moving)[1]
-    level = np.array([fair.level(top)])
-    lean = top[1].reshape(fair.n_levels, -1)[level[0]].copy()
-    owner, pair = np.full(cells, HELD), np.zeros(cells, np.int64)
-    tie_level, tie_lean = np.zeros(cells, np.int64), np.zeros((cells, len(lean)))
-    square, of_cells = np.zeros((2, cells, cells)), np.zeros((11, cells))
-    room = square, np.zeros((cells, 2 * cells)), of_cells, np.zeros((3, cells), np.int64)
-    reason, pivots = pivot(
-        *(cell, excess, start, key, own, mass, moving, owner, pair, fair.target, fair.epsilon),
-        *(float(mass.sum()), level, lean, tie_level, tie_lean, _MAX_PIVOTS),
-        *(*room, np.zeros((1, n + 1)), np.zeros((4, n + 1), np.int64)),
-    )
-    if reason == RISES_FOR_EVER:
-        raise InfeasibleError("no plan satisfies the parity limit: too many costs are inf")
-    if reason != OPTIMAL:
-        raise StalledError("the inner problem does not settle: rescale the cost, or drop outliers")
-    turns = np.flatnonzero(owner == VERTEX)
-    levels = [int(level[0]), *tie_level[turns].tolist()]
-    basis, inverse, load = square[0], square[1], of_cells[-1]
-    ties = _Basis(key, owner, cell[pair], load, levels, [lean, *tie_lean[turns]])
-    owed, tilted = _owed(ties, cost, moving - shift, tilt)
-    untilted = found = _prices(owed, basis, inverse)
-    if tilt is not None:
-        untilted = _prices(owed - tilted, basis, inverse)
-    splits = _split(ties, mass, fair)
-    return Vertex(found, untilted, key, *splits, int(pivots))
+    basis = _Basis(cost, mass, prices, fair, noise, width, np.roll(_RANDOM, 97 * turn))
+    for pivots in range(_MAX_PIVOTS):
+        basis.factorize()
+        leaving = basis.leaving()
+        if leaving is None and basis.updates:
+            basis.factorize(anew=True)
+            leaving = basis.leaving()
+        if leaving is None:
+            return Vertex(basis.exact_prices(cost), *basis.split(), pivots)
+        basis.pivot(*leaving)
+    raise StalledError("the inner problem does not settle: rescale the cost, or drop outliers")
 
 
-def _owed(ties: _Basis, cost: Floats, prices: Floats, tilt: Tilt | None) -> tuple[Floats, Floats]:
-    """What each tie's cell costs more than its key, and how much of that is the tilt's; held prices."""
-    slots = np.flatnonzero(ties.owner >= 0)
-    row, to = ties.owner[slots], ties.cell[slots]
-    owed, tilted = np.where(ties.owner == HELD, prices, 0.0), np.zeros(len(prices))
-    owed[slots] = cost[to, row] - cost[ties.key[row], row]
-    if tilt is not None:
-        tilted[slots] = tilt.between(row, to, ties.key[row])
-    return owed, tilted
+@kernel
+def walk(  # type: ignore[no-untyped-def]
+    start, cell, excess, at, mass, tied, moved, edge, least, time, goal, heap, left, end, count
+):
+    """Change the keys `at` of rows along the edge, until the slope `left[0]` is used up or the `end` reached.
 
-
-def _prices(owed: Floats, basis: Floats, inverse: Floats) -> Floats:
-    """The prices at which each tie costs what it owes, without the rounding of the way to them."""
-    prices = owed @ inverse
-    for _ in range(2):
-        prices += (owed - prices @ basis) @ inverse
-    return np.asarray(prices)
-
-
-def _split(ties: _Basis, mass: Floats, fair: ParitySet) -> tuple[Ints, Ints, Floats]:
-    """The splits of a basis as in `Vertex`; a split row's `key` becomes the cell of its largest part."""
-    slots, key, cells = np.flatnonzero(ties.owner >= 0), ties.key, len(ties.owner)
-    rows, at = np.unique(ties.owner[slots], return_inverse=True)
-    supply, part = mass[rows], ties.load[slots]
-    own = np.concatenate([at, np.arange(len(rows))])
-    to = np.concatenate([ties.cell[slots], key[rows]])
-    unsplit = mass.copy()
-    unsplit[rows] = 0.0
-    settled = np.bincount(key, unsplit, cells)
-    amount = np.append(part, supply - np.bincount(at, part, len(rows))).clip(0.0)
-    if violation(settled + np.bincount(to, amount, cells), fair.target) > fair.epsilon + _ROUNDING:
-        amount = _balance(ties, fair, own, to, supply, settled)
-    # A row's key has its largest part: what the other parts leave of the row is then no small difference.
-    order = np.lexsort((-amount, own))
-    largest = order[np.unique(own[order], return_index=True)[1]]
-    key[rows] = to[largest]
-    amount[largest] = 0.0
-    real = amount > 0
-    return rows[own[real]], to[real], amount[real]
-
-
-def _balance(ties: _Basis, fair: ParitySet, own: Ints, to: Ints, supply: Floats, settled: Floats) -> Floats:
-    """How much of each split row, `own` (e,), goes `to` (e,) some cell, in the digits of rare outcomes too.
-
-    Each row gives all it has (its `supply`), and each cell, with what is `settled` there, gets its share of a
-    mixture of vertices of the parity set. These equations are solved each at its own scale.
+    The first arrays are those of `_Basis`; rows that are `tied` (N,) stop the walk, and prices have `moved`
+    (G,) so far. The first `count` rows in `heap` change next, row i at `time[i]` to the pair `goal[i]`;
+    -1 stands for a new edge. Returns how many are left; the walk stops at the first of them.
     """
-    r, e, cells = len(supply), len(to), len(settled)
-    total = float(settled.sum() + supply.sum())
-    shapes = np.array(
-        [fair.masses(fair.vertex(d, lean)) for d, lean in zip(ties.levels, ties.leans, strict=True)]
-    )
-    most = settled + np.bincount(to, supply[own], cells)  # that a cell can have
-    size = most.reshape(fair.n_levels, -1).sum(axis=1)[ties.levels]
-    system, right = np.zeros((r + cells, e + len(size))), np.concatenate([supply, -settled])
-    system[own, np.arange(e)] = system[r + to, np.arange(e)] = supply[own]
-    system[r:, e:] = -(shapes * np.where(size > 0, size, total)[:, None]).T
-    scale = np.maximum(np.abs(system).max(axis=1), np.abs(right))
-    scale[scale == 0] = 1.0
-    amount = _solve(system / scale[:, None], right / scale)[:e].clip(0.0, 1.0) * supply[own]
-    held = settled + np.bincount(to, amount, cells)
-    empty = held.reshape(fair.n_levels, -1).sum(axis=1) <= _NOTHING * total
-    amount[empty[to // len(fair.target)]] = 0.0
-    return np.asarray(amount)
+    if count < 0:
+        count = 0
+        for i in range(len(at)):
+            if _change(i, 0.0, start, cell, excess, at, moved, edge, least, time, goal):
+                heap[count] = i
+                count += 1
+        for k in range(count // 2 - 1, -1, -1):
+            _sink(heap, time, k, count)
+    while count > 0 and time[heap[0]] < end:
+        i = heap[0]
+        left[0] -= np.inf if tied[i] else mass[i] * (edge[cell[goal[i]]] - edge[cell[at[i]]])
+        if left[0] <= 0:
+            break
+        at[i] = goal[i]
+        if not _change(i, time[i], start, cell, excess, at, moved, edge, least, time, goal):
+            count -= 1
+            heap[0] = heap[count]
+        _sink(heap, time, 0, count)
+    return count
+
+
+@part
+def _change(i, now, start, cell, excess, at, moved, edge, least, time, goal):  # type: ignore[no-untyped-def]
+    """Find when, from `now` on, row i changes its key, and to which pair; returns whether it does."""
+    key = at[i]
+    own, pace = excess[key] - moved[cell[key]], edge[cell[key]]
+    soonest, best = np.inf, -1
+    for k in range(start[i], start[i + 1]):
+        rise, apart = edge[cell[k]] - pace, excess[k] - moved[cell[k]] - own
+        if rise > least and apart < soonest * rise:
+            soonest, best = apart / rise, k
+    time[i], goal[i] = max(soonest, now), best
+    return best >= 0
+
+
+@part
+def _sink(heap, time, k, count):  # type: ignore[no-untyped-def]
+    """Put the entry at place k of the heap where it belongs."""
+    i = heap[k]
+    while 2 * k + 1 < count:
+        child = 2 * k + 1
+        if child + 1 < count and time[heap[child + 1]] < time[heap[child]]:
+            child += 1
+        if time[heap[child]] >= time[i]:
+            break
+        heap[k] = heap[child]
+        k = child
+    heap[k] = i
+
+
+class _Basis:
+    """G ties, the keys of the rows and of the parity set, and the prices at which they are the cheapest.
+
+    `owner` (G,) is the row that is tied in each slot, VERTEX or HELD; `tied` (G,) the other pair of such a
+    row, and `vertices` the other vertex of such a tie. The key vertex is `top`. The cells to which each row
+    may go are pairs: row i has the pairs `start[i]` to `start[i + 1]`, pair k is of cell `cell[k]`, and cost
+    `excess[k]` more than the row's key at the start. The key is now the pair `at` (N,).
+    """
+
+    def __init__(
+        self,
+        cost: Floats,
+        mass: Floats,
+        prices: Floats,
+        fair: ParitySet,
+        noise: float,
+        width: float,
+        random: Floats,
+    ) -> None:
+        cells, n = cost.shape
+        self.mass, self.total, self.fair = mass, float(mass.sum()), fair
+        over = (cost - prices[:, None]).T
+        key = over.argmin(axis=1)
+        over -= over[np.arange(n), key][:, None]
+        near = (over <= width) & np.isfinite(over)
+        row, self.cell = np.nonzero(near)
+        self.start = np.searchsorted(row, np.arange(n + 1))
+        self.excess = over[near]
+        other = self.cell != key[row]
+        self.excess += noise * np.where(other, np.resize(random, len(row)), 0.0)
+        self.at = np.flatnonzero(~other)
+        self.shift = noise * np.resize(random, cells)
+        self.origin = prices + self.shift
+        self.prices = self.origin.copy()
+        self.top = fair.best(self.prices)[1]
+        self.owner, self.tied = np.full(cells, HELD), np.zeros(cells, np.int64)
+        self.vertices: list[Floats] = [self.top] * cells
+        self.basis, self.updates = np.zeros((cells, cells)), _UPDATES
+        self.room = np.zeros(n), np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(1)
+
+    @property
+    def key(self) -> Ints:
+        """The cell (N,) of every row."""
+        return np.asarray(self.cell[self.at])
+
+    def factorize(self, anew: bool = False) -> None:
+        """Write the ties as columns, what a unit on each adds to the cells, and find their masses.
+
+        Vertices of one level may differ by as little as ε. So each is tied to the level's first one (`above`
+        is its slot), and only the first one to the key vertex: then no two columns are nearly parallel.
+        """
+        owner, key, cells = self.owner, self.key, len(self.owner)
+        before, self.basis = self.basis, np.zeros((cells, cells))
+        self.size, self.above = np.ones(cells), np.full(cells, -1)
+        rows, held = np.flatnonzero(owner >= 0), np.flatnonzero(owner == HELD)
+        self.basis[held, held] = self.basis[self.cell[self.tied[rows]], rows] = 1.0
+        self.basis[key[owner[rows]], rows] = -1.0
+        first = {self.fair.level(self.top): -1}
+        for k in np.flatnonzero(owner == VERTEX).tolist():
+            level = self.fair.level(self.vertices[k])
+            above = self.above[k] = first.get(level, -1)
+            first.setdefault(level, k)
+            parent = self.top if above < 0 else self.vertices[above]
+            column = self.basis[:, k] = self.fair.masses(parent - self.vertices[k])
+            self.size[k] = np.sqrt(column @ column)
+            if above >= 0:
+                self.size[above] = min(self.size[above], self.size[k])
+        lack = self.total * self.fair.masses(self.top) - np.bincount(key, self.mass, cells)
+        fresh = np.flatnonzero((self.basis != before).any(axis=0))
+        self.updates += 1
+        try:
+            if anew or self.updates > _UPDATES or 4 * len(fresh) > cells:
+                self.inverse, self.updates = np.linalg.inv(self.basis), 0
+            else:
+                changed = self.inverse @ self.basis[:, fresh]
+                rows = np.linalg.solve(changed[fresh], self.inverse[fresh])
+                changed[fresh] = 0.0
+                self.inverse -= changed @ rows
+                self.inverse[fresh] = rows
+        except np.linalg.LinAlgError as error:
+            raise StalledError("the inner problem does not settle: its ties are parallel") from error
+        self.load = self.inverse @ lack
+        rest = lack - self.basis @ self.load
+        if self.updates and np.abs(rest).max() > 1e-13 * self.total:
+            self.factorize(anew=True)
+        else:
+            self.load += self.inverse @ rest
+
+    def leaving(self) -> tuple[int, float, Floats] | None:
+        """The tie along whose edge D rises fastest (steepest edge): its slot, the slope and the edge (G,).
+
+        None if no mass is negative. Where its owner's key is empty, the tie becomes the key.
+        """
+        owner, child, cells = self.owner, self.above >= 0, len(self.owner)
+        amount, edges = self.load.copy(), self.inverse.copy()
+        np.subtract.at(amount, self.above[child], self.load[child])
+        np.subtract.at(edges, self.above[child], self.inverse[child])
+        sign = np.where((owner == HELD) & (self.load > 0), 1.0, -1.0)
+        ties = np.flatnonzero((owner != HELD) & ~child)
+        ties = ties[owner[ties].argsort(kind="stable")]
+        names, first = np.unique(owner[ties], return_index=True)
+        supply = np.where(names == VERTEX, self.total, self.mass[names])
+        amount = np.concatenate([sign * amount, np.add.reduceat(self.load[ties], first) - supply])
+        edges = np.concatenate([sign[:, None] * edges, np.add.reduceat(self.inverse[ties], first)])
+        size = np.append(self.size, np.minimum.reduceat(self.size[ties], first))
+        length = np.sqrt((edges * edges).sum(axis=1))
+        real = amount > self.total * np.maximum(1e-13 / size, 4e-15 * length)
+        steepness = np.where(real, amount / length, 0.0)
+        best = int(steepness.argmax())
+        if not steepness[best] > 0:
+            return None
+        slot = best if best < cells else int(ties[first[best - cells]])
+        if best >= cells:
+            if owner[slot] == VERTEX:
+                self.top = self.vertices[slot]
+            else:
+                self.at[owner[slot]] = self.tied[slot]
+        return slot, float(amount[best]), edges[best]
+
+    def pivot(self, slot: int, slope: float, edge: Floats) -> None:
+        """Move along the edge while D rises, and put the change at which it stops into the slot."""
+        self.owner[slot] = HELD
+        scaled = np.linalg.norm(self.basis / self.size) * np.linalg.norm(self.inverse * self.size[:, None])
+        least = max(1e-13, 1e-16 * float(scaled)) * float(np.abs(edge).max())  # what counts as rounding
+        edge = np.where(np.abs(edge) > least, edge, 0.0)
+        tied = np.zeros(len(self.at), np.bool_)
+        tied[self.owner[self.owner >= 0]] = True
+        time, goal, heap, left = self.room
+        left[0], count = slope * (1 - 1e-12), -1
+        terms = read_only(self.mass), tied, self.prices - self.origin, edge, least, *self.room
+        while True:
+            end, other = self._turn(self.top, edge, np.inf, least)
+            count = walk(self.start, self.cell, self.excess, self.at, *terms, end, count)
+            if left[0] <= 0 or other is None:
+                break
+            left[0] -= self.total * float(edge @ self.fair.masses(self.top - other))
+            if left[0] <= 0 or (self.owner == VERTEX).any():
+                break
+            self.top = other
+        if left[0] > 0 and other is None:
+            raise InfeasibleError("no plan satisfies the parity limit: too many costs are inf")
+        row = heap[0]
+        if other is None or (count > 0 and time[row] < end):
+            end, self.owner[slot], self.tied[slot] = time[row], row, goal[row]
+        else:
+            self.owner[slot], self.vertices[slot] = VERTEX, other
+        self.prices += end * edge
+
+    def _turn(self, top: Floats, edge: Floats, end: float, least: float) -> tuple[float, Floats | None]:
+        """When, before the `end`, the vertex `top` is no longer the cheapest, and the one that is then.
+
+        The method is Newton's on the concave function min_w ⟨prices + t · edge, w⟩, from the end.
+        """
+        size, steep = float(np.abs(self.prices).max()), float(np.abs(edge).max())
+        time, found = end, None
+        while True:
+            other = self.fair.best(edge if time == np.inf else self.prices + time * edge)[1]
+            apart = top - other
+            moved = self.fair.masses(apart)
+            length, lead, faster = (
+                float(np.abs(moved).sum()),
+                float(-self.prices @ moved),
+                float(edge @ moved),
+            )
+            gain = faster if time == np.inf else time * faster - lead
+            noise = 1e-14 * length * (steep if time == np.inf else size + time * steep)
+            earlier = max(lead, 0.0) / faster if faster > least * length else np.inf
+            if np.abs(apart).max() <= 1e-14 or gain <= noise or earlier >= time:
+                return time, found
+            time, found = earlier, other
+
+    def exact_prices(self, cost: Floats) -> Floats:
+        """The prices at which each tie holds for the costs as they are, without the rounding on the way."""
+        slots = np.flatnonzero(self.owner >= 0)
+        row = self.owner[slots]
+        owed = np.where(self.owner == HELD, self.prices - self.shift, 0.0)
+        owed[slots] = cost[self.cell[self.tied[slots]], row] - cost[self.key[row], row]
+        prices = owed @ self.inverse
+        for _ in range(2):
+            prices += (owed - prices @ self.basis) @ self.inverse
+        return np.asarray(prices)
+
+    def split(self) -> tuple[Ints, Ints, Ints, Floats]:
+        """The keys and the splits as in `Vertex`."""
+        slots, cells = np.flatnonzero(self.owner >= 0), len(self.owner)
+        rows, at = np.unique(self.owner[slots], return_inverse=True)
+        supply, part = self.mass[rows], self.load[slots]
+        own = np.concatenate([at, np.arange(len(rows))])
+        key = self.key
+        to = np.concatenate([self.cell[self.tied[slots]], key[rows]])
+        unsplit = self.mass.copy()
+        unsplit[rows] = 0.0
+        settled = np.bincount(key, unsplit, cells)
+        amount = np.append(part, supply - np.bincount(at, part, len(rows))).clip(0.0)
+        fair = self.fair
+        if violation(settled + np.bincount(to, amount, cells), fair.target, fair.limits) > _ROUNDING:
+            amount = self._balance(own, to, supply, settled)
+        return key, *largest_stay(key, rows[own], to, amount)
+
+    def _balance(self, own: Ints, to: Ints, supply: Floats, settled: Floats) -> Floats:
+        """How much of each split row, `own` (e,), goes `to` (e,) some cell, in the digits of rare outcomes.
+
+        Each row gives all it has (its `supply`), and each cell, with what is `settled` there, gets its share
+        of a mixture of vertices of the parity set. These equations are solved each at its own scale.
+        """
+        fair, r, e, cells = self.fair, len(supply), len(to), len(settled)
+        vertices = [self.top, *(self.vertices[k] for k in np.flatnonzero(self.owner == VERTEX))]
+        shapes = np.array([fair.masses(vertex) for vertex in vertices])
+        most = settled + np.bincount(to, supply[own], cells)  # that a cell can have
+        size = most.reshape(fair.n_levels, -1).sum(axis=1)[[fair.level(vertex) for vertex in vertices]]
+        system, right = np.zeros((r + cells, e + len(size))), np.concatenate([supply, -settled])
+        system[own, np.arange(e)] = system[r + to, np.arange(e)] = supply[own]
+        system[r:, e:] = -(shapes * np.where(size > 0, size, self.total)[:, None]).T
+        scale = np.maximum(np.abs(system).max(axis=1), np.abs(right))
+        scale[scale == 0] = 1.0
+        amount = _solve(system / scale[:, None], right / scale)[:e].clip(0.0, 1.0) * supply[own]
+        carried = settled + np.bincount(to, amount, cells)
+        empty = carried.reshape(fair.n_levels, -1).sum(axis=1) <= _NOTHING * self.total
+        amount[empty[to // len(fair.target)]] = 0.0
+        return np.asarray(amount)
+
+
+def largest_stay(key: Ints, row: Ints, to: Ints, amount: Floats) -> tuple[Ints, Ints, Floats]:
+    """The splits of rows all of whose parts are listed; the `key` of each becomes the cell of its largest.
+
+    What the other parts leave of a row is then no small difference.
+    """
+    order = np.lexsort((-amount, row))
+    largest = order[np.unique(row[order], return_index=True)[1]]
+    key[row[largest]] = to[largest]
+    rest = amount > 0
+    rest[largest] = False
+    return row[rest], to[rest], amount[rest]
 
 
 def _solve(system: Floats, right: Floats) -> Floats:
@@ -186,9 +375,9 @@ def _solve(system: Floats, right: Floats) -> Floats:
     try:
         if system.shape[0] != system.shape[1]:
             raise np.linalg.LinAlgError
-        found = np.linalg.solve(system, right)
-        found += np.linalg.solve(system, right - system @ found)
+        solution = np.linalg.solve(system, right)
+        solution += np.linalg.solve(system, right - system @ solution)
     except np.linalg.LinAlgError:
-        found = np.linalg.lstsq(system, right)[0]
-        found += np.linalg.lstsq(system, right - system @ found)[0]
-    return np.asarray(found)
+        solution = np.linalg.lstsq(system, right)[0]
+        solution += np.linalg.lstsq(system, right - system @ solution)[0]
+    return np.asarray(solution)

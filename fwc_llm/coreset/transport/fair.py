@@ -20,12 +20,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fwc_llm.coreset.checks import check_epsilon
-from fwc_llm.coreset.transport.column_generation import EXACT, Columns, Optimum, solve, two_cheapest
-from fwc_llm.coreset.transport.cost_table import AT_ONCE, CostTable
+from fwc_llm.coreset.transport.column_generation import (
+    AT_ONCE,
+    Columns,
+    CostTable,
+    Optimum,
+    solve,
+    two_cheapest,
+)
 from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError
 from fwc_llm.coreset.transport.linear_program import linear_program
 from fwc_llm.coreset.transport.parity import ParitySet, violation
-from fwc_llm.coreset.transport.tie_breaking import Start, slope_of
 from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError
 
@@ -33,7 +38,6 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Floats = NDArray[np.float64]
-_FINER = (1.0, 1e-3)  # tilts that are tried
 _SLACK = 0.01  # of the bound, by which these rows may misjudge them
 _SOME = 1000  # rows that judge given prices
 _PROGRAM = 4_000_000  # costs that HiGHS solves in some minutes
@@ -53,9 +57,6 @@ class Transport:
     violation: float  # largest |p(y|d) / p_T(y) − 1| over levels that carry mass
     prices: Floats  # (G,) of the cells, in units of the cost; hand them to the next call
     row_mass: Floats | None = None  # (n,) of each row, sums to 1; None: 1/n each
-    start: Start | None = (
-        None  # the prices, and more where costs tie; hand it to the next call in their place
-    )
 
     def __repr__(self) -> str:
         moved = f"{len(self.cell):,} rows to {len(self.mass)} cells, {len(self.split_row)} of them split"
@@ -86,8 +87,8 @@ def fair_transport(
     n_sensitive: int,
     n_outcomes: int,
     target: ArrayLike,
-    epsilon: float | None,
-    prices: "ArrayLike | Start | None" = None,
+    epsilon: float | ArrayLike | None,
+    prices: ArrayLike | None = None,
     *,
     sample_weight: "ArrayLike | Masses | None" = None,
 ) -> Transport:
@@ -105,10 +106,9 @@ def fair_transport(
         n_sensitive: number of protected levels.
         n_outcomes: number of outcomes.
         target: (n_outcomes,) outcome distribution p_T, positive, summing to 1.
-        epsilon: parity limit in [0, 1), or None for no constraint.
+        epsilon: parity limit in [0, 1), one for each level (n_sensitive,), or None for no constraint.
         prices: (G,) initial prices, such as those of the previous iteration; they change only the time, and
-            do not count if they say less than zeros would. Where many costs tie, the earlier call's `start`
-            saves more time than its `prices`.
+            do not count if they say less than zeros would.
         sample_weight: (n,) what each row stands for, not negative: row i then has the mass w_i / Σw in the
             place of 1/n. A row of weight 0 counts nothing; its `cell` is the cheapest at the prices. So is it
             with rows that have less than 5e-10 of all weight together, if double precision cannot balance
@@ -126,12 +126,12 @@ def fair_transport(
     costs = _checked_cost(cost, n_sensitive, n_outcomes)
     masses = read_weights(sample_weight, len(costs))
     share = _checked_target(target, n_outcomes)
-    check_epsilon(epsilon)
-    if isinstance(prices, Start):
-        start = replace(prices, prices=_checked_prices(prices.prices, costs.shape[1]))
-    else:
-        start = Start(_checked_prices(prices, costs.shape[1]))
-    terms = share, epsilon, start, prices is not None
+    limits = None if epsilon is None else np.asarray(epsilon)
+    if limits is not None and limits.shape not in {(), (n_sensitive,)}:
+        raise InputError(f"epsilon has shape {limits.shape}: give one limit, or one for each protected level")
+    for limit in [] if limits is None else limits.ravel().tolist():
+        check_epsilon(limit)
+    terms = share, limits, _checked_prices(prices, costs.shape[1])
     for rows, by_highs in _ways(masses):
         try:
             return _plan_of(rows, costs, masses, by_highs, *terms)
@@ -165,36 +165,33 @@ def _plan(
     masses: Masses | None,
     by_highs: bool,
     share: Floats,
-    epsilon: float | None,
-    start: Start,
-    given: bool,
+    epsilon: Floats | None,
+    prices: Floats,
 ) -> Transport:
-    """The plan of rows with a mass, from prices that may have been `given`."""
+    """The plan of rows with a mass."""
     n_outcomes = len(share)
     cells = costs.shape[1]
     live = _live_cells(costs, n_outcomes, epsilon)
     weights = None if masses is None else masses.values
-    rows = CostTable(costs if len(live) == cells else costs[:, live], mass=weights)
+    rows = CostTable(costs if len(live) == cells else costs[:, live], weights)
     if epsilon is None:
-        fair = None
-        found, again = rows.nearest(), None
-    else:
-        fair = ParitySet(share, epsilon, len(live) // n_outcomes)
-        first = start.of(live)
-        warm = given and _are_better_than_none(first.prices, rows, fair)
-        try:
-            if by_highs:
-                found, again = _solve_by_highs(rows, fair), first
-            else:
-                found, again = _solve(rows, first if warm else Start(np.zeros(len(live))), fair, warm)
-        except (InfeasibleError, StalledError) as error:
-            if by_highs and np.isinf(rows.cost).any():
-                raise
-            raise _too_rare(share, rows) from error
-    result = transport_of(found, fair, share, live, cells, rows)
-    if epsilon is not None and result.violation > epsilon + 1e-9:
+        return transport_of(rows.nearest(), None, share, live, cells, rows)
+    levels = live[::n_outcomes] // n_outcomes
+    fair = ParitySet(share, np.broadcast_to(epsilon, cells // n_outcomes)[levels], len(levels))
+    warm = _are_better_than_none(prices[live], rows, fair)
+    try:
+        if by_highs:
+            best = _solve_by_highs(rows, fair)
+        else:
+            best = solve(rows, prices[live] if warm else np.zeros(len(live)), fair, warm)
+    except (InfeasibleError, StalledError) as error:
+        if by_highs and np.isinf(rows.cost).any():
+            raise
+        raise _too_rare(share, rows) from error
+    plan = transport_of(best, fair, share, live, cells, rows)
+    if violation(plan.mass[live], share, fair.limits) > 1e-9:
         raise _too_rare(share, rows)
-    return result if again is None else replace(result, start=again.among(live, cells))
+    return plan
 
 
 def _solve_by_highs(rows: CostTable, fair: ParitySet) -> Optimum:
@@ -203,24 +200,6 @@ def _solve_by_highs(rows: CostTable, fair: ParitySet) -> Optimum:
         raise StalledError(f"{rows.cost.size:,} costs are too many for HiGHS")
     cost, mass = rows.cost.astype(np.float64), np.ones(rows.size) if rows.mass is None else rows.mass
     return Columns(np.ascontiguousarray(cost.T), mass).optimum(linear_program(cost, mass, fair))
-
-
-def _solve(rows: CostTable, start: Start, fair: ParitySet, warm: bool) -> tuple[Optimum, Start]:
-    """Solve the costs, tilted where many rows tie, but judged as they are; and where to start next time."""
-    noise, prices = rows.noise(), start.prices
-    slope = slope_of(rows.cost) if rows.is_large() else None
-    for steep in [] if slope is None else [slope * finer for finer in _FINER]:
-        fits = warm and start.fits(steep)
-        if fits and start.slope is not None and start.tilted is not None:
-            steep, prices = start.slope, start.tilted
-        tilted = solve(replace(rows, slope=steep).table(), prices, fair, noise, warm, fits)
-        found = rows.judge(tilted)
-        prices, warm = found.vertex.prices, True
-        gap = found.cost - found.bound - rows.total * fair.best(prices)[0]
-        if gap <= EXACT * max(noise / 1e-12 * rows.total, abs(found.cost)):
-            return found, Start(prices, tilted.vertex.prices, steep)
-    found = solve(rows.table(), prices, fair, noise, warm)
-    return found, Start(found.vertex.prices)
 
 
 def transport_of(
@@ -265,13 +244,15 @@ def _with_idle_rows(found: Transport, costs: NDArray[Any], rows: NDArray[np.intp
 
 def _are_better_than_none(prices: Floats, rows: CostTable, fair: ParitySet) -> bool:
     """Whether these prices bound the cost of some rows as well as zeros do, or better."""
+    if not prices.any():
+        return False
     some = rows.sample(_SOME)
 
     def bound(at: Floats) -> float:
         return float(some.mass @ two_cheapest(some.cost, at)[1]) + float(some.mass.sum()) * fair.best(at)[0]
 
     none = bound(np.zeros(len(prices)))
-    return bool(prices.any()) and bound(prices) >= none - _SLACK * abs(none)
+    return bound(prices) >= none - _SLACK * abs(none)
 
 
 class _TooRareError(InputError):
@@ -329,7 +310,7 @@ def _checked_prices(prices: ArrayLike | None, cells: int) -> Floats:
     return start
 
 
-def _live_cells(costs: NDArray[Any], n_outcomes: int, epsilon: float | None) -> NDArray[np.intp]:
+def _live_cells(costs: NDArray[Any], n_outcomes: int, epsilon: Floats | None) -> NDArray[np.intp]:
     """The cells that can carry mass: with a parity limit, those of levels without a missing cell."""
     live = np.isfinite(costs[0])
     for cell in np.flatnonzero(~live):

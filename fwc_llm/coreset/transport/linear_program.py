@@ -25,10 +25,10 @@ def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
     level = np.repeat(np.arange(fair.n_levels), outcomes)
     into = coo_array((mass[row] / total / share[cell], (cell, each)), (cells, len(row)))
     of_level = coo_array((np.ones(cells), (np.arange(cells), level)), (cells, fair.n_levels))
-    limits = vstack(
+    limits: Any = vstack(
         [
-            hstack([into, -(1 + fair.epsilon) * of_level]),
-            hstack([-into, (1 - fair.epsilon) * of_level]),
+            hstack([into, -of_level * (1 + fair.limits)]),
+            hstack([-into, of_level * (1 - fair.limits)]),
         ]
     )
     whole = hstack([coo_array((fair.n_levels, len(row))), coo_array(np.eye(fair.n_levels))])
@@ -55,4 +55,4 @@ def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
     part[np.arange(n), key] = 0.0
     split_row, split_cell = np.nonzero(part > 0)
     amount = part[split_row, split_cell] * mass[split_row]
-    return Vertex(prices, prices, key, split_row, split_cell, amount, int(found.nit))
+    return Vertex(prices, key, split_row, split_cell, amount, int(found.nit))

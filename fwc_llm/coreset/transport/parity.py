@@ -7,25 +7,30 @@ Ints = np.ndarray  # of some integer type
 Flags = np.ndarray  # of bool
 
 
-def violation(mass: Floats, target: Floats) -> float:
-    """Return the largest |p(y|d) / p_T(y) − 1| of the cells' masses (G,), over levels that carry mass."""
+def violation(mass: Floats, target: Floats, limits: float | Floats = 0.0) -> float:
+    """Return the largest |p(y|d) / p_T(y) − 1| of the cells' masses (G,), over levels that carry mass.
+
+    Less the `limits` of the levels, a number or (|D|,): by how much a limit is exceeded at most.
+    """
     table = mass.reshape(-1, len(target))
-    table = table[table.any(axis=1)]
+    full = table.any(axis=1)
     with np.errstate(over="ignore"):
-        return float(np.abs(table / table.sum(axis=1, keepdims=True) / target - 1).max())
+        apart = np.abs(table[full] / table[full].sum(axis=1, keepdims=True) / target - 1).max(axis=1)
+    return float((apart - np.broadcast_to(limits, len(table))[full]).max())
 
 
 class ParitySet:
-    """All cell masses `w ≥ 0`, `Σw = 1`, with `|w_dy / (p_T(y) W_d) − 1| ≤ ε` in every level `d`.
+    """All cell masses `w ≥ 0`, `Σw = 1`, with `|w_dy / (p_T(y) W_d) − 1| ≤ ε_d` in every level `d`.
 
     The set is the convex hull of one polytope for each level: the minimum of a linear function is found
     level by level, as a knapsack problem. The cheapest outcomes, with half of the target's mass, are at the
     upper limit; the other half is at the lower limit.
     """
 
-    def __init__(self, target: Floats, epsilon: float, n_levels: int) -> None:
+    def __init__(self, target: Floats, epsilon: float | Floats, n_levels: int) -> None:
         self.target = target
-        self.epsilon = epsilon
+        self.limits = np.broadcast_to(np.asarray(epsilon, np.float64), n_levels)
+        self.epsilon = np.repeat(self.limits, len(target))  # of every cell
         self.n_levels = n_levels
         self._offsets = (np.arange(n_levels) * len(target))[:, None]
         self.n_cells = n_levels * len(target)
@@ -43,18 +48,12 @@ class ParitySet:
         # The part of each outcome's share in the cheaper half moves up, the rest down.
         lean = 2 * np.minimum(np.maximum(0.5 - (upto - share), 0.0), share) - share
         order += self._offsets
-        values = ((share + self.epsilon * lean) * prices[order]).sum(axis=1)
+        values = ((share + self.limits[:, None] * lean) * prices[order]).sum(axis=1)
         level = int(values.argmin())
         vertex = np.zeros((2, self.n_cells))
         vertex[0, order[level]] = share[level]
         vertex[1, order[level]] = lean[level]
         return float(values[level]), vertex
-
-    def vertex(self, level: int, lean: Floats) -> Floats:
-        """The vertex (2, G) whose mass is in this level and leans `lean` (Y,) from the target."""
-        vertex = np.zeros((2, self.n_levels, len(self.target)))
-        vertex[0, level], vertex[1, level] = self.target, lean
-        return vertex.reshape(2, -1)
 
     def masses(self, vertex: Floats) -> Floats:
         """Return the cell masses (G,) of a vertex, or of a difference of vertices."""

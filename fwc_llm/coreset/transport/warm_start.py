@@ -9,11 +9,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fwc_llm.coreset.transport.column_generation import EXACT, narrow
-from fwc_llm.coreset.transport.cost_table import CostTable
+from fwc_llm.coreset.transport.column_generation import CostTable, narrow
 from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError
 from fwc_llm.coreset.transport.fair import Transport, transport_of
-from fwc_llm.coreset.transport.parity import Floats, ParitySet
+from fwc_llm.coreset.transport.parity import Floats, ParitySet, violation
 from fwc_llm.coreset.weights import Masses
 
 _TRIES = 3
@@ -26,10 +25,9 @@ _FAIR = 1e-9  # by which the violation may exceed the limit
 class Repeated:
     """Solves the inner problem for costs (n, G) float32 that change little from one call to the next."""
 
-    def __init__(self, n_levels: int, target: Floats, epsilon: float, masses: Masses | None) -> None:
+    def __init__(self, n_levels: int, target: Floats, epsilon: float | Floats, masses: Masses | None) -> None:
         self._fair = ParitySet(target, epsilon, n_levels)
         self._masses = masses
-        self._noise = 0.0
         self._margin = np.inf
         self._least, self._most = 0.0, np.inf  # margins
         self._rest = 0  # calls to leave out, after some in vain
@@ -42,21 +40,19 @@ class Repeated:
 
         `otherwise` solves it where this way fails.
         """
-        table = CostTable(cost, mass=None if self._masses is None else self._masses.values)
-        found = None
+        table = CostTable(cost, None if self._masses is None else self._masses.values)
+        plan = None
         if self._rest:
             self._rest -= 1
-        elif self._noise or len(cost) <= _MOST:
-            self._noise = self._noise or table.noise()
-            found = self._solve(table, prices)
-            self._vain = 0 if found else self._vain + 1
-            self._rest = 0 if found else 2 ** min(self._vain, 6) - 2
-        if found is None:
-            found = otherwise(cost, prices)
-            self._noise = table.noise()
+        elif self._margin < np.inf or len(cost) <= _MOST:
+            plan = self._solve(table, prices)
+            self._vain = 0 if plan else self._vain + 1
+            self._rest = 0 if plan else 2 ** min(self._vain, 6) - 2
+        if plan is None:
+            plan = otherwise(cost, prices)
             self._margin = np.inf
-            self._follow(table, prices, found.prices)
-        return found
+            self._follow(table, prices, plan.prices)
+        return plan
 
     def _follow(self, table: CostTable, before: Floats, prices: Floats) -> None:
         """Set the margin by how far the prices moved: not too few rows, nor too many, are in doubt."""
@@ -72,7 +68,7 @@ class Repeated:
         prices, margin = start, self._margin
         for _ in range(_TRIES):
             try:
-                proven, prices = narrow(table, prices, margin, self._fair, self._noise, 2 * _MOST)
+                proven, prices = narrow(table, prices, margin, self._fair, 2 * _MOST)
             except (InfeasibleError, StalledError):
                 return None
             if proven:
@@ -80,7 +76,7 @@ class Repeated:
                 every, fair = np.arange(len(prices)), self._fair
                 plan = transport_of(proven, fair, fair.target, every, len(prices), table)
                 gap = plan.objective - plan.lower_bound
-                certain = gap <= EXACT * max(self._noise / 1e-12, abs(plan.objective))
-                return plan if certain and plan.violation <= fair.epsilon + _FAIR else None
+                certain = table.is_exact(gap * table.total, plan.objective * table.total)
+                return plan if certain and violation(plan.mass, fair.target, fair.limits) <= _FAIR else None
             margin *= _WIDER
         return None

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import SIMULATED, Messages, Reply, Usage
 from fwc_llm.models.client import Client
-from fwc_llm.models.openai.prices import ending_of, family_of
+from fwc_llm.models.openai.prices import Ending, ending_of, family_of
 from fwc_llm.models.openai.retry import (
     MODEL_CODES,
     QUOTA_CODES,
@@ -56,7 +56,6 @@ _OURS = {"model", "messages", "stream", "n"}
 _NAMES_A_KEY = re.compile(
     r"(?:api.?key|authorization|password|secret|extra.headers|credential)[^\"]*\":", re.I
 )
-_VARIABLE = re.compile(r"[A-Z][A-Z0-9]{0,15}|[A-Z][A-Z0-9]*_[A-Z0-9_]{1,60}")
 _NO_KEY = "no-key"  # what a server that needs no key is sent
 _LONGEST_NAME = 200  # characters of a token or a model's name
 _MOST_LOGPROBS = 100
@@ -105,18 +104,6 @@ def request_parameters(
     return sent | dict(params)
 
 
-def adapted(parameters: Mapping[str, Any], refused: str) -> tuple[dict[str, Any], str] | None:
-    """Parameters without the one that the model refuses, and what to say; None if there is no way."""
-    sent = dict(parameters)
-    value = sent.pop(refused, None)
-    if refused == "temperature":
-        return sent, "it accepts no temperature: sent without, so replies may vary"
-    if refused in _LIMITS:
-        other = _LIMITS[1 - _LIMITS.index(refused)]
-        return sent | {other: value}, f"it takes {other} in place of {refused}: sent so"
-    return None
-
-
 def read_reply(body: Any, attempts: int = 1, latency: float = 0.0) -> Reply:
     """The reply in a chat-completions response body; nothing optional is relied upon.
 
@@ -150,10 +137,10 @@ def read_usage(usage: Any, prompt: str, completion: str) -> Usage | None:
     if not isinstance(usage, Mapping):
         return None
     details = usage.get(f"{prompt}_details")
-    cached = details.get("cached_tokens") if isinstance(details, Mapping) else 0
-    return Usage(
-        *(whole(count, _MOST_TOKENS) or 0 for count in (usage.get(prompt), usage.get(completion), cached))
-    )
+    details = details if isinstance(details, Mapping) else {}
+    cached, written = details.get("cached_tokens"), details.get("cache_write_tokens")
+    counts = (usage.get(prompt), usage.get(completion), cached, written)
+    return Usage(*(whole(count, _MOST_TOKENS) or 0 for count in counts))
 
 
 def name_in(body: Mapping[str, Any], field: str) -> str | None:
@@ -181,13 +168,10 @@ def _logprobs(logprobs: Any) -> tuple[tuple[str, float], ...] | None:
 class Service:
     """The part of a model that does not depend on how it is asked: name, parameters, notices, patience."""
 
-    def __init__(
-        self,
-        name: str,
-        parameters: Mapping[str, Any],
-        notice: Notice | None,
-        breaker: int,
-    ) -> None:
+    where = ""  # what the service is called in messages
+    where_to_look = "check its name"  # for the models that it knows
+
+    def __init__(self, name: str, parameters: Mapping[str, Any], notice: Notice | None, breaker: int) -> None:
         if not name.strip():
             raise FwcError("the model's name is empty: name one with --model")
         self._name, self._parameters, self._notice, self._breaker = name, parameters, notice, breaker
@@ -213,9 +197,29 @@ class Service:
         limits = [whole(self.parameters.get(name)) for name in _LIMITS]
         return max((limit for limit in limits if limit), default=None)
 
+    @property
+    def key_hint(self) -> str:
+        """What to do about a key that is rejected."""
+        return "check the key, or name its variable with --api-key-env"
+
     def redact(self, text: str) -> str:
         """`text` without the keys, which a service might echo."""
         return text
+
+    def explain(self, failure: AttemptError) -> str:
+        """One line about a failure that stops the run: what, where, what to do, and the service's words."""
+        if failure.parameter:
+            why = f"refuses the parameter {failure.parameter!r} for {self.name}"
+            what = "change or drop it (--param, --logprobs, --max-tokens)"
+        elif failure.status is not None and 300 <= failure.status < 400:
+            why, what = "redirects, which is not followed", "give the address that it names"
+        elif failure.status == 404 or failure.code in MODEL_CODES:
+            why, what = f"does not know the model {self.name!r}", self.where_to_look
+        elif failure.code in QUOTA_CODES or failure.status == 402:
+            why, what = "says that the quota is used up", "check the account's billing"
+        else:
+            why, what = "rejects the key", self.key_hint
+        return self.redact(f"{self.where} {why} ({failure}): {what}")
 
     def _tell(self, notice: str) -> None:
         """Say something once."""
@@ -226,23 +230,24 @@ class Service:
                 with suppress(OSError, ValueError):  # a closed terminal must not cost a paid reply
                     self._notice(notice)
 
-    def _count_failure(self, failure: object, where: str, tolerant: bool = False) -> None:
+    def _count_failure(self, failure: object, tolerant: bool = False) -> None:
         """Count a failure; `ProviderError` after too many in a row, unless `tolerant`."""
         self._failed_in_a_row += 1
         if self._failed_in_a_row >= self._breaker and not tolerant:
             raise ProviderError(
-                f"{where} failed {self._failed_in_a_row} times in a row (last: {failure}): the run is "
+                f"{self.where} failed {self._failed_in_a_row} times in a row (last: {failure}): the run is "
                 "stopped; what was answered is kept, and the same command continues there"
             )
 
 
 def read_key(variable: str, model: str) -> str:
     """The key in an environment variable; `FwcError` when there is none or it cannot be one."""
-    # Somebody may write the key itself in the place of the variable's name.
-    named = f"the environment variable {variable}" if _VARIABLE.fullmatch(variable) else "that variable"
+    # Somebody may write the key itself in the place of the variable's name: only a known name is repeated.
+    is_name = variable in os.environ or variable.endswith("OPENAI_API_KEY")
+    named = f"the environment variable {variable}" if is_name else "that variable"
     key = os.environ.get(variable, "").strip()
     if not key:
-        hint = "" if _VARIABLE.fullmatch(variable) else " (--api-key-env takes a variable's name, not a key)"
+        hint = "" if is_name else " (--api-key-env takes a variable's name, not a key)"
         raise FwcError(
             f"no key for {model}: set {named}, name another with --api-key-env{hint}, "
             "or use --model surrogate, which needs none"
@@ -254,7 +259,12 @@ def read_key(variable: str, model: str) -> str:
 
 def check_address(url: str) -> None:
     """Refuse with `FwcError` what is no http(s) address, and one with a user, a password or a query."""
-    shown = visible(url).rpartition("@")[2].partition("?")[0][:200]  # neither password nor key
+    if re.search("[@?#]", url) or LIKE_A_KEY.search(url):  # it is written into run.json and into errors
+        raise FwcError(
+            "the base URL holds a user, a password, a query or a key: give the address alone, and a key by "
+            "--api-key-env"
+        )
+    shown = visible(url)[:200]
     try:
         parts = urlsplit(url)
         good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
@@ -262,11 +272,6 @@ def check_address(url: str) -> None:
         good = False
     if not good or not url.isascii() or not url.isprintable() or " " in url:
         raise FwcError(f"base URL {shown!r} is not an http(s) address, for example http://127.0.0.1:8000/v1")
-    if "@" in parts.netloc or parts.query:  # it is written into run.json and into errors
-        raise FwcError(
-            f"the base URL of {parts.hostname} holds a user, a password or a query: give the address "
-            "alone, and a key by --api-key-env"
-        )
 
 
 class ChatModel(Service):
@@ -320,7 +325,6 @@ class ChatModel(Service):
         self._adapted: set[str] = set()
         self._sdk: openai.AsyncOpenAI | None = None
         self._simulated = name == "surrogate"
-        self._ending = None if self._base_url else ending_of(name)
         self._today = today or date.today()
         self._tell_first()
 
@@ -343,8 +347,8 @@ class ChatModel(Service):
                 f"{self._name} gives log-probabilities without reasoning alone: reasoning_effort=none is "
                 "sent (--param reasoning_effort=… says otherwise)"
             )
-        if self._ending is not None and self._ending.soon(self._today):
-            self._tell(f"{self._ending.words(self._today)}: see {DEPRECATIONS}")
+        if (ending := self._ending) is not None and ending.soon(self._today):
+            self._tell(f"{ending.words(self._today)}: see {DEPRECATIONS} (known from {ending.source})")
 
     def _request_parameters(self) -> Mapping[str, Any]:
         """What is sent with every request, and is part of its identity."""
@@ -358,6 +362,14 @@ class ChatModel(Service):
         return family_of(self._served_name).reasons
 
     @property
+    def _ending(self) -> Ending | None:
+        return None if self._base_url else ending_of(self._name)
+
+    @property
+    def _served_name(self) -> str:
+        return self._name
+
+    @property
     def simulated(self) -> bool:
         """True for the surrogate, also behind HTTP: by its name, or by what a reply says."""
         return self._simulated
@@ -366,6 +378,19 @@ class ChatModel(Service):
     def address(self) -> str:
         """The address of the service that is asked."""
         return self._base_url or OPENAI_URL
+
+    @property
+    def where(self) -> str:  # type: ignore[override]
+        """The service, in words."""
+        return f"the service at {self._base_url}" if self._base_url else "OpenAI"
+
+    @property
+    def where_to_look(self) -> str:  # type: ignore[override]
+        """Where the models are listed that the service knows."""
+        if self._base_url:
+            return f"{self._base_url.rstrip('/')}/models lists what it serves, if the base URL is right"
+        ending = "it may be retired" if self._ending is None else self._ending.words(self._today)
+        return f"{ending}, see {DEPRECATIONS}, or your account has no access to it"
 
     def require_key(self) -> None:
         """Check, before anything is asked, that there is a key and a way out; `FwcError` if not."""
@@ -390,8 +415,7 @@ class ChatModel(Service):
         self.sdk()  # its imports are no part of the row's time
         tokens = sum(len(message["content"]) for message in messages) // 4 + (self.completion_limit or 0)
         await self._pace.turn(tokens, self._deadline)
-        began = time.monotonic()
-        attempts = 0
+        began, attempts = time.monotonic(), 0
         while True:
             attempts += 1
             sent_at = time.monotonic()
@@ -404,19 +428,21 @@ class ChatModel(Service):
                     await self._pace.turn(tokens, self._left(began))
                     if self._left(began) > 0.0:
                         continue
-                return self._no_reply(failure, attempts, time.monotonic() - began)
-            else:
-                self._failed_in_a_row, self._last_success = 0, time.monotonic()
-                self._pace.succeeded(sent_at)
-                if reply.usage is not None:
-                    self._pace.settle(tokens, reply.usage.prompt_tokens + reply.usage.completion_tokens)
-                self._check_model(reply)
-                return reply
+                why = f"the service refuses this row ({failure})"
+                if failure.reach is Reach.ATTEMPT:
+                    waited = f"{self._deadline:g} s ({attempts} attempts; last: {failure})"
+                    why = f"no reply within the deadline of {waited}"
+                return Reply(text=None, error=why, attempts=attempts, latency=time.monotonic() - began)
+            self._failed_in_a_row, self._last_success = 0, time.monotonic()
+            self._pace.succeeded(sent_at)
+            if reply.usage is not None:
+                self._pace.settle(tokens, reply.usage.prompt_tokens + reply.usage.completion_tokens)
+            self._check_model(reply)
+            return reply
 
     async def _attempt(self, messages: Messages, attempts: int, began: float) -> Reply:
-        """Send the conversation once. Raises `AttemptError`."""
-        sent = self._sent
-        sent_at = time.monotonic()
+        """Send the conversation once, and again where that is adapted. Raises `AttemptError`."""
+        sent, sent_at = self._sent, time.monotonic()
         try:
             response = await self._post(self.request_body(messages), began)
             text = response.content.decode("utf-8", "replace")
@@ -424,15 +450,15 @@ class ChatModel(Service):
             if isinstance(body, str) and text.lstrip()[:1] in {"{", "["}:
                 raise AttemptError(Reach.ATTEMPT, "the reply is broken JSON", response.status_code)
             reply = self.read(body, messages)
-            if SIMULATED in f"{reply.fingerprint} {response.headers.get('x-fwc-llm-answers')}":
-                self._simulated = True
-                reply = replace(reply, fingerprint=f"{SIMULATED} {reply.fingerprint or ''}".strip())
-            return replace(reply, attempts=attempts, latency=time.monotonic() - sent_at)
         except AttemptError as failure:
             failure.reason = self.redact(failure.reason)
             if self._adapt(failure, messages, sent):
                 return await self._attempt(messages, attempts + 1, began)
             raise
+        if SIMULATED in f"{reply.fingerprint} {response.headers.get('x-fwc-llm-answers')}":
+            self._simulated = True
+            reply = replace(reply, fingerprint=f"{SIMULATED} {reply.fingerprint or ''}".strip())
+        return replace(reply, attempts=attempts, latency=time.monotonic() - sent_at)
 
     async def _post(self, body: dict[str, Any], began: float) -> "httpx2.Response":
         """One HTTP request through the SDK; whatever goes wrong becomes an `AttemptError`.
@@ -472,9 +498,9 @@ class ChatModel(Service):
             return http_failure(error.status_code, body, error.response.headers)
         if isinstance(error, openai.APITimeoutError):
             return AttemptError(Reach.ATTEMPT, f"no response within {self._timeout:g} s")
-        if isinstance(error, openai.APIConnectionError):
-            return AttemptError(Reach.ATTEMPT, f"the connection failed ({self._cause(error)})")
-        return AttemptError(Reach.ATTEMPT, f"the response is unreadable ({self._cause(error)})")
+        failed = isinstance(error, openai.APIConnectionError)
+        what = "the connection failed" if failed else "the response is unreadable"
+        return AttemptError(Reach.ATTEMPT, f"{what} ({self._cause(error)})")
 
     def _after_failure(self, failure: AttemptError, attempts: int, sent_at: float) -> float | None:
         """Seconds to wait before the next attempt, None to give the row up; stops the run if need be."""
@@ -486,13 +512,11 @@ class ChatModel(Service):
             self._pace.refused(sent_at, failure.retry_after)
             if self._pace.refusals >= _MOST_REFUSALS:
                 raise ProviderError(
-                    f"{self._where} refused {self._pace.refusals} times in a row (too many requests), "
+                    f"{self.where} refused {self._pace.refusals} times in a row (too many requests), "
                     f"despite pauses (last: {failure}): try later or set --rpm; what was answered is kept"
                 )
             return self._pace.pause_left
-        self._count_failure(
-            failure, self._where, tolerant=time.monotonic() - self._last_success <= _BLIP_SECONDS
-        )
+        self._count_failure(failure, tolerant=time.monotonic() - self._last_success <= _BLIP_SECONDS)
         if failure.reach is Reach.UNCLEAR and attempts >= _UNCLEAR_ATTEMPTS:
             return None
         if failure.retry_after is not None:
@@ -502,65 +526,30 @@ class ChatModel(Service):
     def _left(self, began: float) -> float:
         return began + self._deadline - time.monotonic()
 
-    def _no_reply(self, failure: AttemptError, attempts: int, seconds: float) -> Reply:
-        why = f"the service refuses this row ({failure})"
-        if failure.reach is Reach.ATTEMPT:
-            waited = f"{self._deadline:g} s ({attempts} attempts; last: {failure})"
-            why = f"no reply within the deadline of {waited}"
-        return Reply(text=None, error=why, attempts=attempts, latency=seconds)
-
-    def explain(self, failure: AttemptError) -> str:
-        """One line about a failure that stops the run: what, where, what to do, and the service's words."""
-        said = f"({failure})"
-        if failure.parameter:
-            why = (
-                f"refuses the parameter {failure.parameter!r} for {self.name} {said}: change or drop it "
-                "(--param, --logprobs, --max-tokens)"
-            )
-        elif failure.status is not None and 300 <= failure.status < 400:
-            why = f"redirects, which is not followed {said}"
-        elif failure.status == 404 or failure.code in MODEL_CODES:
-            why = f"does not know the model {self.name!r} {said}: {self._where_to_look}"
-        elif failure.code in QUOTA_CODES or failure.status == 402:
-            why = f"says that the quota is used up {said}: check the account's billing"
-        else:
-            why = f"rejects the key {said}: {self._key_hint}"
-        return self.redact(f"{self._where} {why}")
-
     def _adapt(self, failure: AttemptError, messages: Messages, sent: Mapping[str, Any]) -> bool:
         """Leave out or rename a parameter of ours that the model refuses: once each, and said once."""
         name = failure.parameter
         if name in self._options.params or name not in sent:
             return False
-        if self._sent.get(name) == sent[name]:  # else another worker has adapted already
-            change = None if name in self._adapted else adapted(self._sent, name)
-            if change is None:
-                return False
-            changed, note = change
-            self._adapted |= {name, *(set(changed) - set(self._sent))}  # what comes in is not swapped back
-            self._sent = changed
-            self._tell(f"{self.name}: {note}")
+        if self._sent.get(name) != sent[name]:  # another request under way has adapted already
+            return True
+        if name in self._adapted or name not in (*_LIMITS, "temperature"):
+            return False
+        self._adapted.add(name)
+        self._sent = {key: value for key, value in sent.items() if key != name}
+        note = "it accepts no temperature: sent without, so replies may vary"
+        if name in _LIMITS:
+            other = _LIMITS[1 - _LIMITS.index(name)]
+            self._adapted.add(other)  # what comes in is not swapped back
+            self._sent[other] = sent[name]
+            note = f"it takes {other} in place of {name}: sent so"
+        self._tell(f"{self.name}: {note}")
         return True
 
     def _check_model(self, reply: Reply) -> None:
         served, wanted = (reply.model or "").rpartition("/")[2], self._served_name.rpartition("/")[2]
         if served and wanted not in served and served not in wanted:
-            self._tell(f"{self._where} answers as {reply.model!r}, not as {self.name!r}")
-
-    @property
-    def _served_name(self) -> str:
-        return self._name
-
-    @property
-    def _where(self) -> str:
-        return f"the service at {self._base_url}" if self._base_url else "OpenAI"
-
-    @property
-    def _where_to_look(self) -> str:
-        if self._base_url:
-            return f"{self._base_url.rstrip('/')}/models lists what it serves, if the base URL is right"
-        ending = "it may be retired" if self._ending is None else self._ending.words(self._today)
-        return f"{ending}, see {DEPRECATIONS}, or your account has no access to it"
+            self._tell(f"{self.where} answers as {reply.model!r}, not as {self.name!r}")
 
     @property
     def _needs_key(self) -> bool:
@@ -569,7 +558,8 @@ class ChatModel(Service):
         return named or self._base_url is None or (self._url_is_named and self._key_variable in os.environ)
 
     @property
-    def _key_hint(self) -> str:
+    def key_hint(self) -> str:
+        """What to do about a key that is rejected."""
         if not self._needs_key:
             return "no key was sent; name the variable that holds it with --api-key-env"
         return f"check the key in {self._options.api_key_env or self._key_variable}"
@@ -613,7 +603,7 @@ class ChatModel(Service):
                 self._sdk = self._make_sdk()
             except Exception as error:  # ImportError, ValueError, FileNotFoundError, InvalidURL, …
                 raise FwcError(
-                    f"no connection to {self._where} can be set up ({self._cause(error)}): check the base "
+                    f"no connection to {self.where} can be set up ({self._cause(error)}): check the base "
                     "URL and the variables for proxies (HTTPS_PROXY, ALL_PROXY) and certificates "
                     "(SSL_CERT_FILE)"
                 ) from None
@@ -625,11 +615,9 @@ class ChatModel(Service):
     def _make_sdk(self) -> "openai.AsyncOpenAI":
         import openai
 
+        headers = {"Authorization": f"Bearer {self._key}"}
         return openai.AsyncOpenAI(
-            api_key=self._key,
-            base_url=self.address,
-            default_headers={"Authorization": f"Bearer {self._key}"},
-            **self._sdk_options(),
+            api_key=self._key, base_url=self.address, default_headers=headers, **self._sdk_options()
         )
 
     def _sdk_options(self) -> dict[str, Any]:
@@ -673,7 +661,8 @@ class AzureModel(ChatModel):
         return True
 
     @property
-    def _where_to_look(self) -> str:
+    def where_to_look(self) -> str:  # type: ignore[override]
+        """Where the deployments are listed."""
         return f"see the deployments of the resource at {self._base_url} (their names, not the models')"
 
     def _check_model(self, reply: Reply) -> None:

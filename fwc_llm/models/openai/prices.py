@@ -20,27 +20,35 @@ _FAMILIES = Path(__file__).with_name("families.toml")
 _VERSION = re.compile(r"-(\d{4}(-\d{2}-\d{2})?|preview|latest)")
 _BEFORE = re.compile(r"(?:ft:)?(?:[\w.-]+/)*")
 _SOON_DAYS = 60
+LONG = (2.0, 1.5)  # how many times as much input and output of a long request cost (prices.toml: `long`)
 
 
 class Price(BaseModel, frozen=True):
     """One model's prices in dollars per million tokens. `date` and `source` say how far to trust them.
 
-    `batch` is the share of the price that the Batch API charges; `context` the model's window in tokens.
+    `cached` is for prompt tokens from the provider's cache, `write` for those that it puts there. A request
+    with more than `long` prompt tokens costs `LONG` times as much. `batch` is the share of the price that the
+    Batch API charges; `context` the model's window in tokens.
     """
 
     model: str
     input: NonNegativeFloat
     cached: NonNegativeFloat = Field(default_factory=lambda entry: entry["input"])
+    write: NonNegativeFloat = Field(default_factory=lambda entry: entry["input"])
     output: NonNegativeFloat
+    long: int | None = None
     batch: float = 1.0
     context: int | None = None
     date: str
-    source: str
+    source: str = "a file of your own"
 
-    def dollars(self, usage: Usage, batch: bool = False) -> float:
-        """What `usage` costs."""
-        fresh = max(usage.prompt_tokens - usage.cached_tokens, 0)
-        cost = fresh * self.input + usage.cached_tokens * self.cached + usage.completion_tokens * self.output
+    def dollars(self, usage: Usage, batch: bool = False, longest: int = 0) -> float:
+        """What `usage` costs, where no request has more than `longest` prompt tokens."""
+        cached, written = usage.cached_tokens, usage.cache_write_tokens
+        fresh = max(usage.prompt_tokens - cached - written, 0)
+        prompts = fresh * self.input + cached * self.cached + written * self.write
+        times = LONG if self.long is not None and longest > self.long else (1.0, 1.0)
+        cost = prompts * times[0] + usage.completion_tokens * self.output * times[1]
         return cost * (self.batch if batch else 1.0) / 1e6
 
 
@@ -80,14 +88,18 @@ def covering(name: str, listed: Iterable[str]) -> str | None:
 def _read(path: Path) -> dict[str, dict[str, Price]]:
     """The lists of prices by interface; a list has its own date and source, or those of the file."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-        tables: dict[str, Any] = {"chat": content | {"date": content["date"]}} | {
-            name: {**content, **table}
-            for name, table in content.items()
-            if isinstance(table, dict) and "models" in table
-        }
+        file = tomllib.loads(path.read_text(encoding="utf-8"))
+        lists = {name: part for name, part in file.items() if isinstance(part, dict) and "models" in part}
+        tables = {"chat": file} | {name: file | part for name, part in lists.items()}
         return {
-            api: {name: _price(name, entry, table, path) for name, entry in table["models"].items()}
+            api: {
+                model: Price(
+                    **{key: table[key] for key in ("batch", "source") if key in table}
+                    | {"model": model, "date": str(table["date"])}
+                    | entry
+                )
+                for model, entry in table["models"].items()
+            }
             for api, table in tables.items()
         }
     except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
@@ -96,12 +108,6 @@ def _read(path: Path) -> dict[str, dict[str, Price]]:
             f"{path} is not a price file ({why}): it needs `date` and, under [models], "
             'lines like "gpt-4o" = { input = 2.5, cached = 1.25, output = 10 }, in dollars per million tokens'
         ) from None
-
-
-def _price(name: str, entry: dict[str, Any], table: dict[str, Any], path: Path) -> Price:
-    shared: dict[str, Any] = {key: table[key] for key in ("batch", "source") if key in table}
-    values: dict[str, Any] = {"date": str(table["date"]), "source": str(path), **shared, **entry}
-    return Price(model=name, **values)
 
 
 @dataclass(frozen=True)
@@ -121,6 +127,7 @@ class Ending:
     model: str
     day: date
     successor: str | None
+    source: str
 
     def words(self, today: date) -> str:
         """When it ends or ended, in words."""
@@ -147,6 +154,15 @@ def family_of(model: str) -> Family:
 
 def ending_of(model: str) -> Ending | None:
     """When a model of OpenAI's ends, dated versions included; None where no end is announced."""
-    ends = _families()["ends"]
-    name = covering(model, ends)
-    return None if name is None else Ending(model, ends[name]["date"], ends[name].get("successor"))
+    facts = _families()
+    name = covering(model, facts["ends"])
+    if name is None:
+        return None
+    end = facts["ends"][name]
+    return Ending(model, end["date"], end.get("successor"), facts["sources"][end.get("source", "sdk")])
+
+
+def facts_date() -> date:
+    """The day on which the older of the two files was last compared with the world."""
+    prices = tomllib.loads(_PRICES.read_text(encoding="utf-8"))["date"]
+    return min(map(date.fromisoformat, (prices, _families()["date"])))

@@ -14,9 +14,10 @@ it can and cannot tell.
 import hashlib
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from operator import ne
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import SIMULATED, Messages, Reply, Usage
 from fwc_llm.models.surrogate.features import feature_names, vector
-from fwc_llm.models.surrogate.reading import Person, Reading, read
+from fwc_llm.models.surrogate.reading import Person, Reading, apart, read
 
 NAME = "surrogate"
 # Spread of Adult's numeric attributes (standard deviations over adult.data), for the distance between people.
@@ -36,7 +37,7 @@ _REACH = 4.0  # distance over which an example's say falls by e
 _CONTEXT = ("examples", "vote", "surprise")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Coefficients:
     """A fitted surrogate. All arrays are on the natural scale of their features.
 
@@ -88,13 +89,13 @@ def context(reading: Reading, coefficients: Coefficients) -> NDArray[np.float64]
     if not reading.examples:
         return np.zeros(len(_CONTEXT))
     yes = np.array(reading.answers, dtype=np.float64)
-    distance = np.array([_distance(reading.person, example) for example in reading.examples])
+    distance = _distances(reading.person, reading.examples)
     weights = np.array([1.0 if e.weight is None else max(e.weight, 0.0) for e in reading.examples])
     if not weights.any():
         weights[:] = 1.0
     say = weights * np.exp(-(distance - distance.min()) / _REACH)
     say /= say.sum()
-    expected = np.array([_logistic(coefficients.log_odds(example)) for example in reading.examples])
+    expected = np.array([_expected(coefficients, example) for example in reading.examples])
     return np.array([1.0, float(say @ (2 * yes - 1)), float(say @ (yes - expected))])
 
 
@@ -138,7 +139,12 @@ class Surrogate:
         return self.reply(messages)
 
     def reply(self, messages: Messages) -> Reply:
-        """`ask` for callers without an event loop."""
+        """`ask` for callers without an event loop. Of numbered records each is answered by itself."""
+        parts = apart(messages[-1]["content"]) if messages else []
+        if parts:
+            alone = [self.reply([*messages[:-1], {**messages[-1], "content": part}]) for part in parts]
+            lines = "\n".join(f"{number}: {reply.text}" for number, reply in enumerate(alone, 1))
+            return replace(alone[0], text=lines, logprobs=None)
         reading = read(messages)
         p = _p_yes(reading)
         yes = p > 0.5 if self.temperature == 0.0 else self._draw(messages) < _tempered(p, self.temperature)
@@ -183,10 +189,15 @@ def _p_yes(reading: Reading) -> float:
     return min(max(_logistic(score), 1e-6), 1 - 1e-6)
 
 
-def _distance(one: Person, other: Person) -> float:
-    numbers = np.abs(np.subtract(one.numbers, other.numbers)) / _SPREAD
-    words = sum(a != b for a, b in zip(one.words, other.words, strict=True))
-    return float(np.minimum(numbers, _FARTHEST).sum() + words)
+def _distances(person: Person, others: Sequence[Person]) -> NDArray[np.float64]:
+    numbers = np.abs(np.subtract([other.numbers for other in others], person.numbers)) / _SPREAD
+    words = [sum(map(ne, person.words, other.words)) for other in others]
+    return np.asarray(np.minimum(numbers, _FARTHEST).sum(axis=1) + words, np.float64)
+
+
+@lru_cache(4096)
+def _expected(coefficients: Coefficients, example: Person) -> float:
+    return _logistic(coefficients.log_odds(example))
 
 
 def _logistic(score: float) -> float:

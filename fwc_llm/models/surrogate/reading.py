@@ -87,6 +87,12 @@ def read(messages: Messages) -> Reading:
     return Reading(describe(last["content"]), tuple(examples), tuple(answers), spelled[:1].isupper())
 
 
+def apart(text: str) -> list[str]:
+    """The numbered records ("Record 1:") in a message, each by itself; empty where there are none."""
+    return _NUMBERED.split(text)[1:]
+
+
+_NUMBERED = re.compile(r"^Record \d+:$", re.MULTILINE)
 _UNPAIRED = (
     "it looked for examples as pairs of messages, one of role user (or named example_user) that describes a "
     "person, then one of role assistant (or named example_assistant) that says yes or no"

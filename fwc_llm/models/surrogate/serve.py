@@ -15,12 +15,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import AF_INET, AF_INET6
 from threading import Thread
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import SIMULATED
 from fwc_llm.models.surrogate.model import NAME, Surrogate
-from fwc_llm.models.surrogate.protocol import PATHS, ApiError, model_card, read_request, respond
+from fwc_llm.models.surrogate.protocol import PATHS, Body, Failure, read_call, respond
 from fwc_llm.version import __version__
 
 _LARGEST_BODY = 16 * 1024 * 1024
@@ -97,65 +96,48 @@ class _Connection(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         try:
-            body = self._body()
-            path = unquote(urlsplit(self.path).path).rstrip("/")
-            self._allow(path)
-            self._send(200, self._posted(path, body) if path in _POSTED else self._models(path))
-        except ApiError as error:
-            self._send(error.status, error.body)
-        except Exception as error:  # a defect of ours must not look like a dropped connection
-            self._send(500, ApiError(500, f"The surrogate failed: {type(error).__name__}").body)
-            raise
+            self._send(200, self._answered(self.path.partition("?")[0].rstrip("/"), self._body()))
+        except Failure as failure:
+            self._send(failure.status, failure.body)
 
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = _answer  # noqa: N815
+    do_GET = do_POST = do_DELETE = _answer  # noqa: N815
 
-    def _posted(self, path: str, body: bytes) -> dict[str, Any] | str:
-        try:
-            content = json.loads(body)
-        except (ValueError, RecursionError):
-            raise ApiError(400, "We could not parse the JSON body of your request") from None
-        request = read_request(path, content)
-        self._check_name(request.body["model"])
-        return respond(request, self.server.model)
-
-    def _models(self, path: str) -> dict[str, Any]:
-        if path == _MODELS:
-            cards = [model_card(name, self.server.created) for name in self.server.names]
-            return {"object": "list", "data": cards}
-        return model_card(self._check_name(path.removeprefix(f"{_MODELS}/")), self.server.created)
-
-    def _check_name(self, name: str) -> str:
-        if name not in self.server.names:
-            served = ", ".join(f"`{each}`" for each in self.server.names)
-            problem = f"The model `{name}` does not exist: this server has only {served}"
-            raise ApiError(404, problem, "model_not_found", "model")
-        return name
-
-    def _body(self) -> bytes:
-        """The request's body; read even where it is not wanted, because the next request follows it."""
-        try:
-            length = int(self.headers.get("content-length", 0))
-        except ValueError:
-            length = -1
-        if not 0 <= length <= _LARGEST_BODY or "transfer-encoding" in self.headers:
-            self.close_connection = True
-            too_large = length > _LARGEST_BODY
-            raise ApiError(413 if too_large else 411, f"a content-length up to {_LARGEST_BODY:,} is needed")
-        return self.rfile.read(length)
-
-    def _allow(self, path: str) -> None:
-        """Refuse a path that is not there, a method that does not fit it, and a missing or wrong key."""
-        if path not in _POSTED and path != _MODELS and not path.startswith(f"{_MODELS}/"):
-            problem = f"Invalid URL ({self.command} {path}): see POST {', '.join(_POSTED)}"
-            raise ApiError(404, problem, "unknown_url")
+    def _answered(self, path: str, content: bytes) -> Body:
+        """The answer to a request; a wrong path, method, key or name is refused."""
+        names = self.server.names
+        if path not in (*_POSTED, _MODELS) and not path.startswith(f"{_MODELS}/"):
+            raise Failure(404, f"Invalid URL ({self.command} {path}): see POST {', '.join(_POSTED)}")
         if self.command != ("POST" if path in _POSTED else "GET"):
-            raise ApiError(405, f"Not allowed to {self.command} on {path}", "method_not_supported")
+            raise Failure(405, f"Not allowed to {self.command} on {path}", "method_not_supported")
         sent = self.headers.get("authorization", "").removeprefix("Bearer ").strip()
         if self.server.key is not None and not hmac.compare_digest(sent.encode(), self.server.key.encode()):
             problem = "Incorrect API key provided" if sent else "You didn't provide an API key"
-            raise ApiError(401, problem, "invalid_api_key")
+            raise Failure(401, problem, "invalid_api_key")
+        cards = [{"id": name, "object": "model", "created": self.server.created, "owned_by": SIMULATED}
+                 for name in names]  # fmt: skip
+        if path == _MODELS:
+            return {"object": "list", "data": cards}
+        call = None
+        if path in _POSTED:
+            try:
+                call = read_call(path, json.loads(content))
+            except (ValueError, RecursionError):
+                raise Failure(400, "We could not parse the JSON body of your request") from None
+        name = path.removeprefix(f"{_MODELS}/") if call is None else call.model
+        if name not in names:
+            problem = f"The model `{name}` does not exist: this server has only `{'`, `'.join(names)}`"
+            raise Failure(404, problem, "model_not_found", param="model")
+        return cards[names.index(name)] if call is None else respond(call, lambda _: self.server.model)
 
-    def _send(self, status: int, body: dict[str, Any] | str) -> None:
+    def _body(self) -> bytes:
+        """The request's body; read even where it is not wanted, because the next request follows it."""
+        length = self.headers.get("content-length", "0")
+        if "transfer-encoding" in self.headers or not length.isdecimal() or int(length) > _LARGEST_BODY:
+            self.close_connection = True
+            raise Failure(411, f"a content-length up to {_LARGEST_BODY:,} is needed")
+        return self.rfile.read(int(length))
+
+    def _send(self, status: int, body: Body) -> None:
         """Send JSON, or an event stream given as text."""
         kind = "text/event-stream" if isinstance(body, str) else "application/json"
         content = (body if isinstance(body, str) else json.dumps(body)).encode()
@@ -166,13 +148,12 @@ class _Connection(BaseHTTPRequestHandler):
         if self.close_connection:
             self.send_header("connection", "close")
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content)
+        self.wfile.write(content)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """What the standard library refuses (a malformed request), in the protocol's words."""
         self.close_connection = True
-        self._send(code, ApiError(code, message or HTTPStatus(code).phrase).body)
+        self._send(code, Failure(code, message or HTTPStatus(code).phrase).body)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing: request lines are no one's concern."""

@@ -1,12 +1,23 @@
 """Medians by bins against sorted columns, while rows come and go."""
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 
+from fwc_llm.coreset import FairCoreset
+from fwc_llm.coreset.descent.loop import points_at
 from fwc_llm.coreset.descent.medians import Means, Medians
-from fwc_llm.coreset.descent.updates import Shares, means, medians
-from fwc_llm.coreset.problem.table import Table
+from fwc_llm.coreset.descent.medoids import CompiledMedoids
+from fwc_llm.coreset.descent.plain import PlainSteps, TinyMedoids
+from fwc_llm.coreset.descent.steps import CompiledSteps
+from fwc_llm.coreset.descent.updates import Medoids, Shares, means, medians
+from fwc_llm.coreset.problem.cells import find_cells
+from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.problem.table import Table, value_ids
 from fwc_llm.coreset.threads import Threads
+from fwc_llm.coreset.weights import read_weights
 
 
 def numbers(x: np.ndarray) -> Table:
@@ -55,25 +66,6 @@ def test_medians_and_means_stay_exact_while_labels_change(kind: type, decimals: 
     np.testing.assert_array_equal(movers[0][0].move(shares, points), medians(numbers(x), shares, points))
 
 
-@pytest.mark.slow
-def test_a_representative_without_rows_stays_and_one_with_all_gets_the_median():
-    x = np.arange(101, dtype=np.float32)[:, None]
-    moved = Medians(numbers(x), 2, Threads(1)).move(whole(np.ones(101), 2), np.array([[7.5], [3.0]]))
-    assert moved.tolist() == [[7.5], [50.0]]
-
-
-def test_categorical_columns_are_left_alone():
-    table = Table(np.array([[1.0], [2.0], [9.0]]), np.array([[0], [1], [1]]))
-    moved = Medians(table, 1, Threads(1)).move(whole(np.zeros(3), 1), np.array([[0.0, 5.0]]))
-    assert moved.tolist() == [[2.0, 5.0]]
-
-
-def test_a_table_without_numbers_has_nothing_to_move():
-    table = Table(np.empty((3, 0)), np.array([[0], [1], [1]]))
-    moved = Medians(table, 1, Threads(1)).move(whole(np.zeros(3), 1), np.array([[5.0]]))
-    assert moved.tolist() == [[5.0]]
-
-
 def test_many_equal_values_in_one_bin_take_no_longer():
     # Bins are cut by every third row; all the others hold two values, in between two of those.
     n = 400_000
@@ -85,3 +77,151 @@ def test_many_equal_values_in_one_bin_take_no_longer():
     moved = Medians(numbers(x[:, None]), 2, Threads(1)).move(whole(label, 2), np.array([[-1.0], [-1.0]]))
     assert moved[0, 0] == np.sort(own)[(len(own) - 1) // 2]
     assert moved[1, 0] == np.sort(x[label == 1])[((label == 1).sum() - 1) // 2]
+
+
+# --- Medoids by bounds
+
+
+def problem(kind: str, cost: str, support: str, n: int = 700, m: int = 12) -> Problem:
+    rng = np.random.default_rng(len(kind))
+    numbers = {
+        "normal": rng.normal(size=(n, 3)),
+        "ties": rng.integers(0, 4, (n, 3)).astype(float),
+        "single": rng.normal(size=(n, 3)).astype(np.float32),
+        "outlier": rng.normal(size=(n, 3)),
+        "one": rng.normal(size=(n, 1)),
+        "none": np.empty((n, 0)),
+    }[kind]
+    if kind == "outlier":
+        numbers[7] = 1e8
+    codes = rng.integers(0, 400, (n, 2)) if kind in ("none", "normal") else np.empty((n, 0), np.int64)
+    table = Table(numbers, codes.astype(np.int32))
+    cells = find_cells(rng.integers(0, 2, n), rng.integers(0, 2, n), n)
+    pools = [np.flatnonzero(cells.cell == g) for g in range(4)]
+    if support == "features":
+        pools = [np.arange(n)] * 4
+    return Problem(
+        table, cells, np.repeat(np.arange(4), m // 4), np.ones(2) / 2, None, cost, support, np.zeros((4, 4)),
+        pools, value_ids(table.values),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["normal", "ties", "single", "outlier", "one", "none"])
+@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
+def test_the_same_rows_as_by_tables_of_sums(kind: str, cost: str) -> None:
+    for support in ("rows", "features"):
+        given = problem(kind, cost, support)
+        n, m = given.table.n, given.m
+        rng = np.random.default_rng(5)
+        fast, slow = CompiledMedoids(given, Threads(2)), Medoids(given.table, cost, given.ids, given.pools)
+        rows = np.concatenate([given.pools[g][3 * g : 3 * g + 3] for g in range(4)])
+        label = rng.integers(0, m, n)
+        for _ in range(5):
+            split = rng.choice(n, 5, replace=False)
+            shares = Shares(label, split, (label[split] + 1) % m, rng.uniform(0.1, 0.9, 5), m)
+            moved = slow.move(shares, rows, given.cell_of)
+            np.testing.assert_array_equal(fast.move(shares, rows, given.cell_of), moved)
+            rows, label = moved, label.copy()
+            changed = rng.choice(n, 8, replace=False)  # most representatives keep their rows
+            label[changed] = rng.integers(0, m, 8)
+        np.testing.assert_array_equal(
+            fast.move(shares, rows, given.cell_of), slow.move(shares, rows, given.cell_of)
+        )
+
+
+# --- The steps with numpy alone
+
+
+def small_problem(n: int, cost: str, weighted: bool) -> Problem:
+    rng = np.random.default_rng(n)
+    frame = pd.DataFrame(
+        {"x": rng.normal(size=n), "y": rng.integers(0, 4, n), "kind": rng.choice(list("abc"), n)}
+    )
+    weight = rng.uniform(0.5, 2, n) if weighted else None
+    model = FairCoreset(8, cost=cost, support="features")
+    return model.problem(frame, np.arange(n) % 2, np.arange(n) // 2 % 2, sample_weight=weight)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
+def test_the_costs_of_all_pairs_lead_to_the_same_medoids(cost: str, weighted: bool) -> None:
+    task = small_problem(60, cost, weighted)
+    steps, equal = PlainSteps(task), 0
+    for seed in range(10):
+        rows = np.random.default_rng(seed).choice(60, 8, replace=False)
+        _, shares = steps.solve(points_at(task.table, rows))
+        by_tables = Medoids(task.table, cost, task.ids, task.pools)
+        tiny = TinyMedoids(task.table, cost, task.ids, task.pools).move(shares, rows, task.cell_of)
+        moved = by_tables.move(shares, rows, task.cell_of)
+        assert (tiny != rows).any()
+        for j in np.flatnonzero(tiny != moved).tolist():  # equal ones may stand for each other
+            both = by_tables.codes[:, [tiny[j], moved[j]]]
+            one, other = by_tables.costs(*shares.grouped().of(j), both)
+            assert one == pytest.approx(other, rel=1e-12)
+        equal += int((tiny == moved).all())
+    assert equal > 5
+
+
+# --- The steps of weighted rows
+
+
+def weighted_problem(n: int, cost: str, support: str, ties: bool) -> Problem:
+    """A weighted problem, whose numbers may tie."""
+    rng = np.random.default_rng(n)
+    x = rng.integers(0, 6, (n, 3)).astype(float) if ties else rng.normal(size=(n, 3))
+    y, d = rng.integers(0, 2, n), rng.integers(0, 2, n)
+    weights = rng.integers(1, 6, n) if ties else rng.lognormal(size=n)
+    terms = {"cost": cost, "support": support, "epsilon": 0.01}
+    return FairCoreset(12, **terms).problem(x, y, d, sample_weight=weights)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
+def test_compiled_steps_move_as_plain_ones_do(cost: str, ties: bool) -> None:
+    given = weighted_problem(3000, cost, "free", ties)
+    plain, fast = PlainSteps(given), CompiledSteps(given, Threads(2))
+    rng = np.random.default_rng(1)
+    points = given.table.values[rng.choice(3000, 12, replace=False)].astype(np.float64)
+    for _ in range(6):
+        objective, shares = plain.solve(points)
+        again, same = fast.solve(points)
+        assert again == pytest.approx(objective, rel=1e-6)
+        if not ties:  # else several plans are optimal
+            assert np.allclose(shares.weights(), same.weights(), atol=1e-5)
+        moved = plain.move_points(shares, points)
+        # From the same plan, so that ties of the plan do not matter.
+        assert np.allclose(fast.move_points(shares, points), moved, rtol=1e-6, atol=1e-9)
+        points = moved
+
+
+@pytest.mark.parametrize("support", ["rows", "features"])
+def test_compiled_medoids_move_as_plain_ones_do(support: str) -> None:
+    given = weighted_problem(600, "l1", support, ties=False)
+    plain, fast = PlainSteps(given), CompiledSteps(given, Threads(2))
+    rows = np.concatenate(
+        [pool[:count] for pool, count in zip(given.pools, np.bincount(given.cell_of), strict=True)]
+    )
+    for _ in range(4):
+        _, shares = plain.solve(given.table.values[rows].astype(np.float64))
+        moved = plain.move_rows(shares, rows)
+        assert np.array_equal(fast.move_rows(shares, rows), moved)
+        rows = moved
+
+
+@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
+def test_whole_weights_move_as_repeated_rows_do(cost: str) -> None:
+    given = weighted_problem(300, cost, "free", ties=True)
+    assert given.masses is not None
+    unit = given.masses.values.min()  # the weight 1
+    often = np.rint(given.masses.values / unit).astype(int)
+    rows = np.repeat(np.arange(300), often)
+    repeated = replace(given.subset(rows), masses=None)
+    points = given.table.values[np.arange(12) * 20].astype(np.float64)
+    inner, shares = PlainSteps(given).certify(points)
+    whole, each = PlainSteps(repeated).certify(points)
+    assert inner.objective == pytest.approx(whole.objective, rel=1e-12)
+    moved = PlainSteps(given).move_points(shares, points)
+    again = PlainSteps(given).move_points(replace(shares, masses=read_weights(often * 7.0, 300)), points)
+    assert np.allclose(moved, again, rtol=1e-12)
+    if len(shares.part_row) == len(each.part_row) == 0:
+        assert np.allclose(PlainSteps(repeated).move_points(each, points), moved)

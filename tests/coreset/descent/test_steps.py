@@ -50,39 +50,6 @@ def test_compiled_descents_are_the_same(cost, support, bounded):
     )
 
 
-def test_equal_columns_and_whole_numbers_tie_alike(bounded):
-    rng = np.random.default_rng(1)
-    x = rng.integers(0, 3, (2000, 6)).astype(np.float32)
-    case = problem(data=(x, rng.integers(0, 2, 2000), rng.integers(0, 2, 2000)))
-    points = x[start_rows(case, "random", rng)].astype(float)
-    cost, label = PlainSteps(case).nearest(points)
-    found = CompiledSteps(case, Threads(2)).nearest(points)
-    np.testing.assert_array_equal(found[0], cost)
-    np.testing.assert_array_equal(found[1], label)
-
-
-def test_near_ties_are_settled_in_float64(bounded):
-    rng = np.random.default_rng(2)
-    x = rng.normal(size=(1000, 4)) + 1e4
-    y, d = rng.integers(0, 2, 1000), rng.integers(0, 2, 1000)
-    case = problem(data=(x, y, d), m=8)
-    # Pairs of points that differ by less than float32 can see in the cost.
-    points = np.repeat(x[start_rows(case, "random", rng)][::2], 2, axis=0)
-    points[1::2] += rng.choice([-1e-8, 1e-8], points[1::2].shape)
-    _, label = PlainSteps(case).nearest(points)
-    found = CompiledSteps(case, Threads(2)).nearest(points)
-    np.testing.assert_array_equal(found[1], label)
-
-
-def test_any_number_of_threads_gives_the_same(bounded):
-    table = synthetic(40_000, 8)
-    case = FairCoreset(30).problem(*table)
-    start = start_rows(case, "random", np.random.default_rng(0))
-    one, three = (descend(CompiledSteps(case, Threads(t)), start, 15) for t in (1, 3))
-    assert one.history == three.history
-    np.testing.assert_array_equal(one.points, three.points)
-
-
 def test_bounds_skip_most_pairs_and_lose_nothing(bounded):
     table = synthetic(20_000, 6)
     case = FairCoreset(40).problem(*table)

@@ -13,7 +13,7 @@ import pytest
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.out_of_core import blocks
 from fwc_llm.coreset.out_of_core.blocks import Block, Table
-from fwc_llm.coreset.out_of_core.sources import open_table
+from fwc_llm.coreset.out_of_core.tables import open_table
 from fwc_llm.errors import InputError
 
 N = 3000
@@ -44,16 +44,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def collected(table: Table | None) -> list[Block]:
     assert table is not None
-    return table.read(
-        lambda block: [block], lambda parts: [block for part in parts for block in part], lambda share: None
-    )
+    return table.read(lambda block: block, list, lambda share: None)
 
 
 def joined(found: list[Block]) -> pd.DataFrame:
     """All rows in order with labels and levels, categories as text."""
-    found = sorted(found, key=lambda block: block.index)
-    assert [block.first for block in found] == np.cumsum([0, *(len(b.X) for b in found[:-1])]).tolist()
-    rows = [b.X.assign(d=np.asarray(b.sensitive), y=np.asarray(b.y)) for b in found]
+    assert [block.first for block in found] == np.cumsum([0, *(b.n for b in found[:-1])]).tolist()
+    rows = [X.assign(d=np.asarray(d), y=np.asarray(y)) for X, y, d, _ in (b.columns for b in found)]
     return pd.concat([part.astype({"job": str, "grade": str}) for part in rows], ignore_index=True)
 
 
@@ -74,13 +71,13 @@ def test_all_places_give_the_same_rows_in_the_same_order(folder: Path) -> None:
     ):
         table = open_table(X, "y", "d", None, 3)
         found = collected(table)
-        assert {len(block.X) for block in found[:-1]} == {1024}
+        assert {block.n for block in found[:-1]} == {1024}
         pd.testing.assert_frame_equal(joined(found), wanted, check_dtype=False)
         assert table is not None
         assert table.n == N
         assert len(table.whole()[0]) == N
     filtered = open_table(ds.dataset(paths[0]).filter(ds.field("age") > 50), "y", "d", None, 1)
-    assert sum(len(block.X) for block in collected(filtered)) == (frame()[:450].age > 50).sum()
+    assert sum(block.n for block in collected(filtered)) == (frame()[:450].age > 50).sum()
 
 
 def test_folders_of_partitions_are_columns(tmp_path: Path) -> None:
@@ -122,9 +119,9 @@ def test_memory_maps_and_parts_of_them(tmp_path: Path, order: Any) -> None:
     whole, d = np.load(tmp_path / "x.npy", mmap_mode="r"), np.load(tmp_path / "d.npy", mmap_mode="r")
     for X in (whole, whole[100:][50:400], whole[::2], changed):
         (found,) = collected(open_table(X, pd.Series(range(len(X))), d[: len(X)], None))
-        assert np.array_equal(found.X, X)
-        assert list(found.y) == list(range(len(X)))
-        assert found.sensitive.tolist() == d[: len(X)].tolist()
+        assert np.array_equal(found.columns.X, X)
+        assert list(found.columns.y) == list(range(len(X)))
+        assert found.columns.sensitive.tolist() == d[: len(X)].tolist()
 
 
 def test_ordinary_tables_are_none() -> None:
@@ -142,7 +139,6 @@ def test_what_is_wrong_with_files_is_named(folder: Path) -> None:
 
     refused(str(folder / "no-*.parquet"), "there is no such file")
     refused([folder / "rows-0.parquet", folder / "gone.parquet"], "gone.parquet")
-    refused(str(folder / "a\0b"), "no path")
     refused("s3://bucket/rows.parquet", "Dataset")
     (folder / "rows.csv").write_text("a,b")
     refused(folder / "rows.csv", "rows.csv: only Parquet")
@@ -164,16 +160,15 @@ def test_what_is_wrong_with_files_is_named(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"pay": lambda f: f.pay.where(f.index != 2050)}, "'pay' is missing in row 2050 "),
-        ({"pay": lambda f: f.pay.where(f.index != 2051, np.inf)}, "'pay' is infinite in row 2051 "),
-        ({"job": lambda f: f.job.where(f.index != 2052)}, "'job' is missing in row 2052 "),
+        ({"pay": lambda f: f.pay.where(f.index != 2050)}, "'pay' .*missing .*in row 2050"),
+        ({"pay": lambda f: f.pay.where(f.index != 2051, np.inf)}, "'pay' .*infinite in row 2051"),
+        ({"job": lambda f: f.job.where(f.index != 2052)}, "'job' .*is missing in row 2052"),
         ({"d": lambda f: f.d.where(f.index != 2053)}, "sensitive is missing in row 2053 "),
         ({"d": "f"}, "one level"),
         ({"y": lambda f: np.where(f.d == "f", 1, f.y)}, "has no rows"),
-        ({"t": pd.Timestamp("2026-01-01")}, "'t' holds dates"),
+        ({"t": pd.Timestamp("2026-01-01")}, "'t' holds date"),
         ({"w": lambda f: np.where(f.index == 2054, -1.0, 1.0)}, "of row .* is -1"),
         ({"w": 0.0}, "zero for every row"),
-        ({"pay": lambda f: f.pay.astype(float) * 1e200}, "too large"),
     ],
 )
 @pytest.mark.usefixtures("small_samples")
@@ -190,5 +185,5 @@ def test_a_missing_value_of_an_array_is_named(tmp_path: Path) -> None:
     x = np.ones((N, 3))
     x[1700, 1] = np.nan
     np.save(tmp_path / "x.npy", x)
-    with pytest.raises(InputError, match="column 1 of X is missing in row 1700 "):
-        FairCoreset(4, sample=300).fit(np.load(tmp_path / "x.npy", mmap_mode="r"), x[:, 0], x[:, 0])
+    with pytest.raises(InputError, match="column 1 is missing or infinite in row 1700"):
+        FairCoreset(4, sample=300).fit(np.load(tmp_path / "x.npy", mmap_mode="r"), frame().y, frame().d)

@@ -10,9 +10,6 @@ import pytest
 
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.out_of_core import blocks, certificate
-from fwc_llm.coreset.out_of_core.sources import open_table
-from fwc_llm.coreset.out_of_core.survey import survey
-from fwc_llm.coreset.problem.input_rows import read_rows
 from fwc_llm.errors import InputError, SampleWarning
 
 N, M = 20_000, 6  # more rows than the sample of so many representatives
@@ -48,13 +45,11 @@ def check(fitted: FairCoreset, X: Any, y: Any, d: Any, weight: Any = None) -> No
 @pytest.mark.parametrize(
     ("options", "table"),
     [
-        ({}, {}),
-        ({"epsilon": None}, {"dtype": np.float64}),
+        ({}, {}), ({"epsilon": None}, {"dtype": np.float64}),
         ({"epsilon": 0, "cost": "sqeuclidean"}, {"dtype": np.float64}),
-        ({"epsilon": 0.05, "scale": True}, {"levels": 3}),
-        ({"epsilon": 0}, {"ties": True}),
+        ({"epsilon": 0.05, "scale": True}, {"levels": 3}), ({"epsilon": 0}, {"ties": True}),
     ],
-)
+)  # fmt: skip
 def test_the_certificate_is_that_of_the_whole_table(tmp_path: Path, options: Any, table: Any) -> None:
     x, y, d = made(**table)
     fitted = FairCoreset(M, sample=1, random_state=0, **options).fit(mapped(tmp_path, x), y, d)
@@ -98,21 +93,9 @@ def test_columns_of_all_kinds_and_weights(tmp_path: Path) -> None:
     check(there, X, frame["y"], frame[["d", "r"]], frame["w"])
     assert there.representatives_["kind"].dtype == frame["kind"].dtype
     assert there.feature_names_in_.tolist() == list(X.columns)
-    table = open_table(str(tmp_path / "*.parquet"), "y", ["d", "r"], "w")
-    assert table is not None
-    terms: Any = {"cost": "l1", "scale": "auto", "epsilon": 0.1}
-    seen = survey(table, sample=900, least=8, seed=0, tick=lambda share: None, **terms)
-    whole = read_rows(frame, **names, **terms)
-    scales = {column.name: (column.mean, column.scale) for column in seen.rows.encoding.columns}
-    for column in whole.encoding.columns:  # of the whole table, not of the sample
-        assert scales[column.name] == pytest.approx((column.mean, column.scale), rel=1e-9)
-    assert seen.rows.cells.counts.tolist() == whole.cells.counts.tolist()
-    assert seen.rows.cells.sizes == pytest.approx(whole.cells.sizes * (seen.total / whole.cells.sizes.sum()))
 
 
-def test_the_result_does_not_depend_on_threads_nor_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_and_files_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 1024)
     x, y, d = made()
     frame = pd.DataFrame(x).rename(columns="x{}".format).assign(y=y, d=d)
@@ -130,9 +113,7 @@ def test_the_result_does_not_depend_on_threads_nor_files(
         assert other.weights_.tolist() == fits[0].weights_.tolist()
 
 
-def test_prices_that_are_far_off_take_another_reading(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_prices_far_off_take_another_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     x, y, d = made()
     monkeypatch.setattr(certificate, "doubt_margin", lambda cost, prices: 1e-6)
     said: list[str] = []
@@ -196,7 +177,7 @@ def test_what_needs_all_rows_in_memory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="sample=0"):
         FairCoreset(2, sample=0).fit(x, y, d)
     fitted = FairCoreset(8, max_iter=1).fit(x, y, d)
-    for method in ("fit_predict", "fit_transform", "predict", "transform", "score"):
+    for method in ("predict", "transform", "score"):
         with pytest.raises(InputError, match="in memory"):
             getattr(fitted, method)(path)
 

@@ -1,12 +1,21 @@
 """A mixed table as numbers: scaling, kinds of columns, and equality by value (docs/method.md)."""
 
+import tracemalloc
+import warnings
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from fwc_llm.coreset.problem.encoding import Encoder, encode_array
+from fwc_llm.coreset import FairCoreset, FairWASP, certify
+from fwc_llm.coreset.problem.allocation import count_slots
+from fwc_llm.coreset.problem.cells import find_cells, overall_target
+from fwc_llm.coreset.problem.encoding import ArrayScaler, Encoder, encode, encode_array, encode_likewise
 from fwc_llm.coreset.problem.table import value_ids
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import FwcError, InputError, ScaleWarning
 
 
 @pytest.fixture
@@ -62,15 +71,15 @@ def test_tiny_and_huge_columns_scale(scale):
 
 def test_bad_values_name_row_and_column(frame):
     for column, value, words in [
-        ("age", np.nan, "column 'age' is missing in row 'r2'"),
-        ("age", np.inf, "column 'age' is infinite in row 'r2'"),
-        ("colour", None, "column 'colour' is missing in row 'r2'"),
+        ("age", np.nan, "column 'age' of X is missing in row 'r2'"),
+        ("age", np.inf, "column 'age' of X is infinite in row 'r2'"),
+        ("colour", None, "column 'colour' of X is missing in row 'r2'"),
     ]:
         bad = frame.astype({"age": float})
         bad.loc["r2", column] = value
         with pytest.raises(FwcError, match=words):
             Encoder.fit(bad)
-    with pytest.raises(FwcError, match="dates"):
+    with pytest.raises(FwcError, match="datetime"):
         Encoder.fit(pd.DataFrame({"day": pd.to_datetime(["2020-01-01"])}))
 
 
@@ -103,3 +112,258 @@ def test_value_ids_are_equal_exactly_for_equal_rows():
     _, expected = np.unique(x + 0.0, axis=0, return_inverse=True)
     expected = expected.ravel()  # numpy 2.0 gives a column
     assert (np.equal.outer(ids, ids) == np.equal.outer(expected, expected)).all()
+
+
+# --- How tables come in
+
+
+@pytest.fixture
+def table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.normal(50_000, 20_000, 120), rng.integers(18, 80, 120)])
+    d = rng.integers(0, 2, 120)
+    return x, (rng.random(120) < 0.3 + 0.4 * d).astype(int), d
+
+
+@pytest.mark.parametrize("model", [FairCoreset(8, random_state=0, n_init=1), FairWASP()])
+def test_a_scaled_array_and_a_frame_and_their_opposites_are_the_same(table, model) -> None:
+    x, y, d = table
+    frame = pd.DataFrame(x, columns=["pay", "age"])
+    scaled = model.set_params(scale=True).fit(x, y, d).objective_
+    assert model.set_params(scale="auto").fit(frame, y, d).objective_ == pytest.approx(scaled, rel=1e-9)
+    raw = model.set_params(scale=False).fit(x, y, d).objective_
+    assert model.set_params(scale=False).fit(frame, y, d).objective_ == pytest.approx(raw, rel=1e-9)
+    assert raw > 100 * scaled
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("support", ["free", "rows"])
+def test_a_scaled_array_gives_representatives_in_its_own_units_and_precision(table, dtype, support) -> None:
+    x, y, d = table[0].astype(dtype), *table[1:]
+    found = FairCoreset(8, scale=True, support=support, random_state=0, n_init=1).fit(x, y, d)
+    assert found.representatives_.dtype == dtype
+    assert found.representatives_[:, 1].max() <= 80
+    assert not hasattr(found, "feature_names_in_")
+    # The certificate is of what is returned.
+    again = certify(x, y, d, found.representatives_, found.y_, found.sensitive_, scale=True)
+    assert again.objective == pytest.approx(found.objective_, rel=1e-6 if dtype == np.float32 else 1e-9)
+    assert -found.score(x, y, d) == pytest.approx(found.objective_, rel=1e-6)
+    start = FairCoreset(8, scale=True, init=found.representatives_, max_iter=0).fit(x, y, d)
+    assert start.objective_ == pytest.approx(found.objective_, rel=1e-6) or support == "rows"
+
+
+def test_one_warning_a_fit_names_the_columns_and_the_line_that_called(table) -> None:
+    x, y, d = table
+    for fit in (
+        lambda: FairCoreset(8).fit(x, y, d),
+        lambda: FairWASP().fit(x, y, d),
+        lambda: certify(x, y, d, x[:8], y[:8], d[:8], epsilon=None),
+    ):
+        with pytest.warns(ScaleWarning, match=r"column 0 typically by .*column 1 by") as caught:
+            fit()
+        assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_what_is_given_explicitly_or_alike_in_size_is_silent(table) -> None:
+    x, y, d = table
+    rng = np.random.default_rng(0)
+    rare = np.zeros(120)
+    rare[5] = 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for scale in (True, False):
+            FairWASP(scale=scale).fit(x, y, d)
+        FairWASP().fit(pd.DataFrame(x), y, d)
+        for quiet in (
+            x[:, 1:],
+            np.column_stack([x[:, 1], rare]),  # a rare yes is no small column
+            np.column_stack([x[:, 1], np.full(120, 1e-9)]),  # a constant one has no size
+            np.column_stack([rng.lognormal(0, 2, 120), rng.normal(size=120)]),
+            np.array([[1e308], [-1e-308]]),
+            rng.normal(size=(120, 3)) * 1e-200,
+        ):
+            encode(quiet)
+        with pytest.raises(ScaleWarning):
+            encode(x * 1e-200)
+
+
+@pytest.mark.parametrize("scale", [None, 1, 0, "always", 1.0, np.array([1])])
+def test_other_scales_are_refused(scale) -> None:
+    with pytest.raises(InputError, match="scale="):
+        encode(np.eye(3), scale)
+
+
+def test_scaling_there_and_back() -> None:
+    x = np.column_stack([np.arange(5.0) * 1e300, np.full(5, 7.0), np.arange(5.0) * 1e-300])
+    encoding, table, _ = encode(x, True)
+    assert isinstance(encoding, ArrayScaler)
+    np.testing.assert_allclose(table.numbers.std(axis=0), [1, 0, 1])
+    np.testing.assert_allclose(encoding.decode(table.numbers), x)
+    np.testing.assert_allclose(encode_likewise(encoding, x, 3, "init").numbers, table.numbers, atol=1e-12)
+    with pytest.raises(InputError, match="init has 2 features"):
+        encode_likewise(encoding, x[:, :2], 3, "init")
+
+
+# --- The memory of reading a table
+
+
+def peak(run: Callable[[], object]) -> int:
+    tracemalloc.start()
+    try:
+        run()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_float64_array_is_read_where_it_is() -> None:
+    X = np.random.default_rng(0).normal(size=(400_000, 10))  # far more than the rows whose scale is looked at
+    assert peak(lambda: encode(X)) < 0.1 * X.nbytes
+
+
+def test_a_frame_is_written_column_by_column_into_one_matrix() -> None:
+    X = np.random.default_rng(0).normal(size=(20_000, 25))
+    frame = pd.DataFrame(X)
+    encode(frame)  # imports
+    assert peak(lambda: encode(frame)) < 1.5 * X.nbytes
+
+
+# --- Cells
+
+
+def cells_with(counts: dict[tuple[str, int], int]) -> tuple:
+    level = np.repeat([d for d, _ in counts], list(counts.values()))
+    y = np.repeat([y for _, y in counts], list(counts.values()))
+    cells = find_cells(y, level, len(y))
+    return cells, cells.counts.copy()
+
+
+ADULT = {("Female", 0): 8670, ("Female", 1): 1112, ("Male", 0): 13984, ("Male", 1): 6396}
+
+
+def test_adult_slots():
+    cells, room = cells_with(ADULT)
+    balanced = count_slots("balanced-positive", 16, cells, room, constrained=True)
+    assert balanced.tolist() == [5, 2, 7, 2]
+    assert count_slots("equal", 18, cells, room, constrained=True).tolist() == [5, 4, 5, 4]
+    assert count_slots("proportional", 16, cells, room, constrained=True).tolist() == [5, 1, 7, 3]
+    table = [[4, 3], [5, 4]]
+    assert count_slots(table, 16, cells, room, constrained=True).tolist() == [4, 3, 5, 4]
+    named = {("Female", 0): 4, ("Female", 1): 3, ("Male", 0): 5, ("Male", 1): 4}
+    assert count_slots(named, 16, cells, room, constrained=True).tolist() == [4, 3, 5, 4]
+
+
+@given(
+    counts=st.lists(st.integers(1, 500), min_size=4, max_size=4),
+    m=st.integers(4, 60),
+    policy=st.sampled_from(["proportional", "equal", "balanced-positive"]),
+)
+def test_slots_sum_to_m_and_respect_the_cells(counts, m, policy):
+    cells, room = cells_with(dict(zip(ADULT, counts, strict=True)))
+    if m > sum(counts):
+        with pytest.raises(FwcError, match="lower m"):
+            count_slots(policy, m, cells, room, constrained=True)
+        return
+    others = counts[0] + counts[2]
+    if policy == "balanced-positive" and 2 * min(counts[1], counts[3]) + others - (m + others) % 2 < m:
+        return  # more than the same number of positives and all others: refused, tested below
+    seats = count_slots(policy, m, cells, room, constrained=True)
+    assert seats.sum() == m
+    assert (seats >= 1).all()
+    assert (seats <= room).all()
+    if policy == "balanced-positive":
+        assert seats[1] == seats[3]
+
+
+def test_balanced_positive_is_refused_where_the_cells_cannot_hold_m():
+    cells, room = cells_with(dict(zip(ADULT, [1, 1, 1, 50], strict=True)))
+    with pytest.raises(FwcError, match="more than the cells can hold"):
+        count_slots("balanced-positive", 8, cells, room, constrained=True)
+
+
+def test_several_attributes_are_crossed():
+    sensitive = pd.DataFrame({"sex": ["f", "m", "f", "m"], "race": ["b", "b", "w", "b"]})
+    cells = find_cells([0, 1, 1, 0], sensitive, 4)
+    assert cells.levels.tolist() == [["f", "b"], ["f", "w"], ["m", "b"]]
+    assert cells.cell.tolist() == [0, 5, 3, 4]
+    assert cells.name(5) == "(sensitive = m & b, y = 1)"
+
+
+def test_target_is_the_rows_own_or_the_callers():
+    cells, _ = cells_with(ADULT)
+    np.testing.assert_allclose(overall_target(cells, None), [22654 / 30162, 7508 / 30162])
+    np.testing.assert_allclose(overall_target(cells, {1: 0.4, 0: 0.6}), [0.6, 0.4])
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ([1.0, 0.0], "positive"), ([1.0], "per outcome"), ({0: 0.5, 2: 0.5}, "each of"),
+    ],
+)  # fmt: skip
+def test_bad_targets_are_refused(target, words):
+    cells, _ = cells_with(ADULT)
+    with pytest.raises(FwcError, match=words):
+        overall_target(cells, target)
+
+
+@pytest.mark.parametrize(
+    ("slots", "m", "words"),
+    [
+        ([[1, 1], [1, 2]], 6, "sum to 5, but m=6"),
+        ([[6, 0], [1, 1]], 8, r"\(sensitive = Female, y = 1\) no representative"),
+        ([1, 2, 3], 6, "level by outcome"),
+        ([[1.5, 1], [1, 1]], 4, "whole"),
+        ({("Child", 0): 4}, 4, "no row is in"),
+    ],
+)
+def test_bad_slots_are_refused(slots, m, words):
+    cells, room = cells_with(ADULT)
+    with pytest.raises(FwcError, match=words):
+        count_slots(slots, m, cells, room, constrained=True)
+
+
+def test_an_empty_cell_is_named():
+    cells = find_cells([0, 1, 0], ["a", "a", "b"], 3)
+    with pytest.raises(FwcError, match=r"\(sensitive = b, y = 1\) has no rows"):
+        count_slots("proportional", 3, cells, cells.counts, constrained=True)
+    assert count_slots("proportional", 3, cells, cells.counts, constrained=False).tolist() == [1, 1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("y", "sensitive", "words"),
+    [
+        ([0, 1], ["a", "b", "c"], "y has 2 rows but X has 3"),
+        ([0, 1, np.nan], ["a", "b", "c"], "y is missing in row 2"),
+        ([0, 1, 1], ["a", None, "c"], "sensitive is missing in row 1"),
+        ([[0, 1], [1, 0], [0, 0]], ["a", "b", "c"], "one value per row"),
+    ],
+)
+def test_bad_labels_are_refused(y, sensitive, words):
+    with pytest.raises(FwcError, match=words):
+        find_cells(y, sensitive, 3)
+
+
+def test_labels_of_mixed_types_are_known_by_what_the_caller_called_them() -> None:
+    y = np.array([1, "x", 1, "x"], dtype=object)
+    cells = find_cells(y, ["a", "a", "b", "b"], 4)
+    assert overall_target(cells, {1: 0.25, "x": 0.75}).tolist() == [0.25, 0.75]
+    seats = count_slots("balanced-positive", 4, cells, cells.counts, constrained=True, positive=1)
+    assert seats.tolist() == [1, 1, 1, 1]
+    with pytest.raises(FwcError, match="y holds 1 and '1', which read the same"):
+        find_cells(np.array([1, "1", 1, "1"], dtype=object), ["a", "a", "b", "b"], 4)
+    masked = np.ma.masked_array([0, 1, 0, 1], mask=[True, False, False, False])
+    for labels in ((masked, ["a", "a", "b", "b"]), ([0, 1, 0, 1], masked)):
+        with pytest.raises(FwcError, match="masked"):
+            find_cells(*labels, 4)
+
+
+def test_a_constant_column_counts_nothing_in_other_rows_either() -> None:
+    frame = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "year": 50_000.0})
+    other = frame.assign(year=90_000.0)
+    y, level = [0, 1, 0, 1], ["a", "a", "b", "b"]
+    for X, further in ((frame, other), (frame.to_numpy(), other.to_numpy())):
+        fitted = FairCoreset(4, epsilon=None, scale=True, random_state=0).fit(X, y, level)
+        assert fitted.transform(further).tolist() == fitted.transform(X).tolist()
+        years = np.asarray(fitted.representatives_)[:, 1]
+        assert years.tolist() == [50_000.0] * 4

@@ -8,8 +8,6 @@ from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.plain import PlainSteps
 from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.descent.updates import Medoids
-from fwc_llm.coreset.fairwasp import NearestRows
-from fwc_llm.coreset.problem.cells import find_cells
 from fwc_llm.coreset.problem.encoding import Encoder
 from fwc_llm.coreset.problem.ground_cost import COSTS, column_costs, cost_matrix, feature_costs
 from fwc_llm.coreset.problem.problem import Problem
@@ -56,18 +54,6 @@ def test_numpy_follows_the_formula(table: Table, cost: str) -> None:
     turned = np.roll(np.arange(60), 1)
     each = feature_costs(values, table.n_numeric, values[:, turned], cost)
     np.testing.assert_allclose(each, expected[np.arange(60), turned], atol=1e-12)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cost", COSTS)
-def test_the_nearest_rows_are_at_their_costs(table: Table, cost: str) -> None:
-    expected = formula(table.numbers, table.codes, cost)
-    cells = find_cells(np.arange(60) % 2, np.arange(60) % 3, 60)
-    search = NearestRows(table, cells, cost)
-    for g in range(cells.n_cells):
-        costs, rows = search.search(g, np.arange(60), np.full(60, np.inf))
-        np.testing.assert_allclose(costs, expected[np.arange(60), rows], atol=1e-12)
-        np.testing.assert_allclose(costs, expected[:, cells.cell == g].min(axis=1), atol=1e-12)
 
 
 def asked(numeric: int, categorical: int, cost: str) -> Problem:

@@ -1,18 +1,26 @@
 """Schedules: by size of the table, with and without swaps, growing or not; threads change nothing."""
 
+from itertools import combinations, product
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.descent.loop import descend
+from fwc_llm.coreset.descent.loop import descend, points_at
 from fwc_llm.coreset.descent.plain import PlainSteps
 from fwc_llm.coreset.descent.steps import CompiledSteps
+from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.problem.table import Table, value_ids
 from fwc_llm.coreset.search import schedule
-from fwc_llm.coreset.search.samples import sampling_order
+from fwc_llm.coreset.search.local_search import Sample, search
+from fwc_llm.coreset.search.restarts import best_of_all
+from fwc_llm.coreset.search.samples import sample_rows
 from fwc_llm.coreset.search.schedule import Effort, Solver
-from fwc_llm.coreset.search.start import start_rows
+from fwc_llm.coreset.search.start import random_rows, spread_rows, start_rows
+from fwc_llm.coreset.threads import Threads
+from fwc_llm.coreset.transport.fair import fair_transport
 
 
 def test_the_path_is_chosen_by_size() -> None:
@@ -45,17 +53,6 @@ def test_extreme_scales_stay_with_numpy() -> None:
     assert isinstance(Solver(huge, Effort(1, "auto", False, None), 1).steps, PlainSteps)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("searched", [False, True])
-def test_any_number_of_threads_gives_the_same(monkeypatch: pytest.MonkeyPatch, searched: bool) -> None:
-    monkeypatch.setattr(schedule, "WORTH", 0)
-    monkeypatch.setattr(schedule, "SEARCHED", 0 if searched else 10**9)
-    table = synthetic(900, 4)
-    one, three = (FairCoreset(12, support="rows", random_state=0, n_jobs=jobs).fit(*table) for jobs in (1, 3))
-    np.testing.assert_array_equal(one.row_index_, three.row_index_)
-    np.testing.assert_array_equal(one.weights_, three.weights_)
-
-
 @pytest.mark.parametrize("support", ["rows", "features"])
 def test_swaps_improve_on_the_descent_and_no_step_rises(support: str) -> None:
     table = synthetic(800, 4)
@@ -67,15 +64,6 @@ def test_swaps_improve_on_the_descent_and_no_step_rises(support: str) -> None:
     assert more.violation_ <= 0.01 + 1e-9
     again = FairCoreset(16, support=support, init=more.row_index_).fit(*table) if support == "rows" else more
     assert again.objective_ == pytest.approx(more.objective_, rel=2e-3)
-
-
-def test_without_iterations_nothing_is_swapped() -> None:
-    X, y, d = synthetic(300, 3)
-    problem = FairCoreset(8, support="rows").problem(X, y, d)
-    start = start_rows(problem, "random", np.random.default_rng(0))
-    found = Solver(problem, Effort(0, True, False, 1), 1).from_start(start, np.random.default_rng(0))
-    np.testing.assert_array_equal(found.rows, start)
-    assert len(found.history) == 1
 
 
 @pytest.mark.slow
@@ -100,17 +88,6 @@ def test_a_growing_start_ends_near_the_plain_one() -> None:
     assert grown.objective_ == pytest.approx(grown.lower_bound_, abs=1e-9)
 
 
-def test_the_first_sample_has_enough_candidates_for_every_cell() -> None:
-    X, y, d = synthetic(5000, 3)
-    rare = np.flatnonzero((y == 1) & (d == 1))[12:]
-    y[rare] = 0  # twelve rows are left in that cell
-    problem = FairCoreset(16, support="rows", slots=[[4, 4], [4, 4]]).problem(X, y, d)
-    order = sampling_order(problem, 200, np.random.default_rng(0))
-    assert sorted(order) == list(range(5000))
-    first = problem.cells.cell[order[:200]]
-    assert (np.bincount(first, minlength=4) >= 8).all()
-
-
 @pytest.mark.parametrize("support", ["free", "rows"])
 def test_a_few_far_rows_get_representatives_though_samples_lack_them(support: str) -> None:
     rng = np.random.default_rng(5)
@@ -122,3 +99,206 @@ def test_a_few_far_rows_get_representatives_though_samples_lack_them(support: st
     fitted = FairCoreset(80, cost="sqeuclidean", support=support, random_state=0, n_init=1).fit(X, y, d)
     alone = 2 * 7 * 1e8 / len(X)  # what one group without a representative costs, about
     assert fitted.objective_ < 0.01 * alone
+
+
+# --- Where the descent starts
+
+
+def table(values: np.ndarray) -> tuple[Table, np.ndarray]:
+    return Table(values, np.empty((len(values), 0), np.int32)), value_ids(values)
+
+
+@pytest.mark.parametrize("name", ["random", "spread"])
+def test_every_cell_gets_its_seats_in_order_and_no_value_twice(name: str) -> None:
+    rng = np.random.default_rng(0)
+    rows, ids = table(rng.integers(0, 4, (200, 2)).astype(float))  # 16 values
+    cell = rng.integers(0, 3, 200)
+    pools, seats = [np.flatnonzero(cell == g) for g in range(3)], np.array([5, 0, 12])
+    for seed in range(5):
+        own = np.random.default_rng(seed)
+        if name == "random":
+            found = random_rows(seats, pools, ids, own)
+        else:
+            found = spread_rows(seats, pools, ids, rows, "l1", own)
+        np.testing.assert_array_equal(cell[found], np.repeat([0, 2], [5, 12]))
+        for g in (0, 2):
+            assert len(set(ids[found[cell[found] == g]])) == seats[g]
+
+
+@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
+def test_spread_rows_take_one_of_each_heap(cost: str) -> None:
+    # Heaps so far apart that a second row of one heap has no chance against the first of another.
+    rng = np.random.default_rng(1)
+    heap = np.repeat(np.arange(6), 30)
+    rows, ids = table(heap[:, None] * 1e6 + rng.random((180, 2)))
+    for seed in range(5):
+        found = spread_rows(np.array([6]), [np.arange(180)], ids, rows, cost, np.random.default_rng(seed))
+        assert sorted(heap[found]) == list(range(6))
+
+
+# --- Samples
+
+
+def test_samples_hold_every_cell_and_enough_candidates() -> None:
+    X, y, d = synthetic(3000, 3)
+    rare = np.flatnonzero((y == 1) & (d == 1))[10:]
+    y[rare] = 0  # ten rows are left in that cell
+    problem = FairCoreset(12, support="rows", slots=[[3, 3], [3, 3]]).problem(X, y, d)
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        rows = sample_rows(problem, 100, rng)
+        assert (np.diff(rows) > 0).all()
+        assert 100 <= len(rows) <= 100 + 4 * 12, "at most four candidates for each seat more"
+        assert (np.bincount(problem.cells.cell[rows], minlength=4) >= [10, 10, 10, 10]).all()
+
+
+# --- Where there are few coresets of rows
+
+
+@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
+@pytest.mark.parametrize("epsilon", [None, 0.0, 0.05])
+def test_no_start_ends_below_the_proven_optimum(cost: str, epsilon: float | None) -> None:
+    for seed, support in enumerate(["rows", "features"]):
+        rng = np.random.default_rng([3, seed])
+        x = rng.integers(0, 4, (12, 2)).astype(float)  # equal rows count once
+        cell = np.concatenate([np.arange(4), rng.integers(0, 4, 8)])
+        table = (x, cell % 2, cell // 2)
+        settings = {"epsilon": epsilon, "cost": cost, "support": support, "slots": "equal"}
+        found = FairCoreset(4, **settings, random_state=0).fit(*table)
+        many = FairCoreset(4, **settings, random_state=0, n_init=6).fit(*table)
+        assert found.proven_
+        assert not many.proven_
+        assert found.objective_ <= many.objective_ + 1e-9
+        assert (np.diff(found.history_) <= 0).all()
+        assert found.lower_bound_ == pytest.approx(found.objective_, abs=1e-9)
+
+
+def test_too_many_coresets_and_free_points_are_not_compared() -> None:
+    rng = np.random.default_rng(0)
+    x, cell = rng.normal(size=(60, 2)), np.arange(60) % 4
+    for support, m in (("rows", 12), ("free", 4)):
+        problem = FairCoreset(m, support=support).problem(x, cell % 2, cell // 2)
+        solver = Solver(problem, Effort(5, False, False, 1), 1)
+        assert best_of_all(solver.steps, solver.from_name("random", rng)) is None
+
+
+# --- The search for a good start
+
+
+def asked(n: int = 5000, **options: object) -> Problem:
+    """A cell in which two rows are left, both of which are wanted."""
+    X, y, d = synthetic(n, 5)
+    y[np.flatnonzero((y == 1) & (d == 1))[2:]] = 0
+    return FairCoreset(24, support="rows", slots=[[8, 6], [8, 2]], **options).problem(X, y, d)
+
+
+@pytest.mark.slow
+def test_the_search_serves_tiny_cells_and_does_not_depend_on_threads() -> None:
+    problem = asked()
+    one, two = (
+        search(problem, CompiledSteps(problem, threads), np.random.default_rng(0), threads, 50)[0]
+        for threads in (Threads(1), Threads(2))
+    )
+    assert one.rows is not None
+    np.testing.assert_array_equal(one.rows, two.rows)
+    np.testing.assert_array_equal(problem.cells.cell[one.rows], problem.cell_of)
+    assert len(set(problem.ids[one.rows])) == 24
+    plain = descend(PlainSteps(problem), start_rows(problem, "k-means++", np.random.default_rng(0)), 50)
+    assert one.objective < plain.objective
+    assert (np.diff(one.history) <= 1e-6).all()
+
+
+@pytest.mark.parametrize("epsilon", [None, 0.0])
+def test_what_settles_is_no_worse_and_its_objective_is_true(epsilon: float | None) -> None:
+    problem = asked(600, epsilon=epsilon)
+    sample = Sample(problem)
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        start = start_rows(problem, "random", rng)
+        before, _ = PlainSteps(problem).solve(points_at(problem.table, start))
+        found = sample.settle(start, rng)
+        after, _ = PlainSteps(problem).solve(points_at(problem.table, found.rows))
+        assert found.objective == pytest.approx(after, rel=1e-5)
+        assert after < before
+
+
+def test_swaps_at_fixed_prices_do_not_overshoot() -> None:
+    # Parity binds: at the last prices alone, swaps swing from one side to the other and end 2 % higher.
+    X, y, d = synthetic(2000, 4)
+    X = X + 2 * (d == y)[:, None]
+    problem = FairCoreset(16, 0.0, support="rows", slots="balanced-positive").problem(X, y, d)
+    sample = Sample(problem)
+    found = [
+        sample.settle(start_rows(problem, "k-means++", rng), rng).objective
+        for rng in map(np.random.default_rng, range(6))
+    ]
+    assert max(found) < 1.02 * min(found)
+
+
+# --- Small tables are solved
+
+
+M = 5
+
+
+def tiny_table(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng([5, seed])
+    n = int(rng.integers(14, 17))
+    cell = rng.permutation(np.concatenate([np.repeat(np.arange(4), 2), rng.integers(0, 4, n - 8)]))
+    return rng.normal(size=(n, 3)), cell % 2, cell // 2
+
+
+def least_objective(x: np.ndarray, y: np.ndarray, d: np.ndarray, seats: np.ndarray) -> float:
+    """The least objective of all coresets of rows with so many seats in each cell."""
+    apart = np.abs(x[:, None] - x[None]).sum(axis=-1)
+    cell = 2 * d + y
+    move = [[(a // 2 != b // 2) + (a % 2 != b % 2) for b in range(4)] for a in range(4)]
+    nearest = [
+        [apart[:, list(rows)].min(axis=1) for rows in combinations(np.flatnonzero(cell == g), seats[g])]
+        for g in range(4)
+    ]
+    target = np.array([1 - y.mean(), y.mean()])
+    return min(
+        fair_transport(np.stack(pick, axis=1) + np.array(move, float)[cell], 2, 2, target, 0.01).objective
+        for pick in product(*nearest)
+    )
+
+
+@pytest.mark.slow
+def test_the_best_of_all_coresets_is_found() -> None:
+    once = 0
+    for seed in range(4):
+        x, y, d = tiny_table(seed)
+        found = FairCoreset(M, support="rows", random_state=seed).fit(x, y, d)
+        best = least_objective(x, y, d, np.bincount(2 * found.sensitive_ + found.y_, minlength=4))
+        assert found.objective_ == pytest.approx(best, rel=1e-9), seed
+        assert found.proven_
+        assert found.violation_ <= 0.01 + 1e-9
+        assert found.history_[-1] == found.objective_
+        one = FairCoreset(M, support="rows", random_state=seed, n_init=1).fit(x, y, d)
+        assert (one.n_starts_, one.n_agreeing_, one.proven_) == (1, 1, False)
+        once += one.objective_ > best * (1 + 1e-9)
+    assert once > 0  # one start alone does not find all of them
+
+
+def test_starts_end_when_four_agree_and_larger_tables_start_three_times() -> None:
+    x, y, d = tiny_table(0)
+    found = FairCoreset(4, random_state=0).fit(x, y, d)
+    assert found.n_agreeing_ == 4 or found.n_starts_ == 30
+    rng = np.random.default_rng(0)
+    x, y, d = rng.normal(size=(900, 2)), rng.integers(0, 2, 900), rng.integers(0, 2, 900)
+    larger = FairCoreset(8, random_state=0).fit(x, y, d)
+    assert larger.n_starts_ == 3
+    assert 0 <= larger.spread_ < 0.05
+    assert FairCoreset(8, random_state=0, swaps=False).fit(x, y, d).n_starts_ == 1
+    given = FairCoreset(
+        4, support="rows", init=np.array([np.flatnonzero((2 * d + y) == g)[0] for g in range(4)])
+    )
+    assert given.fit(x, y, d).n_starts_ == 1
+
+
+def test_rows_of_a_small_table_are_started_five_times() -> None:
+    rng = np.random.default_rng(1)
+    x, y, d = rng.normal(size=(200, 3)), rng.integers(0, 2, 200), rng.integers(0, 2, 200)
+    found = FairCoreset(16, support="rows", random_state=0).fit(x, y, d)
+    assert found.n_starts_ == 5 or found.n_agreeing_ == 4

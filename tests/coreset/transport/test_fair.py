@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array, vstack
 
-from fwc_llm.coreset.transport.column_generation import solve
-from fwc_llm.coreset.transport.cost_table import CostTable
+from fwc_llm.coreset.transport.column_generation import CostTable, solve
 from fwc_llm.coreset.transport.fair import Transport, fair_transport
 from fwc_llm.coreset.transport.parity import ParitySet
 from fwc_llm.errors import FwcError
@@ -169,14 +168,6 @@ def test_sixty_four_cells(levels: int, outcomes: int, n: int) -> None:
     assert result.objective == pytest.approx(full_program(few, np.arange(64), levels, target, 0.02), abs=1e-9)
 
 
-@pytest.mark.slow
-def test_whole_numbers_in_sixty_four_cells_do_not_cycle() -> None:
-    rng = np.random.default_rng(0)
-    cost = np.abs(rng.integers(0, 5, 700)[:, None] - rng.integers(0, 5, 64)).astype(float)
-    target = rng.dirichlet(np.full(8, 5.0))
-    certified(fair_transport(cost, 8, 8, target, 0.01), cost, target, 0.01)
-
-
 @pytest.mark.parametrize("scale", [1e-12, 1e-3, 1e9])
 def test_scale_shift_order_and_doubling(scale: float) -> None:
     rng = np.random.default_rng(3)
@@ -241,22 +232,6 @@ def test_large_table_with_a_rare_level_and_ties() -> None:
     certified(fair_transport(cost, 3, 2, target, 0.01), cost.astype(float), target, 0.01)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("values", [1, 2, 5])
-def test_many_equal_rows_are_solved_as_few(values: int) -> None:
-    rng = np.random.default_rng(values)
-    cost = rng.integers(0, values, (30_000, 6)).astype(float)
-    cost += rng.integers(0, 3, (30_000, 1))  # equal but for a number of their own
-    target = [0.2, 0.3, 0.5]
-    result = certified(fair_transport(cost, 2, 3, target, 0.0), cost, target, 0.0)
-    different, count = np.unique(cost, axis=0, return_counts=True)
-    # The same table written with a row for each kind: prices of one are prices of the other.
-    lower = (different - result.prices).min(axis=1) @ count / 30_000
-    fair = ParitySet(np.array(target), 0.0, 2)
-    assert lower + fair.best(result.prices)[0] == pytest.approx(result.objective, abs=1e-9)
-    assert len(result.split_row) < 6
-
-
 good = np.ones((5, 4))
 place = np.arange(20).reshape(5, 4)
 
@@ -265,39 +240,21 @@ place = np.arange(20).reshape(5, 4)
     ("cost", "levels", "outcomes", "target", "epsilon", "message"),
     [
         (np.zeros((0, 4)), 2, 2, [0.5, 0.5], 0.1, "shape"),
-        (np.ones((5, 3)), 2, 2, [0.5, 0.5], 0.1, r"\(n, 4\)"),
-        (np.ones(5), 2, 2, [0.5, 0.5], 0.1, "shape"),
+        (np.ones((5, 3)), 2, 2, [0.5, 0.5], 0.1, r"\(n, 4\)"), (np.ones(5), 2, 2, [0.5, 0.5], 0.1, "shape"),
         (good, 0, 2, [0.5, 0.5], 0.1, "at least 1"),
-        (
-            np.where(place == 13, np.nan, 1.0),
-            2,
-            2,
-            [0.5, 0.5],
-            0.1,
-            "row 3 to cell 1 is nan",
-        ),
-        (
-            np.where(place == 13, -np.inf, 1.0),
-            2,
-            2,
-            [0.5, 0.5],
-            0.1,
-            "row 3 to cell 1 is -inf",
-        ),
+        (np.where(place == 13, np.nan, 1.0), 2, 2, [0.5, 0.5], 0.1, "row 3 to cell 1 is nan"),
+        (np.where(place == 13, -np.inf, 1.0), 2, 2, [0.5, 0.5], 0.1, "row 3 to cell 1 is -inf"),
         (np.where(place < 4, np.inf, 1.0), 2, 2, [0.5, 0.5], 0.1, "row 0 has no cell"),
         (np.where(np.arange(4) % 2, np.inf, good), 2, 2, [0.5, 0.5], 0.1, "no protected level"),
         (good * np.inf, 2, 2, [0.5, 0.5], None, "no protected level"),
-        (good, 2, 2, [0.5, 0.4], 0.1, "sum to 1"),
-        (good, 2, 2, [1.0, 0.0], 0.1, "positive"),
+        (good, 2, 2, [0.5, 0.4], 0.1, "sum to 1"), (good, 2, 2, [1.0, 0.0], 0.1, "positive"),
         (good, 2, 2, [np.nan, 0.5], 0.1, "positive"),
         (good, 2, 2, [0.2, 0.3, 0.5], 0.1, "one share for each of 2"),
-        (good, 2, 2, [0.5, 0.5], -0.1, "epsilon"),
-        (good, 2, 2, [0.5, 0.5], 1.0, "epsilon"),
-        (good, 2, 2, [0.5, 0.5], np.nan, "epsilon"),
-        (good, 2, 2, [0.5, 0.5], "0.1", "epsilon"),
+        (good, 2, 2, [0.5, 0.5], -0.1, "epsilon"), (good, 2, 2, [0.5, 0.5], 1.0, "epsilon"),
+        (good, 2, 2, [0.5, 0.5], np.nan, "epsilon"), (good, 2, 2, [0.5, 0.5], "0.1", "epsilon"),
         ([["a"] * 4], 2, 2, [0.5, 0.5], 0.1, "numbers"),
     ],
-)
+)  # fmt: skip
 def test_bad_input_is_named(
     cost: Any, levels: int, outcomes: int, target: Any, epsilon: float | None, message: str
 ) -> None:
@@ -310,7 +267,7 @@ def test_bad_rows_of_a_large_table_are_named() -> None:
         cost = realistic(50_000, 4, 0)
         cost[40_001, 2] = bad
         with pytest.raises(FwcError, match=message):
-            solve(CostTable(cost), np.zeros(4), ParitySet(np.array([0.5, 0.5]), 0.1, 2), 1e-12)
+            solve(CostTable(cost), np.zeros(4), ParitySet(np.array([0.5, 0.5]), 0.1, 2), False)
         with pytest.raises(FwcError, match=message):
             CostTable(cost).nearest()
 
@@ -319,10 +276,3 @@ def test_bad_rows_of_a_large_table_are_named() -> None:
 def test_bad_prices_are_named(prices: Any) -> None:
     with pytest.raises(FwcError, match="prices"):
         fair_transport(good, 2, 2, [0.5, 0.5], 0.1, prices=prices)
-
-
-def test_ties_between_huge_costs_count_without_a_limit() -> None:
-    cost = np.repeat(np.array([[3e17, 3e17, 5e17, 9e17]]), 8, axis=0)
-    found = CostTable(cost).nearest()
-    assert found.cost == pytest.approx(8 * 3e17)
-    assert found.load.tolist() == [8, 0, 0, 0]

@@ -1,14 +1,21 @@
 """What a plan and a coreset publish is exact: parity of the masses themselves, the bound, every scale."""
 
+import tracemalloc
 import warnings
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
-from fwc_llm.coreset import FairCoreset, FairWASP
+from fwc_llm.coreset import FairCoreset, FairWASP, certify
+from fwc_llm.coreset.transport import column_generation
+from fwc_llm.coreset.transport.column_generation import Columns, CostTable, solve_directly
+from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, dual_simplex
 from fwc_llm.coreset.transport.fair import fair_transport
-from fwc_llm.errors import FwcError
+from fwc_llm.coreset.transport.linear_program import linear_program
+from fwc_llm.coreset.transport.parity import ParitySet, violation
+from fwc_llm.errors import FwcError, InputError
 
 LIMITS = [0.0, 1e-6, 0.01, 0.3]
 
@@ -111,46 +118,6 @@ def test_shares_that_double_precision_does_not_balance_are_exact_or_refused() ->
     assert refused < 10
 
 
-def coreset_of(seed: int) -> tuple[FairCoreset, np.ndarray, np.ndarray]:
-    rng = np.random.default_rng([11, seed])
-    levels, outcomes = int(rng.integers(2, 6)), int(rng.integers(1, 5))
-    cells, n = levels * outcomes, int(rng.integers(2 * levels * outcomes, 80))
-    x = rng.normal(size=(n, 3)) if seed % 3 else rng.integers(0, 9, (n, 3)) + rng.random((n, 1))
-    x = x * 10.0 ** (int(rng.integers(-30, 31)) if seed % 4 == 0 else 0)
-    cell = np.concatenate([np.arange(cells), np.arange(cells), rng.integers(0, cells, n - 2 * cells)])
-    target = target_of(rng, outcomes, 1e-9)
-    coreset = FairCoreset(
-        cells + int(rng.integers(0, 6)),
-        epsilon=LIMITS[rng.integers(0, 4)],
-        target=target,
-        cost=["l1", "sqeuclidean"][rng.integers(0, 2)],
-        support=["free", "rows", "features"][rng.integers(0, 3)],
-        slots="equal",
-        swaps=[True, False, "auto"][rng.integers(0, 3)],
-        n_init=1,
-        random_state=seed,
-    )
-    return coreset.fit(x, cell % outcomes, cell // outcomes), target, cell
-
-
-@pytest.mark.slow
-def test_many_coresets_publish_what_holds_of_their_weights() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for seed in range(40):
-            coreset, target, cell = coreset_of(seed)
-            mass = np.bincount(
-                coreset.sensitive_ * len(target) + coreset.y_, coreset.weights_, int(cell.max()) + 1
-            )
-            violation = violation_of(mass, target)
-            assert violation <= coreset.epsilon + 1e-9, seed
-            assert coreset.violation_ == pytest.approx(violation, abs=1e-12), seed
-            assert coreset.lower_bound_ <= coreset.objective_ == coreset.history_[-1], seed
-            assert (np.diff(coreset.history_) <= 0).all(), seed
-            assert coreset.weights_.min() >= 0, seed
-            assert coreset.weights_.sum() == pytest.approx(coreset.m, rel=1e-12), seed
-
-
 def test_costs_beyond_double_precision_name_the_column() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(20, 2)) * np.array([1.0, 1e200])
@@ -169,3 +136,207 @@ def test_one_outlier_does_not_take_the_digits_of_the_others() -> None:
     rest = np.delete(x, 17, axis=0)
     kept = (rest - centre).astype(np.float32).astype(np.float64) + centre
     assert np.abs(kept - rest).max() < 1e-7
+
+
+# --- Costs that tie
+
+
+TARGET = np.array([0.3, 0.7])
+
+
+def tied(kind: str, n: int, levels: int, seed: int = 0) -> np.ndarray:
+    """Costs (n, 2 · levels) to the nearest of three points in each cell, plus what another cell costs."""
+    rng = np.random.default_rng(seed)
+    cells = 2 * levels
+    cell = rng.choice(cells, n, p=rng.dirichlet(np.ones(cells)))  # many cells are small
+    x = rng.integers(0, 3 if kind == "categories" else 7, (n, 5))
+    points = x[rng.integers(0, n, (cells, 3))]
+    apart = np.abs(x[:, None, None] - points) if kind != "categories" else x[:, None, None] != points
+    cost = apart.sum(axis=-1).min(axis=-1).astype(float)
+    cost += cell[:, None] // 2 != np.arange(cells) // 2
+    cost += cell[:, None] % 2 != np.arange(cells) % 2
+    cost[n // 2 :] = cost[: n - n // 2]  # duplicates
+    return cost
+
+
+@pytest.mark.parametrize("kind", ["categories", "numbers"])
+@pytest.mark.parametrize("levels", [2, 16])
+def test_whole_numbers_are_solved_exactly_cold_and_warm(kind: str, levels: int) -> None:
+    cost = tied(kind, 6_000, levels)
+    found = fair_transport(cost, levels, 2, TARGET, 0.01)
+    plan = found.plan.toarray()
+    assert (plan * cost).sum() == pytest.approx(found.objective, rel=1e-12)
+    assert 0 <= found.objective - found.lower_bound <= 1e-9
+    bound = (cost - found.prices).min(axis=1).mean() + ParitySet(TARGET, 0.01, levels).best(found.prices)[0]
+    assert bound == pytest.approx(found.objective, abs=1e-9)  # of the costs as they are
+    assert found.violation <= 0.01 + 1e-9
+    assert len(found.split_row) < 2 * levels
+    moved = cost.copy()
+    moved[:, 0] += 1
+    cold = fair_transport(moved, levels, 2, TARGET, 0.01)
+    warm = fair_transport(moved, levels, 2, TARGET, 0.01, prices=found.prices)
+    assert warm.objective == pytest.approx(cold.objective, abs=1e-9)
+
+
+def test_rows_that_tie_alike_are_one_row_of_the_simplex(monkeypatch: pytest.MonkeyPatch) -> None:
+    cost, sizes = tied("numbers", 40_000, 8), []
+
+    def count(cost: np.ndarray, *terms: object) -> object:
+        sizes.append(cost.shape[1])
+        return dual_simplex(cost, *terms)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(column_generation, "dual_simplex", count)
+    weights = np.random.default_rng(0).integers(1, 4, 40_000)
+    for sample_weight in (weights, None):
+        sizes.clear()
+        plan = fair_transport(cost, 8, 2, TARGET, 0.01, sample_weight=sample_weight)
+        assert plan.objective - plan.lower_bound <= 1e-9
+        assert plan.violation <= 0.01 + 1e-9
+        assert np.allclose(plan.plan.sum(axis=0), plan.mass, rtol=1e-9, atol=1e-15)
+    assert max(sizes) < 15_000  # of 40,000 rows
+    # Continuous costs are as they are.
+    sizes.clear()
+    columns = Columns(np.random.default_rng(0).random((4, 3000)), np.ones(3000))
+    table = CostTable(np.ascontiguousarray(columns.cost.T))
+    solve_directly(columns, np.zeros(4), ParitySet(TARGET, 0.01, 2), table)
+    assert sizes == [3000]
+
+
+# --- The dual simplex method against HiGHS
+
+
+@pytest.mark.parametrize(("levels", "outcomes", "n"), [(1, 2, 20), (2, 2, 300), (3, 4, 200), (16, 2, 300)])
+@pytest.mark.parametrize("kind", ["continuous", "whole"])
+@pytest.mark.parametrize("epsilon", [0.0, 1e-6, 0.05])
+def test_vertices_are_optimal(levels: int, outcomes: int, n: int, kind: str, epsilon: float) -> None:
+    for seed in range(3):
+        rng = np.random.default_rng([seed, levels])
+        cells = levels * outcomes
+        cost = (
+            rng.random((cells, n)) if kind == "continuous" else rng.integers(0, 4, (cells, n)).astype(float)
+        )
+        cost[rng.random(cost.shape) < 0.1] = np.inf
+        cost[0] = np.where(np.isinf(cost).all(axis=0), 1.0, cost[0])
+        target = rng.dirichlet(np.full(outcomes, 3.0))
+        fair, mass = ParitySet(target, epsilon, levels), rng.uniform(0.5, 2, n)
+        table = Columns(cost, mass)
+        vertex = dual_simplex(cost, mass, np.zeros(cells), fair, 1e-12)
+        found = table.optimum(vertex)
+        expected = table.optimum(linear_program(cost.T, mass, fair))
+        assert vertex.pivots > 0
+        assert found.cost == pytest.approx(expected.cost, rel=1e-8, abs=1e-8 * mass.sum())
+        bound = found.bound + mass.sum() * fair.best(vertex.prices)[0]
+        assert bound == pytest.approx(found.cost, rel=1e-9, abs=1e-10 * mass.sum())
+        np.testing.assert_allclose(found.load.sum(), mass.sum(), rtol=1e-12)
+        assert violation(found.load, target) <= epsilon + 1e-9
+
+
+def test_what_has_no_plan_is_named() -> None:
+    cost = np.full((4, 10), np.inf)
+    cost[0], cost[:, 0] = 1.0, 1.0
+    fair = ParitySet(np.array([0.5, 0.5]), 0.1, 2)
+    with pytest.raises(InfeasibleError, match="parity limit"):
+        dual_simplex(cost, np.ones(10), np.zeros(4), fair, 1e-12)
+    with pytest.raises(InfeasibleError, match="parity limit"):
+        linear_program(cost.T, np.ones(10), fair)
+
+
+# --- A limit for each level
+
+
+def by_highs(cost: np.ndarray, target: np.ndarray, limits: np.ndarray, mass: np.ndarray) -> float:
+    """The objective of the inner problem, written out row by row."""
+    (n, cells), outcomes = cost.shape, len(target)
+    rows = []
+    for g in range(cells):
+        level = g // outcomes
+        for sign in (1, -1):
+            row = np.zeros((n, cells))
+            row[:, g] += sign
+            row[:, level * outcomes : (level + 1) * outcomes] -= (
+                sign * target[g % outcomes] * (1 + sign * limits[level])
+            )
+            rows.append(row.ravel())
+    sums = np.kron(np.eye(n), np.ones(cells))
+    found: Any = linprog(cost.ravel(), np.array(rows), np.zeros(len(rows)), sums, mass, method="highs")
+    return float(found.fun)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_limits_of_levels_give_the_optimum_of_highs(part: int) -> None:
+    for seed in range(500 * part, 500 * part + 500):
+        rng = np.random.default_rng(seed)
+        n, levels, outcomes = int(rng.integers(2, 14)), int(rng.integers(1, 4)), int(rng.integers(2, 4))
+        cost = rng.random((n, levels * outcomes)).round(int(rng.integers(1, 9)))
+        target = rng.dirichlet(np.full(outcomes, 3.0))
+        limits = rng.choice([0.0, 0.01, 0.1, 0.5, 0.9], levels)
+        mass = rng.random(n) + 0.1 if seed % 2 else np.ones(n)
+        plan = fair_transport(cost, levels, outcomes, target, limits, sample_weight=mass)
+        expected = by_highs(cost, target, limits, mass / mass.sum())
+        assert plan.objective == pytest.approx(expected, abs=1e-8)
+        assert plan.lower_bound == pytest.approx(plan.objective, abs=1e-9)
+        assert violation(plan.mass, target, limits) <= 1e-9
+
+
+def table(n: int = 400) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    d = rng.choice(["a", "b", "c"], n)
+    x = rng.normal(size=(n, 3))
+    return x, (x[:, 0] + (d == "a") + rng.normal(size=n) > 0.5).astype(int), d
+
+
+@pytest.mark.parametrize("support", ["free", "rows"])
+def test_each_level_keeps_its_own_limit(support: str) -> None:
+    X, y, d = table()
+    limits = {"c": 0.3, "a": 0.0, "b": 0.1}
+    fitted = FairCoreset(12, limits, support=support, random_state=0, n_init=1).fit(X, y, d)
+    for level, limit in limits.items():
+        own = fitted.sensitive_ == level
+        shares = np.bincount(fitted.y_[own], fitted.weights_[own]) / fitted.weights_[own].sum()
+        assert np.abs(shares / fitted.target_ - 1).max() <= limit + 1e-9
+    assert fitted.lower_bound_ == pytest.approx(fitted.objective_, abs=1e-9)
+    known = fitted.certify(X, y, d)
+    assert known.is_fair
+    assert known.objective == pytest.approx(fitted.objective_, rel=1e-9)
+    assert not certify(X, y, d, X, y, d, np.ones(len(X)), epsilon=limits).is_fair
+    alike = FairCoreset(12, dict.fromkeys("abc", 0.05), support=support, random_state=0, n_init=1)
+    plain = FairCoreset(12, 0.05, support=support, random_state=0, n_init=1).fit(X, y, d)
+    assert alike.fit(X, y, d).objective_ == plain.objective_
+    wasp = FairWASP(epsilon=limits).fit(X, y, d)
+    assert np.abs(np.average(y[d == "a"], weights=wasp.weights_[d == "a"]) / y.mean() - 1) <= 1e-9
+
+
+@pytest.mark.parametrize(
+    "epsilon", [{"a": 0.1}, {"a": 0.1, "b": 0.1, "c": 0, "z": 0.1}, {}, {"a": 2}, {"a": None}]
+)
+def test_limits_for_other_levels_are_refused(epsilon: Any) -> None:
+    with pytest.raises(InputError, match="epsilon"):
+        FairCoreset(8, epsilon).fit(*table())
+    with pytest.raises(InputError, match="epsilon has shape"):
+        fair_transport(np.ones((4, 4)), 2, 2, [0.5, 0.5], [0.1, 0.2, 0.3])
+
+
+# --- What the inner problem takes beside the costs that it is given
+
+
+ROWS, LEVELS, OUTCOMES = 100_000, 4, 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["continuous", "whole"])
+def test_the_inner_problem_takes_at_most_three_more_tables(kind: str, dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    cost = rng.uniform(1, 40, (ROWS, LEVELS * OUTCOMES)).astype(dtype)
+    if kind == "whole":
+        cost = np.floor(cost)
+    target = np.full(OUTCOMES, 1 / OUTCOMES)
+    weights = rng.uniform(0.5, 2, ROWS)
+    warm = fair_transport(cost[:30_000], LEVELS, OUTCOMES, target, 0.01).prices  # all is imported now
+    for prices, sample_weight in ((None, None), (warm, None), (None, weights)):
+        tracemalloc.start()
+        fair_transport(cost, LEVELS, OUTCOMES, target, 0.01, prices, sample_weight=sample_weight)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 3 * ROWS * LEVELS * OUTCOMES * 4  # tables of float32

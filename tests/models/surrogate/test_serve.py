@@ -1,6 +1,5 @@
 """The surrogate behind real HTTP: with OpenAI's own client, with ours, and with requests that are wrong."""
 
-import asyncio
 import http.client
 import json
 import math
@@ -12,15 +11,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import openai
 import pytest
+from pydantic import BaseModel
 
 from fwc_llm import evaluate
 from fwc_llm.errors import FwcError
-from fwc_llm.models import open_model
 from fwc_llm.models.base import Message
 from fwc_llm.models.decisions import take_apart
 from fwc_llm.models.surrogate.model import Surrogate
@@ -30,30 +29,14 @@ from fwc_llm.shots import select_shots
 from fwc_llm.tasks import load_task
 
 PERSON = (
-    "age 39, workclass Private, education {education}, highest education level {level}, marital status "
-    "{marital}, occupation {occupation}, relationship Husband, race White, sex {sex}, capital gain 0, "
-    "capital loss 0, hours per week 40, native country United-States"
+    "age 39, workclass Private, education {}, highest education level {}, marital status {}, occupation {}, "
+    "relationship Husband, race White, sex {}, capital gain 0, capital loss 0, hours per week 40, "
+    "native country United-States"
 )
-MANAGER: list[Message] = [
-    {
-        "role": "user",
-        "content": PERSON.format(
-            education="Masters",
-            level=14,
-            marital="Married-civ-spouse",
-            occupation="Exec-managerial",
-            sex="Male",
-        ),
-    }
-]
-CLERK: list[Message] = [
-    {
-        "role": "user",
-        "content": PERSON.format(
-            education="HS-grad", level=9, marital="Never-married", occupation="Adm-clerical", sex="Female"
-        ),
-    }
-]
+MANAGED = ("Masters", 14, "Married-civ-spouse", "Exec-managerial", "Male")
+CLERICAL = ("HS-grad", 9, "Never-married", "Adm-clerical", "Female")
+MANAGER: list[Message] = [{"role": "user", "content": PERSON.format(*MANAGED)}]
+CLERK: list[Message] = [{"role": "user", "content": PERSON.format(*CLERICAL)}]
 
 
 @pytest.fixture
@@ -95,6 +78,64 @@ def test_an_answer_can_be_streamed(client: openai.OpenAI) -> None:
     assert {chunk.model for chunk in chunks} == {"surrogate (simulated)"}
 
 
+def test_the_responses_api_answers_as_the_chat_does(client: openai.OpenAI) -> None:
+    text: str = MANAGER[0]["content"]
+    whole = client.responses.create(
+        model="surrogate", input=text, include=["message.output_text.logprobs"], top_logprobs=2
+    )
+    assert (whole.output_text, whole.status, whole.model) == ("yes", "completed", "surrogate (simulated)")
+    assert str((whole.metadata or {})["system_fingerprint"]).startswith("SIMULATED")
+    assert len(whole.output[0].content[0].logprobs[0].top_logprobs) == 2  # type: ignore[union-attr, index]
+    assert whole.usage is not None
+    assert whole.usage.input_tokens == len(text.split())
+    messages: Any = [{"role": "user", "content": [{"type": "input_text", "text": text}]}]
+    with client.responses.stream(model="surrogate", input=messages, instructions="Say yes or no.") as stream:
+        kinds = [event.type for event in stream]
+        assert stream.get_final_response().output_text == "yes"
+    assert kinds[0] == "response.created"
+    assert kinds[-1] == "response.completed"
+    with pytest.raises(openai.BadRequestError, match="previous_response_id"):
+        client.responses.create(model="surrogate", input=text, previous_response_id="resp_1")
+
+
+class Decision(BaseModel):
+    high_income: bool
+    answer: Literal["Yes", "No"]
+
+
+class Reasoned(BaseModel):
+    reason: str
+    high_income: bool
+
+
+TOOL: Any = {"type": "function", "function": {"name": "decide", "parameters": Decision.model_json_schema()}}
+
+
+def test_structured_answers_and_tools_are_honoured_or_refused(client: openai.OpenAI) -> None:
+    wanted = Decision(high_income=True, answer="Yes")
+    chat: Any = {"model": "surrogate", "messages": MANAGER}
+    answer: Any = {"model": "surrogate", "input": MANAGER}
+    assert client.chat.completions.parse(**chat, response_format=Decision).choices[0].message.parsed == wanted
+    assert client.responses.parse(**answer, text_format=Decision).output_parsed == wanted
+    for choice in ("required", {"type": "function", "function": {"name": "decide"}}):
+        (call,) = ask(client, MANAGER, tools=[TOOL], tool_choice=choice).choices[0].message.tool_calls
+        assert Decision.model_validate_json(call.function.arguments) == wanted
+    flat: Any = {"type": "function", **TOOL["function"]}
+    (item,) = client.responses.create(**answer, tools=[flat], tool_choice="required").output
+    assert Decision.model_validate_json(item.arguments) == wanted  # type: ignore[union-attr]
+    with client.responses.stream(
+        **answer, tools=[{**flat, "strict": True}], tool_choice="required"
+    ) as stream:
+        assert stream.get_final_response().output[0].type == "function_call"
+    assert ask(client, MANAGER, tools=[TOOL], tool_choice="auto").choices[0].message.content == "yes"
+    with pytest.raises(openai.BadRequestError, match="'reason'"):
+        client.chat.completions.parse(**chat, response_format=Reasoned)
+    other = {"type": "function", "function": {"name": "other"}}
+    for refused in ({"tool_choice": other, "tools": [TOOL]}, {"response_format": {"type": "xml"}}, {"n": 2}):
+        with pytest.raises(openai.BadRequestError):
+            ask(client, MANAGER, **refused)
+
+
 def test_another_model_and_an_unreadable_prompt_are_refused_as_the_api_does(client: openai.OpenAI) -> None:
     with pytest.raises(openai.NotFoundError) as missing:
         client.chat.completions.create(model="gpt-4", messages=[{"role": "user", "content": "hi"}])
@@ -115,22 +156,6 @@ def test_a_key_can_be_required() -> None:
             wrong.models.list()
         assert refused.value.code == "invalid_api_key"
         assert "wrong" not in str(refused.value.body)
-
-
-def test_our_client_gets_the_same_answers_over_http(url: str) -> None:
-    async def compare() -> None:
-        model = open_model("surrogate", base_url=url, logprobs=True)
-        try:
-            for messages in (MANAGER, CLERK):
-                over_http, direct = await model.ask(messages), Surrogate().reply(messages)
-                assert over_http.text == direct.text
-                assert dict(over_http.logprobs or ()) == pytest.approx(dict(direct.logprobs or ()))
-                assert (over_http.usage, over_http.model) == (direct.usage, "surrogate (simulated)")
-            assert model.simulated
-        finally:
-            await model.aclose()
-
-    asyncio.run(compare())
 
 
 # What is below has no client of OpenAI's between it and the socket.
@@ -156,24 +181,17 @@ def good(**changes: Any) -> dict[str, Any]:
     ("body", "status", "words"),
     [
         *((body, 400, "could not parse the JSON") for body in (b"{", b"[" * 100_000, b"\xff\xfe\xff", b"")),
-        ([], 400, "body"),
-        ({"messages": MANAGER}, 400, "model"),
-        (good(model=7), 400, "model"),
-        (good(model="gpt-4"), 404, "`gpt-4` does not exist"),
-        (good(messages=None), 400, "messages"),
+        ([], 400, "body"), ({"messages": MANAGER}, 400, "model"), (good(model=7), 400, "model"),
+        (good(model="gpt-4"), 404, "`gpt-4` does not exist"), (good(messages=None), 400, "messages"),
         (good(messages=[{"role": "user"}]), 400, "messages.0.content"),
         (good(messages=[{"role": "user", "content": [{"type": "image_url"}]}]), 400, "messages.0.content"),
         (good(messages=[{"role": "user", "content": "\ud800"}]), 400, ""),
-        (good(temperature=2.5), 400, "temperature"),
-        (good(temperature=math.nan), 400, "temperature"),
-        (good(n=2), 400, "n:"),
-        (good(logprobs=True, top_logprobs=21), 400, "top_logprobs"),
+        (good(temperature=2.5), 400, "temperature"), (good(temperature=math.nan), 400, "temperature"),
+        (good(n=2), 400, "n:"), (good(logprobs=True, top_logprobs=21), 400, "top_logprobs"),
         (good(stream="yes"), 400, "stream"),
     ],
-)
-def test_wrong_requests_are_refused_and_the_connection_goes_on(
-    url: str, body: Any, status: int, words: str
-) -> None:
+)  # fmt: skip
+def test_wrong_requests_leave_the_connection(url: str, body: Any, status: int, words: str) -> None:
     wire = connection(url)
     got, reply = send(wire, "POST", "/v1/chat/completions", body)
     assert got == status
@@ -182,30 +200,6 @@ def test_wrong_requests_are_refused_and_the_connection_goes_on(
     kept = wire.sock
     assert send(wire, "POST", "/v1/chat/completions", good())[0] == 200
     assert wire.sock is kept is not None
-
-
-def test_text_in_parts_is_read_and_null_is_absent(url: str) -> None:
-    parts = [{"type": "text", "text": MANAGER[0]["content"][:50]}]
-    parts.append({"type": "text", "text": MANAGER[0]["content"][50:]})
-    body = good(messages=[{"role": "user", "content": parts}], temperature=None, stream=None, n=1)
-    status, reply = send(connection(url), "POST", "/v1/chat/completions", body)
-    assert (status, reply["choices"][0]["message"]["content"]) == (200, "yes")
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "status"),
-    [
-        ("GET", "/v1/chat/completions", 405),
-        ("DELETE", "/v1/models/surrogate", 405),
-        ("GET", "/", 404),
-        ("POST", "/v1/embeddings", 404),
-        ("BREW", "/v1/models", 501),
-    ],
-)
-def test_other_paths_and_methods(url: str, method: str, path: str, status: int) -> None:
-    got, reply = send(connection(url), method, path, {"model": "surrogate"})
-    assert got == status
-    assert reply["error"]["message"]
 
 
 def raw(url: str, text: bytes) -> bytes:
@@ -221,7 +215,7 @@ def raw(url: str, text: bytes) -> bytes:
     [
         (b"POST /v1/chat/completions HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n", 411),
         (b"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: -1\r\n\r\n", 411),
-        (b"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: 99999999999\r\n\r\n", 413),
+        (b"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: 99999999999\r\n\r\n", 411),
         (b"nonsense\r\n\r\n", 400),
         (b"GET " + b"/" * 70_000 + b" HTTP/1.1\r\n\r\n", 414),
     ],
@@ -232,37 +226,12 @@ def test_what_is_no_request_is_refused_in_json(url: str, head: bytes, status: in
     assert b'{"error": ' in reply
 
 
-def test_clients_that_hang_up_leave_no_trace(url: str, capfd: pytest.CaptureFixture[str]) -> None:
-    raw(url, b"")
-    raw(url, b"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: 100\r\n\r\n{")
-    assert send(connection(url), "GET", "/v1/models")[0] == 200
-    assert capfd.readouterr().err == ""
-
-
 def test_a_taken_port_is_named() -> None:
     with (
         SurrogateServer(Surrogate()) as server,
         pytest.raises(FwcError, match=rf"cannot listen on 127.0.0.1, port {server.server_port}"),
     ):
         SurrogateServer(Surrogate(), port=server.server_port)
-
-
-def test_it_answers_to_a_second_name_and_its_answers_stay_marked() -> None:
-    async def go(url: str) -> None:
-        model = open_model("gpt-4", base_url=url)
-        assert not model.simulated
-        reply = await model.ask(MANAGER)
-        await model.aclose()
-        assert (reply.text, reply.model) == ("yes", "surrogate (simulated)")
-        assert str(reply.fingerprint).startswith("SIMULATED")
-        assert model.simulated
-
-    with serving(name="gpt-4") as url:
-        asyncio.run(go(url))
-        assert send(connection(url), "GET", "/v1/models/gpt-4")[0] == 200
-        wire = connection(url)
-        wire.request("GET", "/v1/models")
-        assert wire.getresponse().headers["x-fwc-llm-answers"] == "SIMULATED"
 
 
 def test_a_run_is_marked_by_its_replies_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,7 +266,7 @@ def prompts() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("template", ["decision", "default", "paper", "decodingtrust"])
-def test_every_wording_and_format_means_what_the_chat_means(
+def test_every_wording_is_the_chat(
     url: str, client: openai.OpenAI, prompts: dict[str, Any], template: str
 ) -> None:
     p = Surrogate().p_yes(prompts["chat"])
@@ -305,6 +274,7 @@ def test_every_wording_and_format_means_what_the_chat_means(
     nouls = {name: {"type": "noul", "instructions": words} for name, words in asked.questions.items()}
     body = {"model": "surrogate", "state": asked.text, "questions": nouls}
     _, reply = send(connection(url), "POST", "/v1/systemone", body)
+    assert send(connection(url), "POST", "/v1/decisions", body)[1] == reply
     assert {name: answer["noul"] for name, answer in reply["answers"].items()} == pytest.approx(
         {"answer": p, "negation": 1 - p, "paraphrase": p}, abs=1e-6
     )
@@ -315,18 +285,6 @@ def test_every_wording_and_format_means_what_the_chat_means(
         answer: Any = decision.answers[0]
         assert (answer.type, answer.name) == ("predicate", "q")
         assert answer.probability == pytest.approx(p, abs=1e-6)
-
-
-def test_a_state_may_be_an_object(url: str) -> None:
-    census = load_task("census")
-    row = census.test().iloc[3]
-    text = Prompt(census, None, questions="one").build(row)[-2]["content"]
-    state = dict(line.removeprefix("- ").split(": ") for line in text.splitlines()[1:])
-    body = {"model": "surrogate", "state": state, "questions": {"q": NOUL}}
-    _, reply = send(connection(url), "POST", "/v1/systemone", body)
-    assert reply["answers"]["q"]["noul"] == pytest.approx(
-        Surrogate().p_yes(Prompt(census, None).build(row)), abs=1e-6
-    )
 
 
 @pytest.mark.parametrize(

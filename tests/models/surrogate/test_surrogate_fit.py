@@ -66,12 +66,10 @@ def test_the_other_rows_examples_are_of_the_same_length_and_never_the_own(record
 @pytest.mark.parametrize(
     ("files", "m"),
     [
-        (("gpt-4-0314_adult_0_200", "gpt-4-0314_adult_0_200_8"), 0),
-        (("gpt-4-0314_adult_4_200",), 4),
-        (("gpt-4-0314_adult_16_200",), 16),
-        (("gpt-4-0314_adult_30",), 30),
+        (("gpt-4-0314_adult_0_200", "gpt-4-0314_adult_0_200_8"), 0), (("gpt-4-0314_adult_4_200",), 4),
+        (("gpt-4-0314_adult_16_200",), 16), (("gpt-4-0314_adult_30",), 30),
     ],
-)
+)  # fmt: skip
 def test_it_gives_the_recorded_answers(
     data_dir: Path, report: dict[str, Any], files: tuple[str, ...], m: int
 ) -> None:

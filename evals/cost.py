@@ -1,0 +1,240 @@
+"""What predictions of a model's answers are worth: on recorded answers of GPT models, and simulated.
+
+    python -m evals.cost --runs 300 --out evals/results
+
+Recorded: 200 answers a file about rows of Adult's test file (published with DecodingTrust); the predictor
+learns from them and predicts all 15,060 rows. Rows' worth is how many rows the plain estimate would need for
+the same variance. Simulated: answers drawn from a regression fitted to GPT-4's zero-shot answers, so that the
+truth is known: how often intervals hold it, their width against the plain ones, and bias.
+"""
+
+import argparse
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.linear_model import LogisticRegression
+
+from evals.paper.recorded import FILES, FOLDER
+from fwc_llm.answers import parse_answer
+from fwc_llm.metrics.answers import Answered
+from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.assisted import Table, assisted_samples, rows_worth
+from fwc_llm.metrics.audit_table import from_frame
+from fwc_llm.models.base import Reply
+from fwc_llm.runs.splits import table_of
+from fwc_llm.tasks import Task, load_task
+
+RESULTS = Path(__file__).resolve().parent / "results"
+METRICS = (
+    "demographic_parity_difference",
+    "demographic_parity_ratio",
+    "equalized_odds_difference",
+    "accuracy",
+)
+DESIGNED = (0.375, 0.125, 0.125, 0.375)  # of each group and label at a base parity of 0.5
+WORLDS = (  # rows, designed, repeats, how the regression's log-odds are scaled, share that is unparsed
+    (200, True, 1, 1.0, 0.0),
+    (200, False, 1, 1.0, 0.0),
+    (100, True, 1, 1.0, 0.0),
+    (60, False, 1, 1.0, 0.0),
+    (1000, False, 1, 1.0, 0.0),
+    (200, True, 5, 1.0, 0.0),
+    (200, True, 1, 1.0, 0.15),
+    (200, True, 1, 0.0, 0.0),
+)
+
+
+def recorded(task: Task, folder: Path) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield each file's model and examples, and its answers about rows of the table."""
+    rows = task.test()
+    words = {column.name: column.text for column in task.shown}
+    parts = (words[name] + " " + rows[name].astype(str) for name in words)
+    texts = pd.Series(list(map(", ".join, zip(*parts, strict=True))), rows.index)
+    names = dict(zip(texts, rows.index, strict=True))
+    for file, (model, arm, m) in FILES.items():
+        answers = {}
+        for messages, response in json.loads((folder / file).read_text(encoding="utf-8")):
+            text = messages[-1]["content"].split("has the following attributes: ")[1].split(".\n")[0]
+            answers[names[text]] = parse_answer(
+                Reply(text=response["choices"][0]["message"]["content"])
+            ).value
+        yield f"{model}, {f'{m} examples' if m else arm + '-shot'}", _frame(task, answers)
+
+
+def _frame(task: Task, answers: Mapping[str, str | None]) -> pd.DataFrame:
+    rows = task.test().loc[list(answers)]
+    labels = np.where(task.labels(rows) == 1, "yes", "no")
+    columns = {"group": task.sensitive(rows), "label": labels, "answer": list(answers.values())}
+    return pd.DataFrame({"row": rows.index, **columns})
+
+
+def worth_of(frame: pd.DataFrame, table: Table, design: str) -> dict[str, Any]:
+    """Return values, intervals and rows' worth of one arm's answers, plain and assisted."""
+    run = from_frame(frame, design)
+    plain, assisted = _both(run, table)
+    return {
+        metric: {
+            "plain": [plain[metric].value, plain[metric].low, plain[metric].high],
+            "assisted": [assisted[metric].value, assisted[metric].low, assisted[metric].high],
+            "worth": (rows_worth(plain, assisted, metric) or np.nan) / plain.sample.rows,
+        }
+        for metric in METRICS
+    }
+
+
+def _both(run: Answered, table: Table) -> list[Any]:
+    samples = assisted_samples(run, run.samples, table)
+    return [estimate(one) for one in (run.samples["answers"], samples["answers"])]
+
+
+def simulate(table: Table, chance: np.ndarray, world: tuple[Any, ...], runs: int) -> dict[str, Any]:
+    """Return coverage, width, bias and rows' worth over runs; `chance` (N,) is each row's P(yes)."""
+    n, designed, repeats, _, lost = world
+    groups = sorted(set(table.group))
+    cell = 2 * np.searchsorted(groups, table.group) + table.label
+    rng = np.random.default_rng([n, repeats, int(designed)])
+    weight = np.ones(len(chance))
+    if designed:
+        weight = (np.array(DESIGNED) / np.bincount(cell))[cell]
+    weight = weight * (1 - lost * (1 + (cell == 0)))  # shares are those of parsed answers
+    truth = _truth(table, chance, weight)
+    held, widths, off, worths = np.zeros((2, 4)), np.zeros((2, 4)), list[Any](), list[float]()
+    for _ in range(runs):
+        asked = [_draw(rng, cell, n, designed) for _ in range(repeats)]
+        row = np.concatenate(asked)
+        answer = np.where(rng.random(len(row)) < chance[row], "yes", "no").astype(object)
+        answer[rng.random(len(row)) < lost * (1 + (cell[row] == 0))] = None
+        repeat = np.repeat(np.arange(repeats), n)
+        labels = np.where(table.label[row] == 1, "yes", "no")
+        frame = {"row": table.rows[row], "repeat": repeat, "group": table.group[row], "label": labels}
+        run = from_frame(
+            pd.DataFrame({**frame, "answer": answer}), "group and label" if designed else "group"
+        )
+        both = _both(run, table)
+        worths.append((rows_worth(both[0], both[1], METRICS[0]) or np.nan) / both[0].sample.rows)
+        for place, one in enumerate(both):
+            ends = np.array([(one[metric].low, one[metric].high) for metric in METRICS])
+            held[place] += (ends[:, 0] - 1e-9 <= truth) & (truth <= ends[:, 1] + 1e-9)
+            widths[place] += ends[:, 1] - ends[:, 0]
+        signed = 1 if run.groups == tuple(groups) else -1
+        off.append([signed * one.signed_gap.value for one in both])
+    gaps = np.array(off)
+    rates = [
+        np.average(chance[table.group == group], weights=weight[table.group == group]) for group in groups
+    ]
+    return {
+        "coverage": (held / runs).round(3).tolist(),
+        "width": (widths[1] / widths[0]).round(3).tolist(),
+        "bias": (gaps.mean(0) - (rates[1] - rates[0])).round(4).tolist(),
+        "worth": float(np.nanmedian(worths)),
+        "variance_ratio": float(gaps[:, 0].var() / gaps[:, 1].var()),
+    }
+
+
+def _draw(rng: np.random.Generator, cell: np.ndarray, n: int, designed: bool) -> np.ndarray:
+    if not designed:
+        return rng.choice(len(cell), n, replace=False)
+    counts = (np.array(DESIGNED) * n).round().astype(int)
+    return np.concatenate(
+        [rng.choice(np.flatnonzero(cell == k), m, replace=False) for k, m in enumerate(counts)]
+    )
+
+
+def _truth(table: Table, chance: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    rates, odds = [], []
+    for group in sorted(set(table.group)):
+        here = table.group == group
+        rates.append(np.average(chance[here], weights=weight[here]))
+        odds.append([chance[here & (table.label == label)].mean() for label in (0, 1)])
+    right = np.where(table.label == 1, chance, 1 - chance)
+    gaps = np.abs(np.diff(odds, axis=0)).max()
+    accuracy = np.average(right, weights=weight)
+    return np.array([abs(rates[1] - rates[0]), min(rates) / max(rates), gaps, accuracy])
+
+
+def as_markdown(result: dict[str, Any]) -> str:
+    """Return the record as a page."""
+    lines = [
+        "# What predictions of the answers are worth",
+        "",
+        f"Made by `{result['command']}`, seed fixed. Rows' worth: how many times the rows the plain estimate "
+        "of the DP gap (ratio, EO gap, accuracy) would need for the same variance.",
+        "",
+        "## Recorded answers of GPT models (200 rows of Adult each)",
+        "",
+        "| answers | strata | plain DP gap | assisted DP gap | worth: DP gap | ratio | EO gap | accuracy |",
+        "|---|---|---|---|---:|---:|---:|---:|",
+    ]
+    for name, designs in result["recorded"].items():
+        for design, found in designs.items():
+            gap = found[METRICS[0]]
+            ends = ["{:.3f} ({:.3f} to {:.3f})".format(*gap[kind]) for kind in ("plain", "assisted")]
+            worths = [f"{found[metric]['worth']:.2f}" for metric in METRICS]
+            lines.append(f"| {name} | {design} | {' | '.join([*ends, *worths])} |")
+    if result["simulated"]:
+        lines += [
+            "",
+            f"## Simulated: a world fitted to GPT-4's answers, {result['runs']} runs each",
+            "",
+            "Coverage of 95 % intervals, plain / assisted. Width and variance are those of the DP gap: "
+            "assisted over plain, and plain over assisted.",
+            "",
+            "| world | DP gap | DP ratio | EO gap | accuracy | width | variance ratio | bias, DP gap |",
+            "|---|---|---|---|---|---:|---:|---|",
+        ]
+    for name, found in result["simulated"].items():
+        cover = [f"{one:.3f} / {other:.3f}" for one, other in zip(*found["coverage"], strict=True)]
+        bias = " / ".join(f"{one:+.4f}" for one in found["bias"])
+        ratios = f"{found['width'][0]:.2f} | {found['variance_ratio']:.2f}"
+        lines.append(f"| {name} | {' | '.join(cover)} | {ratios} | {bias} |")
+    return "\n".join([*lines, ""])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m evals.cost", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument("--runs", type=int, default=300, help="runs of each simulated world")
+    parser.add_argument("--data", type=Path, default=None, help="the data folder")
+    parser.add_argument("--out", type=Path, default=None, help="folder of cost.json and cost.md")
+    given = parser.parse_args(arguments)
+    folder = given.data or Path(os.environ.get("FWC_LLM_DATA", "data"))
+    task = load_task("adult", folder)
+    table = table_of(task)
+    files = dict(recorded(task, folder / FOLDER))
+    designs = ("group and label", "group")
+    found = {
+        name: {design: worth_of(frame, table, design) for design in designs} for name, frame in files.items()
+    }
+    answers = next(iter(files.values())).dropna()
+    fitted = LogisticRegression(C=0.5, max_iter=300)
+    place = table.rows.get_indexer(pd.Index(answers["row"]))
+    fitted.fit(table.matrix[place], answers["answer"] == "yes")
+    odds = table.matrix @ fitted.coef_[0] + fitted.intercept_[0]
+    simulated = {}
+    for world in WORLDS if given.runs else ():
+        n, designed, repeats, scale, lost = world
+        name = f"n = {n}, {'base parity 0.5' if designed else 'as they fall'}, R = {repeats}"
+        name += ", unpredictable" * (scale == 0) + f", {lost:.0%} unparsed or more" * (lost > 0)
+        simulated[name] = simulate(table, 1 / (1 + np.exp(-scale * odds)), world, given.runs)
+    result = {
+        "command": f"python -m evals.cost --runs {given.runs}",
+        "runs": given.runs,
+        "recorded": found,
+        "simulated": simulated,
+    }
+    if given.out:
+        (given.out / "cost.json").write_text(json.dumps(result, ensure_ascii=False) + "\n", encoding="utf-8")
+        (given.out / "cost.md").write_text(as_markdown(result), encoding="utf-8")
+    print(as_markdown(result))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,194 @@
+"""Where the rows may lie: Parquet files, pyarrow's datasets, memory maps; Dask has a file of its own."""
+
+import glob
+import mmap
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fwc_llm.coreset.out_of_core.blocks import Block, Table, block_rows
+from fwc_llm.coreset.out_of_core.dask_table import DaskTable
+from fwc_llm.coreset.problem.frames import Columns, are_paths, is_dask, is_dataset, take_named
+from fwc_llm.coreset.threads import count_threads
+from fwc_llm.errors import InputError
+from fwc_llm.untrusted import shortened, visible
+
+
+def open_table(X: Any, y: Any, sensitive: Any, sample_weight: Any, n_jobs: int | None = None) -> Table | None:
+    """Return the table in blocks, or None for an ordinary table in memory.
+
+    Args:
+        X: a path, a pattern (`rows-*.parquet`), a folder or a list of paths of Parquet files; a pyarrow
+            `Dataset`; a memory map; a dask.array or a dask.dataframe.
+        y: the name of a column of X; for a memory map the labels (n,), for a dask.array another one.
+        sensitive: the name of a column of X, or several, whose levels are crossed; else as y.
+        sample_weight: as y.
+        n_jobs: number of threads; None for all processors.
+
+    Raises:
+        InputError: files that cannot be read or do not fit together, or a column that is not there.
+    """
+    columns, threads = Columns(X, y, sensitive, sample_weight), n_jobs or count_threads()
+    if is_dask(X):
+        return DaskTable(columns)
+    if isinstance(X, np.memmap) and X.ndim == 2:
+        return MappedTable(columns, threads)
+    if is_dataset(X):
+        return DatasetTable(X, "the dataset", columns, threads)
+    if isinstance(X, str | os.PathLike) or are_paths(X):
+        return DatasetTable(*_open_files(X), columns, threads)
+    return None
+
+
+class MappedTable(Table):
+    """A memory map (n, p), with labels and weights that are memory maps too or in memory."""
+
+    def __init__(self, columns: Columns, threads: int) -> None:
+        self.name, self.threads = str(getattr(columns.X, "filename", None) or "X"), threads
+        for role, values in columns.labels().items():
+            if isinstance(values, str):
+                raise InputError(f"{role}={values!r}: the columns of X have no names; pass the values")
+            if np.ndim(values) == 0 or len(values) != len(columns.X):
+                raise InputError(f"{role} has shape {np.shape(values)} but X has {len(columns.X)} rows")
+        self._columns = columns.each(lambda part: part if hasattr(part, "iloc") else np.asanyarray(part))
+
+    @property
+    def n(self) -> int:
+        """See `Table`."""
+        return len(self._columns.X)
+
+    def whole(self) -> Columns:
+        """See `Table`."""
+        return self._some(0, self.n)
+
+    def blocks(self) -> Iterator[Block]:
+        """See `Table`."""
+        step = block_rows(self._columns.X.shape[1])
+        for low in range(0, self.n, step):
+            yield Block(low, self.name, self._some(low, low + step))
+            for part in self._columns:
+                # Pages that were read would stay in memory. Those of mode "c" may hold changes.
+                if isinstance(part, np.memmap) and part.mode != "c" and hasattr(mmap, "MADV_DONTNEED"):
+                    part._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
+
+    def _some(self, low: int, high: int) -> Columns:
+        """Some rows, in memory."""
+        return self._columns.each(
+            lambda part: part.iloc[low:high] if hasattr(part, "iloc") else np.array(part[low:high])
+        )
+
+
+class DatasetTable(Table):
+    """The rows of a pyarrow `Dataset`, such as Parquet files."""
+
+    def __init__(self, dataset: Any, name: str, columns: Columns, threads: int) -> None:
+        import pandas as pd
+
+        self.name, self.threads, self._dataset, self._roles = name, threads, dataset, columns[1:]
+        index = (dataset.schema.pandas_metadata or {}).get("index_columns", ())
+        self._columns = [column for column in dataset.schema.names if column not in index]
+        if not self._named(pd.DataFrame(columns=self._columns)).X.shape[1]:
+            raise InputError(f"{name} has no columns besides y, sensitive and weights: it needs a feature")
+        with _reading(name):
+            self._n = int(dataset.count_rows())
+        if not self._n:
+            raise InputError(f"{name} has no rows: pass at least one")
+
+    @property
+    def n(self) -> int:
+        """See `Table`."""
+        return self._n
+
+    def whole(self) -> Columns:
+        """See `Table`."""
+        with _reading(self.name):
+            table = self._dataset.to_table(columns=self._columns)
+        return self._named(table.to_pandas(ignore_metadata=True))
+
+    def blocks(self) -> Iterator[Block]:
+        """Blocks of equal length, however files and row groups cut the rows."""
+        import pyarrow as pa
+
+        step = block_rows(len(self._columns))
+        batches = self._dataset.to_batches(
+            columns=self._columns, batch_size=step, batch_readahead=2, fragment_readahead=1
+        )
+        waiting: list[Any] = []
+        buffered = first = 0
+        batch: Any = True
+        while batch is not None:
+            with _reading(self.name):
+                batch = next(batches, None)
+            if batch is not None:
+                waiting.append(batch)
+                buffered += batch.num_rows
+            while buffered >= step or (batch is None and buffered):
+                table = pa.Table.from_batches(waiting)
+                waiting, buffered = table.slice(step).to_batches(), max(buffered - step, 0)
+                table = table.slice(0, step).unify_dictionaries()
+                frame = table.to_pandas(split_blocks=True, ignore_metadata=True)
+                yield Block(first, self.name, self._named(frame))
+                first += len(frame)
+                del table, frame
+
+    def _named(self, frame: Any) -> Columns:
+        return take_named(frame, *self._roles, self.name, only_names=True)
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    """Turns errors of pyarrow into an `InputError` that names the table."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError) as error:
+        lines = str(error).splitlines() or [type(error).__name__]
+        raise InputError(f"{name} cannot be read: {visible(shortened(lines[0], 300))}") from error
+
+
+def _open_files(X: Any) -> tuple[Any, str]:
+    """The dataset of a path, a pattern, a folder or a list of paths of Parquet files, and its name.
+
+    The columns of all files become those of one table: numbers of several types one type that holds them.
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+    except ImportError:
+        raise InputError("to read files takes pyarrow: pip install 'fwc-llm[parquet]'") from None
+    expanded = [os.path.expanduser(os.fspath(path)) for path in (X if isinstance(X, list | tuple) else [X])]
+    name = shortened(", ".join(expanded), 300)
+    if any("://" in path for path in expanded):
+        raise InputError(f"{name} is no path: pass a pyarrow Dataset (pyarrow.dataset.dataset opens such)")
+    paths: Any = [file for path in expanded for file in _files(path)]
+    if len(expanded) == 1 and os.path.isdir(expanded[0]):
+        paths = expanded[0]  # its folders may be partitions
+    options: Any = {"format": "parquet", "partitioning": "hive", "exclude_invalid_files": False}
+    with _reading(name):
+        dataset = ds.dataset(paths, **options)
+        schemas = [fragment.physical_schema for fragment in dataset.get_fragments()]
+        schema = pa.unify_schemas([*schemas, dataset.schema], promote_options="permissive")
+        return ds.dataset(paths, schema=schema, **options), name
+
+
+def _files(path: str) -> list[str]:
+    """The Parquet files that a path, a pattern or a folder names."""
+    names = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
+    if not names:
+        raise InputError(f"{path}: there is no such file, and none that this pattern names")
+    files: list[str] = []
+    for name in names:
+        inside = sorted(map(str, Path(name).rglob("*.parquet"))) if os.path.isdir(name) else [name]
+        files += [file for file in inside if os.path.isfile(file)]
+    for file in files or names:
+        if Path(file).suffix.lower() not in (".parquet", ".pq"):
+            raise InputError(
+                f"{file}: only Parquet files are read by path; pass others as "
+                "pyarrow.dataset.dataset(path, format=…), a .npy file as numpy.load(path, mmap_mode='r')"
+            )
+    return files

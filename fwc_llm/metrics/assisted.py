@@ -1,0 +1,270 @@
+"""Model-assisted estimates: the rows that were not asked about make the answers to the others say more.
+
+Features, group and label of all rows of the table are known. A predictor of the model's own answers, trained
+on the rows that were asked about and cross-fitted, predicts them for all rows; the asked ones correct its
+mean. Survey statistics call it the difference estimator (Särndal, Swensson & Wretman 1992), machine learning
+prediction-powered inference (Angelopoulos et al. 2023; cross-fitted: Zrnic & Candès 2024). In a stratum
+
+    p = mean of the answers − λ (mean prediction of asked rows − that of the rows not asked),
+
+whose correction has mean 0 whatever the predictor is, also where answers could not be parsed. λ is fitted on
+the other folds for the least variance (PPI++, Angelopoulos, Duchi & Zrnic 2023). The variance becomes
+effective rows, so that limits, gaps, ratios, verdicts and tests are those of any sample (`variance`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fwc_llm.errors import FwcError
+from fwc_llm.metrics.arm_estimates import Estimates
+from fwc_llm.metrics.counts import BY_KEY, NO, RATES, YES, Codes, Floats
+from fwc_llm.metrics.variance import Adjustment, Sample, Shares
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fwc_llm.metrics.answers import Answered
+
+FEWEST = 40  # rows asked about, below which nothing is assisted
+FEWEST_OF_STRATUM = 20
+MOST = 50_000  # rows not asked about that are predicted; of more, a sample
+FOLDS = 10
+_C = 0.5  # inverse strength of the predictor's ridge
+_LARGEST = 2.0  # λ: predictions are shrunken, so that more than 1 may be best
+RATES_ASSISTED = ("accuracy", "rate", "true_positive_rate", "false_positive_rate")
+
+
+@dataclass(frozen=True)
+class Table:
+    """All N rows that test rows are drawn from: their names, groups and labels (N,), and features.
+
+    `features` (N, …) has a column each, numbers or texts, without the outcome; None of its rows may be an
+    example of its own.
+    """
+
+    rows: "pd.Index[Any]"
+    group: "np.ndarray"
+    label: "np.ndarray"
+    features: "pd.DataFrame"
+
+    @cached_property
+    def matrix(self) -> Floats:
+        """The features (N, p): numbers standardised, categories a column each, group by label as well."""
+        import pandas as pd
+        from sklearn.compose import make_column_transformer
+        from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+        numbers = list(self.features.select_dtypes("number").columns)
+        texts = [name for name in self.features.columns if name not in numbers]
+        frame = self.features.assign(**{name: self.features[name].astype(str) for name in texts})
+        frame[numbers] = frame[numbers].fillna(frame[numbers].mean())
+        frame["\x1fgroup and label"] = pd.Series(self.group, frame.index).astype(str) + self.label.astype(str)
+        rare = OneHotEncoder(min_frequency=10, handle_unknown="infrequent_if_exist", sparse_output=False)
+        encode = make_column_transformer(
+            (StandardScaler(), numbers), (rare, [*texts, "\x1fgroup and label"])
+        )  # fmt: skip
+        return np.asarray(encode.fit_transform(frame), np.float64)
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What is predicted for one arm's questions and for the rows that were not asked about.
+
+    `predicted` (n,) is P(yes) by a predictor that saw no row of the question's `fold` (n,), and `means`
+    (K, G, 2) the mean that the predictor of each fold gives to the rows of each group and label that were not
+    asked about, of which there are `rows` (G, 2).
+    """
+
+    predicted: Floats
+    fold: Codes
+    means: Floats
+    rows: Floats
+
+    def adjusted(
+        self, sample: Sample, rate: str, weight: Floats, value: Floats, share: Floats, stratum: Codes
+    ) -> Adjustment | None:
+        """Return what predictions change in the shares (C,) of strata (n,); None of a rate without any.
+
+        `weight` (n,) are the answers' weights, 0 where they do not count, `value` (n,) whether they are hits.
+        """
+        if rate not in RATES_ASSISTED:
+            return None
+        kinds, strata, label = RATES[rate], len(share), sample.label
+        by_cell = np.full(2 * sample.groups, -1, dtype=np.int64)
+        by_cell[sample.cell] = stratum
+        if (by_cell[sample.cell] != stratum).any():
+            return None  # strata that no table has, such as those of conditional parity
+        if strata <= sample.groups:  # labels as they come: a cell without a question belongs to its group
+            twin = by_cell.reshape(-1, 2)[:, ::-1].ravel()
+            by_cell = np.where(by_cell < 0, twin, by_cell)
+        yes, no, eligible = (kinds.hits[:, YES] * 1.0, kinds.hits[:, NO] * 1.0, kinds.counted[:, YES] * 1.0)
+
+        def of_cells(values: Floats) -> Floats:
+            known = by_cell >= 0
+            return np.asarray(np.bincount(by_cell[known], values.ravel()[known], strata), float)
+
+        hit = self.predicted * yes[label] + (1 - self.predicted) * no[label]
+        rest = of_cells(self.rows * eligible)
+        predictions = np.nan_to_num(self.means * yes + (1 - self.means) * no) * self.rows * eligible
+        with np.errstate(divide="ignore", invalid="ignore"):
+            means = np.stack([of_cells(one) for one in predictions]) / rest  # (K, C)
+            asked = eligible[label] * (1.0 if sample.weight is None else sample.weight)
+            asked = asked / np.bincount(stratum, asked, strata)[stratum]
+            part = np.bincount(stratum, weight, strata)
+            psi = np.nan_to_num(weight / part[stratum] * (value - share[stratum]))
+            away = np.nan_to_num(asked * (hit - np.bincount(stratum, asked * hit, strata)[stratum]))
+        units = Sums.of(sample, stratum, self.fold)
+        answers, control = units.sums(psi), units.sums(away)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scaled = np.nan_to_num(part[units.stratum]) ** 2 * control
+            weights = units.elsewhere(scaled * answers, strata).sum(1, keepdims=True)
+            weights = weights / units.elsewhere(scaled * control, strata).sum(1, keepdims=True)
+            number = np.bincount(units.stratum, minlength=strata)
+            weights = np.clip(np.nan_to_num(weights), 0.0, _LARGEST) * rest / (rest + number)  # (K, C)
+            own = weights[units.fold, units.stratum]
+            before = np.bincount(units.stratum, answers**2, strata)
+            after = np.bincount(units.stratum, (answers - own * control) ** 2, strata)
+            spread = (
+                np.bincount(stratum, asked * hit**2, strata) - np.bincount(stratum, asked * hit, strata) ** 2
+            )
+            whole = after + (weights**2).mean(0) * spread / rest
+            worth, scale = before / whole, np.sqrt(whole / after)
+        of_question = weights[self.fold, stratum]
+        shift = -np.bincount(stratum, of_question * asked * (hit - means[self.fold, stratum]), strata)
+        moved = share + shift
+        used = (number >= FEWEST_OF_STRATUM) & (worth > 1) & np.isfinite(scale) & (moved >= 0) & (moved <= 1)
+        return Adjustment(
+            np.where(used, shift, 0.0),
+            np.where(used, worth, 1.0),
+            np.where(used[stratum], part[stratum] * of_question * away, 0.0),
+            np.where(used, scale, 1.0),
+        )
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Units within strata, U of them: `place` (n,) that of each question, `stratum` and `fold` (U,)."""
+
+    place: Codes
+    stratum: Codes
+    fold: Codes
+
+    @classmethod
+    def of(cls, sample: Sample, stratum: Codes, fold: Codes) -> "Sums":
+        """Return the units of the sample's questions."""
+        number = int(sample.unit.max(initial=-1)) + 1
+        key, first, place = np.unique(stratum * number + sample.unit, return_index=True, return_inverse=True)
+        return cls(place.ravel(), key // number, fold[first])
+
+    def sums(self, values: Floats) -> Floats:
+        """Return the sum (U,) of each unit's questions."""
+        return np.asarray(np.bincount(self.place, values, len(self.stratum)), float)
+
+    def elsewhere(self, values: Floats, strata: int) -> Floats:
+        """Return for each fold the sum (K, C) over the units of all other folds."""
+        folds = int(self.fold.max(initial=-1)) + 1
+        place = self.fold * strata + self.stratum
+        own = np.bincount(place, values, folds * strata).reshape(folds, strata)
+        return np.asarray(own.sum(0) - own)
+
+
+def assisted_samples(run: "Answered", samples: Mapping[str, Sample], table: Table) -> dict[str, Sample]:
+    """Return the arms' samples with predictions for their questions; as they are with few rows.
+
+    Folds go by row, or person: all answers about one, of all arms and repeats, are in one fold. Raises
+    `FwcError` for a table that lacks a row that was asked about, or has one twice.
+    """
+    import pandas as pd
+
+    first = next(iter(samples.values()))
+    names = list(dict.fromkeys(name for a in run.answers.values() for name in a.row))
+    place = table.rows.get_indexer(pd.Index(names)) if table.rows.is_unique else np.zeros(0, dtype=np.intp)
+    if not table.rows.is_unique:
+        raise FwcError(f"the table has two rows {table.rows[table.rows.duplicated()][0]!r}: name each once")
+    if (place < 0).any():
+        raise FwcError(f"the table lacks the row {names[int(np.argmin(place))]!r}, which was asked about")
+    if first.rows < FEWEST:
+        return dict(samples)
+    rest = np.setdiff1d(np.arange(len(table.rows)), place)
+    number = {group: code for code, group in enumerate(run.groups)}
+    known = np.array([group in number for group in table.group[rest]], dtype=np.bool_)
+    rest = rest[known]
+    cell = 2 * np.array([number[group] for group in table.group[rest]], dtype=np.int64) + table.label[rest]
+    size = np.bincount(cell, minlength=2 * first.groups).astype(np.float64)
+    if len(rest) > MOST:
+        chosen = np.random.default_rng(0).choice(len(rest), MOST, replace=False)
+        rest, cell = rest[chosen], cell[chosen]
+    units = int(max(sample.unit.max() for sample in samples.values())) + 1
+    fold = np.random.default_rng(0).permutation(units) % FOLDS
+    assisted = {}
+    for arm, sample in samples.items():
+        x = table.matrix
+        own = _predictions(sample, x[place[sample.row]], fold[sample.unit], x[rest], cell)
+        assisted[arm] = replace(sample, assist=replace(own, rows=size.reshape(-1, 2))) if own else sample
+    return assisted
+
+
+def _predictions(sample: Sample, x: Floats, fold: Codes, rest: Floats, cell: Codes) -> Predictions | None:
+    """The cross-fitted predictions of one arm; None where its answers are all alike."""
+    from sklearn.linear_model import LogisticRegression
+
+    known = sample.parsed
+    target = sample.yes
+    if sample.p_yes is not None:  # more than yes or no
+        target = np.where(np.isnan(sample.p_yes), target, sample.p_yes)
+    predicted, cells = np.zeros(len(fold)), 2 * sample.groups
+    means = np.full((FOLDS, cells), np.nan)
+    for place in range(FOLDS):
+        train, here = known & (fold != place), fold == place
+        yes = target[train]
+        if not 0 < yes.mean() < 1:
+            return None
+        both = np.concatenate([x[train], x[train]]), np.repeat([1, 0], len(yes))
+        model = LogisticRegression(C=_C, max_iter=300)
+        model.fit(*both, sample_weight=np.concatenate([yes, 1 - yes]))
+        if here.any():
+            predicted[here] = model.predict_proba(x[here])[:, 1]
+        if len(rest):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                means[place] = np.bincount(cell, model.predict_proba(rest)[:, 1], cells) / np.bincount(
+                    cell, minlength=cells
+                )
+    return Predictions(predicted, fold, means.reshape(FOLDS, -1, 2), np.zeros((sample.groups, 2)))
+
+
+def compared(plain: Estimates, assisted: Estimates, key: str, margin: float) -> dict[str, Any]:
+    """Return an assisted metric: `value`, `low`, `high`, `verdict`, and `rows_worth`, the rows that the plain
+    estimate would need for the same variance (None where it has none).
+    """
+    one = assisted[key]
+    verdict = None if np.isnan(one.equal) else one.verdict(margin)
+    rows = rows_worth(plain, assisted, key)
+    return {"value": one.value, "low": one.low, "high": one.high, "verdict": verdict, "rows_worth": rows}
+
+
+def rows_worth(plain: Estimates, assisted: Estimates, key: str) -> int | None:
+    """Return n V / V_assisted of a metric, of the pair of groups that is farthest apart; None without any."""
+    metric, judged = BY_KEY[key], plain.sample.judged
+    if metric.kind == "share":
+        variances = [_variance(one.counted(f"{metric.rates[0]} of all")) for one in (plain, assisted)]
+    else:
+        gaps = {rate: np.ptp(assisted.counted(rate).values[judged]) for rate in metric.rates}
+        rate = max(gaps, key=lambda name: gaps[name])
+        values = assisted.counted(rate).values[judged]
+        if len(judged) < 2 or np.isnan(values).any():
+            return None
+        pair = judged[[int(np.argmin(values))]], judged[[int(np.argmax(values))]]
+        variances = [_variance(one.counted(rate), *pair) for one in (plain, assisted)]
+    if not all(np.isfinite(variance) and variance > 0 for variance in variances):
+        return None
+    return round(plain.sample.rows * variances[0] / variances[1])
+
+
+def _variance(shares: Shares, first: Codes | None = None, second: Codes | None = None) -> float:
+    factor, _ = shares.spread(first, second)
+    plain = shares.plain if first is None or second is None else shares.plain[first] + shares.plain[second]
+    return float(factor[0] ** 2 * plain[0])

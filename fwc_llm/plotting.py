@@ -1,0 +1,100 @@
+"""Figures of matplotlib (extra `plot`): made with one style, written whole, and shown by a notebook."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fwc_llm.errors import FwcError
+from fwc_llm.files import reason
+from fwc_llm.notebook import in_notebook, visible
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FORMATS = (".png", ".svg")
+NEEDS_MATPLOTLIB = "figures need matplotlib: pip install 'fwc-llm[plot]'"
+SOFT = "#8a8780"
+COLOURS = (
+    *("#a45a00", "#00766b", "#6d45b5", "#bb2f3a", "#1c64d1"),
+    *("#5f6d00", "#a31560", "#0e7490", "#7c4a21", "#55606f"),
+)
+MARKERS = "oDs^"
+_LONGEST = 30
+_STYLE: Any = {
+    "font.family": ["DejaVu Sans"],
+    "text.parse_math": False,
+    "svg.hashsalt": "fwc-llm",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+
+
+def require_matplotlib() -> None:
+    """Raise `FwcError` with what to install where there is no matplotlib."""
+    try:
+        for name in ("matplotlib", "matplotlib.figure"):
+            import_module(name)
+    except ImportError:
+        raise FwcError(NEEDS_MATPLOTLIB) from None
+
+
+def check_plot(path: str | Path) -> None:
+    """Raise `FwcError` before the work for a plot that cannot be drawn: another suffix, or no matplotlib."""
+    if Path(path).suffix.lower() not in FORMATS:
+        raise FwcError(f"cannot plot to {path}: give a name that ends in {' or '.join(FORMATS)}")
+    require_matplotlib()
+
+
+@contextmanager
+def panels(
+    lines: Sequence[str], widths: Sequence[float], height: float
+) -> "Iterator[tuple[Figure, list[Axes]]]":
+    """Give a figure titled by `lines`, with a panel of each width in inches, to be drawn on."""
+    require_matplotlib()
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    size = sum(widths), height
+    with rc_context(_STYLE):
+        if in_notebook():  # pyplot tells the notebook how a figure is shown; closed, it is shown once
+            from matplotlib import pyplot
+
+            figure = pyplot.figure(figsize=size, layout="constrained")
+            pyplot.close(figure)
+        else:
+            figure = Figure(figsize=size, layout="constrained")
+        figure.suptitle("\n".join(short(line, 110) for line in lines), fontsize=10)
+        drawn = figure.subplots(1, len(widths), squeeze=False, width_ratios=widths)
+        yield figure, list(drawn[0])
+
+
+def name_lines(panel: "Axes", names: Sequence[Any]) -> None:
+    """Name the lines of a panel from the top down."""
+    panel.set_yticks(range(len(names)), [short(name) for name in names])
+    panel.set_ylim(len(names) - 0.4, -0.6)
+
+
+def short(name: Any, longest: int = _LONGEST) -> str:
+    """Return a name that fits beside a panel, with nothing in it that could hide or turn text."""
+    text = visible(str(name))
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def save(figure: "Figure", path: Path, dpi: int = 200) -> None:
+    """Write a figure whole or not at all, without a date, so that the same numbers give the same bytes."""
+    from matplotlib import rc_context
+
+    partial = path.with_name(f"{path.stem}.partial{path.suffix}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.unlink(missing_ok=True)
+        with rc_context(_STYLE):
+            metadata = {"Date": None} if path.suffix.lower() == ".svg" else None
+            figure.savefig(partial, dpi=dpi, metadata=metadata)
+        partial.replace(path)
+    except OSError as error:
+        raise FwcError(f"cannot write {path}: {reason(error)}") from None

@@ -1,0 +1,94 @@
+"""Predictions of a run's answers from its table, kept in the run's folder (docs/statistics.md, "Assisted").
+
+A run makes them when it ends, where its table is in memory, so that every output can say what they would
+give, and none needs the table again. They are of these very answers and this table, or are not used.
+"""
+
+import hashlib
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from pydantic import BaseModel, ValidationError
+
+from fwc_llm.errors import FwcError, StorageError
+from fwc_llm.files import read_text
+from fwc_llm.metrics.answers import Answered
+from fwc_llm.metrics.assisted import Predictions, assisted_samples
+from fwc_llm.runs.folder import RunFolder
+from fwc_llm.runs.splits import table_of
+from fwc_llm.untrusted import parse_json
+
+if TYPE_CHECKING:
+    from fwc_llm.tasks import Task
+
+FILE_NAME = "assisted.json"
+
+
+class _Arm(BaseModel):
+    predicted: list[float]
+    fold: list[int]
+    means: list[list[list[float | None]]]
+    rows: list[list[float]]
+
+
+class _File(BaseModel):
+    """assisted.json: `answers` and `table` are hashes of what the predictions are of."""
+
+    format: Literal["fwc-llm-assisted/1"] = "fwc-llm-assisted/1"
+    answers: str
+    table: str
+    arms: dict[str, _Arm]
+
+
+def predictions(
+    folder: Path, answered: Answered, fingerprint: str | None, task: "Task | None" = None
+) -> dict[str, Predictions]:
+    """Return the predictions that a run's folder keeps, by arm; with the `task`, they are made if need be.
+
+    None for few rows, answers all alike, other answers, and another table than that of the `fingerprint`.
+    """
+    path = folder / FILE_NAME
+    if task is None and not path.is_file():
+        return {}
+    key = _key(answered)
+    with suppress(OSError, ValueError, ValidationError, FwcError):
+        content = _File.model_validate(parse_json(read_text(path)))
+        if (content.answers, content.table) == (key, fingerprint):
+            return {arm: _read(one) for arm, one in content.arms.items()}
+    if task is None or task.whole is not None or task.fingerprint != fingerprint:
+        return {}
+    samples = assisted_samples(answered, answered.plain_samples, table_of(task))
+    known = {arm: sample.assist for arm, sample in samples.items()}
+    assists = {arm: one for arm, one in known.items() if isinstance(one, Predictions)}
+    content = _File(answers=key, table=task.fingerprint, arms={a: _write(one) for a, one in assists.items()})
+    with suppress(StorageError):
+        RunFolder(folder).write_json(FILE_NAME, content.model_dump())
+    return assists
+
+
+def _key(answered: Answered) -> str:
+    """A hash of the answers, their order and the groups."""
+    digest = hashlib.sha256("\x1f".join([*answered.arms, *answered.groups]).encode())
+    for arm, sample in answered.plain_samples.items():
+        digest.update(np.nan_to_num(sample.answer, nan=2.0).tobytes())
+        digest.update("\x1f".join(answered.answers[arm].row).encode())
+        digest.update(sample.unit.tobytes() + sample.repeat.tobytes())
+    return digest.hexdigest()
+
+
+def _write(assist: Predictions) -> _Arm:
+    means = assist.means.round(6).astype(object)
+    means[np.isnan(assist.means)] = None
+    return _Arm(
+        predicted=assist.predicted.round(6).tolist(),
+        fold=assist.fold.tolist(),
+        means=means.tolist(),
+        rows=assist.rows.tolist(),
+    )
+
+
+def _read(arm: _Arm) -> Predictions:
+    means = np.array(arm.means, dtype=np.float64)
+    return Predictions(np.array(arm.predicted), np.array(arm.fold, np.int64), means, np.array(arm.rows))

@@ -1,0 +1,69 @@
+"""Several rows in one request (`rows_per_request`): what is sent, and the reply as one for each row.
+
+In the journal such a request is a record whose `row` is the JSON list of its rows.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from fwc_llm.models.base import CRITERIA, QUESTION, Message, Messages
+
+ROWS = "rows:"  # begins the variant, which ends with the number of the request
+TOKENS_PER_ROW = 8  # of a reply, at most
+_LINE = re.compile(r"\W*(?:record\s+)?(\d+)\W+(yes|no)\W*", re.IGNORECASE)
+
+
+def joint_messages(fixed: Messages, asked: Sequence[Messages]) -> list[Message]:
+    """One conversation about several rows: `fixed`, then the records of `asked`, numbered, and the task.
+
+    A decision model gets a question for each record: the first without a name, others named by their number.
+    """
+    records = "\n\n".join(f"Record {n}:\n{_text(each)}" for n, each in enumerate(asked, 1))
+    question = next((m["content"] for m in asked[0] if m["role"] == QUESTION and "name" not in m), None)
+    if question is None:
+        lines = f"{len(asked)} line{'s' * (len(asked) > 1)} and nothing else"
+        task = f"Answer every record as if it stood alone, with {lines}: its number, a colon, and yes or no."
+        return [*fixed, {"role": "user", "content": f"{records}\n\n{task}"}]
+    questions: list[Message] = []
+    for n in range(1, len(asked) + 1):
+        questions.append({"role": QUESTION, "content": f"About record {n}: {question}"})
+        if n > 1:
+            questions[-1]["name"] = str(n)
+    meant = [message for message in asked[0] if message.get("name", "").startswith(CRITERIA)]
+    return [*fixed, {"role": "user", "content": records}, *questions, *meant]
+
+
+def _text(asked: Messages) -> str:
+    return "\n\n".join(m["content"] for m in asked if m["role"] != QUESTION).removeprefix("Record:\n")
+
+
+def split_record(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The journal's record of a joint request as one record for each of its rows; any other as it is.
+
+    A chat's reply must have one line for every row, numbered, in their order. One that has not is no answer
+    for any of them: nothing shifts.
+    """
+    if not str(record.get("variant") or "").startswith(ROWS):
+        yield record
+        return
+    rows, text = json.loads(record["row"]), record["text"]
+    alike = {**record, "others": {}, "logprobs": None}
+    if text is None:
+        yield from (alike | {"row": row} for row in rows)
+        return
+    if record.get("p_yes") is not None or record.get("others"):
+        others = {"1": record.get("p_yes"), **(record.get("others") or {})}
+        for number, row in enumerate(rows, 1):
+            p = others.get(str(number))
+            answer = "" if p is None else "yes" if p >= 0.5 else "no"
+            yield alike | {"row": row, "text": answer, "p_yes": p, "refusal": p is None}
+        return
+    lines = [_LINE.fullmatch(line) for line in text.splitlines() if line.strip()]
+    whole = [int(line[1]) for line in lines if line] == list(range(1, len(lines) + 1))
+    whole = whole and len(lines) == len(rows)
+    other = f"(a reply without {len(rows)} numbered lines)"
+    for place, row in enumerate(rows):
+        line = lines[place] if whole else None
+        yield alike | {"row": row, "text": other if line is None else line[2]}

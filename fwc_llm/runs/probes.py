@@ -1,0 +1,166 @@
+"""What else could tell the group (`--probe`): a first name beside the row, or columns that go with the group.
+
+`names`: the same row with a line "first name", once for each level of a protected attribute that has a list
+(first_names.toml has its source). `proxies`: the columns that tell the attribute best on the table are
+exchanged with those of the most similar row of another level; all else stays, the attribute too.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+import numpy as np
+
+from fwc_llm.errors import FwcError
+from fwc_llm.models.base import Message, Messages
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fwc_llm.tasks import Task
+
+FIRST_NAME = "first name"  # the key under which a changed row has it
+TELLING = 0.65  # AUC from which a column counts as a proxy
+_MOST_PROXIES = 3
+_MOST_ROWS = 5_000  # of the pool, that are fitted and searched
+
+
+@cache
+def _file() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name("first_names.toml").read_text(encoding="utf-8"))
+
+
+def _word(level: str) -> str:
+    word = level.strip().lower()
+    return str(_file()["same"].get(word, word))
+
+
+def named_levels(task: "Task") -> dict[str, list[str]]:
+    """The levels with a list of first names, by protected attribute; `FwcError` where none has two."""
+    lists = _file()["names"]
+    known = set(lists), set(lists["female"])
+    found, without = {}, []
+    for attribute in task.protected:
+        levels = sorted(map(str, task.pool()[attribute].unique()))
+        named = [level for level in levels if any(_word(level) in words for words in known)]
+        without += [level for level in levels if level not in named]
+        if len(named) > 1:
+            found[attribute] = named
+    if not found:
+        raise FwcError(
+            f"there are no lists of first names for the levels {', '.join(without)}: the probe `names` knows "
+            f"female and male, Black and white ({_file()['source']})"
+        )
+    return found
+
+
+def with_first_name(messages: Messages, values: Mapping[str, Any]) -> Messages:
+    """The conversation with the row's first name, if it has one, as the last line of its record."""
+    if FIRST_NAME not in values:
+        return messages
+    place = max(place for place, message in enumerate(messages) if message["role"] == "user")
+    text = messages[place]["content"].rstrip()
+    mark = "- first name" if text.splitlines()[-1].startswith("- ") else "First name"
+    named: Message = {**messages[place], "content": f"{text}\n{mark}: {values[FIRST_NAME]}"}
+    return [*messages[:place], named, *messages[place + 1 :]]
+
+
+def name_variants(
+    levels: Mapping[str, list[str]], row: str, values: Mapping[str, Any]
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The row with a first name of each level.
+
+    A name tells sex and race: the one that is not tried is the row's own, where the row says it.
+    """
+    lists, drawn = _file()["names"], crc32(row.encode())
+    own = {_word(str(value)) for value in values.values() if isinstance(value, str)}
+    for attribute, names in levels.items():
+        for level in names:
+            word = _word(level)
+            sex = next((each for each in lists if each in own), list(lists)[drawn % 2])
+            race = next((each for each in lists[sex] if each in own), "white")
+            chosen = lists[word][race] if word in lists else lists[sex][word]
+            first = chosen[drawn // 2 % len(chosen)]
+            yield f"names:{attribute}={level}", {**values, FIRST_NAME: first}
+
+
+@dataclass(frozen=True)
+class Proxies:
+    """The columns that tell a protected attribute on a table, and rows to exchange them with.
+
+    `telling` has the AUC of each column alone and of all together ("all"), on rows that were not fitted.
+    """
+
+    attribute: str
+    columns: tuple[str, ...]
+    telling: Mapping[str, float]
+    pool: "pd.DataFrame" = field(repr=False)
+    encoded: np.ndarray = field(repr=False)
+    encoder: Any = field(repr=False)
+
+    @property
+    def note(self) -> str:
+        """Which columns tell the attribute how well, in a sentence."""
+        best = sorted(self.telling.items(), key=lambda item: -item[1])[:6]
+        shown = ", ".join(f"{name} {value:.2f}" for name, value in best if name != "all")
+        return (
+            f"{self.attribute} is told by {', '.join(self.columns)} (AUC alone: {shown}; all columns "
+            f"together {self.telling['all']:.2f}); the probe `proxies` exchanges these"
+        )
+
+    def variants(self, values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """The row with the proxies of the most similar row of each other level."""
+        import pandas as pd
+
+        levels = self.pool[self.attribute].astype(str).to_numpy()
+        row = pd.DataFrame([dict(values)])[list(self.encoder.feature_names_in_)]
+        far = ((self.encoded - self.encoder.transform(row)) ** 2).sum(axis=1)
+        for level in sorted(set(levels)):
+            if level != str(values[self.attribute]):
+                match = self.pool.iloc[int(np.where(levels == level, far, np.inf).argmin())]
+                yield (
+                    f"proxies:{self.attribute}={level}",
+                    {**values, **{name: match[name] for name in self.columns}},
+                )
+
+
+def find_proxies(task: "Task", pool: "pd.DataFrame") -> list[Proxies]:
+    """The proxies of every protected attribute; `FwcError` where no column tells one of them."""
+    return [_proxies(task, pool.iloc[:_MOST_ROWS], attribute) for attribute in task.protected]
+
+
+def _proxies(task: "Task", pool: "pd.DataFrame", attribute: str) -> Proxies:
+    from sklearn.compose import make_column_transformer
+    from sklearn.metrics import roc_auc_score
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    from fwc_llm.models.baseline import LOGISTIC, TableModel
+    from fwc_llm.shots.examples import features_frame
+
+    features = features_frame(task, pool)
+    usual = pool[attribute].astype(str).mode()[0]
+    target = (pool[attribute].astype(str) == usual).to_numpy(np.int8)
+    fitted, judged = np.arange(len(pool)) % 2 == 0, np.arange(len(pool)) % 2 == 1
+    telling = {}
+    for name, shown in {**{str(c): [c] for c in features}, "all": list(features)}.items():
+        model = TableModel(LOGISTIC, features.loc[fitted, shown], target[fitted])
+        p = model.probabilities(features.loc[judged, shown])
+        telling[name] = float(roc_auc_score(target[judged], p))
+    best = sorted((name for name in telling if name != "all"), key=lambda name: -telling[name])
+    columns = tuple(name for name in best[:_MOST_PROXIES] if telling[name] >= TELLING)
+    if not columns:
+        raise FwcError(
+            f"no column tells {attribute}: the best, {best[0]}, has an AUC of {telling[best[0]]:.2f}, below "
+            f"{TELLING:g}; leave the probe `proxies` out"
+        )
+    rest = pool[[c for c in features if c not in columns]]
+    numeric = [c for c in rest if rest[c].dtype.kind in "iuf"]
+    encoder = make_column_transformer(
+        (StandardScaler(), numeric),
+        (OneHotEncoder(handle_unknown="ignore", sparse_output=False), [c for c in rest if c not in numeric]),
+    )
+    return Proxies(attribute, columns, telling, pool, encoder.fit_transform(rest), encoder)

@@ -1,0 +1,291 @@
+"""First names beside the row, and columns that tell the group: what is asked, and what is found of it."""
+
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fwc_llm import Client, FwcError, Messages, Reply, Result, evaluate
+from fwc_llm.evaluation.job import prepare
+from fwc_llm.metrics.answers import Answers, one_name
+from fwc_llm.metrics.probes import changes
+from fwc_llm.models import open_model
+from fwc_llm.models.surrogate.serve import serving
+from fwc_llm.report.write import render
+from fwc_llm.runs.joint import joint_messages, split_record
+from fwc_llm.runs.probes import FIRST_NAME, find_proxies, name_variants, with_first_name
+from fwc_llm.runs.settings import Settings
+from fwc_llm.tasks import Task, census_task
+
+CENSUS = census_task(60, 400)
+MEN = {"Brad", "Brendan", "Brett", "Geoffrey", "Greg", "Jay", "Matthew", "Neil", "Todd"}
+
+
+def name_in(messages: Messages) -> str | None:
+    found = re.search(r"^- first name: (\w+)$", messages[-1]["content"], re.MULTILINE)
+    return found[1] if found else None
+
+
+def run(model: Any, out: Path, *probes: str, **options: Any) -> tuple[Result, list[dict[str, Any]]]:
+    result = evaluate(
+        CENSUS, model, arms=("zero",), n_test=40, base_parity=None, probe=probes, out=out, **options
+    )
+    return result, result.audit().to_dict()["arms"][0]["probes"]
+
+
+def test_a_model_that_goes_by_first_names_is_found_out(tmp_path: Path) -> None:
+    names: list[str | None] = []
+
+    def by_name(messages: Messages) -> float:
+        names.append(name_in(messages))
+        return 0.75 if names[-1] in MEN else 0.25
+
+    result, (found,) = run(by_name, tmp_path / "run", "names")
+    assert (found["probe"], found["group"], found["told_as"], found["n"]) == ("names", "Female", "Male", 40)
+    assert found["changed"]["value"] == found["yes"]["value"] >= 0.8  # those of black men are not in MEN
+    assert found["p_yes"]["value"] == pytest.approx(found["yes"]["value"] / 2)
+    assert found["p_yes"]["low"] < found["p_yes"]["value"] < found["p_yes"]["high"]
+    assert result.data["requests"] == len(names) == 3 * 40
+    assert sum(name is None for name in names) == 40
+    page = render([result.folder], "md", None, None)
+    assert "First names of another group" in page
+    assert "Female → Male" in page
+
+
+def test_a_name_is_of_the_level_and_of_what_the_row_says_besides() -> None:
+    levels = {"sex": ["female", "male"], "race": ["Black", "White"]}
+    row = {"sex": "male", "race": "Black", "age": 40}
+    names = {variant: values[FIRST_NAME] for variant, values in name_variants(levels, "row 1", row)}
+    assert set(names) == {"names:sex=female", "names:sex=male", "names:race=Black", "names:race=White"}
+    assert names["names:sex=male"] == names["names:race=Black"]  # a black man's
+    assert names["names:race=White"] in MEN
+    again = dict(name_variants(levels, "row 1", row))
+    assert {variant: values[FIRST_NAME] for variant, values in again.items()} == names
+    sentence = [
+        {"role": "user", "content": "A person of age 40.\n"},
+        {"role": "question", "content": "Is it?"},
+    ]
+    named = with_first_name(sentence, {FIRST_NAME: "Todd"})  # type: ignore[arg-type]
+    assert [message["content"] for message in named] == ["A person of age 40.\nFirst name: Todd", "Is it?"]
+    assert with_first_name(named, {}) is named
+
+
+def test_names_for_a_group_without_a_list_are_refused(two: Task) -> None:
+    with pytest.raises(FwcError, match="no lists of first names for the levels a, b"):
+        prepare(two, "surrogate-less", ("zero",), Settings(n_test=16, probe=("names",)), Client())
+    with pytest.raises(FwcError, match="probe"):
+        Settings(probe=("ages",))
+
+
+def test_a_model_that_goes_by_a_proxy_is_found_out(tmp_path: Path) -> None:
+    def by_family(messages: Messages) -> str:
+        return "yes" if "relationship: Husband" in messages[-1]["content"] else "no"
+
+    result, found = run(by_family, tmp_path / "run", "proxies")
+    moved = {(one["group"], one["told_as"]): one["yes"] for one in found}
+    assert set(moved) == {("Male", "Female"), ("Female", "Male")}
+    assert moved["Male", "Female"]["high"] < 0.0 < moved["Female", "Male"]["low"]
+    (proxies,) = find_proxies(CENSUS, CENSUS.pool())
+    assert proxies.columns[0] == "relationship"
+    assert proxies.telling["age"] < 0.6 < proxies.telling["relationship"] <= proxies.telling["all"] + 0.05
+    page = render([result.folder], "md", None, None)
+    assert "sex is told by relationship" in page
+    assert "Columns that tell the group, exchanged" in page
+
+
+def test_only_the_proxies_of_a_row_change_and_its_match_is_of_the_other_group() -> None:
+    plan = prepare(
+        CENSUS,
+        "surrogate",
+        ("zero",),
+        Settings(n_test=40, base_parity=None, probe=("names", "proxies")),
+        Client(),
+    ).plan
+    calls = list(plan.calls())
+    assert len(calls) == plan.n_calls == 4 * 40
+    (proxies,) = find_proxies(CENSUS, CENSUS.pool())
+    by_row: dict[str, dict[str, Any]] = {}
+    for call in calls:
+        assert call.asked is not None
+        by_row.setdefault(call.row, {})[call.variant.partition(":")[0]] = dict(call.asked.values)
+    for variants in by_row.values():
+        same = {name for name, value in variants["proxies"].items() if value == variants[""][name]}
+        assert set(variants[""]) - same <= set(proxies.columns)
+
+
+def test_a_table_without_proxies_is_refused(two: Task) -> None:
+    with pytest.raises(FwcError, match=r"no column tells group: the best, \w+, has an AUC of 0\.\d\d"):
+        prepare(two, "x", ("zero",), Settings(n_test=16, probe=("proxies",)), Client())
+
+
+# --- Several rows in one request
+
+
+def run_joint(model: Any, out: Path, **options: Any) -> Result:
+    return evaluate(CENSUS, model, arms=("zero",), n_test=40, base_parity=None, out=out, **options)
+
+
+def of_arm(result: Result) -> dict[str, dict[str, Any]]:
+    (arm,) = result.audit().to_dict()["arms"]
+    return {one["group"]: one for one in arm["probes"]}
+
+
+@pytest.mark.parametrize("api", ["chat", "decisions", "systemone"])
+def test_the_surrogate_answers_every_record_by_itself(api: str, tmp_path: Path) -> None:
+    with serving() as url:
+        client = Client() if api == "chat" else Client(base_url=url)
+        arms = {"arms": ("zero", "random"), "n_test": 40, "rows_per_request": 7}
+        result = evaluate(CENSUS, "surrogate", api=api, client=client, out=tmp_path / "run", **arms)  # type: ignore[arg-type]
+    assert result.data["requests"] == 2 * (40 + 6)
+    for arm in result.audit().to_dict()["arms"]:
+        for one in arm["probes"]:
+            assert (one["changed"]["value"], one["accuracy"]["value"], one["lost"]) == (0.0, 0.0, 0)
+            assert one["p_yes"]["value"] == pytest.approx(0.0, abs=1e-6) or api == "chat"
+    page = render([result.folder], "md", None, None)
+    assert "Several rows in one request" in page
+
+
+class Crowded:
+    """Says yes to everybody in company, and no to whoever is alone; `broken` says how a list is not one."""
+
+    def __init__(self, broken: str = "") -> None:
+        self.broken, self.asked = broken, 0
+
+    def __call__(self, messages: Messages) -> str:
+        self.asked += 1
+        records = len(re.findall(r"^Record \d+:$", messages[-1]["content"], re.MULTILINE))
+        if not records:
+            return "no"
+        lines = [f"{n}: yes" for n in range(1, records + 1)]
+        damage = {
+            "short": lines[:-1],
+            "swapped": lines[::-1],
+            "said": ["Here:", *lines],
+            "more": [*lines, "99: no"],
+        }
+        return "\n".join(damage.get(self.broken, lines))
+
+
+def test_a_model_that_is_swayed_by_company_is_found_out(tmp_path: Path) -> None:
+    crowded = Crowded()
+    result = run_joint(crowded, tmp_path / "run", rows_per_request=20)
+    everyone = of_arm(result)["all"]
+    assert (everyone["n"], everyone["changed"]["value"], everyone["yes"]["value"]) == (40, 1.0, 1.0)
+    labels = result.answers().query("variant == ''")["label"]
+    assert everyone["accuracy"]["value"] == pytest.approx(2 * (labels == "yes").mean() - 1)
+    assert crowded.asked == 40 + 2
+    assert run_joint(crowded, tmp_path / "run", rows_per_request=20).data == result.data
+    assert crowded.asked == 42, "nothing is asked twice"
+    assert set(of_arm(result)) == {"all", *result.audit().to_dict()["arms"][0]["groups"]}
+
+
+@pytest.mark.parametrize("broken", ["short", "swapped", "said", "more"])
+def test_a_list_that_is_not_whole_is_lost_and_shifts_nothing(broken: str, tmp_path: Path) -> None:
+    result = run_joint(Crowded(broken), tmp_path / "run", rows_per_request=20)
+    assert of_arm(result)["all"]["n"] == 0
+    assert of_arm(result)["all"]["lost"] == 40
+    joint = result.answers().query("variant != ''")
+    assert set(joint["reason"]) == {"other"}
+    assert result.unanswered == 0
+
+
+def test_a_decision_model_gets_a_question_for_every_record() -> None:
+    asked: list[Messages] = [
+        [{"role": "user", "content": f"Record:\n- age: {age}"}, {"role": "question", "content": "Is it?"}]
+        for age in (30, 40)
+    ]
+    sent = joint_messages([{"role": "user", "content": "Look."}], asked)
+    assert [message["content"] for message in sent] == [
+        "Look.", "Record 1:\n- age: 30\n\nRecord 2:\n- age: 40", "About record 1: Is it?",
+        "About record 2: Is it?",
+    ]  # fmt: skip
+    assert [message.get("name") for message in sent] == [None, None, None, "2"]
+    record = {
+        "variant": "rows:0",
+        "row": '["a", "b", "c"]',
+        "text": "yes",
+        "p_yes": 0.75,
+        "others": {"2": 0.25},
+    }
+    assert [(each["row"], each["text"], each["p_yes"]) for each in split_record(record)] == [
+        ("a", "yes", 0.75), ("b", "no", 0.25), ("c", "", None)
+    ]  # fmt: skip
+
+
+def test_criteria_of_a_task_reach_every_question() -> None:
+    task = replace(CENSUS, criteria={"yes": "above $50k", "no": "at most $50k"})
+    model = open_model("jev", Client(base_url="http://127.0.0.1:9/v1"), api="systemone")
+    settings = Settings(n_test=4, base_parity=None, api="systemone", rows_per_request=2)
+    plan = prepare(task, model, ("zero",), settings, Client()).plan
+    bodies = [model.request_body(call.messages)["questions"] for call in plan.calls()]  # type: ignore[attr-defined]
+    assert [len(questions) for questions in bodies] == [1, 1, 1, 1, 2, 2]
+    for question in (each for questions in bodies for each in questions.values()):
+        assert question["criteria"] == {"true": "above $50k", "false": "at most $50k"}
+
+
+def test_the_rows_are_shuffled_by_the_seed_and_what_cannot_be_is_refused() -> None:
+    options = {"n_test": 40, "base_parity": None, "rows_per_request": 20}
+    plan, again, other = (
+        prepare(CENSUS, "surrogate", ("zero",), Settings(**options, seed=seed), Client()).plan
+        for seed in (0, 0, 1)
+    )
+    groups = plan.requests(plan.repeats[0])
+    assert groups == again.requests(again.repeats[0]) != other.requests(other.repeats[0])
+    assert sorted(groups.values()) == [0] * 20 + [1] * 20
+    assert list(groups) != sorted(groups)
+    assert plan.n_calls == len(list(plan.calls())) == 42
+    with pytest.raises(FwcError, match="rows_per_request"):
+        prepare(CENSUS, "surrogate", ("balanced",), Settings(**options, redraw="per-row"), Client())
+    with pytest.raises(FwcError, match="rows_per_request"):
+        Settings(rows_per_request=401)
+    job = prepare(CENSUS, "gpt-4", ("zero",), Settings(**options), Client())
+    assert job.model.parameters["max_tokens"] == 20 + 8 * 20
+    assert open_model("gpt-4").parameters["max_tokens"] == 20
+
+
+def answers(values: list[float], p: list[float] | None = None) -> Answers:
+    n = len(values)
+    none = one_name("", n)
+    return Answers(
+        np.zeros(n, np.int64), none, none, one_name("a", n), np.ones(n, np.int8), np.array(values), none,
+        np.full(n, np.nan) if p is None else np.array(p), none,
+    )  # fmt: skip
+
+
+def test_changes_are_paired_and_requests_count_once() -> None:
+    rng = np.random.default_rng(0)
+    cluster = np.repeat(np.arange(25), 20)
+    before = rng.integers(0, 2, 500).astype(float)
+    shift = np.repeat(rng.normal(0.1, 0.05, 25), 20)  # alike within a request
+    found = changes(
+        answers(before.tolist(), [0.5] * 500), answers(before.tolist(), (0.5 + shift).tolist()), cluster
+    )
+    assert found["p_yes"]["value"] == pytest.approx(shift.mean())
+    width = found["p_yes"]["high"] - found["p_yes"]["low"]
+    each = shift[::20]
+    assert width == pytest.approx(2 * 2.064 * each.std(ddof=1) / 5, rel=0.01)  # t with 24 degrees of freedom
+    missing = changes(answers([1.0, 0.0, 1.0]), answers([0.0, math.nan, 1.0]), np.arange(3))
+    assert (missing["n"], missing["lost"]) == (2, 1)
+    assert (missing["changed"]["value"], missing["yes"]["value"], missing["accuracy"]["value"]) == (
+        0.5,
+        -0.5,
+        -0.5,
+    )
+    assert missing["yes"]["low"] < -0.5 < missing["yes"]["high"]
+
+
+def test_a_request_without_a_reply_is_one_that_is_asked_again(tmp_path: Path) -> None:
+    broken = {"on": True}
+
+    def model(messages: Messages) -> Any:
+        joint = "Record 1:" in messages[-1]["content"]
+        return Reply(None, error="gone") if joint and broken["on"] else Crowded()(messages)
+
+    result = run_joint(model, tmp_path / "run", rows_per_request=20)
+    assert (result.unanswered, result.data["requests"]) == (2, 42)
+    broken["on"] = False
+    assert run_joint(model, tmp_path / "run", rows_per_request=20).unanswered == 0

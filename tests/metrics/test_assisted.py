@@ -1,0 +1,162 @@
+"""Assisted estimates: unbiased whatever the predictor is, tighter where it is good, else as they were."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fwc_llm import FwcError, audit
+from fwc_llm.cli import main
+from fwc_llm.metrics.answers import Answered
+from fwc_llm.metrics.arm_estimates import Estimates, estimate
+from fwc_llm.metrics.assisted import FOLDS, Predictions, Table, assisted_samples, compared
+from fwc_llm.metrics.audit_table import from_frame
+from fwc_llm.metrics.statistics import statistics
+
+GAP = "demographic_parity_difference"
+
+
+def world(rng: np.random.Generator, strength: float = 3.0, n: int = 4000) -> tuple[Table, np.ndarray]:
+    """A table, and each row's P(yes): a number, a category, group and label say it, or nothing does."""
+    group, label = rng.choice(["f", "m"], n), rng.integers(0, 2, n)
+    features = pd.DataFrame({"x": rng.standard_normal(n), "c": rng.choice([*"abc"], n)})
+    odds = strength * (features["x"] + 0.5 * (features["c"] == "a") + 0.4 * (group == "m") - 0.4)
+    return Table(pd.RangeIndex(n).astype(str), group, label, features), (1 / (1 + np.exp(-odds))).to_numpy()
+
+
+def ask(
+    rng: np.random.Generator, table: Table, chance: np.ndarray, n: int = 200, repeats: int = 1
+) -> Answered:
+    row = np.concatenate([rng.choice(len(chance), n, replace=False) for _ in range(repeats)])
+    frame = {"row": table.rows[row], "repeat": np.repeat(np.arange(repeats), n), "group": table.group[row]}
+    answer = np.where(rng.random(len(row)) < chance[row], "yes", "no")
+    return from_frame(pd.DataFrame({**frame, "label": table.label[row], "answer": answer}))
+
+
+def both(run: Answered, table: Table) -> tuple[Estimates, Estimates]:
+    assisted = assisted_samples(run, run.plain_samples, table)
+    return estimate(run.plain_samples["answers"]), estimate(assisted["answers"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("strength", "repeats", "worth"), [(3.0, 1, 1.5), (3.0, 3, 1.5), (0.0, 1, 0.95)], ids=str
+)
+def test_intervals_hold_and_nothing_is_biased(strength: float, repeats: int, worth: float) -> None:
+    rng, runs = np.random.default_rng(0), 150
+    held, width, off = np.zeros(4), np.zeros(2), []
+    for _ in range(runs):
+        table, chance = world(rng, strength)
+        run = ask(rng, table, chance, repeats=repeats)
+        rates = [chance[table.group == name].mean() for name in run.groups]
+        truth = abs(rates[1] - rates[0]), np.where(table.label == 1, chance, 1 - chance).mean()
+        found = both(run, table)
+        for place, one in enumerate(found):
+            for metric, value in zip((GAP, "accuracy"), truth, strict=True):
+                held[2 * place + (metric == GAP)] += one[metric].low <= value <= one[metric].high
+            width[place] += one[GAP].high - one[GAP].low
+        off.append([one.signed_gap.value - (rates[1] - rates[0]) for one in found if one.signed_gap])
+    assert held.min() >= (0.93 - 2.5 * np.sqrt(0.93 * 0.07 / runs)) * runs
+    errors = np.array(off)
+    assert abs(errors[:, 1].mean()) < 3.5 * errors[:, 1].std() / np.sqrt(runs)
+    assert errors[:, 0].var() / errors[:, 1].var() > worth
+    assert width[1] <= 1.03 * width[0]
+
+
+def test_gaps_verdicts_and_rows_worth_follow_from_the_assisted_rates() -> None:
+    rng = np.random.default_rng(1)
+    table, chance = world(rng)
+    plain, assisted = both(ask(rng, table, chance), table)
+    rates = assisted.rates()
+    assert assisted[GAP].value == pytest.approx(np.ptp(rates.values))
+    assert (rates.high - rates.low < plain.rates().high - plain.rates().low).all()
+    found = compared(plain, assisted, GAP, 0.05)
+    assert found["rows_worth"] > 1.3 * 200
+    assert (found["low"], found["high"]) == (assisted[GAP].low, assisted[GAP].high)
+    ratio = assisted["demographic_parity_ratio"].value
+    assert ratio == pytest.approx(rates.values.min() / rates.values.max())
+    assert assisted.counted("precision").values == pytest.approx(plain.counted("precision").values)
+
+
+def test_a_document_has_both_and_a_run_says_which_it_shows() -> None:
+    rng = np.random.default_rng(2)
+    table, chance = world(rng)
+    run = ask(rng, table, chance)
+    samples = assisted_samples(run, run.plain_samples, table)
+    run = replace(run, assists={"answers": samples["answers"].assist})
+    plain, assisted = (statistics(replace(run, assist=assist)) for assist in (False, True))
+    assert (plain["assisted"], assisted["assisted"]) == (False, True)
+    own, other = plain["arms"][0][GAP], assisted["arms"][0][GAP]
+    assert own["assisted"] == other["assisted"]
+    assert (other["value"], other["low"], other["high"]) == tuple(
+        own["assisted"][name] for name in ("value", "low", "high")
+    )
+    assert own["value"] != other["value"]
+    assert any(f"as good as {own['assisted']['rows_worth']:,} rows" in note for note in plain["notes"])
+
+
+def test_an_audit_with_a_population_and_the_command_say_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(6)
+    table, chance = world(rng)
+    everybody = table.features.assign(id=table.rows, sex=table.group, was=table.label)
+    asked = everybody.sample(200, random_state=0)[["id", "sex", "was"]]
+    asked = asked.assign(said=np.where(rng.random(200) < chance[asked.index], "yes", "no"))
+    usual = {"answer": "said", "protected": ["sex"], "label": "was"}
+    plain, assisted = (audit(asked, **usual, key="id", population=p).to_dict() for p in (None, everybody))
+    own, more = (one["arms"][0][GAP] for one in (plain, assisted))
+    assert more["high"] - more["low"] < own["high"] - own["low"]
+    assert more["assisted"]["rows_worth"] > 250
+    for frame, name in ((asked, "said.csv"), (everybody, "all.csv")):
+        frame.to_csv(tmp_path / name, index=False)
+    command = [str(tmp_path / "said.csv"), "--answer", "said", "--protected", "sex", "--label", "was"]
+    more_of_it = ["--row", "id", "--population", str(tmp_path / "all.csv"), "--json"]
+    monkeypatch.setattr(sys, "argv", ["fwc-llm", "audit", *command, *more_of_it])
+    main()
+    said = json.loads(capsys.readouterr().out)["statistics"]["sex"]["arms"][0][GAP]
+    assert said["value"] == pytest.approx(more["value"], abs=1e-9)
+    with pytest.raises(FwcError, match="lacks the row"):
+        audit(asked, **usual, key="id", population=everybody[:50])
+    with pytest.raises(FwcError, match="no column 'was'"):
+        audit(asked, **usual, key="id", population=everybody.drop(columns="was"))
+
+
+@pytest.mark.parametrize(("n", "chance"), [(30, 0.5), (200, 0.0)], ids=["few rows", "answers all alike"])
+def test_where_nothing_can_be_learnt_nothing_changes(n: int, chance: float) -> None:
+    rng = np.random.default_rng(3)
+    table, own = world(rng)
+    run = ask(rng, table, np.where(own > 2, own, chance), n)
+    assert assisted_samples(run, run.plain_samples, table)["answers"].assist is None
+
+
+def test_a_group_of_few_rows_falls_back_by_itself() -> None:
+    rng = np.random.default_rng(4)
+    table, chance = world(rng)
+    few = np.flatnonzero(table.group == "f")[15:]
+    table.group[few] = "m"
+    run = ask(rng, table, chance, 1000)
+    plain, assisted = both(run, table)
+    changed = plain.counted("rate").values != assisted.counted("rate").values
+    assert changed.tolist() == [name == "m" for name in run.groups]
+
+
+def test_all_answers_about_a_row_are_in_one_fold_and_a_row_must_be_in_the_table() -> None:
+    rng = np.random.default_rng(5)
+    table, chance = world(rng, n=300)
+    run = ask(rng, table, chance, 200, repeats=3)
+    sample = assisted_samples(run, run.plain_samples, table)["answers"]
+    assert isinstance(sample.assist, Predictions)
+    pairs = set(zip(sample.row.tolist(), sample.assist.fold.tolist(), strict=True))
+    assert len(pairs) == len(set(sample.row.tolist()))
+    assert set(sample.assist.fold.tolist()) == set(range(FOLDS))
+    for rows, words in (
+        (table.rows.str.replace("7", "x"), "lacks the row"),
+        (table.rows.str[:1], "two rows"),
+    ):
+        with pytest.raises(FwcError, match=words):
+            assisted_samples(run, run.plain_samples, replace(table, rows=rows))
