@@ -72,8 +72,7 @@ class RowCount:
             return None
         return (
             f"groups lose rows unequally: {share.idxmax()} {share.max():.1%}, {share.idxmin()} "
-            f"{share.min():.1%}; who is left out is not left out at random, and the results do not speak of "
-            "them"
+            f"{share.min():.1%}; the results do not speak of who is left out"
         )
 
     def as_json(self) -> dict[str, Any]:

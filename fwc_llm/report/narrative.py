@@ -206,8 +206,8 @@ def _collapsed(differing: Sequence[Mapping[str, Any]], first: str) -> Iterator[s
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(map(_cut, names[:6]))
-    return shown + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+    shown = ", ".join(map(_cut, names[:4]))
+    return shown + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
 def _cut(name: str) -> str:

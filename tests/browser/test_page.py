@@ -229,12 +229,18 @@ def test_no_head_of_a_column_splits_in_a_word(view: View) -> None:
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report of ten arms, several of which differ."""
+    """A simulated report of ten arms, several of which differ, with a warning of lost rows."""
     folder, number = tmp_path_factory.mktemp("many"), 10
     rates = {
         f"arm-{place}": {"Female": (0.1, 0.4 + place / 20), "Male": (0.3, 0.85)} for place in range(number)
     }
-    write_run(folder / "run", rates=rates, repeats=1, per_cell=(100, 300))
+    run = write_run(folder / "run", rates=rates, repeats=1, per_cell=(100, 300), simulated=True)
+    results = json.loads((run / "results.json").read_text())
+    warning = (
+        "groups lose rows unequally: Female 17.5%, Male 5.0%; the results do not speak of who is left out"
+    )
+    lost = {"read": 1000, "kept": 900, "lost": 100, "reasons": {"no value in age": 100}, "groups": []}
+    (run / "results.json").write_text(json.dumps(results | {"rows": lost | {"warning": warning}}))
     (folder / "page.html").write_text(render([folder / "run"], "html"), encoding="utf-8")
     return folder / "page.html"
 
