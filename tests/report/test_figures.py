@@ -51,6 +51,13 @@ def test_every_chart_is_a_file_of_both_kinds(make_run: MakeRun, tmp_path: Path) 
     assert [path.read_bytes() for path in again] == [path.read_bytes() for path in written]
 
 
+def test_a_picture_says_which_groups_it_leaves_out(make_run: MakeRun, tmp_path: Path) -> None:
+    groups = {f"group {place}": (0.2, 0.6) for place in range(120)}
+    run = make_run(rates={"zero": groups}, repeats=1, per_cell=(2, 2), model="m")
+    write_figures(make_document([run]), tmp_path)
+    assert re.search(r"the \d+ largest of 120", (tmp_path / "rates.svg").read_text(encoding="utf-8"))
+
+
 def test_files_of_several_runs_have_their_names(make_run: MakeRun, tmp_path: Path) -> None:
     runs = [make_run("one", repeats=1, model="a/b"), make_run("two", repeats=1, model="c", seed=1)]
     written = write_figures(make_document(runs), tmp_path / "figures")
