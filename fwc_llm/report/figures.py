@@ -103,7 +103,8 @@ def _draw_rates(stats: Mapping[str, Any], panel: "Axes") -> None:
             colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
             label = short(group["group"]) if place == 0 else None
             _point(panel, (one, "rate", 100), y, color=colour, label=label, fmt=marker)
-    left_out = f" (the {len(groups)} largest of {len(stats['groups'])})" * (len(groups) < len(stats["groups"]))
+    all_groups = len(stats["groups"])
+    left_out = f" (the {len(groups)} largest of {all_groups})" * (len(groups) < all_groups)
     panel.set(xlabel="share of yes, %", xlim=(0, 100), title=_RATES + left_out)
     name_lines(panel, [name for name, _ in lines])
     panel.legend(**_LEGEND)
