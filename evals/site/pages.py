@@ -37,6 +37,7 @@ MENU: dict[str, tuple[str, ...]] = {
         "docs/running.md",
         "docs/tune.md",
         "docs/gates.md",
+        "docs/fewer-questions.md",
         "docs/scaling.md",
         "docs/scikit-learn.md",
         "docs/cookbook.md",

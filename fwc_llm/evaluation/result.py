@@ -126,7 +126,7 @@ class Result:
         """The same with the rows that were not asked about, by predictions of the answers to them.
 
         Values, intervals and verdicts are tighter where answers can be predicted from the table's columns
-        (docs/statistics.md, "Assisted"). Errors: `FwcError` where the table is not here, or another one.
+        (docs/fewer-questions.md, "Assisted"). Errors: `FwcError` where the table is not here, or another one.
         """
         from fwc_llm.report.audit import Audit
         from fwc_llm.report.document import find_task

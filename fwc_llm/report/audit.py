@@ -114,7 +114,7 @@ def audit(
 
     `population` has all rows that the answers were drawn from, named by `key` as the answers are: its other
     columns predict the answers to rows that have none, and every value is assisted by them
-    (docs/statistics.md, "Assisted").
+    (docs/fewer-questions.md, "Assisted").
 
     Raises `FwcError` for a missing column, a row with two labels or two groups, an arm that lacks rows of the
     others, and answers of more than two kinds.
