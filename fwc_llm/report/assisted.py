@@ -1,4 +1,4 @@
-"""Predictions of a run's answers from its table, kept in the run's folder (docs/fewer-questions.md, "Assisted").
+"""Predictions of a run's answers, kept in the run's folder (docs/fewer-questions.md, "Assisted").
 
 A run makes them when it ends, where its table is in memory, so that every output can say what they would
 give, and none needs the table again. They are of these very answers and this table, or are not used.
