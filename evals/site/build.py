@@ -30,9 +30,8 @@ _SETTINGS = {
 
 def write_sources(made: Path) -> None:
     """Write what Sphinx reads: the reference, the notebooks, all pages, and the style."""
-    for module, text in api.pages().items():
-        write(made, f"reference/{module}.md", text)
-    write(made, "reference/commands.md", commands.page())
+    for name, text in (api.pages() | commands.pages()).items():
+        write(made, f"reference/{name}.md", text)
     for notebook in sorted((CHECKOUT / "docs" / "notebooks").glob("*.ipynb")):
         notebooks.as_page(notebook, made / "notebooks")
     stage(made)

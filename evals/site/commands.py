@@ -16,9 +16,10 @@ _CODES = (
 )
 
 
-def page() -> str:
-    """The page as Markdown."""
-    return "\n".join(_page())
+def pages() -> dict[str, str]:
+    """The pages as Markdown by name: a table of all commands, and a page of each."""
+    each = {name.replace(" ", "-"): "\n".join(_page(name, command)) for name, command in every_command()}
+    return {"commands": "\n".join(_table())} | each
 
 
 def every_command(group: Any = None, name: str = "fwc-llm") -> Iterator[tuple[str, Any]]:
@@ -31,31 +32,35 @@ def every_command(group: Any = None, name: str = "fwc-llm") -> Iterator[tuple[st
             yield f"{name} {word}", command
 
 
-def _page() -> Iterator[str]:
+def _table() -> Iterator[str]:
     yield "# Commands\n"
     yield "What `fwc-llm COMMAND --help-all` prints. `fwc-llm --version` prints the version,"
     yield "`fwc-llm --install-completion` teaches your shell to complete commands, options and values.\n"
     yield f"Exit codes: {_CODES}\n"
     yield "| command | what it does |\n|---|---|"
     for name, command in every_command():
-        slug = name.replace(" ", "-")
-        yield f"| [`{name}`](#{slug}) | {_cell(_first(command.help))} |"
-    for name, command in every_command():
-        yield f"\n## {name}\n"
-        yield f"{_plain(command.help)}\n"
-        if command.epilog:
-            yield f"{_plain(command.epilog)}\n"
-        arguments = [one for one in command.params if one.param_type_name == "argument"]
-        options = [one for one in command.params if one.param_type_name == "option"]
-        usage = " ".join([name, *map(_placeholder, arguments)])
-        yield f"```\n{usage}{' [OPTIONS]' if options else ''}\n```\n"
-        if arguments:
-            yield "| argument | |\n|---|---|"
-            yield from (f"| `{_placeholder(one)}` | {_cell(_plain(one.help))} |" for one in arguments)
-            yield ""
-        if options:
-            yield "| option | | default |\n|---|---|---|"
-            yield from (_option(one, command) for one in options if not one.hidden)
+        yield f"| [`{name}`]({name.replace(' ', '-')}.md) | {_cell(_first(command.help))} |"
+    yield "\n```{toctree}\n:hidden:\n"
+    yield from (name.replace(" ", "-") for name, _ in every_command())
+    yield "```"
+
+
+def _page(name: str, command: Any) -> Iterator[str]:
+    yield f"# {name}\n"
+    yield f"{_plain(command.help)}\n"
+    if command.epilog:
+        yield f"{_plain(command.epilog)}\n"
+    arguments = [one for one in command.params if one.param_type_name == "argument"]
+    options = [one for one in command.params if one.param_type_name == "option"]
+    usage = " ".join([name, *map(_placeholder, arguments)])
+    yield f"```\n{usage}{' [OPTIONS]' if options else ''}\n```\n"
+    if arguments:
+        yield "| argument | |\n|---|---|"
+        yield from (f"| `{_placeholder(one)}` | {_cell(_plain(one.help))} |" for one in arguments)
+        yield ""
+    if options:
+        yield "| option | | default |\n|---|---|---|"
+        yield from (_option(one, command) for one in options if not one.hidden)
 
 
 def _placeholder(one: Any) -> str:
