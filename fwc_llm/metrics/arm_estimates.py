@@ -11,13 +11,13 @@ Every key of `counts.TABLE` is a metric; a new one needs its line there and noth
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from fwc_llm.metrics.counts import BY_KEY, Codes, Floats, Metric, levels_of, value_of
+from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Floats, Metric, levels_of, value_of
 from fwc_llm.metrics.intervals import LEVEL, Verdict, Z, p_value, pairs_reach, ratio_limits, verdict
 from fwc_llm.metrics.planning import smallest_difference
 from fwc_llm.metrics.variance import Of, Sample, Shares, auc_shares, mean_shares, rate_shares
@@ -347,31 +347,55 @@ def rows_needed(found: Estimate, rows: int, margin: float) -> int | None:
     return int(np.ceil(rows * max(1.0, (found.reach / margin) ** 2)))
 
 
-def worst_case(found: Estimates) -> tuple[float, float]:
-    """Return limits of the DP gap over all readings of the unparsed answers, with sampling error: each rate
-    lies between that with them as no and that with them as yes, each with its interval.
+def worst_case(found: Estimates, metric: Metric) -> tuple[float, float]:
+    """Return limits of a metric of counts over all readings of the unparsed answers, with sampling error.
+
+    Each rate lies between those with the least and the most favourable readings, each with its interval; NaN
+    where such a rate is undefined.
     """
-    sample, judged = found.sample, found.sample.judged
+    judged = found.sample.judged
+    name = f"{metric.rates[0]} of all"
+    if metric.kind == "share":
+        least, most = (share_limits(_counted(_read(found.sample, metric.rates[0], s), name)) for s in (0, 1))
+        return float(least.low[0]), float(most.high[0])
     if len(judged) < 2:
         return np.nan, np.nan
-    ends = []
-    for value, side in ((0.0, -1), (1.0, 1)):
-        read, every = np.where(sample.parsed, sample.yes, value), np.ones(len(sample.answer))
-        counted = mean_shares(sample, every, read, sample.group, sample.groups, sample.labels_fixed)
-        factor, freedom = counted.spread()
-        far = (
-            side * factor * _reach(freedom, len(judged)) / Z * (counted.below if side < 0 else counted.above)
-        )
-        rate = counted.values[judged]
-        ends.append((rate, np.clip(rate + far[judged], 0.0, 1.0) - rate))
+    ends = [_worst_pairs(found.sample, rate, metric.kind, len(metric.rates)) for rate in metric.rates]
+    return max(low for low, _ in ends), max(high for _, high in ends)
+
+
+def _read(sample: Sample, rate: str, side: int) -> Sample:
+    """The sample with its unparsed answers as they lower (side 0) or raise (side 1) a rate most."""
+    kinds = RATES[rate]
+    # By label and answer: what is no hit lowers a rate, what is not counted leaves it, a hit raises it.
+    effect = np.where(kinds.hits, 1, np.where(kinds.counted, -1, 0))[:, :UNPARSED]
+    answer = (effect.argmax(1) if side else effect.argmin(1))[sample.label]
+    return replace(sample, answer=np.where(sample.parsed, sample.answer, answer), assist=None)
+
+
+def _worst_pairs(sample: Sample, rate: str, kind: str, kinds: int) -> tuple[float, float]:
+    """The limits of the largest gap, or of the smallest ratio, of a rate that two readings enclose."""
+    judged, ends = sample.judged, []
+    for side in (0, 1):
+        shares = _counted(_read(sample, rate, side), rate)
+        factor, freedom = shares.spread()
+        reach = factor * _reach(freedom, len(judged), kinds) / Z
+        value = shares.values[judged]
+        limit = value + (reach * shares.above if side else -reach * shares.below)[judged]
+        ends += [value, np.abs(np.clip(limit, 0.0, 1.0) - value)]
+    if np.isnan(ends).any():
+        return np.nan, np.nan
     # Of thousands of small groups few differ.
-    kinds, number = np.unique(np.vstack([*ends[0], *ends[1]]), axis=1, return_counts=True)
-    least, down, most, up = kinds
-    below, above = least[:, None] - most, most[:, None] - least
-    wide, sure = np.hypot(up[:, None], down), np.hypot(down[:, None], up)
+    (least, down, most, up), number = np.unique(np.vstack(ends), axis=1, return_counts=True)
     other = ~np.eye(len(number), dtype=np.bool_) | np.diag(number > 1)
-    high = float((above + wide)[other].max())
-    return max(0.0, float((below - sure)[other].max())), min(1.0, max(0.0, high))
+    column = np.s_[:, None]
+    if kind == "gap":
+        high = (most[column] - least + np.hypot(up[column], down))[other].max()
+        low = (least[column] - most - np.hypot(down[column], up))[other].max()
+        return max(0.0, float(low)), float(np.clip(high, 0.0, 1.0))
+    limits = ratio_limits(least[column], down[column], most, up)[other]
+    with np.errstate(divide="ignore"):  # a ratio is at most one over the least that its inverse can be
+        return min(1.0, float(limits.min())), min(1.0, float(1.0 / limits.max()))
 
 
 def shrunken(shares: Shares) -> Floats:

@@ -232,7 +232,7 @@ def _treatments(cells: Cells, found: Estimates) -> dict[str, Any]:
         measured = treated(cells.counts, treatment)
         described[treatment] = {metric: float(measured[metric][0]) for metric in METRICS}
     described["worst case"] = {metric: list(ends) for metric, ends in bounds(cells.counts).items()}
-    described["worst case, 95 %"] = {_PARITY: list(worst_case(found))}
+    described["worst case, 95 %"] = {metric.key: list(worst_case(found, metric)) for metric in COUNTED}
     return described
 
 

@@ -304,13 +304,13 @@ def coverage(stats: Stats) -> Section:
         for metric in (ACCURACY, GAP):
             read, how = arm["treatments"], (metric.digits, metric.scale)
             values = [number(read[name][metric.key], *how) for name in ("drop", "as-no", "as-yes")]
-            ends = interval(read["worst case"][metric.key], *how)
-            other.append([arm["arm"], metric.title, *values, ends])
+            ends = [interval(read[kind][metric.key], *how) for kind in ("worst case", "worst case, 95 %")]
+            other.append([arm["arm"], metric.title, *values, *ends])
     intro = (
         "Answers that are neither yes nor no are left out above. They are rarely missing at random, so here "
         "they are also read as no, as yes, and in the least and most favourable way."
     )
-    headings = ["Arm", "Metric", "Left out", "As no", "As yes", "Lowest to highest possible"]
+    headings = ["Arm", "Metric", "Left out", "As no", "As yes", "Lowest to highest possible", "The same, 95 %"]
     parts = [Section("Unparsed answers read in other ways", headings, other, keys=2)]
     headings = ["Arm", "All", *(group["group"] for group in stats["groups"]), "Not parsed"]
     return Section("Coverage", headings, rows, intro=intro, parts=parts)

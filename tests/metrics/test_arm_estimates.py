@@ -18,7 +18,7 @@ from fwc_llm.metrics.arm_estimates import (
     shrunken,
     worst_case,
 )
-from fwc_llm.metrics.counts import METRICS, TABLE, count_cells, overall
+from fwc_llm.metrics.counts import COUNTED, METRICS, TABLE, count_cells, overall
 from fwc_llm.metrics.intervals import wilson
 from fwc_llm.metrics.variance import Sample
 from tests.metrics.worlds import World
@@ -314,11 +314,27 @@ def test_one_stray_value_of_examples_changes_nothing_and_mixtures_are_named() ->
 
 
 def test_unparsed_answers_are_bounded_with_sampling_error() -> None:
-    (sample,) = World(USUAL, lost=0.2).arms(np.random.default_rng(0))
-    found = estimate(sample)
-    low, high = worst_case(found)
-    assert low <= found[GAP].low
-    assert high > found[GAP].high
+    """Of every metric: any reading's value lies within; without unparsed answers it is the interval."""
+    (sample,) = World(USUAL, lost=0.2).arms(rng := np.random.default_rng(0))
+    filled = [
+        estimate(
+            replace(sample, answer=np.where(sample.parsed, sample.answer, rng.random(len(sample.row)) < p))
+        )
+        for p in (0.0, 0.2, 0.5, 0.8, 1.0)
+    ]
+    for metric in COUNTED:
+        low, high = worst_case(estimate(sample), metric)
+        values = [one[metric.key].value for one in filled]
+        assert low < min(values) <= max(values) < high, metric.key
+        whole = filled[2][metric.key]
+        same = worst_case(filled[2], metric)
+        assert same[0] == pytest.approx(whole.low)
+        assert same[1] == pytest.approx(whole.high, abs=0.05 if metric.kind == "ratio" else 1e-9)
+    silent = replace(sample, answer=np.where(sample.group == 0, np.nan, sample.answer))
+    for metric in COUNTED[1:]:
+        low, high = worst_case(estimate(silent), metric)
+        assert low == pytest.approx(0.0)
+        assert 0.5 < high <= 1.0
 
 
 def test_rates_of_small_groups_are_drawn_towards_the_mean() -> None:
