@@ -310,7 +310,7 @@ def coverage(stats: Stats) -> Section:
         "Answers that are neither yes nor no are left out above. They are rarely missing at random, so here "
         "they are also read as no, as yes, and in the least and most favourable way."
     )
-    headings = ["Arm", "Metric", "Left out", "As no", "As yes", "Lowest to highest possible", "The same, 95 %"]
+    headings = ["Arm", "Metric", "Left out", "As no", "As yes", "Lowest to highest", "The same, 95 %"]
     parts = [Section("Unparsed answers read in other ways", headings, other, keys=2)]
     headings = ["Arm", "All", *(group["group"] for group in stats["groups"]), "Not parsed"]
     return Section("Coverage", headings, rows, intro=intro, parts=parts)
