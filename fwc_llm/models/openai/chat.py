@@ -242,8 +242,8 @@ class Service:
 
 def read_key(variable: str, model: str) -> str:
     """The key in an environment variable; `FwcError` when there is none or it cannot be one."""
-    # Somebody may write the key itself in the place of the variable's name: only a known name is repeated.
-    is_name = variable in os.environ or variable.endswith("OPENAI_API_KEY")
+    # Somebody may write the key itself in the place of the variable's name: only a plain name is repeated.
+    is_name = variable in os.environ or re.fullmatch("[A-Z0-9_]+_(KEY|TOKEN)", variable)
     named = f"the environment variable {variable}" if is_name else "that variable"
     key = os.environ.get(variable, "").strip()
     if not key:
