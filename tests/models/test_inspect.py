@@ -134,7 +134,8 @@ def test_what_a_provider_cannot_do_is_said_once() -> None:
     [
         ("inspect:", {}, "names no model"), ("inspect:anthropic", {}, "names no model"),
         ("inspect:/x", {}, "names no model"), ("inspect:nobody/x", {}, "nobody"),
-        ("inspect:openai/gpt-6-luna", {}, "OPENAI_API_KEY"), (NAME, {"api_key_env": "MY_KEY"}, "set the environment variable MY_KEY"),
+        ("inspect:openai/gpt-6-luna", {}, "OPENAI_API_KEY"),
+        (NAME, {"api_key_env": "MY_KEY"}, "variable MY_KEY"),
         (NAME, {"api_key_env": "sk-planted"}, "a variable's name, not a key"),
         (NAME, {"params": {"colour": "red"}}, "no option 'colour'"),
         (NAME, {"params": {"cache": True}}, "leave out --param cache"),
