@@ -296,6 +296,10 @@ class About(Checked):
     collected: Stated = None
     left_out: Stated = None
     limits: Stated = None
+    categories: Stated = None  # how sex, race and other categories are known
+    data_kind: Stated = None  # historical or test data
+    distributed: Stated = None  # when the tool was first used
+    auditor: Stated = None
 
 
 class TaskFile(Checked):

@@ -1,5 +1,6 @@
 """`fwc-llm audit`: accuracy and fairness of predictions that came from elsewhere."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,20 @@ def audit(
         default="refuse",
         panel=VERDICT,
     ),
+    score: str | None = _column("The column of a score without bounds: scoring rates are above its median."),
     ll144: Path | None = option(
-        "Write the table of New York City's Local Law 144 as CSV to this file.", panel=_OUTPUT
+        "Write the summary of New York City's Local Law 144 to this file: .csv, .md or .html.", panel=_OUTPUT
+    ),
+    small: str | None = option(
+        "Categories under 2 % of the rows: keep them in the ratios, or exclude them (with --because). "
+        "[default: left out, the reason marked as missing]",
+        panel=_OUTPUT,
+    ),
+    because: str | None = option("Why small categories are left out.", panel=_OUTPUT, metavar="TEXT"),
+    about: list[str] | None = option(
+        "What the summary says of data and tool: KEY=TEXT (source, population, collected, left_out, limits, "
+        "categories, data_kind, distributed, auditor), or a task file with [about]; repeatable.",
+        panel=_OUTPUT,
     ),
     out: Path | None = option("Write the audit as JSON to this file.", "--out", "-o"),
     report: Path | None = option("Write the report that a run has to this file: .html, .md, .csv or .json."),
@@ -70,103 +83,85 @@ def audit(
     Nothing is assumed about how rows were drawn: labels count as random, as in any sample.
     """
     import json
-    from dataclasses import replace
 
     from fwc_llm.cli.console import err, notes
     from fwc_llm.cli.console import out as console
     from fwc_llm.errors import FwcError
     from fwc_llm.files import write_whole
-    from fwc_llm.metrics.adverse_impact import impact_tables
-    from fwc_llm.metrics.audit_table import by_attribute, from_frame, of_population
-    from fwc_llm.report.audit import Audit
-    from fwc_llm.report.predictions_reader import (
-        MISSING,
-        choose_threshold,
-        read_population,
-        read_predictions,
-        ties_line,
-    )
+    from fwc_llm.report.audit_file import Asked, audit_of_file, judged
+    from fwc_llm.report.local_law_144 import write_summaries
+    from fwc_llm.report.provenance import sha256
     from fwc_llm.report.terminal import probability_tables, selection_table, statistics_table
     from fwc_llm.report.write import choose_format, write_document
+    from fwc_llm.schema import check
 
     gates, settings = Gates.read(fail_if, undecided, junit), read(Settings, options)
     if report is not None:
         choose_format(None, report)
-    if missing not in MISSING:
-        raise FwcError(f"--missing is {missing!r}: choose {', '.join(MISSING)}")
-    if population is not None and row is None:
-        raise FwcError("--population needs --row: name the column that both tables name their rows by")
-    if row is None and (arm or repeat):
-        raise FwcError("--arm and --repeat need --row: name the column that says which row was asked about")
-    roles = {
-        "arm": arm, "repeat": repeat, "row": row, "p_yes": p_yes, "examples": examples,
-        "weight": settings.weight, "cluster": settings.cluster, "given": settings.given,
+    law = "csv" if ll144 is None else ll144.suffix.lstrip(".").lower()
+    if law not in ("csv", "md", "html"):
+        raise FwcError(f"--ll144 {ll144} ends in none of .csv, .md and .html: name such a file")
+    given = {
+        "protected": words(protected), "answer": answer, "label": label, "positive": positive, "arm": arm,
+        "repeat": repeat, "row": row, "p_yes": p_yes, "score": score, "threshold": threshold,
+        "examples": examples, "missing": missing, "small": small, "because": because,
+        "about": _about(about or ()), "settings": judged(settings),
     }  # fmt: skip
-    columns = {name: column for name, column in roles.items() if column is not None}
-    names = list(words(protected))
-    for name in names:
-        if names.count(name) > 1:
-            raise FwcError(f"--protected names {name!r} twice: name each column once")
-        if name in (label, answer):
-            raise FwcError(f"--protected {name!r} is the label or the answer: name another column")
-    at = choose_threshold(answer, p_yes, threshold)
-    frame, said = read_predictions(predictions, answer, label, names, positive, columns, at, missing)
-    ties = ties_line(frame["p_yes"], at) if answer is None else ""
-    numbered, rows = "row" not in frame, len(frame)
-    crossed = from_frame(
-        frame,
-        protected=names,
-        label=label and "label",
-        min_group=settings.min_group,
-        margin=settings.margin,
-        against=settings.against,
-        **{name: name for name in ("weight", "cluster", "given") if name in columns},
-    )
-    del frame
-    crossed = replace(crossed, unused=(*said, *crossed.unused))
-    views = by_attribute(crossed)
-    if population is not None and row is not None:
-        everybody = read_population(population, [row, *names, *([label] if label else [])])
-        views = {name: of_population(view, everybody, row, label, positive) for name, view in views.items()}
-    audits = {name: Audit(answered) for name, answered in views.items()}
-    gates.begin(crossed.arms)
-    selected = impact_tables(crossed)
-    for (name, one), view in zip(() if as_json else audits.items(), selected["attributes"], strict=False):
-        console.print(f"{predictions.name} by {name}: {rows:,} predictions", style="bold")
+    made = audit_of_file(predictions, check(Asked, given, "the options of the audit"), population)
+    gates.begin(made.crossed.arms)
+    selected = made.document["audit"]["attributes"]
+    for (name, one), view in zip(() if as_json else made.audits.items(), selected, strict=False):
+        console.print(f"{predictions.name} by {name}: {made.rows:,} predictions", style="bold")
         console.print(statistics_table(one.to_dict(), rates=True, view=view))
         console.print(probability_tables(one.to_dict()))
-    notes([ties, *(said if as_json else ())])
-    for view in () if as_json else selected["attributes"]:
+    notes([made.ties, *(made.notes if as_json else ())])
+    for view in () if as_json else selected:
         console.print(selection_table(view))
-    if ll144 is not None:
-        from fwc_llm.report.tidy import applicants, as_csv
-
-        head = {"run": predictions.name, "task": label or "", "model": answer or p_yes}
-        write_whole(as_csv([head | line for line in applicants(selected, predictions.name)]), ll144)
+    summarized = made.document["ll144"]
+    refused = summarized["refused"] if ll144 is not None and law == "csv" else ""
+    if ll144 is not None and not refused:
+        write_whole(write_summaries([summarized], law), ll144)
         notes([f"wrote {ll144}"])
-    document = {
-        "format": "fwc-llm-audit/1",
-        "predictions": predictions.name,
-        "protected": names,
-        "statistics": {name: one.to_dict() for name, one in audits.items()},
-        "audit": selected,
-    }
-    if out is not None:
-        write_whole(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n", out)
-        notes([f"wrote {out}"])
     if report is not None or figures is not None:
         from fwc_llm.cli.report import draw
         from fwc_llm.report.audit_document import document_of_decisions
 
-        about: dict[str, Any] = {"predictions": predictions.name, "answer": answer or p_yes, "label": label}
-        about |= {"numbered": numbered} | ({"threshold": at} if answer is None else {})
         kind = choose_format(None, report)
         with_rows = report is not None and kind == "html" and not no_rows
-        decisions = document_of_decisions(audits, predictions, about, with_rows)
+        decisions = document_of_decisions(
+            made.audits, predictions, made.about, with_rows, small == "keep", ll144 and summarized
+        )
         if report is not None:
             write_whole(write_document(decisions, kind, appendix), report)
             err.print(f"wrote {report}", highlight=False)
         if figures is not None:
             draw(decisions, figures)
-    found = {f"by {name}": one.answered for name, one in audits.items()}
-    gates.settle(found, (), document if as_json else None)
+    if out is not None:
+        beside = {"report": report, "ll144": None if refused else ll144}
+        files = {what: path for what, path in beside.items() if path is not None and path.is_file()}
+        made.document["files"] |= {
+            what: {"name": path.name, "sha256": sha256(path)} for what, path in files.items()
+        }
+        write_whole(json.dumps(made.document, indent=1, ensure_ascii=False, allow_nan=False) + "\n", out)
+        notes([f"wrote {out}"])
+    found = {f"by {name}": one.answered for name, one in made.audits.items()}
+    gates.settle(found, (), made.document if as_json else None)
+    if refused:
+        raise FwcError(refused)
+
+
+def _about(given: Iterable[str]) -> dict[str, str]:
+    """What --about says: KEY=TEXT, or the [about] of a task file."""
+    from fwc_llm.errors import FwcError
+    from fwc_llm.taskfile import read_taskfile
+
+    about: dict[str, str] = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if equals:
+            about[key.strip()] = value.strip()
+        elif text.endswith(".toml"):
+            about |= read_taskfile(Path(text)).about
+        else:
+            raise FwcError(f"--about {text!r} is neither KEY=TEXT nor a task file (.toml)")
+    return about

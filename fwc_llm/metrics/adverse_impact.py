@@ -50,6 +50,11 @@ FISHER, BY_DESIGN = "Fisher's exact", "by design"
 _ROUNDING = 1e-9
 _TESTED = "test", "p_value", "p_adjusted", "significant"
 _RATIO = "impact_ratio", "impact_ratio_low", "impact_ratio_high", "four_fifths", "shortfall"
+_SCORING = {
+    **{"selection_rate": "scoring_rate", "low": "scoring_rate_low", "high": "scoring_rate_high"},
+    **{"selected": "above_median", "reason": "scoring_reason"},
+    **{name: f"scoring_{name}" for name in _RATIO[:3]},
+}
 _NOT_SELECTED = dict.fromkeys(("share", "small", "known", "selection_rate", "low", "high", *_RATIO, *_TESTED))
 _CONFUSED = {
     "true_positive_rate": "0/0: no parsed answer to a row with label yes",
@@ -120,6 +125,8 @@ def impact_tables(
     designed: bool = False,
     table: Population | None = None,
     lost: Iterable[Mapping[str, Any]] = (),
+    keep_small: bool = False,
+    scored: Answered | None = None,
 ) -> dict[str, Any]:
     """Return the tables of an audit for JSON: undefined is None, with a `reason`.
 
@@ -130,7 +137,10 @@ def impact_tables(
     `pairs` (of many groups, where `all_pairs` is false, those with the reference).
 
     `designed` says that the number of rows of each group and label was chosen, `table` has those that they
-    were drawn from. Groups of it that no row was asked about are there with zeros.
+    were drawn from. Groups of it that no row was asked about are there with zeros. `keep_small` leaves no
+    small group out of the ratios. `scored` has yes where a score is above the median of all; by default it is
+    made of P(yes), where every arm has it. Where people are counted, groups then have a `scoring_rate` and a
+    `scoring_impact_ratio` with limits, and arms a `scoring_reference`.
     """
     if table is not None:
         more = [name for name in table.groups if name not in answered.groups]
@@ -138,9 +148,16 @@ def impact_tables(
         table = table.in_order(answered.groups)
     kind = WITHHELD if table is None else REWEIGHTED
     kind = kind if designed or answered.labels_fixed else AS_DRAWN
+    asked_once = all(map(_asked_once, answered.plain_samples.values()))
+    scored = (scored or above_median(answered)) if kind == AS_DRAWN and asked_once else None
     lost, attributes = list(lost), []
     for place, view in enumerate(views(answered.groups, answered.attributes)):
-        arms = [_arm(answered, arm, view, kind, table) for arm in answered.arms]
+        arms = [_arm(answered, arm, view, kind, table, keep_small) for arm in answered.arms]
+        for arm in arms if scored is not None else ():
+            above = _arm(scored, arm["arm"], view, kind, None, keep_small)
+            arm["scoring_reference"] = above["reference"]
+            for name, group in above["groups"].items():
+                arm["groups"][name] |= {now: group[was] for was, now in _SCORING.items()}
         groups = arms[0]["groups"]
         attributes.append(
             {
@@ -156,14 +173,29 @@ def impact_tables(
     tables: dict[str, Any] = plain(
         {
             "basis": {"kind": kind, "text": _TEXTS[kind].format(rows=rows)},
-            "asked_once": all(map(_asked_once, answered.plain_samples.values())),
+            "asked_once": asked_once,
             "attributes": attributes,
         }
     )
     return tables
 
 
-def _arm(answered: Answered, arm: str, view: View, kind: str, table: Population | None) -> dict[str, Any]:
+def above_median(answered: Answered) -> Answered | None:
+    """Return the answers "P(yes) is above the median of all of its arm"; None where an arm has no P(yes)."""
+    if not all(a.probabilities for a in answered.answers.values()):
+        return None
+    above = {arm: replace(a, answer=over_median(a.p_yes)) for arm, a in answered.answers.items()}
+    return replace(answered, answers=above, assists={}, assist=False)
+
+
+def over_median(scores: Floats) -> Floats:
+    """Return 1 for scores (n,) above their median, else 0; NaN without a score."""
+    return np.where(np.isnan(scores), np.nan, scores > np.nanmedian(scores))
+
+
+def _arm(
+    answered: Answered, arm: str, view: View, kind: str, table: Population | None, keep_small: bool
+) -> dict[str, Any]:
     whole = answered.plain_samples[arm]
     sample = replace(whole, group=view.level_of[whole.group], groups=len(view.levels))
     cells = None if kind == AS_DRAWN else estimate(whole).counted_odds
@@ -177,7 +209,9 @@ def _arm(answered: Answered, arm: str, view: View, kind: str, table: Population 
     if kind == REWEIGHTED and cells is not None and table is not None and in_table is not None:
         owner = np.repeat(view.level_of, 2)
         rates = _weighted(cells, table, owner, owner)
-        described, selected = _selection(view, sample, rates, in_table, np.ones(len(in_table)), None)
+        described, selected = _selection(
+            view, sample, rates, in_table, np.ones(len(in_table)), None, keep_small
+        )
     elif kind == AS_DRAWN:
         asked, parsed = (np.bincount(sample.group, w, sample.groups) for w in (None, sample.parsed))
         with np.errstate(invalid="ignore"):
@@ -187,7 +221,7 @@ def _arm(answered: Answered, arm: str, view: View, kind: str, table: Population 
             cell = (2 * sample.group + sample.yes.astype(np.int64))[sample.parsed]
             counts = np.bincount(cell, minlength=2 * sample.groups).reshape(-1, 2)
         rates = estimate(sample).counted("rate")
-        described, selected = _selection(view, sample, rates, people, read, counts)
+        described, selected = _selection(view, sample, rates, people, read, counts, keep_small)
     confused = _confusion(sample, view, kind, cells, table)
     groups = {
         name: {
@@ -252,6 +286,7 @@ def _selection(
     people: Floats,
     read: Floats,
     counts: npt.NDArray[np.intp] | None,
+    keep_small: bool,
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """The reference and pairs of one arm under one view, and its levels by name.
 
@@ -262,11 +297,13 @@ def _selection(
     value, limits = rates.values, share_limits(rates)
     known = np.array([is_known(level) for level in view.levels])
     with np.errstate(invalid="ignore", divide="ignore"):
-        share = np.where(known, people, np.nan) / people[known].sum()
+        share = np.where(known, people, np.nan) / people.sum()  # also of people whose category is unknown
     small = share < LEAST_SHARE - _ROUNDING
     defined = np.flatnonzero(known & ~np.isnan(value))
     large = defined[~small[defined]]
-    counted = large if len(large) > 1 else defined  # of fewer than two there would be no ratio at all
+    counted = (
+        large if len(large) > 1 and not keep_small else defined
+    )  # of fewer than two there would be no ratio at all
     reference = int(counted[np.argmax(value[counted])]) if len(counted) > 1 else -1
     reference = reference if reference >= 0 and value[reference] > 0 else -1
     pairs = _pairs(view, rates, defined, reference, small, counts)

@@ -17,7 +17,7 @@ from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.audit import Audit
 from fwc_llm.report.document import document_of
 from fwc_llm.report.narrative import findings, four_fifths, what_was_decided
-from fwc_llm.report.provenance import ABOUT
+from fwc_llm.report.provenance import ABOUT, sha256
 from fwc_llm.report.read import KEY
 from fwc_llm.report.rows import rows_of_audit
 from fwc_llm.runs.folder import command, versions
@@ -25,24 +25,29 @@ from fwc_llm.version import __version__
 
 
 def document_of_decisions(
-    audits: Mapping[str, Audit], predictions: Path, about: Mapping[str, Any], with_rows: bool = False
+    audits: Mapping[str, Audit],
+    predictions: Path,
+    about: Mapping[str, Any],
+    with_rows: bool = False,
+    keep_small: bool = False,
+    ll144: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the document (`make_document`) of audits of the same answers, one entry of `runs` each.
 
     `about` says where the answers come from: `predictions` (the file), `answer` (the column), `label`,
     `threshold` where P(yes) was turned into answers, and `numbered` where the file does not name its rows.
-    What only a run has is empty.
+    What only a run has is empty. `keep_small`: see `impact_tables`; `ll144`: the summary of that law.
     """
-    with predictions.open("rb") as file:
-        source = {**about, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
-    described = [_describe(audit, source) for audit in audits.values()]
+    source = {**about, "sha256": sha256(predictions)}
+    described = [_describe(audit, source, keep_small) for audit in audits.values()]
+    described[-1]["ll144"] = ll144
     if with_rows:  # all attributes crossed, the last, have every row
         last = list(audits.values())[-1]
         described[-1]["browser"] = rows_of_audit(_with_reasons(last), bool(about.get("numbered")))
     return document_of(about["predictions"], f"Decisions in {about['predictions']}", described)
 
 
-def _describe(audit: Audit, source: Mapping[str, Any]) -> dict[str, Any]:
+def _describe(audit: Audit, source: Mapping[str, Any], keep_small: bool) -> dict[str, Any]:
     names = list(audit.answered.attributes)
     answers, stats, where = _with_reasons(audit), audit.to_dict(), {**source, "protected": names}
     for arm in stats["arms"]:  # all else is the same whatever the reason
@@ -56,7 +61,7 @@ def _describe(audit: Audit, source: Mapping[str, Any]) -> dict[str, Any]:
         "protected": names, "calls": calls, "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "versions": versions(), "command": command(), KEY: where,
     }  # fmt: skip
-    impact = impact_tables(audit.answered)
+    impact = impact_tables(audit.answered, keep_small=keep_small)
     unanswered = sum(int((a.reason == "error").sum()) for a in answers.values())
     hashes = {
         "run.json": _sha256(record),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.statistics import plain, statistics
+from fwc_llm.report import local_law_144 as ll144
 from fwc_llm.report import sections
 from fwc_llm.report.cost import cost
 from fwc_llm.report.impact import audit_tables, selected, who_was_selected
@@ -101,6 +102,7 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
         sections.context(stats, run["missing"]),
         *([sections.spread(stats, always=True)] if is_run else []),
         *([costs(run)] if is_run else []),
+        *([ll144.sections(run["ll144"])] if run.get("ll144") else []),
         record(run),
     ]
     return [section for section in shown if section]

@@ -12,6 +12,7 @@ from fwc_llm.data.reading import as_number, as_plain, as_text, is_null, read_fra
 from fwc_llm.data.task_draft import sniff_source
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import reason
+from fwc_llm.metrics.adverse_impact import over_median
 from fwc_llm.metrics.answers import mapped, names_of
 from fwc_llm.metrics.audit_table import unused_columns
 from fwc_llm.metrics.counts import Floats
@@ -28,8 +29,8 @@ _SHOWN = 5  # rows that an error names
 MISSING = ("refuse", "drop", "group")
 # Columns of the table that `audit` takes, which a protected column of the same name would replace.
 _OURS = frozenset(
-    {"answer", "label", "arm", "repeat", "row", "p_yes", "examples", "reason", "weight", "cluster", "given"}
-)
+    ("answer", "label", "arm", "repeat", "row", "p_yes", "examples", "reason", "weight", "cluster", "given")
+) | {"score", "above"}
 
 
 def read_predictions(
@@ -46,10 +47,11 @@ def read_predictions(
 
     The file is what `fwc-llm task init` reads. Where `positive` is the value that means yes, labels and
     answers become yes and no. Without `answer` the answer is yes where the column of `p_yes` reaches
-    `threshold`. `others` maps columns of `audit` (arm, repeat, row, p_yes, examples, weight, cluster, given)
-    to columns of the file. `missing` says what becomes of rows without a protected value, a label or another
-    value that is needed: they are refused, left out ("drop"), or, without a protected value, a group. Notes
-    on that and on columns that look as if they should be used come with the table.
+    `threshold`, or the `score` is above its median. `others` maps columns of `audit` (arm, repeat, row,
+    p_yes, score, examples, weight, cluster, given) to columns of the file. `missing` says what becomes of
+    rows without a protected value, a label or another value that is needed: they are refused, left out
+    ("drop"), or, without a protected value, a group. Notes on that and on columns that look as if they should
+    be used come with the table.
 
     Raises `FwcError` for a file that cannot be read, a column that is not there, an answer that is no label's
     value, and a P(yes) that is no number from 0 to 1.
@@ -73,8 +75,12 @@ def read_predictions(
         outcomes = _yes_and_no(outcomes, _plain(positive))
     if p_yes := wanted.get("p_yes"):
         columns["p_yes"] = probabilities(read[p_yes], p_yes)
-    if not answer:
+    if score := wanted.get("score"):
+        columns["score"] = _numbers(read[score], score)
+    if not answer and p_yes:
         outcomes["answer"] = answered_at(columns["p_yes"], threshold)
+    elif not answer:
+        outcomes["answer"] = answered_at(over_median(columns["score"]), HALF)
     table = pd.DataFrame({**columns, **outcomes, **{name: read[name] for name in protected}})
     notes = unused_columns(titles, set(read), wanted.get("weight"), wanted.get("cluster"))
     table, lost = _without_missing(table, protected, wanted, missing)
@@ -87,7 +93,7 @@ def _without_missing(
     table: "pd.DataFrame", protected: Sequence[str], wanted: Mapping[str, str], rule: str
 ) -> "tuple[pd.DataFrame, list[str]]":
     """The table without rows that lack a value that is needed, and how many these are in each group."""
-    needed = [name for name in wanted if name not in {"answer", "p_yes"}]
+    needed = [name for name in wanted if name not in {"answer", "p_yes", "score"}]
     empty = {name: (table[name] == "").to_numpy(dtype=bool) for name in (*protected, *needed)}
     empty = {name: lacks for name, lacks in empty.items() if lacks.any()}
     if not empty:
@@ -248,7 +254,10 @@ def answered_at(shares: Floats, threshold: float) -> "Names":
 def choose_threshold(answer: str | None, p_yes: str | None, threshold: float | None) -> float:
     """Return the threshold for an audit; `FwcError` where columns and threshold do not fit together."""
     if answer is None and p_yes is None:
-        raise FwcError("name the column of predictions with --answer, or that of probabilities with --p-yes")
+        raise FwcError(
+            "name the column of predictions with --answer, that of probabilities with --p-yes, or that of "
+            "scores with --score"
+        )
     if answer is not None and threshold is not None:
         raise FwcError(
             "--threshold makes answers of --p-yes, and --answer gives the answers: leave out one of them"

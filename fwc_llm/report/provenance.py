@@ -25,6 +25,12 @@ ABOUT = {
     "left_out": "Left out before this table",
     "limits": "Known limits",
 }
+FOR_LAW = {
+    "categories": "How categories are known (self-reported, never imputed)",
+    "data_kind": "Historical or test data",
+    "distributed": "Date of distribution of the tool",
+    "auditor": "Independent auditor",
+}
 SIGNED = ("Name", "Role and organisation", "Date", "Signature")
 _FILES = ("run.json", "answers.csv", "results.json", "journal.jsonl")
 
@@ -38,12 +44,12 @@ def provenance(run: Run, task: "Task | None" = None) -> dict[str, Any]:
     """
     known = task if task is not None else _recorded(run)
     text = run.described.get("task_file")
-    hashes = {name: _sha256(run.folder / name) for name in _FILES if (run.folder / name).is_file()}
+    hashes = {name: sha256(run.folder / name) for name in _FILES if (run.folder / name).is_file()}
     hashes |= {"table as used": run.described["fingerprint"]} if run.described.get("fingerprint") else {}
     hashes |= {"task file": hashlib.sha256(text.encode()).hexdigest()} if text else {}
     named = ("question", "licence", "citation", "note")
     return {
-        "about": {key: (known.about.get(key) if known is not None else None) for key in ABOUT},
+        "about": {key: (known.about.get(key) if known is not None else None) for key in ABOUT | FOR_LAW},
         "task": {name: getattr(known, name) or None for name in named} if known is not None else None,
         "hashes": hashes,
         "report_version": __version__,
@@ -61,7 +67,8 @@ def _recorded(run: Run) -> "Task | None":
         return None
 
 
-def _sha256(path: "Path") -> str:
+def sha256(path: "Path") -> str:
+    """Return the sha256 of a file's bytes, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -78,7 +85,7 @@ def record(run: Mapping[str, Any]) -> Section:
     else:
         task = known["task"] or {}
         settings = {name: value for name, value in about["settings"].items() if value not in (None, [], {})}
-        optional = {
+        optional = {name: known["about"].get(key) for key, name in FOR_LAW.items()} | {
             "Licence of the data": task.get("licence"),
             "Citation": task.get("citation"),
             "Note on the data": task.get("note"),

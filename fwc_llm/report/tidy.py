@@ -1,19 +1,10 @@
-"""Tables as CSV: tidy, one line a number, and New York City's Local Law 144.
-
-The rule (6 RCNY § 5-301) asks for the number of applicants, the selection rate and the impact ratio of each
-sex category, each race/ethnicity category and each intersection of both, and for the number of people whose
-category is unknown. An auditor may leave out of the ratios a category of less than 2 % of the data, with the
-reason, its number of applicants and its rate. The file has these for every protected attribute, and for all
-crossed.
-"""
+"""The numbers of a document as tidy CSV: one line a number."""
 
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fwc_llm.errors import FwcError
-from fwc_llm.metrics.adverse_impact import AS_DRAWN
 from fwc_llm.metrics.counts import METRICS
 from fwc_llm.untrusted import visible
 
@@ -21,11 +12,6 @@ COLUMNS = (
     *("run", "task", "model", "simulated", "arm", "repeat", "group", "metric", "value", "low", "high", "n"),
     *("reference", "attribute", "against", "basis", "note"),
 )
-LL144_COLUMNS = (
-    *("run", "task", "model", "arm", "table", "category", "applicants", "no_answer", "selected"),
-    *("selection_rate", "impact_ratio", "note", "simulated", "reference"),
-)
-_UNKNOWN = "unknown"
 _COUNTS = ("rows", "questions", "selected", "not_selected", "unparsed", "no_reply", "in_table")
 _RATES = ("true_positive_rate", "false_positive_rate", "precision")
 _CONFUSED = ("true_positives", "false_positives", "false_negatives", "true_negatives")
@@ -37,10 +23,10 @@ def tidy_csv(document: Mapping[str, Any]) -> str:
     `repeat` is empty for the mean over repeats, `group` for a number of all rows. Text that a spreadsheet
     would read as a formula gets an apostrophe in front.
     """
-    return as_csv((_head(document, run) | line for run in document["runs"] for line in _of_run(run)), COLUMNS)
+    return as_csv((head(document, run) | line for run in document["runs"] for line in _of_run(run)), COLUMNS)
 
 
-def as_csv(lines: Iterable[Mapping[str, Any]], columns: Sequence[str] = LL144_COLUMNS) -> str:
+def as_csv(lines: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """Return lines as CSV with these columns; text that a spreadsheet would run is made harmless."""
     out = io.StringIO()
     writer = csv.DictWriter(out, columns, lineterminator="\n")
@@ -56,8 +42,8 @@ def _harmless(value: Any) -> Any:
     return visible(f"'{value}" if value[:1] in {"=", "+", "-", "@", "\t", "\r"} else value)
 
 
-def _head(document: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, str]:
-    """The cells that all lines of a run have."""
+def head(document: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, str]:
+    """Return the cells that all lines of a run have."""
     return {
         "run": run["label"],
         "task": document["task"],
@@ -152,63 +138,5 @@ def _of_group(group: Mapping[str, Any], reference: str | None) -> Iterator[dict[
         yield from _all({"shortfall": group["shortfall"]}, **to)
     if group["share"] is not None:
         yield from _all({"share": group["share"]}, note="under 2 %" * group["small"])
-
-
-def ll144_csv(document: Mapping[str, Any]) -> str:
-    """Return the table of every run and arm of a document (`make_document`).
-
-    Raises `FwcError` for a run whose rows are no applicants: they were drawn by a design, or asked again.
-    """
-    return as_csv(
-        _head(document, run) | line
-        for run in document["runs"]
-        for line in applicants(run["audit"], run["label"])
-    )
-
-
-def applicants(audit: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
-    """Return the lines of one run's audit (`impact_tables`)."""
-    if audit["basis"]["kind"] != AS_DRAWN:
-        raise FwcError(
-            f"the test rows of {where} were drawn so that groups and labels come in set numbers: they are no "
-            "applicants, and Local Law 144's table would speak of nobody; run with --base-parity none, or "
-            "use fwc-llm audit --ll144 on decisions"
-        )
-    if not audit["asked_once"]:
-        raise FwcError(
-            f"{where} asked about rows more than once, and Local Law 144's table counts every applicant "
-            "once: run with --repeats 1"
-        )
-    return [line for view in audit["attributes"] for arm in view["arms"] for line in _ll144_table(view, arm)]
-
-
-def _ll144_table(view: Mapping[str, Any], arm: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    head = {"arm": arm["arm"], "table": view["attribute"]}
-    unknown = {"applicants": 0, "no_answer": 0, "selected": 0}
-    for name, group in arm["groups"].items():
-        counts = {
-            "applicants": group["rows"],
-            "no_answer": group["unparsed"] + group["no_reply"],
-            "selected": group["selected"],
-        }
-        if not group["known"]:
-            unknown = {kind: unknown[kind] + number for kind, number in counts.items()}
-            continue
-        rates = {name: _rounded(group[name]) for name in ("selection_rate", "impact_ratio")}
-        of = "rate of those answered" if counts["no_answer"] and rates["selection_rate"] != "" else ""
-        note = "; ".join(part for part in (_ll144_note(group), of) if part)
-        yield head | {"category": name} | counts | rates | {"note": note}
-    note = "not in the rates and ratios above: the category is not known"
-    yield head | {"category": _UNKNOWN} | unknown | {"selection_rate": "", "impact_ratio": "", "note": note}
-
-
-def _ll144_note(group: Mapping[str, Any]) -> str:
-    if group["small"] and group["reason"].startswith("left out"):
-        return f"{group['reason']} ({group['share']:.2%})"
-    if group["reason"]:
-        return f"undefined: {group['reason']}"
-    return "under 2 % of the rows" if group["small"] else ""
-
-
-def _rounded(value: float | None) -> float | str:
-    return "" if value is None else round(value, 4)
+    if "scoring_rate" in group:
+        yield from (_line(name, group, name, f"{name}_") for name in ("scoring_rate", "scoring_impact_ratio"))

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 FORMATS = ("html", "md", "json", "csv", "ll144")
+_SUMMARY = {"ll144": "csv", "ll144.md": "md", "ll144.html": "html"}
 
 
 def choose_format(name: str | None, out: Path | None) -> str:
@@ -20,7 +21,8 @@ def choose_format(name: str | None, out: Path | None) -> str:
     if chosen not in FORMATS:
         what = f"format {name!r}" if name else f"the ending of {out}"
         raise FwcError(f"{what} is none of {', '.join(FORMATS)}: name one with --format")
-    return chosen
+    ending = out.suffix.lower() if out is not None and chosen == "ll144" else ""
+    return chosen + ending if chosen + ending in _SUMMARY else chosen
 
 
 def render(
@@ -43,17 +45,20 @@ def render(
 
 
 def write_document(document: Mapping[str, Any], format: str, appendix: bool = False) -> str:
-    """Return a document (`make_document`) as text in one of `FORMATS`; `appendix`: print the whole page."""
+    """Return a document (`make_document`) as text in one of `FORMATS`; `appendix`: print it whole."""
     if format == "json":
         return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     if format == "csv":
         from fwc_llm.report.tidy import tidy_csv
 
         return tidy_csv(document)
-    if format == "ll144":
-        from fwc_llm.report.tidy import ll144_csv
+    if kind := _SUMMARY.get(format):
+        from fwc_llm.report.local_law_144 import summaries, write_summaries
 
-        return ll144_csv(document)
+        made = summaries(document)
+        if kind == "csv" and (refused := next(filter(None, (one["refused"] for one in made)), "")):
+            raise FwcError(refused)
+        return write_summaries(made, kind)
     if format == "md":
         return "\n".join(_markdown(document)).rstrip() + "\n"
     from fwc_llm.report.page import page

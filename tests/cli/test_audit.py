@@ -81,6 +81,66 @@ def test_who_was_selected_and_local_law_144(fwc: Run, predictions: Path, tmp_pat
     assert set(rows["model"]) == {"said"}
 
 
+def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
+    """F 20, M 29 and one without answer, X 1, unknown 1: 52 people, whose median score is 3.045."""
+    people = [("F", 10, 4, 3.0), ("F", 10, 2, 1.0), ("M", 20, 10, 4.0), ("M", 9, 3, 2.0), ("X", 1, 1, 9.0)]
+    lines = [
+        f"{sex},{('no', 'yes')[k < yes]},{least + k / 100}" for sex, n, yes, least in people for k in range(n)
+    ]
+    path, table, written = tmp_path / "people.csv", tmp_path / "ll.csv", tmp_path / "audit.json"
+    path.write_text("\n".join(["sex,hired,fit", *lines, "M,,2.5", "unknown,no,0.5"]) + "\n")
+    words = ("audit", path, "--answer", "hired", "--protected", "sex", "--score", "fit", "-o", written)
+
+    def rows(*options: str) -> dict[str, dict[str, str]]:
+        outcome = fwc(*words, "--ll144", table, *options)
+        assert outcome.code == 0, outcome.err
+        return {
+            one["category"]: one
+            for one in pd.read_csv(table, dtype=str, keep_default_na=False).to_dict("records")
+        }
+
+    names = (
+        "applicants",
+        "selection_rate",
+        "impact_ratio",
+        "scoring_rate",
+        "scoring_impact_ratio",
+        "rates_of",
+    )
+    out = rows("--small", "exclude", "--because", "One person.")
+    assert {sex: tuple(one[name] for name in names) for sex, one in out.items()} == {
+        "F": ("20", "0.3", str(round(6 / 20 / (13 / 29), 4)), "0.25", str(5 / 20 / (20 / 30)), "applicants"),
+        "M": ("30", str(round(13 / 29, 4)), "1.0", str(round(20 / 30, 4)), "1.0", "those answered"),
+        "X": ("1", "1.0", "", "1.0", "", "applicants"),
+        "unknown": ("1", "", "", "", "", ""),
+    }
+    assert out["X"]["note"] == "left out: under 2 % of the rows (1.92%); reason: One person."
+    assert "reason: missing" in rows()["X"]["note"]
+    kept = rows("--small", "keep", "--about", "source=HR <b>", "--about", "data_kind=historical")
+    assert [kept[sex]["impact_ratio"] for sex in "FMX"] == ["0.3", "0.4483", "1.0"]
+    assert "--because" in fwc(*words, "--small", "exclude").line
+    assert "'sauce'" in fwc(*words, "--about", "sauce=HR").line
+    page, text = tmp_path / "ll.html", tmp_path / "ll.md"
+    assert fwc(*words, "--ll144", page, "--about", "source=HR <b>").code == 0
+    assert fwc(*words, "--ll144", text).code == 0
+    for part in (
+        "HR &lt;b&gt;",
+        "Date of distribution of the tool, § 5-303 (a)</td><td>missing",
+        "read 2026-11-22",
+    ):
+        assert part in page.read_text()
+    assert "| Historical or test data, § 5-302 | missing |" in text.read_text()
+    again = pd.concat([pd.read_csv(path, dtype=str).assign(id=np.arange(52), time=time) for time in range(2)])
+    again.to_csv(tmp_path / "again.csv", index=False)
+    table.unlink()
+    report = tmp_path / "again.html"
+    repeated = ("audit", tmp_path / "again.csv", *words[2:], "--row", "id", "--repeat", "time")
+    outcome = fwc(*repeated, "--ll144", table, "--report", report)
+    assert (outcome.code, table.exists()) == (2, False)
+    assert "more than once" in json.loads(written.read_text())["ll144"]["refused"]
+    assert "No table: again.csv asked about rows more than once" in report.read_text()
+
+
 def test_any_two_values_with_the_one_that_means_yes(fwc: Run, tmp_path: Path) -> None:
     lines = [f"{'xy'[k % 2]},{('good', 'bad')[k % 3 == 0]},{('good', 'bad')[k % 5 == 0]}" for k in range(60)]
     path = tmp_path / "credit.csv"
@@ -278,7 +338,7 @@ def test_a_threshold_decides(fwc: Run, shares: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--label", "hired"), "with --answer, or that of probabilities with --p-yes"),
+        (("--label", "hired"), "with --answer, that of probabilities with --p-yes"),
         (("--label", "hired", "--answer", "p"), "looks like probabilities: name it with --p-yes"),
         (("--label", "hired", "--answer", "hired", "--threshold", "0.4"), "leave out one of them"),
         (("--label", "hired", "--p-yes", "p", "--threshold", "40"), "--threshold 40 is not from 0 to 1"),

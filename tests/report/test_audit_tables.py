@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from fwc_llm.errors import FwcError
+from fwc_llm.report.local_law_144 import COLUMNS
 from fwc_llm.report.provenance import SIGNED
-from fwc_llm.report.tidy import LL144_COLUMNS
 from fwc_llm.report.write import render
 from tests.report.conftest import MakeRun
 
@@ -127,7 +127,7 @@ def test_local_law_144(make_folder: Callable[..., Path]) -> None:
     folder = make(make_folder, "run", asked, protected=["sex", "race"], reference=True)
     text = render([folder], "ll144")
     found = {(one["table"], one["category"]): one for one in lines(text)}
-    assert tuple(lines(text)[0]) == LL144_COLUMNS
+    assert tuple(lines(text)[0]) == COLUMNS
     assert {one["reference"] for one in found.values()} == {"true"}
     sex = found["sex", "F"]
     assert (sex["applicants"], sex["selected"], sex["selection_rate"]) == ("60", "10", "0.1667")

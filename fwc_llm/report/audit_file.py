@@ -1,0 +1,154 @@
+"""The audit of a file of decisions: options in, a document out. `audit` makes it, `verify` makes it again."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from fwc_llm.errors import FwcError
+from fwc_llm.metrics.adverse_impact import impact_tables, over_median
+from fwc_llm.metrics.answers import Answered
+from fwc_llm.metrics.audit_table import by_attribute, from_frame, of_population
+from fwc_llm.report.audit import Audit
+from fwc_llm.report.local_law_144 import summary
+from fwc_llm.report.predictions_reader import (
+    MISSING,
+    choose_threshold,
+    read_population,
+    read_predictions,
+    ties_line,
+)
+from fwc_llm.report.provenance import sha256
+from fwc_llm.runs.folder import versions
+from fwc_llm.runs.settings import JUDGED, Settings
+from fwc_llm.schema import Checked
+from fwc_llm.taskfile import About
+
+FORMAT = "fwc-llm-audit/1"
+
+
+class Asked(Checked):
+    """What an audit was asked for, as its document records it: columns, rules, and what [about] says."""
+
+    protected: tuple[str, ...]
+    answer: str | None = None
+    label: str | None = None
+    positive: str | None = None
+    arm: str | None = None
+    repeat: str | None = None
+    row: str | None = None
+    p_yes: str | None = None
+    score: str | None = None
+    threshold: float | None = None
+    examples: str | None = None
+    missing: str = "refuse"
+    small: Literal["keep", "exclude"] | None = None
+    because: str | None = None
+    about: About = About()
+    settings: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class AuditOfFile:
+    """An audit of a file: its `document` for JSON, its `audits` by attribute, and what the terminal says."""
+
+    document: dict[str, Any]
+    audits: Mapping[str, Audit]
+    crossed: Answered
+    notes: Sequence[str]
+    ties: str
+    rows: int
+    about: Mapping[str, Any]
+
+
+def audit_of_file(
+    predictions: Path, asked: Asked, population: Path | None = None, audited: str = ""
+) -> AuditOfFile:
+    """Return the audit of a file of predictions, made at the time `audited` (now).
+
+    Raises `FwcError` for options that do not fit together, and as `read_predictions` and `from_frame` do.
+    """
+    settings, names, row, label = Settings(**asked.settings), asked.protected, asked.row, asked.label
+    if asked.missing not in MISSING:
+        raise FwcError(f"--missing is {asked.missing!r}: choose {', '.join(MISSING)}")
+    if population is not None and row is None:
+        raise FwcError("--population needs --row: name the column that both tables name their rows by")
+    if row is None and (asked.arm or asked.repeat):
+        raise FwcError("--arm and --repeat need --row: name the column that says which row was asked about")
+    if (asked.small == "exclude") != bool(asked.because and asked.because.strip()):
+        raise FwcError(
+            "--small exclude and --because TEXT go together: say why small categories are left out"
+        )
+    kinds = "arm", "repeat", "row", "p_yes", "examples", "score"
+    roles = {name: getattr(asked, name) for name in kinds}
+    roles |= {name: getattr(settings, name) for name in ("weight", "cluster", "given")}
+    columns = {name: column for name, column in roles.items() if column is not None}
+    for name in names:
+        if names.count(name) > 1:
+            raise FwcError(f"--protected names {name!r} twice: name each column once")
+        if name in (label, asked.answer):
+            raise FwcError(f"--protected {name!r} is the label or the answer: name another column")
+    at = choose_threshold(asked.answer, asked.p_yes or asked.score, asked.threshold)
+    frame, notes = read_predictions(
+        predictions, asked.answer, label, names, asked.positive, columns, at, asked.missing
+    )
+    ties = ties_line(frame["p_yes"], at) if asked.answer is None and asked.p_yes else ""
+
+    def answered(answer: str) -> Answered:
+        return from_frame(
+            frame,
+            answer=answer,
+            protected=names,
+            label=label and "label",
+            min_group=settings.min_group,
+            margin=settings.margin,
+            against=settings.against,
+            **{name: name for name in ("weight", "cluster", "given") if name in columns},
+        )
+
+    crossed = answered("answer")
+    scored = None
+    if asked.score:
+        scores = frame.groupby(frame["arm"] if "arm" in frame else np.zeros(len(frame)), observed=True)[
+            "score"
+        ]
+        frame["above"] = scores.transform(lambda each: over_median(each.to_numpy(np.float64)))
+        scored = replace(answered("above"), groups=crossed.groups)
+        crossed = crossed if asked.answer or asked.p_yes else scored
+    crossed = replace(crossed, unused=(*notes, *crossed.unused))
+    views = by_attribute(crossed)
+    if population is not None and row is not None:
+        everybody = read_population(population, [row, *names, *([label] if label else [])])
+        views = {
+            name: of_population(view, everybody, row, label, asked.positive) for name, view in views.items()
+        }
+    audits = {name: Audit(view) for name, view in views.items()}
+    selected = impact_tables(crossed, keep_small=asked.small == "keep", scored=scored)
+    audited = audited or time.strftime("%Y-%m-%dT%H:%M:%S%z")
+    source = asked.answer or asked.p_yes or f"{asked.score} above its median"
+    heading = {"run": predictions.name, "task": label or "", "model": source}
+    said = asked.about.model_dump()
+    paths = {"predictions": predictions} | ({"population": population} if population else {})
+    document = {
+        "format": FORMAT,
+        "predictions": predictions.name,
+        "protected": list(names),
+        "statistics": {name: audit.to_dict() for name, audit in audits.items()},
+        "audit": selected,
+        "ll144": summary(selected, heading, said, audited, asked.because or ""),
+        "created": audited,
+        "asked": asked.model_dump(mode="json", exclude_defaults=True),
+        "files": {what: {"name": path.name, "sha256": sha256(path)} for what, path in paths.items()},
+        "versions": versions(),
+    }
+    about = {"predictions": predictions.name, "answer": source, "label": label, "numbered": row is None}
+    about |= {"threshold": at} if asked.answer is None and asked.p_yes else {}
+    return AuditOfFile(document, audits, crossed, notes, ties, len(frame), about)
+
+
+def judged(settings: Settings) -> dict[str, Any]:
+    """Return the settings by which answers are judged, as a document records them."""
+    return {name: getattr(settings, name) for name in JUDGED}

@@ -1,0 +1,177 @@
+"""New York City's Local Law 144 (6 RCNY § 5-301 to 5-304): tables of a bias audit, and its public summary.
+
+§ 5-301 asks for the number of applicants, the selection rate, or for a score the scoring rate (the share
+above the median of the full sample, § 5-301 (c)), and the impact ratio of each sex category, each
+race/ethnicity category and each intersection of both, and for the number of people whose category is unknown.
+§ 5-301 (d): a category of less than 2 % of the data may be left out of the ratios; its number, its rate and
+the reason are told. § 5-302: historical or test data; § 5-303: what is published. No legal advice.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from fwc_llm.metrics.adverse_impact import AS_DRAWN
+from fwc_llm.notebook import Markup, element
+from fwc_llm.report.format import DASH, number
+from fwc_llm.report.provenance import ABOUT, FOR_LAW
+from fwc_llm.report.tables import Section, markdown
+from fwc_llm.report.tidy import as_csv, head
+from fwc_llm.untrusted import visible
+
+RULE = "6 RCNY § 5-301 to 5-304, read 2026-11-22 in secondary sources: check that it is in force"
+COLUMNS = (
+    *("run", "task", "model", "arm", "table", "category", "applicants", "no_answer", "selected"),
+    *("selection_rate", "impact_ratio", "note", "simulated", "reference", "rates_of"),
+    *("above_median", "scoring_rate", "scoring_impact_ratio"),
+)
+SMALL = ("keep", "exclude")
+_MISSING = "missing"
+_COUNTS = "applicants", "no_answer", "selected", "above_median"
+_NO_REASON = (
+    "missing: --small exclude --because TEXT states it, --small keep (fwc-llm audit) leaves nobody out"
+)
+
+
+def refusal(audit: Mapping[str, Any], where: str) -> str:
+    """Return why the rule's tables cannot be made of an audit (`impact_tables`); empty where they can."""
+    if audit["basis"]["kind"] != AS_DRAWN:
+        return (
+            f"the test rows of {where} were drawn so that groups and labels come in set numbers: they are no "
+            "applicants, and Local Law 144's table would speak of nobody; run with --base-parity none, or "
+            "use fwc-llm audit --ll144 on decisions"
+        )
+    if not audit["asked_once"]:
+        return (
+            f"{where} asked about rows more than once, or weighted them, or has several of a person, and "
+            "Local Law 144's table counts every applicant once: run with --repeats 1"
+        )
+    return ""
+
+
+def summaries(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the summary of every run of a document (`make_document`)."""
+    return [
+        summary(run["audit"], head(document, run), run["provenance"]["about"], run["about"].get("created"))
+        for run in document["runs"]
+    ]
+
+
+def summary(
+    audit: Mapping[str, Any],
+    heading: Mapping[str, Any],
+    about: Mapping[str, str | None],
+    audited: str | None,
+    because: str = "",
+) -> dict[str, Any]:
+    """Return what § 5-303 has published: `rule`, `refused` (why there is no table), `about` and `lines`.
+
+    `heading` has the cells that all lines share. `about` says what [about] of a task file does, `audited`
+    when the numbers were made, `because` why small categories are left out. What nobody said is "missing".
+    """
+    refused = refusal(audit, str(heading["run"]))
+    views = () if refused else audit["attributes"]
+    lines = [
+        {**heading, **line} for view in views for arm in view["arms"] for line in _table(view, arm, because)
+    ]
+    said = {key: about.get(key) or _MISSING for key in ABOUT | FOR_LAW}
+    groups = [g for view in views for arm in view["arms"] for g in arm["groups"].values()]
+    left_out = any(group["reason"].startswith("left out") for group in groups)
+    entries = {
+        "Date of the bias audit, § 5-303 (a)": audited or _MISSING,
+        "Date of distribution of the tool, § 5-303 (a)": said["distributed"],
+        "Independent auditor, § 5-301 (a)": said["auditor"],
+        "Historical or test data, § 5-302": said["data_kind"],
+        "Source of the data, § 5-303 (a)": said["source"],
+        "Explanation of the data, § 5-303 (a)": "; ".join(
+            f"{ABOUT[key]}: {said[key]}" for key in ("population", "collected", "left_out", "limits")
+        ),
+        "How categories are known": said["categories"],
+    }
+    if left_out:
+        entries["Why categories under 2 % are left out, § 5-301 (d)"] = because or _NO_REASON
+    return {"rule": RULE, "refused": refused, "about": entries, "lines": lines}
+
+
+def _table(view: Mapping[str, Any], arm: Mapping[str, Any], because: str) -> Iterator[dict[str, Any]]:
+    first = {"arm": arm["arm"], "table": view["attribute"]}
+    unknown = dict.fromkeys(_COUNTS, 0)
+    for name, group in arm["groups"].items():
+        counts = {
+            "applicants": group["rows"],
+            "no_answer": group["unparsed"] + group["no_reply"],
+            "selected": group["selected"],
+            "above_median": group.get("above_median", ""),
+        }
+        if not group["known"]:
+            unknown = {kind: unknown[kind] + (count or 0) for kind, count in counts.items()}
+            continue
+        rates = "selection_rate", "impact_ratio", "scoring_rate", "scoring_impact_ratio"
+        some = counts["no_answer"] > 0 and group["selection_rate"] is not None
+        note = "; ".join(filter(None, (_note(group, because), "rate of those answered" * some)))
+        rounded = {rate: "" if group.get(rate) is None else round(group[rate], 4) for rate in rates}
+        yield {
+            **first,
+            "category": name,
+            **counts,
+            **rounded,
+            "note": note,
+            "rates_of": "those answered" if some else "applicants",
+        }
+    note = "not in the rates and ratios above: the category is not known"
+    yield {**first, "category": "unknown", **unknown, "note": note}
+
+
+def _note(group: Mapping[str, Any], because: str) -> str:
+    if group["reason"].startswith("left out"):
+        return f"{group['reason']} ({group['share']:.2%}); reason: {because or _MISSING}"
+    reasons = {"undefined": group["reason"], "score": group.get("scoring_reason") or ""}
+    parts = [f"{what}: {reason}" for what, reason in reasons.items() if reason]
+    return "; ".join([*parts, *["under 2 % of the rows, kept"] * bool(group["small"])])
+
+
+def sections(summarized: Mapping[str, Any]) -> Section:
+    """Return a summary as a section: what § 5-303 asks for, then the table of each attribute."""
+    about = [(name, text) for name, text in summarized["about"].items()]
+    parts = [Section("What is published, § 5-303", ["Entry", "Stated"], about)]
+    tables: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for line in summarized["lines"]:
+        tables.setdefault((line["arm"], line["table"]), []).append(line)
+    headings = {
+        "category": "Category", "applicants": "Applicants", "no_answer": "No answer", "selected": "Selected",
+        "selection_rate": "Selection rate", "impact_ratio": "Impact ratio",
+        "above_median": "Above the median", "scoring_rate": "Scoring rate",
+        "scoring_impact_ratio": "Impact ratio of scores", "rates_of": "Rates are of", "note": "Note",
+    }  # fmt: skip
+    for (arm, name), lines in tables.items():
+        shown = [key for key in headings if any(line.get(key, "") != "" for line in lines)]
+        rows = [[_cell(line.get(key, "")) for key in shown] for line in lines]
+        parts.append(Section(f"By {name}, {arm}", [headings[key] for key in shown], rows))
+    why = f"No table: {summarized['refused']}. " if summarized["refused"] else ""
+    return Section(
+        "New York City Local Law 144", intro=f"{why}{summarized['rule']}.", parts=parts, name="ll144"
+    )
+
+
+def _cell(value: Any) -> str:
+    return DASH if value == "" else number(value, 3) if isinstance(value, float) else visible(str(value))
+
+
+def write_summaries(made: Sequence[Mapping[str, Any]], kind: str) -> str:
+    """Return summaries as "csv" (the tables alone), "md" or "html"."""
+    if kind == "csv":
+        return as_csv([line for one in made for line in one["lines"]], COLUMNS)
+    shown = [sections(one) for one in made]
+    if kind == "md":
+        return "\n".join(line for section in shown for line in markdown(section, 1)).rstrip() + "\n"
+    text = element("div", *map(_html, shown))
+    return f'<!doctype html>\n<meta charset="utf-8">\n<title>Local Law 144</title>\n{text}\n'
+
+
+def _html(section: Section) -> Markup:
+    rows = [[*map(str, row)] for row in section.rows]
+    lines = [element("tr", *(element("td", cell) for cell in row)) for row in rows]
+    heads = element("tr", *(element("th", heading, align="left") for heading in section.headings))
+    table = element("table", heads, *lines, border=1, cellpadding=4) if rows else ""
+    return element(
+        "div", element("h2", section.title), element("p", section.intro), table, *map(_html, section.parts)
+    )
