@@ -43,9 +43,14 @@ def audit(
     threshold: float | None = option("With --p-yes and no --answer: yes where it is reached. [default: 0.5]"),
     examples: str | None = _column("The column that names the set of examples in the prompt."),
     population: Path | None = option(
-        "A table of all rows that FILE's were drawn from, named as --row names them: its other "
-        "columns predict what is not there, and every value is assisted by them.",
+        "A table of all rows that FILE's were drawn from, named by --key: its other columns predict the "
+        "answers that are not there (or, if it has the answers, the labels), and assist every value.",
         panel=VERDICT,
+    ),
+    key: str | None = option(
+        "The column that names the rows of FILE and --population. [default: --row]",
+        panel=VERDICT,
+        metavar="COLUMN",
     ),
     missing: str = option(
         "Rows without a protected value or a label: refuse, drop, or group (a group of its own).",
@@ -103,8 +108,8 @@ def audit(
         raise FwcError(f"--ll144 {ll144} ends in none of .csv, .md and .html: name such a file")
     given = {
         "protected": words(protected), "answer": answer, "label": label, "positive": positive, "arm": arm,
-        "repeat": repeat, "row": row, "p_yes": p_yes, "score": score, "threshold": threshold,
-        "examples": examples, "missing": missing, "small": small, "because": because,
+        "repeat": repeat, "row": row or key, "key": key, "p_yes": p_yes, "score": score,
+        "threshold": threshold, "examples": examples, "missing": missing, "small": small, "because": because,
         "about": _about(about or ()), "settings": judged(settings),
     }  # fmt: skip
     made = audit_of_file(predictions, check(Asked, given, "the options of the audit"), population)

@@ -10,6 +10,10 @@ prediction-powered inference (Angelopoulos et al. 2023; cross-fitted: Zrnic & Ca
 whose correction has mean 0 whatever the predictor is, also where answers could not be parsed. λ is fitted on
 the other folds for the least variance (PPI++, Angelopoulos, Duchi & Zrnic 2023). The variance becomes
 effective rows, so that limits, gaps, ratios, verdicts and tests are those of any sample (`variance`).
+
+Where decisions are known of all rows and labels of some, the roles change: labels are predicted. What depends
+on them is a ratio, such as the true positive rate R = E[decision · label] / E[label], and the correction is
+that of its linearised variable, label (decision − R) / E[label] (Särndal et al., section 5.5).
 """
 
 from collections.abc import Mapping
@@ -21,7 +25,7 @@ import numpy as np
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.arm_estimates import Estimates
-from fwc_llm.metrics.counts import BY_KEY, NO, RATES, YES, Codes, Floats
+from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Floats
 from fwc_llm.metrics.variance import Adjustment, Sample, Shares
 
 if TYPE_CHECKING:
@@ -42,6 +46,7 @@ RATES_ASSISTED = ("accuracy", "rate", "true_positive_rate", "false_positive_rate
 class Table:
     """All N rows that test rows are drawn from: their names, groups and labels (N,), and features.
 
+    Where labels are what is predicted, `label` has the decisions, 2 for one that could not be parsed.
     `features` (N, …) has a column each, numbers or texts, without the outcome; None of its rows may be an
     example of its own.
     """
@@ -76,13 +81,20 @@ class Predictions:
 
     `predicted` (n,) is P(yes) by a predictor that saw no row of the question's `fold` (n,), and `means`
     (K, G, 2) the mean that the predictor of each fold gives to the rows of each group and label that were not
-    asked about, of which there are `rows` (G, 2).
+    asked about, of which there are `rows` (G, 2). `of_labels`: the labels' P(yes) is predicted, and decisions
+    (no, yes, not parsed) stand in the place of labels.
     """
 
     predicted: Floats
     fold: Codes
     means: Floats
     rows: Floats
+    of_labels: bool = False
+
+    @property
+    def rates(self) -> tuple[str, ...]:
+        """The rates that predictions assist."""
+        return RATES_ASSISTED + ("precision",) * self.of_labels
 
     def adjusted(
         self, sample: Sample, rate: str, weight: Floats, value: Floats, share: Floats, stratum: Codes
@@ -91,29 +103,42 @@ class Predictions:
 
         `weight` (n,) are the answers' weights, 0 where they do not count, `value` (n,) whether they are hits.
         """
-        if rate not in RATES_ASSISTED:
+        if rate not in self.rates:
             return None
-        kinds, strata, label = RATES[rate], len(share), sample.label
-        by_cell = np.full(2 * sample.groups, -1, dtype=np.int64)
-        by_cell[sample.cell] = stratum
-        if (by_cell[sample.cell] != stratum).any():
+        hits, counted = RATES[rate].hits * 1.0, RATES[rate].counted * 1.0  # (predicted, known)
+        if not self.of_labels:
+            hits, counted = hits[:, :UNPARSED].T, counted[:, :UNPARSED].T
+        strata, kinds = len(share), hits.shape[1]
+        known = _known(sample, self.of_labels)
+        cell = kinds * sample.group + known
+        by_cell = np.full(kinds * sample.groups, -1, dtype=np.int64)
+        by_cell[cell] = stratum
+        if (by_cell[cell] != stratum).any():
             return None  # strata that no table has, such as those of conditional parity
         if strata <= sample.groups:  # labels as they come: a cell without a question belongs to its group
-            twin = by_cell.reshape(-1, 2)[:, ::-1].ravel()
-            by_cell = np.where(by_cell < 0, twin, by_cell)
-        yes, no, eligible = (kinds.hits[:, YES] * 1.0, kinds.hits[:, NO] * 1.0, kinds.counted[:, YES] * 1.0)
+            by_cell = np.where(by_cell < 0, by_cell.reshape(-1, kinds).max(1).repeat(kinds), by_cell)
+        eligible = counted.max(0)
 
         def of_cells(values: Floats) -> Floats:
-            known = by_cell >= 0
-            return np.asarray(np.bincount(by_cell[known], values.ravel()[known], strata), float)
+            here = by_cell >= 0
+            return np.asarray(np.bincount(by_cell[here], values.ravel()[here], strata), float)
 
-        hit = self.predicted * yes[label] + (1 - self.predicted) * no[label]
         rest = of_cells(self.rows * eligible)
-        predictions = np.nan_to_num(self.means * yes + (1 - self.means) * no) * self.rows * eligible
+        with np.errstate(divide="ignore", invalid="ignore"):
+            asked = eligible[known] * (1.0 if sample.weight is None else sample.weight)
+            asked = asked / np.bincount(stratum, asked, strata)[stratum]
+            if_no, if_yes = (np.tile(one, sample.groups) for one in hits)
+            if self.of_labels:
+                base = np.bincount(stratum, asked * (weight > 0), strata)[by_cell]
+                if_no, if_yes = (
+                    (hit - share[by_cell] * np.tile(one, sample.groups)) / base
+                    for hit, one in zip((if_no, if_yes), counted, strict=True)
+                )
+        hit = self.predicted * if_yes[cell] + (1 - self.predicted) * if_no[cell]
+        means = self.means.reshape(len(self.means), -1)
+        predictions = np.nan_to_num(means * if_yes + (1 - means) * if_no) * (self.rows * eligible).ravel()
         with np.errstate(divide="ignore", invalid="ignore"):
             means = np.stack([of_cells(one) for one in predictions]) / rest  # (K, C)
-            asked = eligible[label] * (1.0 if sample.weight is None else sample.weight)
-            asked = asked / np.bincount(stratum, asked, strata)[stratum]
             part = np.bincount(stratum, weight, strata)
             psi = np.nan_to_num(weight / part[stratum] * (value - share[stratum]))
             away = np.nan_to_num(asked * (hit - np.bincount(stratum, asked * hit, strata)[stratum]))
@@ -123,7 +148,9 @@ class Predictions:
             scaled = np.nan_to_num(part[units.stratum]) ** 2 * control
             weights = units.elsewhere(scaled * answers, strata).sum(1, keepdims=True)
             weights = weights / units.elsewhere(scaled * control, strata).sum(1, keepdims=True)
-            number = np.bincount(units.stratum, minlength=strata)
+            number, enough = (
+                np.bincount(units.stratum, units.sums(one) > 0, strata) for one in (asked, weight)
+            )
             weights = np.clip(np.nan_to_num(weights), 0.0, _LARGEST) * rest / (rest + number)  # (K, C)
             own = weights[units.fold, units.stratum]
             before = np.bincount(units.stratum, answers**2, strata)
@@ -136,7 +163,7 @@ class Predictions:
         of_question = weights[self.fold, stratum]
         shift = -np.bincount(stratum, of_question * asked * (hit - means[self.fold, stratum]), strata)
         moved = share + shift
-        used = (number >= FEWEST_OF_STRATUM) & (worth > 1) & np.isfinite(scale) & (moved >= 0) & (moved <= 1)
+        used = (enough >= FEWEST_OF_STRATUM) & (worth > 1) & np.isfinite(scale) & (moved >= 0) & (moved <= 1)
         return Adjustment(
             np.where(used, shift, 0.0),
             np.where(used, worth, 1.0),
@@ -172,11 +199,20 @@ class Sums:
         return np.asarray(own.sum(0) - own)
 
 
-def assisted_samples(run: "Answered", samples: Mapping[str, Sample], table: Table) -> dict[str, Sample]:
+def _known(sample: Sample, of_labels: bool) -> Codes:
+    """What is known of all rows (n,): the label, or the decision where labels are predicted."""
+    decision = np.where(sample.parsed, sample.yes, UNPARSED)
+    return (decision if of_labels else sample.label).astype(np.int64)
+
+
+def assisted_samples(
+    run: "Answered", samples: Mapping[str, Sample], table: Table, of_labels: bool = False
+) -> dict[str, Sample]:
     """Return the arms' samples with predictions for their questions; as they are with few rows.
 
-    Folds go by row, or person: all answers about one, of all arms and repeats, are in one fold. Raises
-    `FwcError` for a table that lacks a row that was asked about, or has one twice.
+    Folds go by row, or person: all answers about one, of all arms and repeats, are in one fold. `of_labels`:
+    the table has decisions in the place of labels, which are predicted. Raises `FwcError` for a table that
+    lacks a row that was asked about, has one twice, or says other things about one.
     """
     import pandas as pd
 
@@ -187,14 +223,25 @@ def assisted_samples(run: "Answered", samples: Mapping[str, Sample], table: Tabl
         raise FwcError(f"the table has two rows {table.rows[table.rows.duplicated()][0]!r}: name each once")
     if (place < 0).any():
         raise FwcError(f"the table lacks the row {names[int(np.argmin(place))]!r}, which was asked about")
+    for sample in samples.values():
+        group, label = (values[place[sample.row]] for values in (table.group, table.label))
+        other = (group != np.array(run.groups, object)[sample.group]) | (label != _known(sample, of_labels))
+        if other.any():
+            raise FwcError(
+                f"the row {names[sample.row[int(np.argmax(other))]]!r} has another group or "
+                f"{'decision' if of_labels else 'label'} in the table than in the answers"
+            )
     if first.rows < FEWEST:
         return dict(samples)
     rest = np.setdiff1d(np.arange(len(table.rows)), place)
     number = {group: code for code, group in enumerate(run.groups)}
     known = np.array([group in number for group in table.group[rest]], dtype=np.bool_)
     rest = rest[known]
-    cell = 2 * np.array([number[group] for group in table.group[rest]], dtype=np.int64) + table.label[rest]
-    size = np.bincount(cell, minlength=2 * first.groups).astype(np.float64)
+    kinds = 3 if of_labels else 2
+    cell = (
+        kinds * np.array([number[group] for group in table.group[rest]], dtype=np.int64) + table.label[rest]
+    )
+    size = np.bincount(cell, minlength=kinds * first.groups).astype(np.float64)
     if len(rest) > MOST:
         chosen = np.random.default_rng(0).choice(len(rest), MOST, replace=False)
         rest, cell = rest[chosen], cell[chosen]
@@ -203,20 +250,23 @@ def assisted_samples(run: "Answered", samples: Mapping[str, Sample], table: Tabl
     assisted = {}
     for arm, sample in samples.items():
         x = table.matrix
-        own = _predictions(sample, x[place[sample.row]], fold[sample.unit], x[rest], cell)
-        assisted[arm] = replace(sample, assist=replace(own, rows=size.reshape(-1, 2))) if own else sample
+        own = _predictions(sample, x[place[sample.row]], fold[sample.unit], x[rest], cell, size, of_labels)
+        assisted[arm] = replace(sample, assist=own)
     return assisted
 
 
-def _predictions(sample: Sample, x: Floats, fold: Codes, rest: Floats, cell: Codes) -> Predictions | None:
-    """The cross-fitted predictions of one arm; None where its answers are all alike."""
+def _predictions(
+    sample: Sample, x: Floats, fold: Codes, rest: Floats, cell: Codes, size: Floats, of_labels: bool
+) -> Predictions | None:
+    """The cross-fitted predictions of one arm, to rows in cells of a `size`; None where all are alike."""
     from sklearn.linear_model import LogisticRegression
 
-    known = sample.parsed
-    target = sample.yes
-    if sample.p_yes is not None:  # more than yes or no
+    known, target = sample.parsed, sample.yes
+    if of_labels:
+        known, target = np.ones(len(fold), np.bool_), sample.label * 1.0
+    elif sample.p_yes is not None:  # more than yes or no
         target = np.where(np.isnan(sample.p_yes), target, sample.p_yes)
-    predicted, cells = np.zeros(len(fold)), 2 * sample.groups
+    predicted, cells, shape = np.zeros(len(fold)), len(size), (sample.groups, -1)
     means = np.full((FOLDS, cells), np.nan)
     for place in range(FOLDS):
         train, here = known & (fold != place), fold == place
@@ -233,7 +283,7 @@ def _predictions(sample: Sample, x: Floats, fold: Codes, rest: Floats, cell: Cod
                 means[place] = np.bincount(cell, model.predict_proba(rest)[:, 1], cells) / np.bincount(
                     cell, minlength=cells
                 )
-    return Predictions(predicted, fold, means.reshape(FOLDS, -1, 2), np.zeros((sample.groups, 2)))
+    return Predictions(predicted, fold, means.reshape(FOLDS, *shape), size.reshape(shape), of_labels)
 
 
 def compared(plain: Estimates, assisted: Estimates, key: str, margin: float) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from fwc_llm.metrics.answers import (
     questions_of,
 )  # fmt: skip
 from fwc_llm.metrics.assisted import Table, assisted_samples
-from fwc_llm.metrics.counts import Codes, Floats, levels_of
+from fwc_llm.metrics.counts import UNPARSED, Codes, Floats, levels_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,32 +123,61 @@ def from_frame(
     )
 
 
+def with_population(
+    frame: "pd.DataFrame", population: "pd.DataFrame", key: str, columns: Sequence[str]
+) -> "pd.DataFrame":
+    """Return answers with those of the `columns` that they lack and the population has.
+
+    Both name their rows in `key`. Raises `FwcError` for a row that the population lacks or has twice.
+    """
+    lacking = [name for name in columns if name not in frame.columns and name in population.columns]
+    if not lacking or key not in frame.columns or key not in population.columns:
+        return frame
+    rows, asked = population[key].astype(str), frame[key].astype(str)
+    if rows.duplicated().any():
+        raise FwcError(f"the population has two rows {rows[rows.duplicated()].iloc[0]!r}: name each once")
+    if lost := asked[~asked.isin(rows)].tolist():
+        raise FwcError(f"the population lacks the row {lost[0]!r}, which was asked about")
+    found = population.set_axis(rows)[lacking].reindex(asked)
+    return frame.assign(**{name: found[name].to_numpy() for name in lacking})
+
+
 def of_population(
-    answered: Answered, population: "pd.DataFrame", key: str, label: str | None = None, positive: Any = None
+    answered: Answered,
+    population: "pd.DataFrame",
+    key: str,
+    label: str | None = None,
+    positive: Any = None,
+    answer: str | None = None,
 ) -> Answered:
     """Return the answers with every value assisted by the columns of all rows that they were drawn from.
 
     `population` has a line a row: `key` names it as the answers' `row` does; it has the protected columns,
-    the `label` where the answers have labels, and features, which all other columns are. Raises `FwcError`
-    for a column that is missing, a row that is missing or there twice, and weighted answers.
+    the `label` where the answers have labels, and features, which all other columns are. Without that label
+    and with the `answer`, decisions are known of all rows, and labels are predicted. Raises `FwcError` for a
+    column that is missing, a row that is missing, there twice or told otherwise, and weighted answers.
     """
     import pandas as pd
 
     groups = list(answered.attributes) or ["group"]
-    used = [key, *groups, *([label] if answered.labelled and label else [])]
+    of_labels = answered.labelled and label not in population.columns and answer in population.columns
+    known = answer if of_labels else label if answered.labelled else None
+    used = [key, *groups, *([known] if known else [])]
     if missing := [name for name in used if name not in population.columns]:
         raise FwcError(f"the population has no column {missing[0]!r}: it needs {', '.join(used)}")
     if next(iter(answered.samples.values())).weight is not None:
         raise FwcError("answers with weights cannot be assisted by a population: leave one of the two out")
+    if of_labels and (len(answered.answers) > 1 or next(iter(answered.plain_samples.values())).repeats > 1):
+        raise FwcError("decisions on a whole population are those of one arm, once: audit each arm by itself")
     truth = np.zeros(len(population))
-    if answered.labelled and label:
-        truth = _two_kinds(population, label, positive, False)
+    if known:
+        truth = np.nan_to_num(_two_kinds(population, known, positive, of_labels), nan=UNPARSED)
     levels = [_text(population, name) for name in groups]
     group = np.asarray(_crossed(levels) if answered.attributes else levels[0], object)
-    others = [name for name in population.columns if name not in {*used, "answer", "label"}]
+    others = [name for name in population.columns if name not in {*used, answer, "answer", "label"}]
     rows = np.asarray(_text(population, key), object)
     table = Table(pd.Index(rows), group, truth.astype(np.int64), population[others])
-    samples = assisted_samples(answered, answered.plain_samples, table)
+    samples = assisted_samples(answered, answered.plain_samples, table, of_labels)
     assists = {arm: one.assist for arm, one in samples.items() if one.assist is not None}
     return replace(answered, assists=assists, assist=True)
 

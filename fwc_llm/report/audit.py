@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.gates import Check, all_of, decide, parse_condition
 from fwc_llm.metrics.answers import Answered
-from fwc_llm.metrics.audit_table import from_frame, of_population
+from fwc_llm.metrics.audit_table import from_frame, of_population, with_population
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.reference_statistics import References
 
@@ -114,11 +114,16 @@ def audit(
 
     `population` has all rows that the answers were drawn from, named by `key` as the answers are: its other
     columns predict the answers to rows that have none, and every value is assisted by them
-    (docs/fewer-questions.md, "Assisted").
+    (docs/fewer-questions.md, "Assisted"). Where it has the column `answer` and no labels, decisions are known
+    of all rows and labels of those in `answers`: then labels are predicted. Columns of the row that `answers`
+    lacks are taken from it.
 
     Raises `FwcError` for a missing column, a row with two labels or two groups, an arm that lacks rows of the
     others, and answers of more than two kinds.
     """
+    if population is not None:
+        own = [protected] if isinstance(protected, str) else protected or ["group"]
+        answers = with_population(answers, population, key, [answer, *own])
     answered = from_frame(
         answers if key == "row" else answers.rename(columns={key: "row"}),
         design,
@@ -136,5 +141,5 @@ def audit(
         against=against,
     )
     if population is not None:
-        answered = of_population(answered, population, key, label, positive)
+        answered = of_population(answered, population, key, label, positive, answer)
     return Audit(answered)

@@ -40,6 +40,7 @@ class Asked(Checked):
     arm: str | None = None
     repeat: str | None = None
     row: str | None = None
+    key: str | None = None
     p_yes: str | None = None
     score: str | None = None
     threshold: float | None = None
@@ -72,10 +73,11 @@ def audit_of_file(
     Raises `FwcError` for options that do not fit together, and as `read_predictions` and `from_frame` do.
     """
     settings, names, row, label = Settings(**asked.settings), asked.protected, asked.row, asked.label
+    key = asked.key or row or ""
     if asked.missing not in MISSING:
         raise FwcError(f"--missing is {asked.missing!r}: choose {', '.join(MISSING)}")
     if population is not None and row is None:
-        raise FwcError("--population needs --row: name the column that both tables name their rows by")
+        raise FwcError("--population needs --key: name the column that both tables name their rows by")
     if row is None and (asked.arm or asked.repeat):
         raise FwcError("--arm and --repeat need --row: name the column that says which row was asked about")
     if (asked.small == "exclude") != bool(asked.because and asked.because.strip()):
@@ -92,8 +94,9 @@ def audit_of_file(
         if name in (label, asked.answer):
             raise FwcError(f"--protected {name!r} is the label or the answer: name another column")
     at = choose_threshold(asked.answer, asked.p_yes or asked.score, asked.threshold)
+    everybody = read_population(population, key, [*names, label, asked.answer]) if population else None
     frame, notes = read_predictions(
-        predictions, asked.answer, label, names, asked.positive, columns, at, asked.missing
+        predictions, asked.answer, label, names, asked.positive, columns, at, asked.missing, everybody, key
     )
     ties = ties_line(frame["p_yes"], at) if asked.answer is None and asked.p_yes else ""
 
@@ -120,10 +123,10 @@ def audit_of_file(
         crossed = crossed if asked.answer or asked.p_yes else scored
     crossed = replace(crossed, unused=(*notes, *crossed.unused))
     views = by_attribute(crossed)
-    if population is not None and row is not None:
-        everybody = read_population(population, [row, *names, *([label] if label else [])])
+    if everybody is not None:
         views = {
-            name: of_population(view, everybody, row, label, asked.positive) for name, view in views.items()
+            name: of_population(view, everybody, key, label, asked.positive, asked.answer)
+            for name, view in views.items()
         }
     audits = {name: Audit(view) for name, view in views.items()}
     selected = impact_tables(crossed, keep_small=asked.small == "keep", scored=scored)

@@ -13,8 +13,8 @@ from fwc_llm.data.task_draft import sniff_source
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import reason
 from fwc_llm.metrics.adverse_impact import over_median
-from fwc_llm.metrics.answers import mapped, names_of
-from fwc_llm.metrics.audit_table import unused_columns
+from fwc_llm.metrics.answers import as_names, mapped, names_of
+from fwc_llm.metrics.audit_table import unused_columns, with_population
 from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.thresholds import HALF
 from fwc_llm.taskfile import UNKNOWN
@@ -42,6 +42,8 @@ def read_predictions(
     others: Mapping[str, str] | None = None,
     threshold: float = HALF,
     missing: str = "refuse",
+    population: "pd.DataFrame | None" = None,
+    key: str = "",
 ) -> "tuple[pd.DataFrame, tuple[str, ...]]":
     """Return a file as the table of `audit`: `label`, `answer`, each protected column, what `others` names.
 
@@ -52,6 +54,8 @@ def read_predictions(
     rows without a protected value, a label or another value that is needed: they are refused, left out
     ("drop"), or, without a protected value, a group. Notes on that and on columns that look as if they should
     be used come with the table.
+
+    Answers and protected columns that the file lacks are those of the `population`, whose rows `key` names.
 
     Raises `FwcError` for a file that cannot be read, a column that is not there, an answer that is no label's
     value, and a P(yes) that is no number from 0 to 1.
@@ -66,7 +70,16 @@ def read_predictions(
         )
     outcome = {name: column for name, column in (("answer", answer), ("label", label)) if column}
     wanted = outcome | dict(others or {})
-    read, titles = read_columns(Path(path), list(dict.fromkeys((*wanted.values(), *protected))))
+    needed = list(dict.fromkeys((*wanted.values(), *protected)))
+    if population is not None:
+        titles = read_columns(Path(path), [])[1]
+        elsewhere = {*protected, answer} - {*titles} & {*population.columns}
+        own, _ = read_columns(Path(path), [name for name in needed if name not in elsewhere])
+        rows = pd.DataFrame({key: np.asarray(own[wanted["row"]], object)})
+        whole = with_population(rows, population, key, list(elsewhere))
+        read = own | {name: as_names(whole[name].to_numpy(object)) for name in elsewhere}
+    else:
+        read, titles = read_columns(Path(path), needed)
     columns: dict[str, Any] = {name: read[column] for name, column in wanted.items()}
     outcomes = {name: mapped(columns[name], _plain) for name in outcome}
     if answer and positive is None and looks_like_probability(outcomes["answer"].unique().tolist()):
@@ -152,14 +165,14 @@ def read_columns(path: Path, names: Sequence[str]) -> "tuple[dict[str, Names], l
     return {name: _texts(frame.iloc[:, titles.index(name)]) for name in names}, titles
 
 
-def read_population(path: Path, needed: Sequence[str]) -> "pd.DataFrame":
-    """Return a table whole, numbers as such; `FwcError` for a file that is no table, or lacks a column."""
+def read_population(path: Path, key: str, texts: Sequence[str | None]) -> "pd.DataFrame":
+    """Return a table whole, numbers as such but in the `key` and `texts`; `FwcError` for one without key."""
     import pandas as pd
 
     titles = read_columns(path, [])[1]
-    columns, _ = read_columns(path, list(dict.fromkeys([*needed, *titles])))
+    columns, _ = read_columns(path, list(dict.fromkeys([key, *titles])))
     frame = pd.DataFrame({name: np.asarray(texts, object) for name, texts in columns.items()})
-    for name in frame.columns.difference(list(needed)):
+    for name in frame.columns.difference([key, *filter(None, texts)]):
         numbers = pd.to_numeric(frame[name], errors="coerce")
         if (numbers.notna() | (frame[name] == "")).all():
             frame[name] = numbers
