@@ -1,6 +1,7 @@
 """Safe reading and writing: type and size are checked before reading; a write is complete or not made."""
 
 import errno
+import hashlib
 import os
 import stat
 from collections.abc import Iterator
@@ -24,6 +25,15 @@ def read_text(path: Path, most: int = LARGEST_FILE) -> str:
     if len(content) > most:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
     return content.decode("utf-8-sig")
+
+
+def sha256(path: Path) -> str:
+    """The sha256 of a file's bytes, in hexadecimal; `OSError` as `open_binary` has it."""
+    digest = hashlib.sha256()
+    with open_binary(path) as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def open_binary(path: Path) -> BinaryIO:

@@ -20,6 +20,7 @@ from fwc_llm.cli import (
     shots,
     tasks,
     tune,
+    verify,
     warm_up,
 )
 from fwc_llm.cli import eval as eval_command
@@ -54,6 +55,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "audit": audit.audit,
     "gate": gate.gate,
     "rescore": rescore.rescore,
+    "verify": verify.verify,
     "serve-surrogate": serve.serve_surrogate,
     "doctor": doctor.doctor,
 }

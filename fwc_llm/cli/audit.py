@@ -92,10 +92,9 @@ def audit(
     from fwc_llm.cli.console import err, notes
     from fwc_llm.cli.console import out as console
     from fwc_llm.errors import FwcError
-    from fwc_llm.files import write_whole
+    from fwc_llm.files import sha256, write_whole
     from fwc_llm.report.audit_file import Asked, audit_of_file, judged
     from fwc_llm.report.local_law_144 import write_summaries
-    from fwc_llm.report.provenance import sha256
     from fwc_llm.report.terminal import probability_tables, selection_table, statistics_table
     from fwc_llm.report.write import choose_format, write_document
     from fwc_llm.schema import check
@@ -134,7 +133,7 @@ def audit(
         kind = choose_format(None, report)
         with_rows = report is not None and kind == "html" and not no_rows
         decisions = document_of_decisions(
-            made.audits, predictions, made.about, with_rows, small == "keep", ll144 and summarized
+            made.audits, predictions, made.about, with_rows, small == "keep", summarized if ll144 else None
         )
         if report is not None:
             write_whole(write_document(decisions, kind, appendix), report)

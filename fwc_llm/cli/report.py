@@ -19,6 +19,8 @@ from fwc_llm.cli.options import (
 )
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file, write_whole
+from fwc_llm.runs.folder import RunFolder
+from fwc_llm.runs.hashes import write_hashes
 from fwc_llm.runs.listing import expanded
 
 
@@ -69,6 +71,8 @@ def report(
         console.write(text, is_json=chosen == "json")
         return
     write_whole(text, path)
+    if len(runs) == 1 and path.parent.resolve() == runs[0].resolve():
+        write_hashes(RunFolder(runs[0]), path.name)
     console.err.print(f"wrote {path}", highlight=False)
 
 

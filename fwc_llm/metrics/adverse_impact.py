@@ -153,7 +153,9 @@ def impact_tables(
     lost, attributes = list(lost), []
     for place, view in enumerate(views(answered.groups, answered.attributes)):
         arms = [_arm(answered, arm, view, kind, table, keep_small) for arm in answered.arms]
-        for arm in arms if scored is not None else ():
+        for arm in arms:
+            if scored is None:
+                continue
             above = _arm(scored, arm["arm"], view, kind, None, keep_small)
             arm["scoring_reference"] = above["reference"]
             for name, group in above["groups"].items():

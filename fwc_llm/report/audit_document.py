@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fwc_llm.files import sha256
 from fwc_llm.metrics.adverse_impact import impact_tables
 from fwc_llm.metrics.answers import Answers, mapped
 from fwc_llm.metrics.audit_table import empty_but
@@ -17,7 +18,7 @@ from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.audit import Audit
 from fwc_llm.report.document import document_of
 from fwc_llm.report.narrative import findings, four_fifths, what_was_decided
-from fwc_llm.report.provenance import ABOUT, sha256
+from fwc_llm.report.provenance import ABOUT
 from fwc_llm.report.read import KEY
 from fwc_llm.report.rows import rows_of_audit
 from fwc_llm.runs.folder import command, versions

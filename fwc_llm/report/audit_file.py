@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fwc_llm.errors import FwcError
+from fwc_llm.files import sha256
 from fwc_llm.metrics.adverse_impact import impact_tables, over_median
 from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.audit_table import by_attribute, from_frame, of_population
@@ -21,7 +22,6 @@ from fwc_llm.report.predictions_reader import (
     read_predictions,
     ties_line,
 )
-from fwc_llm.report.provenance import sha256
 from fwc_llm.runs.folder import versions
 from fwc_llm.runs.settings import JUDGED, Settings
 from fwc_llm.schema import Checked
@@ -147,7 +147,12 @@ def audit_of_file(
         "files": {what: {"name": path.name, "sha256": sha256(path)} for what, path in paths.items()},
         "versions": versions(),
     }
-    about = {"predictions": predictions.name, "answer": source, "label": label, "numbered": row is None}
+    about: dict[str, Any] = {
+        "predictions": predictions.name,
+        "answer": source,
+        "label": label,
+        "numbered": row is None,
+    }
     about |= {"threshold": at} if asked.answer is None and asked.p_yes else {}
     return AuditOfFile(document, audits, crossed, notes, ties, len(frame), about)
 

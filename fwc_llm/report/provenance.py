@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
+from fwc_llm.files import sha256
 from fwc_llm.report.format import DASH
 from fwc_llm.report.read import KEY, Run
 from fwc_llm.report.sections import as_words
@@ -12,8 +13,6 @@ from fwc_llm.report.tables import Row, Section
 from fwc_llm.version import __version__
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from fwc_llm.tasks import Task
 
 NOT_STATED = "not stated in the task file"
@@ -65,12 +64,6 @@ def _recorded(run: Run) -> "Task | None":
         return recorded_task(text, run.task, None) if text else load_task(run.task)
     except FwcError:
         return None
-
-
-def sha256(path: "Path") -> str:
-    """Return the sha256 of a file's bytes, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def record(run: Mapping[str, Any]) -> Section:

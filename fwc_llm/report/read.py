@@ -20,6 +20,7 @@ from fwc_llm.metrics.counts import TABLE, measure
 from fwc_llm.metrics.variance import Assist
 from fwc_llm.report.assisted import predictions
 from fwc_llm.runs.folder import COUNTERFACTUAL, ROW_COLUMNS, THRESHOLD_COLUMN, RunFolder, file_name
+from fwc_llm.runs.hashes import write_hashes
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.results import score
 from fwc_llm.untrusted import parse_json
@@ -241,6 +242,7 @@ def score_and_judge(
         known = {metric.key: found[metric.key].value for metric in TABLE if metric.probability}
         arm |= {key: None if np.isnan(value) else value for key, value in known.items()}
     folder.write_json("results.json", results)
+    write_hashes(folder)
     return results
 
 

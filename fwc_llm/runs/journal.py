@@ -90,13 +90,10 @@ def call_id(parameters: str, call: Call) -> str:
 
 def make_record(request: str, call: Call, reply: Reply) -> dict[str, Any]:
     """Return the journal's record of one reply, parsed; rescoring parses it again."""
-    answer = parse_answer(reply)
     record = {
         "request": request, "arm": call.arm, "repeat": call.repeat, "row": call.row, "variant": call.variant,
         **vars(reply),
-        "answer": answer.value,
-        "reason": answer.reason,
-        "p_yes": probability(reply),
+        **parsed(reply),
         "others": dict(reply.others or {}),
         "usage": dict(vars(reply.usage)) if reply.usage is not None else None,
         "latency": round(reply.latency, 4),
@@ -105,6 +102,12 @@ def make_record(request: str, call: Call, reply: Reply) -> dict[str, Any]:
         "prefix": list(call.messages[: call.fixed]),
     }  # fmt: skip
     return {name: value for name, value in record.items() if value or name not in _LEFT_OUT}
+
+
+def parsed(reply: Reply) -> dict[str, Any]:
+    """Return what a reply is parsed as: `answer`, `reason` and `p_yes`."""
+    answer = parse_answer(reply)
+    return {"answer": answer.value, "reason": answer.reason, "p_yes": probability(reply)}
 
 
 _LEFT_OUT = {"others", "prompt", "prefix", "truncated"}  # where they are empty

@@ -114,13 +114,17 @@ class Replies:
 _NO_REPLY = ("", "error", "", "")
 
 
+def reply_of(record: Mapping[str, Any]) -> Reply:
+    """Return a journal's record as the reply that it was."""
+    fields = {"text": None} | {name: record[name] for name in _REPLY_FIELDS if record.get(name) is not None}
+    pairs = ((token, value) for token, value in record.get("logprobs") or () if value is not None)
+    return Reply(**fields | {"logprobs": tuple(pairs) or None})
+
+
 def _parsed(record: Mapping[str, Any]) -> tuple[str, ...]:
     if record["text"] is None:
         return _NO_REPLY
-    fields = {name: record[name] for name in _REPLY_FIELDS if record.get(name) is not None}
-    pairs = ((token, value) for token, value in record.get("logprobs") or () if value is not None)
-    fields["logprobs"] = tuple(pairs) or None
-    reply = Reply(**fields)
+    reply = reply_of(record)
     answer, p_yes = parse_answer(reply), probability(reply)
     p_text = "" if p_yes is None else repr(float(p_yes))
     return answer.value or "", answer.reason, p_text, sys.intern(shortened(record["text"]))

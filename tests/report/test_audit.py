@@ -152,7 +152,7 @@ def test_probabilities_in_place_of_answers_are_recognised() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ((None, None, None), "--answer, or that of probabilities with --p-yes"),
+        ((None, None, None), "--answer, that of probabilities with --p-yes"),
         (("said", "p", 0.4), "leave out one of them"),
         ((None, "p", 1.4), "not from 0 to 1"),
         ((None, "p", float("nan")), "not from 0 to 1"),

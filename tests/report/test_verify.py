@@ -1,0 +1,160 @@
+"""`verify`: an untouched folder is the same everywhere; a changed number, cell or reply is named."""
+
+import csv
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fwc_llm import evaluate
+from fwc_llm.cli import main
+from fwc_llm.report.verify import verify
+from fwc_llm.report.write import render
+from fwc_llm.runs.folder import RunFolder
+from fwc_llm.runs.hashes import write_hashes
+from fwc_llm.untrusted import parse_json
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose folder has a page, too."""
+    out = tmp_path_factory.mktemp("verify") / "run"
+    evaluate("census", "surrogate", arms=["zero", "balanced"], n_test=24, m=4, counterfactual=True, out=out)
+    (out / "report.html").write_text(render([out]), encoding="utf-8")
+    (out / "report.json").write_text(render([out], "json"), encoding="utf-8")
+    write_hashes(RunFolder(out), "report.html", "report.json")
+    return out
+
+
+def differing(folder: Path) -> list[tuple[str, str]]:
+    found = verify(folder)["findings"]
+    return [(one["file"], one["detail"]) for one in found if one["status"] == "differs"]
+
+
+def number(folder: Path) -> None:
+    path = folder / "results.json"
+    results = json.loads(path.read_text())
+    results["arms"][1]["rates"] = {group: rate / 2 for group, rate in results["arms"][1]["rates"].items()}
+    path.write_text(json.dumps(results))
+
+
+def cell(folder: Path) -> None:
+    path = folder / "answers.csv"
+    lines = list(csv.reader(path.read_text().splitlines()))
+    place = next(k for k, line in enumerate(lines) if line[6] == "yes" and line[3])
+    lines[place][6] = "no"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(lines)
+
+
+def reply(folder: Path) -> None:
+    path = folder / "journal.jsonl"
+    header, first, *others = path.read_text().splitlines()
+    record = json.loads(first)
+    record["text"] = "no" if record["answer"] == "yes" else "yes"
+    path.write_text("\n".join([header, json.dumps(record), *others]) + "\n")
+
+
+def prompt(folder: Path) -> None:
+    path = folder / "journal.jsonl"
+    path.write_text(
+        re.sub(
+            r"(\"prompt\":\[\{\"role\":\"user\",\"content\":\")", r"\1Hint: yes. ", path.read_text(), count=1
+        )
+    )
+
+
+def label(folder: Path) -> None:
+    path = folder / "questions.jsonl"
+    path.write_text(path.read_text().replace('"no"', '"yes"', 1))
+
+
+def model(folder: Path) -> None:
+    path = folder / "run.json"
+    path.write_text(json.dumps(parse_json(path.read_text()) | {"model": "gpt-6-luna"}))
+
+
+def page(folder: Path) -> None:
+    path = folder / "report.html"
+    path.write_text(path.read_text().replace("%", "‰", 1))
+
+
+def report(folder: Path) -> None:
+    path = folder / "report.json"
+    content = json.loads(path.read_text())
+    content["runs"][0]["statistics"]["arms"][0]["accuracy"]["value"] += 0.01
+    path.write_text(json.dumps(content))
+
+
+CHANGES: dict[str, list[tuple[Callable[[Path], None], str, str]]] = {
+    "what is shown": [
+        (number, "results.json", r"^arms\[balanced\]\.rates\.\w+: 0\.\d+ is recorded, 0\.\d+ is made again"),
+        (cell, "answers.csv", r"line \d+, answer: 'no' is recorded, the journal gives 'yes'"),
+        (report, "report.json", r"^statistics\.arms\[zero\]\.accuracy\.value"),
+    ],
+    "what was asked": [
+        (reply, "journal.jsonl", r"line 2 \(arm zero, .*\): answer is '\w+', and the reply"),
+        (prompt, "journal.jsonl", r"line \d+ .*the prompt, the model or its parameters are not"),
+        (label, "questions.jsonl", r"row census.*: group and label are .* in the table"),
+    ],
+    "the model": [(model, "journal.jsonl", r"line 2 .*the prompt, the model or its parameters")],
+    "the page": [(page, "report.html", r"its sha256 is \w{64}, recorded is \w{64}")],
+}
+
+
+def test_an_untouched_run_is_the_same_with_and_without_its_table(untouched: Path, tmp_path: Path) -> None:
+    moved = shutil.copytree(untouched, tmp_path / "elsewhere")
+    found = verify(moved)
+    assert (found["differs"], found["not_verified"]) == (0, 0), found
+    assert sorted(path.name for path in moved.iterdir()) == sorted(path.name for path in untouched.iterdir())
+    (moved / "journal.jsonl").unlink()
+    write_hashes(RunFolder(moved))
+    lacking = {
+        one["file"]: one["detail"] for one in verify(moved)["findings"] if one["status"] == "not verified"
+    }
+    assert "cannot be made again" in lacking["results.json"]
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_change_is_named_by_file_and_number(untouched: Path, tmp_path: Path, what: str) -> None:
+    folder = shutil.copytree(untouched, tmp_path / "run")
+    for change, *_ in CHANGES[what]:
+        change(folder)
+    if what != "the page":  # also where whoever changed it writes the hashes anew
+        write_hashes(RunFolder(folder))
+        write_hashes(RunFolder(folder), "report.json")
+    named = differing(folder)
+    for _, file, detail in CHANGES[what]:
+        assert any(name == file and re.search(detail, text) for name, text in named), (file, named)
+
+
+def test_an_audit_is_made_again_from_its_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{'fm'[k % 2]},{('no', 'yes')[k % 3 == 0]},0.{k % 10}" for k in range(60)]
+    Path("a.csv").write_text("\n".join(["sex,hired,p", *lines]) + "\n")
+
+    def fwc(*words: str) -> int:
+        monkeypatch.setattr("sys.argv", ["fwc-llm", *words])
+        try:
+            main()
+        except SystemExit as exit_:
+            return int(str(exit_.code))
+        return 0
+
+    assert (
+        fwc("audit", "a.csv", "--answer", "hired", "--p-yes", "p", "--protected", "sex", "-o", "audit.json")
+        == 0
+    )
+    assert fwc("verify", ".") == 0
+    audit: dict[str, Any] = json.loads(Path("audit.json").read_text())
+    audit["audit"]["attributes"][0]["arms"][0]["groups"]["f"]["impact_ratio"] = 0.99
+    Path("audit.json").write_text(json.dumps(audit))
+    assert fwc("verify", ".") == 5
+    ((file, detail),) = differing(tmp_path)
+    assert (file, "groups.f.impact_ratio: 0.99 is recorded" in detail) == ("audit.json", True)
+    Path("a.csv").unlink()
+    assert {one["status"] for one in verify(tmp_path)["findings"]} == {"not verified"}
