@@ -65,6 +65,7 @@ Text = Annotated[str, AfterValidator(_filled)]
 Stated = Annotated[Text, Field(max_length=4000)] | None
 Number = Annotated[float, Strict(), AllowInfNan(False)]
 Share = Annotated[Number, Field(ge=0, le=1)]
+ColumnWeight = Annotated[Number, Field(ge=0, le=1e6)]
 Flag = Annotated[bool, Strict()]
 Values = Annotated[tuple[str, ...], BeforeValidator(_values)]
 Threshold = Annotated[Number, BeforeValidator(_above)]
@@ -312,6 +313,7 @@ class TaskFile(Checked):
     missing: MissingRule = "error"
     base_parity: Share | Literal["none"] = "none"  # gap of the groups' base rates in a run's test rows
     weight: str = ""  # the column that says for how many a row stands
+    column_weights: Mapping[str, ColumnWeight] = {}  # of features in the distances of coresets; others: 1
     fields: tuple[FileColumn, ...] = Field(alias="columns", min_length=1)
     values: Mapping[str, Mapping[str, str]] = {}
     source: Source = Field(alias="data")
@@ -342,6 +344,7 @@ class TaskFile(Checked):
         uses += [("protected", attribute.source) for attribute in self.offered]
         uses += [("keep", condition.column) for condition in self.keep]
         uses += [("weight", self.weight)] if self.weight else []
+        uses += [("column_weights", name) for name in self.column_weights]
         by_name = {item.name: item for item in self.fields}
         for key, name in uses:
             if name not in by_name:

@@ -38,7 +38,8 @@ class Task:
     names people who have several rows, of whom none is both asked about and shown; empty: a row is a person.
     `data` are the files that take the place of those that the task file names; empty: none do. `base_parity`
     is by how much the groups' base rates differ in test rows by default; None: rows as they fall. `criteria`
-    say what the answers "yes" and "no" mean.
+    say what the answers "yes" and "no" mean. `column_weights` are those of features in the distances of
+    coresets; 1 for others.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Task:
     data: str = ""
     base_parity: float | None = None
     criteria: Mapping[str, str] = field(repr=False, default_factory=dict)
+    column_weights: Mapping[str, float] = field(repr=False, default_factory=dict)
 
     @property
     def features(self) -> tuple[Column, ...]:
@@ -497,6 +499,7 @@ def _of_file(
         offered=tuple(attribute.name for attribute in taskfile.offered),
         usual=tuple(attribute.name for attribute in taskfile.offered if not attribute.optional),
         weight=taskfile.weight,
+        column_weights=dict(taskfile.column_weights),
         data=taskfile.source.files[0] if data is not None else "",
         base_parity=None if taskfile.base_parity == "none" else taskfile.base_parity,
     )

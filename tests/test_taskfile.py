@@ -55,6 +55,7 @@ def test_what_a_task_file_says(tmp_path: Path) -> None:
     with pytest.raises(FwcError, match="has no column 'sexx'"):
         task.column("sexx")
     assert read_taskfile(tmp_path / "my.toml").outcome.positive == ("1",)
+    assert load_task(write(tmp_path, "column_weights = { age = 2 }" + GOOD)).column_weights == {"age": 2.0}
 
 
 def test_what_it_says_about_its_purpose_and_data(tmp_path: Path) -> None:
@@ -76,6 +77,8 @@ BAD = {
     "unknown key": (GOOD.replace("question", "qestion"), "unknown key 'qestion'; did you mean 'question'?"),
     "no question": (GOOD.replace('question = "Is it?"', ""), "question: it is missing"),
     "empty question": (GOOD.replace("Is it?", " "), "question: the text is empty"),
+    "weight of no column": ("column_weights = { aeg = 2 }" + GOOD, "column_weights: there is no column 'aeg'; did you mean 'age'?"),
+    "negative weight": ("column_weights = { age = -1 }" + GOOD, "column_weights.age: "),
     "no columns": ('question = "?"', "columns: it is missing"),
     "bad missing": ('missing = "ignore"\n' + GOOD, "missing: input should be 'error', 'drop' or 'category'; found"),
     "nameless column": (GOOD.replace('name = "age", ', ""), "columns[1].name: it is missing"),

@@ -50,6 +50,9 @@ def shots(
         "KEY=VALUE for the strategy (slots=equal, slots=Female:no=1,Female:yes=7,…, labels=unbalanced); "
         "repeatable."
     ),
+    column_weights: str | None = flag(
+        "Weights of features in the distance of fwc, 1 for others: age=2,hours=0.5. [default: the task's]"
+    ),
     ids: str | None = flag("Row ids, comma-separated: these rows, with the strategy `ids`."),
     out: Path | None = flag("Save the examples here, as JSON.", "--out", "-o", "--output"),
     compare: bool = switch("Measure the strategies side by side.", "--compare"),
@@ -84,6 +87,8 @@ def shots(
         check_plot(plot)
     if ids is not None:
         strategy, options["rows"] = strategy or "ids", ids
+    if column_weights is not None:
+        options["column_weights"] = column_weights
     weight = settings.weight or "" if "weight" in settings.chosen else None
     table = open_task(task, data_dir, protected, weight, data)
     m, limit, seed = settings.m, settings.epsilon, settings.seed

@@ -12,7 +12,13 @@ import numpy as np
 from fwc_llm.coreset.descent.plain import share_out
 from fwc_llm.coreset.distance import wasserstein
 from fwc_llm.coreset.problem.cells import find_cells, limits_of, overall_target
-from fwc_llm.coreset.problem.encoding import ArrayScaler, Encoding, encode_array, encode_likewise
+from fwc_llm.coreset.problem.encoding import (
+    ArrayScaler,
+    ColumnWeights,
+    Encoding,
+    encode_array,
+    encode_likewise,
+)
 from fwc_llm.coreset.problem.frames import Columns, take_named
 from fwc_llm.coreset.problem.ground_cost import BLOCK, cost_matrix
 from fwc_llm.coreset.problem.input_rows import Terms
@@ -192,6 +198,7 @@ def certify(
     cost_sensitive: float = 1.0,
     cost_outcome: float = 1.0,
     scale: bool | str = "auto",
+    column_weights: ColumnWeights = None,
     sample_weight: Any = None,
 ) -> CoresetCertificate:
     """Certify any weighted points, wherever they are from, as a coreset of the rows.
@@ -210,12 +217,13 @@ def certify(
         cost_sensitive: what it costs to move a row to another protected level.
         cost_outcome: what it costs to move a row to another outcome.
         scale: whether numbers are scaled by those of X.
+        column_weights: of the columns of X.
         sample_weight: (n,) what each row stands for, as in `FairCoreset.fit`.
 
     Raises:
         InputError: bad input; or no weights of these points keep the limit.
     """
-    terms = Terms(epsilon, cost, target, cost_sensitive, cost_outcome, scale)
+    terms = Terms(epsilon, cost, target, cost_sensitive, cost_outcome, scale, column_weights)
     rows = replace(terms, epsilon=None).read(Columns(X, y, sensitive, sample_weight))
     table, cells = rows.table, rows.cells
     encoded = encode_likewise(rows.encoding, points, table.p, "points")

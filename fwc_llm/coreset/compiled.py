@@ -18,8 +18,6 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from fwc_llm.coreset.problem.ground_cost import MISMATCH
-
 _log = logging.getLogger("fwc_llm.coreset")
 
 compiled: list[str] = []  # names of the kernels and parts that this process had to compile
@@ -120,8 +118,8 @@ _watch()
 
 
 @part
-def column_cost(apart, numeric, squared):  # type: ignore[no-untyped-def]
-    """What a column adds to the cost where two values differ by `apart`."""
-    if not numeric:
-        return MISMATCH if apart != 0 else 0.0
+def column_cost(apart, unit, squared):  # type: ignore[no-untyped-def]
+    """What a column adds where values differ by `apart`; `unit`: of a mismatch, −1 for numbers."""
+    if unit >= 0:
+        return np.float64(unit) if apart != 0 else 0.0
     return apart * apart if squared else abs(apart)

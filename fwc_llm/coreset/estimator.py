@@ -19,7 +19,7 @@ from fwc_llm.coreset.out_of_core.blocks import Table as BlockTable
 from fwc_llm.coreset.out_of_core.tables import open_table
 from fwc_llm.coreset.problem.allocation import count_slots
 from fwc_llm.coreset.problem.cells import check_levels, limits_of, overall_target
-from fwc_llm.coreset.problem.encoding import Encoder, encode_likewise, pick
+from fwc_llm.coreset.problem.encoding import ColumnWeights, Encoder, encode_likewise, pick
 from fwc_llm.coreset.problem.frames import Columns, take_named
 from fwc_llm.coreset.problem.ground_cost import between_cells
 from fwc_llm.coreset.problem.input_rows import Estimator, InputRows, Terms
@@ -83,6 +83,9 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             for every representative (3,200 with cost="sqeuclidean"); all rows then certify the result.
             Real rows (support "rows" and "features") are chosen among them. A table of no more rows is fitted
             in memory.
+        column_weights: what the cost of each column is multiplied by, after scaling: {column: weight} (of an
+            array, by position), those that are not named having 1, or (p,). 0 leaves a column out of the
+            distance: in a free representative it is then the mean, or any category.
 
     Attributes:
         representatives_: (m, p) features in the units of X; a pandas DataFrame when X was a DataFrame.
@@ -140,6 +143,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         n_jobs: int | None = None,
         scale: bool | str = "auto",
         sample: int = 400_000,
+        column_weights: ColumnWeights = None,
     ) -> None:
         self.m = m
         self.epsilon = epsilon
@@ -159,6 +163,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         self.n_jobs = n_jobs
         self.scale = scale
         self.sample = sample
+        self.column_weights = column_weights
 
     def fit(
         self,

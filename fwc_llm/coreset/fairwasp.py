@@ -13,10 +13,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 
-from fwc_llm.coreset.compiled import kernel
+from fwc_llm.coreset.compiled import kernel, read_only
 from fwc_llm.coreset.problem.cells import Cells, check_levels, empty_cell, limits_of, overall_target
+from fwc_llm.coreset.problem.encoding import ColumnWeights
 from fwc_llm.coreset.problem.frames import Columns
-from fwc_llm.coreset.problem.ground_cost import MISMATCH, between_cells
+from fwc_llm.coreset.problem.ground_cost import between_cells
 from fwc_llm.coreset.problem.input_rows import Estimator, Terms
 from fwc_llm.coreset.problem.table import Table, value_ids
 from fwc_llm.coreset.threads import Threads
@@ -43,6 +44,7 @@ class FairWASP(Estimator):
         cost_outcome: what it costs to move a row to another outcome.
         scale: whether the numbers of X become z-scores; "auto": those of a DataFrame do, those of an array
             are used as they are, with a `ScaleWarning` where its columns differ by orders of magnitude.
+        column_weights: what the cost of each column is multiplied by, as in `FairCoreset`.
 
     Attributes:
         weights_: (n,) weights of the rows, not negative, summing to n (the number of rows with a weight above
@@ -63,6 +65,7 @@ class FairWASP(Estimator):
         cost_sensitive: float = 1.0,
         cost_outcome: float = 1.0,
         scale: bool | str = "auto",
+        column_weights: ColumnWeights = None,
     ) -> None:
         self.epsilon = epsilon
         self.cost = cost
@@ -70,6 +73,7 @@ class FairWASP(Estimator):
         self.cost_sensitive = cost_sensitive
         self.cost_outcome = cost_outcome
         self.scale = scale
+        self.column_weights = column_weights
 
     def fit(
         self,
@@ -160,7 +164,7 @@ def nearest_rows(
     done, total = 0, len(first) * (cells.n_cells - 1)
     for g in range(cells.n_cells):
         members, others = first[own == g], np.flatnonzero(own != g)
-        terms = make_tiles(values[members]), members, table.n_numeric, cost == "sqeuclidean"
+        terms = make_tiles(values[members]), members, read_only(table.mismatch), cost == "sqeuclidean"
         for low in range(0, len(others), _AT_ONCE):
             some = others[low : low + _AT_ONCE]
             found = np.full(len(some), np.inf), np.zeros(len(some), np.int64)
@@ -181,13 +185,13 @@ def make_tiles(values: np.ndarray) -> np.ndarray:
 
 @kernel(_nrt=True)  # it makes an array
 def find_nearest(  # type: ignore[no-untyped-def]
-    rows, tiles, names, n_numeric, squared, best, found, low, high
+    rows, tiles, names, unit, squared, best, found, low, high
 ):
     """Find for `rows[low:high]` (q, p) the nearest row of `tiles` (T, p, WIDTH), if below `best` (q,).
 
     Writes its cost to `best`, and its entry of `names` (K,) to `found` (q,).
     """
-    sums = np.empty(WIDTH)
+    sums, n_numeric = np.empty(WIDTH), rows.shape[1] - len(unit)
     for q in range(low, high):
         least = best[q]
         for t in range(len(tiles)):
@@ -197,7 +201,7 @@ def find_nearest(  # type: ignore[no-untyped-def]
                 value = rows[q, k]
                 if k >= n_numeric:
                     for w in range(WIDTH):
-                        sums[w] += MISMATCH if tiles[t, k, w] != value else 0.0
+                        sums[w] += unit[k - n_numeric] if tiles[t, k, w] != value else 0.0
                 elif squared:
                     for w in range(WIDTH):
                         sums[w] += (tiles[t, k, w] - value) * (tiles[t, k, w] - value)

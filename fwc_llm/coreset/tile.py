@@ -3,7 +3,7 @@
 The sums of `ROWS × WIDTH` pairs stay in vector registers while the columns pass by; a plain numba loop
 stores and reloads them at every column and takes twice as long (docs/decisions/0001). LLVM splits the 16-lane
 vectors where the machine's are narrower. All arrays are float32; the first `n_numeric` columns are numbers, a
-mismatch in any other costs 1.
+mismatch in any other, column k, costs `unit[k - n_numeric]`, a weight.
 """
 
 from typing import Any
@@ -27,9 +27,9 @@ _VECTORS = ROWS // LANES
 
 def _make_tile_costs(squared: bool) -> Any:
     @intrinsic
-    def tile_costs(typing: Any, block: Any, tiles: Any, t: Any, n_numeric: Any, out: Any) -> Any:
-        """`block` (p, ROWS), `tiles` (T, p, WIDTH), `out` (WIDTH, ROWS): all float32 and C-contiguous."""
-        signature = types.void(block, tiles, types.intp, types.intp, out)
+    def tile_costs(typing: Any, block: Any, tiles: Any, t: Any, unit: Any, out: Any) -> Any:
+        """`block` (p, ROWS), `tiles` (T, p, WIDTH), `unit` (c,), `out` (WIDTH, ROWS): float32 in C order."""
+        signature = types.void(block, tiles, types.intp, unit, out)
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             arrays = [
@@ -40,12 +40,14 @@ def _make_tile_costs(squared: bool) -> Any:
             p = cgutils.unpack_tuple(builder, arrays[0].shape)[0]  # type: ignore[no-untyped-call]
             first = builder.mul(arguments[2], builder.mul(p, _I64(WIDTH)))
             tile = builder.gep(arrays[1].data, [first])
+            codes = cgutils.unpack_tuple(builder, arrays[2].shape)[0]  # type: ignore[no-untyped-call]
+            numeric = builder.sub(p, codes)
             step = _squared if squared else _absolute
             sums = [_VECTOR([0.0] * LANES)] * (WIDTH * _VECTORS)
-            sums = _accumulate(builder, arrays[0].data, tile, _I64(0), arguments[3], sums, step)
-            sums = _accumulate(builder, arrays[0].data, tile, arguments[3], p, sums, _mismatch)
+            sums = _accumulate(builder, arrays[0].data, tile, _I64(0), numeric, sums, step)
+            sums = _accumulate(builder, arrays[0].data, tile, numeric, p, sums, _mismatch, arrays[2].data)
             for i, total in enumerate(sums):
-                place = builder.gep(arrays[2].data, [_I64(i * LANES)])
+                place = builder.gep(arrays[3].data, [_I64(i * LANES)])
                 builder.store(total, builder.bitcast(place, _VECTOR.as_pointer())).align = 4
             return context.get_dummy_value()
 
@@ -54,8 +56,13 @@ def _make_tile_costs(squared: bool) -> Any:
     return tile_costs
 
 
-def _accumulate(builder: Any, block: Any, tile: Any, low: Any, high: Any, sums: Any, step: Any) -> Any:
-    """Adds `step(x, c)` of the columns low … high − 1 to the sums, which are the loop's variables."""
+def _accumulate(
+    builder: Any, block: Any, tile: Any, low: Any, high: Any, sums: Any, step: Any, unit: Any = None
+) -> Any:
+    """Adds `step(x, c)` of the columns low … high − 1 to the sums, which are the loop's variables.
+
+    Of codes, what the column's `unit` makes of it.
+    """
     before = builder.block
     head, body, after = (builder.append_basic_block(name) for name in ("head", "body", "after"))
     builder.branch(head)
@@ -74,10 +81,13 @@ def _accumulate(builder: Any, block: Any, tile: Any, low: Any, high: Any, sums: 
         rows.append(builder.load(place))
         rows[-1].align = 4
     values = builder.gep(tile, [builder.mul(k, _I64(WIDTH))])
+    weight = []
+    if unit is not None:
+        weight = [_broadcast(builder, builder.load(builder.gep(unit, [builder.sub(k, low)])))]
     for j in range(WIDTH):
         value = _broadcast(builder, builder.load(builder.gep(values, [_I64(j)])))
         for r in range(_VECTORS):
-            total = builder.fadd(running[j * _VECTORS + r], step(builder, rows[r], value))
+            total = builder.fadd(running[j * _VECTORS + r], step(builder, rows[r], value, *weight))
             running[j * _VECTORS + r].add_incoming(total, body)
     k.add_incoming(builder.add(k, _I64(1)), body)
     builder.branch(head)
@@ -102,49 +112,48 @@ def _squared(builder: Any, x: Any, c: Any) -> Any:
     return builder.fmul(difference, difference)
 
 
-def _mismatch(builder: Any, x: Any, c: Any) -> Any:
-    one, none = (_VECTOR([value] * LANES) for value in (1.0, 0.0))
-    return builder.select(builder.fcmp_unordered("!=", x, c), one, none)
+def _mismatch(builder: Any, x: Any, c: Any, weight: Any) -> Any:
+    return builder.select(builder.fcmp_unordered("!=", x, c), weight, _VECTOR([0.0] * LANES))
 
 
 _l1_tile = _make_tile_costs(squared=False)
 _sqeuclidean_tile = _make_tile_costs(squared=True)
 
 
-_MATRIX, _TILES = types.float32[:, ::1], types.float32[:, :, ::1]
-_OF_TILE = types.void(_MATRIX, _TILES, types.intp, types.intp, _MATRIX)
-_OF_PAIR = types.float32(_MATRIX, types.intp, _MATRIX, types.intp, types.intp)
+_MATRIX, _TILES, _UNIT = types.float32[:, ::1], types.float32[:, :, ::1], types.float32[::1]
+_OF_TILE = types.void(_MATRIX, _TILES, types.intp, _UNIT, _MATRIX)
+_OF_PAIR = types.float32(_MATRIX, types.intp, _MATRIX, types.intp, _UNIT)
 
 
 @part(signature=_OF_TILE, forceinline=True)
-def l1_tile(block, tiles, t, n_numeric, out):  # type: ignore[no-untyped-def]
+def l1_tile(block, tiles, t, unit, out):  # type: ignore[no-untyped-def]
     """Write the L1 costs `out` (WIDTH, ROWS) of `block` (p, ROWS) to tile t of `tiles` (T, p, WIDTH)."""
-    _l1_tile(block, tiles, t, n_numeric, out)
+    _l1_tile(block, tiles, t, unit, out)
 
 
 @part(signature=_OF_TILE, forceinline=True)
-def sqeuclidean_tile(block, tiles, t, n_numeric, out):  # type: ignore[no-untyped-def]
+def sqeuclidean_tile(block, tiles, t, unit, out):  # type: ignore[no-untyped-def]
     """Write the squared L2 costs, see `l1_tile`."""
-    _sqeuclidean_tile(block, tiles, t, n_numeric, out)
+    _sqeuclidean_tile(block, tiles, t, unit, out)
 
 
 @part(signature=_OF_PAIR, forceinline=True, fastmath={"reassoc"})  # in any order, so that it is vectorised
-def l1_pair(x, i, points, j, n_numeric):  # type: ignore[no-untyped-def]
+def l1_pair(x, i, points, j, unit):  # type: ignore[no-untyped-def]
     """Return the L1 cost between `x[i]` and `points[j]`, rows of matrices."""
-    total = np.float32(0)
+    total, n_numeric = np.float32(0), x.shape[1] - len(unit)
     for k in range(n_numeric):
         total += abs(x[i, k] - points[j, k])
     for k in range(n_numeric, x.shape[1]):
-        total += np.float32(x[i, k] != points[j, k])
+        total += unit[k - n_numeric] if x[i, k] != points[j, k] else np.float32(0)
     return total
 
 
 @part(signature=_OF_PAIR, forceinline=True, fastmath={"reassoc"})
-def sqeuclidean_pair(x, i, points, j, n_numeric):  # type: ignore[no-untyped-def]
+def sqeuclidean_pair(x, i, points, j, unit):  # type: ignore[no-untyped-def]
     """Return the squared L2 cost, see `l1_pair`."""
-    total = np.float32(0)
+    total, n_numeric = np.float32(0), x.shape[1] - len(unit)
     for k in range(n_numeric):
         total += (x[i, k] - points[j, k]) * (x[i, k] - points[j, k])
     for k in range(n_numeric, x.shape[1]):
-        total += np.float32(x[i, k] != points[j, k])
+        total += unit[k - n_numeric] if x[i, k] != points[j, k] else np.float32(0)
     return total

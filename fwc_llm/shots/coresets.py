@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 _DRAWS = 10_000  # times m: far beyond what any table of distinct rows needs
 
 
-@strategy(slots="balanced-positive", n_init=None, max_iter=300)
-def fwc(request: Request, slots: Any, n_init: int | None, max_iter: int) -> Shots:
+@strategy(slots="balanced-positive", n_init=None, max_iter=300, column_weights=None)
+def fwc(request: Request, slots: Any, n_init: int | None, max_iter: int, column_weights: Any) -> Shots:
     """The m real rows and weights whose distribution is closest to the table's, within the parity limit ε.
 
     Fair Wasserstein Coresets (Xiong, Dalmasso et al., NeurIPS 2024; docs/method.md) with representatives
@@ -40,7 +40,8 @@ def fwc(request: Request, slots: Any, n_init: int | None, max_iter: int) -> Shot
 
     Options: `slots` (how many examples each cell gets; docs/method.md, "Slots"; also as the text
     `Female:no=6,Female:yes=2,Male:no=6,Male:yes=2`), `n_init` restarts and
-    `max_iter` iterations of the solver (its defaults unless given).
+    `max_iter` iterations of the solver (its defaults unless given), `column_weights` of features in the
+    distance (a mapping, or the text `age=2,hours=0.5`; by default the task's).
 
     The certificate (docs/method.md, "The certificate of a selection") holds objective, lower bound,
     violation, slots per cell, row ids, weights, iterations, restarts, seed and the table's fingerprint.
@@ -49,6 +50,7 @@ def fwc(request: Request, slots: Any, n_init: int | None, max_iter: int) -> Shot
     """
     task, pool = request.task, request.pool
     settings: dict[str, Any] = {} if n_init is None else {"n_init": n_init}
+    weighed = _column_weights(task, column_weights)
     counts = slots
     if isinstance(slots, str) and ":" in slots:
         counts = {(level, LABELS.index(label)): n for (level, label), n in read_slots(slots, request).items()}
@@ -60,6 +62,7 @@ def fwc(request: Request, slots: Any, n_init: int | None, max_iter: int) -> Shot
         max_iter=max_iter,
         random_state=request.seed,
         **settings,
+        **weighed,
     ).fit(
         features_frame(task, pool),
         task.labels(pool),
@@ -70,8 +73,8 @@ def fwc(request: Request, slots: Any, n_init: int | None, max_iter: int) -> Shot
     weights = np.asarray(estimator.weights_, float)
     rows = np.asarray(estimator.row_index_)
     order = np.argsort(-weights, kind="stable")
-    recorded = slots if isinstance(slots, str) else "given"
-    shots = make_shots(request, "fwc", rows[order], weights[order], epsilon=request.epsilon, slots=recorded)
+    recorded = {"slots": slots if isinstance(slots, str) else "given"} | weighed
+    shots = make_shots(request, "fwc", rows[order], weights[order], epsilon=request.epsilon, **recorded)
     return _certified(shots, estimator, task, pool.iloc[rows])
 
 
@@ -90,8 +93,11 @@ def disk_shots(
         FwcError: an unknown option, a table of slots, or a table that `FairCoreset.fit` refuses.
     """
     settings: dict[str, Any] = {"slots": "balanced-positive", "max_iter": 300} | options
-    if unknown := sorted(set(settings) - {"slots", "max_iter", "n_init"}):
-        raise FwcError(f"the strategy has no option {unknown[0]!r}: it takes slots, n_init, max_iter")
+    known = {"slots", "n_init", "max_iter"}
+    weighed = _column_weights(task, settings.pop("column_weights", None))
+    if unknown := sorted(set(settings) - known):
+        takes = "slots, n_init, max_iter, column_weights"
+        raise FwcError(f"the strategy has no option {unknown[0]!r}: it takes {takes}")
     if settings["slots"] not in RULES:
         raise FwcError(f"slots={settings['slots']!r}: for a table on disk, name one of {', '.join(RULES)}")
     whole = task.whole
@@ -99,13 +105,13 @@ def disk_shots(
     columns = [column.name for column in task.features]
     extra = [task.weight] if task.weight and task.weight not in columns else []
     weight = whole.names[task.weight] if task.weight else None
-    estimator = FairCoreset(m, epsilon=epsilon, support="rows", random_state=seed, **settings).fit(
+    estimator = FairCoreset(m, epsilon=epsilon, support="rows", random_state=seed, **settings, **weighed).fit(
         whole.dataset([*columns, *extra]), LABEL, LEVEL, sample_weight=weight, progress=say
     )
     weights, positions = np.asarray(estimator.weights_), np.asarray(estimator.row_index_)
     heaviest = np.argsort(-weights, kind="stable")
     rows = whole.take(positions[heaviest])
-    recorded = {"m": m, "epsilon": epsilon, "slots": settings["slots"]}
+    recorded = {"m": m, "epsilon": epsilon, "slots": settings["slots"]} | weighed
     if task.weight:
         recorded["sample_weight"] = task.weight
     say("a checksum of the table")
@@ -114,6 +120,22 @@ def disk_shots(
         "fwc", task.name, task.fingerprint, seed, examples, options=recorded, protected=task.protected
     )
     return order_shots(_certified(shots, estimator, task, rows), order, seed)
+
+
+def _column_weights(task: "Task", given: Any) -> dict[str, Any]:
+    """The argument of the estimator: what is given, as a mapping or a text, else the task's own, if any."""
+    if given is None:
+        features = {column.name for column in task.features}
+        given = {name: weight for name, weight in task.column_weights.items() if name in features}
+    elif isinstance(given, str):
+        pairs = (pair.rpartition("=") for pair in given.split(","))
+        try:
+            given = {name.strip(): float(weight) for name, _, weight in pairs}
+        except ValueError:
+            raise FwcError(
+                f"column_weights={given!r}: write COLUMN=WEIGHT,…, as in age=2,hours=0.5"
+            ) from None
+    return {"column_weights": given} if given else {}
 
 
 def _certified(shots: Shots, estimator: FairCoreset, task: "Task", rows: pd.DataFrame) -> Shots:

@@ -68,7 +68,15 @@ def _key(
 
     columns = [[column.name, column.kind, column.role, list(column.order)] for column in task.columns]
     depends: Mapping[str, Any] = {
-        "task": [task.name, task.fingerprint, columns, list(task.protected), task.outcome, task.weight],
+        "task": [
+            task.name,
+            task.fingerprint,
+            columns,
+            list(task.protected),
+            task.outcome,
+            task.weight,
+            dict(task.column_weights),
+        ],
         "choice": choice,
         "versions": [__version__, *map(version, _LIBRARIES)],
     }

@@ -77,7 +77,7 @@ def _distances(
         raise FwcError(f"the queried row has no value for {str(lacking[0])!r}")
     asked = features_frame(task, pd.DataFrame([dict(query)]), protected=True)
     point = encoder.encode(asked, strict=False, what="the queried row")
-    return column_costs(numbers, codes, point.numbers[0], point.codes[0], "l1").round(_DIGITS)
+    return column_costs(numbers, codes, point.numbers[0], point.codes[0], "l1", point.mismatch).round(_DIGITS)
 
 
 @strategy(coverage=0.95)

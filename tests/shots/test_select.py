@@ -144,6 +144,17 @@ def test_fwc_meets_the_limit_and_certifies_it(two: Task) -> None:
     json.dumps(certificate)
 
 
+def test_weights_of_columns_are_given_or_the_task_s(two: Task) -> None:
+    weights = {"age": 3.0, "job": 0.25}
+    given = select_shots(two, "fwc", 12, column_weights="age=3, job=0.25")
+    assert given.options["column_weights"] == weights
+    own = replace(two, column_weights=weights | {"group": 2.0})  # which is protected, and no feature
+    assert select_shots(own, "fwc", 12).examples == given.examples
+    plain = select_shots(two, "fwc", 12)
+    assert "column_weights" not in plain.options
+    assert given.certificate["objective"] != plain.certificate["objective"]  # type: ignore[index]
+
+
 def test_fwc_without_limit_does_not_keep_it(two: Task) -> None:
     free = select_shots(two, "fwc", 12, epsilon=None)
     assert free.options["epsilon"] is None
@@ -216,6 +227,9 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "m too large": ("random", {"m": 241}, "only 240 rows may become examples"),
     "fwc, m below the cells": ("fwc", {"m": 3}, "3"),
     "balanced, m below the cells": ("balanced", {"m": 3}, "at least one example in each of the 4 cells"),
+    "weights of columns": ("fwc", {"column_weights": "age"}, "write COLUMN=WEIGHT"),
+    "weight of no column": ("fwc", {"column_weights": "agee=1"}, "names 'agee', which is no column"),
+    "negative weight": ("fwc", {"column_weights": "age=-1"}, "is -1.0: give a number from 0"),
     "cell too small": ("balanced", {"m": 200},
                        r"the cell 'a', 'yes' is too small: .* must give 50 examples, and"),
     "epsilon negative": ("fwc", {"epsilon": -0.1}, "epsilon is -0.1"),

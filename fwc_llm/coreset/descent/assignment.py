@@ -69,7 +69,7 @@ class Representatives(NamedTuple):
 class Costs(NamedTuple):
     """The cost: kind of columns, cells, and what float32 may get wrong (relative, and in the inputs)."""
 
-    n_numeric: int
+    unit: Any  # (c,) of each column of codes, what a mismatch costs
     squared: bool
     move: Any  # (G, G)
     relative: Any
@@ -133,9 +133,9 @@ def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-
         best[lane], next_best[lane], place[lane] = FAR, FAR, -1
     for t in range(reps.tile_start[g], reps.tile_start[g + 1]):
         if costs.squared:
-            sqeuclidean_tile(block, reps.tiles, t, costs.n_numeric, out)
+            sqeuclidean_tile(block, reps.tiles, t, costs.unit, out)
         else:
-            l1_tile(block, reps.tiles, t, costs.n_numeric, out)
+            l1_tile(block, reps.tiles, t, costs.unit, out)
         for w in range(WIDTH):
             j = reps.tile_label[t, w]
             if j < 0:
@@ -181,7 +181,7 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
     x, cell, chosen, cost, known, second = rows
     points, tile_start, still, step = reps.points, reps.tile_start, reps.still, reps.step
     now, come, first, unit = reps.now, reps.come, reps.first, reps.unit
-    n_numeric, squared, move, relative, absolute = costs
+    mismatch, squared, move, relative, absolute = costs
     cells, doubtful = len(prices), 0
     for row in range(low, high):
         i: Any = np.uintp(row)  # without a sign: else every look-up asks whether it counts from the end
@@ -217,9 +217,9 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
                             limit = cost[i, g] - prices[g] + margin
                         continue
                 if squared:
-                    value = sqeuclidean_pair(x, row, points, np.intp(j), n_numeric)
+                    value = sqeuclidean_pair(x, row, points, np.intp(j), mismatch)
                 else:
-                    value = l1_pair(x, row, points, np.intp(j), n_numeric)
+                    value = l1_pair(x, row, points, np.intp(j), mismatch)
                 if turn == 0:
                     limit = value + move[own, g] - prices[g] + margin
                 if _is_far(value, other, squared, relative, absolute):
@@ -237,20 +237,21 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
 
 
 @kernel
-def find_exactly(values, points, start, stop, n_numeric, squared, place, least):  # type: ignore[no-untyped-def]
+def find_exactly(values, points, start, stop, unit, squared, place, least):  # type: ignore[no-untyped-def]
     """The nearest of the points start[q] … stop[q] − 1 to the row `values[q]`, and its cost, in float64.
 
     `values` (d, p), `points` (m, p); writes `place` (d,), the first of equally near ones, and `least` (d,).
     Where there is no point these are −1 and inf.
     """
+    n_numeric = values.shape[1] - len(unit)
     for q in range(len(values)):
         best, nearest = np.inf, -1
         for j in range(start[q], stop[q]):
             total = 0.0
             for k in range(n_numeric):
-                total += column_cost(values[q, k] - points[j, k], True, squared)
+                total += column_cost(values[q, k] - points[j, k], np.float32(-1), squared)
             for k in range(n_numeric, values.shape[1]):
-                total += column_cost(values[q, k] - points[j, k], False, squared)
+                total += column_cost(values[q, k] - points[j, k], unit[k - n_numeric], squared)
             if total < best:
                 best, nearest = total, j
         place[q], least[q] = nearest, best

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fwc_llm.coreset.compiled import kernel
+from fwc_llm.coreset.compiled import kernel, read_only
 from fwc_llm.coreset.descent.medians import NONE, Changes, cut, make_grid, put_in_bins
 from fwc_llm.coreset.descent.updates import Better, Groups, Medoids, Shares, column_table
 from fwc_llm.coreset.problem.ground_cost import feature_costs
@@ -82,13 +82,13 @@ class CompiledMedoids(Medoids):
         table, squared = self.table, self.cost == "sqeuclidean"
         point = table.values_of(np.array([own]))[0]
         values = np.ascontiguousarray(table.values_of(rows).T)
-        cost = float(weight @ feature_costs(values, table.n_numeric, point, self.cost))
+        cost = float(weight @ feature_costs(values, point, self.cost, table.mismatch))
         low = np.empty((table.p, NONE))
         # About the representative, where no sum exceeds its cost by much.
         centre = point[: table.n_numeric]
         values[: table.n_numeric] -= centre[:, None]
-        ends = self._ends - centre[:, None]
-        bound_costs(self._bins, values, rows, weight, ends, squared, *np.empty((2, NONE)), low)
+        ends, unit = self._ends - centre[:, None], read_only(table.mismatch)
+        bound_costs(self._bins, values, rows, weight, ends, unit, squared, *np.empty((2, NONE)), low)
         floor = low.min(axis=1)
         low -= floor[:, None]
         limit = cost - float(floor.sum()) + _ROUNDING * cost
@@ -102,7 +102,7 @@ class CompiledMedoids(Medoids):
             others = table.values_of(few)
             others[:, : table.n_numeric] -= centre
             costs = np.array(
-                [weight @ feature_costs(values, table.n_numeric, other, self.cost) for other in others]
+                [weight @ feature_costs(values, other, self.cost, table.mismatch) for other in others]
             )
         return Better(j, cost, few, costs)
 
@@ -116,16 +116,19 @@ class CompiledMedoids(Medoids):
             others = self.table.column(k, candidates).astype(np.float64) - (centre[k] if numeric else 0.0)
             distinct, place = np.unique(np.concatenate([own, others]), return_inverse=True)
             mass = np.bincount(place[: len(own)], weights=weight, minlength=len(distinct))
-            total += column_table(mass, distinct, numeric, self.cost)[place[len(own) :]]
+            total += column_table(mass, distinct, self.table.unit(k), self.cost)[place[len(own) :]]
         return total
 
 
 @kernel
-def bound_costs(bins, values, rows, weight, ends, squared, mass, moment, low):  # type: ignore[no-untyped-def]
+def bound_costs(  # type: ignore[no-untyped-def]
+    bins, values, rows, weight, ends, unit, squared, mass, moment, low
+):
     """Writes `low` (p, bins): the least that the weighted rows can cost at a value of each bin, by column.
 
     `bins` (n, p) are all entries' bins, `values` (p, r) those of the `rows` (r,). `ends` (q, bins + 1) are
-    the ends of the bins of the q columns of numbers. `mass` and `moment` (bins,) are room.
+    the ends of the bins of the q columns of numbers; a mismatch in another costs its `unit` (c,). `mass` and
+    `moment` (bins,) are room.
     """
     size = len(mass)
     for k in range(bins.shape[1]):
@@ -142,7 +145,7 @@ def bound_costs(bins, values, rows, weight, ends, squared, mass, moment, low):  
         below, part = 0.0, 0.0  # of the bins before this one
         for b in range(size):
             if k >= len(ends):
-                low[k, b] = total - mass[b]  # several categories may share a bin
+                low[k, b] = unit[k - len(ends)] * (total - mass[b])  # several categories may share a bin
                 continue
             first, last = ends[k, b], ends[k, b + 1]
             if squared:

@@ -53,7 +53,7 @@ class PlainSteps:
             rows = slice(start, start + BLOCK)
             block = np.ascontiguousarray(self._columns[:, rows])
             for j, g in enumerate(problem.cell_of):
-                costs = feature_costs(block, problem.table.n_numeric, points[j], problem.cost)
+                costs = feature_costs(block, points[j], problem.cost, problem.table.mismatch)
                 closer = costs < cost[g, rows]
                 np.copyto(cost[g, rows], costs, where=closer)
                 label[g, rows][closer] = j

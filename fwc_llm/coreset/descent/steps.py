@@ -34,7 +34,7 @@ from fwc_llm.coreset.descent.medians import Means, Medians
 from fwc_llm.coreset.descent.medoids import CompiledMedoids
 from fwc_llm.coreset.descent.plain import share_out
 from fwc_llm.coreset.descent.updates import Shares, modes
-from fwc_llm.coreset.problem.ground_cost import MISMATCH, feature_costs
+from fwc_llm.coreset.problem.ground_cost import feature_costs
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.tile import WIDTH
@@ -63,7 +63,7 @@ class CompiledSteps:
         squared = problem.cost == "sqeuclidean"
         absolute = np.sqrt((rounding**2).sum()) if squared else rounding.sum()
         self._costs = Costs(
-            table.n_numeric,
+            read_only(table.mismatch),
             squared,
             problem.move.astype(np.float32),
             np.float32((table.p + 4) * _HALF_ULP),
@@ -71,7 +71,9 @@ class CompiledSteps:
         )
         # Sums of whole numbers are exact in float32 up to 2^24: then even ties need no second look.
         bound = (2 * largest + 1) ** (2 if squared else 1)
-        self._whole = bool(bound.sum() < 2**24) and all((column == np.rint(column)).all() for column in x.T)
+        bound[table.n_numeric :] *= np.maximum(table.mismatch, 1.0)
+        columns = *x.T, table.mismatch
+        self._whole = bool(bound.sum() < 2**24) and all((own == np.rint(own)).all() for own in columns)
         self._reps: Representatives | None = None
         self._points = np.empty(0)
         self.prices = np.zeros(cells.n_cells)
@@ -191,9 +193,7 @@ class CompiledSteps:
         old, m, now = self._reps, len(points), (self._iteration + 1) % AGES
         step = np.full(m, np.inf)
         if old is not None:
-            step = feature_costs(
-                near.T.astype(np.float64), self._costs.n_numeric, old.points.T, self.problem.cost
-            )
+            step = feature_costs(near.T.astype(np.float64), old.points.T, self.problem.cost, self._costs.unit)
             step = np.sqrt(step) if squared else step
         typical = np.sqrt(self._objective) if squared else self._objective
         everything = old is None or bool(step.max() > typical / 2)
@@ -214,9 +214,10 @@ class CompiledSteps:
 
     def _measure_ways(self, near: np.ndarray) -> np.ndarray:
         """How far each point (m, p) has come since the last AGES iterations, (m, AGES), rounded up."""
-        q, squared = self._costs.n_numeric, self._costs.squared
+        squared, unit = self._costs.squared, self._costs.unit
+        q = near.shape[1] - len(unit)
         apart = np.abs(near[:, :, None].astype(np.float64) - self._before)
-        apart[:, q:] = MISMATCH * (apart[:, q:] != 0)
+        apart[:, q:] = (np.sqrt(unit) if squared else unit)[:, None] * (apart[:, q:] != 0)
         ways = (apart**2 if squared else apart).sum(axis=1)
         return np.asarray(1.000001 * (np.sqrt(ways) if squared else ways), dtype=np.float32)
 
@@ -225,7 +226,7 @@ class CompiledSteps:
         x = self.problem.table.single
         x, some = x[:: max(1, len(x) // _SOME)], near[:: max(1, len(near) // _SOME)]
         pairs = np.repeat(x.T, len(some), axis=1).astype(np.float64), np.tile(some.T, len(x))
-        far = feature_costs(pairs[0], self._costs.n_numeric, pairs[1], self.problem.cost)
+        far = feature_costs(*pairs, self.problem.cost, self._costs.unit)
         typical = float(np.median(far)) or float(far.max()) or 1.0
         typical = typical**0.5 if self._costs.squared else typical
         return np.float32(2.0 ** int(np.ceil(np.log2(_FURTHER * typical / 2**16))))
@@ -281,7 +282,7 @@ class CompiledSteps:
     ) -> tuple[np.ndarray, np.ndarray]:
         """The nearest of the points start … stop − 1 of each row, and its cost, in float64."""
         place, least, costs = np.empty(len(values), np.int64), np.empty(len(values)), self._costs
-        find_exactly(*(values, self._points, start, stop, costs.n_numeric, costs.squared, place, least))
+        find_exactly(*(values, self._points, start, stop, costs.unit, costs.squared, place, least))
         return place, least
 
     def move_points(self, shares: Shares, points: np.ndarray) -> np.ndarray:

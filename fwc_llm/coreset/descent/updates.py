@@ -239,14 +239,17 @@ class Medoids:
         total = np.zeros(candidates.shape[1])
         for k, values in enumerate(self._columns[0]):
             mass = np.bincount(self.codes[k, rows], weights=weight, minlength=len(values))
-            total += column_table(mass, values, k < self.table.n_numeric, self.cost)[candidates[k]]
+            total += column_table(mass, values, self.table.unit(k), self.cost)[candidates[k]]
         return total
 
 
-def column_table(mass: np.ndarray, values: np.ndarray, numeric: bool, cost: str) -> np.ndarray:
-    """Σ_i w_i c(x_i, v) for every distinct value v of one column; `mass` is the weight on each value."""
-    if not numeric:
-        return np.asarray(mass.sum() - mass)
+def column_table(mass: np.ndarray, values: np.ndarray, unit: float | None, cost: str) -> np.ndarray:
+    """Σ_i w_i c(x_i, v) for every distinct value v of one column; `mass` is the weight on each value.
+
+    `unit` is what a mismatch costs, None for a column of numbers.
+    """
+    if unit is not None:
+        return np.asarray(unit * (mass.sum() - mass))
     # About the weighted mean, so that neither sum cancels.
     centred = values.astype(np.float64) - mass @ values / mass.sum()
     if cost == "sqeuclidean":

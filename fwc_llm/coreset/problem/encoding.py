@@ -6,7 +6,9 @@ equality. See docs/method.md, "Ground cost and scaling".
 
 import sys
 import warnings
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 _APART = 100  # how many times as large as another a column may be without a warning
 _SOME = 4096  # rows that say how large a column is
 _FEW = 64  # rows that say whether it may hold only two values
+_HEAVIEST = 1_000_000  # weight of a column
 _MOST = 1000  # one-hot columns of what is squared
 
 
@@ -32,7 +35,7 @@ class ColumnCode:
     """The encoding of one DataFrame column: its kind, its values (ordinal, categorical) and its z-score.
 
     `scale` is infinite for a column that is constant in the rows of the fit: it counts nothing, in other
-    rows neither.
+    rows neither. By `factor` the scaled numbers are multiplied; in a categorical column, a mismatch costs it.
     """
 
     name: Any
@@ -40,11 +43,19 @@ class ColumnCode:
     values: np.ndarray
     mean: float = 0.0
     scale: float = 1.0
+    factor: float = 1.0
 
     @property
     def step(self) -> float:
         """The units of a difference of one; 0 in a constant column."""
-        return 0.0 if np.isinf(self.scale) else self.scale
+        return 0.0 if np.isinf(self.size) else self.size
+
+    @property
+    def size(self) -> float:
+        """By what numbers are divided; infinite for those that count nothing."""
+        if self.kind == "categorical":
+            return 1.0
+        return self.scale / self.factor if self.factor else np.inf
 
     def places(self, values: "pd.Series[Any]") -> np.ndarray:
         """The places of the values (m,) in `self.values` (ordinal, categorical); −1 for unknown values."""
@@ -126,9 +137,15 @@ class Encoder:
             if column.kind == "categorical":
                 codes.append(values)
             else:
-                numbers.append((np.asarray(values, dtype=float) - column.mean) / column.scale)
+                numbers.append((np.asarray(values, dtype=float) - column.mean) / column.size)
         n = len(points)
-        return Table(_side_by_side(numbers, n, float), _side_by_side(codes, n, np.int32).astype(np.int32))
+        encoded = _side_by_side(numbers, n, float), _side_by_side(codes, n, np.int32).astype(np.int32)
+        return Table(*encoded, units=self.units)
+
+    @property
+    def units(self) -> np.ndarray:
+        """(c,) float32, what a mismatch costs in each categorical column."""
+        return np.array([own.factor for own in self.columns if own.kind == "categorical"], np.float32)
 
     @property
     def has_ranks(self) -> bool:
@@ -140,7 +157,7 @@ class Encoder:
         moved = points.copy()
         for k, column in enumerate(self.columns):
             if column.kind == "ordinal":
-                rank = (column.ranks(points[:, k]) - column.mean) / column.scale
+                rank = (column.ranks(points[:, k]) - column.mean) / column.size
                 off = np.abs(points[:, k] - rank) > 1e-9  # more than rounding
                 moved[off, k] = rank[off]
         return moved
@@ -266,7 +283,7 @@ class ArrayScaler:
     def scaled(self, table: Table) -> Table:
         """An unscaled table of as many columns, scaled likewise."""
         mean = np.array([column.mean for column in self.columns])
-        scale = np.array([column.scale for column in self.columns])
+        scale = np.array([column.size for column in self.columns])
         return Table(((table.numbers - mean) / scale).astype(table.numbers.dtype, copy=False), table.codes)
 
     def decode(self, points: np.ndarray) -> np.ndarray:
@@ -278,15 +295,65 @@ class ArrayScaler:
 
 
 Encoding: TypeAlias = Encoder | ArrayScaler | None  # None: an array as it is
+ColumnWeights: TypeAlias = Mapping[Any, float] | Sequence[float] | np.ndarray | None
+
+
+def _weighted(encoding: Encoding, table: Table, given: ColumnWeights, cost: str) -> tuple[Encoding, Table]:
+    """The encoding and the table with weights of columns, which multiply their parts of the cost."""
+    if given is None:
+        return encoding, table
+    names = encoding.order if isinstance(encoding, Encoder) else tuple(range(table.p))
+    weights = _column_weights(given, names)
+    if encoding is None:
+        plain = tuple(ColumnCode(k, "numeric", np.empty(0)) for k in names)
+        encoding = ArrayScaler(plain, table.numbers.dtype)
+    columns, numbers = [], table.numbers.copy()
+    for k, column in enumerate(encoding.columns):
+        factor, mean = weights[column.name], column.mean
+        if column.kind != "categorical":
+            factor = factor**0.5 if cost == "sqeuclidean" else factor
+            mean += 0.0 if factor else float(numbers[:, k].mean(dtype=np.float64)) * column.step
+            numbers[:, k] *= factor
+        columns.append(replace(column, factor=factor, mean=mean))
+    encoding = replace(encoding, columns=tuple(columns))
+    units = encoding.units if isinstance(encoding, Encoder) else None
+    return encoding, replace(table, numbers=numbers, units=units)
+
+
+def _column_weights(given: Any, names: tuple[Any, ...]) -> dict[Any, float]:
+    """The weight of every column, checked."""
+    known = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
+    if not isinstance(given, Mapping):
+        if isinstance(given, str) or np.ndim(given) != 1 or len(given) != len(names):
+            raise InputError(
+                f"column_weights={given!r}: give {{column: weight}}, or one weight for each of {known}"
+            )
+        given = dict(zip(names, given, strict=True))
+    if unknown := [name for name in given if name not in names]:
+        raise InputError(f"column_weights names {unknown[0]!r}, which is no column of X: these are {known}")
+    for name, weight in given.items():
+        if isinstance(weight, bool) or not isinstance(weight, Real) or not 0 <= float(weight) <= _HEAVIEST:
+            raise InputError(
+                f"column_weights[{name!r}] is {weight!r}: give a number from 0 (left out) to {_HEAVIEST:,}"
+            )
+    weights = {name: float(given.get(name, 1.0)) for name in names}
+    if not any(weights.values()):
+        raise InputError("column_weights are all 0: give at least one column a weight above 0")
+    return weights
 
 
 def encode(
-    X: Any, scale: bool | str = "auto", sample_weight: Any = None
+    X: Any,
+    scale: bool | str = "auto",
+    sample_weight: Any = None,
+    column_weights: ColumnWeights = None,
+    cost: str = "l1",
 ) -> tuple[Encoding, Table, Masses | None]:
     """A table by its kinds of columns, or an array; how others are encoded likewise; and the rows' masses.
 
     `scale`: whether numbers become z-scores; "auto": those of a DataFrame do, those of an array do not, with
-    a `ScaleWarning` where its columns differ by orders of magnitude.
+    a `ScaleWarning` where its columns differ by orders of magnitude, unless `column_weights` are given, by
+    which the columns' parts of the `cost` are multiplied.
     """
     if scale not in (True, False, "auto") or not isinstance(scale, bool | str):
         raise InputError(f"scale={scale!r}: use True, False or 'auto'")
@@ -295,11 +362,13 @@ def encode(
         if not len(X):
             raise InputError("X has no rows: pass at least one")
         masses = read_weights(sample_weight, len(X))
-        return *Encoder.fit(X, bool(scale), masses), masses
+        return *_weighted(*Encoder.fit(X, bool(scale), masses), column_weights, cost), masses
     table = encode_array(X)
     masses = read_weights(sample_weight, table.n)
     if scale is True:
-        return *ArrayScaler.fit(table, masses), masses
+        return *_weighted(*ArrayScaler.fit(table, masses), column_weights, cost), masses
+    if column_weights is not None:
+        return *_weighted(None, table, column_weights, cost), masses
     if scale == "auto":
         warn_of_sizes(table)
     return None, table, masses

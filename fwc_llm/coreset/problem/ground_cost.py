@@ -1,8 +1,9 @@
 """The ground cost: what it costs to move a row to a point (docs/method.md, "Ground cost and scaling").
 
-    c((x, d, y), (x', d', y')) = Σ_numeric |x_k − x'_k| (or squared) + Σ_categorical [x_k ≠ x'_k]
+    c((x, d, y), (x', d', y')) = Σ_numeric |x_k − x'_k| (or squared) + Σ_categorical v_k [x_k ≠ x'_k]
                                  + cost_sensitive [d ≠ d'] + cost_outcome [y ≠ y']
 
+Of `column_weights`, those of numbers are in the numbers, and v_k is that of a category, 1 by default.
 All code that needs this cost takes it from here. Compiled loops take the terms of a column from
 `fwc_llm.coreset.compiled.column_cost`, and `fwc_llm.coreset.tile` repeats them, for speed. All agree
 (tests/coreset/problem/test_ground_cost.py).
@@ -14,17 +15,22 @@ from fwc_llm.coreset.problem.cells import Cells
 from fwc_llm.coreset.problem.table import Table
 
 COSTS = ("l1", "sqeuclidean")
-MISMATCH = 1.0  # cost of two different categories
+MISMATCH = 1.0  # cost of two different categories where no weight is given
 BLOCK = 2048  # rows per step: with a few dozen columns they fit into the cache
 
 
 def column_costs(
-    numbers: np.ndarray, codes: np.ndarray, point: np.ndarray, kinds: np.ndarray, cost: str
+    numbers: np.ndarray,
+    codes: np.ndarray,
+    point: np.ndarray,
+    kinds: np.ndarray,
+    cost: str,
+    unit: np.ndarray,
 ) -> np.ndarray:
     """(n,) feature cost of rows, columns first, to one point, or of each row to its own point.
 
     The rows are `numbers` (k, n) and `codes` (c, n), of any type. One point is `point` (k,) and `kinds` (c,);
-    n points, one per row, are (k, n) and (c, n).
+    n points, one per row, are (k, n) and (c, n). `unit` (c,) is what a mismatch costs.
     """
     if point.ndim == 1:
         point, kinds = point[:, None], kinds[:, None]
@@ -35,13 +41,14 @@ def column_costs(
         np.multiply(difference, difference, out=difference)
     total = difference.sum(0, dtype=np.float64)
     if len(codes):
-        total += MISMATCH * (codes != kinds).sum(0)
+        total += unit.astype(np.float64) @ (codes != kinds)
     return np.asarray(total)
 
 
-def feature_costs(values: np.ndarray, n_numeric: int, point: np.ndarray, cost: str) -> np.ndarray:
+def feature_costs(values: np.ndarray, point: np.ndarray, cost: str, unit: np.ndarray) -> np.ndarray:
     """`column_costs` for rows and points as one matrix of numbers and codes: (p, n), (p,) or (p, n)."""
-    return column_costs(values[:n_numeric], values[n_numeric:], point[:n_numeric], point[n_numeric:], cost)
+    q = len(values) - len(unit)
+    return column_costs(values[:q], values[q:], point[:q], point[q:], cost, unit)
 
 
 def cost_matrix(rows: Table, points: Table, cost: str) -> np.ndarray:
@@ -51,7 +58,8 @@ def cost_matrix(rows: Table, points: Table, cost: str) -> np.ndarray:
         block = slice(start, start + BLOCK)
         numbers, codes = (np.ascontiguousarray(part[block].T) for part in (rows.numbers, rows.codes))
         for j in range(points.n):
-            matrix[block, j] = column_costs(numbers, codes, points.numbers[j], points.codes[j], cost)
+            point = points.numbers[j], points.codes[j]
+            matrix[block, j] = column_costs(numbers, codes, *point, cost, rows.mismatch)
     return matrix
 
 

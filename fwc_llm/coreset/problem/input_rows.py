@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 from fwc_llm.coreset.checks import check_choice, check_epsilon, check_not_negative
 from fwc_llm.coreset.problem.cells import Cells, find_cells
-from fwc_llm.coreset.problem.encoding import Encoder, Encoding, encode
+from fwc_llm.coreset.problem.encoding import ColumnWeights, Encoder, Encoding, encode
 from fwc_llm.coreset.problem.frames import Columns, take_named
 from fwc_llm.coreset.problem.ground_cost import COSTS
 from fwc_llm.coreset.problem.table import Table
@@ -61,6 +61,7 @@ class Terms:
     cost_sensitive: float
     cost_outcome: float
     scale: bool | str
+    column_weights: ColumnWeights = None
 
     def __post_init__(self) -> None:
         check_choice("cost", self.cost, COSTS)
@@ -80,7 +81,7 @@ class Terms:
         be left out: all rows are alike.
         """
         X, y, sensitive, sample_weight = take_named(*columns)
-        encoding, table, masses = encode(X, self.scale, sample_weight)
+        encoding, table, masses = encode(X, self.scale, sample_weight, self.column_weights, self.cost)
         n = table.n
         if self.epsilon is not None and n == 1:
             raise InputError("X has 1 sample, but a parity limit compares at least two protected levels")

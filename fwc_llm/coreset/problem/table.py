@@ -1,6 +1,6 @@
 """A table of numbers and codes, in memory."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self, TypeAlias
 
@@ -19,11 +19,22 @@ Which: TypeAlias = np.ndarray | slice  # of the rows: positions, flags, or a ran
 class Table:
     """The features of n rows: `numbers` (n, k), float32 or float64, and `codes` (n, c), whole numbers.
 
-    A code of −1 stands for a value that the encoder has not seen.
+    A code of −1 stands for a value that the encoder has not seen. `units` (c,) are what a mismatch costs in
+    each column of codes; None: 1.
     """
 
     numbers: np.ndarray
     codes: np.ndarray
+    units: np.ndarray | None = field(default=None, kw_only=True)
+
+    @cached_property
+    def mismatch(self) -> np.ndarray:
+        """(c,) float32, what a mismatch costs in each column of codes."""
+        return np.ones(self.p - self.n_numeric, np.float32) if self.units is None else self.units
+
+    def unit(self, k: int) -> float | None:
+        """What a mismatch costs in column k; None for a column of numbers."""
+        return None if k < self.n_numeric else float(self.mismatch[k - self.n_numeric])
 
     @property
     def n(self) -> int:

@@ -5,7 +5,7 @@ See docs/method.md, "Starts and local optima".
 
 import numpy as np
 
-from fwc_llm.coreset.compiled import kernel, part
+from fwc_llm.coreset.compiled import kernel, part, read_only
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.threads import Threads
@@ -71,7 +71,7 @@ def spread_rows(
         chosen = np.full(more + 1, first, np.int64)
         room = np.empty(n, bool), np.empty(trials, np.int64), np.empty(n), np.empty(n), np.empty((trials, n))
         rows = values, ids[pool].astype(np.int64), np.empty(0) if mass is None else mass, uniform
-        spread(*rows, table.n_numeric, cost == "sqeuclidean", chosen, *room)
+        spread(*rows, read_only(table.mismatch), cost == "sqeuclidean", chosen, *room)
         return np.asarray(pool[chosen])
 
     return np.concatenate(
@@ -88,7 +88,7 @@ def _drawn(weight: np.ndarray, at: np.ndarray) -> np.ndarray:
 
 @kernel
 def spread(  # type: ignore[no-untyped-def]
-    values, ids, mass, uniform, n_numeric, squared, chosen, free, draws, upto, nearest, reached
+    values, ids, mass, uniform, unit, squared, chosen, free, draws, upto, nearest, reached
 ):
     """Writes the rows `chosen` (c,) after the first one, see `start.spread_rows`.
 
@@ -99,7 +99,7 @@ def spread(  # type: ignore[no-untyped-def]
     n, trials = values.shape[1], uniform.shape[1]
     for i in range(n):
         nearest[i] = 1e308
-    _reach(values, chosen[0], n_numeric, squared, nearest, reached[0])
+    _reach(values, chosen[0], unit, squared, nearest, reached[0])
     for i in range(n):
         nearest[i], free[i] = reached[0, i], ids[i] != ids[chosen[0]]
     for c in range(1, len(chosen)):
@@ -125,7 +125,7 @@ def spread(  # type: ignore[no-untyped-def]
             draws[t] = min(low, last)
         best, least = 0, 0.0
         for t in range(trials):
-            _reach(values, draws[t], n_numeric, squared, nearest, reached[t])
+            _reach(values, draws[t], unit, squared, nearest, reached[t])
             total = 0.0
             for i in range(n):
                 total += reached[t, i] * (mass[i] if len(mass) else 1.0)
@@ -138,11 +138,12 @@ def spread(  # type: ignore[no-untyped-def]
 
 
 @part
-def _reach(values, draw, n_numeric, squared, nearest, own):  # type: ignore[no-untyped-def]
+def _reach(values, draw, unit, squared, nearest, own):  # type: ignore[no-untyped-def]
     """Writes the least of `nearest` (n,) and the cost from the row `draw` to `own` (n,).
 
     The sums over columns have numpy's order, see `column_costs`.
     """
+    n_numeric = len(values) - len(unit)
     for i in range(len(own)):
         own[i] = 0.0
     for k in range(n_numeric):
@@ -156,9 +157,9 @@ def _reach(values, draw, n_numeric, squared, nearest, own):  # type: ignore[no-u
                 own[i] += abs(column[i] - value)
     if n_numeric < len(values):
         for i in range(len(own)):
-            apart = 0
+            apart = 0.0
             for k in range(n_numeric, len(values)):
-                apart += values[k, i] != values[k, draw]
+                apart += unit[k - n_numeric] if values[k, i] != values[k, draw] else 0.0
             own[i] += apart
     for i in range(len(own)):
         own[i] = min(nearest[i], own[i])

@@ -62,7 +62,7 @@ class Swaps:
     def _space(self, prices: np.ndarray) -> Space:
         problem = self.problem
         terms = problem.cells.cell, problem.move, prices, problem.cost
-        return Space(self._values, problem.table.n_numeric, *terms, self._mass)
+        return Space(self._values, problem.table.n_numeric, *terms, self._mass, problem.table.units)
 
     def seek(
         self,

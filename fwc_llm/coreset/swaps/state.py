@@ -22,7 +22,8 @@ class Space:
 
     `values` (n, p) float32 are `n_numeric` columns of numbers, then codes. `cell` (n,) is each row's cell,
     `move` (G, G) symmetric, `prices` (G,), and `cost` "l1", "l2" or "sqeuclidean". `mass` (n,)
-    float32 says how much each row counts; None stands for 1.
+    float32 says how much each row counts, `units` (c,) what a mismatch of codes
+    costs; None stands for 1.
     """
 
     values: np.ndarray
@@ -32,6 +33,13 @@ class Space:
     prices: np.ndarray
     cost: str
     mass: np.ndarray | None = None
+    units: np.ndarray | None = None
+
+    @property
+    def mismatch(self) -> np.ndarray:
+        """(c,) float32, what a mismatch costs in each column of codes."""
+        codes = self.values.shape[1] - self.n_numeric
+        return read_only(np.ones(codes, np.float32) if self.units is None else self.units)
 
 
 @dataclass(frozen=True)
@@ -252,7 +260,7 @@ def best_exchanges(
             rows.mass,
         ),
         *(_in_groups(points, ROWS), cell_of, _in_groups(candidates, WIDTH), cells),
-        *(space.n_numeric, space.cost == "l1", space.cost == "l2", space.move, prices),
+        *(space.mismatch, space.cost == "l1", space.cost == "l2", space.move, prices),
         *(*room, np.empty((WIDTH, len(points))), slots, changes),
     )
     return slots, changes
@@ -274,7 +282,7 @@ def two_nearest(
     only = np.arange(len(points)) if slots is None else slots
     _two_nearest(
         *(space.values, space.cell, rows, _in_groups(points[only], WIDTH), only, cell_of[only]),
-        *(slots is None, space.n_numeric, space.cost == "l1", space.cost == "l2", space.move, prices),
+        *(slots is None, space.mismatch, space.cost == "l1", space.cost == "l2", space.move, prices),
         *(np.empty((space.values.shape[1], ROWS), np.float32), np.empty((WIDTH, ROWS), np.float32)),
         *(found.first, found.second, found.d_first, found.d_second),
     )
@@ -310,7 +318,7 @@ def _gains(tile, w, d_first, d_second, mass, first, low, size):  # type: ignore[
 @kernel
 def _best_exchanges(  # type: ignore[no-untyped-def]
     blocks, cell, d_first, d_second, slot, reach, removal, mass, point_blocks, cell_of, tiles, cells,
-    n_numeric, l1, l2, move, prices, tile, limit, gain, slots, changes,
+    unit, l1, l2, move, prices, tile, limit, gain, slots, changes,
 ):  # fmt: skip
     """Writes `slots` and `changes` (q,); `tile`, `limit` (WIDTH, m) and `gain` (WIDTH, m) are room."""
     m = len(cell_of)
@@ -318,9 +326,9 @@ def _best_exchanges(  # type: ignore[no-untyped-def]
         width = min(WIDTH, len(cells) - t * WIDTH)
         for b in range(len(point_blocks)):
             if l1:
-                l1_tile(point_blocks[b], tiles, t, n_numeric, tile)
+                l1_tile(point_blocks[b], tiles, t, unit, tile)
             else:
-                sqeuclidean_tile(point_blocks[b], tiles, t, n_numeric, tile)
+                sqeuclidean_tile(point_blocks[b], tiles, t, unit, tile)
             for w in range(width):
                 for s in range(b * ROWS, min(b * ROWS + ROWS, m)):
                     away = tile[w, s - b * ROWS] + move[cells[t * WIDTH + w], cell_of[s]]
@@ -336,9 +344,9 @@ def _best_exchanges(  # type: ignore[no-untyped-def]
             if not matters:
                 continue
             if l1:
-                l1_tile(blocks[b], tiles, t, n_numeric, tile)
+                l1_tile(blocks[b], tiles, t, unit, tile)
             else:
-                sqeuclidean_tile(blocks[b], tiles, t, n_numeric, tile)
+                sqeuclidean_tile(blocks[b], tiles, t, unit, tile)
             first = np.uint64(b * ROWS)
             for w in range(width):
                 g = cells[t * WIDTH + w]
@@ -366,7 +374,7 @@ def _best_exchanges(  # type: ignore[no-untyped-def]
 
 @kernel
 def _two_nearest(  # type: ignore[no-untyped-def]
-    values, cell, rows, tiles, slots, cell_of, anew, n_numeric, l1, l2, move, prices, block, tile,
+    values, cell, rows, tiles, slots, cell_of, anew, unit, l1, l2, move, prices, block, tile,
     nearest, second, d_nearest, d_second,
 ):  # fmt: skip
     """Writes the last four (n,) for the `rows`; `block` (p, ROWS) and `tile` are room.
@@ -387,9 +395,9 @@ def _two_nearest(  # type: ignore[no-untyped-def]
                 d_nearest[i], d_second[i] = np.float32(np.inf), np.float32(np.inf)
         for t in range(len(tiles)):
             if l1:
-                l1_tile(block, tiles, t, n_numeric, tile)
+                l1_tile(block, tiles, t, unit, tile)
             else:
-                sqeuclidean_tile(block, tiles, t, n_numeric, tile)
+                sqeuclidean_tile(block, tiles, t, unit, tile)
             for w in range(min(WIDTH, m - t * WIDTH)):
                 j = slots[t * WIDTH + w]
                 g = cell_of[t * WIDTH + w]

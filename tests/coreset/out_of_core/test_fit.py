@@ -48,6 +48,7 @@ def check(fitted: FairCoreset, X: Any, y: Any, d: Any, weight: Any = None) -> No
         ({}, {}), ({"epsilon": None}, {"dtype": np.float64}),
         ({"epsilon": 0, "cost": "sqeuclidean"}, {"dtype": np.float64}),
         ({"epsilon": 0.05, "scale": True}, {"levels": 3}), ({"epsilon": 0}, {"ties": True}),
+        ({"scale": True, "column_weights": [2, 1, 0, 0.5]}, {}),
     ],
 )  # fmt: skip
 def test_the_certificate_is_that_of_the_whole_table(tmp_path: Path, options: Any, table: Any) -> None:

@@ -8,24 +8,27 @@ from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.plain import PlainSteps
 from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.descent.updates import Medoids
-from fwc_llm.coreset.problem.encoding import Encoder
+from fwc_llm.coreset.distance import wasserstein
+from fwc_llm.coreset.problem.encoding import encode
 from fwc_llm.coreset.problem.ground_cost import COSTS, column_costs, cost_matrix, feature_costs
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.threads import Threads
+from fwc_llm.errors import InputError
 
 SHAPES = [(5, 0), (0, 4), (1, 1), (3, 9), (12, 2)]  # numeric and categorical columns
 
 
-def formula(numbers: np.ndarray, codes: np.ndarray, cost: str) -> np.ndarray:
+def formula(table: Table, cost: str) -> np.ndarray:
     """(n, n) costs, term by term."""
+    numbers, codes, units = table.numbers, table.codes, table.mismatch
     n = len(numbers)
     found = np.zeros((n, n))
     for i in range(n):
         for j in range(n):
             for a, b in zip(numbers[i], numbers[j], strict=True):
                 found[i, j] += abs(a - b) if cost == "l1" else (a - b) ** 2
-            found[i, j] += sum(a != b for a, b in zip(codes[i], codes[j], strict=True))
+            found[i, j] += sum(u * (a != b) for a, b, u in zip(codes[i], codes[j], units, strict=True))
     return found
 
 
@@ -36,29 +39,37 @@ def mixed(n: int, numeric: int, categorical: int, seed: int = 0) -> pd.DataFrame
     return pd.DataFrame(columns)
 
 
+def weights(numeric: int, categorical: int) -> dict[str, float]:
+    """Of columns: quarters are exact in float32."""
+    names = [f"n{k}" for k in range(numeric)] + [f"c{k}" for k in range(categorical)]
+    return {name: 0.25 * (3 + 5 * k % 7) for k, name in enumerate(names)}
+
+
 @pytest.fixture(params=SHAPES, ids=str)
 def table(request: pytest.FixtureRequest) -> Table:
-    return Encoder.fit(mixed(60, *request.param))[1]
+    return encode(mixed(60, *request.param), column_weights=weights(*request.param))[1]
 
 
 @pytest.mark.parametrize("cost", COSTS)
 def test_numpy_follows_the_formula(table: Table, cost: str) -> None:
-    expected = formula(table.numbers, table.codes, cost)
+    expected = formula(table, cost)
     numbers, codes, values = table.numbers.T, table.codes.T, table.values.T
     np.testing.assert_allclose(cost_matrix(table, table, cost), expected, atol=1e-12)
     for j in (0, 7, 59):
-        split = column_costs(numbers, codes, table.numbers[j], table.codes[j], cost)
-        joint = feature_costs(values, table.n_numeric, table.values[j], cost)
+        split = column_costs(numbers, codes, table.numbers[j], table.codes[j], cost, table.mismatch)
+        joint = feature_costs(values, table.values[j], cost, table.mismatch)
         np.testing.assert_allclose(split, expected[j], atol=1e-12)
         np.testing.assert_array_equal(split, joint)
     turned = np.roll(np.arange(60), 1)
-    each = feature_costs(values, table.n_numeric, values[:, turned], cost)
+    each = feature_costs(values, values[:, turned], cost, table.mismatch)
     np.testing.assert_allclose(each, expected[np.arange(60), turned], atol=1e-12)
 
 
 def asked(numeric: int, categorical: int, cost: str) -> Problem:
     rng = np.random.default_rng(1)
-    solver = FairCoreset(12, cost=cost, support="features", cost_sensitive=0.7, cost_outcome=2.5)
+    terms = {"cost": cost, "cost_sensitive": 0.7, "cost_outcome": 2.5}
+    terms["column_weights"] = weights(numeric, categorical)
+    solver = FairCoreset(12, support="features", **terms)
     frame = mixed(400, numeric, categorical)
     return solver.problem(frame, rng.integers(0, 2, 400), rng.integers(0, 3, 400))
 
@@ -93,3 +104,58 @@ def test_tables_of_sums_give_the_summed_costs(shape: tuple[int, int], cost: str)
     found = Medoids(problem.table, cost, problem.ids, problem.pools)
     codes = np.ascontiguousarray(found.codes[:, candidates])
     np.testing.assert_allclose(found.costs(carried, weight, codes), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("cost", COSTS)
+@pytest.mark.parametrize("support", ["free", "rows"])
+@pytest.mark.parametrize("n", [150, 3000])
+def test_weights_of_columns_multiply_their_costs(n: int, support: str, cost: str) -> None:
+    rng, frame = np.random.default_rng(4), mixed(n, 2, 2).assign(idle=1e6 * np.arange(n))
+    y, d = rng.integers(0, 2, n), rng.integers(0, 2, n)
+    given = {"n0": 2.5, "c0": 0.25, "c1": 3.75, "idle": 0}
+    terms = {"cost": cost, "support": support, "column_weights": given}
+    model = FairCoreset(8, random_state=0, **terms).fit(frame, y, d)
+    points = model.representatives_
+    costs = (y[:, None] != model.y_) + 1.0 * (d[:, None] != model.sensitive_)
+    for name, weight in {"n0": 2.5, "n1": 1.0}.items():
+        apart = np.abs(frame[name].to_numpy()[:, None] - points[name].to_numpy()) / frame[name].std(ddof=0)
+        costs += weight * (apart if cost == "l1" else apart**2)
+    for name in ("c0", "c1"):
+        costs += given[name] * (frame[name].to_numpy()[:, None] != points[name].to_numpy())
+    np.testing.assert_allclose(model.transform(frame, y, d), costs, atol=1e-9)
+    assert wasserstein(costs, model.weights_).value == pytest.approx(model.objective_, rel=1e-9)
+    assert model.objective_ - model.lower_bound_ < 1e-9
+    assert -model.score(frame, y, d) == pytest.approx(model.objective_, rel=1e-9)
+
+
+def test_equal_columns_may_be_weighed_instead_of_repeated() -> None:
+    frame, rng = mixed(300, 2, 2), np.random.default_rng(5)
+    y, d = rng.integers(0, 2, 300), rng.integers(0, 2, 300)
+    twice = frame.assign(c0_again=frame.c0, n1_again=frame.n1)
+    once = FairCoreset(8, support="rows", column_weights={"c0": 2, "n1": 2}, random_state=0).fit(frame, y, d)
+    again = FairCoreset(8, support="rows", random_state=0).fit(twice, y, d)
+    assert once.objective_ == pytest.approx(again.objective_, rel=1e-9)
+    assert once.row_index_.tolist() == again.row_index_.tolist()
+    plain = FairCoreset(8, random_state=0, column_weights=[2, 0.5]).fit(frame[["n0", "n1"]].to_numpy(), y, d)
+    scaled = FairCoreset(8, random_state=0, scale=False).fit(frame[["n0", "n1"]].to_numpy() * [2, 0.5], y, d)
+    assert plain.objective_ == pytest.approx(scaled.objective_, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"n0": -1}, r"column_weights\['n0'\] is -1: give a number from 0"),
+        ({"n0": float("nan")}, r"is nan: give a number"),
+        ({"n0": True}, r"is True: give a number"),
+        ({"age": 1}, r"names 'age', which is no column of X: these are 'n0', 'c0'"),
+        ({"n0": 0, "c0": 0}, r"are all 0: give at least one"),
+        ([1.0], r"one weight for each of 'n0', 'c0'"),
+        ("n0", r"give \{column: weight\}"),
+    ],
+)
+def test_wrong_weights_of_columns_are_refused(given: object, message: str) -> None:
+    rng = np.random.default_rng(6)
+    with pytest.raises(InputError, match=message):
+        FairCoreset(4, column_weights=given).fit(
+            mixed(40, 1, 1), rng.integers(0, 2, 40), rng.integers(0, 2, 40)
+        )
