@@ -9,6 +9,7 @@ import typer
 
 from fwc_llm.cli import (
     audit,
+    bundle,
     doctor,
     gate,
     power,
@@ -56,6 +57,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "gate": gate.gate,
     "rescore": rescore.rescore,
     "verify": verify.verify,
+    "bundle": bundle.bundle,
     "serve-surrogate": serve.serve_surrogate,
     "doctor": doctor.doctor,
 }

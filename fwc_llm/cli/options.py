@@ -93,6 +93,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "gate": ('fwc-llm gate runs/luna --fail-if "dp[fwc] > 0.1" --junit gates.xml',),
     "rescore": ("fwc-llm rescore runs/luna",),
+    "bundle": ("fwc-llm bundle runs/luna -o evidence.zip --no-rows",),
     "verify": ("fwc-llm verify runs/luna",),
     "serve-surrogate": ("fwc-llm serve-surrogate --port 8000",),
     "warm-up": ("fwc-llm warm-up",),

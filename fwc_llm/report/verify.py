@@ -114,7 +114,8 @@ def _run(
         yield finding
         if task is not None:
             yield from _some("questions.jsonl", _questions(folder, task), "groups and labels are the table's")
-            run = with_predictions(run, task)
+            with suppress(FwcError):  # where groups or labels are not the table's
+                with_predictions(run, task)
         if is_file(folder.path / "assisted.json"):
             yield from _assisted(folder, again)
         yield from _reports(folder, task, again)
@@ -153,9 +154,13 @@ def _hashes(folder: RunFolder) -> Iterator[Finding]:
 def _some(file: str, differences: Iterator[str], otherwise: str) -> Iterator[Finding]:
     """A finding for each of the first differences, or one that says that there is none."""
     number = 0
-    for number, text in enumerate(differences, 1):
-        if number <= _MOST:
-            yield Finding(file, DIFFERS, text)
+    try:
+        for number, text in enumerate(differences, 1):
+            if number <= _MOST:
+                yield Finding(file, DIFFERS, text)
+    except (FwcError, OSError, ValueError) as error:
+        number += 1
+        yield Finding(file, DIFFERS, f"it cannot be read: {error}")
     if number > _MOST:
         yield Finding(file, DIFFERS, f"and {number - _MOST:,} more")
     if not number:

@@ -4,14 +4,18 @@ import csv
 import json
 import re
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 
-from fwc_llm import evaluate
+from fwc_llm import FwcError, evaluate
 from fwc_llm.cli import main
+from fwc_llm.report.bundle import CARD, write_bundle
 from fwc_llm.report.verify import verify
 from fwc_llm.report.write import render
 from fwc_llm.runs.folder import RunFolder
@@ -130,6 +134,51 @@ def test_a_change_is_named_by_file_and_number(untouched: Path, tmp_path: Path, w
     named = differing(folder)
     for _, file, detail in CHANGES[what]:
         assert any(name == file and re.search(detail, text) for name, text in named), (file, named)
+
+
+PEOPLE = """
+question = "Is it so?"
+columns = [{ name = "person" }, { name = "sex" }, { name = "told" }]
+[data]
+file = "people.csv"
+[outcome]
+column = "told"
+positive = "yes"
+[[protected]]
+column = "sex"
+[about]
+intended_use = "To try it."
+"""
+
+
+def test_a_bundle_can_be_verified_and_without_rows_holds_no_cell(tmp_path: Path) -> None:
+    names = [f"Zq{k:03d}xyName" for k in range(80)]
+    lines = [f"{name},{'fm'[k % 2]},{('no', 'yes')[k % 3 == 0]}" for k, name in enumerate(names)]
+    (tmp_path / "people.csv").write_text("\n".join(["person,sex,told", *lines]) + "\n")
+    (tmp_path / "people.toml").write_text(PEOPLE)
+
+    def answer(messages: list[dict[str, str]]) -> str:
+        person = re.findall(r"Zq\d+xyName", messages[-1]["content"])[-1]
+        if person.endswith("7xyName"):
+            raise ValueError(f"no answer about {person}")  # a service's words may quote the prompt
+        return f"Yes. {person} is fit."
+
+    run = tmp_path / "run"
+    evaluate(tmp_path / "people.toml", answer, arms=["zero", "balanced"], n_test=20, m=4, out=run)
+    for with_rows in (True, False):
+        path, folder = tmp_path / f"{with_rows}.zip", tmp_path / str(with_rows)
+        write_bundle(run, path, with_rows)
+        zipfile.ZipFile(path).extractall(folder)
+        card = (folder / CARD).read_text(encoding="utf-8")
+        assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(card) is None
+        assert json.loads(card)["components"][0]["modelCard"]["considerations"]["fairnessAssessments"]
+        assert differing(folder) == []
+        text = "".join(each.read_text(encoding="utf-8") for each in folder.rglob("*") if each.is_file())
+        assert ("xyName" in text) == with_rows
+        assert ("people.csv:" in text) == with_rows, "row ids"
+    label(run)
+    with pytest.raises(FwcError, match=r"questions.jsonl was changed since the run was scored"):
+        write_bundle(run, tmp_path / "changed.zip")
 
 
 def test_an_audit_is_made_again_from_its_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

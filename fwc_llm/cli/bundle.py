@@ -1,0 +1,22 @@
+"""`fwc-llm bundle`: a run as one file for somebody else, who can verify it."""
+
+from pathlib import Path
+
+from fwc_llm.cli.options import DATA_DIR, argument, option, switch
+
+
+def bundle(
+    run: Path = argument("The folder of a run."),
+    out: Path = option("The zip file to write or overwrite.", "--out", "-o", default=Path("evidence.zip")),
+    no_rows: bool = switch(
+        "Without rows, prompts, replies and examples: hashes stand for them.", "--no-rows"
+    ),
+    data_dir: Path | None = DATA_DIR,
+) -> None:
+    """Put a run's report, results, journal, experiment file, hashes and a model card (CycloneDX) in a zip."""
+    from fwc_llm.cli.console import err
+    from fwc_llm.files import sha256
+    from fwc_llm.report.bundle import write_bundle
+
+    names = write_bundle(run, out, not no_rows, data_dir)
+    err.print(f"wrote {out}: {len(names)} files, sha256 {sha256(out)}", soft_wrap=True, highlight=False)
