@@ -1,17 +1,20 @@
 """What predictions of a model's answers are worth: on recorded answers of GPT models, and simulated.
 
-    python -m evals.cost --runs 300 --out evals/results
+    python -m evals.cost --record
 
 Recorded: 200 answers a file about rows of Adult's test file (published with DecodingTrust); the predictor
 learns from them and predicts all 15,060 rows. Rows' worth is how many rows the plain estimate would need for
 the same variance. Simulated: answers drawn from a regression fitted to GPT-4's zero-shot answers, so that the
-truth is known: how often intervals hold it, their width against the plain ones, and bias.
+truth is known: how often intervals hold it, their width against the plain ones, and bias. Allocated: the
+last 60 % of the questions, about such worlds and the recorded answers themselves, go where answers are
+uncertain.
 """
 
 import argparse
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +107,7 @@ def simulate(table: Table, chance: np.ndarray, world: tuple[Any, ...], runs: int
     weight = weight * (1 - lost * (1 + (cell == 0)))  # shares are those of parsed answers
     truth = _truth(table, chance, weight)
     held, widths, off, worths = np.zeros((2, 4)), np.zeros((2, 4)), list[Any](), list[float]()
+    defined = np.zeros((2, 4))
     for _ in range(runs):
         asked = [_draw(rng, cell, n, designed) for _ in range(repeats)]
         row = np.concatenate(asked)
@@ -120,7 +124,8 @@ def simulate(table: Table, chance: np.ndarray, world: tuple[Any, ...], runs: int
         for place, one in enumerate(both):
             ends = np.array([(one[metric].low, one[metric].high) for metric in METRICS])
             held[place] += (ends[:, 0] - 1e-9 <= truth) & (truth <= ends[:, 1] + 1e-9)
-            widths[place] += ends[:, 1] - ends[:, 0]
+            widths[place] += np.nan_to_num(ends[:, 1] - ends[:, 0])
+            defined[place] += ~np.isnan(ends[:, 0])  # a group may have no row with the label yes
         signed = 1 if run.groups == tuple(groups) else -1
         off.append([signed * one.signed_gap.value for one in both])
     gaps = np.array(off)
@@ -128,8 +133,9 @@ def simulate(table: Table, chance: np.ndarray, world: tuple[Any, ...], runs: int
         np.average(chance[table.group == group], weights=weight[table.group == group]) for group in groups
     ]
     return {
-        "coverage": (held / runs).round(3).tolist(),
+        "coverage": (held / defined).round(3).tolist(),
         "width": (widths[1] / widths[0]).round(3).tolist(),
+        "defined": (defined[0] / runs).tolist(),
         "bias": (gaps.mean(0) - (rates[1] - rates[0])).round(4).tolist(),
         "worth": float(np.nanmedian(worths)),
         "variance_ratio": float(gaps[:, 0].var() / gaps[:, 1].var()),
@@ -155,6 +161,93 @@ def _truth(table: Table, chance: np.ndarray, weight: np.ndarray) -> np.ndarray:
     gaps = np.abs(np.diff(odds, axis=0)).max()
     accuracy = np.average(right, weights=weight)
     return np.array([abs(rates[1] - rates[0]), min(rates) / max(rates), gaps, accuracy])
+
+
+FIRST, UNIFORM = 0.4, 0.3  # the first part's share of the questions, and what the rest has of a uniform draw
+
+
+def allocated(
+    x: np.ndarray, stratum: np.ndarray, rows: np.ndarray, contrast: np.ndarray, chance: np.ndarray, runs: int
+) -> dict[str, Any]:
+    """Return mean squared errors (4,) of a contrast of strata: plain, assisted, and both with questions that
+    went where a predictor of the first part is uncertain, weighted by inclusion probabilities.
+
+    `x` (N, p) are the features, `rows` (C,) the questions of each stratum, `chance` (N,) each row's P(yes).
+    """
+    rng, size, first = np.random.default_rng(len(x)), np.bincount(stratum), (FIRST * rows).round().astype(int)
+    members = [np.flatnonzero(stratum == c) for c in range(len(rows))]
+
+    def predicted(row: np.ndarray, answer: np.ndarray) -> np.ndarray:
+        if answer.min() == answer.max():
+            return np.full(len(x), answer[0])
+        model = LogisticRegression(C=0.5, max_iter=300).fit(x[row], answer)
+        return np.asarray(model.predict_proba(x)[:, 1])
+
+    def ask(number: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        parts = zip(members, number, strict=True)
+        row = np.concatenate([rng.choice(own, n, p=p[own] / p[own].sum()) for own, n in parts])
+        return row, (rng.random(len(row)) < chance[row]) * 1.0
+
+    def value(row: np.ndarray, answer: np.ndarray, weight: np.ndarray, assist: bool) -> float:
+        own = stratum[row]
+
+        def mean(values: np.ndarray) -> np.ndarray:
+            return np.bincount(own, weight * values, len(rows)) / np.bincount(own, weight, len(rows))
+
+        control = np.zeros(len(row))
+        if assist:
+            fold = rng.permutation(len(x)) % 10
+            for k in range(10):
+                here = fold[row] == k
+                p = predicted(row[~here], answer[~here])
+                control[here] = (p - (np.bincount(stratum, p) / size)[stratum])[row[here]]
+            parts = (answer - mean(answer)[own], control - mean(control)[own])
+            squares = [np.bincount(own, weight**2 * parts[1] * one, len(rows)) for one in parts]
+            with np.errstate(invalid="ignore"):
+                control *= np.clip(np.nan_to_num(squares[0] / squares[1]), 0, 2)[own]
+        return float(contrast @ mean(answer - control))
+
+    errors, truth = [], contrast @ (np.bincount(stratum, chance) / size)
+    for _ in range(runs):
+        every, uniform = ask(rows, np.ones(len(x))), 1 / size[stratum]
+        found = [value(*every, np.ones(len(every[0])), assist) for assist in (False, True)]
+        begun = ask(first, uniform)
+        p = predicted(*begun)
+        for assist in (False, True):
+            apart = 0.0 if assist else (p - (np.bincount(stratum, p) / size)[stratum]) ** 2
+            sd = np.sqrt(p * (1 - p) + apart)
+            draw = UNIFORM * uniform + (1 - UNIFORM) * sd / np.bincount(stratum, sd)[stratum]
+            row, answer = (np.concatenate(both) for both in zip(begun, ask(rows - first, draw), strict=True))
+            weight = 1 / (first[stratum] * uniform + (rows - first)[stratum] * draw)
+            found.append(value(row, answer, weight[row], assist))
+        errors.append((np.array(found) - truth) ** 2)
+    of = np.array(errors)
+    drawn = of[np.random.default_rng(0).integers(0, runs, (500, runs))].mean(1)
+    worth = [np.log(each[..., :2] / each[..., 2:]) for each in (of.mean(0), drawn)]
+    return {"log_worth": worth[0].tolist(), "error": worth[1].std(0).tolist()}
+
+
+World = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def allocations(table: Table, files: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, World]]:
+    """Yield worlds for `allocated`: each file's answers, and a regression fitted to them by two designs."""
+    group = np.searchsorted(sorted(set(table.group)), table.group)
+    designed, two = np.array(DESIGNED), np.array([-1.0, 1.0])
+    parts = designed / designed.reshape(2, 2).sum(1).repeat(2) * np.array([-1, -1, 1, 1])
+    for name, frame in files.items():
+        place = table.rows.get_indexer(pd.Index(frame.dropna()["row"]))
+        yes, x = (frame.dropna()["answer"] == "yes").to_numpy() * 1.0, table.matrix
+        chance = LogisticRegression(C=0.5, max_iter=300).fit(x[place], yes).predict_proba(x)[:, 1]
+        fall = [np.bincount(one) / len(one) for one in (group[place], group)]
+        yield f"{name}, recorded", (x[place], group[place], _whole(120 * fall[0]), two, yes)
+        yield f"{name}, fitted, as they fall", (x, group, _whole(200 * fall[1]), two, chance)
+        cell = 2 * group + table.label
+        yield f"{name}, fitted, base parity 0.5", (x, cell, _whole(200 * designed), parts, chance)
+
+
+def _whole(numbers: np.ndarray) -> np.ndarray:
+    return numbers.round().astype(int)
 
 
 def as_markdown(result: dict[str, Any]) -> str:
@@ -192,6 +285,30 @@ def as_markdown(result: dict[str, Any]) -> str:
         bias = " / ".join(f"{one:+.4f}" for one in found["bias"])
         ratios = f"{found['width'][0]:.2f} | {found['variance_ratio']:.2f}"
         lines.append(f"| {name} | {' | '.join(cover)} | {ratios} | {bias} |")
+    if result["allocated"]:
+        own, error = (
+            np.array([one[key] for one in result["allocated"].values()]) for key in ("log_worth", "error")
+        )
+        pooled, off = np.exp(own.mean(0)), 1.96 * np.sqrt((error**2).sum(0)) / len(own)
+        means = [
+            f"{p:.2f} ({p * np.exp(-e):.2f} to {p * np.exp(e):.2f})" for p, e in zip(pooled, off, strict=True)
+        ]
+        lines += [
+            "",
+            "## Where to ask: after 40 % of the questions, more where answers are uncertain",
+            "",
+            f"{result['runs']} runs each. Rows' worth: mean squared error of the DP gap with questions drawn "
+            f"uniformly within strata, over that with an adaptive allocation. Geometric mean, 95 % interval: "
+            f"plain {means[0]}, assisted {means[1]}. Recorded: 120 of a file's answers, with replacement; "
+            "fitted: simulated.",
+            "",
+            "| answers | plain | assisted |",
+            "|---|---:|---:|",
+        ]
+        lines += [
+            f"| {name} | {np.exp(one[0]):.2f} | {np.exp(one[1]):.2f} |"
+            for name, one in zip(result["allocated"], own, strict=True)
+        ]
     return "\n".join([*lines, ""])
 
 
@@ -203,7 +320,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=300, help="runs of each simulated world")
     parser.add_argument("--data", type=Path, default=None, help="the data folder")
     parser.add_argument("--out", type=Path, default=None, help="folder of cost.json and cost.md")
+    parser.add_argument("--record", action="store_true", help="write them to evals/results")
     given = parser.parse_args(arguments)
+    given.out = RESULTS if given.record else given.out
     folder = given.data or Path(os.environ.get("FWC_LLM_DATA", "data"))
     task = load_task("adult", folder)
     table = table_of(task)
@@ -217,17 +336,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     place = table.rows.get_indexer(pd.Index(answers["row"]))
     fitted.fit(table.matrix[place], answers["answer"] == "yes")
     odds = table.matrix @ fitted.coef_[0] + fitted.intercept_[0]
-    simulated = {}
+    simulated, pool = {}, ProcessPoolExecutor(2)
     for world in WORLDS if given.runs else ():
         n, designed, repeats, scale, lost = world
         name = f"n = {n}, {'base parity 0.5' if designed else 'as they fall'}, R = {repeats}"
         name += ", unpredictable" * (scale == 0) + f", {lost:.0%} unparsed or more" * (lost > 0)
-        simulated[name] = simulate(table, 1 / (1 + np.exp(-scale * odds)), world, given.runs)
+        chance = 1 / (1 + np.exp(-scale * odds))
+        simulated[name] = pool.submit(simulate, table, chance, world, given.runs)
+    worlds = dict(allocations(table, files)) if given.runs else {}
+    spread = {name: pool.submit(allocated, *world, given.runs) for name, world in worlds.items()}
     result = {
-        "command": f"python -m evals.cost --runs {given.runs}",
+        "command": f"python -m evals.cost --record --runs {given.runs}",
         "runs": given.runs,
         "recorded": found,
-        "simulated": simulated,
+        "simulated": {name: each.result() for name, each in simulated.items()},
+        "allocated": {name: each.result() for name, each in spread.items()},
     }
     if given.out:
         (given.out / "cost.json").write_text(json.dumps(result, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -261,9 +261,9 @@ def _predictions(
     """The cross-fitted predictions of one arm, to rows in cells of a `size`; None where all are alike."""
     from sklearn.linear_model import LogisticRegression
 
-    known, target = sample.parsed, sample.yes
+    known, target = sample.parsed | of_labels, sample.yes
     if of_labels:
-        known, target = np.ones(len(fold), np.bool_), sample.label * 1.0
+        target = np.asarray(sample.label, np.float64)
     elif sample.p_yes is not None:  # more than yes or no
         target = np.where(np.isnan(sample.p_yes), target, sample.p_yes)
     predicted, cells, shape = np.zeros(len(fold)), len(size), (sample.groups, -1)

@@ -73,10 +73,11 @@ def read_predictions(
     needed = list(dict.fromkeys((*wanted.values(), *protected)))
     if population is not None:
         titles = read_columns(Path(path), [])[1]
-        elsewhere = {*protected, answer} - {*titles} & {*population.columns}
+        elsewhere = [name for name in needed if name in (*protected, answer) and name not in titles]
+        elsewhere = [name for name in elsewhere if name in population.columns]
         own, _ = read_columns(Path(path), [name for name in needed if name not in elsewhere])
         rows = pd.DataFrame({key: np.asarray(own[wanted["row"]], object)})
-        whole = with_population(rows, population, key, list(elsewhere))
+        whole = with_population(rows, population, key, elsewhere)
         read = own | {name: as_names(whole[name].to_numpy(object)) for name in elsewhere}
     else:
         read, titles = read_columns(Path(path), needed)
