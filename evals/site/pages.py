@@ -26,6 +26,7 @@ MENU: dict[str, tuple[str, ...]] = {
         "docs/notebooks/audit.ipynb",
         "docs/data-sets.md",
         "docs/report.md",
+        "docs/duties.md",
         "docs/numbers.md",
         "docs/faq.md",
     ),

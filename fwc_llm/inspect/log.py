@@ -13,7 +13,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.result import Result
 from fwc_llm.files import is_file
 from fwc_llm.models.base import Reply
-from fwc_llm.models.inspect import from_chat, generate_options, require_inspect, to_reply
+from fwc_llm.models.inspect import from_chat, generate_options, read_log, to_reply
 from fwc_llm.runs.contents import check_described, is_question
 from fwc_llm.runs.folder import QUESTION_COLUMNS, ROW_COLUMNS, RunFolder, file_name
 from fwc_llm.runs.journal import Call, Journal, make_record, request_id
@@ -66,7 +66,7 @@ def run_folders(paths: Sequence[Path]) -> Iterator[list[Path]]:
 
 def write_run(path: Path, out: Path) -> Result:
     """Write the run that a log holds to `out`; see `fwc_llm.inspect.import_log`."""
-    log = _read(path)
+    log = read_log(path)
     content = _content(log, path)
     epochs = log.eval.config.epochs or 1
     place = {str(name): number for number, name in enumerate(log.eval.dataset.sample_ids or ())}
@@ -100,24 +100,14 @@ def write_run(path: Path, out: Path) -> Result:
         return Result(folder.path, score_and_judge(folder, journal, _stopped(log, len(samples), asked)))
 
 
-def _read(path: Path) -> "EvalLog":
-    require_inspect(f"reading the log {path}")
-    from inspect_ai.log import read_eval_log
-
-    try:
-        return read_eval_log(path, resolve_attachments="core", exclude_fields={"events", "store"})
-    except Exception as error:  # whatever a zip file, a JSON document and a schema can be wrong in
-        why = one_line(str(error)) or type(error).__name__
-        raise FwcError(f"{path} is no log of Inspect (.eval or .json), or is damaged: {why}") from None
-
-
 def _content(log: "EvalLog", path: Path) -> dict[str, Any]:
     """What our task wrote into its log."""
     content = (log.eval.metadata or {}).get(KEY)
     if not isinstance(content, dict):
         raise FwcError(
             f"{path} is about the task {log.eval.task!r}, which is not one of fwc-llm's (fwc_llm/adult, …): "
-            "`fwc-llm audit` measures decisions from elsewhere, given as a CSV file"
+            f"`fwc-llm audit {path.name} --answer decision --label target --protected COLUMN` reads any log "
+            "whose samples have a group in their metadata, and writes a page with --report report.html"
         )
     if content.get("format") != FORMAT:
         raise FwcError(f"{path} has the format {content.get('format')!r}; this version reads {FORMAT!r}")

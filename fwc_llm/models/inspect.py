@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError, ProviderError
@@ -29,6 +30,7 @@ from fwc_llm.schema import first_mistake
 from fwc_llm.untrusted import Secret, one_line, storable, tamed
 
 if TYPE_CHECKING:
+    from inspect_ai.log import EvalLog
     from inspect_ai.model import ChatMessage, ModelOutput
     from inspect_ai.model import Model as Inspected
 
@@ -49,6 +51,21 @@ def require_inspect(what: str) -> None:
     """Raise `FwcError` with the pip command where Inspect is not installed; `what` needs it."""
     if find_spec("inspect_ai") is None:
         raise FwcError(f"{what} needs Inspect: pip install 'fwc-llm[inspect]'")
+
+
+def read_log(path: Path) -> "EvalLog":
+    """Return a log of Inspect; `FwcError` for a file that is none, and where Inspect is not installed."""
+    require_inspect(f"reading the log {path}")
+    from inspect_ai.log import read_eval_log
+
+    try:
+        return read_eval_log(path, resolve_attachments="core", exclude_fields={"events", "store"})
+    except Exception as error:  # whatever a zip file, a JSON document and a schema can be wrong in
+        why = one_line(str(error)) or type(error).__name__
+        raise FwcError(
+            f"{path} is no log of Inspect (.eval or .json), or is damaged: {why}; `fwc-llm audit` "
+            "reads the results of other tools, and writes their page with --report"
+        ) from None
 
 
 def generate_options(

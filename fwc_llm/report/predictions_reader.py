@@ -17,6 +17,7 @@ from fwc_llm.metrics.answers import as_names, mapped, names_of
 from fwc_llm.metrics.audit_table import unused_columns, with_population
 from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.thresholds import HALF
+from fwc_llm.report.peers import peer_table
 from fwc_llm.taskfile import UNKNOWN
 
 if TYPE_CHECKING:
@@ -137,20 +138,22 @@ def read_columns(path: Path, names: Sequence[str]) -> "tuple[dict[str, Names], l
     """Return columns of a table as texts, and the titles of all of its columns.
 
     The format is known by the file's ending; separator and encoding of a CSV file are found as
-    `fwc-llm task init` finds them. Raises `FwcError` for a file that is no table, and a column that it lacks
-    or has twice.
+    `fwc-llm task init` finds them; results of other tools become tables (`report/peers.py`). Raises
+    `FwcError` for a file that is no table, and a column that it lacks or has twice.
     """
     import pandas as pd
 
     try:
         content = path.read_bytes()
-        source, titles = sniff_source(path, content)
-        if source.format == "csv":
+        if (peers := peer_table(path, content)) is not None:
+            frame, titles = peers, [str(title) for title in peers.columns]
+        elif (sniffed := sniff_source(path, content))[0].format == "csv":
+            source, titles = sniffed
             options: dict[str, Any] = {"keep_default_na": False, "skipinitialspace": True}
             options |= {"sep": source.separator, "encoding": source.encoding, "names": range(len(titles))}
             frame = pd.read_csv(BytesIO(content), header=0, dtype="category", index_col=False, **options)
         else:
-            frame = read_frame(path, content, source.format, names)
+            frame = read_frame(path, content, sniffed[0].format, names)
             titles = [str(title).strip() for title in frame.columns]
     except OSError as error:
         raise FwcError(f"cannot read {path}: {reason(error)}") from None

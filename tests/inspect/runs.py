@@ -19,7 +19,8 @@ from tests.inspect.designs import CENSUS_ARGUMENTS, KEY, MOCKED, table
 
 @task
 def somebodys() -> Task:
-    return Task(dataset=[Sample(input="Is it?", target="yes")], scorer=match())
+    people = [Sample(input="Is it?", target="yes", metadata={"sex": sex}) for sex in ("m", "w") * 4]
+    return Task(dataset=people, scorer=match())
 
 
 class Mock:

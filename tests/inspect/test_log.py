@@ -143,6 +143,18 @@ def test_a_damaged_log_is_named(logs: Path, how: str, tmp_path: Path, fwc: Any) 
     assert "Traceback" not in done.err
 
 
+def test_a_log_of_another_task_is_audited_by_a_group_in_its_metadata(logs: Path, fwc: Any) -> None:
+    """As often "Yes" of both: `report` says how, and `audit` does it."""
+    refused = fwc("report", logs / "foreign.eval")
+    assert refused.code == 2
+    assert "fwc-llm audit foreign.eval --answer decision --label target" in refused.line
+    done = fwc("audit", logs / "foreign.eval", "--protected", "sex", "--answer", "decision", "--json")
+    assert done.code == 0, done.err
+    (arm,) = json.loads(done.out)["statistics"]["sex"]["arms"]
+    samples = sum(group["n"] for group in json.loads(done.out)["statistics"]["sex"]["groups"])
+    assert samples == 8 == arm["n"]
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

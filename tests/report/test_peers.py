@@ -1,0 +1,120 @@
+"""Results of other tools, audited as they are.
+
+`peers/promptfoo-0.121.20.json` (without its white space) and `peers/mlflow-3.17.2.json` were written by these
+versions: twelve applicants, hired by a rule that asks women for six years and men for four. The other
+files follow the documentation, they are no recordings: OpenAI's SDK (`types/evals/runs`), Langfuse's field
+reference of its exports, MLflow's `search_traces`. Logs of Inspect: `tests/inspect/test_log.py`.
+"""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai.types.evals.runs import OutputItemListResponse
+
+from tests.cli.conftest import Outcome, fwc  # noqa: F401
+
+Run = Callable[..., Outcome]
+HERE = Path(__file__).parent / "peers"
+PEOPLE: list[dict[str, Any]] = [
+    {"sex": ("man", "woman")[n % 2], "years": n, "hired": "yes" if n > 5 else "no"} for n in range(12)
+]
+REPLIES = ["Yes." if one["years"] > (6 if one["sex"] == "woman" else 4) else "No." for one in PEOPLE]
+ASKED = ("--protected", "sex", "--answer", "decision", "--label", "hired", "--json")
+
+
+def items() -> list[dict[str, Any]]:
+    """Output items of OpenAI Evals, as its SDK reads them."""
+    made = []
+    for n, (person, reply) in enumerate(zip(PEOPLE, REPLIES, strict=True)):
+        sample = {
+            "error": {"code": "", "message": ""}, "finish_reason": "stop",
+            "input": [{"role": "user", "content": "Hire?"}],
+            "max_completion_tokens": 16, "model": "gpt-6-luna", "seed": 1, "temperature": 1.0, "top_p": 1.0,
+            "output": [{"role": "assistant", "content": reply}],
+            "usage": {"cached_tokens": 0, "completion_tokens": 1, "prompt_tokens": 9, "total_tokens": 10},
+        }  # fmt: skip
+        made.append({
+            "id": f"o{n}", "object": "eval.run.output_item", "created_at": n, "datasource_item": person,
+            "datasource_item_id": n, "eval_id": "e", "run_id": "r", "status": "pass",
+            "results": [{"name": "match", "passed": True, "score": 1.0}], "sample": sample,
+        })  # fmt: skip
+        OutputItemListResponse.model_validate(made[-1], strict=True)
+    return made
+
+
+def written(kind: str, folder: Path) -> Path:
+    """A file of the results of the twelve applicants, as another tool writes it."""
+    pairs = list(zip(PEOPLE, REPLIES, strict=True))
+    ending = "csv" if kind.endswith("csv") else "jsonl" if kind.endswith("lines") else "json"
+    path = folder / f"{kind}.{ending}"
+    if kind.startswith("evals"):
+        lines = items()
+        whole: Any = {"object": "list", "data": lines, "has_more": False}
+        if kind == "evals stored lines":
+            lines = [{"item": one, "sample": {"output_text": reply}} for one, reply in pairs]
+    elif kind.startswith("langfuse"):
+        whole = lines = [
+            {"id": f"{n}", "trace_id": f"t{n}", "input": "Hire?", "output": reply, "metadata": one}
+            for n, (one, reply) in enumerate(pairs)
+        ]
+    else:
+        whole = lines = [
+            {"trace_id": f"t{n}", "request": json.dumps(one), "response": json.dumps(reply), "tags": {}}
+            for n, (one, reply) in enumerate(pairs)
+        ]
+    if ending == "csv":
+        with path.open("w", newline="") as file:
+            table = csv.DictWriter(file, lines[0])
+            table.writeheader()
+            table.writerows(
+                {k: json.dumps(v) if isinstance(v, dict) else v for k, v in one.items()} for one in lines
+            )
+    else:
+        path.write_text("\n".join(map(json.dumps, lines)) if ending == "jsonl" else json.dumps(whole))
+    return path
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["promptfoo-0.121.20", "mlflow-3.17.2", "evals", "evals lines", "evals stored lines", "langfuse",
+     "langfuse lines", "langfuse csv", "mlflow traces", "mlflow traces csv"],
+)  # fmt: skip
+def test_the_same_applicants_from_every_tool(fwc: Run, tmp_path: Path, kind: str) -> None:  # noqa: F811
+    path = HERE / f"{kind}.json" if "-" in kind else written(kind, tmp_path)
+    outcome = fwc("audit", path, *ASKED)
+    assert outcome.code == 0, outcome.err
+    arm = json.loads(outcome.out)["statistics"]["sex"]["arms"][0]
+    assert (arm["n"], arm["unanswered"]) == (12, 0)
+    assert arm["accuracy"]["value"] == 1.0  # whole years: nobody is between the two bars
+
+
+def test_a_results_page_of_another_tool(fwc: Run, tmp_path: Path) -> None:  # noqa: F811
+    page = tmp_path / "page.html"
+    outcome = fwc("audit", HERE / "promptfoo-0.121.20.json", *ASKED[:-1], "--report", page)
+    assert outcome.code == 0, outcome.err
+    assert "promptfoo" in page.read_text()
+
+
+BAD = {
+    "a later version": ({"evalId": "e", "results": {"version": 4, "results": []}}, "version 4; version 3 is"),
+    "somebody's object": ({"model": "x", "answers": []}, "of no known kind"),
+    "another object of OpenAI": (
+        {"object": "list", "data": [{"object": "eval.run"}]},
+        "item 1 is 'eval.run'",
+    ),
+    "no such column": ({"object": "list", "data": items()[:1]}, "no column 'age'"),
+}
+
+
+@pytest.mark.parametrize("kind", list(BAD))
+def test_what_is_not_known_is_refused(fwc: Run, tmp_path: Path, kind: str) -> None:  # noqa: F811
+    document, reason = BAD[kind]
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(document))
+    outcome = fwc("audit", path, "--protected", "age", "--answer", "decision")
+    assert outcome.code == 2
+    assert reason in outcome.err
