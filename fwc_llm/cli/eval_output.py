@@ -35,8 +35,7 @@ def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
     total = None if None in dollars else sum(filter(None, dollars))
     plan = jobs[0].plan
     settings = plan.settings
-    design = design_of(plan.task, settings.n_test, settings.base_parity, settings.repeats)
-    design = replace(design, min_group=settings.min_group)
+    design = design_of(plan.task, settings.n_test, settings.base_parity, settings.repeats, settings.min_group)
     if as_json:
         models = [_forecast_json(job, numbers) for job, numbers in zip(jobs, forecasts, strict=True)]
         document = {"format": "fwc-llm-forecast/1", "models": models, "dollars_most": total}

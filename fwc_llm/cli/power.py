@@ -34,7 +34,7 @@ _QUESTIONS = {
 }
 
 
-@takes(Settings, names=("m", "n_test", "base_parity", "repeats"))
+@takes(Settings, names=("m", "n_test", "base_parity", "repeats", "min_group"))
 def power(
     task: str | None = TASK,
     protected: str | None = PROTECTED,
@@ -72,7 +72,7 @@ def power(
         table = open_task(task, data_dir, protected)
         settings, notes = fit_defaults(table, read(Settings, options))
         repeats = settings.repeats
-        design = design_of(table, settings.n_test, settings.base_parity, repeats)
+        design = design_of(table, settings.n_test, settings.base_parity, repeats, settings.min_group)
         cost = None
         if detect is not None and model is not None:
             step("counting tokens")
@@ -82,7 +82,7 @@ def power(
             )  # fmt: skip
     designs = list[Needed]()
     if detect is not None:
-        designs = list(needed(table, detect, settings.base_parity, repeats, len(arms), assumptions, cost))
+        designs = list(needed(table, detect, settings, len(arms), assumptions, cost))
     console.notes(notes)
     if as_json:
         document = {
@@ -92,6 +92,7 @@ def power(
             "n_test": settings.n_test,
             "repeats": repeats,
             "base_parity": settings.base_parity,
+            "min_group": settings.min_group,
             "arms": arms,
             "requests": design.requests * len(arms),
             "assumptions": asdict(assumptions),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from fwc_llm.models.base import Model
     from fwc_llm.models.openai.prices import Price
     from fwc_llm.runs.budget import Forecast
+    from fwc_llm.runs.settings import Settings
     from fwc_llm.tasks import Task
 
 REPEATS = (1, 5, 10, 20, 50)
@@ -39,22 +40,22 @@ class Needed:
 def needed(
     task: "Task",
     difference: float,
-    base_parity: float | None,
-    repeats: int,
+    settings: "Settings",
     arms: int,
     assumptions: Assumptions,
     cost: "Forecast | None" = None,
 ) -> Iterator[Needed]:
-    """Yield what finds `difference` four times in five, by question, for 1 to 50 repeats and `repeats`.
+    """Yield what finds `difference` four times in five, by question, for 1 to 50 repeats and those set.
 
     A single arm is asked for its own gap alone. `cost` is a forecast of some requests like those that would
     be made; every request costs its share.
     """
+    base_parity = settings.base_parity
     step = 1 if base_parity is None else whole_step(task.groups, base_parity)
     for question in QUESTIONS if arms > 1 else ("gap_of_one",):
-        for count in sorted({*REPEATS, repeats}):
+        for count in sorted({*REPEATS, settings.repeats}):
             strategy = count >= LEAST_SETS
-            design = design_of(task, step, base_parity, count)
+            design = design_of(task, step, base_parity, count, settings.min_group)
             steps = steps_needed(difference, question, design, assumptions, strategy)
             of = THIS_STRATEGY if strategy else THESE_EXAMPLES
             if steps is None:

@@ -92,7 +92,9 @@ def hold_out(
     return rows, replace(split, candidates=split.candidates & left)
 
 
-def design_of(task: Task, n_test: int, base_parity: float | None, repeats: int) -> "Design":
+def design_of(
+    task: Task, n_test: int, base_parity: float | None, repeats: int, min_group: int = 30
+) -> "Design":
     """The rows per cell that a run asks about, and the rows per cell that it can draw from.
 
     Raises `FwcError` as `draw_split` does. Nothing is drawn.
@@ -105,11 +107,11 @@ def design_of(task: Task, n_test: int, base_parity: float | None, repeats: int) 
     if base_parity is None:
         check_size(n_test, int(table.sum()))
         of_groups = table.sum(1, keepdims=True).astype(float)
-        return Design(task.groups, n_test * of_groups / table.sum(), of_groups, repeats)
+        return Design(task.groups, n_test * of_groups / table.sum(), of_groups, repeats, min_group)
     counts = cell_counts(task.groups, n_test, base_parity)
     rows = np.array([[counts[group, answer] for answer in ("no", "yes")] for group in task.groups])
     check_cells(task, dict(zip(counts, table.ravel().tolist(), strict=True)), counts)
-    return Design(task.groups, rows.astype(float), table.astype(float), repeats)
+    return Design(task.groups, rows.astype(float), table.astype(float), repeats, min_group)
 
 
 def cells_of_rows(task: Task, rows: "pd.DataFrame") -> np.ndarray:

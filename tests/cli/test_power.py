@@ -70,6 +70,29 @@ def test_a_small_table_cannot_find_everything(fwc: Run, data_dir: Path) -> None:
     assert "too few rows for any such design" in outcome.out
 
 
+def test_groups_below_min_group_are_not_planned_for(fwc: Run, data_dir: Path) -> None:
+    words = ("power", "--task", "german", "--protected", "sex,foreign_worker", "--n-test", 100)
+    words = (
+        *words,
+        "--repeats",
+        1,
+        "--base-parity",
+        "none",
+        "--detect",
+        "0.3",
+        "--data-dir",
+        data_dir,
+        "--json",
+    )
+    large, every = (json.loads(fwc(*words, "--min-group", least).out) for least in (30, 1))
+    assert (large["min_group"], every["min_group"]) == (30, 1)
+    assert large["smallest"][0]["gap"] < every["smallest"][0]["gap"]
+    needed = [
+        [one["n_test"] for one in each["needed"] if one["question"] == "gap"] for each in (large, every)
+    ]
+    assert needed[0] != needed[1]
+
+
 @pytest.mark.slow
 def test_a_finished_run_says_how_many_rows_differ(fwc: Run, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", unparsed=0.0)
