@@ -102,9 +102,9 @@ def main() -> None:
     except FwcError as error:
         code = _refuse(f"fwc-llm: {' '.join(str(error).split())}", error.exit_code)
     except _USAGE_ERROR as error:
-        if said := error.format_message():  # empty where the help was shown
+        if message := error.format_message():  # empty where the help was shown
             usage = f"{error.ctx.get_usage()}\n" if error.ctx else ""
-            code = _refuse(f"{usage}fwc-llm: {said.rstrip('.')}; --help says more", error.exit_code)
+            code = _refuse(f"{usage}fwc-llm: {message.rstrip('.')}; --help says more", error.exit_code)
         code = error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         code = _refuse("fwc-llm: interrupted", InterruptedRunError.exit_code)

@@ -114,10 +114,10 @@ def audit(
     made = audit_of_file(predictions, check(Asked, given, "the options of the audit"), population)
     gates.begin(made.crossed.arms)
     selected = made.document["audit"]["attributes"]
-    for (name, one), view in zip(() if as_json else made.audits.items(), selected, strict=False):
+    for (name, of_attribute), view in zip(() if as_json else made.audits.items(), selected, strict=False):
         console.print(f"{predictions.name} by {name}: {made.rows:,} predictions", style="bold")
-        console.print(statistics_table(one.to_dict(), rates=True, view=view))
-        console.print(probability_tables(one.to_dict()))
+        console.print(statistics_table(of_attribute.to_dict(), rates=True, view=view))
+        console.print(probability_tables(of_attribute.to_dict()))
     notes([made.ties, *(made.notes if as_json else ())])
     for view in () if as_json else selected:
         console.print(selection_table(view))
@@ -148,7 +148,7 @@ def audit(
         }
         write_whole(json.dumps(made.document, indent=1, ensure_ascii=False, allow_nan=False) + "\n", out)
         notes([f"wrote {out}"])
-    found = {f"by {name}": one.answered for name, one in made.audits.items()}
+    found = {f"by {name}": of_attribute.answered for name, of_attribute in made.audits.items()}
     gates.settle(found, (), made.document if as_json else None)
     if refused:
         raise FwcError(refused)

@@ -55,8 +55,8 @@ def doctor(
         print_json({**head, "checks": [finding._asdict() for finding in findings]})
     else:
         width = max(len(finding.check) for finding in findings)
-        for check, state, found, todo in findings:
-            line = f"{state:<6}  {check:<{width}}  {found}{'; ' * bool(todo)}{todo}"
+        for check, state, state_text, todo in findings:
+            line = f"{state:<6}  {check:<{width}}  {state_text}{'; ' * bool(todo)}{todo}"
             out.print(line, soft_wrap=True, highlight=False)
     if broken:
         raise FwcError(f"{broken} of {len(findings)} checks found something broken: see above what to do")

@@ -39,7 +39,7 @@ def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
     if as_json:
         models = [_forecast_json(job, numbers) for job, numbers in zip(jobs, forecasts, strict=True)]
         document = {"format": "fwc-llm-forecast/1", "models": models, "dollars_most": total}
-        print_json({**document, "smallest": [asdict(one) for one in smallest(design, Assumptions())]})
+        print_json({**document, "smallest": [asdict(size) for size in smallest(design, Assumptions())]})
         return
     lines = [line for job, n in zip(jobs, forecasts, strict=True) for line in _forecast_lines(job, n)]
     if len(jobs) > 1 and all(dollars):
@@ -278,10 +278,10 @@ def _print_results(
             console.out.print(name, style="bold")
             console.out.print(table)
     for job in jobs:
-        found = answered.get(job.model.name)
-        if found is not None and not (found.data["simulated_answers"] or found.data["reference"]):
+        finished = answered.get(job.model.name)
+        if finished is not None and not (finished.data["simulated_answers"] or finished.data["reference"]):
             name = f"{job.model.name}: " if group else ""
-            console.notes([f"{name}{cost_line(found.data, job.price)}"])
+            console.notes([f"{name}{cost_line(finished.data, job.price)}"])
     where = group.path if group else folders[0]
     console.notes([f"everything is in {where}; see it with: fwc-llm report {quote(str(where))}"])
 
@@ -332,7 +332,7 @@ def run_json(folder: Path, results: Mapping[str, Any], price: "Price | None" = N
     from fwc_llm.report.reference_models import references_of
     from fwc_llm.report.thresholds import threshold_section
 
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "folder": str(folder),
         "results": dict(results),
         "statistics": None,
@@ -341,9 +341,9 @@ def run_json(folder: Path, results: Mapping[str, Any], price: "Price | None" = N
     }
     if results["unanswered"] < results["requests"]:
         run = read_run(folder)
-        found["statistics"] = statistics(run.answered, references_of(run))
-        found["threshold"] = threshold_section(run)
-    return found
+        document["statistics"] = statistics(run.answered, references_of(run))
+        document["threshold"] = threshold_section(run)
+    return document
 
 
 def eval_json(jobs: "Sequence[Job]", results: "Mapping[str, Result]") -> dict[str, Any]:

@@ -62,7 +62,9 @@ class Gates:
             return cls((), None, None)
         from fwc_llm.gates import parse_condition
 
-        asked = {replace(one, text=""): one for one in map(parse_condition, fail_if)}  # each once
+        asked = {
+            replace(condition, text=""): condition for condition in map(parse_condition, fail_if)
+        }  # each once
         return cls(list(asked.values()), undecided, junit)
 
     def begin(self, arms: Sequence[str]) -> None:
@@ -86,8 +88,8 @@ class Gates:
             from fwc_llm.gates.decide import several
 
             for name, answered in runs.items():
-                found = (check for one in self.conditions for check in decide(one, answered))
-                suites[name] = list({check.condition: check for check in found}.values())  # each once
+                decided = (check for condition in self.conditions for check in decide(condition, answered))
+                suites[name] = list({check.condition: check for check in decided}.values())  # each once
             error = several(sum(map(len, suites.values())))
             marks = [error, *marks] if error else marks
         if document is not None:
@@ -148,7 +150,9 @@ def settle_folders(gates: Gates, folders: Mapping[str, Path], document: dict[str
         marks.append("Simulated: these gates say nothing about a language model.")
     if any(run.reference for run in runs.values()):
         marks.append("Reference: the answers are no language model's.")
-    if any(one.metric == "dp_ratio" for one in gates.conditions) and any(map(is_designed, runs.values())):
+    if any(condition.metric == "dp_ratio" for condition in gates.conditions) and any(
+        map(is_designed, runs.values())
+    ):
         marks.append(f"{NO_PEOPLE} dp_ratio is no impact ratio.")
     for name, run in runs.items():
         if gap := run.answered.perfect_gap:

@@ -215,7 +215,7 @@ def _placeholder(name: str, kind: Any) -> str:
         return ""
     if list[str] in kinds and name in _PAIRS:
         return "KEY=VALUE"
-    known = (word for one, word in ((int, "N"), (float, "X"), (Path, "PATH")) if one in kinds)
+    known = (word for type_, word in ((int, "N"), (float, "X"), (Path, "PATH")) if type_ in kinds)
     return next(known, name.upper().replace("_", "-"))
 
 
@@ -277,7 +277,7 @@ def read(model: type[_O], options: Mapping[str, Any], **others: Any) -> _O:
 
     Errors: `FwcError` for a flag's value that makes no sense.
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, field in model.model_fields.items():
         flag = facts_of(field)["flag"] or name
         value = options.get(flag)
@@ -289,8 +289,8 @@ def read(model: type[_O], options: Mapping[str, Any], **others: Any) -> _O:
             value = words(value)
         elif isinstance(value, str) and value.strip().lower() == "none" and facts_of(field)["none"]:
             value = None if type(None) in get_args(field.annotation) else value
-        found[name] = value
-    return model(**found | others)
+        values[name] = value
+    return model(**values | others)
 
 
 def words(text: str | None) -> tuple[str, ...]:
@@ -300,18 +300,18 @@ def words(text: str | None) -> tuple[str, ...]:
 
 def read_pairs(pairs: list[str] | None, flag: str) -> dict[str, Any]:
     """The pairs that `flag` was given: a value that is JSON is read as such, any other is text."""
-    found: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for pair in pairs or []:
         key, separator, value = pair.partition("=")
         if not separator or not key:
             raise FwcError(f"a {flag} is not KEY=VALUE")  # it may be a key: it is not repeated
         try:
-            found[key] = parse_json(value, strict=True)
+            by_name[key] = parse_json(value, strict=True)
         except ValueError as error:
             if value[:1] in {"{", "["} and "nested" in str(error):
                 raise FwcError(f"{flag} {key}: its value cannot be sent: {error}") from None
-            found[key] = value
-    return found
+            by_name[key] = value
+    return by_name
 
 
 def open_task(
@@ -368,16 +368,16 @@ class _Plain:
     def get_params(self, ctx: Any) -> list[Any]:
         """The parameters, ready to be shown."""
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        for one in params:
-            if one.metavar is None and getattr(one, "is_flag", False):
-                one.metavar = ""
+        for param in params:
+            if param.metavar is None and getattr(param, "is_flag", False):
+                param.metavar = ""
         return params
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help: `--help-all` shows every option."""
         everyday = EVERYDAY.get(self.name or "", "").split()  # type: ignore[attr-defined]
-        for one in self.params:  # type: ignore[attr-defined]
-            one.hidden = bool(everyday) and one.name not in everyday and "--help-all" not in sys.argv
+        for param in self.params:  # type: ignore[attr-defined]
+            param.hidden = bool(everyday) and param.name not in everyday and "--help-all" not in sys.argv
         super().format_help(ctx, formatter)  # type: ignore[misc]
 
 

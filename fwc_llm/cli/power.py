@@ -96,10 +96,10 @@ def power(
             "arms": arms,
             "requests": design.requests * len(arms),
             "assumptions": asdict(assumptions),
-            "smallest": [asdict(one) for one in smallest(design, assumptions)],
+            "smallest": [asdict(size) for size in smallest(design, assumptions)],
             "limit": {name: limit_of(name, design, assumptions) for name in _QUESTIONS},
             "detect": detect,
-            "needed": [asdict(one) for one in designs],
+            "needed": [asdict(size) for size in designs],
         }
         print_json(document)
         return
@@ -132,15 +132,15 @@ def _assumptions(
     from fwc_llm.metrics.planning import Assumptions, observed
     from fwc_llm.report.read import read_run
 
-    given: dict[str, Any] = {"correlation": correlation, "examples_sd": examples_sd}
+    assumed: dict[str, Any] = {"correlation": correlation, "examples_sd": examples_sd}
     if run is not None:
         if discordant is not None:
             raise FwcError("give --discordant or --run, not both: the run determines it")
         seen = observed(read_run(run).answers)
-        given |= {"discordant": seen.discordant, "variance": seen.variance, "source": f"as in {run}"}
+        assumed |= {"discordant": seen.discordant, "variance": seen.variance, "source": f"as in {run}"}
     elif discordant is not None:
-        given |= {"discordant": discordant, "source": "as given"}
-    return Assumptions(**given)
+        assumed |= {"discordant": discordant, "source": "as given"}
+    return Assumptions(**assumed)
 
 
 def _print_needed(detect: float, designs: "Sequence[Needed]", cost: "Forecast | None") -> None:

@@ -59,8 +59,8 @@ def prompt(
     for message in messages:
         out.print(Text(f"── {message['role']} {message.get('name', '')}".rstrip(), style="bold"))
         out.print(Text(message["content"]), soft_wrap=True)
-    for said in plan.untrue.values():
-        err.print(f"{plan.arms[0].name}: {said}", style="bold", highlight=False)
+    for warning in plan.untrue.values():
+        err.print(f"{plan.arms[0].name}: {warning}", style="bold", highlight=False)
     counter = TokenCounter("gpt-4")
     tokens = f"{counter.count(messages):,} tokens{'' if counter.exact else ', estimated'} for gpt-4"
     err.print(f"row {row} of the split is {split.index[row]}; {len(messages)} messages, {tokens}")

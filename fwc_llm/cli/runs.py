@@ -15,14 +15,14 @@ def runs(
     from fwc_llm.cli import console
     from fwc_llm.runs.listing import list_runs
 
-    found = list_runs(folder)
+    listed = list_runs(folder)
     if as_json:
-        print_json({"format": "fwc-llm-runs/1", "runs": [run.as_json() for run in found]})
+        print_json({"format": "fwc-llm-runs/1", "runs": [run.as_json() for run in listed]})
         return
-    if not found:
+    if not listed:
         console.err.print(f"{folder} holds no run", soft_wrap=True)
         return
-    for run in found:
+    for run in listed:
         where = run.folder.relative_to(folder) if run.folder != folder else run.folder
         if run.problem:
             console.out.print(f"{where}: {run.problem}", soft_wrap=True, highlight=False)

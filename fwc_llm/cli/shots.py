@@ -178,11 +178,11 @@ def _show(
         print_json(shots_json(chosen))
     elif out is None:
         weights, rows = {example.row: weight for example, weight in chosen.shown()}, []
-        for one in chosen.examples:
-            group = " & ".join(str(one.values[name]) for name in table.protected)
-            theta = "" if one.weight is None else f"{one.weight:.4f}"
-            label = f"{one.label} ({one.altered})" if one.altered else one.label
-            rows.append((one.row, group, label, weights.get(one.row) or "", theta))
+        for row in chosen.examples:
+            group = " & ".join(str(row.values[name]) for name in table.protected)
+            theta = "" if row.weight is None else f"{row.weight:.4f}"
+            label = f"{row.label} ({row.altered})" if row.altered else row.label
+            rows.append((row.row, group, label, weights.get(row.row) or "", theta))
         headings = ("row", "group", "answer", "shown", "θ")
         title = f"{chosen.m} examples by {chosen.strategy}"
         console.out.print(terminal(Section(title, headings, rows, keys=3)))
@@ -194,11 +194,11 @@ def _show(
         console.notes([f"{chosen.m} examples by {chosen.strategy} are in {out}; use them with: {use}"])
     if chosen.untrue:
         console.err.print(chosen.untrue, style="bold", markup=False)
-    found = chosen.certificate or {}
-    if {"objective", "lower_bound", "violation"} <= set(found):
+    proof = chosen.certificate or {}
+    if {"objective", "lower_bound", "violation"} <= set(proof):
         console.err.print(
-            f"certificate: distance {found['objective']:.6f}, lower bound of the inner problem "
-            f"{found['lower_bound']:.6f}, largest parity violation {found['violation']:.6f}"
+            f"certificate: distance {proof['objective']:.6f}, lower bound of the inner problem "
+            f"{proof['lower_bound']:.6f}, largest parity violation {proof['violation']:.6f}"
         )
 
 

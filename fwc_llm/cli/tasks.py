@@ -238,14 +238,14 @@ def _columns(task: "Task") -> Iterator[str]:
     for column in task.features:
         values = table[column.name]
         if column.kind == "numeric":
-            said = f"{values.min():,.10g} to {values.max():,.10g}, median {values.median():,.10g}"
+            summary = f"{values.min():,.10g} to {values.max():,.10g}, median {values.median():,.10g}"
         else:
             counts = values.value_counts()
-            said = ", ".join(
+            summary = ", ".join(
                 f"{' '.join(str(value).split())} ({count:,})" for value, count in counts.head(6).items()
             )
-            said += f" and {len(counts) - 6:,} more" if len(counts) > 6 else ""
-        yield f"{column.name} ({column.kind}): {said}"
+            summary += f" and {len(counts) - 6:,} more" if len(counts) > 6 else ""
+        yield f"{column.name} ({column.kind}): {summary}"
     if task.text:
         fields = parse_taskfile(task.text, Path(f"{task.name}.toml")).fields
         used = {column.name for column in task.columns}

@@ -68,7 +68,7 @@ def tune(
         raise FwcError(f"--m is {m!r}: give whole numbers, comma-separated") from None
     settings, client = read(Settings, options), read(Client, options)
     with before_asking(out), console.printing_aside():
-        found = run(
+        tuned = run(
             task if protected is None else load_task(task, data_dir, protected=protected),
             model, target_dp, max_loss, target=target, rows=rows, candidates=candidates, m=sizes or None,
             templates=words(template) or None, orders=words(order) or None,
@@ -76,43 +76,43 @@ def tune(
             data_dir=data_dir, cancel_batch=cancel_batch, shown=console.shown,
         )  # fmt: skip
     if as_json:
-        print_json(_as_json(found))
+        print_json(_as_json(tuned))
     else:
-        _report(found)
-    if found.result is not None and found.result.unanswered:
-        why = found.result.data["stopped"] or f"{found.result.unanswered} questions have no reply"
-        where = quote(str(found.folder))
+        _report(tuned)
+    if tuned.result is not None and tuned.result.unanswered:
+        why = tuned.result.data["stopped"] or f"{tuned.result.unanswered} questions have no reply"
+        where = quote(str(tuned.folder))
         raise IncompleteRunError(
             f"the test is not complete: {why}; the same command with --out {where} continues"
         )
 
 
-def _as_json(found: "Tuned") -> dict[str, Any]:
+def _as_json(tuned: "Tuned") -> dict[str, Any]:
     return {
         "format": "fwc-llm-tune/1",
-        "folder": str(found.folder),
-        "verdict": found.verdict,
-        "reached": found.reached,
-        "template": found.template,
-        "shots": None if found.shots is None else str(found.folder / "shots.json"),
-        "tuning": found.tuning,
-        "run": None if found.result is None else run_json(found.folder, found.result.data),
+        "folder": str(tuned.folder),
+        "verdict": tuned.verdict,
+        "reached": tuned.reached,
+        "template": tuned.template,
+        "shots": None if tuned.shots is None else str(tuned.folder / "shots.json"),
+        "tuning": tuned.tuning,
+        "run": None if tuned.result is None else run_json(tuned.folder, tuned.result.data),
     }
 
 
-def _report(found: "Tuned") -> None:
+def _report(tuned: "Tuned") -> None:
     """The candidates as a table, what was chosen, and the test beside it."""
     from fwc_llm.cli.console import err, out
     from fwc_llm.report.tables import terminal
     from fwc_llm.report.terminal import run_table
     from fwc_llm.report.tuning import candidates, describe_tuning, validation
 
-    out.print(terminal(candidates(found.tuning, _MOST_LINES)))
-    out.print(found.verdict, soft_wrap=True, highlight=False)
-    if found.result is not None:
-        out.print(terminal(validation(describe_tuning(found.tuning, found.result.data))))
-        out.print(run_table(found.result.folder))
-    if found.shots is not None:
-        wording = "" if found.template == "default" else f", in the wording {found.template}"
-        err.print(f"the examples are in {found.folder / 'shots.json'}{wording}", soft_wrap=True)
-        err.print(f"see everything with: fwc-llm report {found.folder}", soft_wrap=True)
+    out.print(terminal(candidates(tuned.tuning, _MOST_LINES)))
+    out.print(tuned.verdict, soft_wrap=True, highlight=False)
+    if tuned.result is not None:
+        out.print(terminal(validation(describe_tuning(tuned.tuning, tuned.result.data))))
+        out.print(run_table(tuned.result.folder))
+    if tuned.shots is not None:
+        wording = "" if tuned.template == "default" else f", in the wording {tuned.template}"
+        err.print(f"the examples are in {tuned.folder / 'shots.json'}{wording}", soft_wrap=True)
+        err.print(f"see everything with: fwc-llm report {tuned.folder}", soft_wrap=True)

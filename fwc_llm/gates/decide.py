@@ -106,8 +106,8 @@ def _interval(condition: Condition, answered: Answered, arm: str) -> tuple[Estim
     if not _known(key, answered):
         return Estimate(math.nan, math.nan, math.nan, np.zeros(0)), ""
     if condition.minus is None:
-        one = estimates.coverage if key == "coverage" else estimates[key]
-        return one, f"of {of_words(estimates.of, answered.with_examples)}"
+        metric = estimates.coverage if key == "coverage" else estimates[key]
+        return metric, f"of {of_words(estimates.of, answered.with_examples)}"
     tested = compare(estimate(answered.samples[condition.minus]), estimates, metrics=(key,))
     test = tested[key]
     value, low, high = test.difference, test.low, test.high

@@ -160,5 +160,5 @@ class Traits:
 
 def traits(model: Model) -> Traits:
     """Return what the model says of itself; this is the one place that looks for optional members."""
-    said = {trait.name: getattr(model, trait.name, None) for trait in fields(Traits)}
-    return Traits(**{name: value for name, value in said.items() if value is not None})
+    declared = {trait.name: getattr(model, trait.name, None) for trait in fields(Traits)}
+    return Traits(**{name: value for name, value in declared.items() if value is not None})

@@ -156,8 +156,8 @@ def p_yes(answer: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:
 
 def _said_of_cuts(part: Any) -> str:
     """What a part of a response says of an input that was cut off; "" where it says nothing."""
-    said = {name: part[name] for name in _CUT if part.get(name)} if isinstance(part, Mapping) else {}
-    return ", ".join(f"{name}: {one_line(str(value))[:40]}" for name, value in said.items())
+    cuts = {name: part[name] for name in _CUT if part.get(name)} if isinstance(part, Mapping) else {}
+    return ", ".join(f"{name}: {one_line(str(value))[:40]}" for name, value in cuts.items())
 
 
 class DecisionModel(ChatModel):

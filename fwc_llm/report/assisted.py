@@ -56,13 +56,15 @@ def predictions(
     with suppress(OSError, ValueError, ValidationError, FwcError):
         content = _File.model_validate(parse_json(read_text(path)))
         if (content.answers, content.table) == (key, fingerprint):
-            return {arm: _read(one) for arm, one in content.arms.items()}
+            return {arm: _read(predicted) for arm, predicted in content.arms.items()}
     if task is None or task.whole is not None or task.fingerprint != fingerprint:
         return {}
     samples = assisted_samples(answered, answered.plain_samples, table_of(task))
     known = {arm: sample.assist for arm, sample in samples.items()}
-    assists = {arm: one for arm, one in known.items() if isinstance(one, Predictions)}
-    content = _File(answers=key, table=task.fingerprint, arms={a: _write(one) for a, one in assists.items()})
+    assists = {arm: predicted for arm, predicted in known.items() if isinstance(predicted, Predictions)}
+    content = _File(
+        answers=key, table=task.fingerprint, arms={a: _write(predicted) for a, predicted in assists.items()}
+    )
     with suppress(StorageError):
         RunFolder(folder).write_json(FILE_NAME, content.model_dump())
     return assists

@@ -61,8 +61,8 @@ def forest(stats: Mapping[str, Any], metric: str) -> dict[str, Any] | None:
     x = axis(low, min(1.0, max(known) + margin), _GUTTER, WIDTH - 14, percent=metric == "accuracy")
     rows, y = [], 12.0
     for place, arm in enumerate(stats["arms"], start=1):
-        one, lines = arm[metric], wrapped(arm["arm"], 15)
-        own = [value for value in one["per_repeat"] if value is not None]
+        estimate, lines = arm[metric], wrapped(arm["arm"], 15)
+        own = [value for value in estimate["per_repeat"] if value is not None]
         height = max(
             34.0 if len(own) > 1 else 26.0 if len(stats["arms"]) < 7 else 20.0, 12.0 * len(lines) + 6
         )
@@ -76,8 +76,8 @@ def forest(stats: Mapping[str, Any], metric: str) -> dict[str, Any] | None:
                 "arm": place,
                 "y": round(middle, 2),
                 "dots": dots if len(own) > 1 else [],
-                "x": None if one["value"] is None else x.at(one["value"]),
-                "ends": _ends(x, one),
+                "x": None if estimate["value"] is None else x.at(estimate["value"]),
+                "ends": _ends(x, estimate),
             }
         )
         y += height
@@ -99,7 +99,7 @@ def tradeoff(stats: Mapping[str, Any]) -> dict[str, Any] | None:
     if not arms:
         return None
     lines = (stats.get("reference_lines") or {"lines": ()})["lines"]
-    plain = [{"name": one["line"], **{m: one[m]["value"] for m in (accuracy, gap)}} for one in lines]
+    plain = [{"name": line["line"], **{m: line[m]["value"] for m in (accuracy, gap)}} for line in lines]
     context = [
         row for row in (*stats["context"], *plain) if row[gap] is not None and row[accuracy] is not None
     ]
@@ -147,7 +147,9 @@ def _merged(marks: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Marks that would cover each other become the first of them, with all their numbers and names."""
     shown: list[dict[str, Any]] = []
     for mark in marks:
-        near = (one for one in shown if math.hypot(one["x"] - mark["x"], one["y"] - mark["y"]) < _NEAR)
+        near = (
+            other for other in shown if math.hypot(other["x"] - mark["x"], other["y"] - mark["y"]) < _NEAR
+        )
         twin = next(near, None)
         if twin is None:
             shown.append(mark)
@@ -176,7 +178,7 @@ def group_rates(stats: Mapping[str, Any]) -> dict[str, Any]:
         top = y
         points: list[dict[str, Any]] = []
         for shape, group in enumerate(names):
-            lines, one = wrapped(group, 15), groups[group]
+            lines, rate = wrapped(group, 15), groups[group]
             height = max(16.0, 12.0 * len(lines) + 4)
             y += height
             points.append(
@@ -185,8 +187,8 @@ def group_rates(stats: Mapping[str, Any]) -> dict[str, Any]:
                     "lines": lines,
                     "y": round(y - height / 2 + 10, 2),
                     "shape": shape,
-                    "x": None if one["rate"] is None else x.at(one["rate"]),
-                    "ends": _ends(x, one),
+                    "x": None if rate["rate"] is None else x.at(rate["rate"]),
+                    "ends": _ends(x, rate),
                 }
             )
         places = [point["x"] for point in points if point["x"] is not None]

@@ -88,7 +88,7 @@ def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
     samples = samples_of({"first": before, "second": after}, groups, fixed)
     estimates = estimate(samples["first"]), estimate(samples["second"])
     tests = compare_estimates(*estimates, aligned=same_table and asked[0] == asked[1])
-    found: dict[str, Any] = {
+    compared: dict[str, Any] = {
         "arm": arm,
         "paired": is_paired,
         **{name: tests[name] for name in ("n", "of", "reason", "these_examples")},
@@ -96,9 +96,9 @@ def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
     if set(first.groups) != set(second.groups):  # each has its own gaps, though no difference
         estimates = _own(first, before, fixed), _own(second, after, fixed)
     for metric in COMPARED:
-        values = [one[metric].value for one in estimates]
-        found[metric] = {"first": values[0], "second": values[1], **tests[metric]}
-    return found
+        values = [of_run[metric].value for of_run in estimates]
+        compared[metric] = {"first": values[0], "second": values[1], **tests[metric]}
+    return compared
 
 
 def _own(run: Run, answers: Answers, fixed: bool) -> Estimates:
@@ -109,10 +109,10 @@ def _own(run: Run, answers: Answers, fixed: bool) -> Estimates:
 def _changed(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """Everything that run.json says differently, the date and the command left out."""
     sections = [(first.get(name) or {}, second.get(name) or {}) for name in ("settings", "versions")]
-    for one, other in ((first, second), *sections):
-        for name in sorted({*one, *other} - _SHOWN_ELSEWHERE):
-            if one.get(name) != other.get(name):
-                words = [as_words(side.get(name)) or DASH for side in (one, other)]
+    for before, other in ((first, second), *sections):
+        for name in sorted({*before, *other} - _SHOWN_ELSEWHERE):
+            if before.get(name) != other.get(name):
+                words = [as_words(side.get(name)) or DASH for side in (before, other)]
                 yield {"name": name, "first": words[0], "second": words[1]}
 
 
@@ -121,7 +121,7 @@ def comparison_sections(compared: Mapping[str, Any]) -> tuple[Section, Section]:
     first, second = (compared[side]["label"] for side in ("first", "second"))
     if first == second:
         first, second = (compared[side]["folder"] for side in ("first", "second"))
-    changed = [(one["name"], one["first"], one["second"]) for one in compared["changed"]]
+    changed = [(entry["name"], entry["first"], entry["second"]) for entry in compared["changed"]]
     intro = "" if changed else "Nothing changed in settings or versions."
     rows: list[Row] = []
     for arm in compared["arms"]:

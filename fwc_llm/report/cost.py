@@ -15,32 +15,32 @@ def cost(results: Mapping[str, Any], price: Price | None = None) -> dict[str, An
     this machine costs nothing.
     """
     live, batched = (Usage(**(results.get(name) or {})) for name in ("usage", "batch_usage"))
-    found: dict[str, Any] = {
+    costs: dict[str, Any] = {
         "requests": results.get("requests"),
         "unanswered": results.get("unanswered"),
         "usage": asdict(live + batched),
     }
     if results.get("truncated"):
-        found["truncated"] = results["truncated"]
+        costs["truncated"] = results["truncated"]
     model, api = str(results["model"]), str(results.get("api") or "chat")
     price = price or (no_price(model) if results.get("local") else price_of(model, api=api))
     if price is not None and not results.get("simulated_answers", results["simulated"]):
-        mean = (live + batched).prompt_tokens // max(found["requests"] or 0, 1)
+        mean = (live + batched).prompt_tokens // max(costs["requests"] or 0, 1)
         dollars = (price.dollars(live, longest=mean), price.dollars(batched, batch=True, longest=mean))
-        found["dollars"] = sum(dollars)
-        found |= {"price_date": price.date, "price_source": price.source}
-    return found
+        costs["dollars"] = sum(dollars)
+        costs |= {"price_date": price.date, "price_source": price.source}
+    return costs
 
 
 def cost_line(results: Mapping[str, Any], price: Price | None = None) -> str:
     """The same in one line."""
-    found = cost(results, price)
-    usage = found["usage"]
-    cut = f"{found['truncated']:,} inputs were cut off by the service; " if "truncated" in found else ""
+    costs = cost(results, price)
+    usage = costs["usage"]
+    cut = f"{costs['truncated']:,} inputs were cut off by the service; " if "truncated" in costs else ""
     if (
         not any(usage.values())
         and not results.get("local")
-        and (found["requests"] or 0) > (found["unanswered"] or 0)
+        and (costs["requests"] or 0) > (costs["unanswered"] or 0)
     ):
         return f"{cut}no token counts came with the replies: what the run used is not known"
     line = (
@@ -48,9 +48,9 @@ def cost_line(results: Mapping[str, Any], price: Price | None = None) -> str:
         f"({usage['cached_tokens']:,} of them from the cache) "
         f"and {usage['completion_tokens']:,} completion tokens"
     )
-    if "dollars" not in found:
+    if "dollars" not in costs:
         return line
     if results.get("local"):
         return f"{line}: nothing to pay, the model ran on this machine"
-    whose = " (a third party's)" if "third part" in found["price_source"] else ""
-    return f"{line}: ${found['dollars']:.2f} by prices of {found['price_date']}{whose}"
+    whose = " (a third party's)" if "third part" in costs["price_source"] else ""
+    return f"{line}: ${costs['dollars']:.2f} by prices of {costs['price_date']}{whose}"

@@ -98,11 +98,11 @@ def _draw_rates(stats: Mapping[str, Any], panel: "Axes") -> None:
         true = [{"rate": group["base_rate"], "low": None} for group in groups]
         lines.insert(0, ("true share of yes", true))
     for place, (_, rates) in enumerate(lines):
-        for number, (group, one) in enumerate(zip(groups, rates, strict=True)):
+        for number, (group, rate) in enumerate(zip(groups, rates, strict=True)):
             y = place + 0.5 * ((number + 0.5) / len(groups) - 0.5)
             colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
             label = short(group["group"]) if place == 0 else None
-            _point(panel, (one, "rate", 100), y, color=colour, label=label, fmt=marker)
+            _point(panel, (rate, "rate", 100), y, color=colour, label=label, fmt=marker)
     all_groups = len(stats["groups"])
     left_out = f" (the {len(groups)} largest of {all_groups})" * (len(groups) < all_groups)
     panel.set(xlabel="share of yes, %", xlim=(0, 100), title=_RATES + left_out)
@@ -118,7 +118,9 @@ def _draw_tradeoff(stats: Mapping[str, Any], panel: "Axes") -> None:
         *zip(*best, strict=True), "--", color=SOFT, linewidth=1, label="best that any answers can have"
     )
     lines = (stats.get("reference_lines") or {"lines": ()})["lines"]
-    plain = [{"name": one["line"], **{m.key: one[m.key]["value"] for m in (ACCURACY, GAP)}} for one in lines]
+    plain = [
+        {"name": line["line"], **{m.key: line[m.key]["value"] for m in (ACCURACY, GAP)}} for line in lines
+    ]
     names = dict[tuple[float, float], list[str]]()  # of equal answers together
     for row in (*stats["context"], *plain):
         if row[ACCURACY.key] is not None and row[GAP.key] is not None:
@@ -156,15 +158,18 @@ def _draw_repeats(stats: Mapping[str, Any], panel: "Axes", metric: Any) -> None:
 
 def _point(panel: "Axes", value: tuple[Mapping[str, Any], str, float], y: float, **style: Any) -> None:
     """A value with its interval; `value` is an object, its key and its scale."""
-    one, name, scale = value
-    if one[name] is not None:
-        panel.errorbar(scale * one[name], y, xerr=_error(one, name, scale), markersize=5, **style)
+    estimate, name, scale = value
+    if estimate[name] is not None:
+        panel.errorbar(scale * estimate[name], y, xerr=_error(estimate, name, scale), markersize=5, **style)
 
 
-def _error(one: Mapping[str, Any], name: str, scale: float) -> list[list[float]] | None:
-    if one["low"] is None:
+def _error(estimate: Mapping[str, Any], name: str, scale: float) -> list[list[float]] | None:
+    if estimate["low"] is None:
         return None
-    return [[scale * max(0.0, one[name] - one["low"])], [scale * max(0.0, one["high"] - one[name])]]
+    return [
+        [scale * max(0.0, estimate[name] - estimate["low"])],
+        [scale * max(0.0, estimate["high"] - estimate[name])],
+    ]
 
 
 def plot_comparison(lines: "Sequence[Comparison]", path: str | Path, title: str) -> None:
@@ -180,7 +185,7 @@ def plot_comparison(lines: "Sequence[Comparison]", path: str | Path, title: str)
     labels = {"distance": "Wasserstein distance to the table", "violation": "largest parity violation"}
     with panels([title], [4.5, 4.5], 1.2 + 0.34 * len(shown)) as (figure, drawn):
         for panel, (attribute, label) in zip(drawn, labels.items(), strict=True):
-            bars = panel.barh(range(len(shown)), [getattr(one, attribute) for one in shown], color=colours)
+            bars = panel.barh(range(len(shown)), [getattr(bar, attribute) for bar in shown], color=colours)
             panel.bar_label(bars, fmt="%.2f", padding=3)
             panel.set_xlabel(label)
             panel.margins(x=0.15)

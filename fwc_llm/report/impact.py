@@ -93,7 +93,7 @@ def _asked(view: Mapping[str, Any], by: str) -> Section:
     """Who was lost, asked, answered. Columns that would say the same of all are left out."""
     lines = list(_lines(view))
     again = any(group["questions"] != group["rows"] for _, _, group, _ in lines)
-    lost = any(one["lost"] for one in view["lost"].values())
+    lost = any(losses["lost"] for losses in view["lost"].values())
     table = any(group["in_table"] is not None for _, _, group, _ in lines)
     headings = [
         *_keys(view),

@@ -21,14 +21,14 @@ _MOST = 4  # differences that have a sentence of their own
 _MOST_BELOW = 20  # groups below four fifths, the largest
 
 
-def what_was_run(run: "Run", found: Mapping[str, Any]) -> str:
+def what_was_run(run: "Run", stats: Mapping[str, Any]) -> str:
     """Return one paragraph: rows, groups, model, arms, repeats."""
     settings = run.described["settings"]
     repeats, seed = int(settings["repeats"]), int(settings["seed"])
     if "epochs" in run.described:  # of Inspect every epoch is a repeat
         repeats //= run.times
     parity = settings.get("base_parity")
-    rates = ", ".join(f"{group['group']} {group['base_rate']:.0%}" for group in found["groups"])
+    rates = ", ".join(f"{group['group']} {group['base_rate']:.0%}" for group in stats["groups"])
     rows = f"{settings['n_test']} test rows of {run.described.get('title') or run.task}"
     drawn = (
         "drawn at random" if parity is None else f"drawn so that the groups’ base rates differ by {parity:g}"
@@ -55,7 +55,7 @@ def what_was_run(run: "Run", found: Mapping[str, Any]) -> str:
         + meant
         + (f" {run.missing}" if run.missing else "")
         + (f" The run ended before its last question: {stopped}." if stopped else "")
-        + "".join(f" {arm}: {said}." for arm, said in (run.described.get("untrue") or {}).items())
+        + "".join(f" {arm}: {warning}." for arm, warning in (run.described.get("untrue") or {}).items())
     )
 
 
@@ -65,41 +65,41 @@ def _how(run: "Run") -> str:
     return "" if api == "chat" else f" (a decision model by /{api}: P(yes), yes from {THRESHOLD:g} on)"
 
 
-def what_was_decided(audit: Mapping[str, Any], arms: list[str], found: Mapping[str, Any]) -> str:
+def what_was_decided(audit: Mapping[str, Any], arms: list[str], stats: Mapping[str, Any]) -> str:
     """Return the same for decisions that were made elsewhere; `audit` says where they stand."""
     names = " & ".join(audit["protected"])
     against = f"against one another, by {names}; what would have been right is not known"
-    if found["labelled"]:
-        rates = ", ".join(f"{group['group']} {group['base_rate']:.0%}" for group in found["groups"])
+    if stats["labelled"]:
+        rates = ", ".join(f"{group['group']} {group['base_rate']:.0%}" for group in stats["groups"])
         against = f"against {audit['label']}, by {names} (share of true yes: {rates})"
     at = f", yes from {audit['threshold']:g} up" if audit.get("threshold") is not None else ""
     who = f" Who decided: {', '.join(arms)}." if len(arms) > 1 else ""
     return (
-        f"{found['arms'][0]['n']:,} decisions that were made elsewhere stand in the column {audit['answer']} "
+        f"{stats['arms'][0]['n']:,} decisions that were made elsewhere stand in the column {audit['answer']} "
         f"of {audit['predictions']}{at}. Here they are set {against}.{who} Nothing is assumed about how the "
         "rows were drawn."
     )
 
 
-def findings(found: Mapping[str, Any]) -> list[dict[str, str]]:
+def findings(stats: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return what a reader should take away: the arm that a sentence is about (`arm`), and the rest (`text`).
 
     The first arm's gap, then the arms that differ, with sizes, those against the first arm first; what does
     not differ is one sentence. Last, a perfect classifier.
     """
-    first = found["arms"][0]
+    first = stats["arms"][0]
     sentences = [{"arm": first["arm"], "text": _gap_of(first)}]
     if first["arm"] == "answers":  # of an audit that names nobody
         text = _gap_of(first).replace("says", "say", 1).replace("has", "have", 1)
         sentences = [{"arm": "", "text": f"The answers {text}"}]
-    differing = [test for test in found["comparisons"] if _metrics_of(test)]
+    differing = [test for test in stats["comparisons"] if _metrics_of(test)]
     differing.sort(key=lambda test: test["first"] != first["arm"])
     if len(differing) <= _MOST:
         sentences += [{"arm": test["second"], "text": _changes(test)} for test in differing]
     else:
         sentences += [{"arm": "", "text": text} for text in _collapsed(differing, first["arm"])]
     same, alike, untold = list[str](), list[str](), dict[str, list[str]]()
-    for test in found["comparisons"]:
+    for test in stats["comparisons"]:
         if test["first"] != first["arm"] or test in differing:
             continue
         if test["same"]:
@@ -112,13 +112,13 @@ def findings(found: Mapping[str, Any]) -> list[dict[str, str]]:
         verb = "gives" if len(same) == 1 else "give"
         sentences.append({"arm": "", "text": f"{_listed(same)} {verb} the same answers as {first['arm']}."})
     if alike:
-        of = "DP gap or accuracy" if found["labelled"] else "DP gap"
+        of = "DP gap or accuracy" if stats["labelled"] else "DP gap"
         text = f"No difference from {first['arm']} shown in {of}: {_listed(alike)}."
         sentences.append({"arm": "", "text": text})
     for why, arms in untold.items():
         differ = "differs" if len(arms) == 1 else "differ"
         sentences.append({"arm": "", "text": f"Whether {_listed(arms)} {differ} from {first['arm']} {why}."})
-    oracle = next((row for row in found["context"] if row["name"] == "oracle"), None)
+    oracle = next((row for row in stats["context"] if row["name"] == "oracle"), None)
     if oracle and (oracle["demographic_parity_difference"] or 0) > 0:
         gap = number(oracle["demographic_parity_difference"], 0, 100)
         text = f"On these rows even perfect answers have a DP gap of {gap} points."
@@ -158,7 +158,7 @@ def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:
 def _gap_of(arm: Mapping[str, Any]) -> str:
     """The groups that are farthest apart, by how much, and the verdict on it."""
     gap = arm["demographic_parity_difference"]
-    groups = [one for one in arm["groups"].items() if one[1]["rate"] is not None]
+    groups = [named for named in arm["groups"].items() if named[1]["rate"] is not None]
     rates = {name: group["rate"] for name, group in groups if group.get("judged", True)}
     if gap["value"] is None or not rates:
         reason = arm["reasons"].get("demographic_parity_difference", "it is not defined")
@@ -182,8 +182,8 @@ def _changes(test: Mapping[str, Any]) -> str:
     """The sizes of the differences."""
     parts = []
     for metric in _metrics_of(test):
-        one, verb = test[metric], "lowers" if test[metric]["difference"] < 0 else "raises"
-        size, ends = abs(one["difference"]), sorted(abs(one[end]) for end in ("low", "high"))
+        change, verb = test[metric], "lowers" if test[metric]["difference"] < 0 else "raises"
+        size, ends = abs(change["difference"]), sorted(abs(change[end]) for end in ("low", "high"))
         parts.append(f"{verb} {_NAMES[metric]} by {number(size, 1, 100)} points ({interval(ends, 1, 100)})")
     return f"{' and '.join(parts)} against {test['first']}."
 
@@ -243,9 +243,9 @@ def lost_lines(rows: Mapping[str, Any] | None) -> list[str]:
     if not rows or not rows["lost"]:
         return meaning
     groups = ", ".join(
-        f"{one['group']} {one['lost']:,} of {one['read']:,} ({one['lost'] / one['read']:.1%})"
-        for one in rows["groups"]
-        if one["read"]
+        f"{group['group']} {group['lost']:,} of {group['read']:,} ({group['lost'] / group['read']:.1%})"
+        for group in rows["groups"]
+        if group["read"]
     )
     why = ", ".join(f"{reason} {count:,}" for reason, count in rows["reasons"].items())
     line = f"{rows['lost']:,} of {rows['read']:,} rows were lost before the run: {groups}; {why}."
@@ -254,24 +254,24 @@ def lost_lines(rows: Mapping[str, Any] | None) -> list[str]:
 
 def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[str]:
     """Return what the design finds four times in five, and what that rests on."""
-    given = assumptions or Assumptions()
+    assumed = assumptions or Assumptions()
     lines = ["found 4 times in 5, by tests at 5 %:"]
-    lines += [f"  {_finds(one)}" for one in smallest(design, given)]
+    lines += [f"  {_finds(size)}" for size in smallest(design, assumed)]
     if design.repeats < LEAST_SETS:
         lines.append(
             f"  this strategy, with examples drawn anew: cannot be told with fewer than {LEAST_SETS} repeats"
         )
     few = [group for group, judged in zip(design.groups, design.judged, strict=True) if not judged]
     lines += [f"not judged, with fewer than {design.min_group} rows: {_listed(few)}"] if few else []
-    return [*lines, *_limits(design, given), _assuming(design, given)]
+    return [*lines, *_limits(design, assumed), _assuming(design, assumed)]
 
 
-def _finds(one: Smallest) -> str:
-    where = "these examples" if one.of == THESE_EXAMPLES else "this strategy, with examples drawn anew"
-    accuracy = f"{number(min(1.0, one.accuracy), 1, 100)} points of accuracy"
-    if math.isnan(one.gap):
+def _finds(size: Smallest) -> str:
+    where = "these examples" if size.of == THESE_EXAMPLES else "this strategy, with examples drawn anew"
+    accuracy = f"{number(min(1.0, size.accuracy), 1, 100)} points of accuracy"
+    if math.isnan(size.gap):
         return f"{where}: {accuracy} between two arms"
-    gap, alone = number(min(1.0, one.gap), 3), number(min(1.0, one.gap_of_one), 3)
+    gap, alone = number(min(1.0, size.gap), 3), number(min(1.0, size.gap_of_one), 3)
     return f"{where}: {gap} of DP gap and {accuracy} between two arms; one arm's DP gap of {alone} against 0"
 
 

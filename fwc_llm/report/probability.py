@@ -52,14 +52,14 @@ def calibration(stats: Stats) -> Section:
         [
             arm["arm"],
             group,
-            f"{one['n']:,}",
-            number(one["mean"], 1, 100),
-            number(one["share"], 1, 100),
-            difference(one, 1, 100),
-            *(number(one[name], 3) for name in ("error", "expected", "noise_95")),
+            f"{figures['n']:,}",
+            number(figures["mean"], 1, 100),
+            number(figures["share"], 1, 100),
+            difference(figures, 1, 100),
+            *(number(figures[name], 3) for name in ("error", "expected", "noise_95")),
         ]
         for arm, p in _arms(stats)
-        for group, one in (("all", p["calibration_of_all"]), *p["calibration_by_group"].items())
+        for group, figures in (("all", p["calibration_of_all"]), *p["calibration_by_group"].items())
     ]
     intro = (
         "Mean P(yes) less the true share of yes, with 95 % intervals over rows: above 0, yes is overstated. "
@@ -76,8 +76,8 @@ def _bins(stats: Stats) -> Section:
     """Per arm, group and tenth of P(yes) the stated and the true share."""
     rows: list[Row] = []
     for arm, p in _arms(stats):
-        for group, one in p["calibration_by_group"].items():
-            bins = one["bins"]
+        for group, figures in p["calibration_by_group"].items():
+            bins = figures["bins"]
             columns = (bins[name] for name in ("start", "questions", "rows", "mean", "share", "low", "high"))
             for start, questions, n, mean, share, low, high in zip(*columns, strict=True):
                 tenth = f"{100 * start:.0f} to {100 * (start + _BIN):.0f}"
@@ -104,8 +104,8 @@ def _chosen(arm: str, thresholds: Mapping[str, Any]) -> Iterator[Row]:
     limits, points = thresholds["one_half_limits"], thresholds["chosen"]
     for key, name in _NAMES.items():
         if key == "held_out":
-            held = thresholds[key]
-            accuracy, gap = number(held["accuracy"], 2, 100), held["demographic_parity_difference"]
+            threshold = thresholds[key]
+            accuracy, gap = number(threshold["accuracy"], 2, 100), threshold["demographic_parity_difference"]
             yield [arm, name, DASH, accuracy, number(gap, 3), *[DASH] * 3]
         elif points[key] is None:
             yield [arm, name, *[DASH] * len(_THRESHOLDS)]

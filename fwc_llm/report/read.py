@@ -133,7 +133,10 @@ class Run:
         """
         a = self.answers[arm]
         if shots := self.shots(arm):
-            shown = {r: str([(e.row, e.label, w) for e, w in one.shown()]) for r, one in shots.items()}
+            shown = {
+                r: str([(e.row, e.label, w) for e, w in shots_of_repeat.shown()])
+                for r, shots_of_repeat in shots.items()
+            }
             sets = {text: str(number) for number, text in enumerate(dict.fromkeys(shown.values()))}
             repeats, place = np.unique(a.repeat, return_inverse=True)
             return as_names(np.array([sets.get(shown.get(int(r), ""), "") for r in repeats])[place])
@@ -219,9 +222,9 @@ def assisted(run: Run, task: "Task | None", why: str = "") -> Run:
 
 def _told(answers: Mapping[str, Answers], chosen: Callable[[str], bool]) -> dict[str, Answers]:
     """The answers of arms that have any to the variants that are chosen by name."""
-    found = {arm: a.where(np.array([chosen(name) for name in a.variant.categories])[a.variant.codes])
+    by_arm = {arm: a.where(np.array([chosen(name) for name in a.variant.categories])[a.variant.codes])
              for arm, a in answers.items() if len(a)}  # fmt: skip
-    return {arm: a for arm, a in found.items() if len(a)}
+    return {arm: a for arm, a in by_arm.items() if len(a)}
 
 
 def score_and_judge(
@@ -236,10 +239,10 @@ def score_and_judge(
         return results
     run = with_predictions(read_run(folder.path), task)
     for arm in results["arms"]:
-        found = estimate(run.answered.samples[arm["arm"]])
+        estimates = estimate(run.answered.samples[arm["arm"]])
         gaps = [metric.key for metric in TABLE if metric.kind != "share"]
-        arm["verdict"] = {key: found[key].verdict(run.answered.margin) for key in gaps}
-        known = {metric.key: found[metric.key].value for metric in TABLE if metric.probability}
+        arm["verdict"] = {key: estimates[key].verdict(run.answered.margin) for key in gaps}
+        known = {metric.key: estimates[metric.key].value for metric in TABLE if metric.probability}
         arm |= {key: None if np.isnan(value) else value for key, value in known.items()}
     folder.write_json("results.json", results)
     write_hashes(folder)
@@ -318,11 +321,11 @@ def answers_by_arm(folder: RunFolder, arms: Sequence[str]) -> tuple[dict[str, An
         **{name: names[name] for name in ("cluster", "stratum") if name in names},
         weight=_numbers(names["weight"]) if "weight" in names else None,
     )
-    given = {str(arm): answers.where(named == arm) for arm in arms}
+    by_arm = {str(arm): answers.where(named == arm) for arm in arms}
     if THRESHOLD_COLUMN not in names:
-        return given, {}
+        return by_arm, {}
     moved = _numbers(names[THRESHOLD_COLUMN])
-    return given, {arm: replace(a, answer=moved[named == arm]) for arm, a in given.items()}
+    return by_arm, {arm: replace(a, answer=moved[named == arm]) for arm, a in by_arm.items()}
 
 
 def _columns(folder: RunFolder) -> "dict[str, Names]":

@@ -197,14 +197,14 @@ def _from_examples(
     """A logistic regression on each arm's own examples, with their weights, answering the same test rows."""
     for arm in run.arms:
         shots, a = run.shots(arm), run.answers[arm]
-        if not shots or any(not one.examples for one in shots.values()):
+        if not shots or any(not drawn.examples for drawn in shots.values()):
             continue
         answers = np.full(len(a), np.nan)
-        for repeat, one in shots.items():
+        for repeat, drawn in shots.items():
             here = a.repeat == repeat
-            labels = np.array([float(example.label == "yes") for example in one.examples])
-            weights = np.array([1.0 if e.weight is None else e.weight for e in one.examples])
-            known = one_hot(encoder, _example_features(task, one))
+            labels = np.array([float(example.label == "yes") for example in drawn.examples])
+            weights = np.array([1.0 if e.weight is None else e.weight for e in drawn.examples])
+            known = one_hot(encoder, _example_features(task, drawn))
             test = one_hot(encoder, _rows(features, a.row[here].tolist()))
             answers[here] = _by_regression(known, labels, weights, test)
         yield _measured(run, f"logistic regression, {arm}'s examples", answers)
@@ -239,8 +239,8 @@ def _by_regression(
 
 def _measured(run: Run, name: str, answers: Floats) -> dict[str, Any]:
     a = run.answers[run.arms[0]]
-    found = overall(count_cells(answers, a.label, a.group, run.groups, a.repeat).counts)
-    return {"name": name, **{metric: float(found[metric][0]) for metric in METRICS}}
+    measured = overall(count_cells(answers, a.label, a.group, run.groups, a.repeat).counts)
+    return {"name": name, **{metric: float(measured[metric][0]) for metric in METRICS}}
 
 
 def _rows(features: "pd.DataFrame", ids: Sequence[str]) -> "pd.DataFrame":

@@ -59,15 +59,15 @@ class References:
         return {**self.about, "lines": described, "comparisons": tests}
 
 
-def _described(line: Line, found: Estimates, groups: Sequence[str]) -> dict[str, Any]:
-    rates = found.rates()
+def _described(line: Line, estimates: Estimates, groups: Sequence[str]) -> dict[str, Any]:
+    rates = estimates.rates()
     return {
         **line.about,
         "of": "these rows",
-        **{metric: _ends(found[metric], "value") for metric in METRICS},
+        **{metric: _ends(estimates[metric], "value") for metric in METRICS},
         "groups": {name: _ends(rates.at(place), "rate") for place, name in enumerate(groups)},
     }
 
 
-def _ends(found: Estimate, name: str) -> dict[str, Any]:
-    return {name: found.value, "low": found.low, "high": found.high}
+def _ends(estimate: Estimate, name: str) -> dict[str, Any]:
+    return {name: estimate.value, "low": estimate.low, "high": estimate.high}

@@ -153,8 +153,8 @@ def pooled(stats: Stats) -> Section:
             group["group"],
             f"{group['n']:,}",
             *(
-                f"{number(one['rate'], 3)} → {number(one['shrunken_rate'], 3)}"
-                for one in (arm["groups"][group["group"]] for arm in stats["arms"])
+                f"{number(row['rate'], 3)} → {number(row['shrunken_rate'], 3)}"
+                for row in (arm["groups"][group["group"]] for arm in stats["arms"])
             ),
         ]
         for group in few
@@ -277,12 +277,12 @@ def lost(counts: Mapping[str, Any] | None) -> Section:
     reasons = list(counts["reasons"])
     rows = [
         [
-            one["group"],
-            *(f"{one[name]:,}" for name in ("read", "kept", "lost")),
-            f"{100 * one['lost'] / one['read']:.1f}" if one["read"] else "",
-            *(f"{one['reasons'].get(reason, 0):,}" for reason in reasons),
+            group["group"],
+            *(f"{group[name]:,}" for name in ("read", "kept", "lost")),
+            f"{100 * group['lost'] / group['read']:.1f}" if group["read"] else "",
+            *(f"{group['reasons'].get(reason, 0):,}" for reason in reasons),
         ]
-        for one in counts["groups"]
+        for group in counts["groups"]
     ]
     headings = ["Group", "Rows read", "Kept", "Lost", "Lost %", *reasons]
     notes = ["A row that lacks several values counts for each."]
@@ -358,22 +358,22 @@ _PROBES = {
 def probes(stats: Stats) -> list[Section]:
     """Return what changed where rows were asked in another way, a table a probe."""
 
-    def cell(found: Mapping[str, float]) -> Cell:
-        return Cell(number(found["value"], 1, 100), interval((found["low"], found["high"]), 1, 100))
+    def cell(change: Mapping[str, float]) -> Cell:
+        return Cell(number(change["value"], 1, 100), interval((change["low"], change["high"]), 1, 100))
 
     shown = []
     for kind, (title, intro, alike) in _PROBES.items():
         rows = [
             [
                 arm["arm"],
-                " → ".join(filter(None, (one["group"], one["told_as"]))),
-                *(cell(one[name]) for name in ("changed", "yes", "accuracy", "p_yes")),
-                str(one["n"]),
-                str(one["lost"]),
+                " → ".join(filter(None, (probe["group"], probe["told_as"]))),
+                *(cell(probe[name]) for name in ("changed", "yes", "accuracy", "p_yes")),
+                str(probe["n"]),
+                str(probe["lost"]),
             ]
             for arm in stats["arms"]
-            for one in arm["probes"]
-            if one["probe"] == kind
+            for probe in arm["probes"]
+            if probe["probe"] == kind
         ]
         ends = f"Changes are in percentage points; in brackets 95 % intervals, paired, with {alike} as one."
         headings = ["Arm", "Of", "Changed %", "Yes", "Accuracy", "P(yes)", "Rows", "Lost"]
@@ -386,16 +386,20 @@ def attributes(stats: Stats) -> Section:
     rows = [
         [
             arm["arm"],
-            one["attribute"],
+            attribute["attribute"],
             *(
-                Cell(number(one[key]), interval(one["intervals"].get(key)), MARKS[one["verdicts"].get(key)])
+                Cell(
+                    number(attribute[key]),
+                    interval(attribute["intervals"].get(key)),
+                    MARKS[attribute["verdicts"].get(key)],
+                )
                 for key in (GAP.key, ODDS_GAP.key)
             ),
-            ", ".join(f"{level} {number(rate, 3)}" for level, rate in one["rates"].items()),
-            f"{min(one['sizes'].values())}",
+            ", ".join(f"{level} {number(rate, 3)}" for level, rate in attribute["rates"].items()),
+            f"{min(attribute['sizes'].values())}",
         ]
         for arm in stats["arms"]
-        for one in arm["by_attribute"]
+        for attribute in arm["by_attribute"]
     ]
     headings = ["Arm", "Attribute", GAP.title, ODDS_GAP.title, "Rates of yes", "Smallest group"]
     intro = "The groups above cross several attributes; here each stands alone. In brackets 95 % intervals."
@@ -468,7 +472,9 @@ def certificate_rows(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
         if name in {"rows", "weights", "fingerprint", "seed"}:
             continue
         if name == "slots" and isinstance(value, list):
-            value = [" ".join(map(str, one.values())) if isinstance(one, Mapping) else one for one in value]
+            value = [
+                " ".join(map(str, item.values())) if isinstance(item, Mapping) else item for item in value
+            ]
         shown.append((name.replace("_", " "), as_words(value)))
     return shown
 

@@ -140,7 +140,7 @@ def _average(measured: Sequence[Comparison]) -> Comparison:
     names = ("distance", "clustering_cost", "violation")
     means: Any = {name: float(np.mean([getattr(line, name) for line in measured])) for name in names}
     means["positives"] = {
-        name: tuple(np.mean([one[name] for one in levels], axis=0).tolist()) for name in levels[0]
+        name: tuple(np.mean([level[name] for level in levels], axis=0).tolist()) for name in levels[0]
     }
     note = f"chosen per row: means over {len(measured)} test rows, the time too"
     return replace(first, **means, note=note)

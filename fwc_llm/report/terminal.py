@@ -104,7 +104,7 @@ def statistics_table(
     shown += [sections.flips(stats), *sections.probes(stats), Section(p.title, p.headings, p.rows)]
     shown += [sections.spread(stats), sections.references(stats)]
     sentences = [*(four_fifths(view) if view else ()), *findings(stats)]
-    lines = (Text(f"{one['arm']} {one['text']}".strip()) for one in sentences)
+    lines = (Text(f"{finding['arm']} {finding['text']}".strip()) for finding in sentences)
     return Group(*lines, *(terminal(section) for section in shown if section))
 
 

@@ -42,22 +42,22 @@ def threshold_section(run: Run) -> dict[str, Any] | None:
 
 
 def _arm(run: Run, arm: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    given = run.answered.answers[arm]
-    both = {"given": given, "moved": replace(run.at_threshold[arm], examples=given.examples)}
+    answers = run.answered.answers[arm]
+    both = {"given": answers, "moved": replace(run.at_threshold[arm], examples=answers.examples)}
     samples = samples_of(both, run.groups, run.answered.labels_fixed)
-    found: dict[str, Any] = {"arm": arm, **{k: chosen.get(k) for k in ("per_repeat", "ties", "unknown")}}
+    described: dict[str, Any] = {"arm": arm, **{k: chosen.get(k) for k in ("per_repeat", "ties", "unknown")}}
     if not all(sample.parsed.any() for sample in samples.values()):
-        return found
+        return described
     first, second = (estimate(samples[name]) for name in both)
-    found["coverage"] = second.coverage.value
+    described["coverage"] = second.coverage.value
     tests = compare(first, second).of_these
     for metric, *_ in COMPARED:
         sides = {"given": first[metric], "at_threshold": second[metric]}
-        found[metric] = {
+        described[metric] = {
             **{name: {"value": v.value, "low": v.low, "high": v.high} for name, v in sides.items()},
             **{name: getattr(tests[metric], name) for name in ("difference", "low", "high")},
         }
-    return found
+    return described
 
 
 def _words(rule: float | str, arms: Sequence[Mapping[str, Any]]) -> str:
@@ -78,9 +78,9 @@ def _shares(arms: Sequence[Mapping[str, Any]]) -> str:
     """For every arm both shares, a mean over its repeats; ties can keep them far apart."""
     shares = []
     for arm in arms:
-        known = [one for one in arm["per_repeat"] or () if one.get("share_of_yes") is not None]
+        known = [repeat for repeat in arm["per_repeat"] or () if repeat.get("share_of_yes") is not None]
         if known:
-            yes, label = (fmean(one[name] for one in known) for name in ("share_of_yes", "base_rate"))
+            yes, label = (fmean(repeat[name] for repeat in known) for name in ("share_of_yes", "base_rate"))
             shares.append(f"{arm['arm']} {percent(yes)} against {percent(label)}")
     return f" ({'; '.join(shares)})" if shares else ""
 
@@ -102,7 +102,7 @@ def at_threshold(section: Mapping[str, Any] | None) -> Section:
 
 def _thresholds(per_repeat: Sequence[Mapping[str, Any]]) -> str:
     """The threshold, or the lowest and highest of several repeats."""
-    known = sorted({one["threshold"] for one in per_repeat if one["threshold"] is not None})
+    known = sorted({repeat["threshold"] for repeat in per_repeat if repeat["threshold"] is not None})
     if not known:
         return DASH
     shown = ["never yes" if value >= NEVER else number(value, 3) for value in (known[0], known[-1])]
@@ -111,8 +111,8 @@ def _thresholds(per_repeat: Sequence[Mapping[str, Any]]) -> str:
 
 def _pool_rows(per_repeat: Sequence[Mapping[str, Any]]) -> str:
     """The rows that thresholds were chosen on, over all repeats, and how many of them have no P(yes)."""
-    rows = sum(one.get("rows") or 0 for one in per_repeat)
-    unknown = rows - sum(one.get("known") or 0 for one in per_repeat)
+    rows = sum(repeat.get("rows") or 0 for repeat in per_repeat)
+    unknown = rows - sum(repeat.get("known") or 0 for repeat in per_repeat)
     return (f"{rows:,}" + (f", {unknown:,} without P(yes)" if unknown else "")) if rows else DASH
 
 

@@ -54,17 +54,17 @@ def head(document: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _of_run(run: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for one in (run["rows"] or {"groups": ()})["groups"]:  # rows before the run, of no arm
-        counts = {f"rows_{name}": one[name] for name in ("read", "kept", "lost")}
-        counts |= {f"rows_lost: {reason}": count for reason, count in one["reasons"].items()}
-        yield from _all(counts, group=one["group"], n=one["read"])
+    for entry in (run["rows"] or {"groups": ()})["groups"]:  # rows before the run, of no arm
+        counts = {f"rows_{name}": entry[name] for name in ("read", "kept", "lost")}
+        counts |= {f"rows_lost: {reason}": count for reason, count in entry["reasons"].items()}
+        yield from _all(counts, group=entry["group"], n=entry["read"])
     for arm in run["statistics"]["arms"]:
         yield from ({"arm": arm["arm"]} | line for line in _of_arm(arm))
     yield from _of_audit(run["audit"])
     n = run["statistics"]["arms"][0]["n"]
-    for one in (run["statistics"].get("reference_lines") or {"lines": ()})["lines"]:
+    for entry in (run["statistics"].get("reference_lines") or {"lines": ()})["lines"]:
         for metric in METRICS:
-            yield _line(metric, one[metric], arm=one["line"], n=n, reference="true")
+            yield _line(metric, entry[metric], arm=entry["line"], n=n, reference="true")
 
 
 def _all(counts: Mapping[str, Any], **more: Any) -> Iterator[dict[str, Any]]:
@@ -96,11 +96,11 @@ def _of_arm(arm: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield _line("rate", group, "rate", **of)
         for rate in ("true_positive_rate", "false_positive_rate", "coverage"):
             yield _line(rate, group, rate, f"{rate}_", **of)
-    for name, one in (arm["probabilities"] or {"calibration_by_group": {}})["calibration_by_group"].items():
-        of = {"group": name, "n": one["n"]}
-        yield _line("calibration_difference", one, "difference", **of)
-        errors = {"calibration_error": one["error"], "calibration_error_by_noise_95": one["noise_95"]}
-        yield from _all({"mean_probability": one["mean"], **errors}, **of)
+    for name, shown in (arm["probabilities"] or {"calibration_by_group": {}})["calibration_by_group"].items():
+        of = {"group": name, "n": shown["n"]}
+        yield _line("calibration_difference", shown, "difference", **of)
+        errors = {"calibration_error": shown["error"], "calibration_error_by_noise_95": shown["noise_95"]}
+        yield from _all({"mean_probability": shown["mean"], **errors}, **of)
 
 
 def _of_audit(audit: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -28,7 +28,7 @@ def read_tuning(folder: Path, results: Mapping[str, Any]) -> dict[str, Any] | No
 
 def describe_tuning(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of tuning.json beside results.json as texts; see `read_tuning`."""
-    metric = next(one for one in TABLE if one.gate == tuning["goal"]["metric"])
+    metric = next(m for m in TABLE if m.gate == tuning["goal"]["metric"])
     titles = "Accuracy %", metric.title
     where = [f"{title}, {rows}" for rows in ("pool rows", "test rows") for title in titles]
     tested = {arm["arm"]: arm for arm in results.get("arms", ())}

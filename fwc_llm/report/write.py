@@ -85,9 +85,9 @@ def _markdown(document: Mapping[str, Any]) -> Iterator[str]:
             )
             yield from (f"> **Reference, no language model.** {source}.", "")
         yield from (escaped(run["paragraph"]), "")
-        for one in run["findings"]:
-            arm = f"**{escaped(one['arm'])}** " if one["arm"] else ""
-            yield f"- {arm}{escaped(one['text'])}"
+        for finding in run["findings"]:
+            arm = f"**{escaped(finding['arm'])}** " if finding["arm"] else ""
+            yield f"- {arm}{escaped(finding['text'])}"
         yield ""
         for section in sections_of(run):
             yield from markdown(section)

@@ -43,19 +43,19 @@ def named_levels(task: "Task") -> dict[str, list[str]]:
     """The levels with a list of first names, by protected attribute; `FwcError` where none has two."""
     lists = _file()["names"]
     known = set(lists), set(lists["female"])
-    found, without = {}, []
+    known_levels, without = {}, []
     for attribute in task.protected:
         levels = sorted(map(str, task.pool()[attribute].unique()))
         named = [level for level in levels if any(_word(level) in words for words in known)]
         without += [level for level in levels if level not in named]
         if len(named) > 1:
-            found[attribute] = named
-    if not found:
+            known_levels[attribute] = named
+    if not known_levels:
         raise FwcError(
             f"there are no lists of first names for the levels {', '.join(without)}: the probe `names` knows "
             f"female and male, Black and white ({_file()['source']})"
         )
-    return found
+    return known_levels
 
 
 def with_first_name(messages: Messages, values: Mapping[str, Any]) -> Messages:

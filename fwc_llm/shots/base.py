@@ -146,8 +146,11 @@ class Shots:
         from fwc_llm.plotting import COLOURS, name_lines, panels
 
         title = f"{self.m} examples by {self.strategy} for {self.task}, seed {self.seed}"
-        with panels([title, *[self.untrue] * bool(self.untrue)], [7.0], 1.3 + 0.25 * self.m) as (figure, one):
-            (panel,) = one
+        with panels([title, *[self.untrue] * bool(self.untrue)], [7.0], 1.3 + 0.25 * self.m) as (
+            figure,
+            axes,
+        ):
+            (panel,) = axes
             for place, label in enumerate(("yes", "no")):
                 own = {n: 1.0 if e.weight is None else e.weight for n, e in enumerate(self.examples)}
                 here = [n for n, example in enumerate(self.examples) if example.label == label]

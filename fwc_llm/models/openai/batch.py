@@ -89,8 +89,8 @@ class BatchClient:
         """Start, or find again, the batch of an uploaded file; returns the batch's id."""
 
         async def call(client: "openai.AsyncOpenAI") -> str:
-            if (found := await self._batch_of(client, file_id, _USELESS)) is not None:
-                return found
+            if (batch := await self._batch_of(client, file_id, _USELESS)) is not None:
+                return batch
             created = await client.batches.create(
                 input_file_id=file_id, endpoint=ENDPOINT, completion_window="24h"
             )
@@ -180,10 +180,10 @@ class BatchClient:
 
     def _id(self, answer: Any, name: str = "id") -> str:
         """The id in an answer of the service; it becomes part of addresses."""
-        found = getattr(answer, name, None)
-        if not isinstance(found, str) or not ID.fullmatch(found) or self._model.redact(found) != found:
+        value = getattr(answer, name, None)
+        if not isinstance(value, str) or not ID.fullmatch(value) or self._model.redact(value) != value:
             raise AttemptError(Reach.ATTEMPT, f"the service's answer has no usable {name}")
-        return found
+        return value
 
     def _optional_id(self, answer: Any, name: str) -> str | None:
         return self._id(answer, name) if getattr(answer, name, None) is not None else None
@@ -191,10 +191,10 @@ class BatchClient:
     def _read(self, batch: Any) -> BatchState:
         """The SDK checks nothing of what it hands over: any field may be missing or of another kind."""
         counts, errors = getattr(batch, "request_counts", None), getattr(batch, "errors", None)
-        said = getattr(errors, "data", None)
+        details = getattr(errors, "data", None)
         texts = [
             str(getattr(error, "message", None) or getattr(error, "code", None) or "")
-            for error in (said if isinstance(said, list) else [])[:3]
+            for error in (details if isinstance(details, list) else [])[:3]
         ]
         return BatchState(
             str(getattr(batch, "status", "")),

@@ -123,27 +123,27 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?=\s|$)")
 @lru_cache(maxsize=8192)
 def describe(text: str) -> Person:
     """The person that `text` describes."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for segment in re.split(r"[,;\n]", text):
         if not (match := _ATTRIBUTE.fullmatch(segment.strip())):
             continue
         name = re.sub("[ _-]", " ", match[1].lower())
         name = "weight" if name in _WEIGHTS else name
-        if name in found:
+        if name in values:
             raise UnreadablePromptError(
                 f"{name!r} stands twice in one message, and it reads one person a message"
             )
-        found[name] = match[2].strip().removesuffix(".")
-    if absent := [repr(name) for name in (*NUMERIC, *CATEGORICAL) if name not in found]:
+        values[name] = match[2].strip().removesuffix(".")
+    if absent := [repr(name) for name in (*NUMERIC, *CATEGORICAL) if name not in values]:
         raise UnreadablePromptError(
             f"it looked for the attributes of tasks adult and census and did not find "
             f"{', '.join(absent)} in {shorten(text, 60, placeholder='…')!r}; for another table there "
             "is the model baseline, a logistic regression on its rows (--model baseline)"
         )
-    weight = _number("weight", found["weight"], text) if "weight" in found else None
+    weight = _number("weight", values["weight"], text) if "weight" in values else None
     return Person(
-        numbers=tuple(_number(name, found[name], text) for name in NUMERIC),
-        words=tuple(found[name] for name in CATEGORICAL),
+        numbers=tuple(_number(name, values[name], text) for name in NUMERIC),
+        words=tuple(values[name] for name in CATEGORICAL),
         weight=weight,
     )
 
