@@ -406,7 +406,9 @@ def _pairs(
 
         tables, of = np.unique(np.hstack([counts[first], counts[second]]), axis=0, return_inverse=True)
         cells = tables.reshape(-1, 2, 2)
-        alone = np.array([fisher_exact(c).pvalue if c.sum(1).all() else np.nan for c in cells])[of]
+        alone = np.array([fisher_exact(c).pvalue if c.sum(1).all() else np.nan for c in cells])[
+            of.ravel()
+        ]  # numpy 2.0: (P, 1)
         adjusted = holm(alone, number * (number - 1) // 2)
     columns = {
         "first": [view.levels[place] for place in first],

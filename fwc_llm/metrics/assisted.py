@@ -265,7 +265,7 @@ def _predictions(
     if of_labels:
         target = np.asarray(sample.label, np.float64)
     elif sample.p_yes is not None:  # more than yes or no
-        target = np.where(np.isnan(sample.p_yes), target, sample.p_yes)
+        target = np.asarray(np.where(np.isnan(sample.p_yes), target, sample.p_yes), np.float64)
     predicted, cells, shape = np.zeros(len(fold)), len(size), (sample.groups, -1)
     means = np.full((FOLDS, cells), np.nan)
     for place in range(FOLDS):

@@ -36,10 +36,10 @@ def equal_rows(task: Task, rows: "pd.DataFrame", others: "pd.DataFrame") -> "np.
     import numpy as np
 
     # Of a million rows tuples would take hundreds of bytes each: only those whose hashes meet are compared.
-    equal = np.isin(row_hashes(task, rows), row_hashes(task, others))
+    equal = np.isin(row_hashes(task, rows), row_hashes(task, others), kind="sort")  # numpy 2.0 overflows
     at = np.flatnonzero(equal)
     if len(at):
-        like = np.isin(row_hashes(task, others), row_hashes(task, rows.iloc[at]))
+        like = np.isin(row_hashes(task, others), row_hashes(task, rows.iloc[at]), kind="sort")
         known = set(row_values(task, others[like]))
         equal[at] = [key in known for key in row_values(task, rows.iloc[at])]
     return equal | rows[task.cluster].isin(others[task.cluster]).to_numpy() if task.cluster else equal
