@@ -35,7 +35,8 @@ def report(
         "-o",
     ),
     format: str | None = option(
-        "html, md, json, csv or ll144 (New York City's Local Law 144, as CSV). [default: by the "
+        "html, md, json, csv, ll144 (New York City's Local Law 144, as CSV) or comment (for a pull "
+        "request, at most 60 lines; a file that ends in .comment.md). [default: by the "
         "file's ending, else html]"
     ),
     task: str | None = option("The task file (.toml) of the runs, where the task is not built in."),

@@ -10,12 +10,15 @@ from fwc_llm.errors import FwcError
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
-FORMATS = ("html", "md", "json", "csv", "ll144")
+FORMATS = ("html", "md", "json", "csv", "ll144", "comment")
+_LONGEST_COMMENT = 40  # lines, of which some 20 are left to gates
 _SUMMARY = {"ll144": "csv", "ll144.md": "md", "ll144.html": "html"}
 
 
 def choose_format(name: str | None, out: Path | None) -> str:
     """Return the format named, else that of the file's ending, else html; `FwcError` for an unknown one."""
+    if name is None and out is not None and out.name.endswith(".comment.md"):
+        return "comment"
     chosen = name or (out.suffix.lstrip(".").lower() if out and out.suffix else "html")
     chosen = {"htm": "html", "markdown": "md"}.get(chosen, chosen)
     if chosen not in FORMATS:
@@ -61,6 +64,11 @@ def write_document(document: Mapping[str, Any], format: str, appendix: bool = Fa
         return write_summaries(made, kind)
     if format == "md":
         return "\n".join(_markdown(document)).rstrip() + "\n"
+    if format == "comment":
+        lines = list(_comment(document))
+        rest = ["", f"{len(lines) - _LONGEST_COMMENT + 2} more lines: see the report."]
+        lines = lines if len(lines) <= _LONGEST_COMMENT else lines[: _LONGEST_COMMENT - 2] + rest
+        return "\n".join(lines).rstrip().replace("@", "@\u200b") + "\n"  # names of groups call nobody
     from fwc_llm.report.page import page
 
     return page(document, appendix)
@@ -75,20 +83,37 @@ def _markdown(document: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"# {escaped(document['title'])}", "")
     for run in document["runs"]:
         yield from (f"## {escaped(run['label'])}", "")
-        if run["simulated"]:
-            yield from ("> **Simulated.** Nothing here is a finding about a language model.", "")
-        if warning := (run["rows"] or {}).get("warning"):
-            yield from (f"> **Warning:** {escaped(warning)}.", "")
-        if run["reference"]:
-            source = (
-                f"The answers are those of {escaped(run['about']['model'])}, which reads rows and no prompts"
-            )
-            yield from (f"> **Reference, no language model.** {source}.", "")
-        yield from (escaped(run["paragraph"]), "")
-        for finding in run["findings"]:
-            arm = f"**{escaped(finding['arm'])}** " if finding["arm"] else ""
-            yield f"- {arm}{escaped(finding['text'])}"
-        yield ""
+        yield from _head(run)
         for section in sections_of(run):
             yield from markdown(section)
         yield from markdown(Section("To be signed", ["", "To be signed"], [[name, ""] for name in SIGNED]), 4)
+
+
+def _head(run: Mapping[str, Any]) -> Iterator[str]:
+    """What a run is, and what was found."""
+    from fwc_llm.report.tables import escaped
+
+    if run["simulated"]:
+        yield from ("> **Simulated.** Nothing here is a finding about a language model.", "")
+    if warning := (run["rows"] or {}).get("warning"):
+        yield from (f"> **Warning:** {escaped(warning)}.", "")
+    if run["reference"]:
+        source = f"The answers are those of {escaped(run['about']['model'])}, which reads rows and no prompts"
+        yield from (f"> **Reference, no language model.** {source}.", "")
+    yield from (escaped(run["paragraph"]), "")
+    for finding in run["findings"]:
+        arm = f"**{escaped(finding['arm'])}** " if finding["arm"] else ""
+        yield f"- {arm}{escaped(finding['text'])}"
+    yield ""
+
+
+def _comment(document: Mapping[str, Any]) -> Iterator[str]:
+    """What a pull request has room for: of every run what was found, and the first table."""
+    from fwc_llm.report.document import sections_of
+    from fwc_llm.report.tables import escaped, markdown
+
+    yield from (f"### {escaped(document['title'])}", "")
+    for run in document["runs"]:
+        yield from (f"#### {escaped(run['label'])}", "")
+        yield from _head(run)
+        yield from markdown(sections_of(run)[0], 5)

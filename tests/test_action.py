@@ -1,0 +1,189 @@
+"""`action.yml`: its steps, run as the scripts that they are, beside a stand-in for GitHub's API."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+ACTION: dict[str, Any] = yaml.safe_load((CHECKOUT / "action.yml").read_text())
+STEPS = {
+    step["shell"]: step
+    for step in ACTION["runs"]["steps"]
+    if "INSTALL" not in step.get("env", {"INSTALL": 0})
+}
+TOKEN, KEY = "ghs_nobody-may-see-this", "sk-nobody-may-see-this"
+
+
+class GitHub(ThreadingHTTPServer):
+    """Comments on pull request 7; `refuses` as for a fork, whose token may not write."""
+
+    refuses = False
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.comments: list[dict[str, Any]] = []
+        self.asked: list[str] = []
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: GitHub
+
+    def do_GET(self) -> None:
+        self._answer(200, self.server.comments)
+
+    def do_POST(self) -> None:
+        if self.server.refuses:
+            self._answer(403, {"message": "Resource not accessible by integration"})
+            return
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["body"]
+        if self.command == "POST":
+            self.server.comments.append({"id": 1, "body": body, "user": {"type": "Bot"}})
+        else:
+            self.server.comments[-1]["body"] = body
+        self._answer(200, {})
+
+    do_PATCH = do_POST  # noqa: N815
+
+    def _answer(self, code: int, content: Any) -> None:
+        assert self.headers["Authorization"] == f"Bearer {TOKEN}"
+        self.server.asked.append(f"{self.command} {self.path.split('?')[0]}")
+        self.send_response(code)
+        self.end_headers()
+        self.wfile.write(json.dumps(content).encode())
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+@pytest.fixture
+def github() -> Iterator[GitHub]:
+    server = GitHub()
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def run(folder: Path, github: GitHub, **inputs: str) -> tuple[int, str, dict[str, str]]:
+    """The steps after the installation: the exit code, all that was printed, and the files of the job."""
+    command = folder / "bin" / "fwc-llm"
+    command.parent.mkdir(exist_ok=True)
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m fwc_llm "$@"\n')
+    command.chmod(0o755)
+    (folder / "bin" / "python").unlink(missing_ok=True)
+    (folder / "bin" / "python").symlink_to(sys.executable)
+    given = {name: str(about.get("default", "")) for name, about in ACTION["inputs"].items()}
+    given |= {name.replace("_", "-"): value for name, value in inputs.items()} | {"token": TOKEN}
+    values = {f"inputs.{name}": value for name, value in given.items()}
+    values |= {"github.server_url": "https://github.com", "github.repository": "a/b", "github.run_id": "1",
+               "github.event.pull_request.number": "7"}  # fmt: skip
+    files = {name: folder / name for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")}
+    for path in files.values():
+        path.write_text("")
+    job = os.environ | {name: str(path) for name, path in files.items()}
+    job |= {"RUNNER_TEMP": str(folder / "temp"), "GITHUB_REPOSITORY": "a/b", "OPENAI_API_KEY": KEY}
+    job |= {"GITHUB_API_URL": f"http://127.0.0.1:{github.server_address[1]}"}
+    job |= {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(CHECKOUT), "COLUMNS": "120"}
+    codes, printed = [], ""
+    for shell, step in STEPS.items():
+        own = {
+            name: re.sub(r"\$\{\{ (.*?) \}\}", lambda match: values[match[1]], text)
+            for name, text in step["env"].items()
+        }
+        script = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c"]
+        script = script if shell == "bash" else [sys.executable, "-c"]
+        done = subprocess.run(
+            [*script, step["run"]], cwd=folder, env=job | own, capture_output=True, text=True, check=False
+        )
+        codes.append(done.returncode)
+        printed += done.stdout + done.stderr
+    written = {name: path.read_text() for name, path in files.items()}
+    assert not [text for text in (printed, *written.values()) if TOKEN in text or KEY in text]
+    return max(codes), printed, written
+
+
+def decisions(folder: Path, rows: int) -> None:
+    """Women are selected half as often; a name of a group that is Markdown, and calls somebody."""
+    lines = [
+        f"{('@octocat|*m*', 'w')[n % 2]},{'yes' if n % (8 if n % 2 else 4) == n % 2 else 'no'}"
+        for n in range(rows)
+    ]
+    (folder / "decisions.csv").write_text("\n".join(["sex,answer", *lines]) + "\n")
+
+
+AUDIT = "decisions.csv\n--protected=sex\n--answer=answer\n"
+
+
+@pytest.mark.parametrize(
+    ("condition", "undecided", "outcome", "code"),
+    [("dp > 0.9", "fail", "passed", 0), ("dp > 0.01", "fail", "failed", 5),
+     ("dp > 0.25", "fail", "undecided", 6), ("dp > 0.25", "pass", "undecided", 0)],
+)  # fmt: skip
+def test_three_outcomes(
+    tmp_path: Path, github: GitHub, condition: str, undecided: str, outcome: str, code: int
+) -> None:
+    decisions(tmp_path, 400)
+    done, printed, written = run(
+        tmp_path, github, command="audit", arguments=AUDIT, fail_if=condition, undecided=undecided
+    )
+    assert done == code, printed
+    assert written["GITHUB_OUTPUT"] == f"outcome={outcome}\n"
+    assert ("::warning::" in printed) == (outcome == "undecided")
+    (comment,) = github.comments
+    assert comment["body"] == written["GITHUB_STEP_SUMMARY"]
+    assert len(comment["body"].splitlines()) <= 60
+    words = (
+        f"fwc-llm: {outcome} ([the run](https://github.com/a/b/actions/runs/1))",
+        f"    {outcome}  ",
+        "DP gap",
+    )
+    assert not [word for word in words if word not in comment["body"]]
+    report = "\n".join(line for line in comment["body"].splitlines() if not line.startswith("    "))
+    assert "@octocat" not in report
+    assert "|*m*" not in report
+
+
+def test_a_second_run_writes_its_comment_anew_and_a_fork_gets_the_summary(
+    tmp_path: Path, github: GitHub
+) -> None:
+    decisions(tmp_path, 400)
+    for _ in range(2):
+        assert run(tmp_path, github, command="audit", arguments=AUDIT)[0] == 0
+    assert [line.split()[0] for line in github.asked] == ["GET", "POST", "GET", "PATCH"]
+    github.refuses = True
+    code, printed, written = run(tmp_path, github, command="audit", arguments=AUDIT)
+    assert code == 0
+    assert "::notice::no comment: the token may not write here (403)" in printed
+    assert "DP gap" in written["GITHUB_STEP_SUMMARY"]
+
+
+def test_inputs_are_data(tmp_path: Path, github: GitHub) -> None:
+    """No input is part of a script, whatever it holds; what cannot be run ends as an error."""
+    assert not [step for step in ACTION["runs"]["steps"] if "${{" in step.get("run", "")]
+    evil = '$(touch pwned)\n`touch pwned`\n"; touch pwned; "'
+    for inputs in ({"arguments": evil}, {"arguments": AUDIT, "fail_if": evil}, {"undecided": evil},
+                   {"command": evil}):  # fmt: skip
+        decisions(tmp_path, 40)
+        code, printed, _ = run(tmp_path, github, **{"command": "audit", "arguments": AUDIT, **inputs})
+        assert code == 2, printed
+        assert "Traceback" not in printed
+    assert not list(tmp_path.rglob("pwned"))
+
+
+@pytest.mark.slow
+def test_a_run_on_the_pull_request(tmp_path: Path, github: GitHub) -> None:
+    code, printed, _ = run(
+        tmp_path, github, arguments="--task=census\n--n-test=60\n--shots=zero", fail_if="dp > 0.9"
+    )
+    assert code == 0, printed
+    (comment,) = github.comments
+    assert "**Simulated.**" in comment["body"]
