@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -76,6 +77,19 @@ def test_the_wheel_is_small_and_holds_the_package_alone(wheel: Path) -> None:
     ]
     assert f"\nVersion: {__version__}\n" in headers
     assert re.findall(r"^Project-URL: (\w+), https://", headers, re.M)
+
+
+def test_the_source_is_small_and_makes_the_wheel(wheel: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "-d", str(tmp_path)]
+    subprocess.run([*command, "-t", "sdist"], cwd=CHECKOUT, check=True, capture_output=True)
+    (source,) = tmp_path.glob("*.tar.gz")
+    assert source.stat().st_size < LARGEST_WHEEL
+    with tarfile.open(source) as archive:
+        archive.extractall(tmp_path, filter="data")
+    subprocess.run(
+        [*command, "-t", "wheel"], cwd=tmp_path / source.name[:-7], check=True, capture_output=True
+    )
+    assert set(contents(next(tmp_path.glob("*.whl")))) == set(contents(wheel))
 
 
 def test_copies_are_made_from_the_wheel(installed: Path, tmp_path: Path) -> None:
