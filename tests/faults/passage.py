@@ -60,7 +60,7 @@ class Service:
 
 
 @cache
-def plan(api: str = "chat") -> Plan:
+def plan(api: Any = "chat") -> Plan:
     """A small run: eight rows of a small census, without examples."""
     task = replace(census_task(60, 400), name="small-census")  # a report would read the whole of its own task
     return make_plan(task, ["zero"], Settings(n_test=N, api=api))

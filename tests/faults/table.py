@@ -79,6 +79,7 @@ def _logprobs(*top: Any, token: Any = "Yes") -> HttpReply:
     return _choice(logprobs={"content": [{"token": token, "top_logprobs": list(top)}]})
 
 
+_CHOICES: list[Any] = [None, [], {}, "x", 7, [None], [7], [{}], [{"message": None}], [{"message": []}]]
 _LONG = json.dumps(completion("Yes")).encode()
 _ECHOES = {
     "as it is": KEY, "upper case": KEY.upper(), "URL-encoded": urllib.parse.quote(KEY, safe=""),
@@ -182,8 +183,7 @@ _ATTEMPT: dict[str, HttpReply] = {
     "nested 100,000 deep": _bytes(b"[" * 100_000),
     "an object nested 100,000 deep": _bytes(_DEEP),
     **{f"the body {body!r}": _bytes(body.encode()) for body in ("null", "true", "42", '"Yes"', "[]", "{}", "NaN")},
-    **{f"choices {choices!r}": _with(choices=choices)
-       for choices in (None, [], {}, "x", 7, [None], [7], [{}], [{"message": None}], [{"message": []}])},
+    **{f"choices {choices!r}": _with(choices=choices) for choices in _CHOICES},
     "error with 200": HttpReply({"error": {"message": f"upstream {KEY}", "code": None}}),
     "error with 200, a text": HttpReply({"error": KEY}),
     "error with 200, a list": HttpReply({"error": [KEY, ESCAPES]}),
