@@ -47,6 +47,8 @@ def notes(lines: Iterable[str]) -> None:
 
 def write(text: str, is_json: bool = False) -> None:
     """Write a document to standard output; characters that control a terminal are made visible."""
+    if sys.stdout is None:  # closed by whoever started this (>&-)
+        return
     try:
         sys.stdout.write(visible_json(text) if is_json else visible(text))
         sys.stdout.flush()

@@ -104,6 +104,12 @@ def test_json_and_another_format_are_refused(fwc: Run, run: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_closed_output_is_no_traceback(fwc: Run, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)  # as Python has it after `>&-`
+    outcome = fwc("gate", run, "--json", "--fail-if", "dp > 1")
+    assert (outcome.code, outcome.err) == (0, "")
+
+
 def test_missing_replies_are_still_a_document(
     fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -261,6 +261,7 @@ def test_an_input_that_was_cut_off_is_counted_and_refused_by_strict(said: dict[s
         ({"params": {"temperature": 0}}, "'temperature' is for chats"),
         ({"params": {"questions": []}}, "'questions' cannot be set"),
         ({"params": {"api_key": "x"}}, "may hold a key"),
+        ({"params": {"extra_query": {"v": 1, "sig": "x"}}}, "may hold a key"),
         ({"api": "oracle"}, "choose 'chat', 'decisions' or 'systemone'"),
         ({"api": "systemone"}, "--api systemone needs the service's address"),
         ({"base_url": "nowhere"}, "not an http"),

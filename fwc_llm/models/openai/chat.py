@@ -54,7 +54,7 @@ _TOP_LOGPROBS = 20
 _LIMITS = ("max_tokens", "max_completion_tokens")
 _OURS = {"model", "messages", "stream", "n"}
 _NAMES_A_KEY = re.compile(
-    r"(?:api.?key|authorization|password|secret|extra.headers|credential)[^\"]*\":", re.I
+    r"(?:(?:api.?key|authorization|password|secret|extra.headers|credential)[^\"]*|\"sig(?:nature)?)\":", re.I
 )
 _NO_KEY = "no-key"  # what a server that needs no key is sent
 _LONGEST_NAME = 200  # characters of a token or a model's name
