@@ -89,9 +89,8 @@ def views(groups: Sequence[str], attributes: Sequence[str]) -> list[View]:
         return [whole]
     alone = []
     for place, name in enumerate(names):
-        number: dict[str, int] = {}
-        codes = [number.setdefault(part[place], len(number)) for part in parts]
-        alone.append(View(name, tuple(number), np.array(codes, dtype=np.int64)))
+        levels = tuple(dict.fromkeys(part[place] for part in parts))
+        alone.append(View(name, levels, np.array([levels.index(part[place]) for part in parts])))
     return [*alone, whole]
 
 
@@ -303,9 +302,8 @@ def _selection(
     small = share < LEAST_SHARE - _ROUNDING
     defined = np.flatnonzero(known & ~np.isnan(value))
     large = defined[~small[defined]]
-    counted = (
-        large if len(large) > 1 and not keep_small else defined
-    )  # of fewer than two there would be no ratio at all
+    # Of fewer than two there would be no ratio at all.
+    counted = large if len(large) > 1 and not keep_small else defined
     reference = int(counted[np.argmax(value[counted])]) if len(counted) > 1 else -1
     reference = reference if reference >= 0 and value[reference] > 0 else -1
     pairs = _pairs(view, rates, defined, reference, small, counts)
@@ -406,9 +404,8 @@ def _pairs(
 
         tables, of = np.unique(np.hstack([counts[first], counts[second]]), axis=0, return_inverse=True)
         cells = tables.reshape(-1, 2, 2)
-        alone = np.array([fisher_exact(c).pvalue if c.sum(1).all() else np.nan for c in cells])[
-            of.ravel()
-        ]  # numpy 2.0: (P, 1)
+        each = np.array([fisher_exact(c).pvalue if c.sum(1).all() else np.nan for c in cells])
+        alone = each[of.ravel()]  # numpy 2.0: (P, 1)
         adjusted = holm(alone, number * (number - 1) // 2)
     columns = {
         "first": [view.levels[place] for place in first],

@@ -112,7 +112,7 @@ def from_frame(
         raise FwcError(f"there is no arm {against!r}: the arms are {', '.join(by_arm)}")
     return Answered(
         by_arm,
-        by_base_rate(first) if label is not None else by_rate(first),
+        (by_rate if label is None else by_base_rate)(first),
         design == DESIGNS[1],
         attributes=tuple(attributes or protected),
         labelled=label is not None,
@@ -264,12 +264,10 @@ def _two_kinds(frame: "pd.DataFrame", name: str, positive: Any, unknown: bool) -
     texts = [str(value).strip().lower() for value in values]
     if positive is not None:
         meant = [float(value == positive or str(value) == str(positive)) for value in values]
-        kinds = ", ".join(map(repr, values[:4]))
-        if len(values) > 2:
-            raise FwcError(
-                f"the column {name!r} has {len(values)} kinds of values ({kinds}): it may have two"
-            )
-        if len(values) == 2 and sum(meant) != 1:
+        many, kinds = len(values), ", ".join(map(repr, values[:4]))
+        if many > 2:
+            raise FwcError(f"the column {name!r} has {many} kinds of values ({kinds}): it may have two")
+        if many == 2 and sum(meant) != 1:
             raise FwcError(f"the column {name!r} has {kinds}, of which {positive!r} is not one")
     else:
         meant = [1.0 if text in _YES else 0.0 if text in _NO else np.nan for text in texts]
@@ -333,8 +331,7 @@ def unused_columns(
     """Return notes on columns that look like weights or a person's id, and are not used."""
     others, notes = [name for name in columns if name not in used], []
     for kind, own in (("weight", weight), ("cluster", cluster)):
-        like = [name for name in others if name.lower() in _LOOKS[kind]]
-        if own is None and like:
+        if own is None and (like := [name for name in others if name.lower() in _LOOKS[kind]]):
             notes.append(
                 f"The column {like[0]!r} looks like a {kind} and is not used: name it with --{kind}."
             )

@@ -155,8 +155,8 @@ def overall(counts: Floats) -> Measures:
     quantity, larger the fewer rows a repeat has (docs/statistics.md, "What is estimated").
     """
     each = measure(counts)
-    whole = {"accuracy": _mean(each["accuracy"]), "coverage": _mean(each.coverage)}
-    return _measures({name: _mean(rates) for name, rates in each.rates.items()}, whole)
+    whole = {"accuracy": mean_of_known(each["accuracy"]), "coverage": mean_of_known(each.coverage)}
+    return _measures({name: mean_of_known(rates) for name, rates in each.rates.items()}, whole)
 
 
 def _share(rate: Rate, counts: Floats, axes: tuple[int, ...]) -> Floats:
@@ -187,8 +187,8 @@ def value_of(metric: Metric, rates: Mapping[str, Floats], whole: Mapping[str, Fl
         return np.asarray(each[0].min(-1) / each[0].max(-1))
 
 
-def _mean(values: Floats) -> Floats:
-    """The mean over repeats, an axis of one left in their place; NaN only where no repeat has a value."""
+def mean_of_known(values: Floats) -> Floats:
+    """Return the mean of what is known over repeats, whose axis stays, of one; NaN where nothing is."""
     known = ~np.isnan(values)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where(known, values, 0.0).sum(0, keepdims=True) / known.sum(0, keepdims=True))

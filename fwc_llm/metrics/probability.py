@@ -64,8 +64,7 @@ def probability_statistics(a: Answers, order: tuple[str, ...], labels_fixed: boo
         "brier": brier(p, labels, weight),
         "calibration_error": of_all["error"],
         "calibration": {
-            "mean": bins["mean"],
-            "share": bins["share"],
+            **{name: bins[name] for name in ("mean", "share")},
             "rows": [float(n) for n in bins["questions"]],
         },
         "mean_probability_gap": probability_gap(p, groups, weight),

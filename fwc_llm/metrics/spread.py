@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtri
 
-from fwc_llm.metrics.counts import Codes, Floats
+from fwc_llm.metrics.counts import Codes, Floats, mean_of_known
 from fwc_llm.metrics.intervals import NOWHERE, Interval
 
 PARTS = ("rows", "examples", "order", "wording", "order_and_wording", "repetition")
@@ -140,7 +140,7 @@ class _Units:
             if orders > 1 and wordings > 1:
                 due = due - _interaction(away) / (orders * wordings)
         parsed = np.bincount(asked.repeat, (~np.isnan(asked.answer)).mean((0, 1))) * number
-        own, again = (_known_mean(part.reshape(-1, number)) for part in (mean, within))
+        own, again = (mean_of_known(part.reshape(-1, number))[0] for part in (mean, within))
         return cls(
             factor, own, again, across, due, repeat, asked.row[first], stratum, parsed / max(len(key), 1)
         )
@@ -177,13 +177,6 @@ class _Units:
         with np.errstate(divide="ignore", invalid="ignore"):
             each = np.where(freedom > 0, weight / freedom, 0.0)
         return self.factor**2 * each[of_cell[cell]] * away**2, row
-
-
-def _known_mean(table: Floats) -> Floats:
-    """The mean over the first axis of what is known."""
-    known = ~np.isnan(table)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(known, table, 0.0).sum(0) / known.sum(0), np.float64)
 
 
 def _limits(variance: float, freedom: float) -> Interval:

@@ -76,7 +76,6 @@ def statistics(run: Answered, references: Lines | None = None) -> dict[str, Any]
         np.bincount(first.cell, weight, 2 * first.groups).reshape(-1, 2).astype(np.float64)
         for weight in (None, first.weight)
     )
-    judged = set(first.judged.tolist())
     arms = [arm_statistics(run, arm, estimates[arm], cells[arm]) for arm in run.arms]
     _split_variances(run, estimates, arms)
     base_rates = people[:, 1] / people.sum(1)
@@ -88,7 +87,7 @@ def statistics(run: Answered, references: Lines | None = None) -> dict[str, Any]
                 "n": int(n.sum()),
                 "base_rate": float(base_rates[place]) if run.labelled else None,
                 "small": bool(n.sum() < SMALL * first.repeats),
-                "judged": place in judged,
+                "judged": place in first.judged,
             }
             for place, (name, n) in enumerate(zip(run.groups, size, strict=True))
         ],
@@ -175,9 +174,7 @@ def _described(found: Estimate) -> dict[str, Any]:
     each = found.per_repeat
     sd = float(each.std(ddof=1)) if len(each) > 1 else math.nan
     return {
-        "value": found.value,
-        "low": found.low,
-        "high": found.high,
+        **{name: getattr(found, name) for name in ("value", "low", "high")},
         "sd": sd,
         "per_repeat": each.tolist(),
         "paper_summary": {"mean": float(each.mean()) if len(each) else math.nan, "sd": sd},
@@ -203,10 +200,8 @@ def _groups(names: tuple[str, ...], found: Estimates) -> dict[str, Any]:
     size = np.bincount(sample.group, minlength=sample.groups)
     judged = np.isin(np.arange(sample.groups), sample.judged)
     ranked = () if sample.p_yes is None else ("auc", "brier")
-    rows, rates = found.counted("rate").effective_rows, {}
-    for rate in (*_GROUP_RATES, *ranked):
-        rates[rate] = found.rates(rate)
-    pooled = shrunken(found.counted("rate"))
+    rates = {rate: found.rates(rate) for rate in (*_GROUP_RATES, *ranked)}
+    rows, pooled = found.counted("rate").effective_rows, shrunken(found.counted("rate"))
     described: dict[str, dict[str, Any]] = {}
     for place, name in enumerate(names):
         described[name] = {
@@ -413,9 +408,8 @@ def _about_groups(run: Answered, found: Mapping[str, Any]) -> Iterator[str]:
 
 def not_judged(run: Answered) -> list[str]:
     """Return the groups that have too few rows to be judged (`Answered.min_group`)."""
-    sample = next(iter(run.samples.values()))
-    large = set(sample.judged.tolist())
-    return [name for place, name in enumerate(run.groups) if place not in large]
+    judged = next(iter(run.samples.values())).judged
+    return [name for place, name in enumerate(run.groups) if place not in judged]
 
 
 def listed(groups: Sequence[str]) -> str:
@@ -426,17 +420,15 @@ def listed(groups: Sequence[str]) -> str:
 
 def _about_repeats(run: Answered) -> Iterator[str]:
     sample = next(iter(run.samples.values()))
-    rows = sample.rows
+    about = f"{len(sample.row):,} questions are about {sample.rows:,} rows."
     if run.times > 1:
         yield (
-            f"Every prompt was asked {run.times} times: {len(sample.row):,} questions are about {rows:,} "
-            "rows. An answer that only comes again adds nothing to what the intervals know."
+            f"Every prompt was asked {run.times} times: {about} An answer that only comes again adds "
+            "nothing to what the intervals know."
         )
-    elif rows < len(sample.row):
-        yield (
-            f"Repeats share test rows: {len(sample.row):,} questions are about {rows:,} rows. The "
-            "more alike the answers to one row, the less it counts that it was asked again."
-        )
+    elif sample.rows < len(sample.row):
+        alike = "The more alike the answers to one row, the less it counts that it was asked again."
+        yield f"Repeats share test rows: {about} {alike}"
     if sample.cluster is not None:
         people = len(np.unique(sample.cluster))
         yield f"{len(sample.row):,} answers are about {people:,} people: intervals count people, not rows."
@@ -494,13 +486,11 @@ def _below(tests: Sequence[Mapping[str, Any]], words: str, scale: int = 1) -> li
 
 def _about_arms(run: Answered, found: Mapping[str, Any]) -> Iterator[str]:
     for arm in found["arms"]:
-        silent = [name for name, group in arm["groups"].items() if group["coverage"] == 0]
-        if silent:
+        if silent := [name for name, group in arm["groups"].items() if group["coverage"] == 0]:
             yield f"{arm['arm']}: no parsed answer in group {listed(silent)}."
         if (within := arm["conditional_parity"]) is not None:
             yield _within_strata(arm["arm"], within)
-    unanswered = sum(arm["unanswered"] for arm in found["arms"])
-    if unanswered:
+    if unanswered := sum(arm["unanswered"] for arm in found["arms"]):
         have = "question has" if unanswered == 1 else "questions have"
         yield f"{unanswered} {have} no reply at all and count{'s' * (unanswered == 1)} as unparsed."
     if reasons := {test["reason"] for test in found["comparisons"] if test["reason"]}:
