@@ -225,7 +225,7 @@ class Influence:
         1946): of squared errors of which most are near 0 fewer than there are units.
         """
         squares, two = self._of_units.power(2), self.over_units
-        excess = _squares(squares) - two**2 / np.maximum(np.asarray((squares != 0).sum(axis=0)).ravel(), 1)
+        excess = _squares(squares) - two**2 / np.maximum(squares.count_nonzero(0), 1)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(excess > 0, 2 * two**2 / excess, np.inf)
 
