@@ -36,7 +36,7 @@ def documented() -> dict[str, tuple[str, set[str]]]:
     """The formats and keys of the page's table, by command."""
     rows = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \| (.+) \|$", PAGE.read_text(encoding="utf-8"), re.M)
     return {
-        name: (kind, set(re.findall(r"`([a-z_]+)`", keys.partition(":")[0]))) for name, kind, keys in rows
+        name: (kind, set(re.findall(r"`([a-z0-9_]+)`", keys.partition(":")[0]))) for name, kind, keys in rows
     }
 
 
@@ -57,6 +57,7 @@ def arguments(run: Path, tmp_path: Path) -> dict[str, tuple[object, ...]]:
             "--strategy", "random", "--out", tmp_path / "tuned",
         ),
         "rescore": ("rescore", run),
+        "verify": ("verify", run),
         "gate": ("gate", run, "--fail-if", "dp > 0.1", "--fail-if", "dp[zero] > 0.1"),
         "audit": ("audit", csv, "--answer", "said", "--label", "was", "--protected", "sex"),
         "compare": ("compare", run, run),

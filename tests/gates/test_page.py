@@ -9,7 +9,8 @@ import pytest
 from fwc_llm import IncompleteRunError, Result
 from fwc_llm.gates import parse_condition
 
-PAGE = (Path(__file__).parents[2] / "docs" / "gates.md").read_text(encoding="utf-8")
+CHECKOUT = Path(__file__).parents[2]
+PAGE = (CHECKOUT / "docs" / "gates.md").read_text(encoding="utf-8")
 
 
 def block(kind: str) -> str:
@@ -28,14 +29,21 @@ def test_the_example_is_a_test_that_passes(tmp_path: Path) -> None:
         whole.check("dp > 0.1")
 
 
+def workflow() -> dict[str, str]:
+    """What the page gives the action."""
+    step = pytest.importorskip("yaml").safe_load(block("yaml"))["jobs"]["gate"]["steps"][1]
+    assert step["uses"].startswith("fwc-llm/")
+    given: dict[str, str] = step["with"]
+    return given
+
+
 def test_every_condition_of_the_page_can_be_read() -> None:
-    conditions = re.findall(r'--fail-if "([^"]+)"', PAGE)
-    assert len(conditions) >= 5
+    conditions = [*re.findall(r'--fail-if "([^"]+)"', PAGE), *workflow()["fail-if"].splitlines()]
+    assert len(conditions) >= 6
     for condition in [*conditions, 'dp["a]b"] > 0']:
         parse_condition(condition)
 
 
-def test_the_workflow_is_yaml() -> None:
-    yaml = pytest.importorskip("yaml")
-    steps = yaml.safe_load(block("yaml"))["jobs"]["gate"]["steps"]
-    assert any("--junit gates.xml" in step.get("run", "") for step in steps)
+def test_the_workflow_gives_the_action_what_it_takes() -> None:
+    action = pytest.importorskip("yaml").safe_load((CHECKOUT / "action.yml").read_text(encoding="utf-8"))
+    assert set(workflow()) <= set(action["inputs"])
