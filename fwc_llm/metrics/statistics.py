@@ -398,7 +398,7 @@ def _about_groups(run: Answered, found: Mapping[str, Any]) -> Iterator[str]:
         yield f"{len(few) - _LISTED} more groups have fewer than {SMALL} rows a repeat."
     if apart := not_judged(run):
         yield f"Not judged, with fewer than {run.min_group} rows: {listed(apart)}."
-    if unknown := [name for name in run.groups if not is_known(name)]:
+    if unknown := [name for name in run.groups if not is_known(name) and name not in apart]:
         yield f"Gaps count {listed(unknown)}, whose category is unknown; impact ratios leave them out."
     if next(iter(run.samples.values())).weight is not None:
         yield "Rates, gaps and true shares are weighted; counts of rows are not."
