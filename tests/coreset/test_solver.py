@@ -181,7 +181,7 @@ def test_the_objective_never_rises(case):
 
 
 def test_row_order_and_doubled_rows_do_not_matter():
-    """They change in their last digit only: a near-tie may fall otherwise in one order of 60."""
+    """Sums change in their last digit only: a near-tie may fall otherwise in one order of 60."""
     x, y, d = toy()
     start = FairCoreset(12, random_state=0, max_iter=0).fit(x, y, d).representatives_
     orders = [np.random.default_rng(seed).permutation(len(x)) for seed in range(12)]
