@@ -23,7 +23,7 @@ from fwc_llm.report.audit_file import FORMAT as AUDIT
 from fwc_llm.report.audit_file import Asked, audit_of_file
 from fwc_llm.report.document import FORMAT as REPORT
 from fwc_llm.report.document import find_task, make_document
-from fwc_llm.report.read import Run, read_run, score_and_judge, with_predictions
+from fwc_llm.report.read import Run, read_run, score_and_judge
 from fwc_llm.runs.folder import RunFolder, file_name
 from fwc_llm.runs.hashes import FILE_NAME as HASHES
 from fwc_llm.runs.hashes import files_of, read_hashes
@@ -84,8 +84,8 @@ def _run(
     folder: RunFolder, named: "str | Path | Task | None", data_dir: str | Path | None
 ) -> Iterator[Finding]:
     yield from _hashes(folder)
-    if not is_file(folder.path / JOURNAL):
-        why = "journal.jsonl is not here: answers and results cannot be made again"
+    if lacking := [name for name in (JOURNAL, "results.json") if not is_file(folder.path / name)]:
+        why = f"{lacking[0]} is not here: answers and results cannot be made again"
         yield Finding("results.json", UNVERIFIED, why)
         with suppress(FwcError):
             yield _table(read_run(folder.path), named, data_dir)[0]
@@ -109,13 +109,17 @@ def _run(
             yield Finding("results.json", DIFFERS, f"it cannot be made again: {text}")
             return
         yield from _some("answers.csv", _answers(folder, again), "every line is made from the journal again")
-        yield from _some("results.json", _leaves(recorded, again.results()), "every number is made again")
         finding, task = _table(replace(run, folder=folder.path), named, data_dir)
         yield finding
         if task is not None:
             yield from _some("questions.jsonl", _questions(folder, task), "groups and labels are the table's")
-            with suppress(FwcError):  # where groups or labels are not the table's
-                with_predictions(run, task)
+            with suppress(FwcError), Journal(again.path) as journal:  # groups or labels are not the table's
+                score_and_judge(again, journal, recorded.get("stopped"), task)
+        now = again.results()
+        if run.answered.assist and task is None:  # verdicts rest on predictions, which need the table
+            for arm in (*recorded["arms"], *now["arms"]):
+                arm.pop("verdict", None)
+        yield from _some("results.json", _leaves(recorded, now), "every number is made again")
         if is_file(folder.path / "assisted.json"):
             yield from _assisted(folder, again)
         yield from _reports(folder, task, again)

@@ -15,12 +15,17 @@ from cyclonedx.validation.json import JsonStrictValidator
 
 from fwc_llm import FwcError, evaluate
 from fwc_llm.cli import main
+from fwc_llm.models import Client
+from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.report.bundle import CARD, write_bundle
 from fwc_llm.report.verify import verify
 from fwc_llm.report.write import render
+from fwc_llm.runs import batch as batch_module
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.hashes import write_hashes
 from fwc_llm.untrusted import parse_json
+from tests.faults.batch_service import BatchService
+from tests.faults.loopback import serve_in_thread
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +126,27 @@ def test_an_untouched_run_is_the_same_with_and_without_its_table(untouched: Path
         one["file"]: one["detail"] for one in verify(moved)["findings"] if one["status"] == "not verified"
     }
     assert "cannot be made again" in lacking["results.json"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["assisted", "threshold", "batch"])
+def test_every_kind_of_run_can_be_verified(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_module, "FIRST_POLL_SECONDS", 0.0)
+    options: dict[str, Any] = {
+        "assisted": {"assist": True, "probe": ["names"], "rows_per_request": 4},
+        "threshold": {"threshold": "fit"},
+        "batch": {},
+    }[how]
+    out, arms = tmp_path / "run", ["zero", "fwc"]
+    with serve_in_thread(BatchService(answer=lambda asked: Surrogate().reply(asked).text or "")) as url:
+        client = Client(base_url=f"{url}/v1", batch=True) if how == "batch" else Client()
+        model = "test-model" if how == "batch" else "surrogate"
+        evaluate("adult", model, arms=arms, n_test=64, repeats=2, m=4, out=out, client=client, **options)
+    content = verify(out)
+    assert (content["differs"], content["not_verified"]) == (0, 0), content
+    (out / "results.json").unlink()
+    content = verify(out)
+    assert "results.json is not here" in str(content["findings"])
 
 
 @pytest.mark.parametrize("what", CHANGES)
