@@ -29,7 +29,7 @@ from fwc_llm.cli.options import (
 )  # fmt: skip
 from fwc_llm.errors import FwcError
 from fwc_llm.models import Client
-from fwc_llm.options import COST, EXPERIMENT, SERVICE
+from fwc_llm.options import COST, EXPERIMENT, SERVICE, VERDICT
 from fwc_llm.runs.settings import Settings
 
 if TYPE_CHECKING:
@@ -109,6 +109,12 @@ def evaluate(
     fail_if: list[str] | None = FAIL_IF,
     undecided: str | None = UNDECIDED,
     junit: Path | None = JUNIT,
+    until_decided: bool = switch(
+        "Ask until the conditions of --fail-if are decided (without any: until every DP gap's verdict can be "
+        "told), at most about --n-test rows; intervals then hold at every look.",
+        "--until-decided",
+        panel=VERDICT,
+    ),
     as_json: bool = JSON,
     **options: Any,
 ) -> None:
@@ -118,6 +124,7 @@ def evaluate(
     """
     from fwc_llm.cli import console
     from fwc_llm.evaluation.job import prepare
+    from fwc_llm.gates.condition import TOLD
 
     gates = Gates.read(fail_if, undecided, junit, dry_run)
     # Saved examples belong to a task: with them it is no demonstration, but a run with defaults.
@@ -127,7 +134,10 @@ def evaluate(
     demonstration = task is None and model is None and ".json" not in shots
     if demonstration and options.get("n_test") is None:
         options["n_test"] = _DEMONSTRATED
-    settings, client = read(Settings, options, **_wordings(options.pop("template"))), read(Client, options)
+    wanted = _wordings(options.pop("template"))
+    if until_decided:
+        wanted["until_decided"] = tuple(dict.fromkeys(fail_if or ())) or (TOLD,)
+    settings, client = read(Settings, options, **wanted), read(Client, options)
     with before_asking(out), console.working("reading the table") as step:
         table = open_task(
             "census" if demonstration and data is None else task, data_dir, protected, data=data

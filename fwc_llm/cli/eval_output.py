@@ -44,7 +44,12 @@ def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
     lines = [line for job, n in zip(jobs, forecasts, strict=True) for line in _forecast_lines(job, n)]
     if len(jobs) > 1 and all(dollars):
         lines.append(f"all {len(jobs)} models: at most ${total:.2f}")
-    for line in (*lines, *power_lines(design)):
+    if settings.until_decided:
+        from fwc_llm.report.narrative import expected_lines
+
+        arms = [arm.name for arm in plan.arms]
+        lines += expected_lines(design, settings.until_decided, arms, settings.margin)
+    for line in (*lines, *(() if settings.until_decided else power_lines(design))):
         out.print(line, soft_wrap=True, highlight=False)
 
 
@@ -202,7 +207,8 @@ def _ask(job: "Job", out: Path | None, cancel_batch: bool, elsewhere: float) -> 
     from fwc_llm.runs.batch import batches_under_way
 
     arms = ", ".join(arm.name for arm in job.plan.arms)
-    line = f"{job.plan.n_calls:,} requests to {job.model.name} ({_where(job)}); arms: {arms}"
+    most = "at most " if job.plan.settings.until_decided else ""
+    line = f"{most}{job.plan.n_calls:,} requests to {job.model.name} ({_where(job)}); arms: {arms}"
     console.err.print(line, soft_wrap=True)
     if out is not None and not cancel_batch and batches_under_way(out):
         console.err.print("a batch is under way: its replies come first (--cancel-batch ends it)")

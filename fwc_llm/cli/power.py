@@ -46,6 +46,10 @@ def power(
     discordant: float | None = option("Share of rows that two arms answer differently. [default: 0.25]"),
     correlation: float = option("Correlation of an arm's answers to one row in two repeats.", default=1.0),
     examples_sd: float = option("Standard deviation of a difference over sets of examples.", default=0.05),
+    fail_if: list[str] | None = option(
+        'A condition such as "dp > 0.1": how many rows `eval --until-decided` asks about at a few true gaps.',
+        "--fail-if",
+    ),
     run: Path | None = option("A finished run that gives the share of rows answered differently."),
     data_dir: Path | None = DATA_DIR,
     as_json: bool = JSON,
@@ -59,7 +63,7 @@ def power(
     from fwc_llm.metrics.planning import limit_of, smallest
     from fwc_llm.models import open_model
     from fwc_llm.models.openai.prices import price_of
-    from fwc_llm.report.narrative import power_lines
+    from fwc_llm.report.narrative import expected_lines, power_lines
     from fwc_llm.runs.defaults import fit_defaults
     from fwc_llm.runs.power import Needed, needed, sample_cost
     from fwc_llm.runs.splits import design_of
@@ -70,7 +74,8 @@ def power(
     arms = _arms(shots)
     with console.working("reading the table") as step:
         table = open_task(task, data_dir, protected)
-        settings, notes = fit_defaults(table, read(Settings, options))
+        asked = read(Settings, options, until_decided=tuple(fail_if or ()))
+        settings, notes = fit_defaults(table, asked)
         repeats = settings.repeats
         design = design_of(table, settings.n_test, settings.base_parity, repeats, settings.min_group)
         cost = None
@@ -108,7 +113,8 @@ def power(
         f"arms {', '.join(arms)}: {design.requests * len(arms):,} requests",
         soft_wrap=True,
     )
-    for line in power_lines(design, assumptions):
+    expected = expected_lines(design, settings.until_decided, arms, settings.margin)
+    for line in (*power_lines(design, assumptions), *expected):
         console.out.print(line, soft_wrap=True, highlight=False)
     if detect is not None:
         _print_needed(detect, designs, cost)

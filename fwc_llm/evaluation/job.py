@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from shlex import quote
@@ -152,7 +152,8 @@ class Job:
                 else:
                     _write_examples(folder, self.plan)
                     self.write_options(folder.path, self.model.name)
-                write_questions(folder, self.plan)
+                until = self.plan.settings.until_decided
+                write_questions(folder, self.plan.part(self.plan.looks[0]) if until else self.plan)
                 folder.begin(described)  # last: a folder with a run.json is complete
             except StorageError as error:  # before the first request it counts as bad input (exit code 2)
                 raise FwcError(str(error)) from None
@@ -164,9 +165,17 @@ class Job:
                     calls = list(islice(self.plan.calls(), TRIED))
                     self.ask(lambda: iter(calls), len(calls), journal, budget)
                     check_probability(self.model, calls, journal)
-                outcome = self.ask(
-                    self.plan.calls, self.plan.n_calls, journal, budget, on_progress, cancel_batch
+                ask = partial(
+                    self.ask,
+                    total=self.plan.n_calls,
+                    journal=journal,
+                    budget=budget,
+                    cancel_batch=cancel_batch,
                 )
+                if until:
+                    outcome = self._until_decided(ask, folder, journal, on_progress)
+                else:
+                    outcome = ask(self.plan.calls, on_progress=on_progress)
             except FwcError as error:
                 with suppress(FwcError):  # if the disk is full, the first error says so
                     error.result = self._result(folder, journal)
@@ -183,6 +192,44 @@ class Job:
 
             add_references([folder.path], self.plan.task)
         return result
+
+    def _until_decided(
+        self,
+        ask: Callable[..., "Outcome"],
+        folder: RunFolder,
+        journal: Journal,
+        on_progress: "Callable[[Progress], None] | None",
+    ) -> "Outcome":
+        """Ask about more and more rows, in their order, until all conditions are decided at a look.
+
+        What one look needs is answered before the next part is asked, so that no answer's speed matters. A
+        limit of cost ends it at the last look that was whole. A run that continues looks again at all.
+        """
+        from fwc_llm.gates.decide import all_decided
+        from fwc_llm.report.read import read_run, score_and_judge
+
+        asked, arms = 0, len(self.plan.arms)
+        for rows in self.plan.looks:
+            if self.client.batch and asked and rows < min(2 * asked, self.plan.looks[-1]):
+                continue  # a batch may take hours: few looks
+            part, before = self.plan.part(rows), arms * asked
+
+            def tell(news: Progress, before: int = before) -> None:
+                if on_progress is not None:
+                    on_progress(replace(news, skipped=news.skipped + before))
+
+            _limit(folder, part)
+            outcome = ask(partial(part.calls, asked), on_progress=tell)
+            if outcome.stopped and asked:
+                _limit(folder, self.plan.part(asked))
+                return replace(outcome, stopped=None)
+            if outcome.stopped or outcome.errors:
+                return outcome
+            asked = rows
+            score_and_judge(folder, journal, None, self.plan.task)
+            if all_decided(self.plan.settings.until_decided, read_run(folder.path).answered):
+                break
+        return outcome
 
     def _result(self, folder: RunFolder, journal: Journal, stopped: str | None = None) -> Result:
         from fwc_llm.report.read import score_and_judge
@@ -348,6 +395,12 @@ def asked_as(model: Model, settings: Settings, client: Client) -> Settings:
     if api != "chat" and client.batch:
         raise FwcError(f"--batch and --api {api} do not go together: the Batch API takes no decisions")
     return settings if settings.api == api else settings.updated(api=api)
+
+
+def _limit(folder: RunFolder, part: Plan) -> None:
+    """Let a folder be about a part of its run's test rows."""
+    write_questions(folder, part)
+    folder.change(calls=part.n_questions)
 
 
 def _write_examples(folder: RunFolder, plan: Plan) -> None:

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.counts import TABLE
+from fwc_llm.metrics.looks import Looks
 from fwc_llm.untrusted import shortened
 
 METRICS = {metric.gate: metric.key for metric in TABLE} | {"coverage": "coverage"}
+TOLD = "verdict"  # of the DP gap, in the place of a condition, where asking goes on until it can be told
+_UNSEQUENCED = ("auc", "brier")
 _ARM = r"""(?:"(?P<double{0}>[^"]+)"|'(?P<single{0}>[^']+)'|(?P<arm{0}>[^]"']*[^]"'\s]))"""
 _SIDE = r"(?P<metric{0}>\w+)\s*(?:\[\s*" + _ARM + r"\s*\])?"
 _CONDITION = re.compile(
@@ -67,6 +70,24 @@ def parse_condition(text: str) -> Condition:
         of = f"a difference of {metric}" if minus is not None else metric
         raise _refusal(text, f"{of} lies from {least:g} to 1 (0.8 is 80 %), {bound:g} does not")
     return Condition(text.strip(), metric, parts["operator"], bound, arm, minus, size)
+
+
+def check_sequences(texts: Sequence[str]) -> None:
+    """Refuse conditions for which there is no confidence sequence: `FwcError`."""
+    for text in texts:
+        if text == TOLD:
+            continue
+        condition = parse_condition(text)
+        if condition.minus is not None or condition.metric in _UNSEQUENCED:
+            what = "differences between arms" if condition.minus is not None else condition.metric
+            raise _refusal(text, f"until decided there are no intervals for {what}; ask for a number of rows")
+
+
+def looks_of(texts: Sequence[str], arms: Sequence[str], most: int) -> Looks | None:
+    """Return the looks of a run that asks until conditions are decided; None without any."""
+    named = [None if text == TOLD else parse_condition(text).arm for text in texts]
+    checks = sum(len(arms) if arm is None else 1 for arm in named)
+    return Looks(checks, most) if checks else None
 
 
 def _refusal(text: str, why: str) -> FwcError:

@@ -7,11 +7,12 @@ from typing import Literal
 
 import numpy as np
 
-from fwc_llm.gates.condition import METRICS, Condition
+from fwc_llm.gates.condition import METRICS, TOLD, Condition, parse_condition
 from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.arm_comparison import COMPARED, compare
 from fwc_llm.metrics.arm_estimates import Estimate, estimate
 from fwc_llm.metrics.counts import BY_KEY, overall, undefined_reasons
+from fwc_llm.metrics.intervals import UNTOLD
 from fwc_llm.metrics.statistics import listed, not_judged
 from fwc_llm.metrics.variance import of_words
 
@@ -52,6 +53,18 @@ def all_of(condition: str, checks: Sequence[Check]) -> Check:
     outcome = next(outcome for outcome in order if outcome in outcomes)
     reason = "; ".join(check.reason for check in checks if check.outcome == outcome)
     return Check(condition, outcome, reason)
+
+
+def all_decided(texts: Sequence[str], answered: Answered) -> bool:
+    """Return whether every condition is decided, and the verdict of the DP gap where one is `verdict`."""
+    for text in texts:
+        if text == TOLD:
+            gaps = (estimate(sample)["demographic_parity_difference"] for sample in answered.samples.values())
+            if any(gap.verdict(answered.margin) in (None, UNTOLD) for gap in gaps):
+                return False
+        elif any(check.outcome == "undecided" for check in decide(parse_condition(text), answered)):
+            return False
+    return True
 
 
 def several(checks: int) -> str:

@@ -240,7 +240,7 @@ def _arm(
 def _asked_once(sample: Sample) -> bool:
     """Whether every row was asked about once: then people are counted, and exact tests may count them."""
     once = sample.repeats < 2 and sample.rows == len(sample.row)
-    return once and sample.weight is None and sample.cluster is None
+    return once and sample.weight is None and sample.cluster is None and sample.looks is None
 
 
 def _accounting(answers: Answers, groups: tuple[str, ...], view: View) -> dict[str, npt.NDArray[np.intp]]:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fwc_llm.metrics.counts import Cells, Codes, Floats, Labels, count_cells, levels_of
+from fwc_llm.metrics.looks import Looks
 from fwc_llm.metrics.variance import Assist, Sample
 
 if TYPE_CHECKING:
@@ -154,7 +155,8 @@ class Answered:
     known. `unused` are notes on what was not used: columns that look as if they should have been, and groups
     whose weights are all 0, which are left out. `probes` holds answers to
     rows that were asked in another way, by arm; a variant names the probe before a colon. `assists` are
-    predictions of the arms' answers; `assist`: every value is made with them.
+    predictions of the arms' answers; `assist`: every value is made with them. With `looks` intervals hold at
+    every look.
     """
 
     answers: Mapping[str, Answers]
@@ -172,6 +174,7 @@ class Answered:
     probes: Mapping[str, Answers] = field(default_factory=dict)
     assists: Mapping[str, Assist] = field(default_factory=dict)
     assist: bool = False
+    looks: Looks | None = None
 
     def __post_init__(self) -> None:
         weight = next(iter(self.answers.values())).weight if self.answers else None
@@ -213,7 +216,7 @@ class Answered:
     def plain_samples(self) -> dict[str, Sample]:
         """Each arm as numbers, all in the same order of questions."""
         samples = samples_of(self.answers, self.groups, self.labels_fixed, self.min_group)
-        return {arm: replace(one, labelled=self.labelled) for arm, one in samples.items()}
+        return {arm: replace(one, labelled=self.labelled, looks=self.looks) for arm, one in samples.items()}
 
     @cached_property
     def assisted_samples(self) -> dict[str, Sample]:

@@ -30,6 +30,7 @@ from fwc_llm.metrics.variance import (
 
 COMPARED = ("accuracy", "demographic_parity_difference")
 ALL = "all"
+STOPPED = "is not tested: a test of a fixed number of rows does not hold where asking stops when decided"
 _TINY = 1e-12
 
 
@@ -90,6 +91,9 @@ def compare(
     """
     samples = first.sample, second.sample
     of_these = {metric: _test(metric, first, second, aligned, False) for metric in metrics}
+    unknown = {metric: Difference(test.difference) for metric, test in of_these.items()}
+    if any(sample.looks is not None for sample in samples):
+        return Comparison(THESE_EXAMPLES, unknown, unknown, STOPPED)
     drawn = [sample for sample in samples if sample.sets is not None]
     if not drawn:
         of = THIS_STRATEGY if any(sample.per_row for sample in samples) else THESE_EXAMPLES
@@ -102,7 +106,6 @@ def compare(
         f"cannot be told with {fewest} draws of examples: it takes {LEAST_SETS} repeats, each with "
         "examples of its own, to tell strategies apart"
     )
-    unknown = {metric: Difference(test.difference) for metric, test in of_these.items()}
     return Comparison(THIS_STRATEGY, unknown, of_these, few)
 
 

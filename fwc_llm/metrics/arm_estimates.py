@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Floats, Metric, levels_of, value_of
-from fwc_llm.metrics.intervals import LEVEL, Verdict, Z, p_value, pairs_reach, ratio_limits, verdict
+from fwc_llm.metrics.intervals import LEVEL, Verdict, Z, pairs_reach, ratio_limits, verdict
 from fwc_llm.metrics.planning import smallest_difference
 from fwc_llm.metrics.variance import Of, Sample, Shares, auc_shares, mean_shares, rate_shares
 
@@ -134,7 +134,7 @@ class Estimates:
     def smallest_found(self) -> float:
         """Return the DP gap that a test at 5 % finds four times in five; NaN where there is no test."""
         shares, judged = self.counted("rate"), self.sample.judged
-        if np.isnan(self["demographic_parity_difference"].value):
+        if np.isnan(self["demographic_parity_difference"].value) or self.sample.looks is not None:
             return np.nan
         variance = np.sort(_deviations(shares)[judged] ** 2)[-2:].sum()
         freedom = float(shares.spread(judged)[1].min())
@@ -163,16 +163,10 @@ def _counted(sample: Sample, rate: str) -> Shares:
 def share_limits(shares: Shares) -> Rates:
     """Return shares with their limits, each share by itself."""
     factor, freedom = shares.spread()
-    grown = factor * _reach(freedom) / Z
+    grown = factor * shares.sample.reach(freedom) / Z
     low = np.clip(shares.values - grown * shares.below, 0.0, shares.values)
     high = np.clip(shares.values + grown * shares.above, shares.values, 1.0)
     return Rates(shares.values, low, high, shares.per_repeat)
-
-
-def _reach(freedom: Floats, groups: int = 2, kinds: int = 1) -> Floats:
-    """`pairs_reach` at each freedom (P,)."""
-    values, place = np.unique(freedom, return_inverse=True)
-    return np.array([pairs_reach(groups, kinds, float(one)) for one in values])[place.ravel()]
 
 
 @dataclass(frozen=True)
@@ -193,7 +187,7 @@ def gaps_of_pairs(shares: Shares, first: Codes, second: Codes, groups: int, kind
     All pairs of `groups` hold together, those of so many `kinds` of rates.
     """
     factor, freedom = shares.spread(first, second)
-    reach = _reach(freedom, groups, kinds)
+    reach = shares.sample.reach(freedom, groups, kinds)
     value = shares.values[second] - shares.values[first]
     down = factor * np.hypot(shares.below[second], shares.above[first])
     up = factor * np.hypot(shares.above[second], shares.below[first])
@@ -244,10 +238,10 @@ def _of_metric(found: Estimates, metric: Metric) -> Estimate:
     pairs = (
         gaps_of_pairs(one, *pair, groups, kinds) for one in shares.values() for pair in pairs_of(one, judged)
     )
-    return _largest(pairs, groups, kinds, each)
+    return _largest(found.sample, pairs, groups, kinds, each)
 
 
-def _largest(pairs: Iterable[Pairs], groups: int, kinds: int, each: Floats) -> Estimate:
+def _largest(sample: Sample, pairs: Iterable[Pairs], groups: int, kinds: int, each: Floats) -> Estimate:
     """The largest |gap| of one or several rates: at least every pair's lower limit, at most the largest
     upper one (Tukey–Kramer: limits and p-value of all pairs hold together).
     """
@@ -262,7 +256,7 @@ def _largest(pairs: Iterable[Pairs], groups: int, kinds: int, each: Floats) -> E
         if pair.errors[most] / pair.reach[most] > beyond:
             beyond = float(pair.errors[most] / pair.reach[most])
             errors, freedom = float(pair.errors[most]), float(pair.freedom[most])
-    p = p_value(errors, groups, kinds, freedom)
+    p = sample.p_value(errors, groups, kinds, freedom)
     p = min(p, np.nextafter(1 - LEVEL, 0)) if low > 0 else max(p, 1 - LEVEL)  # whatever rounding did
     return Estimate(value, min(low, value), min(1.0, max(high, value)), each, p, 0.0, reach)
 
@@ -278,7 +272,7 @@ def ratios_of_pairs(shares: Shares, first: Codes, second: Codes, groups: int = 2
         with np.errstate(divide="ignore", invalid="ignore"):
             relative = shares.combined(np.arange(len(p)), np.where(p > 0, 1.0 / p, 0.0), len(p))
     factor, freedom = relative.spread(first, second)
-    grown = factor * _reach(freedom, groups) / Z
+    grown = factor * shares.sample.reach(freedom, groups) / Z
     under = ratio_limits(p[first], grown * shares.below[first], p[second], grown * shares.above[second])
     over = ratio_limits(p[second], grown * shares.below[second], p[first], grown * shares.above[first])
     return under, over
@@ -379,7 +373,7 @@ def _worst_pairs(sample: Sample, rate: str, kind: str, kinds: int) -> tuple[floa
     for side in (0, 1):
         shares = _counted(_read(sample, rate, side), rate)
         factor, freedom = shares.spread()
-        reach = factor * _reach(freedom, len(judged), kinds) / Z
+        reach = factor * sample.reach(freedom, len(judged), kinds) / Z
         value = shares.values[judged]
         limit = value + (reach * shares.above if side else -reach * shares.below)[judged]
         ends += [value, np.abs(np.clip(limit, 0.0, 1.0) - value)]
@@ -450,7 +444,7 @@ def conditional_parity(
         gaps.append(gaps_of_pairs(both, np.array([0]), np.array([1]), len(judged)))
         ends.append((groups[pair[0]], groups[pair[1]]))
     if gaps:
-        found = _largest(gaps, len(judged), 1, np.zeros(0))
+        found = _largest(sample, gaps, len(judged), 1, np.zeros(0))
         described |= {name: getattr(found, name) for name in ("value", "low", "high", "p_value")}
         first, second = ends[int(np.argmax([abs(gap.value[0]) for gap in gaps]))]
         described |= {"verdict": found.verdict(margin), "first": first, "second": second}

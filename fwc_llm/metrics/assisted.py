@@ -271,7 +271,7 @@ def _predictions(
     for place in range(FOLDS):
         train, here = known & (fold != place), fold == place
         yes = target[train]
-        if not 0 < yes.mean() < 1:
+        if not 0 < yes.sum() < len(yes):
             return None
         both = np.concatenate([x[train], x[train]]), np.repeat([1, 0], len(yes))
         model = LogisticRegression(C=_C, max_iter=300)

@@ -377,6 +377,7 @@ def _context(a: Answers, groups: tuple[str, ...]) -> list[dict[str, Any]]:
 def notes(run: Answered, found: Mapping[str, Any]) -> list[str]:
     """Return what a reader must know before believing a number, in sentences true of these very answers."""
     return [
+        *_about_looks(run),
         *_about_groups(run, found),
         *_about_repeats(run),
         *_about_predictions(run, found),
@@ -385,6 +386,16 @@ def notes(run: Answered, found: Mapping[str, Any]) -> list[str]:
         *decision_notes(run),
         *run.unused,
     ]
+
+
+def _about_looks(run: Answered) -> Iterator[str]:
+    if run.looks is not None:
+        rows, most = next(iter(run.samples.values())).rows, run.looks.most
+        saved = f", {most - rows:,} questions an arm saved" if rows < most else ""
+        yield (
+            f"Asked until decided: {rows:,} of at most {most:,} rows{saved}. Intervals are of the population "
+            "and hold at every look; tests of a fixed number of rows are left out."
+        )
 
 
 def _about_groups(run: Answered, found: Mapping[str, Any]) -> Iterator[str]:

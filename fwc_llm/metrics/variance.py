@@ -17,7 +17,8 @@ import numpy.typing as npt
 from scipy import sparse
 
 from fwc_llm.metrics.counts import RATES, UNPARSED, Codes, Floats
-from fwc_llm.metrics.intervals import FEW_EVENTS, Z, wilson
+from fwc_llm.metrics.intervals import FEW_EVENTS, Z, p_value, pairs_reach, wilson
+from fwc_llm.metrics.looks import Looks
 
 Of = Literal["these examples", "this strategy"]
 THESE_EXAMPLES: Of = "these examples"
@@ -71,7 +72,8 @@ class Sample:
     `weight` (n,) is what a row counts for, `cluster` (n,) numbers the people where one has several rows,
     `p_yes` (n,) is P(yes) or NaN. Groups of fewer than `min_group` rows are not judged. `assist` has
     predictions of the answers, also for rows that were not asked about (`assisted`). `strata` (n,) names what
-    parity is conditional on. If it is not `labelled`, only rates of yes are defined.
+    parity is conditional on. If it is not `labelled`, only rates of yes are defined. With `looks` intervals
+    hold at every look (`looks`).
     """
 
     answer: Floats
@@ -89,6 +91,20 @@ class Sample:
     assist: Assist | None = None
     strata: Any = None
     labelled: bool = True
+    looks: Looks | None = None
+
+    def reach(self, freedom: Floats, groups: int = 2, kinds: int = 1) -> Floats:
+        """Return how many standard errors all differences keep within, at each freedom (P,)."""
+        if self.looks is not None:
+            return np.full(len(freedom), self.looks.reach(self.rows, groups, kinds))
+        values, place = np.unique(freedom, return_inverse=True)
+        return np.array([pairs_reach(groups, kinds, float(each)) for each in values])[place.ravel()]
+
+    def p_value(self, errors: float, groups: int, kinds: int, freedom: float) -> float:
+        """Return how often the largest difference lies so many standard errors from 0 by chance."""
+        if self.looks is not None:
+            return self.looks.p_value(errors, self.rows, groups, kinds)
+        return p_value(errors, groups, kinds, freedom)
 
     @cached_property
     def parsed(self) -> npt.NDArray[np.bool_]:

@@ -4,8 +4,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fwc_llm.gates.condition import TOLD, looks_of, parse_condition
 from fwc_llm.metrics.arm_comparison import COMPARED
 from fwc_llm.metrics.intervals import DIFFERS, NOT_SHOWN
+from fwc_llm.metrics.looks import expected
 from fwc_llm.metrics.planning import Assumptions, Design, Smallest, limit_of, smallest
 from fwc_llm.metrics.probability_checks import OPPOSITE, THRESHOLD
 from fwc_llm.metrics.variance import LEAST_SETS, THESE_EXAMPLES
@@ -29,7 +31,7 @@ def what_was_run(run: "Run", stats: Mapping[str, Any]) -> str:
         repeats //= run.times
     parity = settings.get("base_parity")
     rates = ", ".join(f"{group['group']} {group['base_rate']:.0%}" for group in stats["groups"])
-    rows = f"{settings['n_test']} test rows of {run.described.get('title') or run.task}"
+    rows = f"{run.n_test} test rows of {run.described.get('title') or run.task}"
     drawn = (
         "drawn at random" if parity is None else f"drawn so that the groups’ base rates differ by {parity:g}"
     )
@@ -264,6 +266,29 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
     few = [group for group, judged in zip(design.groups, design.judged, strict=True) if not judged]
     lines += [f"not judged, with fewer than {design.min_group} rows: {_listed(few)}"] if few else []
     return [*lines, *_limits(design, assumed), _assuming(design, assumed)]
+
+
+def expected_lines(
+    design: Design, conditions: Sequence[str], arms: Sequence[str], margin: float
+) -> list[str]:
+    """Return how many rows are asked until `dp > bound` is decided, by simulation, at a few true gaps.
+
+    The first condition on dp counts, or the margin where the verdict is to be told.
+    """
+    most = round(design.rows.sum())
+    bounds = [margin if text == TOLD else parse_condition(text).bound for text in conditions if _is_dp(text)]
+    looks, shares = looks_of(conditions, arms, most), design.rows.sum(1)[design.judged]
+    if not bounds or looks is None or len(shares) < 2:
+        return []
+    lines = [f"until dp > {bounds[0]:g} is decided, at most {most:,} rows (simulated, rates around 50 %):"]
+    for gap, stops in expected(shares.tolist(), bounds[0], looks):
+        asked = f"{stops.rows.mean():,.0f} rows on average, {stops.rows.mean() / most:.0%}"
+        lines.append(f"  true gap {gap:.2f}: {asked}; decided in {stops.decided:.0%} of such runs")
+    return lines
+
+
+def _is_dp(text: str) -> bool:
+    return text == TOLD or parse_condition(text).metric == "dp"
 
 
 def _finds(size: Smallest) -> str:

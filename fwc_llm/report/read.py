@@ -13,6 +13,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import read_text
+from fwc_llm.gates.condition import looks_of
 from fwc_llm.metrics.answers import Answered, Answers, Variation, as_names, one_name, questions_of
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.audit_table import by_base_rate
@@ -93,6 +94,12 @@ class Run:
         return bool(self.described.get("reference", False))
 
     @property
+    def n_test(self) -> int:
+        """The test rows of a repeat."""
+        until = self.results.get("until_decided")
+        return int(until["rows"] if until else self.described["settings"]["n_test"])
+
+    @property
     def times(self) -> int:
         """How often every prompt was asked: so many repeats, next to each other, are of one draw."""
         asked = self.described.get("epochs") or self.described["settings"].get("samples") or 1
@@ -117,6 +124,7 @@ class Run:
             probes=self.probes,
             assists=self.assists,
             assist=bool(self.assist or settings.get("assist")),
+            looks=looks_of(settings.get("until_decided") or (), self.arms, settings["n_test"]),
         )
 
     @property

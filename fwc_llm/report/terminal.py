@@ -58,7 +58,7 @@ def _about(run: "Run") -> Iterator[str]:
     drawn = "drawn at random" if parity is None else f"base-rate parity {parity:g}"
     over = f"{repeats} repeat{'s' if repeats > 1 else ''}"
     over += f", each asked {run.times} times" if run.times > 1 else ""
-    yield f"{settings['n_test']} test rows, {drawn}; {over}; seed {seed}."
+    yield f"{run.n_test} test rows, {drawn}; {over}; seed {seed}."
     if run.simulated:
         source = "the rows are of no real people"
         if run.simulated_answers:

@@ -42,7 +42,7 @@ _LONGEST_NAME = 100  # bytes; file systems take 255, and names are put together
 # Settings that may differ when a run is continued: they change how it is asked, not what.
 # `simulated` may show only in the replies.
 _FREE = {
-    "created", "versions", "command", "task_folder", "data", "simulated", "simulated_answers",
+    "calls", "created", "versions", "command", "task_folder", "data", "simulated", "simulated_answers",
     "margin", "min_group", "weight", "given", "against",
 }  # fmt: skip
 # Keys that folders of an earlier version lack.
@@ -117,9 +117,9 @@ class RunFolder:
             )
         return check_described(description, self.path / "run.json")
 
-    def mark_simulated(self) -> dict[str, Any]:
-        """Say in run.json that a simulation answered; return its content."""
-        description = self.describe() | {"simulated": True, "simulated_answers": True}
+    def change(self, **changes: Any) -> dict[str, Any]:
+        """Change what run.json says, such as that a simulation answered; return its content."""
+        description = self.describe() | changes
         self.write_json("run.json", description)
         return description
 

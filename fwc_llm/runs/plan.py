@@ -19,7 +19,7 @@ from fwc_llm.runs.joint import ROWS, joint_messages
 from fwc_llm.runs.journal import Call
 from fwc_llm.runs.probes import Proxies, find_proxies, name_variants, named_levels, with_first_name
 from fwc_llm.runs.settings import Settings
-from fwc_llm.runs.splits import Split, draw_split
+from fwc_llm.runs.splits import Split, cells_of_rows, draw_split, evenly
 from fwc_llm.runs.threshold_selection import draw_validation_rows
 from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots, select_shots
 from fwc_llm.shots.base import Shots
@@ -109,6 +109,32 @@ class Plan:
         others += sum(proxies.pool[proxies.attribute].nunique() - 1 for proxies in self._proxies)
         return sum(len(repeat.split.test) for repeat in self.repeats) * len(self.arms) * (1 + others)
 
+    def part(self, rows: int) -> "Plan":
+        """The same run about the first `rows` test rows of every repeat."""
+        return replace(
+            self,
+            repeats=tuple(
+                replace(each, split=replace(each.split, test=each.split.test.iloc[:rows]))
+                for each in self.repeats
+            ),
+        )
+
+    @cached_property
+    def looks(self) -> list[int]:
+        """The numbers of test rows at which a run that asks until it is decided looks at its answers.
+
+        The first has enough rows of every group that has as many in all.
+        """
+        import numpy as np
+
+        from fwc_llm.metrics.looks import FIRST_LOOK, Looks
+
+        least = max(FIRST_LOOK, self.settings.min_group)
+        groups = self.task.sensitive(self.repeats[0].split.test)
+        places = [np.flatnonzero(groups == group) for group in np.unique(groups)]
+        first = max((int(each[least - 1]) + 1 for each in places if len(each) >= least), default=len(groups))
+        return Looks(1, len(groups)).rows(max(first, 2 * least))
+
     @property
     def row_columns(self) -> dict[str, str]:
         """The columns by which rows are judged (`ROW_COLUMNS`); empty where there is none."""
@@ -141,16 +167,19 @@ class Plan:
         """Whether an arm chooses its examples anew for every row."""
         return any(arm.name not in repeat.shots for repeat in self.repeats for arm in self.arms)
 
-    def calls(self) -> Iterator[Call]:
+    def calls(self, after: int = 0) -> Iterator[Call]:
         """Every request of the run, repeat by repeat and arm by arm, each built when it is needed.
 
-        Those about rows of the pool, to choose a threshold, come first.
+        Those about rows of the pool, to choose a threshold, come first; those about the first test rows, so
+        many as are `after`, are left out.
         """
         trainings = {each.index: cache(partial(_training, self.task, each)) for each in self.repeats}
         for validation in (True, False):
             for repeat in self.repeats:
                 for arm in self.arms:
                     for position, (row, values) in enumerate(rows_of(repeat.rows(validation))):
+                        if position < after:
+                            continue
                         builder = self._builder(repeat, arm, position, validation)
                         fixed = len(builder.prefix) if arm.name in repeat.shots else 0
                         variants = [(THRESHOLD, values)] if validation else self.variants(row, values)
@@ -297,6 +326,8 @@ def make_plan(
         seed = settings.seed + index
         drawn = settings.n_test, settings.base_parity, seed
         split = splits[index] if splits else draw_split(task, *drawn, not_equal_to=fixed_values)
+        if settings.until_decided and settings.base_parity is not None:
+            split = replace(split, test=split.test.iloc[evenly(cells_of_rows(task, split.test))])
         validation, split = draw_validation_rows(task, split, settings, seed, fixed_values)
         by_source, chosen = dict(saved), dict[str, Shots]()  # by source: before an arm orders them
         for arm in arms:

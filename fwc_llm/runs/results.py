@@ -139,7 +139,7 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
     described = folder.describe()
     replies = Replies(journal)
     if replies.simulated and not described.get("simulated_answers", described["simulated"]):
-        described = folder.mark_simulated()
+        described = folder.change(simulated=True, simulated_answers=True)
     simulated = {"simulated": "true" if described["simulated"] else "false"}
     settings = described["settings"]
     rule = settings["threshold"]
@@ -213,6 +213,9 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
         "usage": asdict(journal.usage),
         "batch_usage": asdict(journal.batch_usage),
     }
+    if settings.get("until_decided"):
+        rows_asked = sum(each["arm"] == first["arm"] for each in folder.read_questions())
+        data["until_decided"] = {"rows": rows_asked, "of": settings["n_test"]}
     if rule is not None:
         missing = sum(row["reason"] == "error" for row in validation)
         data |= {"threshold": rule, "pool_requests": len(validation), "pool_unanswered": missing}

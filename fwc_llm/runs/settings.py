@@ -15,6 +15,10 @@ FITTED = ("fit", "base-rate")  # thresholds that are chosen on rows of the pool
 JUDGED = ("margin", "min_group", "cluster", "weight", "given", "against")  # how answers are judged
 
 
+def _rows(values: Mapping[str, Any]) -> int:
+    return 2000 if values.get("until_decided") else 200
+
+
 def _template(values: Mapping[str, Any]) -> str:
     return "default" if values.get("api", "chat") == "chat" else DECISION_TEMPLATE
 
@@ -32,8 +36,17 @@ class Settings(Options):
     epsilon: float | None = option(
         0.01, "Largest relative parity violation of the coreset; `none` for no limit."
     )
+    until_decided: tuple[str, ...] = option(
+        (),
+        "Conditions such as `dp > 0.1`: ask until they are decided, or until n_test rows (`verdict`: until "
+        "the DP gap's verdict can be told). Intervals then hold at every look.",
+        VERDICT,
+        flag="",
+    )
     n_test: int = option(
-        200, "Test rows per repeat.", shown="200, or the nearest number that the table allows"
+        _rows,
+        "Test rows per repeat.",
+        shown="200, at most 2,000 until decided, or the nearest number that the table allows",
     )
     base_parity: float | None = option(
         None,
@@ -157,6 +170,21 @@ class Settings(Options):
             )
         if self.threshold_rows is not None and not fitted:
             raise ValueError("threshold_rows (--threshold-rows) is for a threshold of 'fit' or 'base-rate'")
+        return self
+
+    @model_validator(mode="after")
+    def _check_until_decided(self) -> "Settings":
+        if self.until_decided:
+            from fwc_llm.gates.condition import check_sequences
+
+            check_sequences(self.until_decided)
+            alone = {"repeats": 1, "samples": 1, "rows_per_request": 1, "threshold": None, "probe": ()}
+            alone |= {"counterfactual": False, "consistency": False, "cluster": None}
+            if others := [name for name, usual in alone.items() if getattr(self, name) != usual]:
+                raise ValueError(
+                    f"until_decided (--until-decided) does not go with {others[0]}: its intervals are of "
+                    "rows that are each asked once"
+                )
         return self
 
     @property

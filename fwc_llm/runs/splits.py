@@ -148,6 +148,15 @@ def draw(
     return rng.permutation(np.concatenate(drawn))
 
 
+def evenly(cells: np.ndarray) -> np.ndarray:
+    """An order of rows (n,) in which every beginning has the same shares of cells, each in its old order."""
+    rank = np.zeros(len(cells))
+    for cell in np.unique(cells):
+        here = np.flatnonzero(cells == cell)
+        rank[here] = (np.arange(len(here)) + 0.5) / len(here)
+    return np.argsort(rank, kind="stable")
+
+
 def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> dict[tuple[str, str], int]:
     """Rows per cell (group, "no" | "yes"): `n` test rows with base-rate parity b over `groups`, low to high.
 
