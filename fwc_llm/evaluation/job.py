@@ -18,13 +18,11 @@ from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, relative, 
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, Traits, is_local, open_model, traits
 from fwc_llm.models.functions import BatchFunction, Function, as_model
-from fwc_llm.models.openai.chat import ANSWER_TOKENS, REASONING_TOKENS
-from fwc_llm.models.openai.prices import Price, family_of, no_price, price_of
+from fwc_llm.models.openai.prices import Price, no_price, price_of
 from fwc_llm.progress import Progress
 from fwc_llm.runs.batch import batches_under_way, run_batch
 from fwc_llm.runs.execute import Outcome, execute
 from fwc_llm.runs.folder import FORMAT, RunFolder, command, file_name, versions
-from fwc_llm.runs.joint import TOKENS_PER_ROW
 from fwc_llm.runs.journal import Call, Journal, call_id, parameters_json
 from fwc_llm.runs.plan import Plan, bare_prompt, fit_prompts, make_plan
 from fwc_llm.runs.results import write_questions
@@ -63,9 +61,6 @@ def prepare(
     changes: dict[str, Any] = {}
     if settings.threshold is not None and settings.api == "chat" and isinstance(model, str):
         changes |= {} if client.logprobs else {"logprobs": True}
-    if settings.rows_per_request > 1 and settings.api == "chat" and client.max_tokens is None:
-        usual = REASONING_TOKENS if isinstance(model, str) and family_of(model).reasons else ANSWER_TOKENS
-        changes["max_tokens"] = usual + TOKENS_PER_ROW * settings.rows_per_request
     client = client.updated(**changes)
     answerer: Model = (
         open_model(model, client, api=settings.api, notice=notice)

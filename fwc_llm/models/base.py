@@ -1,5 +1,6 @@
 """The interface of every model: chat messages in, one reply out."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, runtime_checkable
@@ -27,6 +28,16 @@ class Message(_RequiredMessage, total=False):
 
 
 Messages = Sequence[Message]
+
+LINES = "and nothing else: its number, a colon, and yes or no."  # ends what asks a chat about several rows
+_JOINT = re.compile(rf"with (\d+) lines? {LINES}\Z")
+
+
+def more_tokens(messages: Messages) -> int:
+    """Tokens of a reply to several questions at once (`rows_per_request`) beyond those of one answer."""
+    questions = sum(message["role"] == QUESTION for message in messages)
+    lines = _JOINT.search(messages[-1]["content"]) if messages and not questions else None
+    return 8 * max(int(lines[1]) if lines else 0, questions - 1, 0)
 
 
 @dataclass(frozen=True)

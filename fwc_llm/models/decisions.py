@@ -5,6 +5,7 @@ messages or one text. `systemone` is TypeSafe's format (`POST /v1/systemone`): q
 name, the state is one text. Some services take this format at `/v1/decisions`.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -292,7 +293,8 @@ class DecisionModel(ChatModel):
             and failure.status in {400, 422}
             and (failure.parameter.startswith("state") or _ABOUT_STATE.search(failure.reason))
         )
-        if sent[_DIALECT] == first and (no_endpoint or other_form):
+        spoken = self._sent[_DIALECT] == first and self._last_success > -math.inf  # the service answers in it
+        if sent[_DIALECT] == first and (no_endpoint or other_form) and not spoken:
             if self._sent[_DIALECT] == first:
                 self._sent = {**self._sent, _DIALECT: other}
                 what = "System One's format at /decisions is sent"

@@ -24,6 +24,7 @@ from fwc_llm.models.openai.chat import (
     read_key,
     read_reply,
     request_parameters,
+    with_room,
 )
 from fwc_llm.models.openai.retry import AttemptError, Pace, Reach, http_failure
 from fwc_llm.schema import first_mistake
@@ -241,7 +242,7 @@ class InspectModel(Service):
             adaptive_connections=False,
             timeout=math.ceil(client.deadline),
             attempt_timeout=math.ceil(min(_ATTEMPT_SECONDS, client.deadline)),
-            **self._parameters,
+            **with_room(self._parameters, messages),
         )
         try:
             async with asyncio.timeout(client.deadline):

@@ -16,7 +16,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.files import home_expanded, open_binary, reason
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.models.client import Client
-from fwc_llm.models.openai.chat import Notice, Service, read_reply, request_parameters
+from fwc_llm.models.openai.chat import Notice, Service, read_reply, request_parameters, with_room
 from fwc_llm.models.openai.retry import AttemptError, Reach
 from fwc_llm.untrusted import storable, visible, whole
 
@@ -94,7 +94,8 @@ class LocalModel(Service):
 
     async def ask(self, messages: Messages) -> Reply:
         """Ask once; llama.cpp works on as many questions at once as it has slots."""
-        body = {**self._sent, "messages": [{**m, "content": storable(m["content"])} for m in messages]}
+        sent = with_room(self._sent, messages)
+        body = {**sent, "messages": [{**m, "content": storable(m["content"])} for m in messages]}
         async with self._turn:
             began = time.monotonic()
             answer = asyncio.create_task(asyncio.to_thread(self._answer, body))

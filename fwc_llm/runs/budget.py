@@ -6,7 +6,7 @@ from os.path import commonprefix
 from typing import TYPE_CHECKING
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import Message, Messages, Model, Usage, traits
+from fwc_llm.models.base import Message, Messages, Model, Usage, more_tokens, traits
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.models.tokens import TokenCounter
 
@@ -57,17 +57,16 @@ def forecast(
     Errors: `FwcError` when a prompt and its reply exceed the model's context window (`price.context`).
     """
     counter = counter or TokenCounter(model.name)
-    limit = _completion_limit(model)
-    number = prompt = cached = longest = 0
+    number = prompt = cached = longest = completion = 0
     prefixes: dict[tuple[str, int], Messages] = {}
     for call in calls:
-        tokens = counter.count(call.messages)
+        tokens, limit = counter.count(call.messages), _completion_limit(model, call.messages)
         _check_fits(model.name, call, tokens, limit, price)
         first = prefixes.setdefault((call.arm, call.repeat), call.messages)
         if first is not call.messages:
             cached += _cacheable(counter.count(_common_beginning(first, call.messages)))
         number, prompt, longest = number + 1, prompt + tokens, max(longest, tokens)
-    completion = number * limit
+        completion += limit
     dollars = most = None
     if price is not None:
         dollars = price.dollars(Usage(prompt, completion, cached), batch, longest)
@@ -86,7 +85,8 @@ def check_context(
         return
     counter = counter or TokenCounter(model.name)
     for call in calls:
-        _check_fits(model.name, call, counter.count(call.messages), _completion_limit(model), price)
+        limit = _completion_limit(model, call.messages)
+        _check_fits(model.name, call, counter.count(call.messages), limit, price)
 
 
 class Budget:
@@ -113,7 +113,7 @@ class Budget:
             raise FwcError(f"--max-cost is {max_cost:g}: it must be above 0 dollars")
         self.max_cost, self.spent, self._elsewhere = max_cost, elsewhere, elsewhere
         self._price, self._counter = price, counter or TokenCounter(model.name)
-        self._limit = _completion_limit(model)
+        self._model = model
         self._reserved, self._under_way = 0.0, 0
         self._estimated = False
 
@@ -139,8 +139,8 @@ class Budget:
     def worst_case(self, messages: Messages, batch: bool = False) -> float:
         """The most that one request can cost, in dollars."""
         tokens = self._counter.count(messages) * (1.0 if self._counter.exact else _ESTIMATE_MARGIN)
-        prompt = round(tokens)
-        return self._price.dollars(Usage(prompt, self._limit, 0, prompt), batch, prompt)
+        prompt, limit = round(tokens), _completion_limit(self._model, messages)
+        return self._price.dollars(Usage(prompt, limit, 0, prompt), batch, prompt)
 
     def reserve(self, dollars: float) -> bool:
         """Reserve `dollars` for a request; False when it might exceed the limit."""
@@ -161,8 +161,8 @@ class Budget:
             self._estimated = True
 
 
-def _completion_limit(model: Model) -> int:
-    return traits(model).completion_limit or _NO_LIMIT_TOKENS
+def _completion_limit(model: Model, messages: Messages) -> int:
+    return (traits(model).completion_limit or _NO_LIMIT_TOKENS) + more_tokens(messages)
 
 
 def _check_fits(name: str, call: "Call", tokens: int, limit: int, price: Price | None) -> None:

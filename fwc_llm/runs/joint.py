@@ -8,10 +8,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fwc_llm.models.base import CRITERIA, QUESTION, Message, Messages
+from fwc_llm.models.base import CRITERIA, LINES, QUESTION, Message, Messages
 
 ROWS = "rows:"  # begins the variant, which ends with the number of the request
-TOKENS_PER_ROW = 8  # of a reply, at most
 _LINE = re.compile(r"\W*(?:record\s+)?(\d+)\W+(yes|no)\W*", re.IGNORECASE)
 
 
@@ -23,8 +22,8 @@ def joint_messages(fixed: Messages, asked: Sequence[Messages]) -> list[Message]:
     records = "\n\n".join(f"Record {n}:\n{_text(each)}" for n, each in enumerate(asked, 1))
     question = next((m["content"] for m in asked[0] if m["role"] == QUESTION and "name" not in m), None)
     if question is None:
-        lines = f"{len(asked)} line{'s' * (len(asked) > 1)} and nothing else"
-        task = f"Answer every record as if it stood alone, with {lines}: its number, a colon, and yes or no."
+        lines = f"{len(asked)} line{'s' * (len(asked) > 1)} {LINES}"
+        task = f"Answer every record as if it stood alone, with {lines}"
         return [*fixed, {"role": "user", "content": f"{records}\n\n{task}"}]
     questions: list[Message] = []
     for n in range(1, len(asked) + 1):

@@ -242,9 +242,18 @@ def test_the_rows_are_shuffled_by_the_seed_and_what_cannot_be_is_refused() -> No
         prepare(CENSUS, "surrogate", ("balanced",), Settings(**options, redraw="per-row"), Client())
     with pytest.raises(FwcError, match="rows_per_request"):
         Settings(rows_per_request=401)
-    job = prepare(CENSUS, "gpt-4", ("zero",), Settings(**options), Client())
-    assert job.model.parameters["max_tokens"] == 20 + 8 * 20
-    assert open_model("gpt-4").parameters["max_tokens"] == 20
+
+
+def test_only_requests_about_several_rows_have_room_for_several_answers() -> None:
+    settings = Settings(n_test=22, base_parity=None, rows_per_request=20)
+    job = prepare(CENSUS, "gpt-4", ("zero",), settings, Client())
+    limits = [job.model.request_body(call.messages)["max_tokens"] for call in job.plan.calls()]  # type: ignore[attr-defined]
+    assert limits == [20] * 22 + [20 + 8 * 20, 20 + 8 * 2]
+    assert job.forecast().completion_tokens == sum(limits)
+    budget = prepare(CENSUS, "gpt-4", ("zero",), settings, Client(max_cost=1)).budget()
+    assert budget is not None
+    alone, *_, last = (budget.worst_case(call.messages) for call in job.plan.calls())
+    assert last - alone > 8 * 2 * 60e-6, "gpt-4's replies cost 60 dollars per million tokens"
 
 
 def answers(values: list[float], p: list[float] | None = None) -> Answers:

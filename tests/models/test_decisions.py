@@ -2,6 +2,7 @@
 """What a decision model's client sends, and what it makes of what comes back."""
 
 import asyncio
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -225,6 +226,30 @@ def test_system_ones_format_at_the_other_address_is_found_by_the_first_reply(api
     assert (reply.p_yes, reply.others, len(seen)) == (0.25, {"negation": 0.25}, 2)
     assert seen[-1]["state"] == "Look.\n\nExample\n\nAnswer: yes\n\nRecord"
     assert len([note for note in notices if "System One's format at /decisions is sent" in note]) == 1
+
+
+@pytest.mark.parametrize("api", ["decisions", "systemone"])
+def test_a_service_that_answered_keeps_its_dialect(api: str) -> None:
+    """A gateway that is gone for a moment stops the run as with other models."""
+    status = {"decisions": 422, "systemone": 404}[api]
+    paths: list[str] = []
+
+    def handler(request: HttpRequest) -> HttpReply:
+        paths.append(request.path)
+        gone = HttpReply({"detail": "the state of questions: gone, a dict is wanted"}, status)
+        return gone if len(paths) == 2 else HttpReply(decision() if api == "decisions" else nouls())
+
+    async def go() -> None:
+        async with serve(handler) as url:
+            model = quick(api, base_url=f"{url}/v1")
+            await model.ask(TEXT)
+            with pytest.raises(ProviderError, match="has no POST") if status == 404 else nullcontext():
+                assert (await model.ask(TEXT)).attempts == 2
+            assert not any("format" in note for note in model.notices)
+            await model.aclose()
+
+    asyncio.run(go())
+    assert set(paths) == {f"/v1/{api}"}
 
 
 def test_the_address_tells_the_dialect_of_services_that_are_known() -> None:

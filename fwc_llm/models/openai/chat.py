@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from fwc_llm.errors import FwcError, ProviderError
-from fwc_llm.models.base import SIMULATED, Messages, Reply, Usage
+from fwc_llm.models.base import SIMULATED, Messages, Reply, Usage, more_tokens
 from fwc_llm.models.client import Client
 from fwc_llm.models.openai.prices import Ending, ending_of, family_of
 from fwc_llm.models.openai.retry import (
@@ -102,6 +102,12 @@ def request_parameters(
     if logprobs:
         sent |= {"logprobs": True, "top_logprobs": _TOP_LOGPROBS}
     return sent | dict(params)
+
+
+def with_room(sent: Mapping[str, Any], messages: Messages) -> dict[str, Any]:
+    """What is sent, with the limit of a reply raised where the messages ask about several rows."""
+    more = more_tokens(messages)
+    return {name: value + more if name in _LIMITS and whole(value) else value for name, value in sent.items()}
 
 
 def read_reply(body: Any, attempts: int = 1, latency: float = 0.0) -> Reply:
@@ -404,7 +410,7 @@ class ChatModel(Service):
 
     def request_body(self, messages: Messages) -> dict[str, Any]:
         """The body of the request that asks `messages`, adapted to what the model was found to refuse."""
-        return {"model": self._served_name, "messages": messages, **self._sent}
+        return {"model": self._served_name, "messages": messages, **with_room(self._sent, messages)}
 
     def read(self, body: Any, messages: Messages) -> Reply:
         """The reply in the body of a response to `messages`. Raises `AttemptError` where there is none."""
