@@ -93,6 +93,12 @@ class Gates:
             sequences = any(answered.looks is not None for answered in runs.values())
             error = "" if sequences else several(sum(map(len, suites.values())))
             marks = [error, *marks] if error else marks
+        self.conclude(suites, marks, document)
+
+    def conclude(
+        self, suites: "Mapping[str, Sequence[Check]]", marks: Sequence[str], document: dict[str, Any] | None
+    ) -> None:
+        """Say what is decided, and raise as `settle` does."""
         if document is not None:
             document["gates"] = [
                 {"run": name, **asdict(check)} for name, checks in suites.items() for check in checks

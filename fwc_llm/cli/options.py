@@ -92,6 +92,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "fwc-llm audit scored.parquet --p-yes p --label was --protected sex --report audit.html",
     ),
     "gate": ('fwc-llm gate runs/luna --fail-if "dp[fwc] > 0.1" --junit gates.xml',),
+    "monitor": (
+        "fwc-llm monitor decisions.parquet --answer approved --protected sex --key id --state state.json "
+        '--fail-if "dp > 0.1"',
+    ),
     "rescore": ("fwc-llm rescore runs/luna",),
     "bundle": ("fwc-llm bundle runs/luna -o evidence.zip --no-rows",),
     "verify": ("fwc-llm verify runs/luna",),

@@ -115,11 +115,11 @@ def _test(metric: str, first: Estimates, second: Estimates, aligned: bool, strat
         return _Net(own, -1.0, aligned, strategy).test()
     if metric == "demographic_parity_difference":
         return _parity(first, second, aligned, strategy)
-    return _of_intervals(first[metric], second[metric])
+    return from_intervals(first[metric], second[metric])
 
 
-def _of_intervals(one: Estimate, other: Estimate) -> Difference:
-    """A difference from both arms' own intervals, by MOVER, as if the arms were independent: arms that answer
+def from_intervals(one: Estimate, other: Estimate) -> Difference:
+    """Return the difference from both intervals, by MOVER, as if the arms were independent: arms that answer
     alike differ less than it says.
     """
     value = other.value - one.value

@@ -1,0 +1,281 @@
+"""Decisions that keep coming: a state of counts and hashes, sequences of all so far, evidence of change."""
+
+import secrets
+import time
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib.resources import files
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import jinja2
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from fwc_llm.errors import FwcError
+from fwc_llm.files import is_file, read_text
+from fwc_llm.gates import Check, decide
+from fwc_llm.gates.change import check_watched, collected, total
+from fwc_llm.gates.condition import METRICS, Condition
+from fwc_llm.metrics.answers import Answered
+from fwc_llm.metrics.arm_comparison import from_intervals
+from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.audit_table import from_frame
+from fwc_llm.metrics.counts import BY_KEY, UNPARSED, count_cells, measure
+from fwc_llm.metrics.looks import FIRST_LOOK, Looks
+from fwc_llm.metrics.statistics import plain
+from fwc_llm.notebook import visible
+from fwc_llm.report.charts import axis
+from fwc_llm.report.format import DASH, interval, number
+from fwc_llm.report.predictions_reader import read_predictions
+from fwc_llm.report.tables import Cell, Section
+from fwc_llm.schema import Checked, check
+from fwc_llm.untrusted import parse_json
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_MOST = 3_333  # rows, of which 0.3 are where the sequence is tightest
+_KINDS = "no", "yes", ""
+
+Counts = dict[str, list[list[int]]]  # by group: answers no, yes and unparsed, of the labels no and yes
+
+
+class State(Checked):
+    """What monitoring knows of all decisions so far: no cell and no name of a row."""
+
+    format: Literal["fwc-llm-monitor/1"] = "fwc-llm-monitor/1"
+    asked: dict[str, Any]
+    salt: str = Field(default_factory=lambda: secrets.token_hex(8))
+    seen: str = ""  # a hash of each row's name and one of its content, by the first, eight bytes each
+    counts: dict[str, Counts] = Field(default_factory=dict)  # by version
+    evidence: dict[str, dict[str, list[float]]] = Field(default_factory=dict)  # by condition
+    history: list[dict[str, Any]] = Field(default_factory=list)
+
+    @property
+    def hashes(self) -> npt.NDArray[np.uint64]:
+        """The hashes (2, n): of names, in order, and of contents."""
+        return np.frombuffer(b64decode(self.seen), np.uint64).reshape(2, -1)
+
+    @property
+    def groups(self) -> Counts:
+        """The counts of all versions together."""
+        together: Counts = {}
+        for counts in self.counts.values():
+            for group, own in counts.items():
+                together[group] = (np.array(together.get(group, 0)) + own).tolist()
+        return together
+
+
+def monitor(
+    path: Path,
+    state_file: Path,
+    conditions: Sequence[Condition],
+    columns: Mapping[str, Any],
+    run_length: int,
+    min_group: int = FIRST_LOOK,
+) -> tuple[State, list[Check]]:
+    """Return the state after the decisions of a file that are new, and what is decided now.
+
+    `columns` has `answer`, `label`, `positive`, `protected`, `key`, and `time` and `by` or None. Alarms of a
+    change are false at most once in `run_length` decisions on average. Raises `FwcError` for conditions that
+    are not watched, a state of other columns or conditions, and rows that are there twice or were changed.
+    """
+    for condition in conditions:
+        check_watched(condition)
+    asked = {**columns, "protected": list(columns["protected"]), "conditions": [c.text for c in conditions]}
+    state = State(asked=asked)
+    if is_file(state_file):
+        try:
+            state = check(State, parse_json(read_text(state_file)), str(state_file))
+        except (OSError, ValueError) as error:
+            raise FwcError(f"{state_file} is no state of `fwc-llm monitor`: {error}") from None
+        for name in (name for name in asked if state.asked.get(name) != asked[name]):
+            raise FwcError(
+                f"{state_file} monitors {name} {state.asked.get(name)!r}, not {asked[name]!r}: name another "
+                "file with --state"
+            )
+    frame, whole = _read(path, columns)
+    fresh, state = _unseen(state, frame, path)
+    new, names = whole.where(fresh), list(whole.group.categories)
+    version = frame["by"].astype(str).to_numpy()[fresh] if columns["by"] else np.full(len(new), "")
+    said = np.where(np.isnan(new.answer), UNPARSED, new.answer).astype(np.int64)
+    cell = np.asarray(new.group.codes, np.int64) * 6 + 3 * new.label + said
+    for name in dict.fromkeys(version.tolist()):
+        counts = np.bincount(cell[version == name], minlength=6 * len(names)).reshape(-1, 2, 3)
+        old = state.counts.setdefault(name, {})
+        for place in np.flatnonzero(counts.any((1, 2))):
+            old[names[place]] = (np.array(old.get(names[place], 0)) + counts[place]).tolist()
+    for condition in conditions:
+        state.evidence[condition.text] = collected(
+            state.evidence.get(condition.text, {}), condition, new.answer, new.label,
+            np.asarray(new.group.codes, np.int64), names,
+        )  # fmt: skip
+    answered = _answered(state.groups, asked, len(conditions), min_group)
+    checks = _decided(state, answered, conditions, run_length)
+    if len(new) or not state.history:
+        key, found = METRICS[conditions[0].metric], estimate(answered.samples["answers"])
+        metric = found[key] if key in BY_KEY else found.coverage
+        own = None
+        if len(new):
+            measured = measure(count_cells(new.answer, new.label, new.group).counts)
+            own = float((measured[key] if key in BY_KEY else measured.coverage)[0])
+        entry = {
+            "at": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "rows": len(answered.answers["answers"]),
+            "new": len(new), "value_of_new": own, "value": metric.value, "low": metric.low,
+            "high": metric.high, "evidence": {c.text: total(state.evidence[c.text]) for c in conditions},
+        }  # fmt: skip
+        state.history.append(plain(entry))
+    return state, checks
+
+
+def _read(path: Path, columns: Mapping[str, Any]) -> "tuple[pd.DataFrame, Any]":
+    """The file's decisions in the order of their time, as a frame and as answers."""
+    import pandas as pd
+
+    others = {"row": columns["key"], "time": columns["time"], "by": columns["by"]}
+    frame, _ = read_predictions(
+        path, columns["answer"], columns["label"], columns["protected"], columns["positive"],
+        {name: column for name, column in others.items() if column},
+    )  # fmt: skip
+    if columns["time"]:
+        when = frame["time"].astype(str)
+        try:
+            numbers = pd.to_numeric(when, errors="coerce")
+            moments = numbers if numbers.notna().all() else pd.to_datetime(when, format="ISO8601", utc=True)
+        except ValueError as error:
+            raise FwcError(
+                f"{path}: the column {columns['time']!r} has no times (ISO 8601): {error}"
+            ) from None
+        frame = frame.iloc[np.argsort(moments.to_numpy(), kind="stable")].reset_index(drop=True)
+    label = "label" if columns["label"] else None
+    answered = from_frame(frame, answer="answer", protected=columns["protected"], label=label)
+    return frame, answered.answers["answers"]
+
+
+def _unseen(state: State, frame: "pd.DataFrame", path: Path) -> tuple[npt.NDArray[np.bool_], State]:
+    """Which rows (n,) are new, and the state that has seen them."""
+    import pandas as pd
+
+    content = frame.drop(columns="row").astype(str)
+    key, now = (
+        pd.util.hash_pandas_object(part, index=False, hash_key=state.salt).to_numpy()
+        for part in (frame["row"].astype(str), content)
+    )
+    known, before = state.hashes if state.seen else np.zeros((2, 0), np.uint64)
+    place = np.minimum(np.searchsorted(known, key), max(0, len(known) - 1))
+    old = known[place] == key if len(known) else np.zeros(len(key), dtype=np.bool_)
+    changed = old & (before[place] != now) if len(known) else old
+    if changed.any():
+        row = frame["row"].iloc[int(np.argmax(changed))]
+        raise FwcError(
+            f"{path}: the row {row!r} was seen before and has changed: a sequence is of decisions as they "
+            "were made; restore it, or begin a new state with --state"
+        )
+    both = np.concatenate([[known, before], np.stack([key, now])[:, ~old]], axis=1)
+    order = np.argsort(both[0], kind="stable")
+    return ~old, state.model_copy(update={"seen": b64encode(both[:, order].tobytes()).decode()})
+
+
+def _answered(counts: Counts, asked: Mapping[str, Any], checks: int, min_group: int) -> Answered:
+    """The decisions that counts stand for, with intervals that hold at every look."""
+    import pandas as pd
+
+    cells = np.array(list(counts.values())).reshape(-1, 2, 3)
+    group, label, answer = np.unravel_index(np.repeat(np.arange(cells.size), cells.ravel()), cells.shape)
+    names = ((group, list(counts)), (label, ["no", "yes"]), (answer, list(_KINDS)))
+    texts = (pd.Categorical.from_codes(codes, pd.Index(texts)) for codes, texts in names)
+    frame = pd.DataFrame(dict(zip(("group", "label", "answer"), texts, strict=True)))
+    answered = from_frame(
+        frame, attributes=asked["protected"], label="label" if asked["label"] else None, min_group=min_group
+    )
+    return replace(answered, looks=Looks(checks, _MOST))
+
+
+def _decided(
+    state: State, answered: Answered, conditions: Sequence[Condition], run_length: int
+) -> list[Check]:
+    """What is decided of all decisions so far, and of a change."""
+    sample, checks = answered.samples["answers"], list[Check]()
+    few = sample.rows_of_groups[sample.judged].min() < FIRST_LOOK
+    limit = run_length * len(conditions)
+    for condition in conditions:
+        check_now = decide(condition, answered)[0]
+        if few:
+            why = f"{condition.text}: a group has fewer than {FIRST_LOOK} decisions so far"
+            check_now = Check(condition.text, "undecided", why, check_now.value)
+        evidence = total(state.evidence[condition.text])
+        alarm = evidence >= limit
+        words = "it changed" if alarm else "no change shown"
+        checks += [check_now, Check(
+            f"change: {condition.text}", "failed" if alarm else "passed",
+            f"change: {condition.text}: {words}, evidence {evidence:,.3g}, alarm at {limit:,} (at most one "
+            f"false alarm in {run_length:,} decisions on average)",
+            evidence,
+        )]  # fmt: skip
+    return checks
+
+
+def sections(state: State, min_group: int = FIRST_LOOK) -> list[Section]:
+    """Return the sequence of all calls, and versions side by side, as tables."""
+    conditions = state.asked["conditions"]
+    rows = [
+        [
+            entry["at"][:16], f"{entry['rows']:,}", f"{entry['new']:,}", number(entry["value_of_new"], 3),
+            Cell(number(entry["value"], 3), interval((entry["low"], entry["high"]), 3)),
+            *(f"{entry['evidence'][text]:,.3g}" for text in conditions),
+        ]
+        for entry in state.history
+    ]  # fmt: skip
+    heads = "Call", "Decisions", "New", "Of the new", "Of all", *(f"Evidence: {text}" for text in conditions)
+    found = [Section(f"{conditions[0]}, call by call", heads, rows, name="sequence")]
+    if len(state.counts) > 1:
+        found.append(_by_version(state, min_group))
+    return found
+
+
+def _by_version(state: State, min_group: int) -> Section:
+    """Each version's DP gap, and its difference to the version before, as they first came."""
+    gaps = {}
+    for name, counts in state.counts.items():
+        if len(counts) > 1:
+            sample = _answered(counts, state.asked, len(state.counts), min_group).samples["answers"]
+            gaps[name] = sample.rows, estimate(sample)["demographic_parity_difference"]
+    drift = {name: from_intervals(gaps[before][1], gaps[name][1]) for before, name in pairwise(gaps)}
+    rows = [
+        [
+            name, f"{rows:,}", Cell(number(gap.value, 3), interval((gap.low, gap.high), 3)),
+            Cell(number(drift[name].difference, 3), interval((drift[name].low, drift[name].high), 3))
+            if name in drift else DASH,
+        ]
+        for name, (rows, gap) in gaps.items()
+    ]  # fmt: skip
+    return Section("By version", ("Version", "Decisions", "DP gap", "Less the one before"), rows)
+
+
+def page(state: State, checks: Sequence[Check], title: str) -> str:
+    """Return the state as one HTML page, with a picture of the sequence; it loads nothing."""
+    loader = jinja2.FunctionLoader(
+        lambda name: (files("fwc_llm.report") / "templates" / name).read_text(encoding="utf-8")
+    )
+    environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
+    environment.filters["cell"] = lambda value: (
+        value if isinstance(value, Cell) else Cell(visible(str(value)))
+    )
+    known = [entry for entry in state.history if entry["value"] is not None]
+    ends = [entry[name] for entry in known for name in ("high", "value_of_new") if entry[name] is not None]
+    x = axis(0.0, max(2.0, float(len(state.history))), 46.0, 620.0)
+    y = axis(0.0, min(1.0, max([0.1, *ends]) * 1.1), 250.0, 12.0)
+    names = ("value_of_new", "value", "low", "high")
+    marks = [
+        {name: None if entry[name] is None else y.at(entry[name]) for name in names}
+        | {"x": x.at(place + 0.5)}
+        for place, entry in enumerate(state.history)
+    ]
+    return environment.get_template("monitor.html.j2").render(
+        title=visible(title), checks=checks, sections=sections(state), marks=marks, y=y,
+        bound=y.at(float(state.asked["conditions"][0].rpartition(" ")[2])),
+    )  # fmt: skip
