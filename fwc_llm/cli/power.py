@@ -142,7 +142,10 @@ def _assumptions(
     if run is not None:
         if discordant is not None:
             raise FwcError("give --discordant or --run, not both: the run determines it")
-        seen = observed(read_run(run).answers)
+        finished = read_run(run)
+        if finished.answered.looks is not None:
+            raise FwcError(f"{run} asked until it was decided: plan by a run of a fixed number of rows")
+        seen = observed(finished.answers)
         assumed |= {"discordant": seen.discordant, "variance": seen.variance, "source": f"as in {run}"}
     elif discordant is not None:
         assumed |= {"discordant": discordant, "source": "as given"}

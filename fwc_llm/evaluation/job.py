@@ -213,15 +213,17 @@ class Job:
                 if on_progress is not None:
                     on_progress(replace(news, skipped=news.skipped + before))
 
-            _limit(folder, part)
+            if not asked:
+                _limit(folder, part)
             outcome = ask(partial(part.calls, asked), on_progress=tell)
             if outcome.stopped and asked:
-                _limit(folder, self.plan.part(asked))
+                folder.change(ended=outcome.stopped)
                 return replace(outcome, stopped=None)
-            if outcome.stopped or outcome.errors:
+            if outcome.stopped or (outcome.errors and not outcome.done + outcome.skipped):
                 return outcome
+            _limit(folder, part)
             asked = rows
-            score_and_judge(folder, journal, None, self.plan.task)
+            score_and_judge(folder, journal, None, self.plan.task if self.plan.settings.assist else None)
             if all_decided(self.plan.settings.until_decided, read_run(folder.path).answered):
                 break
         return outcome
@@ -395,7 +397,7 @@ def asked_as(model: Model, settings: Settings, client: Client) -> Settings:
 def _limit(folder: RunFolder, part: Plan) -> None:
     """Let a folder be about a part of its run's test rows."""
     write_questions(folder, part)
-    folder.change(calls=part.n_questions)
+    folder.change(calls=part.n_questions, ended="")
 
 
 def _write_examples(folder: RunFolder, plan: Plan) -> None:

@@ -83,11 +83,18 @@ def check_sequences(texts: Sequence[str]) -> None:
             raise _refusal(text, f"until decided there are no intervals for {what}; ask for a number of rows")
 
 
-def looks_of(texts: Sequence[str], arms: Sequence[str], most: int) -> Looks | None:
+def check_arms(texts: Sequence[str], arms: Sequence[str]) -> None:
+    """Refuse what ends a run if it is about an arm that is not there: `FwcError`."""
+    for text in texts:
+        if text != TOLD:
+            parse_condition(text).check_arms(arms)
+
+
+def looks_of(texts: Sequence[str], arms: Sequence[str], most: int, ended: str = "") -> Looks | None:
     """Return the looks of a run that asks until conditions are decided; None without any."""
     named = [None if text == TOLD else parse_condition(text).arm for text in texts]
     checks = sum(len(arms) if arm is None else 1 for arm in named)
-    return Looks(checks, most) if checks else None
+    return Looks(checks, most, ended) if checks else None
 
 
 def _refusal(text: str, why: str) -> FwcError:

@@ -98,6 +98,7 @@ def _decide(condition: Condition, answered: Answered, arm: str) -> Check:
         "<=": (high <= bound, low > bound),
     }[operator]
     outcome: Outcome = "failed" if holds else "passed" if fails else "undecided"
+    of = of if answered.looks is None else "of the population, at every look"
     shown = f"{interval.value:.3f}, 95 % interval {low:.3f} to {high:.3f} ({of})"
     metric = BY_KEY.get(METRICS[condition.metric])
     if metric is not None and metric.kind != "share" and (apart := not_judged(answered)):

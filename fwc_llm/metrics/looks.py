@@ -29,10 +29,14 @@ _TIGHTEST = 0.3  # of the most rows, where the sequence is tightest
 
 @dataclass(frozen=True)
 class Looks:
-    """A sequence of looks at up to `most` rows (at 1,000 of an endless one), for so many `checks`."""
+    """A sequence of looks at up to `most` rows (at 1,000 of an endless one), for so many `checks`.
+
+    `ended` says why asking ended before all was decided or asked.
+    """
 
     checks: int
     most: int
+    ended: str = ""
 
     def alpha(self, groups: int = 2, kinds: int = 1) -> float:
         """Return the error that one pair of groups, one rate and one check has."""

@@ -7,13 +7,8 @@
 These count independent 0/1 decisions and are exact, in whatever order groups arrive: decisions bet against a
 rate p with odds mixed over Beta(r p, r (1 − p)), and gain a factor of 1/α with a chance of at most α (Ville
 1939; Robbins 1970; the two-sided beta-binomial mixture of Howard, Ramdas, McAuliffe & Sekhon 2021). The gains
-of two groups multiply. `Looks` is for what is no count, such as assisted estimates: a normal mixture with the
-estimated standard error (Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas 2024), shorter for two groups, valid
-in large samples, and so for looks at `FEWEST` rows of every group or more. Several limits share the level
-(Bonferroni).
+of two groups multiply, and several limits share the level (Bonferroni). What is no count: `looks`.
 """
-
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +19,6 @@ from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.intervals import LEVEL, NOWHERE, Interval
 
 ALPHA = 1 - LEVEL
-FEWEST = 30  # rows of each group at an asymptotic sequence's first look
 TUNED = 600.0  # rows at which sequences are shortest
 _GRID = 2_001  # rates that two groups may have together, closer near 0 and 1
 
@@ -33,21 +27,6 @@ def spread(alpha: float, tuned: float = TUNED) -> float:
     """Return ρ², the variance of the mixture (in standardised means) that is best after `tuned` rows."""
     more = -2.0 * np.log(alpha)
     return float((more + np.log(more + 1.0)) / tuned)
-
-
-@dataclass(frozen=True)
-class Looks:
-    """Looks at what has been asked so far: `rows` at this one, the level `alpha`, best after `tuned` rows."""
-
-    rows: int
-    alpha: float = ALPHA
-    tuned: float = TUNED
-
-    def reach(self, of: int = 1) -> float:
-        """Return how many standard errors each of so many estimates keeps within, at all looks together."""
-        alpha = self.alpha / of
-        grown = max(1, self.rows) * spread(alpha, self.tuned)
-        return float(np.sqrt((grown + 1) / grown * (np.log(grown + 1) - 2 * np.log(alpha))))
 
 
 def shares(

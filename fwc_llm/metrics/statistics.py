@@ -390,11 +390,12 @@ def notes(run: Answered, found: Mapping[str, Any]) -> list[str]:
 
 def _about_looks(run: Answered) -> Iterator[str]:
     if run.looks is not None:
-        rows, most = next(iter(run.samples.values())).rows, run.looks.most
-        saved = f", {most - rows:,} questions an arm saved" if rows < most else ""
+        rows, most, ended = next(iter(run.samples.values())).rows, run.looks.most, run.looks.ended
+        saved = f", {most - rows:,} questions an arm saved" if rows < most and not ended else ""
         yield (
-            f"Asked until decided: {rows:,} of at most {most:,} rows{saved}. Intervals are of the population "
-            "and hold at every look; tests of a fixed number of rows are left out."
+            f"Asked until decided: {rows:,} of at most {most:,} rows{saved}{'; ' * bool(ended)}{ended}. "
+            "Intervals are of the population and hold at every look; tests of a fixed number of rows are "
+            "left out."
         )
 
 

@@ -86,7 +86,8 @@ def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
         after = replace(after, row=mapped(after.row, "other:{}".format))
     fixed = first.answered.labels_fixed and second.answered.labels_fixed
     samples = samples_of({"first": before, "second": after}, groups, fixed)
-    estimates = estimate(samples["first"]), estimate(samples["second"])
+    looks = first.answered.looks or second.answered.looks
+    estimates = estimate(replace(samples["first"], looks=looks)), estimate(samples["second"])
     tests = compare_estimates(*estimates, aligned=same_table and asked[0] == asked[1])
     compared: dict[str, Any] = {
         "arm": arm,

@@ -124,7 +124,12 @@ class Run:
             probes=self.probes,
             assists=self.assists,
             assist=bool(self.assist or settings.get("assist")),
-            looks=looks_of(settings.get("until_decided") or (), self.arms, settings["n_test"]),
+            looks=looks_of(
+                settings.get("until_decided") or (),
+                self.arms,
+                settings["n_test"],
+                self.described.get("ended") or "",
+            ),
         )
 
     @property

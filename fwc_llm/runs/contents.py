@@ -91,6 +91,7 @@ class Described(_Run):
     sources: dict[str, str] | None = None
     versions: dict[str, str] | None = None
     calls: _Count | None = None
+    ended: str | None = None
     epochs: _Count | None = None
     variations: dict[str, _Variation] | None = None
 

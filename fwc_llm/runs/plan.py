@@ -359,6 +359,10 @@ def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "tuple[Tas
     """The task with the weights and people of the settings, where these name them, and the settings so."""
     if settings.against not in ("", "all", *arms):
         raise FwcError(f"against is {settings.against!r}: name an arm ({', '.join(arms)}), or all")
+    if settings.until_decided:
+        from fwc_llm.gates.condition import check_arms
+
+        check_arms(settings.until_decided, arms)
     weight = settings.weight or "" if "weight" in settings.model_fields_set else task.weight
     cluster = settings.cluster or ""
     if (weight, cluster) != (task.weight, task.cluster):

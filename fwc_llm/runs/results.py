@@ -216,6 +216,7 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
     if settings.get("until_decided"):
         rows_asked = sum(each["arm"] == first["arm"] for each in folder.read_questions())
         data["until_decided"] = {"rows": rows_asked, "of": settings["n_test"]}
+        data["until_decided"] |= {"ended": described["ended"]} if described.get("ended") else {}
     if rule is not None:
         missing = sum(row["reason"] == "error" for row in validation)
         data |= {"threshold": rule, "pool_requests": len(validation), "pool_unanswered": missing}

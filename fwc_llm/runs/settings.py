@@ -147,6 +147,11 @@ class Settings(Options):
         shown="the first",
     )
 
+    @field_validator("until_decided", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
     @field_validator("threshold", mode="before")
     @classmethod
     def _read_threshold(cls, value: Any) -> Any:

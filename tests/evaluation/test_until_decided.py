@@ -99,8 +99,42 @@ def test_a_limit_of_cost_ends_it_at_a_look_that_is_whole(tmp_path: Path) -> None
     assert "--max-cost" in few.data["stopped"]  # before the first look
     assert some.data["stopped"] is None
     assert some.unanswered == 0
+    assert "--max-cost" in some.data["until_decided"]["ended"]
+    notes = statistics(read_run(some.folder).answered)["notes"]
+    assert "--max-cost" in notes[0]
+    assert "saved" not in notes[0]
     assert 60 <= some.data["until_decided"]["rows"] < 400
     assert len(rows_of(some.folder, "journal.jsonl")) > some.data["requests"]  # what is under way is kept
+
+
+def test_a_row_that_is_always_refused_counts_as_unparsed_and_asking_goes_on(tmp_path: Path) -> None:
+    refused: list[str] = []
+
+    def service(request: HttpRequest) -> HttpReply:
+        text = request.json()["messages"][-1]["content"]
+        refused.append(text) if not refused else None
+        if text == refused[0]:
+            return refusal(400, "filtered")
+        return HttpReply(completion("yes" if "Private" in text else "no"))
+
+    with serve_in_thread(service) as url:
+        client = Client(base_url=f"{url}/v1", concurrency=1)
+        options = OPTIONS | {"arms": ["zero"], "n_test": 160}
+        found = [evaluate("census", "m", out=tmp_path, client=client, **options) for _ in range(2)]
+    assert [result.unanswered for result in found] == [1, 1]
+    assert found[0].data["until_decided"] == found[1].data["until_decided"]
+    assert found[0].data["until_decided"]["rows"] == 160  # beyond the first look
+
+
+def test_other_commands_withhold_what_a_fixed_number_of_rows_would_give(stopped: Result) -> None:
+    change = stopped.compare(stopped.folder)["arms"][0]
+    assert "fixed number of rows does not hold" in change["reason"]
+    assert change[GAP]["p_value"] is change[GAP]["low"] is None
+    planned = CliRunner().invoke(app, ["power", "--task", "census", "--run", str(stopped.folder)])
+    assert "asked until it was decided" in str(planned.exception)
+    assert "of the population, at every look" in stopped.check("dp[zero] > 0.1").reason
+    with pytest.raises(FwcError, match="names the arm 'other'"):  # before anything is asked
+        evaluate("census", unequal, **OPTIONS | {"until_decided": "dp[other] > 0.1"})
 
 
 @pytest.mark.parametrize(

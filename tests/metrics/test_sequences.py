@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.sequences import Looks, gap, lowest_of_pairs, ratio, shares
+from fwc_llm.metrics.looks import Looks
+from fwc_llm.metrics.sequences import gap, lowest_of_pairs, ratio, shares
 
 PATHS, ROWS = 1_000, 400
 
@@ -50,9 +51,6 @@ def test_limits_of_a_gap_and_a_ratio_enclose_them_and_tell_more_with_more_rows()
         gap([5, 3], [4, 4])
 
 
-def test_the_asymptotic_reach_is_longer_than_fixed_and_shares_its_level() -> None:
-    reach = [Looks(n).reach() for n in (100, 600, 5000)]
-    assert 3.0 < reach[1] < min(reach[0], reach[2]) < 3.6
-    assert Looks(600).reach(10) > reach[1]  # ten pairs
-    exact = shares([300], [600])[1][0] - 0.5  # the exact one is the same in the middle
-    assert reach[1] * 0.5 / np.sqrt(600) == pytest.approx(exact, rel=0.01)
+def test_exact_limits_are_those_of_the_asymptotic_sequence_in_the_middle() -> None:
+    above = shares([300], [600])[1][0] - 0.5
+    assert Looks(1, 2000).reach(600) * 0.5 / np.sqrt(600) == pytest.approx(above, rel=0.02)
