@@ -53,6 +53,9 @@ def shots(
     column_weights: str | None = flag(
         "Weights of features in the distance of fwc, 1 for others: age=2,hours=0.5. [default: the task's]"
     ),
+    penalty: float | None = flag(
+        "A soft limit of fwc in the place of --epsilon: what a share of 1 that is off parity costs."
+    ),
     ids: str | None = flag("Row ids, comma-separated: these rows, with the strategy `ids`."),
     out: Path | None = flag("Save the examples here, as JSON.", "--out", "-o", "--output"),
     compare: bool = switch("Measure the strategies side by side.", "--compare"),
@@ -89,6 +92,10 @@ def shots(
         strategy, options["rows"] = strategy or "ids", ids
     if column_weights is not None:
         options["column_weights"] = column_weights
+    if penalty is not None:
+        if "epsilon" in settings.chosen:
+            raise FwcError("--penalty takes the place of --epsilon: leave out one of them")
+        options["penalty"] = penalty
     weight = settings.weight or "" if "weight" in settings.chosen else None
     table = open_task(task, data_dir, protected, weight, data)
     m, limit, seed = settings.m, settings.epsilon, settings.seed
@@ -196,8 +203,9 @@ def _show(
         console.err.print(chosen.untrue, style="bold", markup=False)
     proof = chosen.certificate or {}
     if {"objective", "lower_bound", "violation"} <= set(proof):
+        what = "distance and penalty" if "imbalance" in proof else "distance"
         console.err.print(
-            f"certificate: distance {proof['objective']:.6f}, lower bound of the inner problem "
+            f"certificate: {what} {proof['objective']:.6f}, lower bound of the inner problem "
             f"{proof['lower_bound']:.6f}, largest parity violation {proof['violation']:.6f}"
         )
 

@@ -24,7 +24,7 @@ from fwc_llm.coreset.problem.ground_cost import BLOCK, cost_matrix
 from fwc_llm.coreset.problem.input_rows import Terms
 from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.transport.fair import fair_transport
-from fwc_llm.coreset.transport.parity import violation
+from fwc_llm.coreset.transport.parity import imbalance, violation
 from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError
 
@@ -158,7 +158,8 @@ class CoresetCertificate:
     cost; no plan for these representatives (and weights, where they were given) costs less than
     `lower_bound`. `violation` is the largest |p(y|d) / p_T(y) − 1| of `weights` (m,), which sum to m;
     `epsilon` is the limit of it that was asked for, None for none. `n_rows` is n; `excess` is by how much a
-    level exceeds its limit at most.
+    level exceeds its limit at most, and `imbalance` the share of weight that would have to change its outcome
+    for exact parity: a penalty times it is part of the two bounds.
     """
 
     objective: float
@@ -168,6 +169,7 @@ class CoresetCertificate:
     epsilon: float | Mapping[Any, float] | None
     n_rows: int
     excess: float
+    imbalance: float
 
     @property
     def is_fair(self) -> bool:
@@ -199,6 +201,7 @@ def certify(
     cost_outcome: float = 1.0,
     scale: bool | str = "auto",
     column_weights: ColumnWeights = None,
+    penalty: float | None = None,
     sample_weight: Any = None,
 ) -> CoresetCertificate:
     """Certify any weighted points, wherever they are from, as a coreset of the rows.
@@ -218,13 +221,14 @@ def certify(
         cost_outcome: what it costs to move a row to another outcome.
         scale: whether numbers are scaled by those of X.
         column_weights: of the columns of X.
+        penalty: a soft limit in the place of epsilon.
         sample_weight: (n,) what each row stands for, as in `FairCoreset.fit`.
 
     Raises:
         InputError: bad input; or no weights of these points keep the limit.
     """
-    terms = Terms(epsilon, cost, target, cost_sensitive, cost_outcome, scale, column_weights)
-    rows = replace(terms, epsilon=None).read(Columns(X, y, sensitive, sample_weight))
+    terms = Terms(epsilon, cost, target, cost_sensitive, cost_outcome, scale, column_weights, penalty)
+    rows = replace(terms, epsilon=None, penalty=None).read(Columns(X, y, sensitive, sample_weight))
     table, cells = rows.table, rows.cells
     encoded = encode_likewise(rows.encoding, points, table.p, "points")
     own = find_cells(points_y, points_sensitive, encoded.n)
@@ -256,11 +260,14 @@ def certified(points: Represented, rows: Rows, weights: Any) -> CoresetCertifica
         weight = _checked(weights, points.m)
         distance = wasserstein(points.costs(rows), weight, rows.masses)
         objective, lower_bound = distance.value, distance.lower_bound
+    charge = 0.0 if weights is None else points.terms.penalty or 0.0
     weight = weight * (points.m / weight.sum())
     held, epsilon = np.bincount(points.cell_of, weight, n_cells), points.terms.epsilon
+    moving = imbalance(held, points.target)
+    objective, lower_bound = objective + charge * moving, lower_bound + charge * moving
     apart = violation(held, points.target)
     excess = -np.inf if epsilon is None else violation(held, points.target, points.limits)
-    return CoresetCertificate(objective, lower_bound, apart, weight, epsilon, rows.table.n, excess)
+    return CoresetCertificate(objective, lower_bound, apart, weight, epsilon, rows.table.n, excess, moving)
 
 
 def _best_weights(points: Represented, rows: Rows, n_cells: int) -> tuple[float, float, np.ndarray]:
@@ -275,6 +282,7 @@ def _best_weights(points: Represented, rows: Rows, n_cells: int) -> tuple[float,
     inner = fair_transport(
         *(cost, points.n_levels, points.n_outcomes, points.target, points.limits),
         sample_weight=rows.masses,
+        penalty=points.terms.penalty,
     )
     return inner.objective, inner.lower_bound, share_out(inner, label, points.m, rows.masses).weights()
 

@@ -27,6 +27,14 @@ def check_epsilon(epsilon: Any) -> None:
         )
 
 
+def check_penalty(penalty: Any, epsilon: Any) -> None:
+    """Refuse a penalty that is no number of at least 0, or beside a limit."""
+    if penalty is not None:
+        check_not_negative("penalty", penalty)
+        if epsilon is not None:
+            raise InputError("penalty takes the place of a limit: pass epsilon=None with it, or leave it out")
+
+
 def check_not_negative(name: str, value: Any) -> None:
     """Refuse anything but a finite number of at least 0."""
     if not (isinstance(value, Real) and 0 <= float(value) < np.inf):

@@ -22,12 +22,12 @@ from fwc_llm.coreset.problem.cells import check_levels, limits_of, overall_targe
 from fwc_llm.coreset.problem.encoding import ColumnWeights, Encoder, encode_likewise, pick
 from fwc_llm.coreset.problem.frames import Columns, take_named
 from fwc_llm.coreset.problem.ground_cost import between_cells
-from fwc_llm.coreset.problem.input_rows import Estimator, InputRows, Terms
+from fwc_llm.coreset.problem.input_rows import Estimator, InputRows, Terms, is_constrained
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.table import Table, value_ids
 from fwc_llm.coreset.search.restarts import best_start
 from fwc_llm.coreset.search.schedule import Effort, Solver
-from fwc_llm.coreset.transport.parity import violation
+from fwc_llm.coreset.transport.parity import imbalance, violation
 from fwc_llm.errors import InputError
 
 if TYPE_CHECKING:
@@ -86,6 +86,9 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         column_weights: what the cost of each column is multiplied by, after scaling: {column: weight} (of an
             array, by position), those that are not named having 1, or (p,). 0 leaves a column out of the
             distance: in a free representative it is then the mean, or any category.
+        penalty: a soft limit, with epsilon=None: what it costs for a unit of mass to have another outcome
+            than parity asks for, in units of the cost. 0 is no limit; from some penalty on, parity is exact.
+            Cells may lack rows.
 
     Attributes:
         representatives_: (m, p) features in the units of X; a pandas DataFrame when X was a DataFrame.
@@ -94,9 +97,11 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         y_: (m,) outcome of each; None when none were given.
         weights_: (m,) θ, not negative, summing to m.
         row_index_: (m,) position of each representative's row in X; None with support="free".
-        objective_: Wasserstein distance between rows and coreset, in units of the cost.
+        objective_: Wasserstein distance between rows and coreset, in units of the cost; with a penalty, plus
+            penalty · `imbalance_`.
         lower_bound_: lower bound of the inner problem for these representatives, part of the certificate.
         violation_: largest |p(y|d) / p_T(y) − 1|, of `weights_`.
+        imbalance_: share of `weights_` that would have to change its outcome for exact parity in every level.
         labels_: (n,) the representative that carries each row in the optimal plan; the one with the largest
             part of a row that is split; −1 for a row of weight 0. None for a table on disk that is larger
             than `sample`.
@@ -144,6 +149,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         scale: bool | str = "auto",
         sample: int = 400_000,
         column_weights: ColumnWeights = None,
+        penalty: float | None = None,
     ) -> None:
         self.m = m
         self.epsilon = epsilon
@@ -164,6 +170,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         self.scale = scale
         self.sample = sample
         self.column_weights = column_weights
+        self.penalty = penalty
 
     def fit(
         self,
@@ -356,7 +363,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
     def _problem(self, rows: InputRows, candidates: Any) -> Problem:
         """The problem of these rows: cells, slots and the rows that may stand for each cell."""
         table, cells = rows.table, rows.cells
-        if self.epsilon is not None:
+        if is_constrained(self):
             check_levels(cells)
         if candidates is not None and self.support == "free":
             raise InputError(
@@ -376,9 +383,8 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             slots = np.bincount(cells.cell[self._given_rows(rows)], minlength=cells.n_cells)
         if self.m > table.n:
             raise InputError(f"m={self.m} is larger than the {table.n} rows (n_samples={table.n}): lower m")
-        seats = count_slots(
-            slots, self.m, cells, available, constrained=self.epsilon is not None, positive=self.positive
-        )
+        limited = self.epsilon is not None
+        seats = count_slots(slots, self.m, cells, available, constrained=limited, positive=self.positive)
         for g in np.flatnonzero(seats > available).tolist():
             # Only in a cell with fewer distinct values than seats, equal rows count as different.
             if seats[g] > len(pools[g]):
@@ -392,7 +398,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         encoding = rows.encoding
         to_ranks = encoding.to_ranks if isinstance(encoding, Encoder) and encoding.has_ranks else None
         terms = (target, limits_of(self.epsilon, cells.levels), self.cost, self.support)
-        return Problem(table, cells, cell_of, *terms, move, pools, ids, to_ranks, rows.masses)
+        return Problem(table, cells, cell_of, *terms, move, pools, ids, to_ranks, rows.masses, self.penalty)
 
     def _given_rows(self, among: InputRows) -> np.ndarray:
         """The rows given as `init`, checked, in cell order."""
@@ -506,7 +512,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         self.objective_ = objective
         self.lower_bound_ = lower_bound
         held = np.bincount(problem.cell_of, self.weights_, problem.cells.n_cells)
-        self.violation_ = violation(held, problem.target)
+        self.violation_, self.imbalance_ = violation(held, problem.target), imbalance(held, problem.target)
         self.target_ = problem.target
         # The points in the precision of X may be a rounding above or below those of the descent.
         self.history_ = np.maximum(best.history, objective)

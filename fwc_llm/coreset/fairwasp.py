@@ -18,7 +18,7 @@ from fwc_llm.coreset.problem.cells import Cells, check_levels, empty_cell, limit
 from fwc_llm.coreset.problem.encoding import ColumnWeights
 from fwc_llm.coreset.problem.frames import Columns
 from fwc_llm.coreset.problem.ground_cost import between_cells
-from fwc_llm.coreset.problem.input_rows import Estimator, Terms
+from fwc_llm.coreset.problem.input_rows import Estimator, Terms, is_constrained
 from fwc_llm.coreset.problem.table import Table, value_ids
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.fair import Transport, fair_transport
@@ -45,6 +45,7 @@ class FairWASP(Estimator):
         scale: whether the numbers of X become z-scores; "auto": those of a DataFrame do, those of an array
             are used as they are, with a `ScaleWarning` where its columns differ by orders of magnitude.
         column_weights: what the cost of each column is multiplied by, as in `FairCoreset`.
+        penalty: a soft limit in the place of epsilon, as in `FairCoreset`.
 
     Attributes:
         weights_: (n,) weights of the rows, not negative, summing to n (the number of rows with a weight above
@@ -66,6 +67,7 @@ class FairWASP(Estimator):
         cost_outcome: float = 1.0,
         scale: bool | str = "auto",
         column_weights: ColumnWeights = None,
+        penalty: float | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.cost = cost
@@ -74,6 +76,7 @@ class FairWASP(Estimator):
         self.cost_outcome = cost_outcome
         self.scale = scale
         self.column_weights = column_weights
+        self.penalty = penalty
 
     def fit(
         self,
@@ -102,12 +105,13 @@ class FairWASP(Estimator):
         """
         rows = Terms.of(self).read(Columns(X, y, sensitive, sample_weight))
         table, cells = rows.table, rows.cells
-        if self.epsilon is not None:
+        if is_constrained(self):
             check_levels(cells)
             for g in np.flatnonzero(cells.counts == 0).tolist():
-                raise empty_cell(cells, g)
+                if self.penalty is None:
+                    raise empty_cell(cells, g)
         target = overall_target(cells, self.target)
-        if self.epsilon is None:  # nothing moves
+        if not is_constrained(self):  # nothing moves
             mass = np.ones(table.n) if rows.masses is None else rows.masses.values
             weights = mass * (table.n / mass.sum())
             self.objective_ = self.lower_bound_ = 0.0
@@ -123,6 +127,7 @@ class FairWASP(Estimator):
                     limits_of(self.epsilon, cells.levels),
                 ),
                 sample_weight=rows.masses,
+                penalty=self.penalty,
             )
             weights = _moved_weights(plan, nearest)
             self.objective_, self.lower_bound_ = plan.objective, plan.lower_bound
@@ -164,6 +169,9 @@ def nearest_rows(
     done, total = 0, len(first) * (cells.n_cells - 1)
     for g in range(cells.n_cells):
         members, others = first[own == g], np.flatnonzero(own != g)
+        if not len(members):
+            least[:, g] = np.inf
+            continue
         terms = make_tiles(values[members]), members, read_only(table.mismatch), cost == "sqeuclidean"
         for low in range(0, len(others), _AT_ONCE):
             some = others[low : low + _AT_ONCE]

@@ -30,8 +30,15 @@ if TYPE_CHECKING:
 _DRAWS = 10_000  # times m: far beyond what any table of distinct rows needs
 
 
-@strategy(slots="balanced-positive", n_init=None, max_iter=300, column_weights=None)
-def fwc(request: Request, slots: Any, n_init: int | None, max_iter: int, column_weights: Any) -> Shots:
+@strategy(slots="balanced-positive", n_init=None, max_iter=300, column_weights=None, penalty=None)
+def fwc(
+    request: Request,
+    slots: Any,
+    n_init: int | None,
+    max_iter: int,
+    column_weights: Any,
+    penalty: float | None,
+) -> Shots:
     """The m real rows and weights whose distribution is closest to the table's, within the parity limit ε.
 
     Fair Wasserstein Coresets (Xiong, Dalmasso et al., NeurIPS 2024; docs/method.md) with representatives
@@ -41,7 +48,8 @@ def fwc(request: Request, slots: Any, n_init: int | None, max_iter: int, column_
     Options: `slots` (how many examples each cell gets; docs/method.md, "Slots"; also as the text
     `Female:no=6,Female:yes=2,Male:no=6,Male:yes=2`), `n_init` restarts and
     `max_iter` iterations of the solver (its defaults unless given), `column_weights` of features in the
-    distance (a mapping, or the text `age=2,hours=0.5`; by default the task's).
+    distance (a mapping, or the text `age=2,hours=0.5`; by default the task's), `penalty` (a soft limit in the
+    place of ε).
 
     The certificate (docs/method.md, "The certificate of a selection") holds objective, lower bound,
     violation, slots per cell, row ids, weights, iterations, restarts, seed and the table's fingerprint.
@@ -50,13 +58,15 @@ def fwc(request: Request, slots: Any, n_init: int | None, max_iter: int, column_
     """
     task, pool = request.task, request.pool
     settings: dict[str, Any] = {} if n_init is None else {"n_init": n_init}
-    weighed = _column_weights(task, column_weights)
+    weighed, epsilon = _column_weights(task, column_weights), request.epsilon
+    if penalty is not None:
+        weighed, epsilon = weighed | {"penalty": penalty}, None
     counts = slots
     if isinstance(slots, str) and ":" in slots:
         counts = {(level, LABELS.index(label)): n for (level, label), n in read_slots(slots, request).items()}
     estimator = FairCoreset(
         request.m,
-        epsilon=request.epsilon,
+        epsilon=epsilon,
         support="rows",
         slots=counts,
         max_iter=max_iter,
@@ -74,7 +84,7 @@ def fwc(request: Request, slots: Any, n_init: int | None, max_iter: int, column_
     rows = np.asarray(estimator.row_index_)
     order = np.argsort(-weights, kind="stable")
     recorded = {"slots": slots if isinstance(slots, str) else "given"} | weighed
-    shots = make_shots(request, "fwc", rows[order], weights[order], epsilon=request.epsilon, **recorded)
+    shots = make_shots(request, "fwc", rows[order], weights[order], epsilon=epsilon, **recorded)
     return _certified(shots, estimator, task, pool.iloc[rows])
 
 
@@ -94,9 +104,14 @@ def disk_shots(
     """
     settings: dict[str, Any] = {"slots": "balanced-positive", "max_iter": 300} | options
     known = {"slots", "n_init", "max_iter"}
-    weighed = _column_weights(task, settings.pop("column_weights", None))
+    weighed, penalty = (
+        _column_weights(task, settings.pop("column_weights", None)),
+        settings.pop("penalty", None),
+    )
+    if penalty is not None:
+        weighed, epsilon = weighed | {"penalty": penalty}, None
     if unknown := sorted(set(settings) - known):
-        takes = "slots, n_init, max_iter, column_weights"
+        takes = "slots, n_init, max_iter, column_weights, penalty"
         raise FwcError(f"the strategy has no option {unknown[0]!r}: it takes {takes}")
     if settings["slots"] not in RULES:
         raise FwcError(f"slots={settings['slots']!r}: for a table on disk, name one of {', '.join(RULES)}")
@@ -145,6 +160,7 @@ def _certified(shots: Shots, estimator: FairCoreset, task: "Task", rows: pd.Data
         "objective": float(estimator.objective_),
         "lower_bound": float(estimator.lower_bound_),
         "violation": float(estimator.violation_),
+        **({} if estimator.penalty is None else {"imbalance": estimator.imbalance_}),
         "slots": [
             {
                 "level": str(level),

@@ -27,7 +27,6 @@ from fwc_llm.coreset.problem.frames import is_frame
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.table import Table as Encoded
 from fwc_llm.coreset.search.samples import missed
-from fwc_llm.coreset.transport.fair import fair_transport
 from fwc_llm.errors import InputError, SampleWarning
 
 _DOUBT = 4.0  # width of the margin, in standard deviations of the sample's prices
@@ -133,7 +132,7 @@ def certify_table(
     cost = nearest(problem, points)[0]
     inner = problem.transport(cost, None)
     prices, margin = np.zeros(problem.cells.n_cells), -np.inf
-    if problem.epsilon is not None:
+    if problem.fair:
         prices, margin = inner.prices, doubt_margin(cost, inner.prices)
     terms = problem.without_rows()
     for reading in count(1):
@@ -145,7 +144,7 @@ def certify_table(
         total = float(np.sum(kept)) + float(mass.sum())
         if abs(total - survey.total) > _SAME * survey.total:
             raise _changed(table.name, "other rows or weights than before")
-        if problem.epsilon is None:
+        if not problem.fair:
             objective = float(np.sum(paid)) / total
             return _with_warning(Certified(np.asarray(kept), objective, objective), inner.objective, problem)
         solved, weights = _solve(
@@ -200,15 +199,7 @@ def _solve(
     cells = np.flatnonzero(carried > 0)
     anchors = (paid[cells] / carried[cells] - prices[cells])[:, None] + prices + margin
     anchors[np.arange(len(cells)), cells] -= margin
-    solved = fair_transport(
-        np.concatenate([costs, anchors]),
-        terms.cells.n_levels,
-        terms.cells.n_outcomes,
-        terms.target,
-        terms.epsilon,
-        prices,
-        sample_weight=np.concatenate([mass, carried[cells]]),
-    )
+    solved = terms.transport(np.concatenate([costs, anchors]), prices, np.concatenate([mass, carried[cells]]))
     first = len(costs)
     if (solved.cell[first:] != cells).any() or (solved.split_row >= first).any():
         return solved, None

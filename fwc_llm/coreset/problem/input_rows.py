@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from fwc_llm.coreset.checks import check_choice, check_epsilon, check_not_negative
+from fwc_llm.coreset.checks import check_choice, check_epsilon, check_not_negative, check_penalty
 from fwc_llm.coreset.problem.cells import Cells, find_cells
 from fwc_llm.coreset.problem.encoding import ColumnWeights, Encoder, Encoding, encode
 from fwc_llm.coreset.problem.frames import Columns, take_named
@@ -62,10 +62,12 @@ class Terms:
     cost_outcome: float
     scale: bool | str
     column_weights: ColumnWeights = None
+    penalty: float | None = None
 
     def __post_init__(self) -> None:
         check_choice("cost", self.cost, COSTS)
         check_epsilon(self.epsilon)
+        check_penalty(self.penalty, self.epsilon)
         check_not_negative("cost_sensitive", self.cost_sensitive)
         check_not_negative("cost_outcome", self.cost_outcome)
 
@@ -83,14 +85,15 @@ class Terms:
         X, y, sensitive, sample_weight = take_named(*columns)
         encoding, table, masses = encode(X, self.scale, sample_weight, self.column_weights, self.cost)
         n = table.n
-        if self.epsilon is not None and n == 1:
+        constrained = is_constrained(self)
+        if constrained and n == 1:
             raise InputError("X has 1 sample, but a parity limit compares at least two protected levels")
-        if self.epsilon is not None and y is None:
+        if constrained and y is None:
             raise InputError(
                 "a parity limit requires y to be passed, but the target y is None: pass y, or epsilon=None "
                 "for no limit"
             )
-        if self.epsilon is not None and sensitive is None:
+        if constrained and sensitive is None:
             raise InputError(
                 "a parity limit needs the protected levels: pass sensitive, one level a row (in a pipeline, "
                 "by metadata routing), or epsilon=None for no limit"
@@ -103,10 +106,16 @@ class Terms:
         return InputRows(encoding, table, cells, masses, kept, n, y is not None, sensitive is not None)
 
 
+def is_constrained(terms: Any) -> bool:
+    """Whether there is a parity limit, or a penalty in its place."""
+    return terms.epsilon is not None or terms.penalty is not None
+
+
 class Estimator(BaseEstimator):  # type: ignore[misc]
     """What the estimators share."""
 
     epsilon: float | Mapping[Any, float] | None
+    penalty: float | None
 
     def _set_features(self, rows: InputRows) -> None:
         """Sets `n_features_in_` and, of a DataFrame, `feature_names_in_`."""
@@ -118,5 +127,5 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         """Tags for scikit-learn's tools."""
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = self.epsilon is not None
+        tags.target_tags.required = is_constrained(self)
         return tags

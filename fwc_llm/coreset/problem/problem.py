@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from fwc_llm.coreset.problem.cells import Cells
 from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.transport.fair import Transport, fair_transport
+from fwc_llm.coreset.transport.parity import ParitySet, parity_set
 from fwc_llm.coreset.transport.warm_start import Repeated
 from fwc_llm.coreset.weights import Masses
 
@@ -17,10 +20,10 @@ class Problem:
     """A table, its cells, and the parameters of the problem (docs/method.md, "The problem").
 
     `cell_of` (m,) is each representative's cell, ascending; `target` (|Y|,) is p_T; `epsilon` its limit, or
-    those of the levels (|D|,); `move` (G, G) is the cost of a change of cell; `pools[g]` are rows that may
-    represent cell g, and `ids` (n,) are equal for rows that count as the same. `to_ranks` moves points (m, p)
-    to the nearest ones whose ordinal columns are at ranks; None if there are no such columns. `masses` of the
-    rows are positive; None stands for 1 each.
+    those of the levels (|D|,), and `penalty` what is in its place; `move` (G, G) is the cost of a change of
+    cell; `pools[g]` are rows that may represent cell g, and `ids` (n,) are equal for rows that count as the
+    same. `to_ranks` moves points (m, p) to the nearest ones whose ordinal columns are at ranks; None if there
+    are no such columns. `masses` of the rows are positive; None stands for 1 each.
     """
 
     table: Table
@@ -35,6 +38,7 @@ class Problem:
     ids: np.ndarray
     to_ranks: Callable[[np.ndarray], np.ndarray] | None = None
     masses: Masses | None = None
+    penalty: float | None = None
 
     @property
     def m(self) -> int:
@@ -87,8 +91,13 @@ class Problem:
             cells.append(np.full(len(first), g))
         return np.concatenate(rows), np.concatenate(cells)
 
-    def transport(self, cost: np.ndarray, prices: np.ndarray | None) -> Transport:
-        """The inner problem for the costs (n, G), from these prices (G,)."""
+    @cached_property
+    def fair(self) -> ParitySet | None:
+        """The cells' masses that keep the limit, or their charge; None without."""
+        return parity_set(self.target, self.epsilon, self.penalty, self.cells.n_levels)
+
+    def transport(self, cost: np.ndarray, prices: np.ndarray | None, masses: Any = None) -> Transport:
+        """The inner problem for the costs (n, G), from these prices (G,); of other `masses`, if given."""
         return fair_transport(
             cost,
             self.cells.n_levels,
@@ -96,11 +105,10 @@ class Problem:
             self.target,
             self.epsilon,
             prices,
-            sample_weight=self.masses,
+            sample_weight=self.masses if masses is None else masses,
+            penalty=self.penalty,
         )
 
     def repeated(self) -> Repeated | None:
         """For inner problems whose costs change little from one to the next; None without a parity limit."""
-        if self.epsilon is None:
-            return None
-        return Repeated(self.cells.n_levels, self.target, self.epsilon, self.masses)
+        return Repeated(self.fair, self.masses) if self.fair else None

@@ -16,7 +16,6 @@ from fwc_llm.coreset.problem.ground_cost import cost_matrix
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.search.schedule import Solver
-from fwc_llm.coreset.transport.parity import ParitySet
 
 _SMALL = 4000  # n · m up to which starts are repeated
 _MOST = 30  # starts, or
@@ -149,9 +148,8 @@ def _dual(problem: Problem, cells: list[int], nearest: list[np.ndarray], prices:
         least = np.minimum(least[:, None], near - prices[g]).reshape(-1, problem.table.n)
     masses = problem.masses
     bound = least.mean(axis=1) if masses is None else least @ (masses.values / masses.total)
-    if problem.epsilon is not None:
-        fair = ParitySet(problem.target, problem.epsilon, problem.cells.n_levels)
-        bound += fair.best(prices)[0]
+    if problem.fair:
+        bound += problem.fair.best(prices)[0]
     return np.asarray(bound)
 
 

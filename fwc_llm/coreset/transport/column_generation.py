@@ -275,7 +275,7 @@ def solve_directly(
             continue
         best = table.optimum(vertex if place is None else _part(vertex, place, table.mass))
         # Where ties are nearly parallel, the way to the basis rounds; from its prices the way is short.
-        gap = best.cost - best.bound - total * fair.best(vertex.prices)[0]
+        gap = best.cost + fair.charge(best.load) - best.bound - total * fair.best(vertex.prices)[0]
         if gap <= EXACT * max(whole.noise / 1e-12 * total, abs(best.cost)):
             break
         prices, width = vertex.prices, _WIDER * width

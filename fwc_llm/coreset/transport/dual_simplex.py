@@ -188,7 +188,7 @@ class _Basis:
         """
         owner, key, cells = self.owner, self.key, len(self.owner)
         before, self.basis = self.basis, np.zeros((cells, cells))
-        self.size, self.above = np.ones(cells), np.full(cells, -1)
+        self.size, self.above, self.toll = np.ones(cells), np.full(cells, -1), np.zeros(cells)
         rows, held = np.flatnonzero(owner >= 0), np.flatnonzero(owner == HELD)
         self.basis[held, held] = self.basis[self.cell[self.tied[rows]], rows] = 1.0
         self.basis[key[owner[rows]], rows] = -1.0
@@ -199,6 +199,7 @@ class _Basis:
             first.setdefault(level, k)
             parent = self.top if above < 0 else self.vertices[above]
             column = self.basis[:, k] = self.fair.masses(parent - self.vertices[k])
+            self.toll[k] = self.fair.toll(self.vertices[k]) - self.fair.toll(parent)
             self.size[k] = np.sqrt(column @ column)
             if above >= 0:
                 self.size[above] = min(self.size[above], self.size[k])
@@ -288,19 +289,21 @@ class _Basis:
 
         The method is Newton's on the concave function min_w ⟨prices + t · edge, w⟩, from the end.
         """
-        size, steep = float(np.abs(self.prices).max()), float(np.abs(edge).max())
+        size = max(float(np.abs(self.prices).max()), self.fair.penalty)
+        steep, toll = float(np.abs(edge).max()), self.fair.toll(top)
         time, found = end, None
         while True:
-            other = self.fair.best(edge if time == np.inf else self.prices + time * edge)[1]
+            far = time == np.inf
+            other = self.fair.best(edge if far else self.prices + time * edge, far)[1]
             apart = top - other
             moved = self.fair.masses(apart)
             length, lead, faster = (
                 float(np.abs(moved).sum()),
-                float(-self.prices @ moved),
+                float(-self.prices @ moved) + (self.fair.toll(other) - toll),
                 float(edge @ moved),
             )
-            gain = faster if time == np.inf else time * faster - lead
-            noise = 1e-14 * length * (steep if time == np.inf else size + time * steep)
+            gain = faster if far else time * faster - lead
+            noise = 1e-14 * length * (steep if far else size + time * steep)
             earlier = max(lead, 0.0) / faster if faster > least * length else np.inf
             if np.abs(apart).max() <= 1e-14 or gain <= noise or earlier >= time:
                 return time, found
@@ -310,7 +313,7 @@ class _Basis:
         """The prices at which each tie holds for the costs as they are, without the rounding on the way."""
         slots = np.flatnonzero(self.owner >= 0)
         row = self.owner[slots]
-        owed = np.where(self.owner == HELD, self.prices - self.shift, 0.0)
+        owed = np.where(self.owner == HELD, self.prices - self.shift, self.toll)
         owed[slots] = cost[self.cell[self.tied[slots]], row] - cost[self.key[row], row]
         prices = owed @ self.inverse
         for _ in range(2):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fwc_llm.coreset.checks import check_epsilon
+from fwc_llm.coreset.checks import check_epsilon, check_penalty
 from fwc_llm.coreset.transport.column_generation import (
     AT_ONCE,
     Columns,
@@ -30,7 +30,7 @@ from fwc_llm.coreset.transport.column_generation import (
 )
 from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError
 from fwc_llm.coreset.transport.linear_program import linear_program
-from fwc_llm.coreset.transport.parity import ParitySet, violation
+from fwc_llm.coreset.transport.parity import ParitySet, parity_set, violation
 from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError
 
@@ -91,6 +91,7 @@ def fair_transport(
     prices: ArrayLike | None = None,
     *,
     sample_weight: "ArrayLike | Masses | None" = None,
+    penalty: float | None = None,
 ) -> Transport:
     """Solve the inner problem exactly, with a certificate.
 
@@ -113,6 +114,8 @@ def fair_transport(
             place of 1/n. A row of weight 0 counts nothing; its `cell` is the cheapest at the prices. So is it
             with rows that have less than 5e-10 of all weight together, if double precision cannot balance
             them.
+        penalty: in the place of epsilon: what it costs for a unit of mass to sit at another outcome than
+            parity has there; `objective` and `lower_bound` then include this charge.
 
     Returns:
         The plan, whose rows sum to 1/n (or w_i / Σw), and its certificate: `objective` equals `lower_bound`
@@ -120,8 +123,8 @@ def fair_transport(
 
     Raises:
         InputError: the cost has no rows, NaN or −inf, or another shape than (n, G); the target is no
-            distribution over the outcomes; epsilon is outside [0, 1); every level lacks a representative
-            in some cell; a weight is negative or not finite, or all are 0.
+            distribution over the outcomes; epsilon is outside [0, 1), or not alone; every level lacks a
+            representative in some cell; a weight is negative or not finite, or all are 0.
     """
     costs = _checked_cost(cost, n_sensitive, n_outcomes)
     masses = read_weights(sample_weight, len(costs))
@@ -131,7 +134,8 @@ def fair_transport(
         raise InputError(f"epsilon has shape {limits.shape}: give one limit, or one for each protected level")
     for limit in [] if limits is None else limits.ravel().tolist():
         check_epsilon(limit)
-    terms = share, limits, _checked_prices(prices, costs.shape[1])
+    check_penalty(penalty, limits)
+    terms = share, limits, penalty, _checked_prices(prices, costs.shape[1])
     for rows, by_highs in _ways(masses):
         try:
             return _plan_of(rows, costs, masses, by_highs, *terms)
@@ -166,18 +170,20 @@ def _plan(
     by_highs: bool,
     share: Floats,
     epsilon: Floats | None,
+    penalty: float | None,
     prices: Floats,
 ) -> Transport:
     """The plan of rows with a mass."""
     n_outcomes = len(share)
     cells = costs.shape[1]
-    live = _live_cells(costs, n_outcomes, epsilon)
+    live = _live_cells(costs, n_outcomes, epsilon, penalty)
     weights = None if masses is None else masses.values
     rows = CostTable(costs if len(live) == cells else costs[:, live], weights)
-    if epsilon is None:
-        return transport_of(rows.nearest(), None, share, live, cells, rows)
     levels = live[::n_outcomes] // n_outcomes
-    fair = ParitySet(share, np.broadcast_to(epsilon, cells // n_outcomes)[levels], len(levels))
+    limits = None if epsilon is None else np.broadcast_to(epsilon, cells // n_outcomes)[levels]
+    fair = parity_set(share, limits, penalty, len(levels))
+    if fair is None:
+        return transport_of(rows.nearest(), None, share, live, cells, rows)
     warm = _are_better_than_none(prices[live], rows, fair)
     try:
         if by_highs:
@@ -208,6 +214,7 @@ def transport_of(
     """The plan of a table's `live` cells (G',) as one of all `cells`, with its certificate."""
     vertex, total = found.vertex, rows.total
     key = vertex.key if len(live) == cells else live[vertex.key]
+    cost = found.cost + (fair.charge(found.load) if fair else 0.0)
     mass, prices = np.zeros(cells), np.zeros(cells)
     mass[live], prices[live] = found.load / total, vertex.prices
     split = vertex.split_mass if rows.mass is None else vertex.split_mass / rows.mass[vertex.split_row]
@@ -217,10 +224,8 @@ def transport_of(
         split_cell=live[vertex.split_cell],
         split_share=split,
         mass=mass,
-        objective=found.cost / total,
-        lower_bound=min(
-            found.cost / total, found.bound / total + (fair.best(vertex.prices)[0] if fair else 0.0)
-        ),
+        objective=cost / total,
+        lower_bound=min(cost / total, found.bound / total + (fair.best(vertex.prices)[0] if fair else 0.0)),
         violation=violation(mass, share),
         prices=prices,
         row_mass=None if rows.mass is None else rows.mass / total,
@@ -310,13 +315,16 @@ def _checked_prices(prices: ArrayLike | None, cells: int) -> Floats:
     return start
 
 
-def _live_cells(costs: NDArray[Any], n_outcomes: int, epsilon: Floats | None) -> NDArray[np.intp]:
-    """The cells that can carry mass: with a parity limit, those of levels without a missing cell."""
+def _live_cells(
+    costs: NDArray[Any], n_outcomes: int, epsilon: Floats | None, penalty: float | None
+) -> NDArray[np.intp]:
+    """The cells that can carry mass: with a limit, of levels that have all; with a penalty, that have any."""
     live = np.isfinite(costs[0])
     for cell in np.flatnonzero(~live):
         live[cell] = np.isfinite(costs[:, cell]).any()
-    if epsilon is not None:
-        live = np.repeat(live.reshape(-1, n_outcomes).all(axis=1), n_outcomes)
+    if epsilon is not None or penalty is not None:
+        table = live.reshape(-1, n_outcomes)
+        live = np.repeat(table.all(axis=1) if penalty is None else table.any(axis=1), n_outcomes)
     if not live.any():
         raise InputError(
             "no protected level has a representative in each of its cells (their costs are inf): "

@@ -12,34 +12,39 @@ def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
     """Minimise Σ r_i c_ig x_ig over x ≥ 0, Σ_g x_ig = 1, with cell masses in the parity set.
 
     `cost` (n, G), `mass` (n,) r. Each limit is divided by its outcome's share, so that rare ones hold as well
-    as others. Level d has the variable W_d, its share of all mass.
+    as others. Level d has the variable W_d, its share of all mass. Of a `SoftParitySet`, what exceeds the
+    target has a price.
     """
     from scipy.optimize import linprog
-    from scipy.sparse import coo_array, hstack, vstack
+    from scipy.sparse import block_array, coo_array, eye_array, kron
 
-    (n, cells), outcomes = cost.shape, len(fair.target)
-    total, share = float(mass.sum()), np.tile(fair.target, fair.n_levels)
+    (n, cells), outcomes, levels = cost.shape, len(fair.target), len(fair.limits)
+    total, share = float(mass.sum()), np.tile(fair.target, levels)
     row, cell = np.nonzero(np.isfinite(cost))
     each = np.arange(len(row))
-    rows = hstack([coo_array((np.ones(len(row)), (row, each)), (n, len(row))), coo_array((n, fair.n_levels))])
-    level = np.repeat(np.arange(fair.n_levels), outcomes)
-    into = coo_array((mass[row] / total / share[cell], (cell, each)), (cells, len(row)))
-    of_level = coo_array((np.ones(cells), (np.arange(cells), level)), (cells, fair.n_levels))
-    limits: Any = vstack(
-        [
-            hstack([into, -of_level * (1 + fair.limits)]),
-            hstack([-into, of_level * (1 - fair.limits)]),
-        ]
+    part = mass[row] / total
+    into: Any = coo_array((part, (cell, each)), (cells, len(row)))
+    member: Any = kron(fair.groups, eye_array(outcomes))  # (levels · outcomes, cells)
+    own: Any = (member @ into).tocoo()
+    own.data /= share[own.row]
+    level: Any = kron(eye_array(levels), np.ones((outcomes, 1)))
+    level_of = level.T @ member
+    soft = np.flatnonzero(np.isinf(np.repeat(fair.limits, outcomes)))  # what exceeds the target is charged
+    over = coo_array((np.ones(len(soft)), (soft, np.arange(len(soft)))), (len(share), len(soft)))
+    most = np.where(np.isinf(fair.limits), 1.0, 1 + fair.limits)
+    least = np.where(np.isinf(fair.limits), 0.0, 1 - fair.limits)
+    limits: Any = block_array([[own, -level.multiply(most), -over], [-own, level.multiply(least), None]])
+    sums: Any = coo_array((np.ones(len(row)), (row, each)), (n, len(row)))
+    whole: Any = block_array(
+        [[sums, None, coo_array((n, len(soft)))], [-level_of @ into, eye_array(levels), None]]
     )
-    whole = hstack([coo_array((fair.n_levels, len(row))), coo_array(np.eye(fair.n_levels))])
-    sums = coo_array((mass[row] / total, (level[cell], each)), (fair.n_levels, len(row)))
     solver: Any = linprog
     found = solver(
-        np.append(mass[row] / total * cost[row, cell], np.zeros(fair.n_levels)),
+        np.concatenate([part * cost[row, cell], np.zeros(levels), fair.penalty * share[soft]]),
         limits.tocsr(),
-        np.zeros(2 * cells),
-        vstack([rows, whole - hstack([sums, coo_array((fair.n_levels, fair.n_levels))])]).tocsr(),
-        np.append(np.ones(n), np.zeros(fair.n_levels)),
+        np.zeros(2 * len(share)),
+        whole.tocsr(),
+        np.append(np.ones(n), np.zeros(levels)),
         method="highs-ds",
         options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     )
@@ -48,11 +53,11 @@ def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
     if found.x is None:
         raise StalledError(f"the inner problem is not solved: {found.message}")
     up, down = np.split(found.ineqlin.marginals, 2)
-    prices = (up - down) / share + np.repeat(-found.eqlin.marginals[n:], outcomes)
-    part = np.zeros((n, cells))
-    part[row, cell] = found.x[: len(row)]
-    key = part.argmax(axis=1)
-    part[np.arange(n), key] = 0.0
-    split_row, split_cell = np.nonzero(part > 0)
-    amount = part[split_row, split_cell] * mass[split_row]
+    prices = member.T @ ((up - down) / share + level @ -found.eqlin.marginals[n:])
+    plan = np.zeros((n, cells))
+    plan[row, cell] = found.x[: len(row)]
+    key = plan.argmax(axis=1)
+    plan[np.arange(n), key] = 0.0
+    split_row, split_cell = np.nonzero(plan > 0)
+    amount = plan[split_row, split_cell] * mass[split_row]
     return Vertex(prices, key, split_row, split_cell, amount, int(found.nit))

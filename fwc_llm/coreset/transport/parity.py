@@ -19,6 +19,12 @@ def violation(mass: Floats, target: Floats, limits: float | Floats = 0.0) -> flo
     return float((apart - np.broadcast_to(limits, len(table))[full]).max())
 
 
+def imbalance(mass: Floats, target: Floats) -> float:
+    """Return the share of all mass that would have to change its outcome for exact parity in every level."""
+    table = mass.reshape(-1, len(target))
+    return float(np.abs(table - table.sum(axis=1, keepdims=True) * target).sum() / 2 / mass.sum())
+
+
 class ParitySet:
     """All cell masses `w ≥ 0`, `Σw = 1`, with `|w_dy / (p_T(y) W_d) − 1| ≤ ε_d` in every level `d`.
 
@@ -34,9 +40,12 @@ class ParitySet:
         self.n_levels = n_levels
         self._offsets = (np.arange(n_levels) * len(target))[:, None]
         self.n_cells = n_levels * len(target)
+        self.groups = np.eye(n_levels)  # which levels (rows) each level of the cells belongs to
 
-    def best(self, prices: Floats) -> tuple[float, Floats]:
-        """Return the least `⟨prices, w⟩` over the set, and a vertex that attains it.
+    penalty = 0.0
+
+    def best(self, prices: Floats, far: bool = False) -> tuple[float, Floats]:
+        """Return the least `⟨prices, w⟩` over the set, and a vertex that attains it; `far`: with no toll.
 
         A vertex (2, G) consists of the target of its level and the direction away from it: its masses
         are `vertex[0] + ε vertex[1]`. Differences between vertices are then exact for tiny ε.
@@ -63,3 +72,54 @@ class ParitySet:
     def level(self, vertex: Floats) -> int:
         """Return the level that has all of a vertex's mass."""
         return int(vertex[0].argmax()) // len(self.target)
+
+    def toll(self, vertex: Floats) -> float:
+        """Return what a vertex costs beside its prices."""
+        return 0.0
+
+    def charge(self, mass: Floats) -> float:
+        """Return what the masses (G,) of all cells cost beside the plan."""
+        return 0.0
+
+
+class SoftParitySet(ParitySet):
+    """All cell masses `w ≥ 0`, `Σw = 1`, at a charge: `penalty` times their `imbalance`.
+
+    That is the cheapest change of outcomes to exact parity. So in every level an outcome's price counts up
+    to the cheapest one's and the penalty: `min_d Σ_y p_T(y) min(u_dy, min u_d + penalty)`. A vertex is the
+    target of its level, and what moves from dear outcomes to the cheapest.
+    """
+
+    def __init__(self, target: Floats, penalty: float, n_levels: int) -> None:
+        super().__init__(target, 0.0, n_levels)
+        self.penalty = penalty
+        self.limits, self.epsilon = self.limits + np.inf, self.epsilon + 1.0
+
+    def best(self, prices: Floats, far: bool = False) -> tuple[float, Floats]:
+        """Return the least `⟨prices, w⟩` with its toll, and a vertex that attains it."""
+        table = prices.reshape(self.n_levels, -1)
+        most = table.min(axis=1, keepdims=True) + (0.0 if far else self.penalty)
+        values = np.minimum(table, most) @ self.target
+        level = int(values.argmin())
+        moved = np.where(table[level] > most[level], self.target, 0.0)
+        vertex = np.zeros((2, self.n_levels, len(self.target)))
+        vertex[:, level] = self.target, -moved
+        vertex[1, level, table[level].argmin()] += moved.sum()
+        return float(values[level]), vertex.reshape(2, -1)
+
+    def toll(self, vertex: Floats) -> float:
+        """Return the charge of a vertex."""
+        return self.penalty * float(vertex[1].clip(0.0).sum())
+
+    def charge(self, mass: Floats) -> float:
+        """Return the penalty for masses (G,), in proportion to all mass."""
+        return self.penalty * imbalance(mass, self.target) * float(mass.sum())
+
+
+def parity_set(
+    target: Floats, epsilon: float | Floats | None, penalty: float | None, n_levels: int
+) -> ParitySet | None:
+    """Return the set for limits, of all levels or of each, or for a penalty; None for neither."""
+    if penalty is not None:
+        return SoftParitySet(target, penalty, n_levels)
+    return None if epsilon is None else ParitySet(target, epsilon, n_levels)

@@ -25,9 +25,8 @@ _FAIR = 1e-9  # by which the violation may exceed the limit
 class Repeated:
     """Solves the inner problem for costs (n, G) float32 that change little from one call to the next."""
 
-    def __init__(self, n_levels: int, target: Floats, epsilon: float | Floats, masses: Masses | None) -> None:
-        self._fair = ParitySet(target, epsilon, n_levels)
-        self._masses = masses
+    def __init__(self, fair: ParitySet, masses: Masses | None) -> None:
+        self._fair, self._masses = fair, masses
         self._margin = np.inf
         self._least, self._most = 0.0, np.inf  # margins
         self._rest = 0  # calls to leave out, after some in vain

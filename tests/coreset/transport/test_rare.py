@@ -2,19 +2,20 @@
 
 import tracemalloc
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
 
+from evals.bench import constraints
 from fwc_llm.coreset import FairCoreset, FairWASP, certify
 from fwc_llm.coreset.transport import column_generation
 from fwc_llm.coreset.transport.column_generation import Columns, CostTable, solve_directly
 from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, dual_simplex
 from fwc_llm.coreset.transport.fair import fair_transport
 from fwc_llm.coreset.transport.linear_program import linear_program
-from fwc_llm.coreset.transport.parity import ParitySet, violation
+from fwc_llm.coreset.transport.parity import ParitySet, SoftParitySet, violation
 from fwc_llm.errors import FwcError, InputError
 
 LIMITS = [0.0, 1e-6, 0.01, 0.3]
@@ -241,42 +242,13 @@ def test_what_has_no_plan_is_named() -> None:
         linear_program(cost.T, np.ones(10), fair)
 
 
-# --- A limit for each level
+# --- A limit for each level, a penalty
 
 
-def by_highs(cost: np.ndarray, target: np.ndarray, limits: np.ndarray, mass: np.ndarray) -> float:
-    """The objective of the inner problem, written out row by row."""
-    (n, cells), outcomes = cost.shape, len(target)
-    rows = []
-    for g in range(cells):
-        level = g // outcomes
-        for sign in (1, -1):
-            row = np.zeros((n, cells))
-            row[:, g] += sign
-            row[:, level * outcomes : (level + 1) * outcomes] -= (
-                sign * target[g % outcomes] * (1 + sign * limits[level])
-            )
-            rows.append(row.ravel())
-    sums = np.kron(np.eye(n), np.ones(cells))
-    found: Any = linprog(cost.ravel(), np.array(rows), np.zeros(len(rows)), sums, mass, method="highs")
-    return float(found.fun)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
-def test_limits_of_levels_give_the_optimum_of_highs(part: int) -> None:
-    for seed in range(500 * part, 500 * part + 500):
-        rng = np.random.default_rng(seed)
-        n, levels, outcomes = int(rng.integers(2, 14)), int(rng.integers(1, 4)), int(rng.integers(2, 4))
-        cost = rng.random((n, levels * outcomes)).round(int(rng.integers(1, 9)))
-        target = rng.dirichlet(np.full(outcomes, 3.0))
-        limits = rng.choice([0.0, 0.01, 0.1, 0.5, 0.9], levels)
-        mass = rng.random(n) + 0.1 if seed % 2 else np.ones(n)
-        plan = fair_transport(cost, levels, outcomes, target, limits, sample_weight=mass)
-        expected = by_highs(cost, target, limits, mass / mass.sum())
-        assert plan.objective == pytest.approx(expected, abs=1e-8)
-        assert plan.lower_bound == pytest.approx(plan.objective, abs=1e-9)
-        assert violation(plan.mass, target, limits) <= 1e-9
+@pytest.mark.parametrize("kind", constraints.KINDS)
+def test_every_kind_of_constraint_gives_the_optimum_of_highs(kind: str) -> None:
+    for seed in range(150):
+        assert max(constraints.errors(constraints.KINDS[kind](seed))) <= 1e-9, seed
 
 
 def table(n: int = 400) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -315,6 +287,52 @@ def test_limits_for_other_levels_are_refused(epsilon: Any) -> None:
         FairCoreset(8, epsilon).fit(*table())
     with pytest.raises(InputError, match="epsilon has shape"):
         fair_transport(np.ones((4, 4)), 2, 2, [0.5, 0.5], [0.1, 0.2, 0.3])
+
+
+@pytest.mark.parametrize("way", ["free", "rows", "memory map"])
+def test_a_penalty_is_a_soft_limit(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fwc_llm.coreset.estimator.ROWS_FOR_EACH", {"l1": 50})
+    X, y, d = table(2000)
+    y[d == "c"] = 0  # a cell without rows
+    np.save(tmp_path / "x.npy", X)
+    given = np.load(tmp_path / "x.npy", mmap_mode="r") if way == "memory map" else X
+    terms: Any = {"support": "rows" if way == "rows" else "free", "random_state": 0, "sample": 500}
+    none, exact = (FairCoreset(10, limit, **terms) for limit in (None, 0.0))
+    unlimited = none.fit(given, y, d)
+    with pytest.raises(InputError, match="no rows"):
+        exact.fit(given, y, d)
+    fits = [FairCoreset(10, None, penalty=penalty, **terms).fit(given, y, d) for penalty in (0.0, 0.3, 9.0)]
+    assert fits[0].objective_ == pytest.approx(unlimited.objective_, rel=1e-9)
+    assert fits[0].imbalance_ > fits[1].imbalance_ > fits[2].imbalance_
+    for fitted, penalty in zip(fits, (0.0, 0.3, 9.0), strict=True):
+        assert fitted.lower_bound_ == pytest.approx(fitted.objective_, rel=1e-9)
+        distance = -fitted.score(X, y, d)
+        assert fitted.objective_ == pytest.approx(distance + penalty * fitted.imbalance_, rel=1e-8)
+        for weights in (None, fitted.weights_):
+            known = certify(
+                *(X, y, d, fitted.representatives_, fitted.y_, fitted.sensitive_, weights),
+                epsilon=None, penalty=penalty,
+            )  # fmt: skip
+            assert known.objective == pytest.approx(fitted.objective_, rel=1e-8)
+            assert known.imbalance == pytest.approx(fitted.imbalance_, abs=1e-9)
+    fair = SoftParitySet(fits[1].target_, 0.3, 3)
+    cost = np.random.default_rng(0).random((40, 6))
+    vertex = Columns(cost.T.copy(), np.ones(40)).optimum(linear_program(cost, np.ones(40), fair))
+    own = fair_transport(cost, 3, 2, fair.target, None, penalty=0.3)
+    assert vertex.cost + fair.charge(vertex.load) == pytest.approx(40 * own.objective, abs=1e-9)
+    assert vertex.bound + 40 * fair.best(vertex.vertex.prices)[0] == pytest.approx(
+        40 * own.objective, abs=1e-9
+    )
+    wasp = FairWASP(None, penalty=0.3).fit(X, y, d)
+    assert wasp.lower_bound_ == pytest.approx(wasp.objective_, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("penalty", "words"), [(-1, "at least 0"), ("a", "at least 0"), (1.0, "epsilon=None")]
+)
+def test_bad_penalties_are_refused(penalty: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        FairCoreset(8, 0.1 if penalty == 1.0 else None, penalty=penalty).fit(*table())
 
 
 # --- What the inner problem takes beside the costs that it is given

@@ -141,7 +141,7 @@ def run(
 ) -> int:
     """Solve one cost table after another, both ways; how often the short way found the plan."""
     masses = read_weights(weights, len(costs[0]))
-    again = Repeated(levels, np.array(target), epsilon, masses)
+    again = Repeated(ParitySet(np.array(target), epsilon, levels), masses)
     prices, short = np.zeros(costs[0].shape[1]), 0
     for cost in costs:
         long: list[Transport] = []

@@ -1,0 +1,155 @@
+"""Every kind of parity constraint on random small instances, against HiGHS.
+
+    python -m evals.bench.constraints [--instances 2000] [--record]
+
+The peer writes the inner problem out, row by row, as a linear program. Some instances have rows of other
+masses, ties, cells without a representative, or limits of 0. `--record` writes evals/results/constraints.md.
+"""
+
+import argparse
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fwc_llm.coreset.transport.fair import Transport, fair_transport
+from fwc_llm.coreset.transport.parity import imbalance, violation
+
+_RESULTS = Path(__file__).resolve().parent.parent / "results" / "constraints.md"
+_TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
+
+class Instance(NamedTuple):
+    """Costs (n, G), the target, what is asked of the levels, and the masses (n,) of the rows."""
+
+    cost: np.ndarray
+    target: np.ndarray
+    limits: np.ndarray | None
+    penalty: float | None
+    mass: np.ndarray
+
+    def solve(self) -> Transport:
+        """The plan of `fair_transport`."""
+        outcomes = len(self.target)
+        shape = self.cost.shape[1] // outcomes, outcomes
+        terms = {"sample_weight": self.mass, "penalty": self.penalty}
+        return fair_transport(self.cost, *shape, self.target, self.limits, **terms)  # type: ignore[arg-type]
+
+
+class Errors(NamedTuple):
+    """How far a plan is from HiGHS, its objective from its own bound and costs, and from the limits."""
+
+    highs: float
+    gap: float
+    plan: float
+    excess: float
+
+
+def limits_of_levels(seed: int) -> Instance:
+    """A limit for each level."""
+    rng, cost, target, mass = _draw(seed)
+    limits = rng.choice([0.0, 0.01, 0.1, 0.5, 0.9], cost.shape[1] // len(target))
+    return Instance(cost, target, limits, None, mass)
+
+
+def penalties(seed: int) -> Instance:
+    """A penalty in the place of a limit."""
+    rng, cost, target, mass = _draw(seed)
+    if seed % 5 == 0:
+        cost[:, rng.integers(cost.shape[1])] = np.inf
+    return Instance(cost, target, None, float(rng.choice([0.0, 0.05, 0.1, 0.2, 0.5, 2.0])), mass)
+
+
+KINDS: dict[str, Callable[[int], Instance]] = {
+    "a limit for each level": limits_of_levels,
+    "a penalty": penalties,
+}
+
+
+def _draw(seed: int) -> tuple[np.random.Generator, np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    n, levels, outcomes = int(rng.integers(2, 14)), int(rng.integers(1, 4)), int(rng.integers(2, 5))
+    cost = rng.random((n, levels * outcomes)).round(int(rng.integers(1, 9)))
+    target = rng.dirichlet(np.full(outcomes, 3.0))
+    return rng, cost, target, rng.random(n) + 0.1 if seed % 2 else np.ones(n)
+
+
+def errors(instance: Instance) -> Errors:
+    """Solve an instance by both."""
+    found, (cost, target, limits, penalty, mass) = instance.solve(), instance
+    plan = found.plan.toarray()
+    paid = float((plan * np.where(plan > 0, cost, 0.0)).sum())
+    paid += (penalty or 0.0) * imbalance(plan.sum(axis=0), target)
+    return Errors(
+        abs(found.objective - by_highs(instance)),
+        found.objective - found.lower_bound,
+        max(abs(found.objective - paid), float(np.abs(plan.sum(axis=1) - mass / mass.sum()).max())),
+        0.0 if limits is None else max(0.0, violation(plan.sum(axis=0), target, limits)),
+    )
+
+
+def by_highs(instance: Instance) -> float:
+    """The optimum of the program as it is written: a row for every limit."""
+    from scipy.optimize import linprog
+
+    cost, target, limits, penalty, mass = instance
+    (n, cells), outcomes = cost.shape, len(target)
+    rows = []
+    for g in range(cells):
+        level, share = g // outcomes, target[g % outcomes]
+        for sign in (1, -1):
+            slack, row = np.zeros(2 * cells), np.zeros((n, cells))
+            row[:, g] += sign
+            limit = 0.0 if limits is None else limits[level]
+            row[:, level * outcomes : (level + 1) * outcomes] -= sign * share * (1 + sign * limit)
+            slack[2 * g + (sign < 0)] = -1.0 if limits is None else 0.0
+            rows.append(np.append(row, slack))
+    solver: Any = linprog
+    found = solver(
+        np.append(np.where(np.isinf(cost), 0.0, cost), np.full(2 * cells, (penalty or 0.0) / 2)),
+        np.array(rows),
+        np.zeros(len(rows)),
+        np.hstack([np.kron(np.eye(n), np.ones(cells)), np.zeros((n, 2 * cells))]),
+        mass / mass.sum(),
+        [(0, 0 if np.isinf(own) else None) for own in cost.ravel()] + [(0, None)] * (2 * cells),
+        method="highs",
+        options=_TIGHT,
+    )
+    return float(found.fun)
+
+
+def main() -> None:
+    """Solve, print, and record if asked."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--instances", type=int, default=2000, help="of each kind")
+    parser.add_argument("--record", action="store_true", help=f"write {_RESULTS.name}")
+    options = parser.parse_args()
+    lines = [
+        "| constraint | instances | from HiGHS | gap | plan | limits exceeded |",
+        "|:--|--:|--:|--:|--:|--:|",
+    ]
+    for name, draw in KINDS.items():
+        worst = np.max([errors(draw(seed)) for seed in range(options.instances)], axis=0)
+        lines.append(f"| {name} | {options.instances:,} | {' | '.join(f'{error:.0e}' for error in worst)} |")
+    print("\n".join(lines))
+    if options.record:
+        command = f"python -m evals.bench.constraints --instances {options.instances} --record"
+        machine = f"{platform.machine()}, Python {platform.python_version()}"
+        what = (
+            "The largest differences of random instances: between the objectives; between objective and "
+            "lower bound; between the objective and the costs of the plan, or its rows' masses and their "
+            "shares; and by how much a limit is exceeded."
+        )
+        head = f"# Every kind of parity constraint against HiGHS\n\nMade by `{command}` on {machine}."
+        _RESULTS.write_text(
+            "\n".join([f"{head} {what}\n", *lines, ""]),
+            encoding="utf-8",
+        )
+
+
+if __name__ == "__main__":
+    main()
