@@ -9,6 +9,7 @@ masses, ties, cells without a representative, or limits of 0. `--record` writes 
 import argparse
 import platform
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,12 +30,13 @@ class Instance(NamedTuple):
     limits: np.ndarray | None
     penalty: float | None
     mass: np.ndarray
+    groups: np.ndarray | None = None
 
     def solve(self) -> Transport:
         """The plan of `fair_transport`."""
         outcomes = len(self.target)
         shape = self.cost.shape[1] // outcomes, outcomes
-        terms = {"sample_weight": self.mass, "penalty": self.penalty}
+        terms = {"sample_weight": self.mass, "penalty": self.penalty, "groups": self.groups}
         return fair_transport(self.cost, *shape, self.target, self.limits, **terms)  # type: ignore[arg-type]
 
 
@@ -62,9 +64,25 @@ def penalties(seed: int) -> Instance:
     return Instance(cost, target, None, float(rng.choice([0.0, 0.05, 0.1, 0.2, 0.5, 2.0])), mass)
 
 
+def limits_of_attributes(seed: int) -> Instance:
+    """Limits for each level of two attributes that are crossed; some crossings are empty, some cells bare."""
+    rng = np.random.default_rng(seed)
+    n, outcomes, sizes = int(rng.integers(2, 20)), int(rng.integers(2, 4)), rng.integers(1, 4, 2)
+    crossed = [(a, b) for a in range(sizes[0]) for b in range(sizes[1]) if rng.random() < 0.8] or [(0, 0)]
+    groups = np.array([[pair[k] == v for pair in crossed] for k in (0, 1) for v in range(sizes[k])], float)
+    groups = groups[groups.any(axis=1)]
+    cost = rng.random((n, len(crossed) * outcomes)).round(int(rng.integers(1, 9)))
+    if seed % 5 == 0 and len(crossed) > 3:
+        cost[:, rng.integers(cost.shape[1])] = np.inf
+    target = rng.dirichlet(np.full(outcomes, 3.0))
+    limits = rng.choice([0.0, 0.01, 0.1, 0.5, 0.9], len(groups))
+    return Instance(cost, target, limits, None, rng.random(n) + 0.1 if seed % 2 else np.ones(n), groups)
+
+
 KINDS: dict[str, Callable[[int], Instance]] = {
     "a limit for each level": limits_of_levels,
     "a penalty": penalties,
+    "limits of two attributes": limits_of_attributes,
 }
 
 
@@ -78,7 +96,7 @@ def _draw(seed: int) -> tuple[np.random.Generator, np.ndarray, np.ndarray, np.nd
 
 def errors(instance: Instance) -> Errors:
     """Solve an instance by both."""
-    found, (cost, target, limits, penalty, mass) = instance.solve(), instance
+    found, (cost, target, limits, penalty, mass, groups) = instance.solve(), instance
     plan = found.plan.toarray()
     paid = float((plan * np.where(plan > 0, cost, 0.0)).sum())
     paid += (penalty or 0.0) * imbalance(plan.sum(axis=0), target)
@@ -86,7 +104,7 @@ def errors(instance: Instance) -> Errors:
         abs(found.objective - by_highs(instance)),
         found.objective - found.lower_bound,
         max(abs(found.objective - paid), float(np.abs(plan.sum(axis=1) - mass / mass.sum()).max())),
-        0.0 if limits is None else max(0.0, violation(plan.sum(axis=0), target, limits)),
+        0.0 if limits is None else max(0.0, violation(plan.sum(axis=0), target, limits, groups)),
     )
 
 
@@ -94,26 +112,26 @@ def by_highs(instance: Instance) -> float:
     """The optimum of the program as it is written: a row for every limit."""
     from scipy.optimize import linprog
 
-    cost, target, limits, penalty, mass = instance
+    cost, target, limits, penalty, mass, groups = instance
     (n, cells), outcomes = cost.shape, len(target)
-    rows = []
-    for g in range(cells):
-        level, share = g // outcomes, target[g % outcomes]
+    if groups is None:
+        groups = np.eye(cells // outcomes)
+    rows, slacks = [], 2 * len(groups) * outcomes
+    for k, (group, y) in enumerate(product(range(len(groups)), range(outcomes))):
+        level, own = groups[group].repeat(outcomes), np.tile(np.arange(outcomes) == y, groups.shape[1])
+        limit = 0.0 if limits is None else limits[group]
         for sign in (1, -1):
-            slack, row = np.zeros(2 * cells), np.zeros((n, cells))
-            row[:, g] += sign
-            limit = 0.0 if limits is None else limits[level]
-            row[:, level * outcomes : (level + 1) * outcomes] -= sign * share * (1 + sign * limit)
-            slack[2 * g + (sign < 0)] = -1.0 if limits is None else 0.0
-            rows.append(np.append(row, slack))
+            row, slack = sign * level * (own - target[y] * (1 + sign * limit)), np.zeros(slacks)
+            slack[2 * k + (sign < 0)] = -1.0 if limits is None else 0.0
+            rows.append(np.append(np.tile(row, n), slack))
     solver: Any = linprog
     found = solver(
-        np.append(np.where(np.isinf(cost), 0.0, cost), np.full(2 * cells, (penalty or 0.0) / 2)),
+        np.append(np.where(np.isinf(cost), 0.0, cost), np.full(slacks, (penalty or 0.0) / 2)),
         np.array(rows),
         np.zeros(len(rows)),
-        np.hstack([np.kron(np.eye(n), np.ones(cells)), np.zeros((n, 2 * cells))]),
+        np.hstack([np.kron(np.eye(n), np.ones(cells)), np.zeros((n, slacks))]),
         mass / mass.sum(),
-        [(0, 0 if np.isinf(own) else None) for own in cost.ravel()] + [(0, None)] * (2 * cells),
+        [(0, 0 if np.isinf(own) else None) for own in cost.ravel()] + [(0, None)] * slacks,
         method="highs",
         options=_TIGHT,
     )

@@ -56,6 +56,10 @@ def shots(
     penalty: float | None = flag(
         "A soft limit of fwc in the place of --epsilon: what a share of 1 that is off parity costs."
     ),
+    per_attribute: bool = switch(
+        "Each of several protected attributes keeps the limit in fwc, not their combinations.",
+        "--per-attribute",
+    ),
     ids: str | None = flag("Row ids, comma-separated: these rows, with the strategy `ids`."),
     out: Path | None = flag("Save the examples here, as JSON.", "--out", "-o", "--output"),
     compare: bool = switch("Measure the strategies side by side.", "--compare"),
@@ -92,6 +96,8 @@ def shots(
         strategy, options["rows"] = strategy or "ids", ids
     if column_weights is not None:
         options["column_weights"] = column_weights
+    if per_attribute:
+        options["crossed"] = False
     if penalty is not None:
         if "epsilon" in settings.chosen:
             raise FwcError("--penalty takes the place of --epsilon: leave out one of them")

@@ -11,7 +11,7 @@ import numpy as np
 
 from fwc_llm.coreset.descent.plain import share_out
 from fwc_llm.coreset.distance import wasserstein
-from fwc_llm.coreset.problem.cells import find_cells, limits_of, overall_target
+from fwc_llm.coreset.problem.cells import find_cells, groups_of, limits_of, overall_target
 from fwc_llm.coreset.problem.encoding import (
     ArrayScaler,
     ColumnWeights,
@@ -79,7 +79,16 @@ class Represented:
     @property
     def limits(self) -> Any:
         """The parity limit, or those of the levels (|D|,); None without one."""
-        return self.terms.epsilon if self.levels is None else limits_of(self.terms.epsilon, self.levels)
+        return (
+            self.terms.epsilon
+            if self.levels is None
+            else limits_of(self.terms.epsilon, self.levels, self.terms.crossed)
+        )
+
+    @property
+    def groups(self) -> np.ndarray | None:
+        """Which levels have a limit together, (L, |D|), where attributes are not crossed."""
+        return None if self.levels is None else groups_of(self.levels, self.terms.crossed)
 
     def read(self, columns: Columns) -> Rows:
         """The rows as the fit sees them; y and sensitive may be None."""
@@ -202,6 +211,7 @@ def certify(
     scale: bool | str = "auto",
     column_weights: ColumnWeights = None,
     penalty: float | None = None,
+    crossed: bool = True,
     sample_weight: Any = None,
 ) -> CoresetCertificate:
     """Certify any weighted points, wherever they are from, as a coreset of the rows.
@@ -222,12 +232,15 @@ def certify(
         scale: whether numbers are scaled by those of X.
         column_weights: of the columns of X.
         penalty: a soft limit in the place of epsilon.
+        crossed: whether combinations of protected attributes keep the limit, or the levels of each.
         sample_weight: (n,) what each row stands for, as in `FairCoreset.fit`.
 
     Raises:
         InputError: bad input; or no weights of these points keep the limit.
     """
-    terms = Terms(epsilon, cost, target, cost_sensitive, cost_outcome, scale, column_weights, penalty)
+    terms = Terms(
+        epsilon, cost, target, cost_sensitive, cost_outcome, scale, column_weights, penalty, crossed
+    )
     rows = replace(terms, epsilon=None, penalty=None).read(Columns(X, y, sensitive, sample_weight))
     table, cells = rows.table, rows.cells
     encoded = encode_likewise(rows.encoding, points, table.p, "points")
@@ -265,8 +278,8 @@ def certified(points: Represented, rows: Rows, weights: Any) -> CoresetCertifica
     held, epsilon = np.bincount(points.cell_of, weight, n_cells), points.terms.epsilon
     moving = imbalance(held, points.target)
     objective, lower_bound = objective + charge * moving, lower_bound + charge * moving
-    apart = violation(held, points.target)
-    excess = -np.inf if epsilon is None else violation(held, points.target, points.limits)
+    apart = violation(held, points.target, groups=points.groups)
+    excess = -np.inf if epsilon is None else violation(held, points.target, points.limits, points.groups)
     return CoresetCertificate(objective, lower_bound, apart, weight, epsilon, rows.table.n, excess, moving)
 
 
@@ -283,6 +296,7 @@ def _best_weights(points: Represented, rows: Rows, n_cells: int) -> tuple[float,
         *(cost, points.n_levels, points.n_outcomes, points.target, points.limits),
         sample_weight=rows.masses,
         penalty=points.terms.penalty,
+        groups=points.groups,
     )
     return inner.objective, inner.lower_bound, share_out(inner, label, points.m, rows.masses).weights()
 

@@ -18,7 +18,7 @@ from fwc_llm.coreset.distance import wasserstein
 from fwc_llm.coreset.out_of_core.blocks import Table as BlockTable
 from fwc_llm.coreset.out_of_core.tables import open_table
 from fwc_llm.coreset.problem.allocation import count_slots
-from fwc_llm.coreset.problem.cells import check_levels, limits_of, overall_target
+from fwc_llm.coreset.problem.cells import check_attributes, check_levels, groups_of, limits_of, overall_target
 from fwc_llm.coreset.problem.encoding import ColumnWeights, Encoder, encode_likewise, pick
 from fwc_llm.coreset.problem.frames import Columns, take_named
 from fwc_llm.coreset.problem.ground_cost import between_cells
@@ -89,6 +89,9 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         penalty: a soft limit, with epsilon=None: what it costs for a unit of mass to have another outcome
             than parity asks for, in units of the cost. 0 is no limit; from some penalty on, parity is exact.
             Cells may lack rows.
+        crossed: whether the combinations of several protected attributes keep the limit, or, if False, the
+            levels of each: combinations may then lack outcomes, and {level: limit} has the levels of all
+            attributes ("0: x" and "1: x" if two share x). HiGHS solves the inner problem, which takes longer.
 
     Attributes:
         representatives_: (m, p) features in the units of X; a pandas DataFrame when X was a DataFrame.
@@ -150,6 +153,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         sample: int = 400_000,
         column_weights: ColumnWeights = None,
         penalty: float | None = None,
+        crossed: bool = True,
     ) -> None:
         self.m = m
         self.epsilon = epsilon
@@ -171,6 +175,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         self.sample = sample
         self.column_weights = column_weights
         self.penalty = penalty
+        self.crossed = crossed
 
     def fit(
         self,
@@ -383,7 +388,8 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             slots = np.bincount(cells.cell[self._given_rows(rows)], minlength=cells.n_cells)
         if self.m > table.n:
             raise InputError(f"m={self.m} is larger than the {table.n} rows (n_samples={table.n}): lower m")
-        limited = self.epsilon is not None
+        groups = groups_of(cells.levels, self.crossed)
+        limited = self.epsilon is not None and groups is None
         seats = count_slots(slots, self.m, cells, available, constrained=limited, positive=self.positive)
         for g in np.flatnonzero(seats > available).tolist():
             # Only in a cell with fewer distinct values than seats, equal rows count as different.
@@ -394,11 +400,15 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             ids[pools[g]] = ids.max() + 1 + np.arange(len(pools[g]))
         cell_of = np.repeat(np.arange(cells.n_cells), seats)
         target = overall_target(cells, self.target)
+        if not self.crossed:
+            check_attributes(self.epsilon, cells, seats > 0, target)
         move = between_cells(cells, self.cost_sensitive, self.cost_outcome)
         encoding = rows.encoding
         to_ranks = encoding.to_ranks if isinstance(encoding, Encoder) and encoding.has_ranks else None
-        terms = (target, limits_of(self.epsilon, cells.levels), self.cost, self.support)
-        return Problem(table, cells, cell_of, *terms, move, pools, ids, to_ranks, rows.masses, self.penalty)
+        terms = (target, limits_of(self.epsilon, cells.levels, self.crossed), self.cost, self.support)
+        return Problem(
+            table, cells, cell_of, *terms, move, pools, ids, to_ranks, rows.masses, self.penalty, groups
+        )
 
     def _given_rows(self, among: InputRows) -> np.ndarray:
         """The rows given as `init`, checked, in cell order."""
@@ -512,7 +522,8 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         self.objective_ = objective
         self.lower_bound_ = lower_bound
         held = np.bincount(problem.cell_of, self.weights_, problem.cells.n_cells)
-        self.violation_, self.imbalance_ = violation(held, problem.target), imbalance(held, problem.target)
+        self.violation_ = violation(held, problem.target, groups=problem.groups)
+        self.imbalance_ = imbalance(held, problem.target)
         self.target_ = problem.target
         # The points in the precision of X may be a rounding above or below those of the descent.
         self.history_ = np.maximum(best.history, objective)

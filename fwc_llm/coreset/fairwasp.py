@@ -14,7 +14,15 @@ import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 
 from fwc_llm.coreset.compiled import kernel, read_only
-from fwc_llm.coreset.problem.cells import Cells, check_levels, empty_cell, limits_of, overall_target
+from fwc_llm.coreset.problem.cells import (
+    Cells,
+    check_attributes,
+    check_levels,
+    empty_cell,
+    groups_of,
+    limits_of,
+    overall_target,
+)
 from fwc_llm.coreset.problem.encoding import ColumnWeights
 from fwc_llm.coreset.problem.frames import Columns
 from fwc_llm.coreset.problem.ground_cost import between_cells
@@ -46,6 +54,7 @@ class FairWASP(Estimator):
             are used as they are, with a `ScaleWarning` where its columns differ by orders of magnitude.
         column_weights: what the cost of each column is multiplied by, as in `FairCoreset`.
         penalty: a soft limit in the place of epsilon, as in `FairCoreset`.
+        crossed: whether combinations of protected attributes keep the limit, or the levels of each.
 
     Attributes:
         weights_: (n,) weights of the rows, not negative, summing to n (the number of rows with a weight above
@@ -68,6 +77,7 @@ class FairWASP(Estimator):
         scale: bool | str = "auto",
         column_weights: ColumnWeights = None,
         penalty: float | None = None,
+        crossed: bool = True,
     ) -> None:
         self.epsilon = epsilon
         self.cost = cost
@@ -77,6 +87,7 @@ class FairWASP(Estimator):
         self.scale = scale
         self.column_weights = column_weights
         self.penalty = penalty
+        self.crossed = crossed
 
     def fit(
         self,
@@ -108,9 +119,11 @@ class FairWASP(Estimator):
         if is_constrained(self):
             check_levels(cells)
             for g in np.flatnonzero(cells.counts == 0).tolist():
-                if self.penalty is None:
+                if self.penalty is None and self.crossed:
                     raise empty_cell(cells, g)
-        target = overall_target(cells, self.target)
+        target, groups = overall_target(cells, self.target), groups_of(cells.levels, self.crossed)
+        if not self.crossed:
+            check_attributes(self.epsilon, cells, cells.counts > 0, target)
         if not is_constrained(self):  # nothing moves
             mass = np.ones(table.n) if rows.masses is None else rows.masses.values
             weights = mass * (table.n / mass.sum())
@@ -124,17 +137,18 @@ class FairWASP(Estimator):
                     cells.n_levels,
                     cells.n_outcomes,
                     target,
-                    limits_of(self.epsilon, cells.levels),
+                    limits_of(self.epsilon, cells.levels, self.crossed),
                 ),
                 sample_weight=rows.masses,
                 penalty=self.penalty,
+                groups=groups,
             )
             weights = _moved_weights(plan, nearest)
             self.objective_, self.lower_bound_ = plan.objective, plan.lower_bound
         self.weights_ = np.zeros(rows.n)
         self.weights_[rows.of_all(np.arange(rows.n))] = weights
         held = np.bincount(cells.cell, weights, cells.n_cells)
-        self.violation_ = violation(held, target)
+        self.violation_ = violation(held, target, groups=groups)
         self._set_features(rows)
         return self
 

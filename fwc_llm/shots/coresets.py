@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 _DRAWS = 10_000  # times m: far beyond what any table of distinct rows needs
 
 
-@strategy(slots="balanced-positive", n_init=None, max_iter=300, column_weights=None, penalty=None)
+@strategy(
+    slots="balanced-positive", n_init=None, max_iter=300, column_weights=None, penalty=None, crossed=True
+)
 def fwc(
     request: Request,
     slots: Any,
@@ -38,6 +40,7 @@ def fwc(
     max_iter: int,
     column_weights: Any,
     penalty: float | None,
+    crossed: bool,
 ) -> Shots:
     """The m real rows and weights whose distribution is closest to the table's, within the parity limit ε.
 
@@ -49,7 +52,7 @@ def fwc(
     `Female:no=6,Female:yes=2,Male:no=6,Male:yes=2`), `n_init` restarts and
     `max_iter` iterations of the solver (its defaults unless given), `column_weights` of features in the
     distance (a mapping, or the text `age=2,hours=0.5`; by default the task's), `penalty` (a soft limit in the
-    place of ε).
+    place of ε), `crossed` (False: the levels of each protected attribute keep ε, not their combinations).
 
     The certificate (docs/method.md, "The certificate of a selection") holds objective, lower bound,
     violation, slots per cell, row ids, weights, iterations, restarts, seed and the table's fingerprint.
@@ -61,6 +64,8 @@ def fwc(
     weighed, epsilon = _column_weights(task, column_weights), request.epsilon
     if penalty is not None:
         weighed, epsilon = weighed | {"penalty": penalty}, None
+    if not crossed:
+        weighed = weighed | {"crossed": False}
     counts = slots
     if isinstance(slots, str) and ":" in slots:
         counts = {(level, LABELS.index(label)): n for (level, label), n in read_slots(slots, request).items()}
@@ -76,7 +81,7 @@ def fwc(
     ).fit(
         features_frame(task, pool),
         task.labels(pool),
-        task.sensitive(pool),
+        task.sensitive(pool) if crossed else pool[list(task.protected)],
         candidates=request.candidates,
         sample_weight=request.weights,
     )

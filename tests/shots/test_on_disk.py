@@ -115,7 +115,7 @@ def test_a_table_beyond_the_sample_is_certified(folder: Path, monkeypatch: pytes
     monkeypatch.setattr("fwc_llm.coreset.estimator.ROWS_FOR_EACH", {"l1": 30})
     settings = FairCoreset.__init__.__defaults__
     assert settings is not None
-    monkeypatch.setattr(FairCoreset.__init__, "__defaults__", (*settings[:-3], 300, *settings[-2:]))
+    monkeypatch.setattr(FairCoreset.__init__, "__defaults__", (*settings[:-4], 300, *settings[-3:]))
     task = load_task(folder / "task.toml", weight="", data=folder / "part-*.parquet")
     assert task.whole is not None
     found = disk_shots(task, 8, 0.05, seed=1).certificate

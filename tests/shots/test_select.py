@@ -144,6 +144,19 @@ def test_fwc_meets_the_limit_and_certifies_it(two: Task) -> None:
     json.dumps(certificate)
 
 
+def test_soft_limits_and_limits_of_each_attribute_are_recorded(two: Task) -> None:
+    soft = select_shots(two, "fwc", 12, penalty=0.4)
+    assert soft.options["penalty"] == 0.4
+    assert soft.options["epsilon"] is None
+    assert soft.certificate is not None
+    assert 0 <= soft.certificate["imbalance"] < 0.5
+    json.dumps(soft.certificate)
+    each = select_shots(replace(two, protected=("group", "job")), "fwc", 40, epsilon=0.1, crossed=False)
+    assert each.options["crossed"] is False
+    assert each.certificate is not None
+    assert each.certificate["violation"] <= 0.1 + 1e-9
+
+
 def test_weights_of_columns_are_given_or_the_task_s(two: Task) -> None:
     weights = {"age": 3.0, "job": 0.25}
     given = select_shots(two, "fwc", 12, column_weights="age=3, job=0.25")
@@ -228,6 +241,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "fwc, m below the cells": ("fwc", {"m": 3}, "3"),
     "balanced, m below the cells": ("balanced", {"m": 3}, "at least one example in each of the 4 cells"),
     "weights of columns": ("fwc", {"column_weights": "age"}, "write COLUMN=WEIGHT"),
+    "a penalty below 0": ("fwc", {"penalty": -1.0}, "penalty=-1.0: give a number of at least 0"),
     "weight of no column": ("fwc", {"column_weights": "agee=1"}, "names 'agee', which is no column"),
     "negative weight": ("fwc", {"column_weights": "age=-1"}, "is -1.0: give a number from 0"),
     "cell too small": ("balanced", {"m": 200},

@@ -5,12 +5,14 @@ Cells are ordered `g = d * |Y| + y`, with the levels of D and the outcomes in so
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fwc_llm.coreset.problem.frames import as_pandas, is_frame
+from fwc_llm.coreset.transport.groups import GroupedParitySet, least_limit
 from fwc_llm.coreset.weights import Masses
 from fwc_llm.errors import InputError
 
@@ -187,17 +189,53 @@ def check_levels(cells: Cells) -> None:
         )
 
 
-def limits_of(epsilon: Any, levels: np.ndarray) -> Any:
+def level_names(levels: np.ndarray, crossed: bool) -> list[str]:
+    """The levels that have a limit: of crossed attributes or, if not `crossed`, of each attribute."""
+    if crossed or levels.ndim == 1:
+        return [" & ".join(map(str, np.atleast_1d(level))) for level in levels]
+    names = [(k, str(value)) for k, column in enumerate(levels.T) for value in np.unique(column)]
+    texts = [value for _, value in names]
+    return [value if texts.count(value) == 1 else f"{k}: {value}" for k, value in names]
+
+
+def groups_of(levels: np.ndarray, crossed: bool) -> np.ndarray | None:
+    """Which crossed levels have each level of an attribute, (L, |D|); None where all have their own limit."""
+    if crossed or levels.ndim == 1:
+        return None
+    return np.array([column == value for column in levels.T for value in np.unique(column)], np.float64)
+
+
+def check_attributes(epsilon: Any, cells: Cells, carried: np.ndarray, target: np.ndarray) -> None:
+    """Refuse limits of attributes that keep a level from having mass, in the cells (G,) that may carry it."""
+    groups, names = groups_of(cells.levels, crossed=False), level_names(cells.levels, crossed=False)
+    if groups is None or epsilon is None:
+        return
+    for place, outcome in np.argwhere(groups @ carried.reshape(-1, cells.n_outcomes) == 0).tolist():
+        raise InputError(
+            f"level {names[place]} has no rows with y = {cells.outcomes[outcome]}, but every level needs "
+            "every outcome to be fair: merge or drop levels, or use epsilon=None"
+        )
+    least = least_limit(GroupedParitySet(target, limits_of(epsilon, cells.levels, False), groups), carried)
+    if least != 0:
+        enough = "no limit does" if least is None else f"a limit of {ceil(1000 * least) / 1000:g} does"
+        raise InputError(
+            f"the limits epsilon={epsilon} of {', '.join(names)} do not let each of these levels have mass, "
+            f"as some crossings lack an outcome; {enough}"
+        )
+
+
+def limits_of(epsilon: Any, levels: np.ndarray, crossed: bool = True) -> Any:
     """The parity limits (|D|,) of {level: limit}, in the order of the levels; all else as it is."""
     if not isinstance(epsilon, Mapping):
         return epsilon
-    names = [" & ".join(map(str, np.atleast_1d(level))) for level in levels]
+    names = level_names(levels, crossed)
     limits = {" & ".join(map(str, np.atleast_1d(level))): limit for level, limit in epsilon.items()}
-    if set(names) != set(limits):
-        raise InputError(
-            f"epsilon has limits for {', '.join(limits)}, but the levels are {', '.join(names)}: "
-            "give each of them one limit"
-        )
+    for what, lacking in (("no limit", set(names) - set(limits)), ("a limit", set(limits) - set(names))):
+        if lacking:
+            raise InputError(
+                f"epsilon has {what} for {', '.join(sorted(lacking))}: the levels are {', '.join(names)}, "
+                "and each has one limit"
+            )
     return np.array([limits[name] for name in names], np.float64)
 
 

@@ -63,11 +63,14 @@ class Terms:
     scale: bool | str
     column_weights: ColumnWeights = None
     penalty: float | None = None
+    crossed: bool = True
 
     def __post_init__(self) -> None:
         check_choice("cost", self.cost, COSTS)
         check_epsilon(self.epsilon)
         check_penalty(self.penalty, self.epsilon)
+        if not isinstance(self.crossed, bool) or (self.penalty is not None and not self.crossed):
+            raise InputError(f"crossed={self.crossed!r}: use True or, without a penalty, False")
         check_not_negative("cost_sensitive", self.cost_sensitive)
         check_not_negative("cost_outcome", self.cost_outcome)
 

@@ -10,7 +10,8 @@ import numpy as np
 from fwc_llm.coreset.problem.cells import Cells
 from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.transport.fair import Transport, fair_transport
-from fwc_llm.coreset.transport.parity import ParitySet, parity_set
+from fwc_llm.coreset.transport.groups import parity_set
+from fwc_llm.coreset.transport.parity import ParitySet
 from fwc_llm.coreset.transport.warm_start import Repeated
 from fwc_llm.coreset.weights import Masses
 
@@ -23,7 +24,8 @@ class Problem:
     those of the levels (|D|,), and `penalty` what is in its place; `move` (G, G) is the cost of a change of
     cell; `pools[g]` are rows that may represent cell g, and `ids` (n,) are equal for rows that count as the
     same. `to_ranks` moves points (m, p) to the nearest ones whose ordinal columns are at ranks; None if there
-    are no such columns. `masses` of the rows are positive; None stands for 1 each.
+    are no such columns. `masses` of the rows are positive; None stands for 1 each. `groups` (L, |D|) of
+    levels have the limits, where attributes are not crossed.
     """
 
     table: Table
@@ -39,6 +41,7 @@ class Problem:
     to_ranks: Callable[[np.ndarray], np.ndarray] | None = None
     masses: Masses | None = None
     penalty: float | None = None
+    groups: np.ndarray | None = None
 
     @property
     def m(self) -> int:
@@ -94,7 +97,7 @@ class Problem:
     @cached_property
     def fair(self) -> ParitySet | None:
         """The cells' masses that keep the limit, or their charge; None without."""
-        return parity_set(self.target, self.epsilon, self.penalty, self.cells.n_levels)
+        return parity_set(self.target, self.epsilon, self.penalty, self.cells.n_levels, self.groups)
 
     def transport(self, cost: np.ndarray, prices: np.ndarray | None, masses: Any = None) -> Transport:
         """The inner problem for the costs (n, G), from these prices (G,); of other `masses`, if given."""
@@ -107,6 +110,7 @@ class Problem:
             prices,
             sample_weight=self.masses if masses is None else masses,
             penalty=self.penalty,
+            groups=self.groups,
         )
 
     def repeated(self) -> Repeated | None:

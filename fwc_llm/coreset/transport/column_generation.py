@@ -25,6 +25,7 @@ from fwc_llm.coreset.transport.dual_simplex import (
     dual_simplex,
     largest_stay,
 )
+from fwc_llm.coreset.transport.linear_program import narrow_program
 from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet
 from fwc_llm.errors import InputError
 
@@ -267,7 +268,8 @@ def solve_directly(
         width = width if attempt < _STALLS else np.inf
         merged, place = _merge(table, prices, width)
         try:
-            vertex = dual_simplex(merged.cost, merged.mass, prices, fair, whole.noise, width, attempt)
+            solver = dual_simplex if fair.groups is None else narrow_program
+            vertex = solver(merged.cost, merged.mass, prices, fair, whole.noise, width, attempt)
         except (InfeasibleError, StalledError) as error:
             if width == np.inf and (attempt >= _STALLS or isinstance(error, InfeasibleError)):
                 raise

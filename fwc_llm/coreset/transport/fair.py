@@ -29,8 +29,9 @@ from fwc_llm.coreset.transport.column_generation import (
     two_cheapest,
 )
 from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError
+from fwc_llm.coreset.transport.groups import parity_set
 from fwc_llm.coreset.transport.linear_program import linear_program
-from fwc_llm.coreset.transport.parity import ParitySet, parity_set, violation
+from fwc_llm.coreset.transport.parity import ParitySet, violation
 from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError
 
@@ -92,6 +93,7 @@ def fair_transport(
     *,
     sample_weight: "ArrayLike | Masses | None" = None,
     penalty: float | None = None,
+    groups: ArrayLike | None = None,
 ) -> Transport:
     """Solve the inner problem exactly, with a certificate.
 
@@ -116,6 +118,8 @@ def fair_transport(
             them.
         penalty: in the place of epsilon: what it costs for a unit of mass to sit at another outcome than
             parity has there; `objective` and `lower_bound` then include this charge.
+        groups: (L, n_sensitive) of 0 and 1: levels that keep a limit together, and may be in several groups.
+            The limits are then those of the groups, one or (L,).
 
     Returns:
         The plan, whose rows sum to 1/n (or w_i / Σw), and its certificate: `objective` equals `lower_bound`
@@ -130,12 +134,17 @@ def fair_transport(
     masses = read_weights(sample_weight, len(costs))
     share = _checked_target(target, n_outcomes)
     limits = None if epsilon is None else np.asarray(epsilon)
-    if limits is not None and limits.shape not in {(), (n_sensitive,)}:
+    together = None if groups is None else np.asarray(groups, np.float64)
+    if together is not None and (
+        together.ndim != 2 or together.shape[1] != n_sensitive or penalty is not None
+    ):
+        raise InputError(f"groups must be (L, {n_sensitive}), and have no penalty")
+    if limits is not None and limits.shape not in {(), (n_sensitive if together is None else len(together),)}:
         raise InputError(f"epsilon has shape {limits.shape}: give one limit, or one for each protected level")
     for limit in [] if limits is None else limits.ravel().tolist():
         check_epsilon(limit)
     check_penalty(penalty, limits)
-    terms = share, limits, penalty, _checked_prices(prices, costs.shape[1])
+    terms = share, limits, penalty, together, _checked_prices(prices, costs.shape[1])
     for rows, by_highs in _ways(masses):
         try:
             return _plan_of(rows, costs, masses, by_highs, *terms)
@@ -171,17 +180,22 @@ def _plan(
     share: Floats,
     epsilon: Floats | None,
     penalty: float | None,
+    groups: Floats | None,
     prices: Floats,
 ) -> Transport:
     """The plan of rows with a mass."""
     n_outcomes = len(share)
     cells = costs.shape[1]
-    live = _live_cells(costs, n_outcomes, epsilon, penalty)
+    live = _live_cells(costs, n_outcomes, epsilon, penalty is not None or groups is not None)
     weights = None if masses is None else masses.values
     rows = CostTable(costs if len(live) == cells else costs[:, live], weights)
     levels = live[::n_outcomes] // n_outcomes
-    limits = None if epsilon is None else np.broadcast_to(epsilon, cells // n_outcomes)[levels]
-    fair = parity_set(share, limits, penalty, len(levels))
+    limits = epsilon
+    if groups is not None:
+        groups = groups[:, levels]
+    elif epsilon is not None:
+        limits = np.broadcast_to(epsilon, cells // n_outcomes)[levels]
+    fair = parity_set(share, limits, penalty, len(levels), groups)
     if fair is None:
         return transport_of(rows.nearest(), None, share, live, cells, rows)
     warm = _are_better_than_none(prices[live], rows, fair)
@@ -195,7 +209,7 @@ def _plan(
             raise
         raise _too_rare(share, rows) from error
     plan = transport_of(best, fair, share, live, cells, rows)
-    if violation(plan.mass[live], share, fair.limits) > 1e-9:
+    if violation(plan.mass[live], share, fair.limits, fair.groups) > 1e-9:
         raise _too_rare(share, rows)
     return plan
 
@@ -226,7 +240,7 @@ def transport_of(
         mass=mass,
         objective=cost / total,
         lower_bound=min(cost / total, found.bound / total + (fair.best(vertex.prices)[0] if fair else 0.0)),
-        violation=violation(mass, share),
+        violation=violation(mass[live], share, 0.0, fair.groups) if fair else violation(mass, share),
         prices=prices,
         row_mass=None if rows.mass is None else rows.mass / total,
     )
@@ -316,15 +330,15 @@ def _checked_prices(prices: ArrayLike | None, cells: int) -> Floats:
 
 
 def _live_cells(
-    costs: NDArray[Any], n_outcomes: int, epsilon: Floats | None, penalty: float | None
+    costs: NDArray[Any], n_outcomes: int, epsilon: Floats | None, partial: bool
 ) -> NDArray[np.intp]:
-    """The cells that can carry mass: with a limit, of levels that have all; with a penalty, that have any."""
+    """The cells that can carry mass: with a limit, of levels that have all of them, or any if `partial`."""
     live = np.isfinite(costs[0])
     for cell in np.flatnonzero(~live):
         live[cell] = np.isfinite(costs[:, cell]).any()
-    if epsilon is not None or penalty is not None:
+    if epsilon is not None or partial:
         table = live.reshape(-1, n_outcomes)
-        live = np.repeat(table.all(axis=1) if penalty is None else table.any(axis=1), n_outcomes)
+        live = np.repeat(table.any(axis=1) if partial else table.all(axis=1), n_outcomes)
     if not live.any():
         raise InputError(
             "no protected level has a representative in each of its cells (their costs are inf): "

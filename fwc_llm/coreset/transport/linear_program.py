@@ -24,7 +24,8 @@ def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
     each = np.arange(len(row))
     part = mass[row] / total
     into: Any = coo_array((part, (cell, each)), (cells, len(row)))
-    member: Any = kron(fair.groups, eye_array(outcomes))  # (levels · outcomes, cells)
+    groups = np.eye(levels) if fair.groups is None else fair.groups
+    member: Any = kron(groups, eye_array(outcomes))  # (levels · outcomes, cells)
     own: Any = (member @ into).tocoo()
     own.data /= share[own.row]
     level: Any = kron(eye_array(levels), np.ones((outcomes, 1)))
@@ -53,7 +54,11 @@ def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
     if found.x is None:
         raise StalledError(f"the inner problem is not solved: {found.message}")
     up, down = np.split(found.ineqlin.marginals, 2)
-    prices = member.T @ ((up - down) / share + level @ -found.eqlin.marginals[n:])
+    rise = -found.eqlin.marginals[n:]
+    if fair.groups is not None:  # exactly what the multipliers prove
+        up, down = np.minimum(up, 0.0), np.minimum(down, 0.0)
+        rise = level.T @ (down * np.repeat(least, outcomes) - up * np.repeat(most, outcomes))
+    prices = member.T @ ((up - down) / share + level @ rise)
     plan = np.zeros((n, cells))
     plan[row, cell] = found.x[: len(row)]
     key = plan.argmax(axis=1)
@@ -61,3 +66,12 @@ def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
     split_row, split_cell = np.nonzero(plan > 0)
     amount = plan[split_row, split_cell] * mass[split_row]
     return Vertex(prices, key, split_row, split_cell, amount, int(found.nit))
+
+
+def narrow_program(
+    cost: Floats, mass: Floats, prices: Floats, fair: ParitySet, noise: float, width: float, turn: int
+) -> Vertex:
+    """Solve for any parity set as `dual_simplex` does, with the costs (G, N) that are within the width."""
+    over = cost - prices[:, None]
+    near = np.where(over <= over.min(axis=0) + width, cost, np.inf)
+    return linear_program(near.T, mass, fair)

@@ -7,12 +7,15 @@ Ints = np.ndarray  # of some integer type
 Flags = np.ndarray  # of bool
 
 
-def violation(mass: Floats, target: Floats, limits: float | Floats = 0.0) -> float:
+def violation(
+    mass: Floats, target: Floats, limits: float | Floats = 0.0, groups: Floats | None = None
+) -> float:
     """Return the largest |p(y|d) / p_T(y) − 1| of the cells' masses (G,), over levels that carry mass.
 
-    Less the `limits` of the levels, a number or (|D|,): by how much a limit is exceeded at most.
+    Less the `limits` of the levels, a number or (|D|,): by how much a limit is exceeded at most. With
+    `groups` (L, |D|) of levels, the same of these.
     """
-    table = mass.reshape(-1, len(target))
+    table = mass.reshape(-1, len(target)) if groups is None else groups @ mass.reshape(-1, len(target))
     full = table.any(axis=1)
     with np.errstate(over="ignore"):
         apart = np.abs(table[full] / table[full].sum(axis=1, keepdims=True) / target - 1).max(axis=1)
@@ -40,9 +43,9 @@ class ParitySet:
         self.n_levels = n_levels
         self._offsets = (np.arange(n_levels) * len(target))[:, None]
         self.n_cells = n_levels * len(target)
-        self.groups = np.eye(n_levels)  # which levels (rows) each level of the cells belongs to
 
     penalty = 0.0
+    groups: Floats | None = None  # (L, |D|) levels that have a limit together
 
     def best(self, prices: Floats, far: bool = False) -> tuple[float, Floats]:
         """Return the least `⟨prices, w⟩` over the set, and a vertex that attains it; `far`: with no toll.
@@ -114,12 +117,3 @@ class SoftParitySet(ParitySet):
     def charge(self, mass: Floats) -> float:
         """Return the penalty for masses (G,), in proportion to all mass."""
         return self.penalty * imbalance(mass, self.target) * float(mass.sum())
-
-
-def parity_set(
-    target: Floats, epsilon: float | Floats | None, penalty: float | None, n_levels: int
-) -> ParitySet | None:
-    """Return the set for limits, of all levels or of each, or for a penalty; None for neither."""
-    if penalty is not None:
-        return SoftParitySet(target, penalty, n_levels)
-    return None if epsilon is None else ParitySet(target, epsilon, n_levels)

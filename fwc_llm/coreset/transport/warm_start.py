@@ -76,6 +76,10 @@ class Repeated:
                 plan = transport_of(proven, fair, fair.target, every, len(prices), table)
                 gap = plan.objective - plan.lower_bound
                 certain = table.is_exact(gap * table.total, plan.objective * table.total)
-                return plan if certain and violation(plan.mass, fair.target, fair.limits) <= _FAIR else None
+                return (
+                    plan
+                    if certain and violation(plan.mass, fair.target, fair.limits, fair.groups) <= _FAIR
+                    else None
+                )
             margin *= _WIDER
         return None

@@ -1,0 +1,78 @@
+"""Parity in groups of levels that may overlap: those of each of several crossed attributes."""
+
+from typing import Any
+
+import numpy as np
+
+from fwc_llm.coreset.transport.linear_program import linear_program
+from fwc_llm.coreset.transport.parity import Flags, Floats, ParitySet, SoftParitySet
+
+
+class GroupedParitySet(ParitySet):
+    """Cell masses that keep limits in each of L `groups` (L, |D|) of levels, which may overlap.
+
+    The levels of one attribute where several are crossed. No knapsack finds a minimum: HiGHS does, and its
+    multipliers say what it is at least. They are prices `v` at which no fair masses cost less than 0, so
+    `⟨u, w⟩ ≥ min_g (u_g − v_g)`.
+    """
+
+    groups: Floats
+
+    def __init__(self, target: Floats, epsilon: float | Floats, groups: Floats) -> None:
+        super().__init__(target, 0.0, groups.shape[1])
+        self.groups, self.limits = groups, np.broadcast_to(np.asarray(epsilon, np.float64), len(groups))
+
+    def best(self, prices: Floats, far: bool = False) -> tuple[float, Floats]:
+        """Return a bound of the least `⟨prices, w⟩`, which it equals up to rounding, and the masses."""
+        vertex = linear_program(prices[None], np.ones(1), self)
+        masses = np.bincount(vertex.split_cell, vertex.split_mass, self.n_cells)
+        masses[vertex.key] += 1 - masses.sum()
+        return float((prices - vertex.prices).min()), masses
+
+
+def parity_set(
+    target: Floats,
+    epsilon: float | Floats | None,
+    penalty: float | None,
+    n_levels: int,
+    groups: Floats | None = None,
+) -> ParitySet | None:
+    """Return the set for limits, of all levels, of each or of groups, or for a penalty; None for neither."""
+    if penalty is not None:
+        return SoftParitySet(target, penalty, n_levels)
+    if epsilon is not None and groups is not None:
+        return GroupedParitySet(target, epsilon, groups)
+    return None if epsilon is None else ParitySet(target, epsilon, n_levels)
+
+
+def least_limit(fair: GroupedParitySet, carried: Flags) -> float | None:
+    """The least limit at which every group of levels can have mass in the cells that may carry it, (G,).
+
+    0 where the limits of the set let them already; None where no limit does. By bisection.
+    """
+    from scipy.optimize import linprog
+
+    outcomes, share = len(fair.target), np.tile(fair.target, len(fair.groups))[:, None]
+    own = np.kron(fair.groups, np.eye(outcomes)) / share
+    level = np.kron(fair.groups, np.ones((outcomes, outcomes)))
+    solver: Any = linprog
+
+    def fits(limits: float | Floats) -> bool:
+        limit = np.repeat(np.broadcast_to(limits, len(fair.groups)), outcomes)[:, None]
+        rows = np.vstack([own - (1 + limit) * level, (1 - limit) * level - own, -level[::outcomes]])
+        least = np.zeros((len(rows), 1))
+        least[2 * len(own) :] = 1.0  # the least mass of a group, which is to be as large as can be
+        goal, bounds = np.append(np.zeros(len(carried)), -1.0), [(0, float(free)) for free in carried]
+        whole = np.append(np.ones(len(carried)), 0.0)[None]
+        found = solver(goal, np.hstack([rows, least]), np.zeros(len(rows)), whole, [1.0], [*bounds, (0, 1)])
+        return bool(found.status == 0 and -found.fun > 1e-9)
+
+    if fits(fair.limits):
+        return 0.0
+    low, high = 0.0, 1.0
+    if not fits(high):
+        return None
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
