@@ -63,10 +63,11 @@ class Table:
         from sklearn.compose import make_column_transformer
         from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-        numbers = list(self.features.select_dtypes("number").columns)
+        values = self.features.select_dtypes("number", exclude=["timedelta", "complex"]).astype(np.float64)
+        values = values.where(values.abs() < 1e100)  # neither missing nor infinite
+        numbers, values = list(values.columns), values.fillna(values.mean().fillna(0.0))
         texts = [name for name in self.features.columns if name not in numbers]
-        frame = self.features.assign(**{name: self.features[name].astype(str) for name in texts})
-        frame[numbers] = frame[numbers].fillna(frame[numbers].mean())
+        frame = self.features[texts].astype(str).assign(**values)
         frame["\x1fgroup and label"] = pd.Series(self.group, frame.index).astype(str) + self.label.astype(str)
         rare = OneHotEncoder(min_frequency=10, handle_unknown="infrequent_if_exist", sparse_output=False)
         encode = make_column_transformer(
@@ -96,6 +97,7 @@ class Predictions:
         """The rates that predictions assist."""
         return RATES_ASSISTED + ("precision",) * self.of_labels
 
+    @np.errstate(divide="ignore", invalid="ignore")
     def adjusted(
         self, sample: Sample, rate: str, weight: Floats, value: Floats, share: Floats, stratum: Codes
     ) -> Adjustment | None:
@@ -124,42 +126,35 @@ class Predictions:
             return np.asarray(np.bincount(by_cell[here], values.ravel()[here], strata), float)
 
         rest = of_cells(self.rows * eligible)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            asked = eligible[known] * (1.0 if sample.weight is None else sample.weight)
-            asked = asked / np.bincount(stratum, asked, strata)[stratum]
-            if_no, if_yes = (np.tile(one, sample.groups) for one in hits)
-            if self.of_labels:
-                base = np.bincount(stratum, asked * (weight > 0), strata)[by_cell]
-                if_no, if_yes = (
-                    (hit - share[by_cell] * np.tile(one, sample.groups)) / base
-                    for hit, one in zip((if_no, if_yes), counted, strict=True)
-                )
+        asked = eligible[known] * (1.0 if sample.weight is None else sample.weight)
+        asked = asked / np.bincount(stratum, asked, strata)[stratum]
+        if_no, if_yes = (np.tile(one, sample.groups) for one in hits)
+        if self.of_labels:
+            base = np.bincount(stratum, asked * (weight > 0), strata)[by_cell]
+            if_no, if_yes = (
+                (hit - share[by_cell] * np.tile(one, sample.groups)) / base
+                for hit, one in zip((if_no, if_yes), counted, strict=True)
+            )
         hit = self.predicted * if_yes[cell] + (1 - self.predicted) * if_no[cell]
         means = self.means.reshape(len(self.means), -1)
         predictions = np.nan_to_num(means * if_yes + (1 - means) * if_no) * (self.rows * eligible).ravel()
-        with np.errstate(divide="ignore", invalid="ignore"):
-            means = np.stack([of_cells(one) for one in predictions]) / rest  # (K, C)
-            part = np.bincount(stratum, weight, strata)
-            psi = np.nan_to_num(weight / part[stratum] * (value - share[stratum]))
-            away = np.nan_to_num(asked * (hit - np.bincount(stratum, asked * hit, strata)[stratum]))
+        means = np.stack([of_cells(one) for one in predictions]) / rest  # (K, C)
+        part = np.bincount(stratum, weight, strata)
+        psi = np.nan_to_num(weight / part[stratum] * (value - share[stratum]))
+        away = np.nan_to_num(asked * (hit - np.bincount(stratum, asked * hit, strata)[stratum]))
         units = Sums.of(sample, stratum, self.fold)
         answers, control = units.sums(psi), units.sums(away)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            scaled = np.nan_to_num(part[units.stratum]) ** 2 * control
-            weights = units.elsewhere(scaled * answers, strata).sum(1, keepdims=True)
-            weights = weights / units.elsewhere(scaled * control, strata).sum(1, keepdims=True)
-            number, enough = (
-                np.bincount(units.stratum, units.sums(one) > 0, strata) for one in (asked, weight)
-            )
-            weights = np.clip(np.nan_to_num(weights), 0.0, _LARGEST) * rest / (rest + number)  # (K, C)
-            own = weights[units.fold, units.stratum]
-            before = np.bincount(units.stratum, answers**2, strata)
-            after = np.bincount(units.stratum, (answers - own * control) ** 2, strata)
-            spread = (
-                np.bincount(stratum, asked * hit**2, strata) - np.bincount(stratum, asked * hit, strata) ** 2
-            )
-            whole = after + (weights**2).mean(0) * spread / rest
-            worth, scale = before / whole, np.sqrt(whole / after)
+        scaled = np.nan_to_num(part[units.stratum]) ** 2 * control
+        weights = units.elsewhere(scaled * answers, strata).sum(1, keepdims=True)
+        weights = weights / units.elsewhere(scaled * control, strata).sum(1, keepdims=True)
+        number, enough = (np.bincount(units.stratum, units.sums(one) > 0, strata) for one in (asked, weight))
+        weights = np.clip(np.nan_to_num(weights), 0.0, _LARGEST) * rest / (rest + number)  # (K, C)
+        own = weights[units.fold, units.stratum]
+        before = np.bincount(units.stratum, answers**2, strata)
+        after = np.bincount(units.stratum, (answers - own * control) ** 2, strata)
+        spread = np.bincount(stratum, asked * hit**2, strata) - np.bincount(stratum, asked * hit, strata) ** 2
+        whole = after + (weights**2).mean(0) * spread / rest
+        worth, scale = before / whole, np.sqrt(whole / after)
         of_question = weights[self.fold, stratum]
         shift = -np.bincount(stratum, of_question * asked * (hit - means[self.fold, stratum]), strata)
         moved = share + shift
@@ -234,13 +229,10 @@ def assisted_samples(
     if first.rows < FEWEST:
         return dict(samples)
     rest = np.setdiff1d(np.arange(len(table.rows)), place)
-    number = {group: code for code, group in enumerate(run.groups)}
-    known = np.array([group in number for group in table.group[rest]], dtype=np.bool_)
-    rest = rest[known]
+    code = pd.Index(run.groups, dtype=object).get_indexer(pd.Index(table.group[rest], dtype=object))
+    rest, code = rest[code >= 0], code[code >= 0]
     kinds = 3 if of_labels else 2
-    cell = (
-        kinds * np.array([number[group] for group in table.group[rest]], dtype=np.int64) + table.label[rest]
-    )
+    cell = kinds * code + table.label[rest]
     size = np.bincount(cell, minlength=kinds * first.groups).astype(np.float64)
     if len(rest) > MOST:
         chosen = np.random.default_rng(0).choice(len(rest), MOST, replace=False)
@@ -255,6 +247,7 @@ def assisted_samples(
     return assisted
 
 
+@np.errstate(divide="ignore", invalid="ignore")
 def _predictions(
     sample: Sample, x: Floats, fold: Codes, rest: Floats, cell: Codes, size: Floats, of_labels: bool
 ) -> Predictions | None:
@@ -267,7 +260,7 @@ def _predictions(
     elif sample.p_yes is not None:  # more than yes or no
         target = np.asarray(np.where(np.isnan(sample.p_yes), target, sample.p_yes), np.float64)
     predicted, cells, shape = np.zeros(len(fold)), len(size), (sample.groups, -1)
-    means = np.full((FOLDS, cells), np.nan)
+    means, count = np.full((FOLDS, cells), np.nan), np.bincount(cell, minlength=cells)
     for place in range(FOLDS):
         train, here = known & (fold != place), fold == place
         yes = target[train]
@@ -279,10 +272,7 @@ def _predictions(
         if here.any():
             predicted[here] = model.predict_proba(x[here])[:, 1]
         if len(rest):
-            with np.errstate(divide="ignore", invalid="ignore"):
-                means[place] = np.bincount(cell, model.predict_proba(rest)[:, 1], cells) / np.bincount(
-                    cell, minlength=cells
-                )
+            means[place] = np.bincount(cell, model.predict_proba(rest)[:, 1], cells) / count
     return Predictions(predicted, fold, means.reshape(FOLDS, *shape), size.reshape(shape), of_labels)
 
 

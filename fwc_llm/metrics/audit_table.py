@@ -18,7 +18,7 @@ from fwc_llm.metrics.answers import (
     one_name,
     questions_of,
 )  # fmt: skip
-from fwc_llm.metrics.assisted import Table, assisted_samples
+from fwc_llm.metrics.assisted import MOST, Table, assisted_samples
 from fwc_llm.metrics.counts import UNPARSED, Codes, Floats, levels_of
 
 if TYPE_CHECKING:
@@ -165,6 +165,9 @@ def of_population(
     used = [key, *groups, *([known] if known else [])]
     if missing := [name for name in used if name not in population.columns]:
         raise FwcError(f"the population has no column {missing[0]!r}: it needs {', '.join(used)}")
+    for name in used if not of_labels else used[:-1]:
+        if population[name].isna().to_numpy().any():
+            raise FwcError(f"rows of the population have no {name}: fill it in, or leave them out")
     if next(iter(answered.samples.values())).weight is not None:
         raise FwcError("answers with weights cannot be assisted by a population: leave one of the two out")
     if of_labels and (len(answered.answers) > 1 or next(iter(answered.plain_samples.values())).repeats > 1):
@@ -174,9 +177,13 @@ def of_population(
         truth = np.nan_to_num(_two_kinds(population, known, positive, of_labels), nan=UNPARSED)
     levels = [_text(population, name) for name in groups]
     group = np.asarray(_crossed(levels) if answered.attributes else levels[0], object)
-    others = [name for name in population.columns if name not in {*used, answer, "answer", "label"}]
-    rows = np.asarray(_text(population, key), object)
-    table = Table(pd.Index(rows), group, truth.astype(np.int64), population[others])
+    rows = pd.Index(np.asarray(_text(population, key), object))
+    asked = {name for one in answered.answers.values() for name in one.row}
+    others = population.loc[:, ~population.columns.isin([*used, answer, "answer", "label"])]
+    # A column that is alike in all rows not asked about, or empty, says who was asked, not what others say.
+    tells = others[~rows.isin(asked)].head(MOST).astype(str).nunique() > 1
+    features = others.loc[:, tells.to_numpy()].set_axis(map(str, range(tells.sum())), axis=1)
+    table = Table(rows, group, truth.astype(np.int64), features)
     samples = assisted_samples(answered, answered.plain_samples, table, of_labels)
     assists = {arm: one.assist for arm, one in samples.items() if one.assist is not None}
     return replace(answered, assists=assists, assist=True)

@@ -235,3 +235,27 @@ def test_all_answers_about_a_row_are_in_one_fold_and_a_row_must_be_in_the_table(
     ):
         with pytest.raises(FwcError, match=words):
             assisted_samples(run, run.plain_samples, replace(table, rows=rows))
+
+
+def test_odd_columns_of_a_population_are_read_and_none_may_say_who_was_asked() -> None:
+    rng = np.random.default_rng(10)
+    table, chance = world(rng)
+    people = table.features.assign(id=table.rows, sex=table.group, was=table.label)
+    asked = people.sample(200, random_state=0)[["id", "sex", "was"]]
+    asked = asked.assign(said=np.where(rng.random(200) < chance[asked.index], "yes", "no"))
+
+    def gap(population: pd.DataFrame) -> dict[str, Any]:
+        own = {"answer": "said", "protected": "sex", "label": "was", "key": "id"}
+        return dict(audit(asked, **own, population=population).to_dict()["arms"][0][GAP])
+
+    plain, known = gap(people), asked["said"].reindex(people.index)
+    for alike in (known, known.fillna("no"), np.nan, "x"):  # such as answers joined to their rows
+        assert gap(people.assign(z=alike)) == plain
+    x = people["x"]
+    odd = people.assign(a=np.where(x > 2, np.inf, x), t=pd.to_timedelta(x, "D"), h=1e300 * x)
+    odd["i"] = pd.array([None if value > 1 else round(10 * value) for value in x], dtype="Int64")
+    assert gap(odd.set_axis([*odd.columns[:-1], "a"], axis=1))["assisted"]["rows_worth"] > 250
+    assert gap(odd.rename(columns={"a": 7}).set_index("sex", drop=False))["assisted"]["rows_worth"] > 250
+    for name in ("id", "sex", "was"):
+        with pytest.raises(FwcError, match=f"rows of the population have no {name}"):
+            gap(people.assign(**{name: people[name].astype(object).where(people.index % 9 > 0)}))
