@@ -79,11 +79,8 @@ class Represented:
     @property
     def limits(self) -> Any:
         """The parity limit, or those of the levels (|D|,); None without one."""
-        return (
-            self.terms.epsilon
-            if self.levels is None
-            else limits_of(self.terms.epsilon, self.levels, self.terms.crossed)
-        )
+        terms = self.terms
+        return terms.epsilon if self.levels is None else limits_of(terms.epsilon, self.levels, terms.crossed)
 
     @property
     def groups(self) -> np.ndarray | None:
@@ -238,9 +235,8 @@ def certify(
     Raises:
         InputError: bad input; or no weights of these points keep the limit.
     """
-    terms = Terms(
-        epsilon, cost, target, cost_sensitive, cost_outcome, scale, column_weights, penalty, crossed
-    )
+    costs = cost_sensitive, cost_outcome
+    terms = Terms(epsilon, cost, target, *costs, scale, column_weights, penalty, crossed)
     rows = replace(terms, epsilon=None, penalty=None).read(Columns(X, y, sensitive, sample_weight))
     table, cells = rows.table, rows.cells
     encoded = encode_likewise(rows.encoding, points, table.p, "points")

@@ -118,12 +118,11 @@ class FairWASP(Estimator):
         table, cells = rows.table, rows.cells
         if is_constrained(self):
             check_levels(cells)
-            for g in np.flatnonzero(cells.counts == 0).tolist():
-                if self.penalty is None and self.crossed:
-                    raise empty_cell(cells, g)
         target, groups = overall_target(cells, self.target), groups_of(cells.levels, self.crossed)
-        if not self.crossed:
+        if groups is not None:
             check_attributes(self.epsilon, cells, cells.counts > 0, target)
+        elif self.epsilon is not None and (cells.counts == 0).any():
+            raise empty_cell(cells, int(cells.counts.argmin()))
         if not is_constrained(self):  # nothing moves
             mass = np.ones(table.n) if rows.masses is None else rows.masses.values
             weights = mass * (table.n / mass.sum())

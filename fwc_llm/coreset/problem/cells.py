@@ -209,7 +209,7 @@ def check_attributes(epsilon: Any, cells: Cells, carried: np.ndarray, target: np
     """Refuse limits of attributes that keep a level from having mass, in the cells (G,) that may carry it."""
     groups, names = groups_of(cells.levels, crossed=False), level_names(cells.levels, crossed=False)
     if groups is None or epsilon is None:
-        return
+        return  # one attribute
     for place, outcome in np.argwhere(groups @ carried.reshape(-1, cells.n_outcomes) == 0).tolist():
         raise InputError(
             f"level {names[place]} has no rows with y = {cells.outcomes[outcome]}, but every level needs "

@@ -135,9 +135,7 @@ def fair_transport(
     share = _checked_target(target, n_outcomes)
     limits = None if epsilon is None else np.asarray(epsilon)
     together = None if groups is None else np.asarray(groups, np.float64)
-    if together is not None and (
-        together.ndim != 2 or together.shape[1] != n_sensitive or penalty is not None
-    ):
+    if together is not None and (together.shape[1:] != (n_sensitive,) or penalty is not None):
         raise InputError(f"groups must be (L, {n_sensitive}), and have no penalty")
     if limits is not None and limits.shape not in {(), (n_sensitive if together is None else len(together),)}:
         raise InputError(f"epsilon has shape {limits.shape}: give one limit, or one for each protected level")

@@ -23,19 +23,13 @@ class GroupedParitySet(ParitySet):
         self.groups, self.limits = groups, np.broadcast_to(np.asarray(epsilon, np.float64), len(groups))
 
     def best(self, prices: Floats, far: bool = False) -> tuple[float, Floats]:
-        """Return a bound of the least `⟨prices, w⟩`, which it equals up to rounding, and the masses."""
-        vertex = linear_program(prices[None], np.ones(1), self)
-        masses = np.bincount(vertex.split_cell, vertex.split_mass, self.n_cells)
-        masses[vertex.key] += 1 - masses.sum()
-        return float((prices - vertex.prices).min()), masses
+        """Return a bound of the least `⟨prices, w⟩`, which it equals up to rounding, and the prices `v`."""
+        proof = linear_program(prices[None], np.ones(1), self).prices
+        return float((prices - proof).min()), proof
 
 
 def parity_set(
-    target: Floats,
-    epsilon: float | Floats | None,
-    penalty: float | None,
-    n_levels: int,
-    groups: Floats | None = None,
+    target: Floats, epsilon: Any, penalty: float | None, n_levels: int, groups: Floats | None
 ) -> ParitySet | None:
     """Return the set for limits, of all levels, of each or of groups, or for a penalty; None for neither."""
     if penalty is not None:
@@ -50,7 +44,7 @@ def least_limit(fair: GroupedParitySet, carried: Flags) -> float | None:
 
     0 where the limits of the set let them already; None where no limit does. By bisection.
     """
-    from scipy.optimize import linprog
+    from scipy.optimize import bisect, linprog
 
     outcomes, share = len(fair.target), np.tile(fair.target, len(fair.groups))[:, None]
     own = np.kron(fair.groups, np.eye(outcomes)) / share
@@ -69,10 +63,4 @@ def least_limit(fair: GroupedParitySet, carried: Flags) -> float | None:
 
     if fits(fair.limits):
         return 0.0
-    low, high = 0.0, 1.0
-    if not fits(high):
-        return None
-    for _ in range(30):
-        middle = (low + high) / 2
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    return high
+    return float(bisect(lambda limit: 0.5 - fits(limit), 0.0, 1.0, xtol=1e-9)) if fits(1.0) else None
