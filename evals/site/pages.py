@@ -33,6 +33,8 @@ MENU: dict[str, tuple[str, ...]] = {
     "Models and runs": (
         "docs/models.md",
         "docs/decision-models.md",
+        "evals/results/leaderboard.md",
+        "evals/leaderboard/README.md",
         "docs/local-models.md",
         "docs/providers.md",
         "docs/running.md",

@@ -119,7 +119,7 @@ def _run(
         if run.answered.assist and task is None:  # verdicts rest on predictions, which need the table
             for arm in (*recorded["arms"], *now["arms"]):
                 arm.pop("verdict", None)
-        yield from _some("results.json", _leaves(recorded, now), "every number is made again")
+        yield from _some("results.json", differences(recorded, now), "every number is made again")
         if is_file(folder.path / "assisted.json"):
             yield from _assisted(folder, again)
         yield from _reports(folder, task, again)
@@ -233,7 +233,7 @@ def _assisted(folder: RunFolder, again: RunFolder) -> Iterator[Finding]:
         yield Finding(name, UNVERIFIED, "its predictions need the table")
         return
     was, now = folder.read_json(name), again.read_json(name)
-    yield from _some(name, _leaves(was, now, close=_PREDICTED), "every prediction is made again")
+    yield from _some(name, differences(was, now, close=_PREDICTED), "every prediction is made again")
 
 
 def _reports(folder: RunFolder, task: "Task | None", again: RunFolder) -> Iterator[Finding]:
@@ -247,7 +247,7 @@ def _reports(folder: RunFolder, task: "Task | None", again: RunFolder) -> Iterat
             if not all((each.get("statistics") or {}).get("context") for each in (was, now)):
                 was["statistics"]["context"] = now["statistics"]["context"] = []  # it needs the table
             keys = [key for key in ("statistics", "audit", "findings") if key in was]
-            texts = _leaves({key: was[key] for key in keys}, {key: now[key] for key in keys})
+            texts = differences({key: was[key] for key in keys}, {key: now[key] for key in keys})
             yield from _some(path.name, texts, "every number is made again")
         elif path.suffix in (".html", ".md") and path.name not in recorded:
             yield Finding(path.name, UNVERIFIED, "no hash of it is recorded: write it again to compare")
@@ -284,21 +284,21 @@ def _audit(path: Path) -> Iterator[Finding]:
     made_again = json.loads(json.dumps(made.document))
     keys = [key for key in made_again if key not in ("files", "versions")]
     close = _PREDICTED if "population" in tables else _CLOSE
-    texts = _leaves(
+    texts = differences(
         {key: recorded.get(key) for key in keys}, {key: made_again[key] for key in keys}, close=close
     )
     yield from _some(path.name, texts, "every number is made again from the table")
 
 
-def _leaves(was: Any, now: Any, at: str = "", close: float = _CLOSE) -> Iterator[str]:
+def differences(was: Any, now: Any, at: str = "", close: float = _CLOSE) -> Iterator[str]:
     """The places at which two JSON values differ, with both values; numbers may differ a little."""
     if isinstance(was, Mapping) and isinstance(now, Mapping):
         for key in (*was, *(key for key in now if key not in was)):
-            yield from _leaves(was.get(key), now.get(key), f"{at}.{key}" if at else str(key), close)
+            yield from differences(was.get(key), now.get(key), f"{at}.{key}" if at else str(key), close)
     elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
         for place, (one, other) in enumerate(zip(was, now, strict=True)):
             name = one.get("arm", place) if isinstance(one, Mapping) else place
-            yield from _leaves(one, other, f"{at}[{name}]", close)
+            yield from differences(one, other, f"{at}[{name}]", close)
     elif was != now and not _close(was, now, close):
         yield f"{at}: {was!r:.60} is recorded, {now!r:.60} is made again"
 
