@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from fwc_llm.coreset.transport.dual_simplex import InfeasibleError
 from fwc_llm.coreset.transport.linear_program import linear_program
 from fwc_llm.coreset.transport.parity import Flags, Floats, ParitySet, SoftParitySet
 
@@ -44,22 +45,15 @@ def least_limit(fair: GroupedParitySet, carried: Flags) -> float | None:
 
     0 where the limits of the set let them already; None where no limit does. By bisection.
     """
-    from scipy.optimize import bisect, linprog
-
-    outcomes, share = len(fair.target), np.tile(fair.target, len(fair.groups))[:, None]
-    own = np.kron(fair.groups, np.eye(outcomes)) / share
-    level = np.kron(fair.groups, np.ones((outcomes, outcomes)))
-    solver: Any = linprog
+    from scipy.optimize import bisect
 
     def fits(limits: float | Floats) -> bool:
-        limit = np.repeat(np.broadcast_to(limits, len(fair.groups)), outcomes)[:, None]
-        rows = np.vstack([own - (1 + limit) * level, (1 - limit) * level - own, -level[::outcomes]])
-        least = np.zeros((len(rows), 1))
-        least[2 * len(own) :] = 1.0  # the least mass of a group, which is to be as large as can be
-        goal, bounds = np.append(np.zeros(len(carried)), -1.0), [(0, float(free)) for free in carried]
-        whole = np.append(np.ones(len(carried)), 0.0)[None]
-        found = solver(goal, np.hstack([rows, least]), np.zeros(len(rows)), whole, [1.0], [*bounds, (0, 1)])
-        return bool(found.status == 0 and -found.fun > 1e-9)
+        masses = GroupedParitySet(fair.target, limits, fair.groups)
+        wanted = -np.repeat(fair.groups, len(fair.target), axis=1)
+        try:  # fair masses add up to fair ones: each group may have mass by itself
+            return all(masses.best(np.where(carried, own, np.inf))[0] < -1e-9 for own in wanted)
+        except InfeasibleError:
+            return False
 
     if fits(fair.limits):
         return 0.0
