@@ -7,24 +7,26 @@ learns from them and predicts all 15,060 rows. Rows' worth is how many rows the 
 the same variance. Simulated: answers drawn from a regression fitted to GPT-4's zero-shot answers, so that the
 truth is known: how often intervals hold it, their width against the plain ones, and bias. Allocated: the
 last 60 % of the questions, about such worlds and the recorded answers themselves, go where answers are
-uncertain.
+uncertain; `fwc-llm` does not do that (docs/decisions/0009-no-adaptive-allocation.md).
 """
 
 import argparse
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
 
 from evals.paper.recorded import FILES, FOLDER
 from fwc_llm.answers import parse_answer
 from fwc_llm.metrics.answers import Answered
+from fwc_llm.metrics.arm_comparison import compare
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.assisted import Table, assisted_samples, rows_worth
 from fwc_llm.metrics.audit_table import from_frame
@@ -40,15 +42,27 @@ METRICS = (
     "accuracy",
 )
 DESIGNED = (0.375, 0.125, 0.125, 0.375)  # of each group and label at a base parity of 0.5
-WORLDS = (  # rows, designed, repeats, how the regression's log-odds are scaled, share that is unparsed
-    (200, True, 1, 1.0, 0.0),
-    (200, False, 1, 1.0, 0.0),
-    (100, True, 1, 1.0, 0.0),
-    (60, False, 1, 1.0, 0.0),
-    (1000, False, 1, 1.0, 0.0),
-    (200, True, 5, 1.0, 0.0),
-    (200, True, 1, 1.0, 0.15),
-    (200, True, 1, 0.0, 0.0),
+FITTED, PREDICTABLE, UNPREDICTABLE, WRONG, TINY = (
+    "",
+    "predictable",
+    "unpredictable",
+    "wrong predictor",
+    "tiny",
+)
+WORLDS = (  # rows, designed, repeats, share that is unparsed, how answers come about
+    (200, True, 1, 0.0, FITTED),
+    (200, False, 1, 0.0, FITTED),
+    (100, True, 1, 0.0, FITTED),
+    (60, False, 1, 0.0, FITTED),
+    (1000, False, 1, 0.0, FITTED),
+    (2000, True, 1, 0.0, FITTED),
+    (200, True, 5, 0.0, FITTED),
+    (200, True, 1, 0.15, FITTED),
+    (200, True, 1, 0.0, PREDICTABLE),
+    (200, True, 1, 0.0, UNPREDICTABLE),
+    (200, False, 1, 0.0, WRONG),
+    (400, False, 1, 0.0, TINY),
+    (1000, False, 1, 0.0, TINY),
 )
 
 
@@ -95,12 +109,28 @@ def _both(run: Answered, table: Table) -> list[Any]:
     return [estimate(one) for one in (run.samples["answers"], samples["answers"])]
 
 
+def between(files: Mapping[str, pd.DataFrame], table: Table) -> dict[str, Any]:
+    """Return what is gained of differences between two models' answers to the same rows, zero-shot."""
+    both = [files[f"{model}, zero-shot"].dropna() for model in ("gpt-4-0314", "gpt-3.5-turbo-0301")]
+    rows = set(both[0]["row"]) & set(both[1]["row"])
+    frame = pd.concat([one[one["row"].isin(rows)].assign(arm=str(k)) for k, one in enumerate(both)])
+    run = from_frame(frame, "group and label")
+    found: dict[str, Any] = {"rows": len(rows)}
+    for kind, samples in (("plain", run.samples), ("assisted", assisted_samples(run, run.samples, table))):
+        first, second = map(estimate, samples.values())
+        tests = compare(second, first)
+        for metric in (METRICS[0], METRICS[3]):
+            one = tests[metric]
+            found.setdefault(metric, {})[kind] = [one.difference, one.low, one.high]
+    return found
+
+
 def simulate(table: Table, chance: np.ndarray, world: tuple[Any, ...], runs: int) -> dict[str, Any]:
     """Return coverage, width, bias and rows' worth over runs; `chance` (N,) is each row's P(yes)."""
-    n, designed, repeats, _, lost = world
+    n, designed, repeats, lost, kind = world
     groups = sorted(set(table.group))
     cell = 2 * np.searchsorted(groups, table.group) + table.label
-    rng = np.random.default_rng([n, repeats, int(designed)])
+    rng = np.random.default_rng([n, repeats, int(designed), len(kind)])
     weight = np.ones(len(chance))
     if designed:
         weight = (np.array(DESIGNED) / np.bincount(cell))[cell]
@@ -132,9 +162,11 @@ def simulate(table: Table, chance: np.ndarray, world: tuple[Any, ...], runs: int
     rates = [
         np.average(chance[table.group == group], weights=weight[table.group == group]) for group in groups
     ]
+    with np.errstate(invalid="ignore"):
+        coverage, width = held / defined, widths[1] / widths[0]
     return {
-        "coverage": (held / defined).round(3).tolist(),
-        "width": (widths[1] / widths[0]).round(3).tolist(),
+        "coverage": coverage.round(3).tolist(),
+        "width": width.round(3).tolist(),
         "defined": (defined[0] / runs).tolist(),
         "bias": (gaps.mean(0) - (rates[1] - rates[0])).round(4).tolist(),
         "worth": float(np.nanmedian(worths)),
@@ -196,8 +228,8 @@ def allocated(
 
         control = np.zeros(len(row))
         if assist:
-            fold = rng.permutation(len(x)) % 10
-            for k in range(10):
+            fold = rng.permutation(len(x)) % 5
+            for k in range(5):
                 here = fold[row] == k
                 p = predicted(row[~here], answer[~here])
                 control[here] = (p - (np.bincount(stratum, p) / size)[stratum])[row[here]]
@@ -207,11 +239,11 @@ def allocated(
                 control *= np.clip(np.nan_to_num(squares[0] / squares[1]), 0, 2)[own]
         return float(contrast @ mean(answer - control))
 
-    errors, truth = [], contrast @ (np.bincount(stratum, chance) / size)
+    errors, truth, uniform = [], contrast @ (np.bincount(stratum, chance) / size), 1 / size[stratum]
     for _ in range(runs):
-        every, uniform = ask(rows, np.ones(len(x))), 1 / size[stratum]
-        found = [value(*every, np.ones(len(every[0])), assist) for assist in (False, True)]
         begun = ask(first, uniform)
+        row, answer = (np.concatenate(both) for both in zip(begun, ask(rows - first, uniform), strict=True))
+        found = [value(row, answer, np.ones(len(row)), assist) for assist in (False, True)]
         p = predicted(*begun)
         for assist in (False, True):
             apart = 0.0 if assist else (p - (np.bincount(stratum, p) / size)[stratum]) ** 2
@@ -231,7 +263,10 @@ World = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def allocations(table: Table, files: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, World]]:
-    """Yield worlds for `allocated`: each file's answers, and a regression fitted to them by two designs."""
+    """Yield worlds for `allocated`: each file's answers, and a regression fitted to them by two designs, of
+    3,000 rows.
+    """
+    chosen = np.random.default_rng(0).choice(len(table.rows), 3000, replace=False)
     group = np.searchsorted(sorted(set(table.group)), table.group)
     designed, two = np.array(DESIGNED), np.array([-1.0, 1.0])
     parts = designed / designed.reshape(2, 2).sum(1).repeat(2) * np.array([-1, -1, 1, 1])
@@ -241,22 +276,64 @@ def allocations(table: Table, files: Mapping[str, pd.DataFrame]) -> Iterator[tup
         chance = LogisticRegression(C=0.5, max_iter=300).fit(x[place], yes).predict_proba(x)[:, 1]
         fall = [np.bincount(one) / len(one) for one in (group[place], group)]
         yield f"{name}, recorded", (x[place], group[place], _whole(120 * fall[0]), two, yes)
-        yield f"{name}, fitted, as they fall", (x, group, _whole(200 * fall[1]), two, chance)
-        cell = 2 * group + table.label
-        yield f"{name}, fitted, base parity 0.5", (x, cell, _whole(200 * designed), parts, chance)
+        own, cell = (x[chosen], group[chosen]), (2 * group + table.label)[chosen]
+        yield f"{name}, fitted, as they fall", (*own, _whole(200 * fall[1]), two, chance[chosen])
+        yield (
+            f"{name}, fitted, base parity 0.5",
+            (own[0], cell, _whole(200 * designed), parts, chance[chosen]),
+        )
 
 
 def _whole(numbers: np.ndarray) -> np.ndarray:
     return numbers.round().astype(int)
 
 
+def goals(result: dict[str, Any]) -> Iterator[str]:
+    """Yield what was aimed at, what was measured, and whether that is enough."""
+    for design, least in (("group and label", 1.7), ("group", 2.2)):
+        lowest = min(one[design][METRICS[0]]["worth"] for one in result["recorded"].values())
+        yield f"Rows' worth of the DP gap on recorded answers, strata by {design}, at least {least}: " + (
+            f"lowest {lowest:.2f}, {_met(lowest >= least)}"
+        )
+    if not result["simulated"]:
+        return
+    worlds = list(result["simulated"].values())
+    for place, kind in enumerate(("plain", "assisted")):
+        own = np.array([one["coverage"][place] for one in worlds])
+        off = 2 * np.sqrt(0.93 * 0.07 / result["runs"])
+        below = (own < 0.93).sum(), (own < 0.93 - off).sum()
+        yield (
+            f"Coverage from 0.93 to 1.00 of {own.size} {kind} intervals: {own.min():.3f} to {own.max():.3f}, "
+            f"mean {own.mean():.3f}; {below[0]} below, {_met(below[0] == 0)}; {below[1]} by more than chance "
+            f"(by {off:.3f}, two standard errors)"
+        )
+    longest = max(max(one["width"]) for one in worlds)
+    yield f"Mean width at most 1.03 times the plain one: at most {longest:.2f}, {_met(longest <= 1.03)}"
+    low = np.exp(_worths(result, "recorded")[0].mean(0))[1]
+    yield "Adaptive allocation worth 1.1 times the rows, recorded answers, assisted: " + (
+        f"{low:.2f}, {_met(low >= 1.1)}" + ("" if low >= 1.1 else ": not built")
+    )
+
+
+def _met(enough: bool) -> str:
+    return "**met**" if enough else "**missed**"
+
+
+def _worths(result: dict[str, Any], kind: str) -> tuple[np.ndarray, np.ndarray]:
+    worlds = [one for name, one in result["allocated"].items() if kind in name]
+    return np.array([one["log_worth"] for one in worlds]), np.array([one["error"] for one in worlds])
+
+
 def as_markdown(result: dict[str, Any]) -> str:
     """Return the record as a page."""
+    arms = result["between"]
     lines = [
         "# What predictions of the answers are worth",
         "",
-        f"Made by `{result['command']}`, seed fixed. Rows' worth: how many times the rows the plain estimate "
-        "of the DP gap (ratio, EO gap, accuracy) would need for the same variance.",
+        f"Made by `{result['command']}`, seed fixed, one core. Rows' worth: how many times the rows the "
+        "plain estimate of the DP gap (ratio, EO gap, accuracy) would need for the same variance.",
+        "",
+        *(f"* {goal}." for goal in goals(result)),
         "",
         "## Recorded answers of GPT models (200 rows of Adult each)",
         "",
@@ -269,55 +346,70 @@ def as_markdown(result: dict[str, Any]) -> str:
             ends = ["{:.3f} ({:.3f} to {:.3f})".format(*gap[kind]) for kind in ("plain", "assisted")]
             worths = [f"{found[metric]['worth']:.2f}" for metric in METRICS]
             lines.append(f"| {name} | {design} | {' | '.join([*ends, *worths])} |")
+    lines += [
+        "",
+        f"Differences between arms (gpt-4 less gpt-3.5, zero-shot, the same {arms['rows']} rows, strata "
+        "group and label), and the worth by the width of their intervals:",
+        "",
+        "| of | plain | assisted | worth |",
+        "|---|---|---|---:|",
+    ]
+    for metric, name in ((METRICS[0], "DP gap"), (METRICS[3], "accuracy")):
+        both = [arms[metric][kind] for kind in ("plain", "assisted")]
+        ends = ["{:+.3f} ({:+.3f} to {:+.3f})".format(*one) for one in both]
+        worth = ((both[0][2] - both[0][1]) / (both[1][2] - both[1][1])) ** 2
+        lines.append(f"| {name} | {' | '.join(ends)} | {worth:.2f} |")
     if result["simulated"]:
         lines += [
             "",
             f"## Simulated: a world fitted to GPT-4's answers, {result['runs']} runs each",
             "",
-            "Coverage of 95 % intervals, plain / assisted. Width and variance are those of the DP gap: "
-            "assisted over plain, and plain over assisted.",
+            "Predictable: three times its log-odds; unpredictable: every P(yes) is 0.5; wrong predictor: two "
+            "columns that tell only together; tiny: a group of 2.6 % of the rows. Coverage of 95 % "
+            "intervals, plain / assisted. Of the DP gap: width, assisted over plain; variance, plain over "
+            "assisted; the median of what runs say of rows' worth; bias.",
             "",
-            "| world | DP gap | DP ratio | EO gap | accuracy | width | variance ratio | bias, DP gap |",
-            "|---|---|---|---|---|---:|---:|---|",
+            "| world | DP gap | DP ratio | EO gap | accuracy | width | variance | said | bias |",
+            "|---|---|---|---|---|---:|---:|---:|---|",
         ]
     for name, found in result["simulated"].items():
         cover = [f"{one:.3f} / {other:.3f}" for one, other in zip(*found["coverage"], strict=True)]
         bias = " / ".join(f"{one:+.4f}" for one in found["bias"])
-        ratios = f"{found['width'][0]:.2f} | {found['variance_ratio']:.2f}"
+        ratios = f"{found['width'][0]:.2f} | {found['variance_ratio']:.2f} | {found['worth']:.2f}"
         lines.append(f"| {name} | {' | '.join(cover)} | {ratios} | {bias} |")
     if result["allocated"]:
-        own, error = (
-            np.array([one[key] for one in result["allocated"].values()]) for key in ("log_worth", "error")
-        )
-        pooled, off = np.exp(own.mean(0)), 1.96 * np.sqrt((error**2).sum(0)) / len(own)
-        means = [
-            f"{p:.2f} ({p * np.exp(-e):.2f} to {p * np.exp(e):.2f})" for p, e in zip(pooled, off, strict=True)
-        ]
         lines += [
             "",
             "## Where to ask: after 40 % of the questions, more where answers are uncertain",
             "",
-            f"{result['runs']} runs each. Rows' worth: mean squared error of the DP gap with questions drawn "
-            f"uniformly within strata, over that with an adaptive allocation. Geometric mean, 95 % interval: "
-            f"plain {means[0]}, assisted {means[1]}. Recorded: 120 of a file's answers, with replacement; "
-            "fitted: simulated.",
+            "Rows' worth: mean squared error of the DP gap with questions drawn uniformly within strata, "
+            "over that with an adaptive allocation (30 % uniform). Recorded: 120 of a file's answers, with "
+            f"replacement, {3 * result['runs']} runs each; fitted: simulated, {result['runs'] // 2} runs.",
             "",
             "| answers | plain | assisted |",
             "|---|---:|---:|",
         ]
+        for kind in ("recorded", "as they fall", "base parity", ""):
+            own, error = _worths(result, kind)
+            mean, off = np.exp(own.mean(0)), np.exp(1.96 * np.sqrt((error**2).sum(0)) / len(own))
+            ends = [f"{m:.2f} ({m / e:.2f} to {m * e:.2f})" for m, e in zip(mean, off, strict=True)]
+            name = f"**{kind or 'all'}: geometric mean, 95 % interval**"
+            above = [f"{(one >= np.log(1.1)).sum()} of {len(one)} at least 1.1" for one in own.T]
+            lines.append(f"| {name} | {' | '.join(map(', '.join, zip(ends, above, strict=True)))} |")
         lines += [
-            f"| {name} | {np.exp(one[0]):.2f} | {np.exp(one[1]):.2f} |"
-            for name, one in zip(result["allocated"], own, strict=True)
+            f"| {name} | {np.exp(one['log_worth'][0]):.2f} | {np.exp(one['log_worth'][1]):.2f} |"
+            for name, one in result["allocated"].items()
         ]
     return "\n".join([*lines, ""])
 
 
+@threadpool_limits.wrap(limits=1)  # threads that wait for each other take far longer
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m evals.cost", description=(__doc__ or "").partition("\n")[0]
     )
-    parser.add_argument("--runs", type=int, default=300, help="runs of each simulated world")
+    parser.add_argument("--runs", type=int, default=200, help="runs of each simulated world")
     parser.add_argument("--data", type=Path, default=None, help="the data folder")
     parser.add_argument("--out", type=Path, default=None, help="folder of cost.json and cost.md")
     parser.add_argument("--record", action="store_true", help="write them to evals/results")
@@ -336,21 +428,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     place = table.rows.get_indexer(pd.Index(answers["row"]))
     fitted.fit(table.matrix[place], answers["answer"] == "yes")
     odds = table.matrix @ fitted.coef_[0] + fitted.intercept_[0]
-    simulated, pool = {}, ProcessPoolExecutor(2)
+    above = np.prod([np.sign(column - np.median(column)) + 0.1 for column in table.matrix.T[:2]], 0)
+    second = table.group == max(table.group)
+    log_odds = {PREDICTABLE: 3 * odds, UNPREDICTABLE: 0 * odds, WRONG: (1.5 + second) * above + second}
+    few = np.where(~second & (np.arange(len(second)) % 25 > 1), max(table.group), table.group)
+    simulated, worlds = {}, dict(allocations(table, files)) if given.runs else {}
     for world in WORLDS if given.runs else ():
-        n, designed, repeats, scale, lost = world
-        name = f"n = {n}, {'base parity 0.5' if designed else 'as they fall'}, R = {repeats}"
-        name += ", unpredictable" * (scale == 0) + f", {lost:.0%} unparsed or more" * (lost > 0)
-        chance = 1 / (1 + np.exp(-scale * odds))
-        simulated[name] = pool.submit(simulate, table, chance, world, given.runs)
-    worlds = dict(allocations(table, files)) if given.runs else {}
-    spread = {name: pool.submit(allocated, *world, given.runs) for name, world in worlds.items()}
+        n, designed, repeats, lost, kind = world
+        name = f"n = {n:,}, {'base parity 0.5' if designed else 'as they fall'}, R = {repeats}"
+        name += f", {kind}" * (kind != FITTED) + f", {lost:.0%} unparsed or more" * (lost > 0)
+        chance = 1 / (1 + np.exp(-log_odds.get(kind, odds)))
+        whole = replace(table, group=few) if kind == TINY else table
+        simulated[name] = simulate(whole, chance, world, given.runs)
     result = {
         "command": f"python -m evals.cost --record --runs {given.runs}",
         "runs": given.runs,
         "recorded": found,
-        "simulated": {name: each.result() for name, each in simulated.items()},
-        "allocated": {name: each.result() for name, each in spread.items()},
+        "between": between(files, table),
+        "simulated": simulated,
+        "allocated": {
+            name: allocated(*world, given.runs * 3 if "recorded" in name else max(2, given.runs // 2))
+            for name, world in worlds.items()
+        },
     }
     if given.out:
         (given.out / "cost.json").write_text(json.dumps(result, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from evals.cost import RESULTS, as_markdown
 from fwc_llm import FwcError, audit
 from fwc_llm.cli import main
 from fwc_llm.metrics.answers import Answered
@@ -259,3 +260,8 @@ def test_odd_columns_of_a_population_are_read_and_none_may_say_who_was_asked() -
     for name in ("id", "sex", "was"):
         with pytest.raises(FwcError, match=f"rows of the population have no {name}"):
             gap(people.assign(**{name: people[name].astype(object).where(people.index % 9 > 0)}))
+
+
+def test_the_recorded_page_is_that_of_the_recorded_numbers() -> None:
+    numbers = json.loads((RESULTS / "cost.json").read_text(encoding="utf-8"))
+    assert as_markdown(numbers) == (RESULTS / "cost.md").read_text(encoding="utf-8")
