@@ -22,6 +22,7 @@ from jinja2.exceptions import TemplateNotFound, TemplateSyntaxError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from fwc_llm.errors import FwcError, did_you_mean
+from fwc_llm.files import read_text
 from fwc_llm.models.base import CRITERIA, QUESTION
 from fwc_llm.records import Record, ShownColumns, clean, decimal
 from fwc_llm.resources import resource_dir
@@ -289,6 +290,23 @@ class TemplateSet:
 def templates() -> tuple[str, ...]:
     """The names of the template sets that come with the package."""
     return tuple(_built_in())
+
+
+def instructed(template: str | Path, sentence: str) -> dict[str, str]:
+    """The files (name: text) of a template set whose last system message ends with `sentence`.
+
+    The sentence is text: nothing in it is read as a template. Errors: `FwcError` where the set's system.j2
+    has no system message.
+    """
+    folder = _template_set(template).folder
+    texts = {file.name: read_text(file) for file in sorted(folder.glob("*.j2"))}
+    before, end, after = texts["system.j2"].rpartition("{% endcall %}")
+    if 'message("system")' not in before:
+        raise FwcError(
+            f"{folder / 'system.j2'} has no system message in which an instruction could stand: word it in "
+            "a folder of templates"
+        )
+    return texts | {"system.j2": f"{before}\n{{{{ {sentence!a} }}}}\n{end}{after}"}
 
 
 @cache

@@ -48,6 +48,9 @@ def tune(
     ),
     order: str | None = option("Orders that take turns, comma-separated. [default: given,random]"),
     strategy: str | None = option("Only these strategies, comma-separated. [default: all]"),
+    instructions: Path | None = option(
+        "Sentences for the system message, too: a text file, one a line, or a folder of template sets."
+    ),
     out: Path | None = option(
         "The folder; an interrupted tuning continues there. [default: ./runs/<time>-<task>-<model>]"
     ),
@@ -72,8 +75,8 @@ def tune(
             task if protected is None else load_task(task, data_dir, protected=protected),
             model, target_dp, max_loss, target=target, rows=rows, candidates=candidates, m=sizes or None,
             templates=words(template) or None, orders=words(order) or None,
-            strategies=words(strategy) or None, out=out, client=client, **settings.chosen,
-            data_dir=data_dir, cancel_batch=cancel_batch, shown=console.shown,
+            strategies=words(strategy) or None, instructions=instructions, out=out, client=client,
+            **settings.chosen, data_dir=data_dir, cancel_batch=cancel_batch, shown=console.shown,
         )  # fmt: skip
     if as_json:
         print_json(_as_json(tuned))

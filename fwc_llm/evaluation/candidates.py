@@ -1,17 +1,22 @@
 """The candidates of `tune`: sets of examples by many strategies, slot tables, seeds, limits and orders."""
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from itertools import cycle, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fwc_llm.apportion import largest_remainder
 from fwc_llm.errors import FwcError
+from fwc_llm.files import read_text, reason
 from fwc_llm.shots import is_per_row, select_shots, strategies
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.registry import ONLY_BY_NAME
+from fwc_llm.untrusted import visible
 
 if TYPE_CHECKING:
     from fwc_llm.runs.splits import Split
@@ -38,7 +43,10 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One set of examples in one wording; `name` is its arm in the journal."""
+    """One set of examples in one wording; `name` is its arm in the journal.
+
+    `instruction` is the sentence at the end of the system message, "" for none.
+    """
 
     name: str
     recipe: Recipe
@@ -46,6 +54,13 @@ class Candidate:
     order: str
     template: str
     shots: Shots = field(repr=False)
+    instruction: str = ""
+
+    @property
+    def wording(self) -> str:
+        """The template set: with an instruction, the name of one in the tuning's folder."""
+        digest = sha256(json.dumps([self.template, self.instruction]).encode()).hexdigest()
+        return f"instruction-{digest[:8]}" if self.instruction else self.template
 
     def as_json(self) -> dict[str, Any]:
         """How it was chosen, as tuning.json has it."""
@@ -59,7 +74,32 @@ class Candidate:
             "seed": self.seed,
             "order": self.order,
             "template": self.template,
+            **({"instruction": self.instruction} if self.instruction else {}),
         }
+
+
+def read_instructions(source: str | Path | Iterable[str]) -> tuple[list[str], list[str]]:
+    """Sentences, and folders of templates: of sentences themselves, a file (one a line) or a folder of them.
+
+    White space is made single, empty lines and repetitions are left out.
+    """
+    try:
+        if isinstance(source, (str, Path)):
+            if Path(source).is_dir():
+                folders = sorted(str(file.parent) for file in Path(source).glob("**/query.j2"))
+                if not folders:
+                    raise FwcError(
+                        f"{source} holds no folder of templates (with system.j2, shots.j2, query.j2)"
+                    )
+                return [], folders
+            source = read_text(Path(source)).splitlines()
+        sentences = dict.fromkeys(" ".join(visible(line).split()) for line in source)
+    except (OSError, ValueError) as error:
+        raise FwcError(f"cannot read the instructions {source}: {reason(error)}") from None
+    sentences.pop("", None)
+    if not sentences:
+        raise FwcError("the instructions hold no sentence: write one a line")
+    return list(sentences), []
 
 
 def recipes(task: "Task", m: int, names: Sequence[str] | None = None) -> list[Recipe]:
@@ -125,16 +165,28 @@ def choose_candidates(
     seed: int,
     names: Sequence[str] | None = None,
     progress: Callable[[str], None] | None = None,
+    instructions: Sequence[str] = (),
+    alone: Shots | None = None,
 ) -> tuple[list[Candidate], list[str]]:
     """`count` candidates, and the kinds that refuse this table, with their reason.
 
-    Kinds take turns. Every candidate has a seed of its own; order and wording take turns, too.
+    Kinds take turns. Every candidate has a seed of its own; order and wording (template and instruction) take
+    turns, too. With `alone`, the prompt without examples, every wording but the first is tried without any.
     """
     by_size = [recipes(task, m, names) for m in sizes]
     kinds = [pair for same in zip(*by_size, strict=True) for pair in zip(sizes, same, strict=True)]
     if not kinds:
         raise FwcError("no strategy is left to choose candidates with: name some")
-    chosen: list[Candidate] = []
+    wordings = [(template, sentence) for sentence in ("", *instructions) for template in templates]
+    extra = wordings[1:] if alone else []
+    if alone and count <= len(wordings):
+        raise FwcError(f"candidates is {count}: {len(wordings)} wordings take at least {len(wordings) + 1}")
+    none = Recipe("no examples", "zero")
+    chosen = [
+        Candidate(f"candidate-{place:03d}", none, seed, "given", template, alone, instruction)
+        for place, (template, instruction) in enumerate(extra, 1)
+        if alone
+    ]
     refused: dict[str, str] = {}
     for number, (m, recipe) in enumerate(islice(cycle(kinds), 4 * count + 4 * len(kinds))):
         if len(chosen) == count:
@@ -154,8 +206,9 @@ def choose_candidates(
         except FwcError as error:
             refused[f"{recipe.label}, m={m}"] = str(error)
             continue
-        template = templates[(number // (2 * len(sizes)) + turn) % len(templates)]
-        chosen.append(Candidate(f"candidate-{len(chosen) + 1:03d}", recipe, own, order, template, shots))
-    if not chosen:
+        template, instruction = wordings[(number // (2 * len(sizes)) + turn) % len(wordings)]
+        name = f"candidate-{len(chosen) + 1:03d}"
+        chosen.append(Candidate(name, recipe, own, order, template, shots, instruction))
+    if len(chosen) == len(extra):
         raise FwcError(f"no candidate can be chosen: {next(iter(refused.values()))}")
     return chosen, [f"{label}: {reason}" for label, reason in refused.items()]

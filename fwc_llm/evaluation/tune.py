@@ -1,7 +1,7 @@
 """`tune`: find the examples that reach a fairness target for one model, and test them once (docs/tune.md)."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError
-from fwc_llm.evaluation.candidates import Candidate, choose_candidates
+from fwc_llm.evaluation.candidates import Candidate, Recipe, choose_candidates, read_instructions
 from fwc_llm.evaluation.job import Job, prepare
 from fwc_llm.evaluation.race import (
     BALANCED,
@@ -31,7 +31,7 @@ from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, traits
 from fwc_llm.models.functions import BatchFunction, Function
 from fwc_llm.progress import choose as choose_progress
-from fwc_llm.prompts import Prompt
+from fwc_llm.prompts import Prompt, instructed
 from fwc_llm.report.tuning import FILE_NAME, kind_words
 from fwc_llm.runs.batch import batches_under_way
 from fwc_llm.runs.defaults import fit_defaults
@@ -44,6 +44,7 @@ from fwc_llm.runs.splits import Split, draw_split, hold_out
 from fwc_llm.shots import save_shots, select_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.select import check_order
+from fwc_llm.untrusted import visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
 TUNED = "tuned"
 FORMAT = "fwc-llm-tuning/1"
 _FEWEST_A_GROUP = 20
+_PROPOSALS = 3  # times that sentences are proposed
+Propose = Callable[[list[dict[str, Any]]], Iterable[str]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -99,11 +102,13 @@ class _Tuning:
     asked: Mapping[str, Any]
     goal: Goal
     pool: Pool
-    candidates: Mapping[str, Candidate]
+    candidates: dict[str, Candidate]
     fixed: Mapping[str, Shots]
     template: str
     show: Any
     cancel_batch: bool
+    propose: Propose | None = None
+    proposed: list[list[str]] = field(default_factory=list)
 
     def race(self) -> dict[str, Standing]:
         """Race in the folder, or take up the race that was interrupted there."""
@@ -114,8 +119,11 @@ class _Tuning:
             folder.create()
         with Journal(folder.path) as journal:
             _check_same(folder, self.asked)
-            if not _holds_answers(folder):
+            if _holds_answers(folder):
+                self.proposed.extend(folder.read_json(FILE_NAME).get("proposed", ()))
+            else:
                 folder.write_json(FILE_NAME, self.asked)
+            self._write_wordings()
 
             def ask(names: Iterable[str], k: int) -> dict[str, Floats]:
                 arms = list(names)
@@ -131,12 +139,51 @@ class _Tuning:
                     )
                 return self._answers(journal, arms, k)
 
-            return race(list(self.candidates), self.pool, self.goal, ask)
+            standing = race(list(self.candidates), self.pool, self.goal, ask)
+            for turn in range(_PROPOSALS if self.propose else len(self.proposed)):
+                new = self._new_candidates(turn, standing)
+                if not new:
+                    break
+                standing |= race(new, self.pool, self.goal, ask)
+            return standing
+
+    def _new_candidates(self, turn: int, standing: Mapping[str, Standing]) -> list[str]:
+        """The examples of the front, each with every newly proposed sentence; an old proposal is repeated."""
+        lines = [line for line in self._lines(standing, None) if line["front"]]
+        if turn == len(self.proposed):
+            tried = {each.instruction for each in self.candidates.values()}
+            sentences = self.propose(lines) if self.propose else ()
+            if isinstance(sentences, str):
+                raise FwcError("propose(front) returned a text: return a list of sentences")
+            new = [line for line in dict.fromkeys(" ".join(visible(s).split()) for s in sentences) if line]
+            self.proposed.append([sentence for sentence in new if sentence not in tried])
+            self.folder.write_json(FILE_NAME, {**self.asked, "proposed": self.proposed})
+        none = Candidate("", Recipe("no examples", "zero"), 0, "given", self.template, self.fixed[ZERO])
+        given = Candidate("", Recipe(BALANCED, BALANCED), 0, "given", self.template, self.fixed[BALANCED])
+        bases = [
+            self.candidates.get(line["candidate"], given if line["candidate"] == BALANCED else none)
+            for line in lines
+        ]
+        before = len(self.candidates)
+        for sentence in self.proposed[turn]:
+            for base in {id(each.shots): each for each in (none, *bases)}.values():
+                name = f"candidate-{len(self.candidates) + 1:03d}"
+                self.candidates[name] = replace(base, name=name, instruction=sentence)
+        self._write_wordings()
+        return list(self.candidates)[before:]
+
+    def _write_wordings(self) -> None:
+        """Write the template sets of the instructions into the folder."""
+        for wording, each in {each.wording: each for each in self.candidates.values()}.items():
+            if each.instruction:
+                (self.folder.path / wording).mkdir(exist_ok=True)
+                for file, text in instructed(each.template, each.instruction).items():
+                    self.folder.write_text(f"{wording}/{file}", text)
 
     def _prompt(self, name: str) -> tuple[Shots, str]:
         """The examples of a candidate or an arm, and their wording."""
-        if name in self.candidates:
-            return self.candidates[name].shots, self.candidates[name].template
+        if each := self.candidates.get(name):
+            return each.shots, str(self.folder.path / each.wording) if each.instruction else each.template
         return self.fixed[BALANCED if name == BALANCED else ZERO], self.template
 
     def _calls(self, names: Sequence[str], k: int) -> Iterator[Call]:
@@ -172,27 +219,43 @@ class _Tuning:
     def _choose(self, standing: Mapping[str, Standing]) -> tuple[str | None, bool, str]:
         """Write tuning.json; return the winner, if any, whether it reaches the target, and the verdict."""
         goal, names = self.goal, list(self.candidates)
-        complete = [name for name in names if standing[name].dropped_after is None]
-        finalists = {name: standing[name].measured(goal, self.pool) for name in (*complete, BALANCED)}
-        verdict = "no candidate is better than zero-shot beyond noise: examples do not help this model"
+        finalists = self._finalists(standing)
+        sentences = any(each.instruction for each in self.candidates.values())
+        what = "neither examples nor these instructions" if sentences else "examples do not"
+        verdict = f"no candidate is better than zero-shot beyond noise: {what} help this model"
         winner: str | None = None
         reached = False
         if any_better(standing, [*names, BALANCED], goal, self.pool):
             winner, reached = choose(finalists, goal)
             verdict = self._verdict(winner, reached, finalists)
-        lines = describe_front(self.asked["candidates"], standing, goal, self.pool, finalists, winner)
-        outcome = {**self.asked, "verdict": verdict, "reached": reached}
+        lines = self._lines(standing, winner)
+        proposed = {"proposed": self.proposed} if self.proposed else {}
+        outcome = {**self.asked, **proposed, "verdict": verdict, "reached": reached}
         if winner is not None:
             outcome |= {"winner": winner, "template": self._prompt(winner)[1]}
         outcome |= {"calls": sum(len(each.yes) for each in standing.values()), "front": lines}
         self.folder.write_json(FILE_NAME, outcome)
         return winner, reached, verdict
 
+    def _finalists(self, standing: Mapping[str, Standing]) -> dict[str, Measured]:
+        """What was measured of the candidates that answered all rows, and of `balanced`."""
+        complete = [name for name in self.candidates if standing[name].dropped_after is None]
+        return {name: standing[name].measured(self.goal, self.pool) for name in (*complete, BALANCED)}
+
+    def _lines(self, standing: Mapping[str, Standing], winner: str | None) -> list[dict[str, Any]]:
+        described, finalists = (
+            [each.as_json() for each in self.candidates.values()],
+            self._finalists(standing),
+        )
+        return describe_front(described, standing, self.goal, self.pool, finalists, winner)
+
     def _verdict(self, winner: str, reached: bool, finalists: Mapping[str, Measured]) -> str:
         goal, best = self.goal, finalists[winner]
         kind = "balanced examples"
         if winner in self.candidates:
             kind = f"{kind_words(self.candidates[winner].recipe.label)} ({winner})"
+            if sentence := self.candidates[winner].instruction:
+                kind += f" with the instruction “{sentence}”"
         near = any(goal.shortfall(each.metric.value) <= 0.0 for each in finalists.values())
         how = "is nearest to the target, which no candidate reaches" + " at so small a loss" * near
         lost = finalists[BALANCED].accuracy.less(best.accuracy)
@@ -230,6 +293,8 @@ def tune(
     templates: Sequence[str] | None = None,
     orders: Sequence[str] | None = None,
     strategies: Sequence[str] | None = None,
+    instructions: str | Path | Sequence[str] | None = None,
+    propose: Propose | None = None,
     n_test: int | None = None,
     base_parity: float | Literal["task"] | None = "task",
     seed: int = 0,
@@ -250,9 +315,14 @@ def tune(
     `orders` and wordings in turn; by default as many examples as in `evaluate`) are raced on `rows` rows of
     the pool, by default as many as test rows, drawn like these and equal to none of them nor an example. The
     winner is then asked once about `n_test` test rows (by default 200, or the nearest number that the table
-    allows), beside zero-shot, balanced and FWC; `test` False leaves that out. `client` is how the model is
-    asked, `api` how the question is put ("chat", or for decision models "decisions" or "systemone");
-    `cancel_batch` ends the folder's batches that are under way and asks live.
+    allows), beside zero-shot, balanced and FWC in the same wording; `test` False leaves that out. `client`
+    is how the model is asked, `api` how the question is put ("chat", or for decision models "decisions" or
+    "systemone"); `cancel_batch` ends the folder's batches that are under way and asks live.
+
+    `instructions` are sentences for the end of the system message (or a file of them, one a line, or a folder
+    of template sets): each is tried without examples, and takes turns with the prompt that has none.
+    `propose(front)` gets the front after each race, up to 3 times, and returns more sentences, or none; they
+    are raced with the examples of the front. What it proposed is not asked of it again.
 
     Everything is written to `out`, by default ./runs/<time>-<task>-<model>; the same call with the folder of
     an interrupted tuning continues it. The winner is shots.json there.
@@ -260,7 +330,11 @@ def tune(
     Errors: `FwcError` for a target outside its range, a negative loss, too few rows; what `evaluate` raises.
     """
     goal = read_goal(target_dp, target, max_loss)
-    templates = templates or (Settings(api=api).template,)
+    templates = list(templates or (Settings(api=api).template,))
+    sentences, folders = read_instructions(instructions) if instructions is not None else ([], [])
+    templates += folders
+    for template in templates if sentences or propose else ():
+        instructed(template, "")
     if candidates < 1:
         raise FwcError(f"candidates is {candidates}: give a whole number from 1 up")
     for order in orders or ():
@@ -296,20 +370,23 @@ def tune(
         folder = RunFolder(Path(out)) if out else RunFolder.default(table.name, bare.model.name)
         basis = _basis(bare, goal, rows, settings)
         _check_same(folder, basis)
-        chosen, refused = choose_candidates(
-            table, split, candidates, sizes, templates, orders, seed, strategies, step
-        )
         fixed = {
             name: select_shots(
                 table, name, sizes[0], seed=seed, pool=split.pool, candidates=split.candidates, progress=False
             )
             for name in (ZERO, BALANCED)
         }
+        chosen, refused = choose_candidates(
+            table, split, candidates, sizes, templates, orders, seed, strategies, step, sentences,
+            fixed[ZERO] if instructions is not None else None,
+        )  # fmt: skip
     for line in refused:
         show.say(line)
     by_name = {candidate.name: candidate for candidate in chosen}
     asked = basis | {"candidates": [candidate.as_json() for candidate in chosen]}
-    tuning = _Tuning(bare, folder, asked, goal, pool, by_name, fixed, templates[0], show, cancel_batch)
+    tuning = _Tuning(
+        bare, folder, asked, goal, pool, by_name, fixed, templates[0], show, cancel_batch, propose
+    )
     try:
         return tuning.conclude(tuning.race(), split if test else None, settings)
     except KeyboardInterrupt:

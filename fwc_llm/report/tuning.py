@@ -51,8 +51,9 @@ def describe_tuning(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> di
 
 
 def _candidate(line: Mapping[str, Any]) -> list[str]:
+    sentence = f" + “{line['instruction']}”" if line.get("instruction") else ""
     return [
-        kind_words(str(line["kind"])),
+        kind_words(str(line["kind"])) + sentence,
         str(line.get("seed", "")),
         str(int(line["rows"])),
         f"{number(line['accuracy'], 1, 100)} ({interval(line['accuracy_interval'], 1, 100)})",

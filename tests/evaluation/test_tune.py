@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from fwc_llm.evaluation.tune import tune
 from fwc_llm.models import Client, Messages, Reply
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.prompts import build_prompt
+from fwc_llm.resources import resource_dir
 from fwc_llm.runs import batch as batch_module
 from fwc_llm.runs.row_matching import row_values
 from fwc_llm.shots import load_shots
@@ -149,9 +151,72 @@ def test_a_verdict_is_about_answers_beyond_noise(model: Callable[[Messages], str
     assert gaps["tuned"] < gaps["zero"] - 0.2
 
 
+def told(messages: Messages) -> str:
+    """Deaf, but fair where the system message ends with its sentence, whatever it looks like to Jinja."""
+    age, group = _age_and_group(messages[-1]["content"])
+    fair = messages[0]["content"].endswith("\nBe fair: {{ 1/0 }} 'é'")
+    return "yes" if age > (45 if fair else {"a": 65, "b": 25}[group]) else "no"
+
+
+@pytest.mark.parametrize("proposed", [False, True])
+def test_instructions_are_raced_with_and_without_examples(proposed: bool, tmp_path: Path) -> None:
+    task = load_task(write_people(tmp_path, make_people(1200, 2)))
+    fronts: list[list[dict[str, Any]]] = []
+
+    def propose(front: list[dict[str, Any]]) -> list[str]:
+        fronts.append(front)
+        return ["Be fair:  {{ 1/0 }} 'é'", "Mind the age.", ""] if len(fronts) == 1 else []
+
+    file = tmp_path / "sentences.txt"
+    file.write_text("Mind the age.\n\n Be  fair: {{ 1/0 }} 'é'\nMind the age.\n", encoding="utf-8")
+    options = SMALL | {"m": 8, "candidates": 8, "n_test": 120, "out": tmp_path / "t"}
+    options |= {"propose": propose} if proposed else {"instructions": file}
+    tuned = tune(task, told, 0.15, 30.0, **options)
+    assert tuned.reached
+    assert "with the instruction “Be fair: {{ 1/0 }} 'é'”" in tuned.verdict
+    assert (
+        "neither" in tune(task, deaf, 0.15, 30.0, **options | {"out": tmp_path / "deaf"}).verdict or proposed
+    )
+    assert tuned.result is not None
+    assert tuned.result.arms[0]["demographic_parity_difference"] < 0.15
+    kinds = {(line["kind"], line.get("instruction")) for line in tuned.front}
+    assert {("no examples", "Mind the age."), ("no examples", "Be fair: {{ 1/0 }} 'é'")} <= kinds
+    assert len({kind for kind, sentence in kinds if sentence}) > 1  # crossed with examples
+    assert tuned.shots is not None
+    prompt = build_prompt(task, task.test().iloc[0], tuned.shots, tuned.template)
+    assert told(prompt) in {"yes", "no"}
+    assert "1/0" in prompt[0]["content"]
+    text = tuned.result.report(tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "Mind the age." in text
+    # The same call asks and proposes nothing again.
+    asked, times = (tmp_path / "t" / "journal.jsonl").read_bytes(), len(fronts)
+    again = tune(task, told, 0.15, 30.0, **options)
+    assert (again.tuning, again.verdict) == (tuned.tuning, tuned.verdict)
+    assert ((tmp_path / "t" / "journal.jsonl").read_bytes(), len(fronts)) == (asked, times)
+    if proposed:
+        assert {"accuracy_interval", "metric_interval", "candidate"} <= fronts[0][0].keys()
+
+
+def test_a_folder_of_templates_is_a_list_of_instructions(tmp_path: Path) -> None:
+    task = load_task(write_people(tmp_path, make_people(1200, 2)))
+    for name in ("one", "two"):
+        shutil.copytree(resource_dir("prompts") / "default", tmp_path / "sets" / name)
+    system = tmp_path / "sets" / "two" / "system.j2"
+    fair = "Be fair: {{ '{{ 1/0 }}' }} 'é'\n{% endcall %}"
+    system.write_text(system.read_text().replace("{% endcall %}", fair))
+    options = SMALL | {"m": 8, "candidates": 8, "out": tmp_path / "t", "test": False}
+    tuned = tune(task, told, 0.15, 30.0, instructions=tmp_path / "sets", **options)
+    assert tuned.reached
+    assert tuned.template == str(tmp_path / "sets" / "two")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"target_dp": 0.1, "instructions": []}, "hold no sentence"),
+        ({"target_dp": 0.1, "instructions": "no-such-file"}, "cannot read the instructions no-such-file"),
+        ({"target_dp": 0.1, "instructions": ["a"] * 3 + list("bcdef")}, "7 wordings take at least 8"),
+        ({"target_dp": 0.1, "instructions": ["a"], "templates": ["decision"]}, "has no system message"),
         ({"target_dp": 1.0}, "outside \\[0, 1\\)"), ({"target_dp": -0.1}, "outside \\[0, 1\\)"),
         ({"target_dp": float("nan")}, "outside \\[0, 1\\)"), ({"target": "dp_ratio=0"}, "outside \\(0, 1\\]"),
         ({"target": "kindness=0.1"}, "names no metric"), ({"target": "eo=low"}, "has no number"),
