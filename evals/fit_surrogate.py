@@ -14,6 +14,9 @@ eighty features, their spread is small, and a common ridge shrinks the effect of
 Folds are drawn over distinct rows: all answers about a row are in one fold. To show that the examples matter,
 the held-out rows are asked three times: with their own examples, with what the examples say replaced by its
 mean (`RESPONSE`: "none"), and with the examples of another conversation of the same length ("another row's").
+
+Which terms of the examples are right, few recordings can tell. So `FORMS` of them are fitted side by side
+without one recording and without the rows in it, and predict it; the packaged one is the first.
 """
 
 import argparse
@@ -52,6 +55,22 @@ WORLD_STRENGTH = 0.1
 LOG_ODDS_BOOST = np.sqrt(8.0)
 # The columns of the examples are as good as free: their penalty is smaller by the square of this factor.
 CONTEXT_BOOST = 100.0
+# Terms of the examples beside their presence. The rates of yes are those among the examples of the person's
+# own sex and of the other one, from −1 to 1; 0 where there are none.
+FORMS = {
+    "vote, surprise": ("vote", "surprise"),
+    "vote, surprise, rates": ("vote", "surprise", "own", "other"),
+    "vote": ("vote",),
+    "surprise, rates": ("surprise", "own", "other"),
+    "rates": ("own", "other"),
+    "none": (),
+}
+COMPOSITION = {
+    0: "no examples",
+    4: "1 of each sex and label",
+    16: "4 of each sex and label",
+    30: "as they fall",
+}
 _VOTES = slice(-2, None)  # the columns of vote and surprise
 # Adult's columns by the words that prompts use for them.
 COLUMNS = {
@@ -197,6 +216,80 @@ def response(held_out: dict[str, Floats], recorded: Recorded) -> list[dict[str, 
     return lines
 
 
+def in_form(form: str, X: Floats, recorded: Recorded) -> Floats:
+    """The columns of `design` up to the examples' presence, and the terms of a form."""
+    rates = []
+    for reading in recorded.readings:
+        own = np.array([e.word("sex") == reading.person.word("sex") for e in reading.examples], dtype=bool)
+        vote = 2.0 * np.array(reading.answers, dtype=float) - 1.0
+        rates.append([vote[part].mean() if part.any() else 0.0 for part in (own, ~own)])
+    terms = dict(zip(("vote", "surprise", "own", "other"), np.c_[X[:, _VOTES], rates].T, strict=True))
+    return np.column_stack([X[:, :-2], *(terms[name] for name in FORMS[form])])
+
+
+def left_out(X: Floats, recorded: Recorded) -> list[dict[str, Any]]:
+    """Each form's prediction of each recording, fitted without it and without every answer about its rows.
+
+    `excess` is its log-loss less the first form's on the same answers, with the standard error.
+    """
+    male = np.array([reading.person.word("sex") == "Male" for reading in recorded.readings])
+    lines: list[dict[str, Any]] = []
+    for m in RECORDED:
+        test, first = recorded.shots == m, np.zeros(0)
+        train = ~np.isin(recorded.rows, recorded.rows[test])
+        y, men = recorded.answers[test], male[test]
+        for form in FORMS:
+            Z = in_form(form, X, recorded)
+            strength = _choose(Z[train], recorded.answers[train], recorded.rows[train], REPEATS, STRENGTHS)
+            weights, intercept = _ridge(Z[train], recorded.answers[train], strength, _boost(Z))
+            score = Z[test] @ weights + intercept
+            loss, yes = np.logaddexp(0, np.where(y == 1, -score, score)), score > 0
+            first = first if len(first) else loss
+            line = {
+                "examples": m,
+                "form": form,
+                "answers": len(y),
+                "agreement": float(np.mean(yes == y)),
+                "log_loss": float(loss.mean()),
+                "excess": float((loss - first).mean()),
+                "excess_se": float((loss - first).std(ddof=1) / np.sqrt(len(y))),
+                "gap_error": float(yes[men].mean() - yes[~men].mean() - y[men].mean() + y[~men].mean()),
+            }
+            lines.append(line)
+    return lines
+
+
+def reversal(X: Floats, recorded: Recorded, world: Coefficients) -> list[dict[str, Any]]:
+    """Each form's gap (men − women) with 8 women yes and 8 men no as examples, and with the reverse.
+
+    Fitted to all recordings; asked about the people of the zero-shot recordings, with examples of the others.
+    """
+    shown = {
+        pair for reading in recorded.readings for pair in zip(reading.examples, reading.answers, strict=True)
+    }
+    asked = [reading for reading, m in zip(recorded.readings, recorded.shots, strict=True) if m == 0]
+    male = np.array([reading.person.word("sex") == "Male" for reading in asked])
+    designs = []
+    for of_women in (1, 0):
+        wanted = (("Female", of_women), ("Male", 1 - of_women))
+        cells = [
+            sorted((p for p in shown if (p[0].word("sex"), int(p[1])) == cell), key=repr) for cell in wanted
+        ]
+        people, answers = zip(*(pair for cell in cells for pair in cell[:8]), strict=True)
+        readings = tuple(replace(reading, examples=people, answers=answers) for reading in asked)
+        other = replace(recorded, readings=readings)
+        designs.append((design(other, world), other))
+    lines = []
+    for form in FORMS:
+        Z = in_form(form, X, recorded)
+        strength = _choose(Z, recorded.answers, recorded.rows, REPEATS, STRENGTHS)
+        weights, intercept = _ridge(Z, recorded.answers, strength, _boost(Z))
+        yes = [in_form(form, D, other) @ weights + intercept > 0 for D, other in designs]
+        gaps = [float(each[male].mean() - each[~male].mean()) for each in yes]
+        lines.append({"form": form, "women_yes": gaps[0], "men_yes": gaps[1]})
+    return lines
+
+
 def fit(data_dir: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """The content of surrogate.json, and the report on the fit."""
     recorded = load_recorded(data_dir / "gpt4-answers")
@@ -228,6 +321,8 @@ def fit(data_dir: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         "held_out": lines,
         "response": response(held_out, recorded),
         "demographic_parity": parity(lines),
+        "left_out": left_out(X, recorded),
+        "reversal": reversal(X, recorded, knowing),
     }
     return coefficients, report
 
@@ -272,6 +367,24 @@ the same length.
 | examples | DP of GPT-4 (men − women) | DP of the surrogate, same rows |
 |---:|---:|---:|
 {chr(10).join(_parity_line(line) for line in report["demographic_parity"])}
+
+## Forms of the reaction to examples
+
+Each is fitted without one recording and every answer about its rows, and predicts it. The first form is the
+packaged one. *Excess* is log-loss above that form on the same answers (± standard error over answers, both
+fits as they are); *error of DP* is simulated less recorded, men − women. The rates are 0 in all
+conversations but the 40 as they fall: what is fitted to them rests on these 40.
+
+| left out | form | answers | agreement | log-loss | excess | error of DP |
+|---|---|---:|---:|---:|---:|---:|
+{chr(10).join(_left_out_line(line) for line in report["left_out"])}
+
+Fitted to everything, and asked with compositions that no recording has: DP (men − women) with 8 women yes
+and 8 men no, and with 8 women no and 8 men yes.
+
+| form | women yes, men no | women no, men yes | difference |
+|---|---:|---:|---:|
+{chr(10).join(_reversal_line(line) for line in report["reversal"])}
 """
 
 
@@ -288,6 +401,17 @@ def _response_line(line: dict[str, Any]) -> str:
 
 def _parity_line(line: dict[str, Any]) -> str:
     return f"| {line['examples']} | {line['gpt4']:.3f} | {line['surrogate']:.3f} |"
+
+
+def _left_out_line(line: dict[str, Any]) -> str:
+    place = f"{line['examples']}: {COMPOSITION[line['examples']]} | {line['form']} | {line['answers']}"
+    fit = f"{line['agreement']:.3f} | {line['log_loss']:.3f}"
+    return f"| {place} | {fit} | {line['excess']:+.3f} ± {line['excess_se']:.3f} | {line['gap_error']:+.3f} |"
+
+
+def _reversal_line(line: dict[str, Any]) -> str:
+    women, men = line["women_yes"], line["men_yes"]
+    return f"| {line['form']} | {women:.3f} | {men:.3f} | {women - men:+.3f} |"
 
 
 def _boost(X: Floats) -> Floats:

@@ -11,13 +11,19 @@ from fwc_llm.report.format import interval, number
 from fwc_llm.report.tables import Section
 
 FILE_NAME = "tuning.json"
+# Forms of its reaction that predict recordings no worse disagree about the sign (evals/surrogate.md).
+ASSUMED = (
+    "The surrogate is a simulation: even the sign of what a composition of examples does to its gap is an "
+    "assumption, so neither winner nor test says anything about another model."
+)
 _SLOTS = re.compile(r"([^,:=]+):no=(\d+),\1:yes=(\d+)")  # shown as "Female 0:8", no to yes
 
 
 def read_tuning(folder: Path, results: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return how a run's examples were tuned, as texts; None for a run that was not tuned to its end.
 
-    Keys: `verdict`, and two tables: `headings` with `front`, `validation_headings` with `validation`.
+    Keys: `verdict`, `assumed` (a caution, or ""), and two tables: `headings` with `front`,
+    `validation_headings` with `validation`.
     """
     try:
         tuning = json.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
@@ -43,6 +49,7 @@ def describe_tuning(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> di
             validation.append([arm, *cells])
     return {
         "verdict": str(tuning["verdict"]),
+        "assumed": ASSUMED if tuning.get("model") == "surrogate" else "",
         "headings": ["Candidate", "Seed", "Rows", "Accuracy %", metric.title, "Status"],
         "front": [_candidate(line) for line in tuning["front"]],
         "validation_headings": ["Arm", *where],
@@ -79,7 +86,11 @@ def tuned(described: Mapping[str, Any] | None) -> Section:
         intro="On the pool rows, with 95 % intervals. Front: no other candidate that was asked about all "
         "rows is better in both. Dropped: clearly worse, or not among the best, on the rows asked so far.",
     )
-    return Section(title, intro=f"{described['verdict']}.", parts=[validation(described), front])
+    return Section(
+        title,
+        intro=f"{described['verdict']}. {described['assumed']}".strip(),
+        parts=[validation(described), front],
+    )
 
 
 def validation(described: Mapping[str, Any]) -> Section:
@@ -95,4 +106,5 @@ def candidates(tuning: Mapping[str, Any], most: int) -> Section:
     title = f"Candidates on the pool rows ({tuning['calls']:,} questions)"
     title += ", SIMULATED" if tuning.get("simulated") else ""
     notes = [f"… and {more} more in {FILE_NAME}"] if more > 0 else []
+    notes += [described["assumed"]] if described["assumed"] else []
     return Section(title, described["headings"], rows[:most], notes)

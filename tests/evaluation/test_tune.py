@@ -103,6 +103,7 @@ def test_it_chooses_tests_and_continues(census: Task, tmp_path: Path) -> None:
     text = tuned.result.report(tmp_path / "r.md").read_text(encoding="utf-8")
     for shown in (page, text):
         assert "How the examples were tuned" in shown
+        assert "even the sign of what a composition of examples does to its gap" in shown
         assert "DP gap, pool rows" in shown
         assert shown.count("dropped") >= 1
 

@@ -14,8 +14,10 @@ from evals.fit_surrogate import (
     cross_validate,
     design,
     figures,
+    in_form,
     load_recorded,
     markdown,
+    reversal,
     with_others,
     without_effect,
 )
@@ -112,3 +114,26 @@ def test_the_page_and_the_model_card_say_what_was_measured(report: dict[str, Any
     )
     assert stated is not None
     assert list(stated.groups()) == [f"{few[whose]:.3f}" for whose in RESPONSE]
+    names = {0: "zero-shot", 4: "4 examples", 16: "16 examples", 30: "30 as they fall"}
+    for line in report["left_out"]:
+        row = f"| {names[line['examples']]}, {line['form']} |"
+        cells = f"{row} {line['agreement']:.3f} | {line['log_loss']:.3f} | {line['gap_error']:+.3f} |"
+        assert cells in card or row not in card
+    for line in report["reversal"]:
+        change = re.search(rf"([+-][\d.]+) \({line['form']}\)", card)
+        assert change is None or change[1] == f"{line['women_yes'] - line['men_yes']:+.3f}"
+
+
+def test_forms_that_fit_alike_disagree_about_what_no_recording_shows(
+    recorded: Recorded, report: dict[str, Any]
+) -> None:
+    fitted = Coefficients.fitted()
+    X = design(recorded, fitted)
+    assert (in_form("vote, surprise", X, recorded) == X).all()  # the packaged form is the first
+    rates = in_form("rates", X, recorded)[:, -2:]
+    assert not rates[recorded.shots < 30].any()
+    assert rates[recorded.shots == 30].all()
+    changes = [line["women_yes"] - line["men_yes"] for line in report["reversal"]]
+    again = [line["women_yes"] - line["men_yes"] for line in reversal(X, recorded, fitted)]
+    assert again == pytest.approx(changes, abs=0.02)
+    assert min(changes) < 0 < max(changes)
