@@ -39,7 +39,12 @@ def describe_tuning(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> di
     where = [f"{title}, {rows}" for rows in ("pool rows", "test rows") for title in titles]
     tested = {arm["arm"]: arm for arm in results.get("arms", ())}
     pool = {line["candidate"]: line for line in tuning["front"]}
-    pool["tuned"] = next((line for line in tuning["front"] if line["chosen"]), None)
+    chosen = next((line for line in tuning["front"] if line["chosen"]), None)
+    if (chosen or {}).get("instruction") or len(
+        {line.get("template") for line in pool.values()} - {None}
+    ) > 1:
+        pool = {}  # the test asks every arm in the winner's wording, the race asked some in another one
+    pool["tuned"] = chosen
     validation = []
     for arm in ("tuned", "zero", "balanced", "fwc"):
         if arm in tested:

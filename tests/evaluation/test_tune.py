@@ -16,6 +16,7 @@ from fwc_llm.evaluation.tune import tune
 from fwc_llm.models import Client, Messages, Reply
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.prompts import build_prompt
+from fwc_llm.report.tuning import describe_tuning
 from fwc_llm.resources import resource_dir
 from fwc_llm.runs import batch as batch_module
 from fwc_llm.runs.row_matching import row_values
@@ -189,6 +190,9 @@ def test_instructions_are_raced_with_and_without_examples(proposed: bool, tmp_pa
     assert "1/0" in prompt[0]["content"]
     text = tuned.result.report(tmp_path / "r.html").read_text(encoding="utf-8")
     assert "Mind the age." in text
+    shown = {arm: cells for arm, *cells in describe_tuning(tuned.tuning, tuned.result.data)["validation"]}
+    pool = {arm: cells[0] for arm, cells in shown.items()}  # the others were raced in another wording
+    assert pool["zero"] == pool["balanced"] != pool["tuned"]
     # The same call asks and proposes nothing again.
     asked, times = (tmp_path / "t" / "journal.jsonl").read_bytes(), len(fronts)
     again = tune(task, told, 0.15, 30.0, **options)
