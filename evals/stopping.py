@@ -132,7 +132,7 @@ def assisted(sums: Floats, mean_rest: Floats, left: Floats) -> tuple[Floats, Flo
 
     def elsewhere(part: Floats) -> Floats:
         of_all = part.sum(-2, keepdims=True)
-        return of_all.sum(-1, keepdims=True) - of_all
+        return np.asarray(of_all.sum(-1, keepdims=True) - of_all)
 
     with np.errstate(divide="ignore", invalid="ignore"):
         weight = np.clip(np.nan_to_num(elsewhere(cross) / elsewhere(control)), 0, 2)
@@ -200,8 +200,8 @@ def _gates(
             else:
                 n = counts.sum((-1, -2, -3))[..., None]
                 right = (counts[..., 0, 0] + counts[..., 1, 1]).sum(-1)[..., None]
-                each = [(1 - world.base) * (1 - no) + world.base * yes for no, yes in world.rates]
-                yield limits(right / n, n, *asked), float(world.part @ each)
+                truth = [(1 - world.base) * (1 - no) + world.base * yes for no, yes in world.rates]
+                yield limits(right / n, n, *asked), float(world.part @ np.array(truth))
 
 
 def fitted(gap: float, paths: int) -> dict[str, Any]:
@@ -243,7 +243,8 @@ def measured(paths: int, fitted_paths: int) -> dict[str, Any]:
             both = failed.mean(), passed.mean(), (failed | passed).mean()
             bound[f"{world.name}, {'assisted' if assist else 'plain'}"] = both
     for gap in GAPS:
-        times = [ever(World("", even(0.5 - gap / 2, 0.5 + gap / 2)), paths // 5, one)[2] for one in (0, 1)]
+        world = World("", even(0.5 - gap / 2, 0.5 + gap / 2))
+        times = [ever(world, paths // 5, assist)[2] for assist in (False, True)]
         saved[f"{gap:g}"] = [[np.minimum(t, MOST).mean() / MOST, (t <= MOST).mean()] for t in times]
     learnt = {f"{gap:g}": fitted(gap, fitted_paths) for gap in (BOUND, 0.0, 0.2) if fitted_paths}
     return {"paths": paths, "bound": bound, "saved": saved, "fitted": learnt}

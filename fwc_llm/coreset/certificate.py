@@ -222,14 +222,8 @@ def certify(
         points_sensitive: (m,) or (m, k) their protected levels.
         weights: (m,) their weights, in any unit; None: the best that keep the parity limit.
         epsilon: the parity limit; for given weights it only says what `is_fair` means.
-        cost: as in `FairCoreset`, and so are the rest.
-        target: outcome distribution p_T over the outcomes of the rows; None: the rows' own.
-        cost_sensitive: what it costs to move a row to another protected level.
-        cost_outcome: what it costs to move a row to another outcome.
-        scale: whether numbers are scaled by those of X.
-        column_weights: of the columns of X.
-        penalty: a soft limit in the place of epsilon.
-        crossed: whether combinations of protected attributes keep the limit, or the levels of each.
+        cost, target, cost_sensitive, cost_outcome, scale, column_weights, penalty, crossed: as in
+            `FairCoreset`.
         sample_weight: (n,) what each row stands for, as in `FairCoreset.fit`.
 
     Raises:

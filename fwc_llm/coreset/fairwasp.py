@@ -46,15 +46,8 @@ class FairWASP(Estimator):
     Args:
         epsilon: parity limit in [0, 1), or one for each level ({level: limit}), or None for no constraint
             (all weights are then 1).
-        cost: "l1" or "sqeuclidean" over the numeric columns; every categorical mismatch costs 1.
-        target: outcome distribution p_T, in sorted order of the outcomes or {outcome: p}; None: the rows'.
-        cost_sensitive: what it costs to move a row to another protected level.
-        cost_outcome: what it costs to move a row to another outcome.
-        scale: whether the numbers of X become z-scores; "auto": those of a DataFrame do, those of an array
-            are used as they are, with a `ScaleWarning` where its columns differ by orders of magnitude.
-        column_weights: what the cost of each column is multiplied by, as in `FairCoreset`.
-        penalty: a soft limit in the place of epsilon, as in `FairCoreset`.
-        crossed: whether combinations of protected attributes keep the limit, or the levels of each.
+        cost, target, cost_sensitive, cost_outcome, scale, column_weights, penalty, crossed: as in
+            `FairCoreset`.
 
     Attributes:
         weights_: (n,) weights of the rows, not negative, summing to n (the number of rows with a weight above
@@ -101,15 +94,11 @@ class FairWASP(Estimator):
         """Weigh the rows.
 
         Args:
-            X: (n, p) features without D and Y. A plain array is numeric; the columns of a DataFrame are read
-                by their kind (see `fwc_llm.coreset.problem.encoding.Encoder`, and `scale`).
+            X: (n, p) features without D and Y, as in `FairCoreset.fit`.
             y: (n,) outcomes, any labels; may be left out with epsilon=None.
-            sensitive: (n,) protected levels; the columns of an (n, k) array or DataFrame are crossed. May be
-                left out with epsilon=None.
-            sample_weight: (n,) what each row stands for, not negative, such as a survey's weights; only
-                ratios count. A row of weight 0 is as if it were not there, and keeps the weight 0.
-            progress: called now and then with how far the search has come, in words. To show them:
-                `with fwc_llm.progress.choose().working("weighing") as say: model.fit(…, progress=say)`.
+            sensitive: (n,) or (n, k) protected levels; may be left out with epsilon=None.
+            sample_weight: (n,) what each row stands for; a row of weight 0 keeps the weight 0.
+            progress: called now and then with how far the search has come, in words.
 
         Raises:
             InputError: bad input, naming the row, column or cell.
