@@ -265,7 +265,9 @@ class Job:
                 )  # fmt: skip
             price = None if here else self.price
             concurrency = self.client.concurrency
-            return await execute(model, calls(), journal, concurrency, on_progress, total, budget, price)
+            examples = self.plan.examples if traits(model).local else None
+            asked = concurrency, on_progress, total, budget, price, examples
+            return await execute(model, calls(), journal, *asked)
 
         return run_to_end(work())
 
