@@ -68,11 +68,8 @@ def fair_path(
     objective. Every coreset has the certificate of `FairCoreset.fit`.
 
     Args:
-        X: (n, p) features, as in `FairCoreset.fit`.
-        y: (n,) outcomes.
-        sensitive: (n,) or (n, k) protected levels.
+        X, y, sensitive, sample_weight: as in `FairCoreset.fit`.
         epsilons: the limits, in any order; None for none.
-        sample_weight: (n,) what each row stands for.
         options: of `FairCoreset`, such as m=16 and random_state=0; support "free" or "rows".
 
     Raises:
