@@ -17,6 +17,10 @@ def monitor(
     key: str = option("The column that names the row; each counts once.", default=..., metavar="COLUMN"),
     label: str | None = option("The column of true outcomes, where there is one.", metavar="COLUMN"),
     positive: str | None = option("The value that means yes. [default: yes, 1 or true]"),
+    missing: str = option(
+        "Rows without a protected value or a label: refuse, drop, or group (a group of its own).",
+        default="refuse",
+    ),
     time: str | None = option("The column with the time of a decision. [default: as they stand]"),
     by: str | None = option("The column with the version of the model: each has a line.", metavar="COLUMN"),
     run_length: int = option(
@@ -40,7 +44,7 @@ def monitor(
     gates = Gates.read(fail_if, undecided, junit)
     columns = {
         "answer": answer, "label": label, "positive": positive, "protected": words(protected), "key": key,
-        "time": time, "by": by,
+        "missing": missing, "time": time, "by": by,
     }  # fmt: skip
     seen, checks = watch(decisions, state, gates.conditions, columns, run_length)
     if report is not None:

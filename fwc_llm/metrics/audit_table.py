@@ -51,6 +51,7 @@ def from_frame(
     min_group: int = MIN_GROUP,
     margin: float = 0.05,
     against: str = "",
+    least_groups: int = 2,
 ) -> Answered:
     """Return the answers of a table, checked; see `fwc_llm.audit` for the columns and arguments.
 
@@ -105,7 +106,7 @@ def from_frame(
     by_arm = {arm: whole.where(names["arm"] == arm) for arm in names["arm"].unique().tolist()}
     _check_arms(by_arm)
     for name, level in zip(groups, levels, strict=True):
-        if len(level.categories) < 2:
+        if len(level.categories) < least_groups:
             raise FwcError(f"all rows have the {name} {level[0]!r}: there are no two groups to compare")
     first = next(iter(by_arm.values()))
     if against not in ("", "all", *by_arm):

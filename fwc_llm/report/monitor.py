@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import jinja2
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file, read_text
@@ -54,6 +54,20 @@ class State(Checked):
     counts: dict[str, Counts] = Field(default_factory=dict)  # by version
     evidence: dict[str, dict[str, list[float]]] = Field(default_factory=dict)  # by condition
     history: list[dict[str, Any]] = Field(default_factory=list)
+
+    @field_validator("seen")
+    @classmethod
+    def _check_seen(cls, seen: str) -> str:
+        if len(b64decode(seen, validate=True)) % 16:
+            raise ValueError("it does not hold two hashes a row")
+        return seen
+
+    @field_validator("counts")
+    @classmethod
+    def _check_counts(cls, versions: dict[str, Counts]) -> dict[str, Counts]:
+        if any(list(map(len, own)) != [3, 3] for counts in versions.values() for own in counts.values()):
+            raise ValueError("a group's counts are not those of two labels and three kinds of answers")
+        return versions
 
     @property
     def hashes(self) -> npt.NDArray[np.uint64]:
@@ -99,6 +113,12 @@ def monitor(
                 "file with --state"
             )
     frame, whole = _read(path, columns)
+    if whole is None:
+        if not state.history:
+            raise FwcError(f"{path} has no decisions")
+        return state, _decided(
+            state, _answered(state.groups, asked, len(conditions), min_group), conditions, run_length
+        )
     fresh, state = _unseen(state, frame, path)
     new, names = whole.where(fresh), list(whole.group.categories)
     version = frame["by"].astype(str).to_numpy()[fresh] if columns["by"] else np.full(len(new), "")
@@ -133,14 +153,16 @@ def monitor(
 
 
 def _read(path: Path, columns: Mapping[str, Any]) -> "tuple[pd.DataFrame, Any]":
-    """The file's decisions in the order of their time, as a frame and as answers."""
+    """The file's decisions in the order of their time, as a frame and as answers; None where it has none."""
     import pandas as pd
 
     others = {"row": columns["key"], "time": columns["time"], "by": columns["by"]}
     frame, _ = read_predictions(
         path, columns["answer"], columns["label"], columns["protected"], columns["positive"],
-        {name: column for name, column in others.items() if column},
+        {name: column for name, column in others.items() if column}, missing=columns["missing"],
     )  # fmt: skip
+    if not len(frame):
+        return frame, None
     if columns["time"]:
         when = frame["time"].astype(str)
         try:
@@ -148,11 +170,11 @@ def _read(path: Path, columns: Mapping[str, Any]) -> "tuple[pd.DataFrame, Any]":
             moments = numbers if numbers.notna().all() else pd.to_datetime(when, format="ISO8601", utc=True)
         except ValueError as error:
             raise FwcError(
-                f"{path}: the column {columns['time']!r} has no times (ISO 8601): {error}"
+                f"{path}: {columns['time']!r} holds times that ISO 8601 does not write so: {str(error):.60}"
             ) from None
         frame = frame.iloc[np.argsort(moments.to_numpy(), kind="stable")].reset_index(drop=True)
     label = "label" if columns["label"] else None
-    answered = from_frame(frame, answer="answer", protected=columns["protected"], label=label)
+    answered = from_frame(frame, protected=columns["protected"], label=label, least_groups=1)
     return frame, answered.answers["answers"]
 
 
@@ -190,8 +212,9 @@ def _answered(counts: Counts, asked: Mapping[str, Any], checks: int, min_group: 
     texts = (pd.Categorical.from_codes(codes, pd.Index(texts)) for codes, texts in names)
     frame = pd.DataFrame(dict(zip(("group", "label", "answer"), texts, strict=True)))
     answered = from_frame(
-        frame, attributes=asked["protected"], label="label" if asked["label"] else None, min_group=min_group
-    )
+        frame, attributes=asked["protected"], label="label" if asked["label"] else None,
+        min_group=min_group, least_groups=1,
+    )  # fmt: skip
     return replace(answered, looks=Looks(checks, _MOST))
 
 

@@ -62,7 +62,7 @@ def test_a_drift_is_found_that_the_mean_of_all_hides(tmp_path: Path) -> None:
         (lambda frame: frame.assign(approved="no"), "the row '1-.*' was seen before and has changed"),
         (lambda frame: pd.concat([frame, frame.tail(1)]), "two answers to the row '1-199'"),
         (lambda frame: frame.rename(columns={"sex": "gender"}), "no column 'sex'"),
-        (lambda frame: frame.assign(when="soon"), "no times"),
+        (lambda frame: frame.assign(when="soon"), "ISO 8601"),
     ],
 )
 def test_bad_input_leaves_the_state_as_it_was(tmp_path: Path, change: Any, why: str) -> None:
@@ -73,6 +73,31 @@ def test_bad_input_leaves_the_state_as_it_was(tmp_path: Path, change: Any, why: 
     assert (tmp_path / "state.json").read_bytes() == before
     with pytest.raises(FwcError, match="monitors conditions"):
         raise watch(tmp_path, day(2, 200), "--fail-if", "dp > 0.2").exception
+
+
+def test_days_with_one_group_or_without_decisions_are_counted(tmp_path: Path) -> None:
+    women = day(1, 300).query("sex == 'f'")
+    assert watch(tmp_path, women).exit_code == 0  # undecided: there is nothing to compare yet
+    assert watch(tmp_path, day(2, 300)).exit_code == 0
+    document = json.loads(watch(tmp_path, day(2, 0), "--json").stdout)
+    assert [entry["new"] for entry in document["history"]] == [len(women), 300]
+    assert document["gates"][0]["outcome"] == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        ({"format": "fwc-llm-monitor/9"}, "format"),
+        ({"seen": "AAA"}, "seen"),
+        ({"counts": {"": {"f": [[1, 2]]}}}, "counts"),
+    ],
+)
+def test_a_damaged_state_is_named(tmp_path: Path, damage: Any, why: str) -> None:
+    watch(tmp_path, day(1, 200))
+    path = tmp_path / "state.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | damage))
+    with pytest.raises(FwcError, match=f"state.json: {why}"):
+        raise watch(tmp_path, day(2, 200)).exception
 
 
 @pytest.mark.parametrize("text", ["dp < 0.1", "auc > 0.1", "dp[a] - dp[b] > 0", "accuracy > 0.8"])
