@@ -170,7 +170,7 @@ def _read(path: Path, columns: Mapping[str, Any]) -> "tuple[pd.DataFrame, Any]":
             moments = numbers if numbers.notna().all() else pd.to_datetime(when, format="ISO8601", utc=True)
         except ValueError as error:
             raise FwcError(
-                f"{path}: {columns['time']!r} holds times that ISO 8601 does not write so: {str(error):.60}"
+                f"{path}: {columns['time']!r} holds times that ISO 8601 does not write so: {error!s:.60}"
             ) from None
         frame = frame.iloc[np.argsort(moments.to_numpy(), kind="stable")].reset_index(drop=True)
     label = "label" if columns["label"] else None

@@ -49,6 +49,8 @@ def test_every_command_with_a_table_has_it_and_is_on_the_page() -> None:
 def arguments(run: Path, tmp_path: Path) -> dict[str, tuple[object, ...]]:
     csv = tmp_path / "said.csv"
     csv.write_text("said,was,sex\n" + "yes,yes,a\nno,yes,b\nyes,no,a\nno,no,b\n" * 10)
+    keyed = tmp_path / "keyed.csv"
+    keyed.write_text("id,said,sex\n" + "".join(f"{n},yes,{'ab'[n % 2]}\n" for n in range(80)))
     return {
         "eval": ("eval", *SMALL, "--shots", "zero", "--out", tmp_path / "new", "--fail-if", "dp > 0.99"),
         "eval --dry-run": ("eval", *SMALL, "--shots", "zero", "--dry-run"),
@@ -59,6 +61,10 @@ def arguments(run: Path, tmp_path: Path) -> dict[str, tuple[object, ...]]:
         "rescore": ("rescore", run),
         "verify": ("verify", run),
         "gate": ("gate", run, "--fail-if", "dp > 0.1", "--fail-if", "dp[zero] > 0.1"),
+        "monitor": (
+            "monitor", keyed, "--answer", "said", "--protected", "sex", "--key", "id", "--state",
+            tmp_path / "state.json", "--fail-if", "dp > 0.5",
+        ),
         "audit": ("audit", csv, "--answer", "said", "--label", "was", "--protected", "sex"),
         "compare": ("compare", run, run),
         "report": ("report", run),
