@@ -109,7 +109,9 @@ def audit_of_file(
             min_group=settings.min_group,
             margin=settings.margin,
             against=settings.against,
-            **{name: name for name in ("weight", "cluster", "given") if name in columns},
+            weight=settings.weight and "weight",
+            cluster=settings.cluster and "cluster",
+            given=settings.given and "given",
         )
 
     crossed = answered("answer")

@@ -99,7 +99,7 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
         at_threshold(run["threshold"]),
         tuned(run["tuning"]),
         sections.references(stats),
-        sections.context(stats, run["missing"]),
+        sections.context(stats),
         *([sections.spread(stats, always=True)] if is_run else []),
         *([costs(run)] if is_run else []),
         *([ll144.sections(run["ll144"])] if run.get("ll144") else []),
@@ -146,15 +146,8 @@ def find_task(
 
 
 def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
-    from fwc_llm.report.reference_models import table_statistics
-
     stats = statistics(run.answered, references_of(run))
     stats["notes"] += wording_lines(run.results)
-    if task is not None:
-        try:
-            stats["context"] += table_statistics(run, task)
-        except FwcError as error:
-            missing = str(error)
     results = run.results
     described: dict[str, Any] = plain(
         {

@@ -1,23 +1,19 @@
-"""Plain models of the table beside a run's answers: reference lines, and regressions on the examples.
+"""Reference lines: plain models of the table beside a run's answers, kept in its folder as reference.json.
 
-Reference lines are kept in the run's folder as reference.json. They are trained on rows of the pool alone: no
-test row, and none that equals one (docs/statistics.md, "Reference lines"). Regressions are made
-for a report where the table is there.
+They are trained on rows of the pool alone: no test row, and none that equals one (docs/statistics.md,
+"Reference lines").
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, StrictBool, ValidationError
 
-from fwc_llm.coreset.problem.encoding import Encoder, frequent, one_hot
 from fwc_llm.errors import FwcError, StorageError
-from fwc_llm.metrics.counts import METRICS, count_cells, overall
-from fwc_llm.metrics.statistics import plain
 from fwc_llm.models.baseline import BOOSTING, LOGISTIC, TableModel
 from fwc_llm.report.read import Run, read_run
 from fwc_llm.report.reference_statistics import Line, References
@@ -26,7 +22,6 @@ from fwc_llm.shots.examples import features_frame
 
 if TYPE_CHECKING:
     import pandas as pd
-    from scipy import sparse
 
     from fwc_llm.tasks import Task
 
@@ -177,84 +172,8 @@ def _check_table(run: Run, task: "Task") -> None:
         raise FwcError("the data found here is not the table that the run was made with")
 
 
-def table_statistics(run: Run, task: "Task") -> list[dict[str, Any]]:
-    """Return `context` rows: logistic regressions on each arm's examples, and on the pool.
-
-    Raises `FwcError` when the data is missing or is not the table that the run was made with.
-    """
-    _check_table(run, task)
-    table = task.including(run.answers[run.arms[0]].row.tolist())
-    features = features_frame(task, table, protected=True)
-    encoder = Encoder.fit(features)[0]
-    context = [*_from_examples(run, task, features, encoder), _from_pool(run, task, features, encoder)]
-    rows: list[dict[str, Any]] = plain(context)
-    return rows
-
-
-def _from_examples(
-    run: Run, task: "Task", features: "pd.DataFrame", encoder: Encoder
-) -> Iterator[dict[str, Any]]:
-    """A logistic regression on each arm's own examples, with their weights, answering the same test rows."""
-    for arm in run.arms:
-        shots, a = run.shots(arm), run.answers[arm]
-        if not shots or any(not drawn.examples for drawn in shots.values()):
-            continue
-        answers = np.full(len(a), np.nan)
-        for repeat, drawn in shots.items():
-            here = a.repeat == repeat
-            labels = np.array([float(example.label == "yes") for example in drawn.examples])
-            weights = np.array([1.0 if e.weight is None else e.weight for e in drawn.examples])
-            known = one_hot(encoder, _example_features(task, drawn))
-            test = one_hot(encoder, _rows(features, a.row[here].tolist()))
-            answers[here] = _by_regression(known, labels, weights, test)
-        yield _measured(run, f"logistic regression, {arm}'s examples", answers)
-
-
-def _from_pool(run: Run, task: "Task", features: "pd.DataFrame", encoder: Encoder) -> dict[str, Any]:
-    """A logistic regression on every row of the pool but the test rows, fitted once where they never meet."""
-    a, pool = run.answers[run.arms[0]], task.pool()
-    labels, known = task.labels(pool), one_hot(encoder, features.loc[pool.index])
-    test = one_hot(encoder, _rows(features, a.row.tolist()))
-    asked, answers = [np.ones(len(a), bool)], np.full(len(a), np.nan)
-    if pool.index.isin(a.row.tolist()).any():
-        asked = [a.repeat == repeat for repeat in np.unique(a.repeat)]
-    for here in asked:
-        free = ~pool.index.isin(a.row[here].tolist())
-        answers[here] = _by_regression(known[free], labels[free], None, test[here])
-    return _measured(run, "logistic regression, all training rows", answers)
-
-
-def _by_regression(
-    known: "sparse.csr_array", labels: npt.NDArray[Any], weights: Floats | None, test: "sparse.csr_array"
-) -> npt.NDArray[Any]:
-    """The answers of a logistic regression on `known`, or the only label that there is."""
-    from sklearn.linear_model import LogisticRegression
-
-    if len(np.unique(labels)) < 2:
-        return np.full(test.shape[0], labels[0])
-    used = frequent(known)
-    fitted = LogisticRegression(max_iter=1000).fit(known[:, used], labels, weights)
-    return np.asarray(fitted.predict(test[:, used]))
-
-
-def _measured(run: Run, name: str, answers: Floats) -> dict[str, Any]:
-    a = run.answers[run.arms[0]]
-    measured = overall(count_cells(answers, a.label, a.group, run.groups, a.repeat).counts)
-    return {"name": name, **{metric: float(measured[metric][0]) for metric in METRICS}}
-
-
 def _rows(features: "pd.DataFrame", ids: Sequence[str]) -> "pd.DataFrame":
     try:
         return features.loc[list(ids)]
     except KeyError:
         raise FwcError("the data found here lacks rows that the run asked about") from None
-
-
-def _example_features(task: "Task", shots: Any) -> "pd.DataFrame":
-    """The examples' own values as a frame of features: a saved file may hold rows that the table lacks."""
-    import pandas as pd
-
-    try:
-        return features_frame(task, pd.DataFrame([dict(e.values) for e in shots.examples]), protected=True)
-    except KeyError as error:
-        raise FwcError(f"the examples lack the column {error}") from None

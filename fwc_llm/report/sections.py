@@ -254,7 +254,7 @@ def references(stats: Stats) -> Section:
     return Section("Reference lines", headings, values, notes, intro, parts=[tests], name="references")
 
 
-def context(stats: Stats, missing: str = "") -> Section:
+def context(stats: Stats) -> Section:
     """Return what needs no language model, beside the arms."""
     rows = [
         [row["name"], *(number(row[metric.key], metric.digits, metric.scale) for metric in PLAIN)]
@@ -264,9 +264,8 @@ def context(stats: Stats, missing: str = "") -> Section:
         "Other answers to the same rows: a perfect classifier inherits the groups’ different base rates, and "
         "constant answers are fair and useless. In the chart up is better, left is fairer."
     )
-    notes = [f"The logistic regressions are missing: {missing}."] if missing else []
     headings = ["Answers", *_titles(PLAIN)]
-    return Section("Without a language model", headings, rows, notes, intro, name="tradeoff")
+    return Section("Without a language model", headings, rows, intro=intro, name="tradeoff")
 
 
 def lost(counts: Mapping[str, Any] | None) -> Section:

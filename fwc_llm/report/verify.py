@@ -244,8 +244,6 @@ def _reports(folder: RunFolder, task: "Task | None", again: RunFolder) -> Iterat
         if content.get("format") == REPORT and len(content.get("runs") or ()) == 1:
             now = make_document([again.path], task)["runs"][0]
             was = content["runs"][0]
-            if not all((each.get("statistics") or {}).get("context") for each in (was, now)):
-                was["statistics"]["context"] = now["statistics"]["context"] = []  # it needs the table
             keys = [key for key in ("statistics", "audit", "findings") if key in was]
             texts = differences({key: was[key] for key in keys}, {key: now[key] for key in keys})
             yield from _some(path.name, texts, "every number is made again")

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import numpy as np
 
 from fwc_llm.coreset.problem.frames import as_pandas, column_kind, is_frame, plain_array, row_name
-from fwc_llm.coreset.problem.ground_cost import MISMATCH
 from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError, ScaleWarning
 
 if TYPE_CHECKING:
     import pandas as pd
-    from scipy import sparse
 
 _APART = 100  # how many times as large as another a column may be without a warning
 _SOME = 4096  # rows that say how large a column is
@@ -436,29 +434,3 @@ def outside() -> int:
     while frame.f_back and frame.f_globals.get("__name__", "").startswith("fwc_llm.coreset."):
         frame, level = frame.f_back, level + 1
     return level
-
-
-def one_hot(encoder: Encoder, frame: "pd.DataFrame") -> "sparse.csr_array":
-    """The rows (n, q) with a column of its own for every category; one never seen is all zeros.
-
-    Half-scaled, so that a mismatch moves a row by 1 in L1, as the solver counts it.
-    """
-    from scipy import sparse
-    from sklearn.preprocessing import OneHotEncoder
-
-    table = encoder.encode(frame, strict=False)
-    kinds = [np.arange(len(column.values)) for column in encoder.columns[table.n_numeric :]]
-    blocks = [sparse.csr_array(table.numbers)]
-    if kinds:
-        hot = OneHotEncoder(categories=kinds, handle_unknown="ignore").fit_transform(table.codes)
-        blocks.append(sparse.csr_array(hot * (MISMATCH / 2)))
-    return sparse.csr_array(sparse.hstack(blocks))
-
-
-def frequent(encoded: "sparse.csr_array", most: int = _MOST) -> np.ndarray:
-    """The positions of the `most` columns with the most entries, in their order.
-
-    A column of free text has thousands of categories: squared, they fill the memory and tell nothing.
-    """
-    entries = np.bincount(encoded.indices, minlength=encoded.shape[1])
-    return np.sort(np.argsort(-entries, kind="stable")[:most])
