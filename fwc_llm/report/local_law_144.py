@@ -42,8 +42,8 @@ def refusal(audit: Mapping[str, Any], where: str) -> str:
         )
     if not audit["asked_once"]:
         return (
-            f"{where} asked about rows more than once, or weighted them, or has several of a person, and "
-            "Local Law 144's table counts every applicant once: run with --repeats 1"
+            f"{where} asked about rows more than once, weighted them, has several of a person or stopped "
+            "once decided, and Local Law 144's table counts every applicant once: run with --repeats 1"
         )
     return ""
 

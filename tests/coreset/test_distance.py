@@ -1,5 +1,7 @@
 """The exact distance to a weighted coreset, against POT and against the solver's own objective."""
 
+from typing import Any
+
 import numpy as np
 import ot
 import pytest
@@ -13,6 +15,14 @@ from fwc_llm.coreset.distance import wasserstein
 from fwc_llm.errors import FwcError
 
 
+def agree(cost: np.ndarray, weights: Any, **close: float) -> None:
+    """The distance is POT's, and its bound agrees with it."""
+    found, share = wasserstein(cost, weights), np.array(weights) / np.sum(weights)
+    theirs = ot.emd2(np.full(len(cost), 1 / len(cost)), share, cost, numItermax=10**9)
+    assert found.value == pytest.approx(theirs, **close)
+    assert found.value == pytest.approx(found.lower_bound, **close)
+
+
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.integers(1, 50), st.integers(1, 10), st.integers(0, 3), st.integers(0, 10_000))
@@ -21,21 +31,13 @@ def test_it_is_the_distance_of_pot_also_under_ties(n: int, m: int, decimals: int
     cost = np.round(rng.random((n, m)), decimals)
     weights = rng.random(m) * (rng.random(m) < 0.8)
     weights[0] += 0.1
-    found = wasserstein(cost, weights)
-    theirs = ot.emd2(np.full(n, 1 / n), weights / weights.sum(), cost, numItermax=10**7)
-    assert found.value == pytest.approx(theirs, abs=1e-9)
-    assert found.value == pytest.approx(found.lower_bound, abs=1e-9)
+    agree(cost, weights, abs=1e-9)
 
 
 def test_many_rows_and_uneven_weights() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1000, 6))
-    cost = cdist(X, X[:30], "cityblock")
-    weights = rng.exponential(size=30)
-    found = wasserstein(cost, weights)
-    theirs = ot.emd2(np.full(1000, 1 / 1000), weights / weights.sum(), cost, numItermax=10**9)
-    assert found.value == pytest.approx(theirs, rel=1e-10)
-    assert found.value == pytest.approx(found.lower_bound, rel=1e-10)
+    agree(cdist(X, X[:30], "cityblock"), rng.exponential(size=30), rel=1e-10)
 
 
 @pytest.mark.slow
@@ -44,11 +46,7 @@ def test_many_points_of_equal_weight_and_many_equal_rows(decimals: int) -> None:
     """No point gets a whole number of rows, so that long paths pass small parts of tied rows on."""
     rng = np.random.default_rng(decimals)
     X = np.round(rng.normal(size=(1001, 3)), decimals)
-    cost = cdist(X, X[:60], "cityblock")
-    found = wasserstein(cost, np.ones(60))
-    theirs = ot.emd2(np.full(1001, 1 / 1001), np.full(60, 1 / 60), cost, numItermax=10**9)
-    assert found.value == pytest.approx(theirs, rel=1e-10)
-    assert found.value == pytest.approx(found.lower_bound, rel=1e-10)
+    agree(cdist(X, X[:60], "cityblock"), np.ones(60), rel=1e-10)
 
 
 def test_weights_of_very_different_sizes() -> None:
@@ -56,11 +54,7 @@ def test_weights_of_very_different_sizes() -> None:
     rng = np.random.default_rng(0)
     cost = rng.random((500, 5))
     for weights in ([1e15, 1, 1, 1, 1e-15], [1e-300, 1e-300, 1, 0, 0], [1, 1e-13, 1e-13, 1e-13, 1e-13]):
-        found = wasserstein(cost, weights)
-        share = np.array(weights) / np.sum(weights)
-        theirs = ot.emd2(np.full(500, 1 / 500), share, cost, numItermax=10**9)
-        assert found.value == pytest.approx(theirs, abs=1e-9)
-        assert found.value == pytest.approx(found.lower_bound, abs=1e-9)
+        agree(cost, weights, abs=1e-9)
 
 
 def test_a_huge_cost_somewhere_does_not_blur_the_others() -> None:

@@ -42,7 +42,7 @@ def test_fwc_has_no_reweighed_variant() -> None:
     assert (ours.groupby(["dataset", "method"]).nunique() == 1).all(axis=None)
 
 
-def test_the_reading_of_the_headline() -> None:
+def test_two_readings_of_the_headline() -> None:
     """The paper says 53 % and 18 %; its rounded tables give this."""
     table = published("tradeoff")
     plain, reweighed = (table[table["arm"] == arm] for arm in ("plain", "reweighed"))
@@ -50,11 +50,6 @@ def test_the_reading_of_the_headline() -> None:
     assert average_reduction(reweighed) == pytest.approx(0.157, abs=0.001)
     assert average_reduction(plain, "fwc-0.05") == pytest.approx(0.437, abs=0.001)
     assert average_reduction(reweighed, "fwc-0.1") == pytest.approx(-0.183, abs=0.001)
-
-
-def test_the_other_reading_of_the_headline() -> None:
-    table = published("tradeoff")
-    plain, reweighed = (table[table["arm"] == arm] for arm in ("plain", "reweighed"))
     assert average_gain(plain) == pytest.approx(0.510, abs=0.001)
     assert average_gain(reweighed) == pytest.approx(0.182, abs=0.001)
 
