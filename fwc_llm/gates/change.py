@@ -23,12 +23,16 @@ _BETS = np.array([0.05, 0.1, 0.2, 0.4])  # λ
 Evidence = Mapping[str, Sequence[float]]  # by what is compared: the logarithm of M for each λ
 
 
-def check_watched(condition: Condition) -> None:
-    """Refuse what has no detector: differences of arms, AUC and Brier, and conditions on too little harm."""
+def check_watched(condition: Condition, labelled: bool = True) -> None:
+    """Refuse what has no detector: differences of arms, AUC and Brier, conditions on too little harm, and
+    what needs labels where there are none.
+    """
     metric = BY_KEY.get(METRICS[condition.metric])
     worse = ">" if metric is not None and metric.kind == "gap" else "<"
     if condition.minus is not None or (metric is not None and metric.probability):
         raise FwcError(f'"{condition.text}" cannot be monitored: name one metric of decisions, such as dp')
+    if not labelled and metric is not None and set(metric.rates) - {"rate"}:
+        raise FwcError(f'"{condition.text}" needs true outcomes: name their column with --label')
     if condition.operator[0] != worse:
         raise FwcError(f'"{condition.text}" cannot be monitored: {condition.metric} is watched with {worse}')
 

@@ -17,7 +17,7 @@ from pydantic import Field, field_validator
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file, read_text
-from fwc_llm.gates import Check, decide
+from fwc_llm.gates import Check, decide, parse_condition
 from fwc_llm.gates.change import check_watched, collected, total
 from fwc_llm.gates.condition import METRICS, Condition
 from fwc_llm.metrics.answers import Answered
@@ -99,8 +99,9 @@ def monitor(
     are not watched, a state of other columns or conditions, and rows that are there twice or were changed.
     """
     for condition in conditions:
-        check_watched(condition)
+        check_watched(condition, columns["label"] is not None)
     asked = {**columns, "protected": list(columns["protected"]), "conditions": [c.text for c in conditions]}
+    asked["run_length"] = run_length
     state = State(asked=asked)
     if is_file(state_file):
         try:
@@ -288,10 +289,11 @@ def page(state: State, checks: Sequence[Check], title: str) -> str:
     environment.filters["cell"] = lambda value: (
         value if isinstance(value, Cell) else Cell(visible(str(value)))
     )
+    bound = parse_condition(state.asked["conditions"][0]).bound
     known = [entry for entry in state.history if entry["value"] is not None]
     ends = [entry[name] for entry in known for name in ("high", "value_of_new") if entry[name] is not None]
     x = axis(0.0, max(2.0, float(len(state.history))), 46.0, 620.0)
-    y = axis(0.0, min(1.0, max([0.1, *ends]) * 1.1), 250.0, 12.0)
+    y = axis(0.0, min(1.0, max([0.1, bound, *ends]) * 1.1), 250.0, 12.0)
     names = ("value_of_new", "value", "low", "high")
     marks = [
         {name: None if entry[name] is None else y.at(entry[name]) for name in names}
@@ -300,5 +302,5 @@ def page(state: State, checks: Sequence[Check], title: str) -> str:
     ]
     return environment.get_template("monitor.html.j2").render(
         title=visible(title), checks=checks, sections=sections(state), marks=marks, y=y,
-        bound=y.at(float(state.asked["conditions"][0].rpartition(" ")[2])),
+        bound=y.at(bound),
     )  # fmt: skip

@@ -75,6 +75,20 @@ def test_bad_input_leaves_the_state_as_it_was(tmp_path: Path, change: Any, why: 
         raise watch(tmp_path, day(2, 200), "--fail-if", "dp > 0.2").exception
 
 
+def test_what_needs_labels_is_refused_without_them_and_spaces_do_not_matter(tmp_path: Path) -> None:
+    for text in ("accuracy < 0.5", "eo > 0.1", "ppv > 0.1"):
+        with pytest.raises(FwcError, match=r"needs true outcomes.*--label"):
+            raise watch(tmp_path, day(1, 200), "--fail-if", text).exception
+    page = tmp_path / "page.html"
+    (tmp_path / "decisions.csv").write_text(day(1, 200).to_csv())
+    asked = ["monitor", str(tmp_path / "decisions.csv"), *OPTIONS, "--state", str(tmp_path / "s.json")]
+    more = ["--fail-if", "dp>0.9", "--undecided", "pass", "--report", str(page)]
+    assert CliRunner().invoke(app, [*asked, *more]).exit_code == 0
+    assert "dp&gt;0.9" in page.read_text()
+    with pytest.raises(FwcError, match="monitors run_length 100000, not 10"):
+        raise CliRunner().invoke(app, [*asked, *more, "--run-length", "10"]).exception
+
+
 def test_days_with_one_group_or_without_decisions_are_counted(tmp_path: Path) -> None:
     women = day(1, 300).query("sex == 'f'")
     assert watch(tmp_path, women).exit_code == 0  # undecided: there is nothing to compare yet
