@@ -32,6 +32,7 @@ _GROWTH = 4  # of the sample, from one level to the next
 _FEW = 1000  # n · m up to which repeated starts need no swaps
 _NUMBERS = 2**20  # n · m up to which free points of a table of numbers start from rows that were swapped
 _COARSE, _FINE = 3e-4, 2e-5  # gains of the objective that end a level, and the descent on all rows
+_FREE = 1e-4  # the latter for free points, which move further
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,8 @@ class Solver:
             if effort.progressive == "auto"
             else bool(effort.progressive) and n > _SMALLEST
         )
+        large = effort.progressive == "auto" and n * m > _NUMBERS and not self._sampled_swaps
+        self._tolerance = _FREE if large and problem.support == "free" else 0.0
         candidates = sum(len(pool) for pool in {id(pool): pool for pool in problem.pools}.values())
         descents = starts * (1 + _SAMPLES if self._sampled_swaps else 1)
         work = n * p * (_PASSES * m * descents + (candidates if self._swaps else 0))
@@ -89,11 +92,11 @@ class Solver:
             terms = self.steps, rng, self._threads, self.effort.max_iter
             found, self.ends = search(self.problem, *terms)
             return self._swap(found, rng)
-        return self.from_start(start_rows(self.problem, init, rng, self._threads), rng)
+        return self.from_start(start_rows(self.problem, init, rng, self._threads), rng, self._tolerance)
 
-    def from_start(self, start: np.ndarray, rng: np.random.Generator) -> Descent:
+    def from_start(self, start: np.ndarray, rng: np.random.Generator, tolerance: float = 0.0) -> Descent:
         """The descent from given rows (m,) or points (m, p)."""
-        return self._improve(descend(self.steps, start, self.effort.max_iter), rng)
+        return self._improve(descend(self.steps, start, self.effort.max_iter, tolerance), rng)
 
     def _improve(self, found: Descent, rng: np.random.Generator) -> Descent:
         """What swaps make of a descent, if they are wanted."""
@@ -152,7 +155,7 @@ class Solver:
         del order, priority
         if start is None:
             start = start_rows(problem, init, rng, self._threads)
-        return self._improve(self._go_on(start, reached, _FINE, rng), rng)
+        return self._improve(self._go_on(start, reached, self._tolerance or _FINE, rng), rng)
 
     def _grow_to(
         self,
