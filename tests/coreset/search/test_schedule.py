@@ -88,12 +88,11 @@ def test_a_growing_start_ends_near_the_plain_one() -> None:
     assert grown.objective_ == pytest.approx(grown.lower_bound_, abs=1e-9)
 
 
-def test_moving_twice_as_far_ends_lower_and_sooner_and_empties_no_representative() -> None:
+def test_moving_twice_as_far_ends_lower_and_empties_no_representative() -> None:
     table = synthetic(5000, 25)
     plain = FairCoreset(250, random_state=0, progressive=False).fit(*table)
     far = FairCoreset(250, random_state=0).fit(*table)
     assert far.objective_ < 0.99 * plain.objective_
-    assert far.n_iter_ < plain.n_iter_
     assert far.weights_.min() > 0
     assert (
         (table.features.min(axis=0) <= far.representatives_)
