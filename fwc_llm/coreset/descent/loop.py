@@ -99,7 +99,7 @@ def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0
             break
         points = moved
         del shares  # room for the next
-        objective, shares = steps.solve(points)  # noqa: RUF059 - the next turn uses them
+        objective, shares = steps.solve(points)
         gain = history[-1] - objective
         if gain > 0:
             best, idle = (points, rows), 0
@@ -113,7 +113,7 @@ def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0
             far = False
             if gain <= 0:  # the ordinary moves that follow, which only gain, start from the lowest points
                 points = best[0]
-                objective, shares = steps.solve(points)
+                objective, shares = steps.solve(points)  # noqa: RUF059 - the next turn uses them
     return Descent(*best, tuple(history), converged)
 
 
