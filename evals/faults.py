@@ -41,10 +41,7 @@ def main() -> int:
     if keep:
         harmless = 2 * sum(fault.kind == "harmless" for _, fault in chosen)
         passages = 2 * len(chosen)
-        record(
-            "faults",
-            {"faults": len(chosen), "passages": passages, "harmless": harmless, "wrong": failed},
-        )
+        record("faults", {"faults": len(chosen), "passages": passages, "harmless": harmless, "wrong": failed})
     return int(failed > 0)
 
 

@@ -93,8 +93,7 @@ def test_the_readme_in_a_notebook(cell: Cell) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "value",
-    ["task", "shots", "shots.certificate", "result", "result.compare(result.folder)"],
+    "value", ["task", "shots", "shots.certificate", "result", "result.compare(result.folder)"]
 )
 def test_values_show_themselves(cell: Cell, value: str) -> None:
     setup = (

@@ -64,10 +64,7 @@ cells = st.one_of(
 
 
 def shots(value: str, column: str, weight: float | None) -> Shots:
-    examples = (
-        Example("r:0", {**PLAIN, column: value}, "yes", weight),
-        Example("r:1", PLAIN, "no", weight),
-    )
+    examples = (Example("r:0", {**PLAIN, column: value}, "yes", weight), Example("r:1", PLAIN, "no", weight))
     return Shots("test", "adult", "", 0, examples)
 
 

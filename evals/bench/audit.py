@@ -108,7 +108,7 @@ def commands(folder: Path) -> dict[str, list[str]]:
         "audit, CSV": ["audit", table, "--answer", "said", *columns, *out],
         "audit, CSV, P(yes)": ["audit", table, "--answer", "said", "--p-yes", "p", *columns, *out],
         "audit, CSV, P(yes), rows named, page": [
-            *("audit", table, "--answer", "said", "--p-yes", "p", "--row", "id", *columns, *out, *page),
+            *("audit", table, "--answer", "said", "--p-yes", "p", "--row", "id", *columns, *out, *page)
         ],
         "audit, Parquet, P(yes), page": [
             *("audit", str(folder / "answers.parquet"), "--answer", "said", "--p-yes", "p", *columns, *page)

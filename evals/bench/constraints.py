@@ -163,10 +163,7 @@ def main() -> None:
             "shares; and by how much a limit is exceeded."
         )
         head = f"# Every kind of parity constraint against HiGHS\n\nMade by `{command}` on {machine}."
-        _RESULTS.write_text(
-            "\n".join([f"{head} {what}\n", *lines, ""]),
-            encoding="utf-8",
-        )
+        _RESULTS.write_text("\n".join([f"{head} {what}\n", *lines, ""]), encoding="utf-8")
 
 
 if __name__ == "__main__":

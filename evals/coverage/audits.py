@@ -89,9 +89,7 @@ def _arm(name: str, found: Estimates, levels: list[str], further: tuple[str, ...
             one = rates.at(place)
             groups[level] |= {kind: one.value, f"{prefix}low": one.low, f"{prefix}high": one.high}
     described = {metric: _ends(found[metric]) for metric in _METRICS}
-    described["demographic_parity_difference"] |= {
-        "p_value": found["demographic_parity_difference"].p_value,
-    }
+    described["demographic_parity_difference"] |= {"p_value": found["demographic_parity_difference"].p_value}
     for metric in _METRICS[1:]:
         described[metric]["verdict"] = found[metric].verdict()
     for metric in further:

@@ -46,8 +46,7 @@ def main(
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget earlier results.")] = False,
     report_only: Annotated[bool, typer.Option("--report", help="Measure nothing, write the report.")] = False,
     again: Annotated[
-        int,
-        typer.Option(help="Measure this many recorded cells once more, and say which differ.", min=0),
+        int, typer.Option(help="Measure this many recorded cells once more, and say which differ.", min=0)
     ] = 0,
     model: Annotated[
         str, typer.Option(help="For `llm`: the surrogate, or any model with a key.")
@@ -141,7 +140,7 @@ def _provenance(experiment: Experiment, options: Options, record: dict[str, Any]
     minutes, own = record["seconds"] / 60, record["cpu_seconds"] / 60
     lines = [
         f"`{record['command']}`: {record['cells_done']:,} of {record['cells_planned']:,} cells measured, "
-        f"{state}; {minutes:.1f} minutes ({own:.1f} of processor time) on {record['machine']}.",
+        f"{state}; {minutes:.1f} minutes ({own:.1f} of processor time) on {record['machine']}."
     ]
     if options.quick:
         lines.append("Two runs on small parts: these numbers show only that everything works.")

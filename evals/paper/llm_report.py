@@ -26,10 +26,7 @@ def _published() -> Iterator[str]:
     for model, group in published("llm").groupby("model", sort=False):
         line = [str(model)]
         for row in group.to_dict("records"):
-            line += [
-                plus_minus(row["accuracy"], row["accuracy_sd"]),
-                plus_minus(row["dp"], row["dp_sd"], 3),
-            ]
+            line += [plus_minus(row["accuracy"], row["accuracy_sd"]), plus_minus(row["dp"], row["dp_sd"], 3)]
         lines.append([*line, *_reductions({row["arm"]: row["dp"] for row in group.to_dict("records")})])
     yield markdown(_head("model"), lines)
 

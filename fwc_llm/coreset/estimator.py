@@ -333,12 +333,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         return self._represented, self._represented.read(Columns(*columns))
 
     def problem(
-        self,
-        X: Any,
-        y: Any = None,
-        sensitive: Any = None,
-        candidates: Any = None,
-        sample_weight: Any = None,
+        self, X: Any, y: Any = None, sensitive: Any = None, candidates: Any = None, sample_weight: Any = None
     ) -> Problem:
         """The problem that `fit` solves, checked and encoded; for your own searches."""
         self._check_parameters()
@@ -484,12 +479,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         self.labels_, self.proven_ = None, False
 
     def _represent(
-        self,
-        points: np.ndarray,
-        places: np.ndarray | None,
-        chosen: Any,
-        problem: Problem,
-        rows: InputRows,
+        self, points: np.ndarray, places: np.ndarray | None, chosen: Any, problem: Problem, rows: InputRows
     ) -> np.ndarray:
         """Sets the attributes of the representatives, and returns them as published: in the precision of X.
 

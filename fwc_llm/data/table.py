@@ -274,10 +274,7 @@ def _meets(task: TaskFile, condition: Condition, cells: pd.Series) -> np.ndarray
 
 
 def _count_rows(
-    protected: Sequence[Protected],
-    raw: pd.DataFrame,
-    keep: np.ndarray,
-    lost: Mapping[str, np.ndarray],
+    protected: Sequence[Protected], raw: pd.DataFrame, keep: np.ndarray, lost: Mapping[str, np.ndarray]
 ) -> pd.DataFrame:
     """Count rows by group, as `RowCount` has them; what group a row is of, if it is lost, may be unknown."""
 

@@ -195,10 +195,7 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
             or (len(distinct) > _MANY_TEXTS and are(r"\d{5}(-\d{4})?") and any(c[0] == "0" for c in some)),
             "CHECK: ZIP codes: numbers only in looks, and they may stand for the protected group",
         ),
-        (
-            many and not numeric and are(_CONTACT),
-            "CHECK: addresses or telephone numbers of people",
-        ),
+        (many and not numeric and are(_CONTACT), "CHECK: addresses or telephone numbers of people"),
         (different and words >= 4, free_text),
         (different, "CHECK: every value differs, so it was taken for an id"),
         (countable and named and len(distinct) > len(seen) / 4, "CHECK: identifiers, though some repeat"),
@@ -263,11 +260,7 @@ def draft_task(path: Path, protected: Sequence[str], outcome: str, beside: Path)
 
 
 def draft_frame(
-    raw: pd.DataFrame,
-    protected: Sequence[str],
-    outcome: str,
-    answer: Sequence[str] = (),
-    weight: str = "",
+    raw: pd.DataFrame, protected: Sequence[str], outcome: str, answer: Sequence[str] = (), weight: str = ""
 ) -> Draft:
     """Draft a task for a frame of texts; the lines of `answer` say which outcome means yes, where any do.
 

@@ -68,11 +68,7 @@ def total(evidence: Evidence) -> float:
 
 
 def _differences(
-    condition: Condition,
-    answer: Floats,
-    label: npt.NDArray[np.integer],
-    group: Codes,
-    names: Sequence[str],
+    condition: Condition, answer: Floats, label: npt.NDArray[np.integer], group: Codes, names: Sequence[str]
 ) -> Iterator[tuple[str, Floats]]:
     """Yield what is compared, and the differences of its blocks in order."""
     metric, bound = BY_KEY.get(METRICS[condition.metric]), condition.bound

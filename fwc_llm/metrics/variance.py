@@ -379,13 +379,7 @@ def rate_shares(sample: Sample, rate: str, owner: Codes, owners: int, by_label: 
 
 
 def mean_shares(
-    sample: Sample,
-    counted: Floats,
-    value: Floats,
-    owner: Codes,
-    owners: int,
-    by_label: bool,
-    rate: str = "",
+    sample: Sample, counted: Floats, value: Floats, owner: Codes, owners: int, by_label: bool, rate: str = ""
 ) -> Shares:
     """Return the weighted means of `value` (n,), from 0 to 1, over what is `counted` (n,), of each owner.
 

@@ -35,12 +35,7 @@ def test_without_fairness_and_cells_it_is_lloyds_algorithm():
     x, y, d = toy()
     start = np.random.default_rng(1).choice(len(x), 12, replace=False)
     fitted = FairCoreset(
-        12,
-        epsilon=None,
-        cost="sqeuclidean",
-        init=start,
-        cost_sensitive=0,
-        cost_outcome=0,
+        12, epsilon=None, cost="sqeuclidean", init=start, cost_sensitive=0, cost_outcome=0
     ).fit(x, y, d)
     ours = fitted.history_
     np.testing.assert_allclose(

@@ -115,10 +115,7 @@ def test_compas_is_propublicas_table() -> None:
     for race, people in raw.groupby("race"):
         again, scored = people["two_year_recid"] == 1, high[people.index]
         rates[race] = (round(100 * scored[~again].mean(), 1), round(100 * (~scored)[again].mean(), 1))
-    assert rates["African-American"] == (
-        44.8,
-        28.0,
-    )
+    assert rates["African-American"] == (44.8, 28.0)
     assert rates["Caucasian"] == (23.5, 47.7)
 
 

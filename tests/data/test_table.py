@@ -92,10 +92,7 @@ def test_missing_rows_are_dropped_and_said(tmp_path: Path) -> None:
     csv = "x,colour,sex,y\n1,?,f,yes\n2,blue,m,no\n,red,f,no\n4,red,f,yes\n"
     task = small_task(tmp_path, csv, top='missing = "drop"')
     assert task.pool().index.tolist() == ["data.csv:3", "data.csv:5"]
-    assert task.notes == (
-        "data.csv: 2 of 4 rows kept",
-        "2 rows with a missing value dropped (x 1, colour 1)",
-    )
+    assert task.notes == ("data.csv: 2 of 4 rows kept", "2 rows with a missing value dropped (x 1, colour 1)")
 
 
 def test_missing_values_become_a_category(tmp_path: Path) -> None:
@@ -175,11 +172,7 @@ BAD_DATA = {
     "short line": ("1,a,f,yes\n2,b,m", {}, "data.csv:3: 3 values where 4 columns are expected"),
     "long line": ("1,a,f,yes\n2,b,m,no,5", {}, "data.csv:3: 5 values where 4 columns"),
     "one level": ("1,a,f,yes\n2,b,f,no", {}, "protected attribute 'sex' has the one level 'f' in all 2 rows"),
-    "many levels": (
-        "\n".join(f"1,a,{k},{'yes' if k % 2 else 'no'}" for k in range(30)),
-        {},
-        "has 30 levels",
-    ),
+    "many levels": ("\n".join(f"1,a,{k},{'yes' if k % 2 else 'no'}" for k in range(30)), {}, "has 30 levels"),
     "one outcome": ("1,a,f,yes\n2,b,m,yes", {"outcome": 'positive = ["yes"]'}, "is 'yes' in all 2 rows"),
     "no positive": ("1,a,f,good\n2,b,m,bad", {}, "no positive ones are named"),
     "three outcomes": (

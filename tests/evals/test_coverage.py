@@ -7,13 +7,7 @@ import numpy as np
 import pytest
 
 from evals.coverage.__main__ import main, run
-from evals.coverage.populations import (
-    ADULT_200,
-    GERMAN_100,
-    RANDOM_100,
-    TWO,
-    quick_populations,
-)
+from evals.coverage.populations import ADULT_200, GERMAN_100, RANDOM_100, TWO, quick_populations
 from evals.coverage.readings import Reading, Verdict
 from evals.coverage.tally import Interval, Tally, Verdicts, measure
 from evals.coverage.verdicts import faults

@@ -108,9 +108,7 @@ def completion(text: str | None, model: str = "test-model", **changes: Any) -> d
         "object": "chat.completion",
         "created": 1700000000,
         "model": model,
-        "choices": [
-            {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"},
-        ],
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
         "usage": {
             "prompt_tokens": 100,
             "completion_tokens": 1,

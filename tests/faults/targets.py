@@ -174,16 +174,7 @@ def batch_state(rng: random.Random) -> None:
 
 
 TARGETS: Mapping[str, Callable[[random.Random], None]] = {
-    target.__name__: target
-    for target in (
-        reply,
-        headers,
-        table,
-        shots,
-        run_folder,
-        batch_line,
-        batch_state,
-    )
+    target.__name__: target for target in (reply, headers, table, shots, run_folder, batch_line, batch_state)
 }
 
 

@@ -239,10 +239,7 @@ def by_linear_program(base: np.ndarray, sizes: np.ndarray, gap: float) -> float:
 
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None)
-@given(
-    st.lists(st.tuples(st.floats(0, 1), st.integers(1, 200)), min_size=2, max_size=4),
-    st.floats(0, 1),
-)
+@given(st.lists(st.tuples(st.floats(0, 1), st.integers(1, 200)), min_size=2, max_size=4), st.floats(0, 1))
 def test_agrees_with_the_linear_program(groups: list[tuple[float, int]], gap: float) -> None:
     base, sizes = (np.array(values, float) for values in zip(*groups, strict=True))
     assert best_accuracy(base, sizes, gap) == pytest.approx(by_linear_program(base, sizes, gap), abs=1e-7)

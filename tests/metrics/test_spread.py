@@ -241,8 +241,7 @@ def test_rows_needed_stop_at_the_table_and_at_ten_a_group() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("discordant", -0.1), ("discordant", math.nan), ("variance", 0.3), ("correlation", 2)],
+    ("name", "value"), [("discordant", -0.1), ("discordant", math.nan), ("variance", 0.3), ("correlation", 2)]
 )
 def test_assumptions_out_of_range_are_refused(name: str, value: float) -> None:
     with pytest.raises(FwcError, match=f"{name} is .* between 0 and"):

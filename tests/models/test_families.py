@@ -35,9 +35,7 @@ def test_the_family_of_a_name(name: str, family: tuple[bool, bool, bool]) -> Non
     assert (of.reasons, of.known, of.effort_none) == family
 
 
-def test_logprobs_switch_reasoning_off_where_nothing_was_set(
-    provider: respx.MockRouter,
-) -> None:
+def test_logprobs_switch_reasoning_off_where_nothing_was_set(provider: respx.MockRouter) -> None:
     route = provider.post("/chat/completions").respond(json=completion("Yes", "gpt-5.4-mini"))
     model = quick("gpt-5.4-mini", logprobs=True)
     ask(model)

@@ -96,12 +96,7 @@ def test_a_provider_error_stops_the_run() -> None:
 def test_replies_are_made_fit_for_the_journal() -> None:
     circle: dict[str, Any] = {}
     circle["self"] = circle
-    odd = Reply(
-        "Yes \ud800",
-        logprobs=(("Yes", -0.1), ("No", -math.inf)),
-        raw=circle,
-        latency=math.nan,
-    )
+    odd = Reply("Yes \ud800", logprobs=(("Yes", -0.1), ("No", -math.inf)), raw=circle, latency=math.nan)
     (reply,) = ask(FunctionModel(returning(odd)))
     assert reply.text == "Yes \\ud800"
     assert reply.logprobs == (("Yes", -0.1),)

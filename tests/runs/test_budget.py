@@ -139,11 +139,7 @@ def test_a_price_file_of_ones_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "not toml [",
-        'date = "x"\n[models]\na = 3\n',
-        'date = "x"\n[models]\na = { input = -1, output = 1 }\n',
-    ],
+    ["not toml [", 'date = "x"\n[models]\na = 3\n', 'date = "x"\n[models]\na = { input = -1, output = 1 }\n'],
 )
 def test_a_file_that_is_no_price_file_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "prices.toml"

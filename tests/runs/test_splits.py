@@ -39,8 +39,7 @@ def cells(task: Task, frame: Any) -> dict[tuple[str, str], int]:
 
 
 @pytest.mark.parametrize(
-    ("parity", "expected"),
-    [(0.0, (50, 50, 50, 50)), (0.5, (75, 25, 25, 75)), (1.0, (100, 0, 0, 100))],
+    ("parity", "expected"), [(0.0, (50, 50, 50, 50)), (0.5, (75, 25, 25, 75)), (1.0, (100, 0, 0, 100))]
 )
 def test_two_groups_have_the_published_counts(parity: float, expected: tuple[int, ...]) -> None:
     assert tuple(cell_counts(("F", "M"), 200, parity).values()) == expected

@@ -148,9 +148,7 @@ class Medians:
         fixed = (which, self._count, self._held, self._only, self._bins, UNIT, parts, ends)
         written = (place, band, size, below, total)
         self._over(
-            t,
-            q * bins,
-            lambda low, high: find_bands(*fixed, np.empty(bins, np.int64), *written, low, high),
+            t, q * bins, lambda low, high: find_bands(*fixed, np.empty(bins, np.int64), *written, low, high)
         )
         slot = np.full(shares.m + 1, -1)
         slot[which] = np.arange(t)

@@ -20,12 +20,7 @@ BLOCK = 2048  # rows per step: with a few dozen columns they fit into the cache
 
 
 def column_costs(
-    numbers: np.ndarray,
-    codes: np.ndarray,
-    point: np.ndarray,
-    kinds: np.ndarray,
-    cost: str,
-    unit: np.ndarray,
+    numbers: np.ndarray, codes: np.ndarray, point: np.ndarray, kinds: np.ndarray, cost: str, unit: np.ndarray
 ) -> np.ndarray:
     """(n,) feature cost of rows, columns first, to one point, or of each row to its own point.
 

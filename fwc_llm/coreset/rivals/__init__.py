@@ -12,13 +12,7 @@ if TYPE_CHECKING:
     from fwc_llm.coreset.rivals.clustering import kmeans
     from fwc_llm.coreset.rivals.fairlet_clustering import fairlets
     from fwc_llm.coreset.rivals.faster_pam import kmedoids
-    from fwc_llm.coreset.rivals.sampling import (
-        indfair_coreset,
-        kmedian_coreset,
-        reweigh,
-        reweighing,
-        uniform,
-    )
+    from fwc_llm.coreset.rivals.sampling import indfair_coreset, kmedian_coreset, reweigh, reweighing, uniform
 
 _HOME = {
     "uniform": "sampling",

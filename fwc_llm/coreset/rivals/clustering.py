@@ -9,13 +9,7 @@ from fwc_llm.coreset.rivals.base import Coreset, LabelledTable, prepare, sizes
 
 
 def kmeans(
-    X: Any,
-    y: Any,
-    sensitive: Any,
-    m: int,
-    seed: int = 0,
-    max_iter: int = 300,
-    sample_weight: Any = None,
+    X: Any, y: Any, sensitive: Any, m: int, seed: int = 0, max_iter: int = 300, sample_weight: Any = None
 ) -> Coreset:
     """m free centres of the points (x, d, y) in squared L2, weighted by the rows they represent.
 

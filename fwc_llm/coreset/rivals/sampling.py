@@ -13,13 +13,7 @@ _FAIRNESS_SLACK = 0.1
 
 
 def uniform(
-    X: Any,
-    y: Any,
-    sensitive: Any,
-    m: int,
-    seed: int = 0,
-    candidates: Any = None,
-    sample_weight: Any = None,
+    X: Any, y: Any, sensitive: Any, m: int, seed: int = 0, candidates: Any = None, sample_weight: Any = None
 ) -> Coreset:
     """m rows drawn without replacement, in proportion to their weight, each of weight n/m."""
     rows, allowed, rng = prepare(X, y, sensitive, m, seed, candidates, sample_weight)
@@ -28,13 +22,7 @@ def uniform(
 
 
 def reweighing(
-    X: Any,
-    y: Any,
-    sensitive: Any,
-    m: int,
-    seed: int = 0,
-    candidates: Any = None,
-    sample_weight: Any = None,
+    X: Any, y: Any, sensitive: Any, m: int, seed: int = 0, candidates: Any = None, sample_weight: Any = None
 ) -> Coreset:
     """m rows drawn without replacement in proportion to their Kamiran–Calders weights, each of weight n/m.
 

@@ -19,10 +19,7 @@ def missed(objective: float, reached: float, each: float) -> bool:
 
 
 def sample_rows(
-    problem: Problem,
-    count: int,
-    rng: np.random.Generator,
-    priority: np.ndarray | None = None,
+    problem: Problem, count: int, rng: np.random.Generator, priority: np.ndarray | None = None
 ) -> np.ndarray:
     """`count` rows in order, each cell with its share and with enough candidates for its seats.
 

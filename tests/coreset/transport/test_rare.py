@@ -35,11 +35,7 @@ def violation_of(mass: np.ndarray, target: np.ndarray) -> float:
 def instance(seed: int, rows: int, least: float = 1e-9) -> tuple[Any, ...]:
     """Costs of one of four kinds, up to 14 levels and 4 outcomes, shares from `least`, a limit."""
     rng = np.random.default_rng([7, seed])
-    levels, outcomes, n = (
-        int(rng.integers(1, 15)),
-        int(rng.integers(1, 5)),
-        int(rng.integers(1, rows)),
-    )
+    levels, outcomes, n = (int(rng.integers(1, 15)), int(rng.integers(1, 5)), int(rng.integers(1, rows)))
     cells = levels * outcomes
     cost = [
         lambda: rng.random((n, cells)),
