@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import CRITERIA, QUESTION, Message, Messages, Reply
-from fwc_llm.models.client import Client
 from fwc_llm.models.openai.chat import ChatModel, name_in, read_usage, request_parameters
 from fwc_llm.models.openai.retry import MODEL_CODES, AttemptError, Reach, body_failure
 from fwc_llm.untrusted import finite, one_line
@@ -24,12 +23,6 @@ FORMATS = ("decisions", "systemone")
 _KEYS = {"decisions": ("probability",), "systemone": ("noul", "probability")}  # where P(yes) stands
 _YES_OR_NO = (None, "predicate", "noul")  # types of answers whose probability is that of a yes
 _ANSWER_TOKENS = 8  # of one question, at most: there is no text
-# What answers with a probability samples nothing.
-_OF_CHATS = {
-    "temperature", "top_p", "top_k", "seed", "stop", "logprobs", "top_logprobs", "logit_bias", "max_tokens",
-    "max_completion_tokens", "presence_penalty", "frequency_penalty", "reasoning_effort", "response_format",
-    "tools", "tool_choice",
-}  # fmt: skip
 _OURS = {"model", "input", "state", "questions"}
 _ROLES = "roles"  # among what may be adapted: whether the input may be messages
 _DIALECT = "dialect"  # likewise: the path and the format
@@ -171,13 +164,13 @@ class DecisionModel(ChatModel):
     Errors: as `ChatModel`; `FwcError` for options of chats alone, and for System One without an address.
     """
 
-    def __init__(
-        self, name: str, client: Client | None = None, *arguments: Any, api: str = "decisions", **options: Any
-    ) -> None:
+    completion_limit = _ANSWER_TOKENS  # type: ignore[assignment]
+
+    def __init__(self, name: str, *arguments: Any, api: str = "decisions", **options: Any) -> None:
         if api not in FORMATS:
             raise FwcError(f"api is {api!r}: choose 'chat', 'decisions' or 'systemone'")
-        self._api = api
-        super().__init__(name, client, *arguments, **options)
+        self.api = api
+        super().__init__(name, *arguments, **options)
         mixed = urlsplit(self._base_url or "").hostname in _MIXED
         self._sent |= {_ROLES: api == "decisions", _DIALECT: _DIALECTS[api][mixed]}
         if mixed:
@@ -189,40 +182,21 @@ class DecisionModel(ChatModel):
             )
 
     @property
-    def api(self) -> str:
-        """`decisions` or `systemone`."""
-        return self._api
-
-    @property
     def _path(self) -> str:  # type: ignore[override]
         return str(self._sent[_DIALECT][0])
-
-    @property
-    def completion_limit(self) -> int | None:
-        """The most tokens that an answer is taken to have."""
-        return _ANSWER_TOKENS
-
-    @property
-    def _reasons(self) -> bool:
-        return False
 
     def _request_parameters(self) -> Mapping[str, Any]:
         """The format, which is part of a request's identity, and what was chosen."""
         options = self._options
-        chosen = {
-            *self._options.params,
-            *["max_tokens"] * (options.max_tokens is not None),
-            *["logprobs"] * options.logprobs,
-        }
-        if wrong := sorted(chosen & _OF_CHATS):
+        if options.logprobs or options.max_tokens is not None:
             raise FwcError(
-                f"{wrong[0]!r} is for chats: a decision model gives P(yes) itself, with nothing to sample or "
-                f"to limit; leave it out with --api {self._api}"
+                f"{'logprobs' if options.logprobs else 'max_tokens'!r} is for chats: a decision model gives "
+                f"P(yes) itself, with nothing to limit; leave it out with --api {self.api}"
             )
-        if taken := sorted(chosen & _OURS):
+        if taken := sorted(_OURS & set(options.params)):
             raise FwcError(f"parameter {taken[0]!r} cannot be set: the client sets it itself; leave it out")
-        request_parameters(self._name, self._options.params)  # refuses what looks like a key
-        return {"api": self._api, **self._options.params}
+        request_parameters(self._served_name, options.params)  # refuses what looks like a key
+        return {"api": self.api, **options.params}
 
     def request_body(self, messages: Messages) -> dict[str, Any]:
         """The body of the request that asks `messages`."""
@@ -284,47 +258,44 @@ class DecisionModel(ChatModel):
         return replace(failure, reach=Reach.RUN) if failure.status in _NO_ENDPOINT else failure
 
     def _adapt(self, failure: AttemptError, messages: Messages, sent: Mapping[str, Any]) -> bool:
-        """Take the other dialect, or send one text where roles are refused: once, and said once."""
-        first, other = _DIALECTS[self._api]
-        named = failure.parameter == "model" or failure.code in MODEL_CODES
-        no_endpoint = self._api == "systemone" and failure.status in _NO_ENDPOINT and not named
-        other_form = (
-            self._api == "decisions"
-            and failure.status in {400, 422}
-            and (failure.parameter.startswith("state") or _ABOUT_STATE.search(failure.reason))
-        )
+        """Take the other dialect, or send one text where roles are refused: said once."""
+        first, other = _DIALECTS[self.api]
+        unclear = failure.status in {400, 422}
+        if self.api == "systemone":
+            wrong_form = failure.status in _NO_ENDPOINT and not _about_model(failure)
+        else:
+            about_state = failure.parameter.startswith("state") or _ABOUT_STATE.search(failure.reason)
+            wrong_form = unclear and bool(about_state)
         spoken = self._sent[_DIALECT] == first and self._last_success > -math.inf  # the service answers in it
-        if sent[_DIALECT] == first and (no_endpoint or other_form) and not spoken:
-            if self._sent[_DIALECT] == first:
-                self._sent = {**self._sent, _DIALECT: other}
-                what = "System One's format at /decisions is sent"
-                self._tell(f"{self.where} does not speak --api {self._api} as it is: {what}")
+        if wrong_form and sent[_DIALECT] == first and not spoken:
+            self._sent = {**self._sent, _DIALECT: other}
+            what = "System One's format at /decisions is sent"
+            self._tell(f"{self.where} does not speak --api {self.api} as it is: {what}")
             return True
-        if failure.status not in {400, 422} or failure.reach not in {Reach.RUN, Reach.UNCLEAR}:
+        about_roles = failure.parameter.startswith("input") or _ABOUT_ROLES.search(failure.reason)
+        if not (unclear and failure.reach in {Reach.RUN, Reach.UNCLEAR} and about_roles and sent[_ROLES]):
             return False
-        about = failure.parameter.startswith("input") or _ABOUT_ROLES.search(failure.reason)
-        if not (about and sent[_ROLES] and take_apart(messages).has_roles):
+        if not take_apart(messages).has_roles:
             return False
-        if self._sent[_ROLES]:  # else another worker has found out
-            self._sent = {**self._sent, _ROLES: False}
-            self._tell(f"{self.where} takes no messages of several roles: every prompt is sent as one text")
+        self._sent = {**self._sent, _ROLES: False}
+        self._tell(f"{self.where} takes no messages of several roles: every prompt is sent as one text")
         return True
 
     def explain(self, failure: AttemptError) -> str:
         """As for chats; a service without the address, or the model, does not speak this format."""
-        return self.redact(self._explain(failure))
-
-    def _explain(self, failure: AttemptError) -> str:
-        tried = " or ".join(dict.fromkeys(path for path, _ in _DIALECTS[self._api]))
-        if failure.parameter == "model" or failure.code in MODEL_CODES:
-            return (
-                f"{self.where} does not answer POST {tried} with the model {self.name!r} ({failure}): "
-                "name one that it serves for decisions, or ask this one with --api chat"
-            )
-        if failure.status in _NO_ENDPOINT:
+        tried = " or ".join(dict.fromkeys(path for path, _ in _DIALECTS[self.api]))
+        if _about_model(failure):
+            why = f"does not answer POST {tried} with the model {self.name!r}"
+            what = "name one that it serves for decisions, or ask this one with --api chat"
+        elif failure.status in _NO_ENDPOINT:
             other = "systemone" if self.api == "decisions" else "decisions"
-            return (
-                f"{self.where} has no POST {tried} ({failure}): it does not speak --api {self.api}; "
-                f"check the base URL, or try --api {other} or --api chat"
-            )
-        return super().explain(failure)
+            why = f"has no POST {tried}: it does not speak --api {self.api}"
+            what = f"check the base URL, or try --api {other} or --api chat"
+        else:
+            return super().explain(failure)
+        return self.redact(f"{self.where} {why} ({failure}): {what}")
+
+
+def _about_model(failure: AttemptError) -> bool:
+    """Whether the service serves the format, and not this model."""
+    return failure.parameter == "model" or failure.code in MODEL_CODES

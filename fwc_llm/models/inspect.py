@@ -207,16 +207,12 @@ class InspectModel(Service):
             raise FwcError(f"{name!r} names no model: write {PREFIX}PROVIDER/MODEL, as Inspect names it")
         if client.base_url is not None:
             check_address(client.base_url)
-        parameters = generate_options(model, client.params, client.max_tokens, client.logprobs)
-        super().__init__(name, parameters, notice, breaker or max(30, 4 * client.concurrency))
+        self.parameters = generate_options(model, client.params, client.max_tokens, client.logprobs)
+        super().__init__(name, notice, breaker or max(30, 4 * client.concurrency))
+        self.simulated = self.where == "fwc/surrogate"  # ours, by way of Inspect
         self._pace = Pace(client.rpm, client.tpm)
         self._model: Inspected | None = None
         self._secrets: tuple[Secret, ...] = ()
-
-    @property
-    def simulated(self) -> bool:
-        """True for our surrogate, also by way of Inspect."""
-        return self.where == "fwc/surrogate"
 
     def require_key(self) -> None:
         """Check, before anything is asked, that Inspect's provider has what it needs; `FwcError` if not."""
@@ -242,7 +238,7 @@ class InspectModel(Service):
             adaptive_connections=False,
             timeout=math.ceil(client.deadline),
             attempt_timeout=math.ceil(min(_ATTEMPT_SECONDS, client.deadline)),
-            **with_room(self._parameters, messages),
+            **with_room(self.parameters, messages),
         )
         try:
             async with asyncio.timeout(client.deadline):

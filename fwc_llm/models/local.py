@@ -73,15 +73,15 @@ class LocalModel(Service):
     def __init__(self, name: str, client: Client | None = None, notice: Notice | None = None) -> None:
         client = client or Client()
         self.where, self._path, self._deadline = name, model_file(name), client.deadline
-        params, usual = dict(client.params), {"n_ctx": _CONTEXT, "threads": _free_processors(), "slots": 1}
-        for option, value in usual.items():
-            given = params.pop(option, value)
+        params = dict(client.params)
+        self._engine = {"n_ctx": _CONTEXT, "threads": _free_processors(), "slots": 1}
+        for option in self._engine.keys() & params:
+            given = params.pop(option)
             if not (number := whole(given, 1 << 24)):
                 raise FwcError(f"{option} is {given!r}: give a whole number above 0 (--param {option}=…)")
-            usual[option] = number
-        self._engine = usual
+            self._engine[option] = number
         self._sent = request_parameters("", params, client.max_tokens, logprobs=True)
-        super().__init__(name, {}, notice, _FAILURES)
+        super().__init__(name, notice, _FAILURES)
         self._server: Any = None
         self._turn = asyncio.Semaphore(self._engine["slots"])
 

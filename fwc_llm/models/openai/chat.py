@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import SIMULATED, Messages, Reply, Usage, more_tokens
 from fwc_llm.models.client import Client
-from fwc_llm.models.openai.prices import Ending, ending_of, family_of
+from fwc_llm.models.openai.prices import ending_of, family_of
 from fwc_llm.models.openai.retry import (
     MODEL_CODES,
     QUOTA_CODES,
@@ -172,15 +172,17 @@ def _logprobs(logprobs: Any) -> tuple[tuple[str, float], ...] | None:
 
 
 class Service:
-    """The part of a model that does not depend on how it is asked: name, parameters, notices, patience."""
+    """The part of a model that does not depend on how it is asked: name, notices, patience."""
 
     where = ""  # what the service is called in messages
     where_to_look = "check its name"  # for the models that it knows
+    key_hint = "check the key, or name its variable with --api-key-env"
+    parameters: Mapping[str, Any]  # what is sent besides the messages, before any adaptation
 
-    def __init__(self, name: str, parameters: Mapping[str, Any], notice: Notice | None, breaker: int) -> None:
+    def __init__(self, name: str, notice: Notice | None, breaker: int) -> None:
         if not name.strip():
             raise FwcError("the model's name is empty: name one with --model")
-        self._name, self._parameters, self._notice, self._breaker = name, parameters, notice, breaker
+        self.name, self._notice, self._breaker = name, notice, breaker
         self._failed_in_a_row = 0
         self.notices: list[str] = []
 
@@ -188,25 +190,10 @@ class Service:
         return f"{type(self).__name__}({self.name!r})"
 
     @property
-    def name(self) -> str:
-        """The model's name as the user wrote it."""
-        return self._name
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """What is sent besides the messages, before any adaptation to what the model refuses."""
-        return self._parameters
-
-    @property
     def completion_limit(self) -> int | None:
         """The most tokens that one reply can have, or None."""
         limits = [whole(self.parameters.get(name)) for name in _LIMITS]
         return max((limit for limit in limits if limit), default=None)
-
-    @property
-    def key_hint(self) -> str:
-        """What to do about a key that is rejected."""
-        return "check the key, or name its variable with --api-key-env"
 
     def redact(self, text: str) -> str:
         """`text` without the keys, which a service might echo."""
@@ -299,8 +286,10 @@ class ChatModel(Service):
     `ProviderError` when the service rejects the run as a whole.
     """
 
+    api = "chat"
     _key_variable = "OPENAI_API_KEY"
     _url_variable = "OPENAI_BASE_URL"
+    _prefix = ""  # of the model's name, for us alone
     _path = "/chat/completions"
 
     def __init__(
@@ -316,87 +305,62 @@ class ChatModel(Service):
         **options: Any,
     ) -> None:
         self._options = client = client or Client(**options)
-        self._name = name
-        super().__init__(name, self._request_parameters(), notice, breaker or max(30, 4 * client.concurrency))
+        self._served_name = name.removeprefix(self._prefix)
+        self.parameters = self._request_parameters()
+        super().__init__(name, notice, breaker or max(30, 4 * client.concurrency))
         named_url = os.environ.get(self._url_variable, "").strip().rstrip("/") or None
         self._base_url = client.base_url or named_url
         self._url_is_named = client.base_url is None and named_url is not None
         if self._base_url is not None:
             check_address(self._base_url)
-        self._sent = dict(self._parameters)  # after adaptation; never part of a request's identity
+        self.address = self._base_url or OPENAI_URL
+        self.where = f"the service at {self._base_url}" if self._base_url else "OpenAI"
+        self.simulated = name == "surrogate"  # also behind HTTP; or a reply says it
+        self._sent = dict(self.parameters)  # after adaptation; never part of a request's identity
         self._deadline, self._backoff = client.deadline, backoff
+        # A reasoning model may think for long before it answers.
+        self._reasons = self.api == "chat" and family_of(self._served_name).reasons
         self._timeout = timeout or (client.deadline if self._reasons else _ATTEMPT_SECONDS)
         self._pace = Pace(client.rpm, client.tpm, first_pause=2.0 * backoff)
         self._last_success = -math.inf
         self._adapted: set[str] = set()
         self._sdk: openai.AsyncOpenAI | None = None
-        self._simulated = name == "surrogate"
-        self._today = today or date.today()
-        self._tell_first()
+        self._tell_first(today or date.today())
 
-    def _tell_first(self) -> None:
+    def _tell_first(self, today: date) -> None:
         """Say where the question goes, what a reasoning model makes of it, and when the model ends."""
         if self._url_is_named:
             self._tell(f"{self.name} is asked at {self._base_url}, which {self._url_variable} names")
-        effort = self._parameters.get(EFFORT)
-        if self._reasons and "temperature" not in self._parameters:
+        effort = self.parameters.get(EFFORT)
+        if self._reasons and "temperature" not in self.parameters:
             sure = self._base_url is None and family_of(self._served_name).known
             what = "is a reasoning model" if sure else "is taken for a reasoning model, by its name"
             self._tell(
-                f"{self._name} {what}: no temperature is sent, so replies may vary "
+                f"{self.name} {what}: no temperature is sent, so replies may vary "
                 "(--param reasoning_effort=none turns reasoning off where the model allows it)"
             )
-        if self._reasons and self._parameters.get("logprobs") and effort != "none":
-            self._tell(f"{self._name} reasons before it answers, and may refuse to give log-probabilities")
+        if self._reasons and self.parameters.get("logprobs") and effort != "none":
+            self._tell(f"{self.name} reasons before it answers, and may refuse to give log-probabilities")
         elif self._reasons and effort == "none" and EFFORT not in self._options.params:
             self._tell(
-                f"{self._name} gives log-probabilities without reasoning alone: reasoning_effort=none is "
+                f"{self.name} gives log-probabilities without reasoning alone: reasoning_effort=none is "
                 "sent (--param reasoning_effort=… says otherwise)"
             )
-        if (ending := self._ending) is not None and ending.soon(self._today):
-            self._tell(f"{ending.words(self._today)}: see {DEPRECATIONS} (known from {ending.source})")
+        if self._base_url:
+            place = self._base_url.rstrip("/")
+            self.where_to_look = f"{place}/models lists what it serves, if the base URL is right"
+            return
+        ending = ending_of(self.name)
+        words = "it may be retired" if ending is None else ending.words(today)
+        self.where_to_look = f"{words}, see {DEPRECATIONS}, or your account has no access to it"
+        if ending is not None and ending.soon(today):
+            self._tell(f"{words}: see {DEPRECATIONS} (known from {ending.source})")
 
     def _request_parameters(self) -> Mapping[str, Any]:
         """What is sent with every request, and is part of its identity."""
         return request_parameters(
             self._served_name, self._options.params, self._options.max_tokens, self._options.logprobs
         )
-
-    @property
-    def _reasons(self) -> bool:
-        """Whether the model may think for long before it answers."""
-        return family_of(self._served_name).reasons
-
-    @property
-    def _ending(self) -> Ending | None:
-        return None if self._base_url else ending_of(self._name)
-
-    @property
-    def _served_name(self) -> str:
-        return self._name
-
-    @property
-    def simulated(self) -> bool:
-        """True for the surrogate, also behind HTTP: by its name, or by what a reply says."""
-        return self._simulated
-
-    @property
-    def address(self) -> str:
-        """The address of the service that is asked."""
-        return self._base_url or OPENAI_URL
-
-    @property
-    def where(self) -> str:  # type: ignore[override]
-        """The service, in words."""
-        return f"the service at {self._base_url}" if self._base_url else "OpenAI"
-
-    @property
-    def where_to_look(self) -> str:  # type: ignore[override]
-        """Where the models are listed that the service knows."""
-        if self._base_url:
-            return f"{self._base_url.rstrip('/')}/models lists what it serves, if the base URL is right"
-        ending = "it may be retired" if self._ending is None else self._ending.words(self._today)
-        return f"{ending}, see {DEPRECATIONS}, or your account has no access to it"
 
     def require_key(self) -> None:
         """Check, before anything is asked, that there is a key and a way out; `FwcError` if not."""
@@ -462,7 +426,7 @@ class ChatModel(Service):
                 return await self._attempt(messages, attempts + 1, began)
             raise
         if SIMULATED in f"{reply.fingerprint} {response.headers.get('x-fwc-llm-answers')}":
-            self._simulated = True
+            self.simulated = True
             reply = replace(reply, fingerprint=f"{SIMULATED} {reply.fingerprint or ''}".strip())
         return replace(reply, attempts=attempts, latency=time.monotonic() - sent_at)
 
@@ -475,14 +439,10 @@ class ChatModel(Service):
         import httpx2
 
         limit = min(self._timeout, max(self._left(began), 0.001))
+        options: Any = {"security": {"bearer_auth": True}}
         try:
             async with asyncio.timeout(limit):
-                return await self.sdk().post(
-                    self._path,
-                    body=body,
-                    cast_to=httpx2.Response,
-                    options={"security": {"bearer_auth": True}},
-                )
+                return await self.sdk().post(self._path, body=body, cast_to=httpx2.Response, options=options)
         except TimeoutError:
             raise AttemptError(Reach.ATTEMPT, f"no response within {limit:.3g} s") from None
         except Exception as error:
@@ -558,23 +518,21 @@ class ChatModel(Service):
             self._tell(f"{self.where} answers as {reply.model!r}, not as {self.name!r}")
 
     @property
-    def _needs_key(self) -> bool:
-        """Whether a key is sent: to OpenAI, to where the environment says, and where the user names one."""
-        named = self._options.api_key_env is not None
-        return named or self._base_url is None or (self._url_is_named and self._key_variable in os.environ)
+    def _key_name(self) -> str | None:
+        """The variable of the key; None where none is sent: an address that the user gives gets none."""
+        named = self._url_is_named and self._key_variable in os.environ
+        default = self._key_variable if self._base_url is None or named else None
+        return self._options.api_key_env or default
 
     @property
-    def key_hint(self) -> str:
+    def key_hint(self) -> str:  # type: ignore[override]
         """What to do about a key that is rejected."""
-        if not self._needs_key:
-            return "no key was sent; name the variable that holds it with --api-key-env"
-        return f"check the key in {self._options.api_key_env or self._key_variable}"
+        sent = f"check the key in {self._key_name}"
+        return sent if self._key_name else "no key was sent; name its variable with --api-key-env"
 
     @cached_property
     def _key(self) -> str:
-        if not self._needs_key:
-            return _NO_KEY
-        return read_key(self._options.api_key_env or self._key_variable, self.name)
+        return _NO_KEY if self._key_name is None else read_key(self._key_name, self.name)
 
     @cached_property
     def _secret(self) -> Secret:
@@ -606,7 +564,14 @@ class ChatModel(Service):
         if self._sdk is None:
             self._key  # noqa: B018 (reading it is the check)
             try:
-                self._sdk = self._make_sdk()
+                import httpx2
+
+                from fwc_llm.models.openai.transport import BoundedClient
+
+                alive = max(self._options.concurrency, 100)
+                limits = httpx2.Limits(max_connections=None, max_keepalive_connections=alive)
+                http_client = BoundedClient(limits=limits, timeout=self._timeout)
+                self._sdk = self._make_sdk(max_retries=0, timeout=self._timeout, http_client=http_client)
             except Exception as error:  # ImportError, ValueError, FileNotFoundError, InvalidURL, …
                 raise FwcError(
                     f"no connection to {self.where} can be set up ({self._cause(error)}): check the base "
@@ -618,23 +583,13 @@ class ChatModel(Service):
                 self._sdk.organization = self._sdk.project = None
         return self._sdk
 
-    def _make_sdk(self) -> "openai.AsyncOpenAI":
+    def _make_sdk(self, **options: Any) -> "openai.AsyncOpenAI":
         import openai
 
         headers = {"Authorization": f"Bearer {self._key}"}
         return openai.AsyncOpenAI(
-            api_key=self._key, base_url=self.address, default_headers=headers, **self._sdk_options()
+            api_key=self._key, base_url=self.address, default_headers=headers, **options
         )
-
-    def _sdk_options(self) -> dict[str, Any]:
-        import httpx2
-
-        from fwc_llm.models.openai.transport import BoundedClient
-
-        kept = max(self._options.concurrency, 100)
-        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=kept)
-        http_client = BoundedClient(limits=limits, timeout=self._timeout)
-        return {"max_retries": 0, "timeout": self._timeout, "http_client": http_client}
 
 
 class AzureModel(ChatModel):
@@ -649,6 +604,7 @@ class AzureModel(ChatModel):
 
     _key_variable = "AZURE_OPENAI_API_KEY"
     _url_variable = "AZURE_OPENAI_ENDPOINT"
+    _prefix = "azure:"
 
     def __init__(self, name: str, *arguments: Any, **options: Any) -> None:
         super().__init__(name, *arguments, **options)
@@ -657,29 +613,19 @@ class AzureModel(ChatModel):
                 f"no endpoint for {name}: set AZURE_OPENAI_ENDPOINT to the resource's address "
                 "(https://NAME.openai.azure.com), or give it as --base-url"
             )
+        self.where_to_look = f"see the deployments of the resource at {self.address}, not the models' names"
 
     @property
-    def _served_name(self) -> str:
-        return self._name.removeprefix("azure:")
-
-    @property
-    def _needs_key(self) -> bool:
-        return True
-
-    @property
-    def where_to_look(self) -> str:  # type: ignore[override]
-        """Where the deployments are listed."""
-        return f"see the deployments of the resource at {self._base_url} (their names, not the models')"
+    def _key_name(self) -> str:
+        return self._options.api_key_env or self._key_variable
 
     def _check_model(self, reply: Reply) -> None:
         """A deployment answers with its model's name, which may be anything."""
 
-    def _make_sdk(self) -> "openai.AsyncOpenAI":
+    def _make_sdk(self, **options: Any) -> "openai.AsyncOpenAI":
         import openai
 
+        version = os.environ.get("OPENAI_API_VERSION") or AZURE_VERSION
         return openai.AsyncAzureOpenAI(
-            azure_endpoint=self.address,
-            api_key=self._key,
-            api_version=os.environ.get("OPENAI_API_VERSION") or AZURE_VERSION,
-            **self._sdk_options(),
+            azure_endpoint=self.address, api_key=self._key, api_version=version, **options
         )
