@@ -85,20 +85,22 @@ def exchange(
     `candidates` (q,) are rows in the order to try, to stand for `cells` (q,). One whose key in `keys` (q,)
     stands already is passed over. `threads` share the work.
     """
-    swapping = _Swapping(space, points, candidates, cells, keys, patience, threads, judge)
+    standing = Standing(space, points, threads)
+    key = np.unique(np.concatenate([points.keys, keys]), return_inverse=True)[1]
+    own, key = np.split(key, [len(points.keys)])
+    swapping = _Swapping(standing, space.values, candidates, cells, own, key, patience, judge)
     since_swap, seen, size = 0, 0, patience.batch
     while since_swap < len(candidates) and seen < patience.passes * len(candidates):
         batch = np.arange(seen, seen + min(size, len(candidates) - since_swap)) % len(candidates)
         seen, since_swap = seen + len(batch), since_swap + len(batch)
-        batch = swapping.without_standing(batch)
+        batch = batch[swapping.taken[key[batch]] == 0]
         if len(batch) == 0:
             continue
         if swapping.take_best(batch):
             since_swap, size = 0, max(size // 2, patience.batch)
         else:
             size = min(2 * size, _LARGEST_BATCH)
-    labels = swapping.standing.labels
-    return Exchanged(swapping.rows, labels, swapping.losses, since_swap >= len(candidates))
+    return Exchanged(swapping.rows, standing.labels, swapping.losses, since_swap >= len(candidates))
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what float32 cannot hold gains nothing
@@ -121,36 +123,30 @@ def estimate(
     return changes
 
 
+@dataclass
 class _Swapping:
-    """What stands, and how the best of a batch is swapped in."""
+    """What stands, and how the best of a batch is swapped in.
 
-    def __init__(
-        self,
-        space: Space,
-        points: Points,
-        candidates: np.ndarray,
-        cells: np.ndarray,
-        keys: np.ndarray,
-        patience: Patience,
-        threads: Threads,
-        judge: Judge | None,
-    ) -> None:
-        self.standing = Standing(space, points, threads)
-        self.rows = np.full(len(points.keys), -1)
+    `own` (m,) and `key` (q,) number the keys of points and candidates.
+    """
+
+    standing: Standing
+    values: np.ndarray
+    candidates: np.ndarray
+    cells: np.ndarray
+    own: np.ndarray
+    key: np.ndarray
+    patience: Patience
+    judge: Judge | None
+
+    def __post_init__(self) -> None:
+        self.rows = np.full(len(self.own), -1)
         self.losses = [self.standing.loss()]
-        self._values, self._candidates, self._cells = space.values, candidates, cells
-        self._patience, self._judge = patience, judge
-        _, key = np.unique(np.concatenate([points.keys, keys]), return_inverse=True)
-        self._key_of, self._key = key[: len(points.keys)].copy(), key[len(points.keys) :]
-        self._taken = np.bincount(self._key_of, minlength=len(key))
-        self._lowest = judge.objective if judge else 0.0
-        self._kept = self.standing.prices  # those that belong to what stands
+        self.taken = np.bincount(self.own, minlength=len(self.own) + len(self.key))
+        self._lowest = self.judge.objective if self.judge else 0.0
+        self._prices = self.standing.prices  # those that belong to what stands
         self._slack = 0.0  # of the bound at the present prices: what it is below the objective
-        self._most = 1 + patience.again  # swaps at once
-
-    def without_standing(self, batch: np.ndarray) -> np.ndarray:
-        """Those of the candidates, by their places, whose key stands nowhere."""
-        return np.asarray(batch[self._taken[self._key[batch]] == 0])
+        self._most = 1 + self.patience.again  # swaps at once
 
     def take_best(self, batch: np.ndarray) -> bool:
         """Swaps in the best candidates, by their places, while some of them gain; whether some did.
@@ -158,34 +154,34 @@ class _Swapping:
         Candidates that fail say at which prices they do. These bound all others too, so that the next one
         tried is the best by all bounds.
         """
-        found, refused = False, 0
+        improved, refused = False, 0
         bound, slot = np.full(len(batch), -np.inf), np.zeros(len(batch), np.int64)
-        while len(batch) and refused < self._patience.refusals:
+        while len(batch) and refused < self.patience.refusals:
             slots, changes = self._compare(batch)
             slot = np.where(changes - self._slack > bound, slots, slot)
             bound = np.maximum(changes - self._slack, bound)
-            ranking = np.argsort(bound, kind="stable")[: 1 + self._patience.again]
-            scale = self._lowest if self._judge else abs(self.losses[-1])
-            ranking = ranking[bound[ranking] < -self._patience.least * scale]
+            ranking = np.argsort(bound, kind="stable")[: 1 + self.patience.again]
+            scale = self._lowest if self.judge else abs(self.losses[-1])
+            ranking = ranking[bound[ranking] < -self.patience.least * scale]
             if len(ranking) == 0:
                 break
             batch, bound, slot = batch[ranking], bound[ranking], slot[ranking]
             many = self._apart(batch, slot)
             gained = self._swap(slot[many], batch[many], float(bound[many].sum()))
             if gained:
-                found, refused, bound = True, 0, np.full(len(batch), -np.inf)
+                improved, refused, bound = True, 0, np.full(len(batch), -np.inf)
                 self._most = min(2 * len(many), 2 * self._most)
             elif len(many) > 1:
                 self._most = len(many) // 4 or 1
             else:
                 refused += 1
-            left = self._taken[self._key[batch]] == 0
+            left = self.taken[self.key[batch]] == 0
             left[0] &= len(many) > 1
             batch, bound, slot = batch[left], bound[left], slot[left]
         if refused:
-            self.standing.set_prices(self._kept)
+            self.standing.set_prices(self._prices)
             self._slack = 0.0
-        return found
+        return improved
 
     def _apart(self, batch: np.ndarray, slot: np.ndarray) -> np.ndarray:
         """The first candidates whose swaps should not be in each other's way, at most `_most`, by position.
@@ -195,8 +191,8 @@ class _Swapping:
         chosen: list[int] = []
         touched: set[int] = set()
         keys: set[int] = set()
-        near = self.standing.labels[self._candidates[batch]].tolist()
-        for q, (own, key) in enumerate(zip(slot.tolist(), self._key[batch].tolist(), strict=True)):
+        near = self.standing.labels[self.candidates[batch]].tolist()
+        for q, (own, key) in enumerate(zip(slot.tolist(), self.key[batch].tolist(), strict=True)):
             if own not in touched and near[q] not in touched and key not in keys:
                 chosen.append(q)
                 touched |= {own, near[q]}
@@ -207,41 +203,36 @@ class _Swapping:
 
     def _compare(self, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The best point to exchange for each candidate, and the change."""
-        order = np.argsort(
-            self.standing.labels[self._candidates[batch]], kind="stable"
-        )  # neighbours together
+        near = self.standing.labels[self.candidates[batch]]
+        order = np.argsort(near, kind="stable")  # neighbours together
         rows, slots, changes = batch[order], np.empty(len(batch), np.int64), np.empty(len(batch))
-        slots[order], changes[order] = self.standing.compare(
-            self._values[self._candidates[rows]], self._cells[rows]
-        )
+        compared = self.standing.compare(self.values[self.candidates[rows]], self.cells[rows])
+        slots[order], changes[order] = compared
         return slots, changes
 
     def _swap(self, slots: np.ndarray, places: np.ndarray, expected: float) -> bool:
         """Puts candidates in the places of points, if the judge agrees or the loss falls as `expected`."""
-        standing, judge = self.standing, self._judge
+        standing, judge, alone = self.standing, self.judge, len(slots) == 1
         rows, state = self.rows.copy(), standing.state()
-        self.rows[slots] = self._candidates[places]
+        self.rows[slots] = self.candidates[places]
         objective, prices = judge.ask(self.rows) if judge else (0.0, None)
-        alone = len(slots) == 1
-        refused = judge is not None and objective >= self._lowest * (1 - self._patience.least)
-        if not (refused and not alone):
-            standing.swap(slots, self._values[self.rows[slots]], prices)
+        refused = judge is not None and objective >= self._lowest * (1 - self.patience.least)
+        if alone or not refused:
+            standing.swap(slots, self.values[self.rows[slots]], prices)
         if judge is None and not alone:
             refused = standing.loss() - self.losses[-1] > _ENOUGH * expected
         if refused:
-            if judge and alone:
-                fair = objective - standing.loss()  # n · min ⟨u, w⟩ over fair w
-                standing.restore(state)
-                standing.set_prices(np.asarray(prices, np.float32))
+            fair = objective - standing.loss()  # n · min ⟨u, w⟩ over fair w, if the judge refused one alone
+            standing.restore(state)
+            if prices is not None and alone:
+                standing.set_prices(prices)
                 self._slack = self._lowest - standing.loss() - fair
-            else:
-                standing.restore(state)
             self.rows = rows
             return False
         if judge:
-            self._lowest, self._slack, self._kept = objective, 0.0, standing.prices
-        np.subtract.at(self._taken, self._key_of[slots], 1)
-        self._key_of[slots] = self._key[places]
-        np.add.at(self._taken, self._key_of[slots], 1)
+            self._lowest, self._slack, self._prices = objective, 0.0, standing.prices
+        np.subtract.at(self.taken, self.own[slots], 1)
+        self.own[slots] = self.key[places]
+        np.add.at(self.taken, self.own[slots], 1)
         self.losses.append(standing.loss())
         return True

@@ -1,6 +1,7 @@
 """The points that stand, the two nearest of every row, and what swaps of them would change."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,12 +36,6 @@ class Space:
     mass: np.ndarray | None = None
     units: np.ndarray | None = None
 
-    @property
-    def mismatch(self) -> np.ndarray:
-        """(c,) float32, what a mismatch costs in each column of codes."""
-        codes = self.values.shape[1] - self.n_numeric
-        return read_only(np.ones(codes, np.float32) if self.units is None else self.units)
-
 
 @dataclass(frozen=True)
 class Points:
@@ -51,241 +46,145 @@ class Points:
     keys: np.ndarray
 
 
-@dataclass(frozen=True)
-class Nearest:
-    """The two nearest points of every row: `first` and `second` (n,), and what the row costs there.
-
-    A single point has no second: −1, and a cost that no row can exceed.
-    """
-
-    first: np.ndarray
-    second: np.ndarray
-    d_first: np.ndarray
-    d_second: np.ndarray
-
-    def removal(self, m: int, mass: np.ndarray | None) -> np.ndarray:
-        """(m,) by how much the loss of rows of this `mass` rises without each point."""
-        rises = self.d_second.astype(np.float64) - self.d_first
-        if mass is not None:
-            rises *= mass
-        return np.bincount(self.first, rises, minlength=m)
-
-
-@dataclass(frozen=True)
-class Sorted:
-    """All rows in chunks of 32 that have one nearest point, those of a point by falling reach.
-
-    `slot` (C,) is a chunk's point, and `reach` (C,) how far from it a candidate may be and still matter to a
-    row of the chunk. Chunks are filled up with rows that no candidate can come closer to: their costs at
-    the nearest and second point, `d_first` and `d_second` (n',), are −inf. `blocks` (B, p, ROWS) are the
-    rows' values, and `cell` (n',) their cells. `removal` (m,): see `Nearest`. `mass` (n',) says how
-    much each counts, 0 for those that fill up.
-    """
-
-    blocks: np.ndarray
-    cell: np.ndarray
-    d_first: np.ndarray
-    d_second: np.ndarray
-    slot: np.ndarray
-    reach: np.ndarray
-    removal: np.ndarray
-    mass: np.ndarray
-
-
-class Standing:
-    """Some points of a space; `threads` share the work."""
-
-    def __init__(self, space: Space, points: Points, threads: Threads) -> None:
-        self._threads = threads
-        values = read_only(np.ascontiguousarray(space.values, np.float32))
-        self._space = replace(space, values=values, move=space.move.astype(np.float32))
-        self.prices = space.prices.astype(np.float32)
-        self._points, self._cell_of = points.values.astype(np.float32), points.cells
-        self._n = n = len(values)
-        places, costs = np.empty((2, n), np.int32), np.empty((2, n), np.float32)
-        self._nearest = Nearest(*places, *costs)
-        self._sorted: Sorted | None = None  # until something is compared
-        self._find_nearest(np.arange(n))
-
-    @property
-    def labels(self) -> np.ndarray:
-        """(n,) the nearest point of every row."""
-        return self._nearest.first
-
-    def loss(self) -> float:
-        """The sum of the rows' costs, each as often as its mass says."""
-        costs, mass = self._nearest.d_first, self._space.mass
-        return float(costs.sum(dtype=np.float64) if mass is None else costs.astype(np.float64) @ mass)
-
-    def compare(self, candidates: np.ndarray, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """For each candidate (q, p), to stand for a cell (q,), the best point to exchange, and the change."""
-
-        rows = self._sorted = self._sorted or self._sort()
-
-        def exchanges(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            standing = rows, self._space, self.prices, self._points, self._cell_of
-            return best_exchanges(*standing, candidates[part], cells[part])
-
-        everything = np.arange(len(candidates))
-        if self._threads.count == 1 or self._n * candidates.size < _WORTH_SHARING:
-            return exchanges(everything)
-        parts = np.array_split(everything, min(self._threads.count, len(everything)))
-        slots, changes = zip(*self._threads.over(exchanges, parts), strict=True)
-        return np.concatenate(slots), np.concatenate(changes)
-
-    def swap(self, slots: np.ndarray, values: np.ndarray, prices: np.ndarray | None = None) -> None:
-        """Puts other `values` (k, p) in the place of the points `slots` (k,); sets new prices, if given."""
-        self._points[slots] = values
-        if prices is not None:
-            self.set_prices(prices.astype(np.float32))
-            return
-        gone = np.zeros(len(self._points), bool)
-        gone[slots] = True
-        stale = gone[self._nearest.first] | gone[self._nearest.second]
-        self._find_nearest(np.flatnonzero(~stale), slots)
-        self._find_nearest(np.flatnonzero(stale))
-
-    def set_prices(self, prices: np.ndarray) -> None:
-        """Sets other prices, (G,) float32."""
-        self.prices = prices
-        self._find_nearest(np.arange(self._n))
-
-    def state(self) -> tuple[Any, ...]:
-        """What stands now, for `restore`."""
-        near = self._nearest
-        found = Nearest(near.first.copy(), near.second.copy(), near.d_first.copy(), near.d_second.copy())
-        return self._points.copy(), self.prices, found, self._sorted
-
-    def restore(self, state: tuple[Any, ...]) -> None:
-        """Makes what stood then stand again."""
-        self._points, self.prices, self._nearest, self._sorted = state
-
-    def _find_nearest(self, rows: np.ndarray, slots: np.ndarray | None = None) -> None:
-        """Finds the two nearest points of the rows, of all or, beside those known, of some that are new."""
-        near = self._nearest
-        self._sorted = None
-
-        def find(part: np.ndarray) -> None:
-            two_nearest(*(self._space, self.prices, self._points, self._cell_of, slots, part, near))
-
-        work = len(rows) * (self._points if slots is None else self._points[slots]).size
-        count = self._threads.count if work >= _WORTH_SHARING else 1
-        if count > 1:
-            self._threads.over(find, np.array_split(rows, count))
-        else:
-            find(rows)
-        if len(self._points) == 1:  # no second point: F(i, x) ≤ F(i, s) + F(x, s), where s is the single one
-            price = self.prices[self._cell_of[0]]
-            near.d_second[:] = 4 * (near.d_first.max() + price) - price + 1
-
-    def _sort(self) -> Sorted:
-        """The rows sorted, as `best_exchanges` takes them.
-
-        A candidate x of cell g matters to row i of point s if F(i, x) < F₂, what the second costs without its
-        price, and F(i, x) ≥ F(x, s) − F(i, s): if F(x, s) < F(i, s) + F₂, the reach of the row.
-        """
-        near, m = self._nearest, len(self._points)
-        first = near.d_first + self.prices[self._cell_of[near.first]]
-        second = near.d_second + self.prices[self._cell_of].max()
-        if self._space.cost == "sqeuclidean":
-            first, second = np.sqrt(np.maximum(first, 0)), np.sqrt(np.maximum(second, 0))
-        return sort_rows(self._space, near, first + second, m)
-
-
 _CHUNK = 32  # rows of one point that are summed up together: half a block
 _IN_BLOCK = ROWS // _CHUNK
 _AT_ONCE = 64  # blocks that are copied at once
 _SLACK = np.float32(1.0 - 1e-5)  # distances are rounded: a bound must not cut off what just matters
 
 
-def sort_rows(space: Space, nearest: Nearest, reach: np.ndarray, m: int) -> Sorted:
-    """The rows of `space` sorted; beyond its `reach` (n,) no candidate matters to a row."""
-    n, p = space.values.shape
-    removal = nearest.removal(m, space.mass)
-    order = np.argsort(nearest.first * (2.0 * float(reach.max()) + 1.0) - reach)
-    count = np.bincount(nearest.first, minlength=m)
-    chunks = -(-count // _CHUNK)
-    slot = np.repeat(np.arange(m), chunks)
-    slot = np.append(slot, np.zeros(-len(slot) % _IN_BLOCK, int))
-    place = np.full(len(slot) * _CHUNK, n)  # n: a row that fills up
-    before, chunks_before = np.cumsum(count) - count, np.cumsum(chunks) - chunks
-    place[np.arange(n) + np.repeat(_CHUNK * chunks_before - before, count)] = order
-    del order  # beside the blocks nothing else should be held
-    full = place < n
-    place[~full] = 0
-    rows = place
-    blocks = np.empty((len(rows) // ROWS, p, ROWS), np.float32)
-    for b in range(0, len(blocks), _AT_ONCE):
-        some = rows[b * ROWS : (b + _AT_ONCE) * ROWS]
-        blocks[b : b + _AT_ONCE] = space.values[some].reshape(-1, ROWS, p).transpose(0, 2, 1)
-    far = np.float32(-np.inf)
-    return Sorted(
-        blocks=blocks,
-        cell=space.cell[rows].astype(np.uint16),
-        d_first=np.where(full, nearest.d_first[rows], far),
-        d_second=np.where(full, nearest.d_second[rows], far),
-        slot=slot,
-        reach=np.where(full, reach[rows], far)[::_CHUNK],
-        removal=removal,
-        mass=full.astype(np.float32) if space.mass is None else np.where(full, space.mass[rows], 0),
-    )
+class Standing:
+    """Some points of a space, and the two nearest of every row; `threads` share the work."""
 
+    def __init__(self, space: Space, points: Points, threads: Threads) -> None:
+        self._threads, self._space = threads, space
+        self._values = read_only(np.ascontiguousarray(space.values, np.float32))
+        self.prices = space.prices.astype(np.float32)
+        self._points, self._cell_of = points.values.astype(np.float32), points.cells
+        codes = space.values.shape[1] - space.n_numeric
+        unit = read_only(np.ones(codes, np.float32) if space.units is None else space.units)
+        self._cost = unit, space.cost == "l1", space.cost == "l2", space.move.astype(np.float32)
+        self._n = n = len(space.values)
+        # Of every row the nearest point, the second, and what the row costs there. A single point has no
+        # second: −1, and a cost that no row can exceed.
+        places, costs = np.empty((2, n), np.int32), np.empty((2, n), np.float32)
+        self._nearest: tuple[np.ndarray, ...] = (*places, *costs)
+        self._sorted: tuple[np.ndarray, ...] | None = None  # until something is compared
+        self._find_nearest(np.arange(n))
 
-def best_exchanges(
-    rows: Sorted,
-    space: Space,
-    prices: np.ndarray,
-    points: np.ndarray,
-    cell_of: np.ndarray,
-    candidates: np.ndarray,
-    cells: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """For every candidate the point to exchange for it, and the change of the loss: (q,) each (FastPAM1).
+    @property
+    def labels(self) -> np.ndarray:
+        """(n,) the nearest point of every row."""
+        return self._nearest[0]
 
-    `points` (m, p) stand for the cells `cell_of` (m,), `candidates` (q, p) are to stand for `cells` (q,). A
-    row whose point goes costs min(d, d₂) instead of d₁, any other min(d, d₁). Four candidates share a tile:
-    what matters to none of them is left out, so that candidates that lie together should stand together.
-    """
-    slots, changes = np.empty(len(cells), np.int64), np.empty(len(cells))
-    room = np.empty((WIDTH, ROWS), np.float32), np.empty((WIDTH, len(points)), np.float32)
-    _best_exchanges(
-        *(
-            rows.blocks,
-            rows.cell,
-            rows.d_first,
-            rows.d_second,
-            rows.slot,
-            rows.reach,
-            rows.removal,
-            rows.mass,
-        ),
-        *(_in_groups(points, ROWS), cell_of, _in_groups(candidates, WIDTH), cells),
-        *(space.mismatch, space.cost == "l1", space.cost == "l2", space.move, prices),
-        *(*room, np.empty((WIDTH, len(points))), slots, changes),
-    )
-    return slots, changes
+    def loss(self) -> float:
+        """The sum of the rows' costs, each as often as its mass says."""
+        costs, mass = self._nearest[2], self._space.mass
+        return float(costs.sum(dtype=np.float64) if mass is None else costs.astype(np.float64) @ mass)
 
+    def compare(self, candidates: np.ndarray, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """For each candidate (q, p), to stand for a cell (q,), the best point to exchange, and the change.
 
-def two_nearest(
-    space: Space,
-    prices: np.ndarray,
-    points: np.ndarray,
-    cell_of: np.ndarray,
-    slots: np.ndarray | None,
-    rows: np.ndarray,
-    found: Nearest,
-) -> None:
-    """Writes which two points are nearest to the `rows`, and what the rows cost there.
+        As in FastPAM1: a row whose point goes costs min(d, d₂) instead of d₁, any other min(d, d₁). Four
+        candidates share a tile, and what matters to none of them is left out: so those that lie together
+        should stand together.
+        """
+        self._sorted = rows = self._sorted or self._sort()
+        m, points = len(self._points), _in_groups(self._points, ROWS)
+        slots, changes = np.empty(len(cells), np.int64), np.empty(len(cells))
 
-    With `slots` only these points are looked at: they are new, and none of them is among those found.
-    """
-    only = np.arange(len(points)) if slots is None else slots
-    _two_nearest(
-        *(space.values, space.cell, rows, _in_groups(points[only], WIDTH), only, cell_of[only]),
-        *(slots is None, space.mismatch, space.cost == "l1", space.cost == "l2", space.move, prices),
-        *(np.empty((space.values.shape[1], ROWS), np.float32), np.empty((WIDTH, ROWS), np.float32)),
-        *(found.first, found.second, found.d_first, found.d_second),
-    )
+        def compare_part(part: np.ndarray) -> None:
+            tiles = points, self._cell_of, _in_groups(candidates[part], WIDTH), cells[part]
+            room = np.empty((WIDTH, ROWS), np.float32), np.empty((WIDTH, m), np.float32), np.empty((WIDTH, m))
+            own = slots[part[0] : part[-1] + 1], changes[part[0] : part[-1] + 1]
+            best_exchanges(*rows, *tiles, *self._cost, self.prices, *room, *own)
+
+        self._share(compare_part, np.arange(len(cells)), self._n * candidates.size)
+        return slots, changes
+
+    def swap(self, slots: np.ndarray, values: np.ndarray, prices: np.ndarray | None = None) -> None:
+        """Puts other `values` (k, p) in the place of the points `slots` (k,); sets new prices, if given."""
+        self._points[slots] = values
+        if prices is not None:
+            self.set_prices(prices)
+            return
+        gone = np.zeros(len(self._points), bool)
+        gone[slots] = True
+        stale = gone[self._nearest[0]] | gone[self._nearest[1]]
+        self._find_nearest(np.flatnonzero(~stale), slots)
+        self._find_nearest(np.flatnonzero(stale))
+
+    def set_prices(self, prices: np.ndarray) -> None:
+        """Sets other prices, (G,)."""
+        self.prices = prices.astype(np.float32)
+        self._find_nearest(np.arange(self._n))
+
+    def state(self) -> tuple[Any, ...]:
+        """What stands now, for `restore`."""
+        return self._points.copy(), self.prices, tuple(own.copy() for own in self._nearest), self._sorted
+
+    def restore(self, state: tuple[Any, ...]) -> None:
+        """Makes what stood then stand again."""
+        self._points, self.prices, self._nearest, self._sorted = state
+
+    def _share(self, task: Callable[[np.ndarray], None], items: np.ndarray, work: int) -> None:
+        """Does the task for parts of the items, in threads where it is worth it."""
+        count = min(self._threads.count, len(items)) if work >= _WORTH_SHARING else 1
+        self._threads.over(task, np.array_split(items, count) if count > 1 else [items])
+
+    def _find_nearest(self, rows: np.ndarray, slots: np.ndarray | None = None) -> None:
+        """Finds the two nearest points of the rows, of all or, beside those known, of some that are new."""
+        self._sorted = None
+        only = np.arange(len(self._points)) if slots is None else slots
+        tiles = _in_groups(self._points[only], WIDTH), only, self._cell_of[only], slots is None
+        p = self._values.shape[1]
+
+        def find(part: np.ndarray) -> None:
+            room = np.empty((p, ROWS), np.float32), np.empty((WIDTH, ROWS), np.float32)
+            terms = *tiles, *self._cost, self.prices, *room
+            two_nearest(self._values, self._space.cell, part, *terms, *self._nearest)
+
+        self._share(find, rows, len(rows) * len(only) * p)
+        if len(self._points) == 1:  # no second point: F(i, x) ≤ F(i, s) + F(x, s), where s is the single one
+            price = self.prices[self._cell_of[0]]
+            self._nearest[3][:] = 4 * (self._nearest[2].max() + price) - price + 1
+
+    def _sort(self) -> tuple[np.ndarray, ...]:
+        """All rows in chunks that have one nearest point, those of a point by falling reach.
+
+        A candidate x of cell g matters to row i of point s if F(i, x) < F₂, what the second costs without its
+        price, and F(i, x) ≥ F(x, s) − F(i, s): if F(x, s) < F(i, s) + F₂, the reach of the row. Returns what
+        `best_exchanges` takes first.
+        """
+        space, (nearest, _, d_first, d_second) = self._space, self._nearest
+        (n, p), m = self._values.shape, len(self._points)
+        first, second = (
+            d_first + self.prices[self._cell_of[nearest]],
+            d_second + self.prices[self._cell_of].max(),
+        )
+        if space.cost == "sqeuclidean":
+            first, second = np.sqrt(np.maximum(first, 0)), np.sqrt(np.maximum(second, 0))
+        reach = first + second
+        rises = d_second.astype(np.float64) - d_first
+        removal = np.bincount(nearest, rises if space.mass is None else rises * space.mass, minlength=m)
+        order = np.argsort(nearest * (2.0 * float(reach.max()) + 1.0) - reach)
+        count = np.bincount(nearest, minlength=m)
+        chunks = -(-count // _CHUNK)
+        slot = np.repeat(np.arange(m), chunks)
+        slot = np.append(slot, np.zeros(-len(slot) % _IN_BLOCK, int))
+        rows, full = np.zeros(len(slot) * _CHUNK, np.int64), np.zeros(len(slot) * _CHUNK, bool)
+        before, chunks_before = np.cumsum(count) - count, np.cumsum(chunks) - chunks
+        place = np.arange(n) + np.repeat(_CHUNK * chunks_before - before, count)
+        rows[place], full[place] = order, True
+        del order, place  # beside the blocks nothing else should be held
+        blocks = np.empty((len(rows) // ROWS, p, ROWS), np.float32)
+        for b in range(0, len(blocks), _AT_ONCE):
+            some = rows[b * ROWS : (b + _AT_ONCE) * ROWS]
+            blocks[b : b + _AT_ONCE] = self._values[some].reshape(-1, ROWS, p).transpose(0, 2, 1)
+        far = np.float32(-np.inf)
+        mass = full.astype(np.float32) if space.mass is None else np.where(full, space.mass[rows], 0)
+        costs = (np.where(full, own[rows], far) for own in (d_first, d_second))
+        reach = np.where(full, reach[rows], far)[::_CHUNK]
+        return blocks, space.cell[rows].astype(np.uint16), *costs, slot, reach, removal, mass
 
 
 def _in_groups(values: np.ndarray, size: int) -> np.ndarray:
@@ -316,11 +215,18 @@ def _gains(tile, w, d_first, d_second, mass, first, low, size):  # type: ignore[
 
 
 @kernel
-def _best_exchanges(  # type: ignore[no-untyped-def]
+def best_exchanges(  # type: ignore[no-untyped-def]
     blocks, cell, d_first, d_second, slot, reach, removal, mass, point_blocks, cell_of, tiles, cells,
     unit, l1, l2, move, prices, tile, limit, gain, slots, changes,
 ):  # fmt: skip
-    """Writes `slots` and `changes` (q,); `tile`, `limit` (WIDTH, m) and `gain` (WIDTH, m) are room."""
+    """Writes `slots` and `changes` (q,); `tile`, `limit` (WIDTH, m) and `gain` (WIDTH, m) are room.
+
+    `blocks` (B, p, ROWS) are the rows in chunks of `_CHUNK`, `cell` (n',) their cells, `d_first` and
+    `d_second` (n',) their costs at the nearest and second point, and `mass` (n',) how much each counts. Rows
+    that fill up have no mass, and costs that no candidate lowers: −inf. `slot` (C,) is a chunk's point, and
+    `reach` (C,) how far from it a candidate may be and still matter. The loss rises by `removal` (m,) without
+    each point.
+    """
     m = len(cell_of)
     for t in range(len(tiles)):
         width = min(WIDTH, len(cells) - t * WIDTH)
@@ -373,7 +279,7 @@ def _best_exchanges(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _two_nearest(  # type: ignore[no-untyped-def]
+def two_nearest(  # type: ignore[no-untyped-def]
     values, cell, rows, tiles, slots, cell_of, anew, unit, l1, l2, move, prices, block, tile,
     nearest, second, d_nearest, d_second,
 ):  # fmt: skip
