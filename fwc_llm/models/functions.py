@@ -94,12 +94,9 @@ class FunctionModel:
         }
         self._timeout, self._threads = float(timeout), threads
         self._hung = 0
-        self._turn: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
+        self._turn = asyncio.Semaphore(threads)
         self._waiting: list[tuple[Messages, asyncio.Future[Any]]] = []
         self._asking: asyncio.Task[None] | None = None
-
-    def __repr__(self) -> str:
-        return f"FunctionModel({self.name!r})"
 
     async def ask(self, messages: Messages) -> Reply:
         """Call the function; whatever it does is at most this row's error."""
@@ -109,10 +106,9 @@ class FunctionModel:
             reply = read_answer(await (self._in_a_batch(copies) if self._in_batches else self._call(copies)))
         except ProviderError:
             raise
-        except NoAnswerError as error:
-            reply = Reply(text=None, error=str(error))
         except Exception as error:
-            words = one_line(f"it raised {type(error).__name__}: {error}".rstrip(": "))
+            raised = f"it raised {type(error).__name__}: {error}".rstrip(": ")
+            words = str(error) if isinstance(error, NoAnswerError) else one_line(raised)
             reply = Reply(text=None, error=words)
         return replace(reply, latency=reply.latency or asyncio.get_running_loop().time() - began)
 
@@ -120,16 +116,13 @@ class FunctionModel:
         """Give up what waits; a call inside the function cannot be stopped."""
         if self._asking is not None:
             self._asking.cancel()
-        self._asking, self._waiting = None, []
+        self._asking, self._waiting, self._turn = None, [], asyncio.Semaphore(self._threads)
 
     async def _call(self, argument: Any) -> Any:
         """The function's value, awaited if need be, within `timeout`."""
         if _is_async(self._function):
             return await self._within(self._function(argument))
-        loop = asyncio.get_running_loop()
-        if self._turn is None or self._turn[0] is not loop:
-            self._turn = loop, asyncio.Semaphore(self._threads)
-        async with self._turn[1]:
+        async with self._turn:
             try:
                 value = await self._within(_in_a_thread(partial(self._function, argument)))
             except NoAnswerError:
@@ -166,7 +159,7 @@ class FunctionModel:
         while True:
             for _ in range(_TURNS):
                 await asyncio.sleep(0)
-            waiting = [(messages, answer) for messages, answer in self._waiting if not answer.done()]
+            waiting = [asked for asked in self._waiting if not asked[1].done()]
             batch, self._waiting = waiting[:LARGEST_BATCH], waiting[LARGEST_BATCH:]
             if not batch:
                 return
@@ -292,11 +285,8 @@ def _bound(function: Any) -> dict[str, Any]:
     """What `functools.partial` has bound, as far as it has a lasting form."""
     if not isinstance(function, partial):
         return {}
-    plain = str | int | float | bool | None
-    values = [*function.args, *function.keywords.values()]
-    lasting = [value if isinstance(value, plain) else _kind(value) for value in values]
-    positional = len(function.args)
-    return {"bound": [*lasting[:positional], dict(zip(function.keywords, lasting[positional:], strict=True))]}
+    text = json.dumps([*function.args, function.keywords], default=_kind, skipkeys=True)
+    return {"bound": json.loads(text)}
 
 
 def _is_async(function: Any) -> bool:

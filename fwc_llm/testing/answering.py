@@ -36,7 +36,7 @@ class Answers:
         try:
             if method != "POST" or not path.endswith(PATHS):
                 raise self._refused(f"{method} {path}")
-            call = read_call(path, json.loads(content))
+            call = read_call(path, content)
             self.calls.append(call)
             return 200, respond(call, self._answer), {}
         except Failure as failure:
@@ -55,9 +55,14 @@ class Answers:
             ) from None
         if answer is None:
             raise self._refused(f"POST {call.path} ({call.messages[-1]['content'][:80]!r})")
-        if call.question is None or isinstance(answer, Surrogate | Mapping | Exception):
+        if isinstance(answer, Exception):
+            raise answer
+        if call.question is None or isinstance(answer, Surrogate | Mapping):
             return answer
-        return _decided(call.question, as_reply(answer))
+        reply = as_reply(answer)  # yes or no is a probability of 1 or 0
+        word = parse_answer(reply).value
+        p = None if reply.refusal else probability(reply)
+        return float(word == "yes") if p is None and word is not None else p
 
     def _refused(self, what: str) -> Failure:
         self._unexpected[what] += 1
@@ -98,13 +103,3 @@ def _answerer(source: Any) -> Callable[[Call], Any]:
     if callable(source):
         return source  # type: ignore[no-any-return]
     raise FwcError(f"{type(source).__name__} is no source of answers: see help(fwc_llm.testing.answers)")
-
-
-def _decided(question: Mapping[str, Any], reply: Reply) -> float | str | None:
-    """What a reply says to a question: P(yes), or 1 and 0 for yes and no; the text for a choice."""
-    if question.get("type") == "choice":
-        return reply.text
-    if not reply.refusal and (p := probability(reply)) is not None:
-        return p
-    word = parse_answer(reply).value
-    return None if word is None else float(word == "yes")

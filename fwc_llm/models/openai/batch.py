@@ -77,30 +77,26 @@ class BatchClient:
 
     async def upload(self, path: Path) -> str:
         """Upload a file of requests; returns the file's id."""
-
-        async def call(client: "openai.AsyncOpenAI") -> str:
-            with path.open("rb") as file:
-                created = await client.files.create(file=(path.name, file), purpose="batch")
-            return self._id(created)
-
-        return await self._patiently(call, _FILE_SECONDS)
+        return await self._patiently(
+            lambda client: client.files.create(file=path, purpose="batch"), self._id, _FILE_SECONDS
+        )
 
     async def submit(self, file_id: str) -> str:
         """Start, or find again, the batch of an uploaded file; returns the batch's id."""
 
-        async def call(client: "openai.AsyncOpenAI") -> str:
-            if (batch := await self._batch_of(client, file_id, _USELESS)) is not None:
-                return batch
-            created = await client.batches.create(
+        async def call(client: "openai.AsyncOpenAI") -> Any:
+            return await self._batch_of(client, file_id, _USELESS) or await client.batches.create(
                 input_file_id=file_id, endpoint=ENDPOINT, completion_window="24h"
             )
-            return self._id(created)
 
-        return await self._patiently(call)
+        return await self._patiently(call, self._id)
 
     async def find(self, file_id: str) -> str | None:
         """The id of the batch of an uploaded file, if one was started."""
-        return await self._patiently(lambda client: self._batch_of(client, file_id, {"failed"}))
+        return await self._patiently(
+            lambda client: self._batch_of(client, file_id, {"failed"}),
+            lambda batch: self._id(batch) if batch else None,
+        )
 
     async def cancel(self, batch_id: str) -> None:
         """Ask the service to stop a batch; what is done already can be fetched once it has ended."""
@@ -109,15 +105,11 @@ class BatchClient:
             if self._read(await client.batches.retrieve(batch_id)).status not in _ENDED | {"cancelling"}:
                 await client.batches.cancel(batch_id)
 
-        await self._patiently(call)
+        await self._patiently(call, bool)
 
     async def state(self, batch_id: str) -> BatchState:
         """Where the batch stands."""
-
-        async def call(client: "openai.AsyncOpenAI") -> BatchState:
-            return self._read(await client.batches.retrieve(batch_id))
-
-        return await self._patiently(call)
+        return await self._patiently(lambda client: client.batches.retrieve(batch_id), self._read)
 
     async def download(self, file_id: str, path: Path) -> None:
         """Fetch a result file whole; `path` appears only when it is complete.
@@ -133,16 +125,20 @@ class BatchClient:
                         if isinstance(content, dict):
                             file.write(json.dumps(content, ensure_ascii=False) + "\n")
 
-        await self._patiently(call, _FILE_SECONDS)
+        await self._patiently(call, bool, _FILE_SECONDS)
 
     async def _patiently(
-        self, call: "Callable[[openai.AsyncOpenAI], Awaitable[_T]]", seconds: float = _CALL_SECONDS
+        self,
+        call: "Callable[[openai.AsyncOpenAI], Awaitable[Any]]",
+        read: Callable[[Any], _T],
+        seconds: float = _CALL_SECONDS,
     ) -> _T:
+        """What is read in the answer of a call, which is repeated while it fails for reasons that pass."""
         client = self._model.sdk().with_options(timeout=_SILENCE_SECONDS)
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 async with asyncio.timeout(seconds):
-                    return await call(client)
+                    return read(await call(client))
             except AttemptError as error:
                 failure = error
             except (ConnectionError, TimeoutError) as error:
@@ -165,16 +161,14 @@ class BatchClient:
             f"the Batch API failed {_ATTEMPTS} times in a row (last: {failure}); the same command continues"
         )
 
-    async def _batch_of(
-        self, client: "openai.AsyncOpenAI", file_id: str, useless: Collection[str]
-    ) -> str | None:
+    async def _batch_of(self, client: "openai.AsyncOpenAI", file_id: str, useless: Collection[str]) -> Any:
         """The batch of an uploaded file among the account's newest, or None."""
-        seen = 0
+        left = _BATCHES_SEEN
         async for batch in client.batches.list(limit=100):  # the newest first
             useful = getattr(batch, "status", None) not in useless
             if useful and getattr(batch, "input_file_id", None) == file_id:
-                return self._id(batch)
-            if (seen := seen + 1) >= _BATCHES_SEEN:
+                return batch
+            if (left := left - 1) == 0:
                 break
         return None
 
@@ -185,9 +179,6 @@ class BatchClient:
             raise AttemptError(Reach.ATTEMPT, f"the service's answer has no usable {name}")
         return value
 
-    def _optional_id(self, answer: Any, name: str) -> str | None:
-        return self._id(answer, name) if getattr(answer, name, None) is not None else None
-
     def _read(self, batch: Any) -> BatchState:
         """The SDK checks nothing of what it hands over: any field may be missing or of another kind."""
         counts, errors = getattr(batch, "request_counts", None), getattr(batch, "errors", None)
@@ -196,14 +187,13 @@ class BatchClient:
             str(getattr(error, "message", None) or getattr(error, "code", None) or "")
             for error in (details if isinstance(details, list) else [])[:3]
         ]
-        return BatchState(
-            str(getattr(batch, "status", "")),
-            whole(getattr(counts, "completed", None)) or 0,
-            whole(getattr(counts, "failed", None)) or 0,
-            self._optional_id(batch, "output_file_id"),
-            self._optional_id(batch, "error_file_id"),
-            one_line(self._model.redact("; ".join(texts))),
-        )
+        files = [
+            None if getattr(batch, name, None) is None else self._id(batch, name)
+            for name in ("output_file_id", "error_file_id")
+        ]
+        done = [whole(getattr(counts, name, None)) or 0 for name in ("completed", "failed")]
+        words = one_line(self._model.redact("; ".join(texts)))
+        return BatchState(str(getattr(batch, "status", "")), done[0], done[1], files[0], files[1], words)
 
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

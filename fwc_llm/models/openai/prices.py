@@ -90,18 +90,12 @@ def _read(path: Path) -> dict[str, dict[str, Price]]:
     try:
         file = tomllib.loads(path.read_text(encoding="utf-8"))
         lists = {name: part for name, part in file.items() if isinstance(part, dict) and "models" in part}
-        tables = {"chat": file} | {name: file | part for name, part in lists.items()}
-        return {
-            api: {
-                model: Price(
-                    **{key: table[key] for key in ("batch", "source") if key in table}
-                    | {"model": model, "date": str(table["date"])}
-                    | entry
-                )
-                for model, entry in table["models"].items()
-            }
-            for api, table in tables.items()
-        }
+        prices: dict[str, dict[str, Price]] = {}
+        for api, part in {"chat": file, **lists}.items():
+            usual = {**file, **part, "date": str({**file, **part}["date"])}
+            models = part["models"].items()
+            prices[api] = {name: Price(**{**usual, "model": name, **entry}) for name, entry in models}
+        return prices
     except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         why = first_mistake(error, {}) if isinstance(error, ValidationError) else error
         raise FwcError(

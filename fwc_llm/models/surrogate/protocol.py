@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import SIMULATED, Message, Reply, Usage
@@ -80,44 +80,43 @@ class _Part(_Strict):
     text: str
 
 
+def _joined(content: str | list[_Part]) -> str:
+    return content if isinstance(content, str) else "".join(part.text for part in content)
+
+
 class _Message(_Strict):
     role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[_Part]
+    content: Annotated[str | list[_Part], AfterValidator(_joined)]
     name: str | None = None
 
 
 _Messages = Annotated[list[_Message], Field(min_length=1)]
-_Tools = list[dict[str, Any]] | None
-_Choice = Literal["none", "auto", "required"] | dict[str, Any] | None
 
 
-class _Chat(_Strict):
+class _Asked(_Strict):
     model: str
-    messages: _Messages
-    n: Literal[1] | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    seed: int | None = None
-    logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     stream: bool | None = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: Literal["none", "auto", "required"] | dict[str, Any] | None = None
+
+
+class _Chat(_Asked):
+    messages: _Messages
+    n: Literal[1] | None = None
+    seed: int | None = None
+    logprobs: bool | None = None
     stream_options: dict[str, Any] | None = None
     response_format: dict[str, Any] | None = None
-    tools: _Tools = None
-    tool_choice: _Choice = None
     functions: None = None  # what came before tools
 
 
-class _Responses(_Strict):
-    model: str
+class _Responses(_Asked):
     input: str | _Messages
     instructions: str | None = None
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     include: list[str] | None = None
-    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
-    stream: bool | None = None
     text: dict[str, Any] | None = None
-    tools: _Tools = None
-    tool_choice: _Choice = None
     background: Literal[False] | None = None
     previous_response_id: None = None  # no conversation is kept
     conversation: None = None
@@ -138,8 +137,12 @@ class _SystemOne(_Strict, extra="forbid"):
     questions: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
 
 
-def read_call(path: str, body: Any) -> Call:
+def read_call(path: str, content: bytes) -> Call:
     """The call to one of the `PATHS`. Raises `Failure`."""
+    try:
+        body = json.loads(content)
+    except (ValueError, RecursionError):
+        raise Failure(400, "We could not parse the JSON body of your request") from None
     by_name = path.endswith(SYSTEMONE)
     if path.endswith(DECISIONS) and isinstance(body, dict):
         by_name = "state" in body  # System One's format, at the other's address
@@ -163,61 +166,49 @@ def read_call(path: str, body: Any) -> Call:
     if isinstance(asked, _Decisions):
         return Call(path, body, _messages(asked.input), questions=asked.questions)
     if isinstance(asked, _Chat):
-        form = asked.response_format or {}
-        tool, schema = _forced_tool(asked, lambda each: each.get("function") or {})
-        form = {**form, **(form.get("json_schema") or {})}
-        messages = _messages(asked.messages)
+        form, messages = asked.response_format or {}, _messages(asked.messages)
+        form = {**(form.get("json_schema") or {}), **form}
     else:
-        form = (asked.text or {}).get("format") or {}
-        tool, schema = _forced_tool(asked, lambda each: each)
-        messages = _messages(asked.input)
+        form, messages = (asked.text or {}).get("format") or {}, _messages(asked.input)
         if asked.instructions:
             messages = [{"role": "system", "content": asked.instructions}, *messages]
-    if (
-        schema is None
-        and (kind_of_text := (body.get("response_format") or form).get("type", "text")) != "text"
-    ):
+    tool, schema = _forced_tool(asked)
+    if schema is None and (kind_of_text := form.get("type", "text")) != "text":
         if kind_of_text not in {"json_object", "json_schema"}:
             raise Failure(400, f"no text has the format {kind_of_text!r}", "invalid_value")
         schema = form.get("schema") or {}
     return Call(path, body, messages, form=schema, tool=tool)
 
 
-def _forced_tool(asked: Any, function: Callable[[Any], Any]) -> tuple[str | None, Mapping[str, Any] | None]:
+def _forced_tool(asked: _Asked) -> tuple[str | None, Mapping[str, Any] | None]:
     """The name and the parameters of the function that must be called; None where text will do."""
-    choice = asked.tool_choice
-    if choice in (None, "none", "auto"):
+    if asked.tool_choice in (None, "none", "auto"):
         return None, None
-    wanted = None if choice == "required" else function(choice).get("name")
-    for each in map(function, asked.tools or ()):
-        if each.get("name") and wanted in (None, each["name"]):
-            return str(each["name"]), each.get("parameters") or {}
+    choice = {} if isinstance(asked.tool_choice, str) else asked.tool_choice or {}
+    wanted = (choice.get("function") or choice).get("name")
+    for each in asked.tools or ():
+        tool = each.get("function") or each  # the Responses API has it flat
+        if tool.get("name") and wanted in (None, tool["name"]):
+            return str(tool["name"]), tool.get("parameters") or {}
     raise Failure(400, "tool_choice names no function among the tools", "invalid_value", param="tool_choice")
 
 
-def _messages(shown: "str | Sequence[_Message]") -> list[Message]:
-    """Messages with parts of text joined; one text is the user's."""
+def _messages(shown: "str | Sequence[_Message]") -> list[Any]:
+    """Messages as a chat has them; one text is the user's."""
     if isinstance(shown, str):
         return [{"role": "user", "content": shown}]
-    plain: list[Message] = []
-    for message in shown:
-        parts = message.content
-        content = parts if isinstance(parts, str) else "".join(part.text for part in parts)
-        plain.append({"role": message.role, "content": content})
-        if message.name is not None:
-            plain[-1]["name"] = message.name
-    return plain
+    return [message.model_dump(exclude_none=True) for message in shown]
 
 
 def respond(call: Call, answer_to: Callable[[Call], Answer]) -> Body:
     """The response body, from the answer to a call or, one after the other, to each of its questions.
 
-    The answer to a question is P(yes), the text of a choice, a whole answer, or None for a refusal.
-    Raises an answer that is an exception, and `Failure` for what cannot be answered.
+    The answer to a question is P(yes), a whole answer, or None for a refusal. Raises `Failure` for what
+    cannot be answered.
     """
     if call.questions:
         return _decision_body(call, answer_to)
-    answer = _raised(answer_to(call))
+    answer = answer_to(call)
     if isinstance(answer, Mapping):
         return answer
     reply = (
@@ -228,12 +219,6 @@ def respond(call: Call, answer_to: Callable[[Call], Answer]) -> Body:
     if call.form is not None and not reply.refusal and not _is_json(reply.text):
         raise Failure(400, "the answer is no JSON object, which the request asks for", "invalid_value")
     return _responses_body(call, reply) if call.path.endswith(RESPONSES) else _chat_body(call, reply)
-
-
-def _raised(answer: Answer) -> Answer:
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
 
 
 def _is_json(text: str | None) -> bool:
@@ -316,43 +301,41 @@ def _decision_body(call: Call, answer_to: Callable[[Call], Answer]) -> Mapping[s
     """The answers to a call's questions; as tokens, words are counted."""
     answers, simulated = [], False
     for question in call.questions:
-        answer: Any = _raised(answer_to(replace(call, question=question)))
+        answer: Any = answer_to(replace(call, question=question))
         if isinstance(answer, Mapping) and "answers" in answer:
             return answer
         if isinstance(answer, Surrogate):
             answer, simulated = simulated_p_yes(call, question, answer), True
         answers.append(_answer_body(question, answer))
     words = sum(len(message["content"].split()) for message in call.messages)
-    usage: dict[str, Any] = {
-        "input_tokens": words, "output_tokens": len(answers), "total_tokens": words + len(answers),
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-        "output_tokens_details": {"reasoning_tokens": 0},
-    }  # fmt: skip
     named: Any = answers
     if "state" in call.body:
         named = {each["name"]: {k: v for k, v in each.items() if k != "name"} for each in answers}
     model, mark = (f"{call.model} (simulated)", SIMULATED) if simulated else (call.model, None)
+    usage = _usage(Usage(words, len(answers)))
     return {"answers": named, "model": model, "usage": usage, "system_fingerprint": mark}
 
 
 def _answer_body(question: Mapping[str, Any], answer: Any) -> dict[str, Any]:
-    """The answer to one question: a whole one as it is, else P(yes), or the value of a choice, or None."""
+    """The answer to one question: a whole one as it is, else P(yes), or None for a refusal."""
     kind, name = question.get("type"), question.get("name")
     if isinstance(answer, Mapping):
         return {"type": kind, "name": name, **answer}
     if kind in _P_YES and isinstance(answer, float):
         return {"type": kind, "name": name, _P_YES[kind]: round(answer, 6)}
-    if kind == "choice":
-        values = [each.get("value") for each in question.get("choices") or () if isinstance(each, Mapping)]
-        for chosen in values:
-            if str(chosen).lower() == str(answer).lower():
-                shares = [{"value": value, "probability": float(value == chosen)} for value in values]
-                return {
-                    "type": kind, "name": name, "choice": chosen, "confidence": 1.0, "probabilities": shares,
-                }  # fmt: skip
-    elif kind not in _P_YES:
+    if kind not in _P_YES:
         raise Failure(400, f"a question of the type {kind!r} needs a whole answer", "invalid_value")
     return {"type": "refusal", "name": name}
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    """Token counts by the names of all interfaces but the oldest, chat."""
+    return {
+        "input_tokens": usage.prompt_tokens, "output_tokens": usage.completion_tokens,
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+        "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": 0},
+    }  # fmt: skip
 
 
 def _new_id(kind: str) -> str:
@@ -363,16 +346,13 @@ def _chat_body(call: Call, reply: Reply) -> Body:
     """The response that gives `reply` to a chat; the text of an event stream where that is asked for."""
     asked, usage = call.body, reply.usage or Usage()
     head = {
-        "id": _new_id("chatcmpl"),
-        "created": int(time.time()),
-        "model": reply.model or call.model,
+        "id": _new_id("chatcmpl"), "created": int(time.time()), "model": reply.model or call.model,
         "system_fingerprint": reply.fingerprint,
-    }
+    }  # fmt: skip
     counts = {
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
+        "prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens,
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-    }
+    }  # fmt: skip
     content, refusal = (None, reply.text) if reply.refusal else (reply.text, None)
     message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": refusal}
     reason = reply.finish_reason
@@ -404,7 +384,8 @@ def _responses_body(call: Call, reply: Reply) -> Body:
         part["logprobs"] = _tokens(reply, asked.get("top_logprobs") or 0)
     if reply.refusal:
         part = {"type": "refusal", "refusal": reply.text}
-    status = "incomplete" if reply.finish_reason in _INCOMPLETE else "completed"
+    reason = _INCOMPLETE.get(str(reply.finish_reason))
+    status = "incomplete" if reason else "completed"
     item: dict[str, Any] = {
         "type": "message", "id": _new_id("msg"), "role": "assistant", "status": status, "content": [part],
     }  # fmt: skip
@@ -414,30 +395,16 @@ def _responses_body(call: Call, reply: Reply) -> Body:
             "name": call.tool, "arguments": reply.text,
         }  # fmt: skip
     body = {
-        "id": _new_id("resp"),
-        "object": "response",
-        "created_at": int(time.time()),
-        "status": status,
+        "id": _new_id("resp"), "object": "response", "created_at": int(time.time()), "status": status,
         "error": None,
-        "incomplete_details": {"reason": _INCOMPLETE[str(reply.finish_reason)]}
-        if status != "completed"
-        else None,
-        "model": reply.model or call.model,
-        "output": [item],
+        "incomplete_details": {"reason": reason} if reason else None,
+        "model": reply.model or call.model, "output": [item],
         "metadata": {"system_fingerprint": reply.fingerprint} if reply.fingerprint else {},
-        "instructions": asked.get("instructions"),
-        "parallel_tool_calls": True,
-        "temperature": asked.get("temperature"),
-        "tools": asked.get("tools") or [],
+        "instructions": asked.get("instructions"), "parallel_tool_calls": True,
+        "temperature": asked.get("temperature"), "tools": asked.get("tools") or [],
         "tool_choice": asked.get("tool_choice") or "auto",
-        "usage": {
-            "input_tokens": usage.prompt_tokens,
-            "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": 0},
-            "output_tokens": usage.completion_tokens,
-            "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-        },
-    }
+        "usage": _usage(usage),
+    }  # fmt: skip
     if not asked.get("stream"):
         return body
     return "".join(
@@ -452,23 +419,21 @@ def _events(
     """The events of a response with one output item, in their order."""
     begun = {**body, "status": "in_progress", "output": [], "usage": None}
     yield {"type": "response.created", "response": begun}
-    yield {"type": "response.in_progress", "response": begun}
     at: dict[str, Any] = {"output_index": 0}
-    if item["type"] == "function_call":
-        name, key, value, within = "function_call_arguments", "arguments", item["arguments"], {}
-        empty = {**item, "arguments": "", "status": "in_progress"}
+    if called := item["type"] == "function_call":
+        name, key, value = "function_call_arguments", "arguments", item["arguments"]
     else:
         key = "text" if part["type"] == "output_text" else "refusal"
-        name, value, within = str(part["type"]), part[key], {"content_index": 0}
-        empty = {**item, "content": [], "status": "in_progress"}
+        name, value = str(part["type"]), part[key]
+    empty = {**item, "status": "in_progress", **({"arguments": ""} if called else {"content": []})}
     yield {"type": "response.output_item.added", **at, "item": empty}
-    at |= {"item_id": item["id"], **within}
+    at |= {"item_id": item["id"], **({} if called else {"content_index": 0})}
     logprobs = {"logprobs": part.get("logprobs", [])} if key == "text" else {}
-    if within:
+    if not called:
         yield {"type": "response.content_part.added", **at, "part": {**part, key: ""}}
     yield {"type": f"response.{name}.delta", **at, "delta": value, **logprobs}
     yield {"type": f"response.{name}.done", **at, key: value, **logprobs}
-    if within:
+    if not called:
         yield {"type": "response.content_part.done", **at, "part": part}
     yield {"type": "response.output_item.done", "output_index": 0, "item": item}
     yield {"type": f"response.{body['status']}", "response": body}

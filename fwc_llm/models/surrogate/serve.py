@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import AF_INET, AF_INET6
 from threading import Thread
@@ -104,30 +103,25 @@ class _Connection(BaseHTTPRequestHandler):
 
     def _answered(self, path: str, content: bytes) -> Body:
         """The answer to a request; a wrong path, method, key or name is refused."""
-        names = self.server.names
-        if path not in (*_POSTED, _MODELS) and not path.startswith(f"{_MODELS}/"):
+        server = self.server
+        if path not in (*_POSTED, _MODELS):
             raise Failure(404, f"Invalid URL ({self.command} {path}): see POST {', '.join(_POSTED)}")
-        if self.command != ("POST" if path in _POSTED else "GET"):
+        if self.command != ("GET" if path == _MODELS else "POST"):
             raise Failure(405, f"Not allowed to {self.command} on {path}", "method_not_supported")
         sent = self.headers.get("authorization", "").removeprefix("Bearer ").strip()
-        if self.server.key is not None and not hmac.compare_digest(sent.encode(), self.server.key.encode()):
+        if server.key is not None and not hmac.compare_digest(sent.encode(), server.key.encode()):
             problem = "Incorrect API key provided" if sent else "You didn't provide an API key"
             raise Failure(401, problem, "invalid_api_key")
-        cards = [{"id": name, "object": "model", "created": self.server.created, "owned_by": SIMULATED}
-                 for name in names]  # fmt: skip
         if path == _MODELS:
-            return {"object": "list", "data": cards}
-        call = None
-        if path in _POSTED:
-            try:
-                call = read_call(path, json.loads(content))
-            except (ValueError, RecursionError):
-                raise Failure(400, "We could not parse the JSON body of your request") from None
-        name = path.removeprefix(f"{_MODELS}/") if call is None else call.model
-        if name not in names:
-            problem = f"The model `{name}` does not exist: this server has only `{'`, `'.join(names)}`"
+            card = {"object": "model", "created": server.created, "owned_by": SIMULATED}
+            return {"object": "list", "data": [{"id": name, **card} for name in server.names]}
+        call = read_call(path, content)
+        if call.model not in server.names:
+            problem = (
+                f"The model `{call.model}` does not exist: this server has only `{'`, `'.join(server.names)}`"
+            )
             raise Failure(404, problem, "model_not_found", param="model")
-        return cards[names.index(name)] if call is None else respond(call, lambda _: self.server.model)
+        return respond(call, lambda _: server.model)
 
     def _body(self) -> bytes:
         """The request's body; read even where it is not wanted, because the next request follows it."""
@@ -149,11 +143,6 @@ class _Connection(BaseHTTPRequestHandler):
             self.send_header("connection", "close")
         self.end_headers()
         self.wfile.write(content)
-
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the standard library refuses (a malformed request), in the protocol's words."""
-        self.close_connection = True
-        self._send(code, Failure(code, message or HTTPStatus(code).phrase).body)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing: request lines are no one's concern."""

@@ -202,27 +202,16 @@ def test_wrong_requests_leave_the_connection(url: str, body: Any, status: int, w
     assert wire.sock is kept is not None
 
 
-def raw(url: str, text: bytes) -> bytes:
+@pytest.mark.parametrize(
+    "header", [b"transfer-encoding: chunked", b"content-length: -1", b"content-length: 99999999999"]
+)
+def test_a_body_without_a_usable_length_is_refused(url: str, header: bytes) -> None:
     parts = urlsplit(url)
     with socket.create_connection((parts.hostname, parts.port), timeout=10) as wire:
-        wire.sendall(text)
+        wire.sendall(b"POST /v1/chat/completions HTTP/1.1\r\n" + header + b"\r\n\r\n")
         wire.shutdown(socket.SHUT_WR)
-        return b"".join(iter(lambda: wire.recv(65536), b""))
-
-
-@pytest.mark.parametrize(
-    ("head", "status"),
-    [
-        (b"POST /v1/chat/completions HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n", 411),
-        (b"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: -1\r\n\r\n", 411),
-        (b"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: 99999999999\r\n\r\n", 411),
-        (b"nonsense\r\n\r\n", 400),
-        (b"GET " + b"/" * 70_000 + b" HTTP/1.1\r\n\r\n", 414),
-    ],
-)
-def test_what_is_no_request_is_refused_in_json(url: str, head: bytes, status: int) -> None:
-    reply = raw(url, head)
-    assert str(status).encode() in reply[:40] or status == 400  # HTTP/0.9 has no status line
+        reply = b"".join(iter(lambda: wire.recv(65536), b""))
+    assert b" 411 " in reply[:40]
     assert b'{"error": ' in reply
 
 
