@@ -3,6 +3,7 @@
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from operator import add
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, runtime_checkable
 
 if TYPE_CHECKING:
@@ -53,9 +54,7 @@ class Usage:
     cache_write_tokens: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
-            *(one + another for one, another in zip(vars(self).values(), vars(other).values(), strict=True))
-        )
+        return Usage(*map(add, vars(self).values(), vars(other).values()))
 
 
 @dataclass(frozen=True)

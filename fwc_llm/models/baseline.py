@@ -7,7 +7,7 @@ protected attributes included.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -104,21 +104,13 @@ def _columns(rows: "pd.DataFrame") -> tuple[dict[Any, tuple[float, float] | None
 class Baseline:
     """The logistic regression behind the interface of a model; see `Traits.ask_row`."""
 
+    name = NAME
     reference = True
     completion_limit = 1
 
     def __init__(self) -> None:
-        self._fitted: WeakKeyDictionary[Training, Callable[[Mapping[str, Any]], float]] = WeakKeyDictionary()
-
-    @property
-    def name(self) -> str:
-        """`baseline`."""
-        return NAME
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """What besides the rows decides an answer."""
-        return {"penalty": _PENALTY}
+        self.parameters = {"penalty": _PENALTY}  # what besides the rows decides an answer
+        self._fitted: WeakKeyDictionary[Training, TableModel] = WeakKeyDictionary()
 
     async def ask(self, messages: Messages) -> Reply:
         """Refuse: a prompt is not what this model reads."""
@@ -128,8 +120,8 @@ class Baseline:
         """Answer at once for the row, with log-probabilities; the messages are not looked at."""
         training = asked.training()
         if training not in self._fitted:
-            self._fitted[training] = TableModel(LOGISTIC, training.rows, training.labels).probability
-        p = min(max(self._fitted[training](asked.values), _SUREST), 1 - _SUREST)
+            self._fitted[training] = TableModel(LOGISTIC, training.rows, training.labels)
+        p = min(max(self._fitted[training].probability(asked.values), _SUREST), 1 - _SUREST)
         logs = (("yes", math.log(p)), ("no", math.log1p(-p)))
         return Reply(
             text="yes" if p >= 0.5 else "no",

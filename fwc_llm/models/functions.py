@@ -59,7 +59,7 @@ class FunctionModel:
     What the function returns but should not, what it raises, and no answer in time become the row's error,
     which names what happened. Only `ProviderError` stops the run, and 10 calls that never came back.
 
-    Errors: `FwcError` for what is no function of the messages, and for options that make no sense.
+    Errors: `FwcError` for options that make no sense.
     """
 
     def __init__(
@@ -73,7 +73,6 @@ class FunctionModel:
     ) -> None:
         self._in_batches = isinstance(function, BatchFunction)
         self._function: Any = function.ask_many if isinstance(function, BatchFunction) else function
-        _check_function(function, self._function)
         self._qualified = qualified_name(function)
         self.name = name or PREFIX + self._qualified
         if not finite(timeout) or timeout <= 0:
@@ -249,6 +248,8 @@ def as_model(model: Any, timeout: float = TIMEOUT) -> Any:
         if not (isinstance(model.name, str) and model.name.strip() and isinstance(model.parameters, Mapping)):
             raise FwcError(f"{_kind(model)} is no model: name must be text, parameters a mapping")
         return model
+    if isinstance(model, type):
+        raise FwcError(f"the model is the class {model.__name__}: give an object, {model.__name__}(…)")
     if callable(model) or isinstance(model, BatchFunction):
         return FunctionModel(model, timeout=timeout)
     lacks = f", which lacks {', '.join(missing)}" if len(missing) < 4 else ""
@@ -263,22 +264,6 @@ def qualified_name(function: Any) -> str:
     inner = function.func if isinstance(function, partial) else function
     named = inner if hasattr(inner, "__qualname__") else type(inner)
     return f"{getattr(named, '__module__', None) or '?'}:{named.__qualname__}"
-
-
-def _check_function(function: Any, called: Any) -> None:
-    if isinstance(function, type):
-        raise FwcError(f"the model is the class {function.__name__}: give an object, {function.__name__}(…)")
-    if not callable(called):
-        raise FwcError(f"{_kind(function)} is no function: give one that takes the messages and returns text")
-    try:
-        inspect.signature(called).bind([])
-    except ValueError:  # some built-in functions have no signature
-        return
-    except TypeError as error:
-        raise FwcError(
-            f"{qualified_name(function)} cannot be called with the messages alone ({error}): give a function "
-            "of one argument, for example by functools.partial"
-        ) from None
 
 
 def _bound(function: Any) -> dict[str, Any]:

@@ -18,8 +18,8 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Lock
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from fwc_llm.lazy import lazy_names
 
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["Answers", "Call", "Failure", "answers"]
 
 NO_KEY = "sk-fwc-llm-testing-is-no-key"
-_active: "list[Answers]" = []  # the innermost block is last
-_genuine: dict[str, Any] = {}
-_lock = Lock()
 
 
 @contextmanager
@@ -73,40 +70,26 @@ def answers(source: "Source" = None) -> "Iterator[Answers]":
 
 @contextmanager
 def _intercepted(answering: "Answers") -> Iterator[None]:
-    """Let `answering` have every request through httpx2, while the block runs."""
+    """Let `answering` have every request through httpx2 while the block runs."""
     import httpx2
 
-    with _lock:
-        if not _active:
-            _genuine.update(
-                sync=httpx2.HTTPTransport.handle_request,
-                asynchronous=httpx2.AsyncHTTPTransport.handle_async_request,
-                key=os.environ.get("OPENAI_API_KEY"),
-            )
-            httpx2.HTTPTransport.handle_request = _handle  # type: ignore[method-assign]
-            httpx2.AsyncHTTPTransport.handle_async_request = _handle_async  # type: ignore[method-assign]
-            os.environ.setdefault("OPENAI_API_KEY", NO_KEY)
-        _active.append(answering)
-    try:
+    send, send_async = httpx2.HTTPTransport.handle_request, httpx2.AsyncHTTPTransport.handle_async_request
+
+    def handle(self: Any, request: httpx2.Request) -> httpx2.Response:
+        return send(self, request) if _passes(request) else _answered(answering, request, request.read())
+
+    async def handle_async(self: Any, request: httpx2.Request) -> httpx2.Response:
+        if _passes(request):
+            return await send_async(self, request)
+        return _answered(answering, request, await request.aread())
+
+    key = {"OPENAI_API_KEY": os.environ.get("OPENAI_API_KEY", NO_KEY)}
+    with (
+        patch.object(httpx2.HTTPTransport, "handle_request", handle),
+        patch.object(httpx2.AsyncHTTPTransport, "handle_async_request", handle_async),
+        patch.dict(os.environ, key),
+    ):
         yield
-    finally:
-        with _lock:
-            _active.remove(answering)
-            if not _active:
-                httpx2.HTTPTransport.handle_request = _genuine["sync"]  # type: ignore[method-assign]
-                httpx2.AsyncHTTPTransport.handle_async_request = _genuine["asynchronous"]  # type: ignore[method-assign]
-                if _genuine["key"] is None:
-                    os.environ.pop("OPENAI_API_KEY", None)
-
-
-def _handle(self: Any, request: "httpx2.Request") -> Any:
-    return _genuine["sync"](self, request) if _passes(request) else _answered(request, request.read())
-
-
-async def _handle_async(self: Any, request: "httpx2.Request") -> Any:
-    if _passes(request):
-        return await _genuine["asynchronous"](self, request)
-    return _answered(request, await request.aread())
 
 
 def _passes(request: "httpx2.Request") -> bool:
@@ -117,12 +100,12 @@ def _passes(request: "httpx2.Request") -> bool:
     return is_local(str(request.url)) and not request.url.path.endswith(PATHS)
 
 
-def _answered(request: "httpx2.Request", content: bytes) -> "httpx2.Response":
+def _answered(answering: "Answers", request: "httpx2.Request", content: bytes) -> "httpx2.Response":
     import httpx2
 
     url = request.url
     path = url.path if url.host == "api.openai.com" else f"{url.scheme}://{url.host}{url.path}"
-    status, body, headers = _active[-1].respond(request.method, path, content)
+    status, body, headers = answering.respond(request.method, path, content)
     kind = "text/event-stream" if isinstance(body, str) else "application/json"
     text = body if isinstance(body, str) else json.dumps(dict(body))
     return httpx2.Response(

@@ -6,6 +6,12 @@ import pytest
 import respx
 
 import fwc_llm.testing.respx_mocker  # noqa: F401 (respx knows the SDK's transport once it is imported)
+from tests.models.asking import KEY
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
 
 @pytest.fixture

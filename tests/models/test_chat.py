@@ -11,12 +11,6 @@ from fwc_llm.models import Usage
 from tests.faults.loopback import HttpReply, HttpRequest, completion, serve
 from tests.models.asking import KEY, MESSAGES, ask, quick, sent
 
-
-@pytest.fixture(autouse=True)
-def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-
-
 # --- the canary: without it, a change of the SDK's transport would let tests reach out
 
 

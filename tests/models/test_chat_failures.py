@@ -15,12 +15,6 @@ from fwc_llm.models.openai.retry import retry_after
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve
 from tests.models.asking import KEY, MESSAGES, ask, quick, sent
 
-
-@pytest.fixture(autouse=True)
-def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-
-
 # --- failures that stop the run
 
 

@@ -30,11 +30,6 @@ CHAT: list[Message] = [
 ]  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-
-
 def quick(api: str = "decisions", **options: Any) -> DecisionModel:
     return DecisionModel("gpt-6-luna", api=api, **{"backoff": 0.001, "deadline": 5.0, **options})
 

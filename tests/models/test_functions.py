@@ -252,7 +252,6 @@ class Half:
         (Half(), "which lacks parameters, aclose"), (Half, r"the class Half: give an object, Half\(…\)"),
         (SimpleNamespace(name=3, parameters={}, ask=print, aclose=print), "is no model"),
         (SimpleNamespace(name="x", parameters=None, ask=print, aclose=print), "is no model"),
-        (lambda messages, row: "yes", "cannot be called with the messages alone.*functools.partial"),
     ],
 )  # fmt: skip
 def test_what_is_no_model_is_refused(model: Any, words: str) -> None:

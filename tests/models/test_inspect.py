@@ -25,6 +25,7 @@ def inspect_and_key(monkeypatch: pytest.MonkeyPatch) -> None:
         require_inspect("this test")
     except FwcError as error:
         missing(str(error))
+    monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.setenv("MINE_API_KEY", KEY)
 
 

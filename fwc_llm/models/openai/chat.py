@@ -333,10 +333,8 @@ class ChatModel(Service):
             self._tell(f"{self.name} is asked at {self._base_url}, which {self._url_variable} names")
         effort = self.parameters.get(EFFORT)
         if self._reasons and "temperature" not in self.parameters:
-            sure = self._base_url is None and family_of(self._served_name).known
-            what = "is a reasoning model" if sure else "is taken for a reasoning model, by its name"
             self._tell(
-                f"{self.name} {what}: no temperature is sent, so replies may vary "
+                f"{self.name} is a reasoning model, by its name: no temperature is sent, so replies may vary "
                 "(--param reasoning_effort=none turns reasoning off where the model allows it)"
             )
         if self._reasons and self.parameters.get("logprobs") and effort != "none":

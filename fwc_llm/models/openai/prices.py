@@ -110,7 +110,6 @@ class Family:
 
     pattern: str = ""
     reasons: bool = False
-    known: bool = False
     effort_none: bool = False
 
 
