@@ -48,6 +48,11 @@ class Problem:
         """Number of representatives."""
         return len(self.cell_of)
 
+    @cached_property
+    def seats(self) -> np.ndarray:
+        """(G,) number of representatives of each cell."""
+        return np.bincount(self.cell_of, minlength=self.cells.n_cells)
+
     @property
     def total(self) -> float:
         """The mass of all rows."""

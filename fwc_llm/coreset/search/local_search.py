@@ -51,7 +51,10 @@ def search(
     small = Sample(problem.subset(rows, priority))
     optima = sorted(threads.over(small.explore, rng.spawn(starts)), key=attrgetter("objective"))
     ends = [optimum.objective for optimum in optima]
-    finalists = [rows[optimum.rows] for optimum in _distinct(optima)[:_FINALISTS]]
+    distinct: dict[tuple[int, ...], Optimum] = {}
+    for optimum in optima:
+        distinct.setdefault(tuple(np.sort(optimum.rows).tolist()), optimum)
+    finalists = [rows[optimum.rows] for optimum in list(distinct.values())[:_FINALISTS]]
     priority = problem.priorities(rng)
     more = sample_rows(problem, min(_LARGER, problem.table.n), rng, priority)
     rows = np.unique(np.concatenate([more, *finalists]))
@@ -63,11 +66,11 @@ def search(
 
     best = min(threads.over(settle, range(len(finalists))), key=attrgetter("objective"))
     best = large.wander(best, seeds[0], _LARGER_KICKS)
-    found = descend(steps, rows[best.rows], max_iter)
-    if missed(found.history[0], best.objective, len(rows) / problem.m):
+    descent = descend(steps, rows[best.rows], max_iter)
+    if missed(descent.history[0], best.objective, len(rows) / problem.m):
         again = descend(steps, start_rows(problem, "k-means++", rng, threads), max_iter)
-        found = min(found, again, key=attrgetter("objective"))
-    return found, ends
+        descent = min(descent, again, key=attrgetter("objective"))
+    return descent, ends
 
 
 @dataclass(frozen=True)
@@ -81,12 +84,6 @@ class Optimum:
     objective: float
     rows: np.ndarray
     prices: np.ndarray
-
-
-def _distinct(found: list[Optimum]) -> list[Optimum]:
-    """The optima without those that have the rows of an earlier one."""
-    first = {tuple(np.sort(optimum.rows).tolist()): optimum for optimum in reversed(found)}
-    return [optimum for optimum in found if first[tuple(np.sort(optimum.rows).tolist())] is optimum]
 
 
 class Sample:
@@ -113,13 +110,13 @@ class Sample:
     def settle(self, rows: np.ndarray, rng: np.random.Generator, rounds: int = _ROUNDS) -> Optimum:
         """Where swaps lead from `rows` (m,)."""
         steps = CompiledSteps(self._problem, Threads(1))
-        found = best = self._solve(steps, rows, None)
+        last = best = self._solve(steps, rows, None)
         for _ in range(rounds):
-            swapped = self._swap(found.rows, found.prices, rng)
-            if (swapped == found.rows).all():
+            swapped = self._swap(last.rows, last.prices, rng)
+            if (swapped == last.rows).all():
                 break
-            found = self._solve(steps, swapped, found.prices)
-            best = min(best, found, key=attrgetter("objective"))
+            last = self._solve(steps, swapped, last.prices)
+            best = min(best, last, key=attrgetter("objective"))
         return best
 
     def _solve(self, steps: CompiledSteps, rows: np.ndarray, prices: np.ndarray | None) -> Optimum:

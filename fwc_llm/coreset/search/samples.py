@@ -32,7 +32,7 @@ def sample_rows(
         chosen[np.argsort(-priority, kind="stable")[:count]] = True
     else:
         chosen[rng.choice(n, count, replace=False)] = True
-    for g, seats in enumerate(np.bincount(problem.cell_of, minlength=problem.cells.n_cells)):
+    for g, seats in enumerate(problem.seats):
         pool = problem.pools[g]
         _, first = np.unique(problem.ids[pool], return_index=True)
         have = len(np.unique(problem.ids[pool[chosen[pool]]]))
@@ -52,7 +52,7 @@ def sampling_order(
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     first = []
-    for g, seats in enumerate(np.bincount(problem.cell_of, minlength=problem.cells.n_cells)):
+    for g, seats in enumerate(problem.seats):
         early = problem.pools[g][np.argsort(place[problem.pools[g]])]
         _, at = np.unique(problem.ids[early], return_index=True)
         first.append(early[np.sort(at)[: 2 * seats]])

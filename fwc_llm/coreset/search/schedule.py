@@ -90,102 +90,75 @@ class Solver:
             return self._grow(init, rng)
         if self._searched and init == "k-means++":
             terms = self.steps, rng, self._threads, self.effort.max_iter
-            found, self.ends = search(self.problem, *terms)
-            return self._swap(found, rng)
+            descent, self.ends = search(self.problem, *terms)
+            return self._improve(descent, rng)
         return self.from_start(start_rows(self.problem, init, rng, self._threads), rng, self._tolerance)
 
     def from_start(self, start: np.ndarray, rng: np.random.Generator, tolerance: float = 0.0) -> Descent:
         """The descent from given rows (m,) or points (m, p)."""
         return self._improve(descend(self.steps, start, self.effort.max_iter, tolerance), rng)
 
-    def _improve(self, found: Descent, rng: np.random.Generator) -> Descent:
-        """What swaps make of a descent, if they are wanted."""
-        return self._swap_on_samples(found, rng) if self._sampled_swaps else self._swap(found, rng)
-
-    def _swap_on_samples(self, found: Descent, rng: np.random.Generator) -> Descent:
-        """Swaps on samples, and descends again on all rows, while that gains."""
-
-        for _ in range(_SAMPLES if self.effort.max_iter else 0):
-            start = swap_on_sample(self.problem, found, self.steps.prices, rng, self._threads)
-            again = descend(self.steps, start, self.effort.max_iter)
-            if again.objective >= found.objective * (1 - _COARSE):
+    def _improve(self, descent: Descent, rng: np.random.Generator) -> Descent:
+        """What swaps make of a descent, if they are wanted: a descent follows them, while that gains."""
+        steps, sampled, max_iter = self.steps, self._sampled_swaps, self.effort.max_iter
+        if max_iter == 0 or not (sampled or (self._swaps and descent.rows is not None)):
+            return descent
+        if not sampled and self.problem.table.n > JUDGED:
+            return swap_at_prices(steps, descent, max_iter, self._threads, rng)
+        for _ in range(_SAMPLES if sampled else _ROUNDS):
+            if sampled:
+                start = swap_on_sample(self.problem, descent, steps.prices, rng, self._threads)
+            else:
+                start = swap_rows(steps, np.asarray(descent.rows), self._threads, rng)
+                if (start == descent.rows).all():
+                    break
+            before, again = descent, descend(steps, start, max_iter)
+            if again.objective >= before.objective * (1 - _COARSE if sampled else 1):
                 break
-            found = again.after(found)
-        return found
-
-    def _swap(self, found: Descent, rng: np.random.Generator) -> Descent:
-        """Swaps, and descends again, while that gains."""
-        if not self._swaps or found.rows is None or self.effort.max_iter == 0:
-            return found
-
-        if self.problem.table.n > JUDGED:
-            return swap_at_prices(self.steps, found, self.effort.max_iter, self._threads, rng)
-        for _ in range(_ROUNDS):
-            rows = swap_rows(self.steps, found.rows, self._threads, rng)
-            if (rows == found.rows).all():
+            descent = again.after(before)
+            if before.objective - again.objective < _WORTHWHILE * before.objective:
                 break
-            again = descend(self.steps, rows, self.effort.max_iter)
-            if again.objective >= found.objective:
-                break
-            gain = found.objective - again.objective
-            found = again.after(found)
-            if gain < _WORTHWHILE * found.objective:
-                break
-        return found
+        return descent
 
     def _grow(self, init: str, rng: np.random.Generator) -> Descent:
         """Descends on a sample, on larger ones that contain it, and on all rows."""
         problem = self.problem
-        n = problem.table.n
-        sizes = [n]
+        sizes = [problem.table.n]
         while sizes[0] / _GROWTH >= max(_SMALLEST, 16 * problem.m):
             sizes.insert(0, sizes[0] // _GROWTH)
         priority = problem.priorities(rng)
         order = sampling_order(problem, sizes[0], rng, priority)
         start: np.ndarray | None = None
         reached = np.inf
+
+        def descend_on(rows: np.ndarray) -> tuple[np.ndarray, float]:
+            """Where it ends, as rows (m,) of the whole table or points (m, p), and the objective there."""
+            part = Solver(problem.subset(rows, priority), replace(self.effort, progressive=False), 1)
+            if start is None:
+                first = start_rows(part.problem, init, rng, part._threads)
+            else:
+                first = np.searchsorted(rows, start) if start.ndim == 1 else start
+            descent = part._improve(part._go_on(first, reached, _COARSE, rng), rng)
+            return descent.points if descent.rows is None else rows[descent.rows], descent.objective
+
         for size in sizes[:-1]:
             rows = np.sort(order[:size])
-            tries = [
-                self._grow_to(rows, priority, start, reached, init, rng)
-                for _ in range(1 if self.ends else _TRIES)
-            ]
+            tries = [descend_on(rows) for _ in range(1 if self.ends else _TRIES)]
             self.ends = self.ends or [objective for _, objective in tries]
             start, reached = min(tries, key=itemgetter(1))
-        del order, priority
+        del order
         if start is None:
             start = start_rows(problem, init, rng, self._threads)
         return self._improve(self._go_on(start, reached, self._tolerance or _FINE, rng), rng)
-
-    def _grow_to(
-        self,
-        rows: np.ndarray,
-        priority: np.ndarray | None,
-        start: np.ndarray | None,
-        reached: float,
-        init: str,
-        rng: np.random.Generator,
-    ) -> tuple[np.ndarray, float]:
-        """Where the descent on these `rows` ends, as rows (m,) of the whole table or points (m, p).
-
-        And the objective there.
-        """
-        part = Solver(self.problem.subset(rows, priority), replace(self.effort, progressive=False), 1)
-        if start is None:
-            start = start_rows(part.problem, init, rng, part._threads)
-        elif start.ndim == 1:
-            start = np.searchsorted(rows, start)
-        found = part._improve(part._go_on(start, reached, _COARSE, rng), rng)
-        return found.points if found.rows is None else rows[found.rows], found.objective
 
     def _go_on(
         self, start: np.ndarray, reached: float, tolerance: float, rng: np.random.Generator
     ) -> Descent:
         """The descent from where a sample's descent ended, at the objective `reached`, or from anew."""
-        found = descend(self.steps, start, self.effort.max_iter, tolerance)
+        descent = descend(self.steps, start, self.effort.max_iter, tolerance)
         each = self.problem.table.n / _GROWTH / self.problem.m  # rows of that sample for a representative
-        if not missed(found.history[0], reached, each):
-            return found
+        if not missed(descent.history[0], reached, each):
+            return descent
         anew = start_rows(self.problem, "k-means++", rng, self._threads)
         again = descend(self.steps, anew, self.effort.max_iter, tolerance)
-        return min(found, again, key=attrgetter("objective"))
+        return min(descent, again, key=attrgetter("objective"))

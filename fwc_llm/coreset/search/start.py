@@ -7,49 +7,28 @@ import numpy as np
 
 from fwc_llm.coreset.compiled import kernel, part, read_only
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.threads import Threads
-from fwc_llm.coreset.weights import Masses, random_order
+from fwc_llm.coreset.weights import random_order
 
 
 def start_rows(
     problem: Problem, init: str, rng: np.random.Generator, threads: Threads | None = None
 ) -> np.ndarray:
-    """Rows (m,) to start from: "k-means++" or "random"."""
-    seats = np.bincount(problem.cell_of, minlength=problem.cells.n_cells)
-    if init == "random":
-        return random_rows(seats, problem.pools, problem.ids, rng, problem.masses)
-    terms = problem.ids, problem.table, problem.cost, rng, problem.masses, threads
-    return spread_rows(seats, problem.pools, *terms)
+    """Rows (m,) to start from, in cell order: "k-means++" or "random".
 
-
-def random_rows(
-    seats: np.ndarray,
-    pools: list[np.ndarray],
-    ids: np.ndarray,
-    rng: np.random.Generator,
-    masses: Masses | None = None,
-) -> np.ndarray:
-    """(m,) rows, drawn by mass within each cell without repeating a value of `ids`, in cell order."""
-    chosen = []
-    for pool, count in zip(pools, seats, strict=True):
+    Random rows are drawn by mass within each cell, without repeating a value.
+    """
+    if init == "k-means++":
+        return _spread_rows(problem, rng, threads or Threads(1))
+    chosen, masses = [], problem.masses
+    for pool, count in zip(problem.pools, problem.seats.tolist(), strict=True):
         drawn = rng.permutation(len(pool)) if masses is None else random_order(masses.values[pool], rng)
-        order = pool[drawn]
-        _, first = np.unique(ids[order], return_index=True)
-        chosen.append(order[np.sort(first)[:count]])
+        _, first = np.unique(problem.ids[pool[drawn]], return_index=True)
+        chosen.append(pool[drawn[np.sort(first)[:count]]])
     return np.concatenate(chosen)
 
 
-def spread_rows(
-    seats: np.ndarray,
-    pools: list[np.ndarray],
-    ids: np.ndarray,
-    table: Table,
-    cost: str,
-    rng: np.random.Generator,
-    masses: Masses | None = None,
-    threads: Threads | None = None,
-) -> np.ndarray:
+def _spread_rows(problem: Problem, rng: np.random.Generator, threads: Threads) -> np.ndarray:
     """(m,) rows by greedy k-means++ within each cell, in cell order.
 
     A row is drawn with probability proportional to its mass and to its cost from the nearest row already
@@ -57,10 +36,10 @@ def spread_rows(
     2 + ln(count) draws the one that lowers the total cost most is kept. Rows that equal a chosen one
     have no cost left, so that values repeat only where nothing else is left.
     """
-    cells = []
-    for pool, count in zip(pools, seats.tolist(), strict=True):
+    table, cells = problem.table, []
+    for pool, count in zip(problem.pools, problem.seats.tolist(), strict=True):
         if count > 0:
-            mass = None if masses is None else masses.values[pool]
+            mass = None if problem.masses is None else problem.masses.values[pool]
             first = int(rng.integers(len(pool))) if mass is None else int(_drawn(mass, rng.random(1))[0])
             cells.append((pool, first, rng.random((count - 1, 2 + int(np.log(count)))), mass))
 
@@ -70,13 +49,11 @@ def spread_rows(
         n, (more, trials) = values.shape[1], uniform.shape
         chosen = np.full(more + 1, first, np.int64)
         room = np.empty(n, bool), np.empty(trials, np.int64), np.empty(n), np.empty(n), np.empty((trials, n))
-        rows = values, ids[pool].astype(np.int64), np.empty(0) if mass is None else mass, uniform
-        spread(*rows, read_only(table.mismatch), cost == "sqeuclidean", chosen, *room)
+        rows = values, problem.ids[pool].astype(np.int64), np.empty(0) if mass is None else mass, uniform
+        spread(*rows, read_only(table.mismatch), problem.cost == "sqeuclidean", chosen, *room)
         return np.asarray(pool[chosen])
 
-    return np.concatenate(
-        [choose(cell) for cell in cells] if threads is None else threads.over(choose, cells)
-    )
+    return np.concatenate(threads.over(choose, cells))
 
 
 def _drawn(weight: np.ndarray, at: np.ndarray) -> np.ndarray:
@@ -90,7 +67,7 @@ def _drawn(weight: np.ndarray, at: np.ndarray) -> np.ndarray:
 def spread(  # type: ignore[no-untyped-def]
     values, ids, mass, uniform, unit, squared, chosen, free, draws, upto, nearest, reached
 ):
-    """Writes the rows `chosen` (c,) after the first one, see `start.spread_rows`.
+    """Writes the rows `chosen` (c,) after the first one, see `_spread_rows`.
 
     `values` (p, n) are the rows, columns first; `ids` (n,) are equal for rows that count as the same, `mass`
     (n,) is empty where each row has the mass 1, and `uniform` (c − 1, t) are the draws. The rest is room:
@@ -131,10 +108,10 @@ def spread(  # type: ignore[no-untyped-def]
                 total += reached[t, i] * (mass[i] if len(mass) else 1.0)
             if t == 0 or total < least:
                 best, least = t, total
-        one = chosen[c] = draws[best]
+        chosen[c] = draws[best]
         for i in range(n):
             nearest[i] = reached[best, i]
-            free[i] = free[i] and ids[i] != ids[one]
+            free[i] = free[i] and ids[i] != ids[chosen[c]]
 
 
 @part

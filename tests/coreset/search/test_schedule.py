@@ -12,13 +12,12 @@ from fwc_llm.coreset.descent.loop import descend, points_at
 from fwc_llm.coreset.descent.plain import PlainSteps
 from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.problem.table import Table, value_ids
 from fwc_llm.coreset.search import schedule
 from fwc_llm.coreset.search.local_search import Sample, search
 from fwc_llm.coreset.search.restarts import best_of_all
 from fwc_llm.coreset.search.samples import sample_rows
 from fwc_llm.coreset.search.schedule import Effort, Solver
-from fwc_llm.coreset.search.start import random_rows, spread_rows, start_rows
+from fwc_llm.coreset.search.start import start_rows
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.fair import fair_transport
 
@@ -116,25 +115,19 @@ def test_a_few_far_rows_get_representatives_though_samples_lack_them(support: st
 # --- Where the descent starts
 
 
-def table(values: np.ndarray) -> tuple[Table, np.ndarray]:
-    return Table(values, np.empty((len(values), 0), np.int32)), value_ids(values)
-
-
-@pytest.mark.parametrize("name", ["random", "spread"])
+@pytest.mark.parametrize("name", ["random", "k-means++"])
 def test_every_cell_gets_its_seats_in_order_and_no_value_twice(name: str) -> None:
     rng = np.random.default_rng(0)
-    rows, ids = table(rng.integers(0, 4, (200, 2)).astype(float))  # 16 values
     cell = rng.integers(0, 3, 200)
-    pools, seats = [np.flatnonzero(cell == g) for g in range(3)], np.array([5, 0, 12])
+    problem = FairCoreset(17, epsilon=None, support="rows", slots=[[5], [1], [11]]).problem(
+        rng.integers(0, 4, (200, 2)).astype(float),
+        np.zeros(200),
+        cell,  # 16 values
+    )
     for seed in range(5):
-        own = np.random.default_rng(seed)
-        if name == "random":
-            found = random_rows(seats, pools, ids, own)
-        else:
-            found = spread_rows(seats, pools, ids, rows, "l1", own)
-        np.testing.assert_array_equal(cell[found], np.repeat([0, 2], [5, 12]))
-        for g in (0, 2):
-            assert len(set(ids[found[cell[found] == g]])) == seats[g]
+        rows = start_rows(problem, name, np.random.default_rng(seed))
+        np.testing.assert_array_equal(cell[rows], problem.cell_of)
+        assert len(set(zip(cell[rows], problem.ids[rows], strict=True))) == 17
 
 
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
@@ -142,10 +135,9 @@ def test_spread_rows_take_one_of_each_heap(cost: str) -> None:
     # Heaps so far apart that a second row of one heap has no chance against the first of another.
     rng = np.random.default_rng(1)
     heap = np.repeat(np.arange(6), 30)
-    rows, ids = table(heap[:, None] * 1e6 + rng.random((180, 2)))
+    problem = FairCoreset(6, None, cost).problem(heap[:, None] * 1e6 + rng.random((180, 2)))
     for seed in range(5):
-        found = spread_rows(np.array([6]), [np.arange(180)], ids, rows, cost, np.random.default_rng(seed))
-        assert sorted(heap[found]) == list(range(6))
+        assert set(heap[start_rows(problem, "k-means++", np.random.default_rng(seed))]) == set(range(6))
 
 
 # --- Samples
