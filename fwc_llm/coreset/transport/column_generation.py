@@ -25,7 +25,7 @@ from fwc_llm.coreset.transport.dual_simplex import (
     dual_simplex,
     largest_stay,
 )
-from fwc_llm.coreset.transport.linear_program import narrow_program
+from fwc_llm.coreset.transport.linear_program import linear_program
 from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet
 from fwc_llm.errors import InputError
 
@@ -87,16 +87,6 @@ class Optimum:
 
 
 @dataclass(frozen=True)
-class Scan:
-    """All rows at given prices: the ones in doubt, and the ones that keep their cheapest cell."""
-
-    key: Ints  # (N,) cheapest cell of every row
-    doubt: Ints  # rows whose next cell costs at most the margin more
-    kept: Floats  # (G,) mass of the other rows in their cell
-    kept_cost: float  # cost of that mass
-
-
-@dataclass(frozen=True)
 class CostTable:
     """The caller's costs (n, G), float32 or float64; a large table is never copied as a whole.
 
@@ -140,9 +130,8 @@ class CostTable:
     def nearest(self) -> Optimum:
         """The plan without a parity limit: every row goes to its (first) cheapest cell."""
         prices, none = np.zeros(self.cost.shape[1]), np.zeros(0, np.intp)
-        scan = self.scan(prices, -np.inf)  # no row is in doubt, however large the costs are
-        vertex = Vertex(prices, scan.key, none, none, np.zeros(0), 0)
-        return Optimum(vertex, scan.kept_cost, scan.kept_cost, scan.kept)
+        key, _, load, cost = self.scan(prices, -np.inf)  # no row is in doubt, however large the costs are
+        return Optimum(Vertex(prices, key, none, none, np.zeros(0), 0), cost, cost, load)
 
     def sample(self, count: int) -> Columns:
         """Every k-th row or, of rows with masses, those at equal steps of mass."""
@@ -167,15 +156,19 @@ class CostTable:
             mass = np.ones(len(rows)) if self.mass is None else self.mass[rows]
         return Columns(columns, mass)
 
-    def scan(self, prices: Floats, margin: float) -> Scan:
-        """Read every row once; rows whose two cheapest cells differ by at most `margin` are in doubt."""
+    def scan(self, prices: Floats, margin: float) -> tuple[Ints, Ints, Floats, float]:
+        """Read every row once; rows whose two cheapest cells differ by at most `margin` are in doubt.
+
+        Returns the cheapest cell (N,) of each row, the rows in doubt, and the mass (G,) of all others in
+        their cells with what it costs.
+        """
         mass = np.ones(0) if self.mass is None else self.mass
         key, unsure = np.empty(self.size, dtype=np.int32), np.empty(self.size, dtype=np.bool_)
         blocks = -(-self.size // _BLOCK)
         # Each block's sums have a line of the processors' caches to themselves: threads write them.
-        kept, kept_cost = np.zeros((blocks, len(prices) + 8)), np.zeros(blocks)
+        settled, settled_cost = np.zeros((blocks, len(prices) + 8)), np.zeros(blocks)
         faulty = np.zeros(blocks, dtype=np.bool_)
-        terms = read_only(mass), prices, margin, key, unsure, kept, kept_cost, faulty
+        terms = read_only(mass), prices, margin, key, unsure, settled, settled_cost, faulty
 
         def scan_block(block: int) -> None:
             end = min((block + 1) * _BLOCK, self.size)
@@ -188,7 +181,7 @@ class CostTable:
         for block in np.flatnonzero(faulty).tolist():
             rows = np.arange(block * _BLOCK, min((block + 1) * _BLOCK, self.size))
             _check(self.cost[rows], rows)
-        return Scan(key, np.flatnonzero(unsure), kept[:, : len(prices)].sum(axis=0), float(kept_cost.sum()))
+        return key, np.flatnonzero(unsure), settled[:, : len(prices)].sum(axis=0), float(settled_cost.sum())
 
 
 def two_cheapest(cost: Floats, prices: Floats) -> tuple[Ints, Floats, Floats]:
@@ -236,22 +229,22 @@ def narrow(
 
     Return the optimum of the whole table, or None if it is not proven, and prices to continue from.
     """
-    scan = table.scan(prices, margin)
-    first = len(scan.doubt)  # index of the first anchor
+    key, doubt, settled, settled_cost = table.scan(prices, margin)
+    first = len(doubt)  # index of the first anchor
     if first > most:
         return None, prices
-    rows, anchors = table.columns(scan.doubt), np.flatnonzero(scan.kept > 0)
+    rows, anchors = table.columns(doubt), np.flatnonzero(settled > 0)
     cost = np.repeat((prices + margin)[:, None], len(anchors), axis=1)
     cost[anchors, np.arange(len(anchors))] = prices[anchors]
-    inner = Columns(np.hstack([rows.cost, cost]), np.append(rows.mass, scan.kept[anchors]))
+    inner = Columns(np.hstack([rows.cost, cost]), np.append(rows.mass, settled[anchors]))
     del rows
     best = solve_directly(inner, prices, fair, table, 1.001 * margin)
     vertex = best.vertex
     if (vertex.key[first:] != anchors).any() or (vertex.split_row >= first).any():
         return None, vertex.prices
-    scan.key[scan.doubt] = vertex.key[:first]
-    anchored = scan.kept_cost - float(scan.kept[anchors] @ prices[anchors])  # an anchor costs the price
-    vertex = replace(vertex, key=scan.key, split_row=scan.doubt[vertex.split_row])
+    key[doubt] = vertex.key[:first]
+    anchored = settled_cost - float(settled[anchors] @ prices[anchors])  # an anchor costs the price
+    vertex = replace(vertex, key=key, split_row=doubt[vertex.split_row])
     return Optimum(vertex, best.cost + anchored, best.bound + anchored, best.load), vertex.prices
 
 
@@ -268,8 +261,10 @@ def solve_directly(
         width = width if attempt < _STALLS else np.inf
         merged, place = _merge(table, prices, width)
         try:
-            solver = dual_simplex if fair.groups is None else narrow_program
-            vertex = solver(merged.cost, merged.mass, prices, fair, whole.noise, width, attempt)
+            if fair.groups is None:
+                vertex = dual_simplex(merged.cost, merged.mass, prices, fair, whole.noise, width, attempt)
+            else:
+                vertex = linear_program(_near(merged.cost, prices, width).T, merged.mass, fair)
         except (InfeasibleError, StalledError) as error:
             if width == np.inf and (attempt >= _STALLS or isinstance(error, InfeasibleError)):
                 raise
@@ -300,10 +295,15 @@ def _merge(table: Columns, prices: Floats, width: float) -> tuple[Columns, Ints 
     return Columns(cost, np.bincount(place, table.mass)), place
 
 
+def _near(cost: Floats, prices: Floats, width: float) -> Floats:
+    """The costs (G, N) of cells that are within the width at the prices; inf for the others."""
+    over = cost - prices[:, None]
+    return np.where(over <= over.min(axis=0) + width, cost, np.inf)
+
+
 def _keys(cost: Floats, prices: Floats, width: float) -> tuple[Floats, Floats]:
     """Numbers (N,) that nearly always differ where rows do, and their costs (G, N) over the cheapest."""
-    over = cost - prices[:, None]
-    more = np.where(over <= over.min(axis=0) + width, cost, np.inf)
+    more = _near(cost, prices, width)
     more -= more.min(axis=0)
     keys = np.zeros(cost.shape[1])
     for factor, own in zip(np.random.default_rng(0).random(len(cost)), more, strict=True):
@@ -352,14 +352,14 @@ def _check(cost: np.ndarray, rows: Ints) -> None:
 
 
 @kernel
-def scan(cost, mass, prices, margin, key, unsure, kept, kept_cost, faulty, low, block):  # type: ignore[no-untyped-def]
+def scan(cost, mass, prices, margin, key, unsure, settled, settled_cost, faulty, low, block):  # type: ignore[no-untyped-def]
     """Find each row's cheapest cell  argmin_g (cost_ig − prices_g)  and whether the next is within `margin`.
 
     `mass` (n,) are the rows' masses; empty, it stands for 1 each. `cost` (r, G) are those of the rows from
-    `low` on: it writes key[low:], marks the doubtful rows in unsure[low:], and adds the mass (kept[block, g])
-    and cost (kept_cost[block]) of the others.
+    `low` on: it writes key[low:], marks the doubtful rows in unsure[low:], and adds the mass
+    (settled[block, g]) and cost (settled_cost[block]) of the others.
     """
-    total, fault = kept_cost[block], faulty[block]
+    total, fault = settled_cost[block], faulty[block]
     for r in range(len(cost)):
         i = low + r
         best, second, cell = np.inf, np.inf, 0
@@ -375,7 +375,7 @@ def scan(cost, mass, prices, margin, key, unsure, kept, kept_cost, faulty, low, 
         unsure[i] = second <= best + margin
         if not unsure[i]:
             own = mass[i] if len(mass) else 1.0
-            kept[block, cell] += own
+            settled[block, cell] += own
             total += own * cost[r, cell]
-    kept_cost[block] = total
+    settled_cost[block] = total
     faulty[block] = fault

@@ -291,23 +291,20 @@ class _Basis:
         """
         size = max(float(np.abs(self.prices).max()), self.fair.penalty)
         steep, toll = float(np.abs(edge).max()), self.fair.toll(top)
-        time, found = end, None
+        time, cheapest = end, None
         while True:
             far = time == np.inf
             other = self.fair.best(edge if far else self.prices + time * edge, far)[1]
             apart = top - other
             moved = self.fair.masses(apart)
-            length, lead, faster = (
-                float(np.abs(moved).sum()),
-                float(-self.prices @ moved) + (self.fair.toll(other) - toll),
-                float(edge @ moved),
-            )
+            length, faster = float(np.abs(moved).sum()), float(edge @ moved)
+            lead = float(-self.prices @ moved) + (self.fair.toll(other) - toll)
             gain = faster if far else time * faster - lead
             noise = 1e-14 * length * (steep if far else size + time * steep)
             earlier = max(lead, 0.0) / faster if faster > least * length else np.inf
             if np.abs(apart).max() <= 1e-14 or gain <= noise or earlier >= time:
-                return time, found
-            time, found = earlier, other
+                return time, cheapest
+            time, cheapest = earlier, other
 
     def exact_prices(self, cost: Floats) -> Floats:
         """The prices at which each tie holds for the costs as they are, without the rounding on the way."""
@@ -353,7 +350,10 @@ class _Basis:
         system[r:, e:] = -(shapes * np.where(size > 0, size, self.total)[:, None]).T
         scale = np.maximum(np.abs(system).max(axis=1), np.abs(right))
         scale[scale == 0] = 1.0
-        amount = _solve(system / scale[:, None], right / scale)[:e].clip(0.0, 1.0) * supply[own]
+        system, right = system / scale[:, None], right / scale
+        solution = np.linalg.lstsq(system, right)[0]
+        solution += np.linalg.lstsq(system, right - system @ solution)[0]
+        amount = solution[:e].clip(0.0, 1.0) * supply[own]
         carried = settled + np.bincount(to, amount, cells)
         empty = carried.reshape(fair.n_levels, -1).sum(axis=1) <= _NOTHING * self.total
         amount[empty[to // len(fair.target)]] = 0.0
@@ -371,16 +371,3 @@ def largest_stay(key: Ints, row: Ints, to: Ints, amount: Floats) -> tuple[Ints, 
     rest = amount > 0
     rest[largest] = False
     return row[rest], to[rest], amount[rest]
-
-
-def _solve(system: Floats, right: Floats) -> Floats:
-    """Solve linear equations, once refined; the nearest solution where they are not square or singular."""
-    try:
-        if system.shape[0] != system.shape[1]:
-            raise np.linalg.LinAlgError
-        solution = np.linalg.solve(system, right)
-        solution += np.linalg.solve(system, right - system @ solution)
-    except np.linalg.LinAlgError:
-        solution = np.linalg.lstsq(system, right)[0]
-        solution += np.linalg.lstsq(system, right - system @ solution)[0]
-    return np.asarray(solution)

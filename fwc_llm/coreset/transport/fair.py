@@ -20,14 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fwc_llm.coreset.checks import check_epsilon, check_penalty
-from fwc_llm.coreset.transport.column_generation import (
-    AT_ONCE,
-    Columns,
-    CostTable,
-    Optimum,
-    solve,
-    two_cheapest,
-)
+from fwc_llm.coreset.transport.column_generation import AT_ONCE, CostTable, Optimum, solve, two_cheapest
 from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError
 from fwc_llm.coreset.transport.groups import parity_set
 from fwc_llm.coreset.transport.linear_program import linear_program
@@ -67,20 +60,16 @@ class Transport:
     @cached_property
     def plan(self) -> "csr_array":
         """The plan (n, G), float64 and sparse (n + s entries), made on request; row i sums to its mass."""
-        from scipy.sparse import csr_array
+        from scipy.sparse import coo_array
 
         n = len(self.cell)
-        rest = np.full(n, 1.0)
+        rest = np.ones(n)
         np.subtract.at(rest, self.split_row, self.split_share)
-        order = self.split_row.argsort(kind="stable")
-        rows = self.split_row[order]
-        starts = np.arange(n + 1, dtype=np.int32)
-        for row in rows:
-            starts[row + 1 :] += 1
-        cells = np.insert(self.cell, rows, self.split_cell[order])
-        shares = np.insert(rest, rows, self.split_share[order])
-        mass = shares / n if self.row_mass is None else shares * np.repeat(self.row_mass, np.diff(starts))
-        return csr_array((mass, cells, starts), shape=(n, len(self.mass)))
+        row = np.append(np.arange(n, dtype=np.int32), self.split_row.astype(np.int32))
+        cell = np.append(self.cell, self.split_cell.astype(np.int32))
+        share = np.append(rest, self.split_share)
+        mass = share / n if self.row_mass is None else share * self.row_mass[row]
+        return coo_array((mass, (row, cell)), shape=(n, len(self.mass))).tocsr()
 
 
 def fair_transport(
@@ -145,14 +134,19 @@ def fair_transport(
     terms = share, limits, penalty, together, _checked_prices(prices, costs.shape[1])
     for rows, by_highs in _ways(masses):
         try:
-            return _plan_of(rows, costs, masses, by_highs, *terms)
+            if rows is None or masses is None:
+                return _plan(costs, masses, by_highs, *terms)
+            return _with_idle_rows(_plan(costs[rows], masses.take(rows), by_highs, *terms), costs, rows)
         except _TooRareError as error:
             refused = error
     raise refused
 
 
 def _ways(masses: Masses | None) -> Iterator[tuple[NDArray[np.intp] | None, bool]]:
-    """The rows to plan for, None for all, and whether by HiGHS: the fastest way first."""
+    """The rows to plan for, None for all, and whether by HiGHS: the fastest way first.
+
+    The other rows have no mass, and go where it is cheapest.
+    """
     rows = None if masses is None else masses.positive
     yield rows, False
     if masses is not None:
@@ -160,15 +154,6 @@ def _ways(masses: Masses | None) -> Iterator[tuple[NDArray[np.intp] | None, bool
         if len(heavy) < np.count_nonzero(masses.values):
             yield heavy, False
     yield rows, True
-
-
-def _plan_of(
-    rows: NDArray[np.intp] | None, costs: NDArray[Any], masses: Masses | None, *terms: Any
-) -> Transport:
-    """The plan of these rows, None for all; the others have no mass, and go where it is cheapest."""
-    if rows is None or masses is None:
-        return _plan(costs, masses, *terms)
-    return _with_idle_rows(_plan(costs[rows], masses.take(rows), *terms), costs, rows)
 
 
 def _plan(
@@ -182,24 +167,25 @@ def _plan(
     prices: Floats,
 ) -> Transport:
     """The plan of rows with a mass."""
-    n_outcomes = len(share)
-    cells = costs.shape[1]
+    n_outcomes, cells = len(share), costs.shape[1]
     live = _live_cells(costs, n_outcomes, epsilon, penalty is not None or groups is not None)
     weights = None if masses is None else masses.values
     rows = CostTable(costs if len(live) == cells else costs[:, live], weights)
     levels = live[::n_outcomes] // n_outcomes
-    limits = epsilon
     if groups is not None:
         groups = groups[:, levels]
     elif epsilon is not None:
-        limits = np.broadcast_to(epsilon, cells // n_outcomes)[levels]
-    fair = parity_set(share, limits, penalty, len(levels), groups)
+        epsilon = np.broadcast_to(epsilon, cells // n_outcomes)[levels]
+    fair = parity_set(share, epsilon, penalty, len(levels), groups)
     if fair is None:
         return transport_of(rows.nearest(), None, share, live, cells, rows)
     warm = _are_better_than_none(prices[live], rows, fair)
     try:
         if by_highs:
-            best = _solve_by_highs(rows, fair)
+            if rows.cost.size > _PROGRAM:
+                raise StalledError(f"{rows.cost.size:,} costs are too many for HiGHS")
+            columns = rows.columns(np.arange(rows.size))
+            best = columns.optimum(linear_program(columns.cost.T, columns.mass, fair))
         else:
             best = solve(rows, prices[live] if warm else np.zeros(len(live)), fair, warm)
     except (InfeasibleError, StalledError) as error:
@@ -212,23 +198,15 @@ def _plan(
     return plan
 
 
-def _solve_by_highs(rows: CostTable, fair: ParitySet) -> Optimum:
-    """Solve the linear program as a whole."""
-    if rows.cost.size > _PROGRAM:
-        raise StalledError(f"{rows.cost.size:,} costs are too many for HiGHS")
-    cost, mass = rows.cost.astype(np.float64), np.ones(rows.size) if rows.mass is None else rows.mass
-    return Columns(np.ascontiguousarray(cost.T), mass).optimum(linear_program(cost, mass, fair))
-
-
 def transport_of(
-    found: Optimum, fair: ParitySet | None, share: Floats, live: NDArray[np.intp], cells: int, rows: CostTable
+    best: Optimum, fair: ParitySet | None, share: Floats, live: NDArray[np.intp], cells: int, rows: CostTable
 ) -> Transport:
     """The plan of a table's `live` cells (G',) as one of all `cells`, with its certificate."""
-    vertex, total = found.vertex, rows.total
+    vertex, total = best.vertex, rows.total
     key = vertex.key if len(live) == cells else live[vertex.key]
-    cost = found.cost + (fair.charge(found.load) if fair else 0.0)
+    cost = best.cost + (fair.charge(best.load) if fair else 0.0)
     mass, prices = np.zeros(cells), np.zeros(cells)
-    mass[live], prices[live] = found.load / total, vertex.prices
+    mass[live], prices[live] = best.load / total, vertex.prices
     split = vertex.split_mass if rows.mass is None else vertex.split_mass / rows.mass[vertex.split_row]
     return Transport(
         cell=key.astype(np.int32, copy=False),
@@ -237,26 +215,26 @@ def transport_of(
         split_share=split,
         mass=mass,
         objective=cost / total,
-        lower_bound=min(cost / total, found.bound / total + (fair.best(vertex.prices)[0] if fair else 0.0)),
+        lower_bound=min(cost / total, best.bound / total + (fair.best(vertex.prices)[0] if fair else 0.0)),
         violation=violation(mass[live], share, 0.0, fair.groups) if fair else violation(mass, share),
         prices=prices,
         row_mass=None if rows.mass is None else rows.mass / total,
     )
 
 
-def _with_idle_rows(found: Transport, costs: NDArray[Any], rows: NDArray[np.intp]) -> Transport:
+def _with_idle_rows(plan: Transport, costs: NDArray[Any], rows: NDArray[np.intp]) -> Transport:
     """The plan of the `rows` with a weight; all others in their cheapest cells, where they count nothing."""
     idle = np.ones(len(costs), dtype=np.bool_)
     idle[rows] = False
-    live = np.flatnonzero(found.mass > 0)  # a cell that can carry nothing has no price
+    live = np.flatnonzero(plan.mass > 0)  # a cell that can carry nothing has no price
     cell, mass = np.empty(len(costs), dtype=np.int32), np.zeros(len(costs))
     resting = np.flatnonzero(idle)
     for low in range(0, len(resting), AT_ONCE):
         some = resting[low : low + AT_ONCE]
-        cell[some] = live[two_cheapest(costs[some][:, live].T.astype(np.float64), found.prices[live])[0]]
-    cell[rows] = found.cell
-    mass[rows] = 1 / len(rows) if found.row_mass is None else found.row_mass
-    return replace(found, cell=cell, split_row=rows[found.split_row], row_mass=mass)
+        cell[some] = live[two_cheapest(costs[some][:, live].T.astype(np.float64), plan.prices[live])[0]]
+    cell[rows] = plan.cell
+    mass[rows] = 1 / len(rows) if plan.row_mass is None else plan.row_mass
+    return replace(plan, cell=cell, split_row=rows[plan.split_row], row_mass=mass)
 
 
 def _are_better_than_none(prices: Floats, rows: CostTable, fair: ParitySet) -> bool:
@@ -264,12 +242,11 @@ def _are_better_than_none(prices: Floats, rows: CostTable, fair: ParitySet) -> b
     if not prices.any():
         return False
     some = rows.sample(_SOME)
-
-    def bound(at: Floats) -> float:
-        return float(some.mass @ two_cheapest(some.cost, at)[1]) + float(some.mass.sum()) * fair.best(at)[0]
-
-    none = bound(np.zeros(len(prices)))
-    return bound(prices) >= none - _SLACK * abs(none)
+    own, none = (
+        float(some.mass @ two_cheapest(some.cost, at)[1]) + float(some.mass.sum()) * fair.best(at)[0]
+        for at in (prices, np.zeros(len(prices)))
+    )
+    return own >= none - _SLACK * abs(none)
 
 
 class _TooRareError(InputError):
@@ -331,9 +308,7 @@ def _live_cells(
     costs: NDArray[Any], n_outcomes: int, epsilon: Floats | None, partial: bool
 ) -> NDArray[np.intp]:
     """The cells that can carry mass: with a limit, of levels that have all of them, or any if `partial`."""
-    live = np.isfinite(costs[0])
-    for cell in np.flatnonzero(~live):
-        live[cell] = np.isfinite(costs[:, cell]).any()
+    live = np.array([np.isfinite(own[0]) or np.isfinite(own).any() for own in costs.T])
     if epsilon is not None or partial:
         table = live.reshape(-1, n_outcomes)
         live = np.repeat(table.any(axis=1) if partial else table.all(axis=1), n_outcomes)

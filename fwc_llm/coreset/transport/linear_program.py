@@ -40,7 +40,7 @@ def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
         [[sums, None, coo_array((n, len(soft)))], [-level_of @ into, eye_array(levels), None]]
     )
     solver: Any = linprog
-    found = solver(
+    solution = solver(
         np.concatenate([part * cost[row, cell], np.zeros(levels), fair.penalty * share[soft]]),
         limits.tocsr(),
         np.zeros(2 * len(share)),
@@ -49,29 +49,20 @@ def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
         method="highs-ds",
         options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     )
-    if found.status == 2:
+    if solution.status == 2:
         raise InfeasibleError("no plan satisfies the parity limit: too many costs are inf")
-    if found.x is None:
-        raise StalledError(f"the inner problem is not solved: {found.message}")
-    up, down = np.split(found.ineqlin.marginals, 2)
-    rise = -found.eqlin.marginals[n:]
+    if solution.x is None:
+        raise StalledError(f"the inner problem is not solved: {solution.message}")
+    up, down = np.split(solution.ineqlin.marginals, 2)
+    rise = -solution.eqlin.marginals[n:]
     if fair.groups is not None:  # exactly what the multipliers prove
         up, down = np.minimum(up, 0.0), np.minimum(down, 0.0)
         rise = level.T @ (down * np.repeat(least, outcomes) - up * np.repeat(most, outcomes))
     prices = member.T @ ((up - down) / share + level @ rise)
     plan = np.zeros((n, cells))
-    plan[row, cell] = found.x[: len(row)]
+    plan[row, cell] = solution.x[: len(row)]
     key = plan.argmax(axis=1)
     plan[np.arange(n), key] = 0.0
     split_row, split_cell = np.nonzero(plan > 0)
     amount = plan[split_row, split_cell] * mass[split_row]
-    return Vertex(prices, key, split_row, split_cell, amount, int(found.nit))
-
-
-def narrow_program(
-    cost: Floats, mass: Floats, prices: Floats, fair: ParitySet, noise: float, width: float, turn: int
-) -> Vertex:
-    """Solve for any parity set as `dual_simplex` does, with the costs (G, N) that are within the width."""
-    over = cost - prices[:, None]
-    near = np.where(over <= over.min(axis=0) + width, cost, np.inf)
-    return linear_program(near.T, mass, fair)
+    return Vertex(prices, key, split_row, split_cell, amount, int(solution.nit))

@@ -64,22 +64,17 @@ class Repeated:
 
     def _solve(self, table: CostTable, start: Floats) -> Transport | None:
         """The plan from these prices, if it is proven to be optimal."""
-        prices, margin = start, self._margin
+        prices, margin, fair = start, self._margin, self._fair
         for _ in range(_TRIES):
             try:
-                proven, prices = narrow(table, prices, margin, self._fair, 2 * _MOST)
+                proven, prices = narrow(table, prices, margin, fair, 2 * _MOST)
             except (InfeasibleError, StalledError):
                 return None
             if proven:
                 self._follow(table, start, prices)
-                every, fair = np.arange(len(prices)), self._fair
-                plan = transport_of(proven, fair, fair.target, every, len(prices), table)
-                gap = plan.objective - plan.lower_bound
-                certain = table.is_exact(gap * table.total, plan.objective * table.total)
-                return (
-                    plan
-                    if certain and violation(plan.mass, fair.target, fair.limits, fair.groups) <= _FAIR
-                    else None
-                )
+                plan = transport_of(proven, fair, fair.target, np.arange(len(prices)), len(prices), table)
+                gap = (plan.objective - plan.lower_bound) * table.total
+                keeps = violation(plan.mass, fair.target, fair.limits, fair.groups) <= _FAIR
+                return plan if keeps and table.is_exact(gap, plan.objective * table.total) else None
             margin *= _WIDER
         return None
