@@ -12,7 +12,7 @@ import numpy as np
 
 from fwc_llm.data.disk_table import ID, LABEL, LEVEL, POSITION, DiskTable
 from fwc_llm.data.locate import Places, locate_or_download
-from fwc_llm.data.reading import NEEDS_PYARROW, find_columns, read_table, table_of
+from fwc_llm.data.reading import NEEDS_PYARROW, check_titles, read_table, table_of
 from fwc_llm.data.table import Seen, Tables, build_tables, check_whole, crossed, filled_note
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.taskfile import TaskFile
@@ -90,7 +90,7 @@ def load_large(task: TaskFile, paths: Sequence[Path]) -> Tables:
     for file in paths:
         with _open(file) as opened:
             titles = [str(title).strip() for title in opened.schema_arrow.names]
-        find_columns(file, titles, names, lambda place: [])
+        check_titles(file, titles, names)
     numbers: dict[str, int] = {}
     parts = list(_write(task, path, _clean_blocks(task, paths, names, seen), numbers))
     rows = check_whole(task, seen)

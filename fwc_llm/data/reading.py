@@ -68,41 +68,49 @@ def table_of(
 
     `first` rows of the file come before those of the frame.
     """
-    titles, clean = [str(title).strip() for title in frame.columns], Cleaner(source.markers)
 
     def cells_at(place: int) -> Texts:
-        return [None if is_null(cell) else clean[as_text(cell)] for cell in frame.iloc[:, place].tolist()]
+        return [None if is_null(cell) else as_text(cell) for cell in frame.iloc[:, place].tolist()]
 
     ids = [f"{label}:{row}" for row in range(first + 1, first + len(frame) + 1)]
-    return _frame(find_columns(path, titles, names, cells_at), ids)
+    return _frame(path, source, [str(title).strip() for title in frame.columns], names, cells_at, ids)
 
 
-def _frame(columns: dict[str, Texts], ids: list[str]) -> pd.DataFrame:
-    return pd.DataFrame(columns, index=pd.Index(ids, dtype="str"), dtype="str")
+def _frame(
+    path: Path,
+    source: Source,
+    titles: Sequence[str],
+    names: Sequence[str],
+    cells_at: Callable[[int], Texts],
+    ids: list[str],
+) -> pd.DataFrame:
+    """The columns called `names`, without spaces around cells and missing where they are empty or a marker.
 
-
-class Cleaner(dict[str, str | None]):
-    """From a raw cell to its text without surrounding spaces, or None where it is missing.
-
-    An empty cell is always missing. Cells repeat: each is cleaned once.
+    A title that stands twice must stand over equal cells.
     """
+    check_titles(path, titles, names)
+    columns = {}
+    for name in names:
+        columns[name], *others = (cells_at(place) for place, title in enumerate(titles) if title == name)
+        if any(other != columns[name] for other in others):
+            raise FwcError(f"{path}: the header names column {name!r} more than once, and the columns differ")
+    frame = pd.DataFrame(columns, index=pd.Index(ids, dtype="str"), dtype="str")
+    frame = frame.apply(lambda cells: cells.str.strip())
+    return frame.mask(frame.isin({"", *(marker.strip() for marker in source.markers)}))
 
-    def __init__(self, markers: Sequence[str]) -> None:
-        super().__init__()
-        self.missing = frozenset(marker.strip() for marker in ("", *markers))
 
-    def __missing__(self, cell: str) -> str | None:
-        text = cell.strip()
-        self[cell] = cleaned = None if text in self.missing else text
-        return cleaned
+def check_titles(path: Path, titles: Sequence[str], names: Sequence[str]) -> None:
+    """Refuse a table that lacks a column."""
+    for name in names:
+        if name not in titles:
+            separator = "; is the separator right?" if len(titles) == 1 else ""
+            raise FwcError(f"{path}: there is no column {name!r}{did_you_mean(name, titles)}{separator}")
 
 
 def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str], label: str) -> pd.DataFrame:
     records = csv_records(path, content, source)
     titles = [title.strip() for title in next(records, (0, []))[1]] if source.header else list(names)
-    # One flat list, each cell cleaned while it is fresh: rows as lists and a second pass take twice as long.
-    clean = Cleaner(source.markers)
-    cells: Texts = []
+    cells: Texts = []  # one flat list: rows as lists take twice as long
     ids: list[str] = []
     for line, record in records:
         if len(record) != len(titles):
@@ -110,12 +118,12 @@ def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str], 
                 f"{path}:{line}: {len(record)} values where {len(titles)} columns are expected; "
                 f"check the separator ({source.separator!r}), the columns and stray separators or quotes"
             )
-        cells += map(clean.__getitem__, record)
+        cells += record
         ids.append(f"{label}:{line}")
     if not ids:
         below = " below its header line" if source.header and titles else ""
         raise FwcError(f"{path}: the file holds no table: it has no rows{below}")
-    return _frame(find_columns(path, titles, names, lambda place: cells[place :: len(titles)]), ids)
+    return _frame(path, source, titles, names, lambda place: cells[place :: len(titles)], ids)
 
 
 def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[int, list[str]]]:
@@ -140,24 +148,6 @@ def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[in
             start = reader.line_num + 1
     except csv.Error as error:
         raise FwcError(f"{path}:{reader.line_num}: this line is no row of a table: {error}") from error
-
-
-def find_columns(
-    path: Path, titles: Sequence[str], names: Sequence[str], cells_at: Callable[[int], Texts]
-) -> dict[str, Texts]:
-    """The columns called `names`; a title that stands twice must stand over equal cells."""
-    places: dict[str, list[int]] = {}
-    for place, title in enumerate(titles):
-        places.setdefault(title, []).append(place)
-    columns = {}
-    for name in names:
-        if name not in places:
-            separator = "; is the separator right?" if len(titles) == 1 else ""
-            raise FwcError(f"{path}: there is no column {name!r}{did_you_mean(name, titles)}{separator}")
-        columns[name] = cells_at(places[name][0])
-        if any(cells_at(other) != columns[name] for other in places[name][1:]):
-            raise FwcError(f"{path}: the header names column {name!r} more than once, and the columns differ")
-    return columns
 
 
 def read_frame(path: Path, content: bytes, format: Format, names: Sequence[str] = ()) -> pd.DataFrame:
