@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.counts import TABLE
+from fwc_llm.runs.splits import cells_of_rows, evenly
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -181,12 +182,7 @@ class Pool:
     @classmethod
     def of(cls, task: "Task", rows: "pd.DataFrame") -> "Pool":
         """`rows`, with those of every cell of group and label spread evenly."""
-        cells = _cells(task.labels(rows), task.sensitive(rows))
-        place = np.empty(len(rows))
-        for cell in np.unique(cells):
-            own = np.flatnonzero(cells == cell)
-            place[own] = (np.arange(len(own)) + 0.5) / len(own)
-        ordered = rows.iloc[np.argsort(place, kind="stable")]
+        ordered = rows.iloc[evenly(cells_of_rows(task, rows))]
         return cls(ordered, task.labels(ordered), task.sensitive(ordered))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fwc_llm.runs.row_matching import row_hashes
+from fwc_llm.runs.row_matching import row_values
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import cell_counts, cells_of_rows, nearest_whole, whole_step
 from fwc_llm.shots.base import DEFAULT_M
@@ -70,14 +70,15 @@ class _Cells:
         import pandas as pd
 
         table, pool = task.test(), task.pool()
-        frame = pd.DataFrame({"cell": cells_of_rows(task, pool), "key": row_hashes(task, pool)})
+        keys = list(map(hash, row_values(task, pool)))
+        frame = pd.DataFrame({"cell": cells_of_rows(task, pool), "key": keys})
         order, number = np.searchsorted(sorted(task.groups), task.groups), 2 * len(task.groups)
         rows, share = task.cells_of(table), np.zeros((len(order), 2))
         if pool is table:
             here = np.bincount(frame["cell"], minlength=number).reshape(-1, 2)[order]
             share = here / np.maximum(rows, 1)
         else:  # a pool row that equals a test row is no example
-            frame = frame[~frame["key"].isin(row_hashes(task, table))]
+            frame = frame[~frame["key"].isin(list(map(hash, row_values(task, table))))]
         distinct = frame.drop_duplicates().assign(group=lambda rows: rows["cell"] // 2)
         twice = distinct.loc[distinct.duplicated(["group", "key"]), "group"]
         values = np.bincount(distinct["cell"], minlength=number).reshape(-1, 2)[order]

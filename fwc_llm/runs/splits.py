@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.errors import FwcError
-from fwc_llm.runs.row_matching import equal_rows, row_values, unlike, value_names
+from fwc_llm.runs.row_matching import equal_rows, row_values, value_names
 from fwc_llm.tasks import Task
 
 if TYPE_CHECKING:
@@ -55,20 +55,16 @@ def draw_split(
     Raises `FwcError` for b outside [0, 1], counts that are not whole (naming the nearest n that works) and a
     cell with too few rows (naming it).
     """
-
-    taken = set(row_values(task, not_equal_to)) if not_equal_to is not None and len(not_equal_to) else set()
+    others = () if not_equal_to is None else not_equal_to
     asked = n_test, base_parity, np.random.default_rng(seed)
     if task.whole is not None:
         free = np.ones(len(task.whole), dtype=bool)
-        if taken:
-            free[task.whole.equal(value_names(task), taken)] = False
+        if len(others):
+            free[task.whole.equal(value_names(task), set(row_values(task, others)))] = False
         test = task.whole.take(draw(task, task.whole.cells, free, *asked))
     else:
         table = task.test()
-        free = np.ones(len(table), dtype=bool)
-        if not_equal_to is not None and taken:
-            free = unlike(task, table, not_equal_to)
-        test = table.iloc[draw(task, cells_of_rows(task, table), free, *asked)]
+        test = table.iloc[draw(task, cells_of_rows(task, table), ~equal_rows(task, table, others), *asked)]
     pool = task.pool()
     if pool is task.test():  # one file: the pool is the rest
         pool = pool[~pool.index.isin(test.index)]
@@ -84,7 +80,6 @@ def hold_out(
 
     Raises `FwcError` as `draw_split` does; for a pool with too few rows it says how many are needed.
     """
-
     rng = np.random.default_rng([seed, _VALIDATION])
     cells = cells_of_rows(task, split.pool)
     rows = split.pool.iloc[draw(task, cells, split.candidates, n, base_parity, rng)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models import Model
 from fwc_llm.runs.journal import Call, Journal, call_id, parameters_json
-from fwc_llm.runs.row_matching import unlike
+from fwc_llm.runs.row_matching import equal_rows
 from fwc_llm.runs.settings import FITTED, Settings
 from fwc_llm.runs.splits import Split, cell_counts, cells_of_rows, hold_out, nearest_whole, whole_step
 
@@ -45,7 +45,7 @@ def draw_validation_rows(
         return None, split
     free = split.candidates
     if examples:
-        free = free & unlike(task, split.pool, examples)
+        free = free & ~equal_rows(task, split.pool, examples)
     open_split = replace(split, candidates=free)
     rows = settings.threshold_rows or _default_rows(task, open_split, settings)
     try:
