@@ -14,7 +14,7 @@ import pandas as pd
 
 from fwc_llm.data.reading import NEEDS_PYARROW, as_number, as_plain, csv_records, read_frame, read_table
 from fwc_llm.errors import FwcError, did_you_mean
-from fwc_llm.taskfile import DEFAULT_MARKERS, ENDINGS, Source, Written
+from fwc_llm.taskfile import DEFAULT_MARKERS, ENDINGS, Source, Written, parse_taskfile
 
 _FEW = 10  # a numeric column with at most so many distinct whole values may be a code
 _FEW_MISSING = 0.03  # rows with missing values are dropped where they are at most this share of all rows
@@ -27,9 +27,6 @@ _DATE = (
     r"|\d{1,2}[ .-]*[A-Za-zé]{3,9}[ .,-]*\d{2,4}|[A-Za-zé]{3,9}\.? \d{1,2},? \d{4})"
     r"([T ]\d{1,2}:\d{2}.*)?"
 )
-_COMPACT_DATE = r"(19|20)\d{2}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])"
-_CONTACT = r"[^@\s]+@[^@\s]+\.\w+|https?://\S+|\+?\d[\d ()/-]{8,}"
-_DATE_NAME = r"(?i)date|datum|_on$|_at$|timestamp|birthday"
 _ZIP_NAME = r"(?i)(^|[ _-])(zip|zipcode|postal|postcode|plz|postleitzahl)|zip_?code"
 _ID_NAME = r"(^|[ _-])((?i:id|uuid|guid|ssn|number|nr|no|key))$|Id$|ID$"
 _PERSON_NAME = r"(?i)(^|[ _-])((first|last|full|given|sur|family)[ _-]?)?name$|surname"
@@ -47,16 +44,8 @@ NO_WORDS = {
     "declined", "decline", "refused", "refuse", "not", "failed", "fail", "unpaid",
     "nein", "non", "não", "nao", "niet",
 }  # fmt: skip
-# What is done to somebody ("Should this loan be approved?"), and what happens ("Will this customer leave?").
+# What is done to somebody: "Should this loan be approved?"
 _DONE = r"(approv|accept|grant|hir|admitt|promot|select|invit|fund|shortlist|award|reject|deni|releas)"
-_HAPPENS = {
-    "default": "default", "churn": "leave", "recid": "offend again", "reoffen": "offend again",
-    "readmi": "be readmitted", "repa": "be repaid", "graduat": "graduate", "drop_?out": "drop out",
-}  # fmt: skip
-_DULL = (
-    r"(data|dataset|table|export|final|copy|clean|raw|train|test|sample|my|new|file|csv|list|a|an|the|of|all"
-    r"|\w*\d\w*)"
-)
 
 
 @dataclass(frozen=True)
@@ -182,20 +171,12 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
     looks = (
         (not distinct, "it has no values"),
         (len(distinct) == 1 and n > 2, "CHECK: it has the same value in every row"),
-        (
-            are(_DATE) or (re.search(_DATE_NAME, name) and are(_COMPACT_DATE)),
-            "CHECK: dates; to use them, turn them into numbers, such as days or years",
-        ),
-        (
-            many and all(map(_is_day, some)),
-            "CHECK: dates, in milliseconds since 1970; to use them, turn them into days or years",
-        ),
+        (are(_DATE), "CHECK: dates; to use them, turn them into numbers, such as days or years"),
         (
             re.search(_ZIP_NAME, name)
             or (len(distinct) > _MANY_TEXTS and are(r"\d{5}(-\d{4})?") and any(c[0] == "0" for c in some)),
             "CHECK: ZIP codes: numbers only in looks, and they may stand for the protected group",
         ),
-        (many and not numeric and are(_CONTACT), "CHECK: addresses or telephone numbers of people"),
         (different and words >= 4, free_text),
         (different, "CHECK: every value differs, so it was taken for an id"),
         (countable and named and len(distinct) > len(seen) / 4, "CHECK: identifiers, though some repeat"),
@@ -208,12 +189,6 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
         ),
     )
     return next((why for fits, why in looks if fits), "")
-
-
-def _is_day(cell: str) -> bool:
-    """Whether a number is the midnight of a day between 1973 and 2128, as pandas writes dates in JSON."""
-    milliseconds = as_number(cell) or 0
-    return 1e11 < milliseconds < 5e12 and milliseconds % 86_400_000 == 0
 
 
 @dataclass(frozen=True)
@@ -230,18 +205,12 @@ def draft_task(path: Path, protected: Sequence[str], outcome: str, beside: Path)
     Raises `FwcError` when `path` is no table with a header line, or lacks a column that is named, and when
     one column is named twice.
     """
-    named = (*protected, outcome)
-    if not protected or not all(map(str.strip, named)):
-        raise FwcError("a column name is empty: name the protected attribute and the outcome")
-    for name, times in Counter(named).items():
-        if times > 1:
-            raise FwcError(f"column {name!r} is named twice: protected attributes and outcome are different")
     try:
         content = path.read_bytes()
     except OSError as error:
         raise FwcError(f"cannot read {path}: {error.strerror or error}") from error
     source, titles = sniff_source(path, content)
-    for name in named:
+    for name in (*protected, outcome):
         if name not in titles:
             raise FwcError(
                 f"{path}: its first line has no column {name!r}{did_you_mean(name, titles)} "
@@ -256,7 +225,9 @@ def draft_task(path: Path, protected: Sequence[str], outcome: str, beside: Path)
         if times > 1
     ]
     raw = read_table(path, content, source, [name for name, times in times_of.items() if times == 1])
-    return _Drafting(path, source, raw, protected, outcome, checks).draft(beside)
+    draft = _Drafting(path, source, raw, protected, outcome, checks).draft(beside)
+    parse_taskfile(draft.text, path)
+    return draft
 
 
 def draft_frame(
@@ -321,26 +292,24 @@ def _encoding(content: bytes) -> str:
     return "latin-1"
 
 
+@dataclass
 class _Drafting:
     """One table's draft; what its author should check is collected in `checks`."""
 
-    def __init__(
-        self,
-        path: Path,
-        source: Source,
-        raw: pd.DataFrame,
-        protected: Sequence[str],
-        outcome: str,
-        checks: list[str],
-        weight: str = "",
-    ) -> None:
-        self.path, self.source, self.checks = path, source, checks
-        self.protected, self.outcome, self.weight = protected, outcome, weight
-        self.markers = _markers(raw)
-        cells = raw.where(~raw.isin(self.markers))
+    path: Path
+    source: Source
+    raw: pd.DataFrame
+    protected: Sequence[str]
+    outcome: str
+    checks: list[str]
+    weight: str = ""
+
+    def __post_init__(self) -> None:
+        self.markers = _markers(self.raw)
+        cells = self.raw.where(~self.raw.isin(self.markers))
         self.cells = {str(name): cells[name] for name in cells}
         self.looks = {name: self._look(name) for name in self.cells}
-        apart = (*protected, outcome, weight)
+        apart = (*self.protected, self.outcome, self.weight)
         others = [name for name in self.looks if name not in apart and cells[name].notna().any()]
         if all(self.looks[name].role != "feature" for name in others):
             # A task needs a feature: rather a doubtful one than none.
@@ -508,31 +477,22 @@ def _quartiles(cells: pd.Series, look: Look) -> tuple[float, ...]:
 
 def draft_question(stem: str, outcome: str, positive: str | None, above: float | None) -> str:
     """Return the question for a table called `stem`; yes means the value `positive`, or above a number."""
-    noun, words = thing(stem), spoken(outcome)
+    noun, words = _noun(stem), spoken(outcome)
     if above is not None:
         return f"Is the {words} of this {noun} above {above:g}?"
     for text in (outcome, positive or ""):
         if done := re.search(rf"(?i)(?:^|[ _-]){_DONE}", text):
             return f"Should this {noun} be {done[1].lower()}ed?"
-        for root, verb in _HAPPENS.items():
-            if re.search(rf"(?i)(^|[ _-]){root}", text):
-                return f"Will this {noun} {verb}?"
     if positive is None or positive.casefold() in YES_WORDS - {"good", "positive"}:
         return f"Is the answer to “{words}” yes for this {noun}?"
     return f"Is the {words} of this {noun} {positive}?"
 
 
-def thing(stem: str) -> str:
+def _noun(stem: str) -> str:
     """What one row of a table called `stem` is."""
-    words = [word for word in re.split(r"[\W_]+", stem.casefold()) if word and not re.fullmatch(_DULL, word)]
-    last = words[-1] if words else "people"
-    if last in ("people", "persons"):
-        last = "person"
-    elif last.endswith("ies") and len(last) > 4:
-        last = f"{last[:-3]}y"
-    elif last.endswith("s") and not last.endswith(("ss", "us", "is")) and len(last) > 3:
-        last = last[:-1]
-    return " ".join([*words[:-1], last])
+    words = [word for word in re.findall(r"[^\W\d_]+", stem.casefold()) if word not in ("data", "table")]
+    noun = re.sub("ies$", "y", " ".join(words)).replace("people", "person") or "person"
+    return re.sub("(?<![sui])s$", "", noun)
 
 
 def spoken(name: str) -> str:
