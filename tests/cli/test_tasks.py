@@ -174,7 +174,7 @@ def test_nothing_is_overwritten_unasked(tmp_path: Path) -> None:
     ("name", "options", "words"),
     [
         ("people.csv", {"protected": "gender"}, "has no column 'gender'"),
-        ("people.csv", {"protected": "sex,sex"}, "'sex' is named more than once"), ("no.csv", {}, "cannot read"),
+        ("people.csv", {"protected": "sex,sex"}, "'sex' is named more"), ("no.csv", {}, "cannot read"),
         ("prose.csv", {}, "is no table"), ("bad.parquet", {}, "is no Parquet table"),
     ],
 )  # fmt: skip
