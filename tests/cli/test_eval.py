@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from fwc_llm import evaluate
-from fwc_llm.models.surrogate.serve import serving
 from tests.cli.conftest import Outcome
-from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread
+from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread, serving
 
 Run = Callable[..., Outcome]
 Service = tuple[list[HttpReply], str]

@@ -19,7 +19,6 @@ from fwc_llm import Client, FwcError, Messages, Reply, Settings, evaluate
 from fwc_llm.evaluation.tune import tune
 from fwc_llm.models.decisions import DecisionModel
 from fwc_llm.models.openai.prices import price_of
-from fwc_llm.models.surrogate.serve import serving
 from fwc_llm.report.cost import cost, cost_line
 from fwc_llm.report.read import score_and_judge as score
 from fwc_llm.report.tables import as_text
@@ -29,7 +28,7 @@ from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
 from fwc_llm.tasks import census_task
 from tests.conftest import missing
-from tests.faults.loopback import HttpReply, HttpRequest, decision, serve_in_thread
+from tests.faults.loopback import HttpReply, HttpRequest, decision, serve_in_thread, serving
 
 CENSUS = replace(census_task(300, 400), name="small-census")  # the whole one takes a while to read
 SMALL: dict[str, Any] = {"arms": ("zero", "random"), "n_test": 16, "m": 4}

@@ -14,12 +14,12 @@ from fwc_llm.evaluation.job import prepare
 from fwc_llm.metrics.answers import Answers, one_name
 from fwc_llm.metrics.probes import changes
 from fwc_llm.models import open_model
-from fwc_llm.models.surrogate.serve import serving
 from fwc_llm.report.write import render
 from fwc_llm.runs.joint import joint_messages, split_record
 from fwc_llm.runs.probes import FIRST_NAME, find_proxies, name_variants, with_first_name
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import Task, census_task
+from tests.faults.loopback import serving
 
 CENSUS = census_task(60, 400)
 MEN = {"Brad", "Brendan", "Brett", "Geoffrey", "Greg", "Jay", "Matthew", "Neil", "Todd"}

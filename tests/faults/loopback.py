@@ -8,6 +8,9 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from fwc_llm.models.surrogate.model import Surrogate
+from fwc_llm.models.surrogate.serve import SurrogateServer
+
 _PHRASES = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Requests"}
 
 
@@ -75,6 +78,19 @@ async def serve(handler: Handler, port: int = 0) -> AsyncIterator[str]:
         for task in tuple(connections):
             task.cancel()
         await asyncio.gather(*connections, return_exceptions=True)
+
+
+@contextmanager
+def serving(key: str | None = None, name: str = "surrogate") -> Iterator[str]:
+    """The surrogate's server on a free port, in a thread; gives the base URL."""
+    with SurrogateServer(Surrogate(), key=key, name=name) as server:
+        thread = threading.Thread(target=server.serve_forever, args=[0.02], daemon=True)
+        thread.start()
+        try:
+            yield server.url
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @contextmanager

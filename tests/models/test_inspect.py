@@ -11,9 +11,8 @@ from fwc_llm.answers import parse_answer
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models import Client, Reply, Usage
 from fwc_llm.models.inspect import InspectModel, require_inspect
-from fwc_llm.models.surrogate.serve import serving
 from tests.conftest import missing
-from tests.faults.loopback import Handler, HttpReply, HttpRequest, completion, refusal, serve
+from tests.faults.loopback import Handler, HttpReply, HttpRequest, completion, refusal, serve, serving
 from tests.models.asking import KEY, MESSAGES
 
 NAME = "inspect:openai-api/mine/some-model"

@@ -8,11 +8,8 @@ import hmac
 import json
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import AF_INET, AF_INET6
-from threading import Thread
 from typing import Any
 
 from fwc_llm.errors import FwcError
@@ -68,19 +65,6 @@ class SurrogateServer(ThreadingHTTPServer):
         """What a client takes as its base URL, for example http://127.0.0.1:40001/v1."""
         host, port = self.server_address[:2]
         return f"http://[{host!s}]:{port}/v1" if ":" in str(host) else f"http://{host!s}:{port}/v1"
-
-
-@contextmanager
-def serving(model: Surrogate | None = None, key: str | None = None, name: str = NAME) -> Iterator[str]:
-    """Serve on a free loopback port from a thread while the block runs; gives the base URL."""
-    with SurrogateServer(model or Surrogate(), key=key, name=name) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-        thread.start()
-        try:
-            yield server.url
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 class _Connection(BaseHTTPRequestHandler):

@@ -23,10 +23,11 @@ from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Message
 from fwc_llm.models.decisions import take_apart
 from fwc_llm.models.surrogate.model import Surrogate
-from fwc_llm.models.surrogate.serve import SurrogateServer, serving
+from fwc_llm.models.surrogate.serve import SurrogateServer
 from fwc_llm.prompts import Prompt
 from fwc_llm.shots import select_shots
 from fwc_llm.tasks import load_task
+from tests.faults.loopback import serving
 
 PERSON = (
     "age 39, workclass Private, education {}, highest education level {}, marital status {}, occupation {}, "
