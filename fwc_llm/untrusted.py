@@ -8,7 +8,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -61,15 +61,6 @@ def finite(value: Any) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
-
-
-def header_number(headers: Mapping[str, str], name: str, most: float) -> float | None:
-    """The number in a header, taken into 0 to `most`; None where it is missing or no finite number."""
-    try:
-        number = float(headers.get(name) or "")
-    except ValueError:
-        return None
-    return min(max(number, 0.0), most) if math.isfinite(number) else None
 
 
 def storable(text: str) -> str:

@@ -13,7 +13,6 @@ from fwc_llm.untrusted import (
     LARGEST_VALUE,
     Secret,
     finite,
-    header_number,
     parse_json,
     shortened,
     storable,
@@ -54,14 +53,6 @@ def test_what_counts_as_a_number() -> None:
     bad = (-1, 0.5, 2**53, 10**400, math.inf, math.nan, True, "7", None, [7])
     assert [whole(value) for value in bad] == [None] * len(bad)
     assert [finite(value) for value in (10**400, math.nan, False, "1", 3)] == [None, None, None, None, 3.0]
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [("-1", 0.0), ("9" * 400, None), ("nan", None), ("", None), ("x", None), ("7", 5.0), (" 3 ", 3.0)],
-)
-def test_header_numbers(text: str, number: float | None) -> None:
-    assert header_number({"x": text}, "x", 5.0) == number
 
 
 @given(ANY_TEXT)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import tiktoken
 
 URL = "https://openaipublic.blob.core.windows.net/encodings/{}.tiktoken"
-_ENCODINGS = ("cl100k_base", "o200k_base")
+_ENCODINGS = ("o200k_base", "cl100k_base")
 FETCH_SECONDS = 10.0
 _PER_MESSAGE = 3  # the tokens that open and close a message
 _PER_REPLY = 3  # the tokens that open the reply
@@ -32,10 +32,14 @@ class TokenCounter:
     """
 
     def __init__(self, model: str, fetch: bool = True) -> None:
-        name, self.exact = _encoding_name(model)
-        encoding = load_encoding(name, fetch)
-        self.exact = self.exact and encoding is not None
-        self._encoding = encoding
+        import tiktoken
+
+        try:
+            name = tiktoken.encoding_name_for_model(model.rpartition("/")[2])
+        except KeyError:
+            name = ""
+        self._encoding = load_encoding(name if name in _ENCODINGS else _ENCODINGS[0], fetch)
+        self.exact = name in _ENCODINGS and self._encoding is not None
         self.length = lru_cache(maxsize=1024)(self._length)  # the fixed part comes again and again
 
     def count(self, messages: Messages) -> int:
@@ -52,17 +56,6 @@ class TokenCounter:
         if self._encoding is not None:
             return len(self._encoding.encode_ordinary(text))  # `encode` refuses "<|endoftext|>" in a cell
         return -int(-len(text.encode("utf-8", "replace")) // _BYTES_PER_TOKEN)
-
-
-def _encoding_name(model: str) -> tuple[str, bool]:
-    """The encoding to count with, and whether it is the model's own."""
-    import tiktoken
-
-    try:
-        name = tiktoken.encoding_name_for_model(model.rpartition("/")[2])
-    except KeyError:
-        return "o200k_base", False
-    return (name, True) if name in _ENCODINGS else ("o200k_base", False)
 
 
 @lru_cache(maxsize=8)

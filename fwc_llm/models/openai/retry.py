@@ -6,12 +6,13 @@ import random
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import Any
 
-from fwc_llm.untrusted import header_number, one_line, whole
+from fwc_llm.untrusted import one_line, whole
 
 QUOTA_CODES = {"insufficient_quota", "billing_not_active", "billing_hard_limit_reached", "access_terminated"}
 MODEL_CODES = {"model_not_found", "deploymentnotfound", "model_not_available"}
@@ -109,10 +110,10 @@ def body_failure(body: Any) -> AttemptError:
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds that the service asks to wait, from `retry-after-ms` or `Retry-After` (seconds or a date)."""
-    if (milliseconds := header_number(headers, "retry-after-ms", 1000.0 * _LONGEST_WAIT)) is not None:
-        return milliseconds / 1000.0
-    if (seconds := header_number(headers, "retry-after", _LONGEST_WAIT)) is not None:
-        return seconds
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        with suppress(ValueError):
+            if math.isfinite(seconds := unit * float(headers.get(name, ""))):
+                return min(max(seconds, 0.0), _LONGEST_WAIT)
     try:
         seconds = parsedate_to_datetime(headers.get("retry-after", "")[:100]).timestamp() - time.time()
     except (TypeError, ValueError, OverflowError, OSError):
