@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 from inspect_ai import Task, task
 from inspect_ai._util.error import PrerequisiteError
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.model import ChatMessage, GenerateConfig, ModelAPI, ModelOutput, get_model, modelapi
+from inspect_ai.model import (
+    ChatMessage,
+    GenerateConfig,
+    ModelAPI,
+    ModelOutput,
+    get_model,
+    model_output_from_openai,
+    modelapi,
+)
 from inspect_ai.model._generate_config import active_generate_config
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, metric, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
@@ -20,8 +28,9 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 from fwc_llm.answers import p_yes, parse_answer
 from fwc_llm.errors import FwcError
 from fwc_llm.inspect.log import FORMAT, KEY, default_options
-from fwc_llm.models.inspect import from_chat, to_chat, to_output, to_reply
+from fwc_llm.models.inspect import from_chat, to_chat, to_reply
 from fwc_llm.models.surrogate.model import NAME, Surrogate
+from fwc_llm.models.surrogate.protocol import CHAT, Call, chat_body
 from fwc_llm.options import extended
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import load_task, task_names
@@ -231,14 +240,17 @@ class SurrogateAPI(ModelAPI):  # type: ignore[misc]
     ) -> None:
         super().__init__(model_name, base_url, None, [], config or GenerateConfig())
         if model_name != NAME or model_args:
-            what = f"the option {next(iter(model_args))!r}" if model_args else f"the model {model_name!r}"
-            raise refused(f"there is no {what[4:]} of fwc: the one model is fwc/{NAME}, without options")
+            what = f"option {next(iter(model_args))!r}" if model_args else f"model {model_name!r}"
+            raise refused(f"there is no {what} of fwc: the one model is fwc/{NAME}, without options")
 
     async def generate(
         self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
     ) -> ModelOutput:
         """Answer at once. Raises `UnreadablePromptError` for a prompt that asks about no person."""
-        return to_output(Surrogate(config.temperature or 0.0, config.seed or 0).reply(from_chat(input)))
+        messages = from_chat(input)
+        reply = Surrogate(config.temperature or 0.0, config.seed or 0).reply(messages)
+        asked = {"model": NAME, "logprobs": True, "top_logprobs": 2}
+        return await model_output_from_openai(chat_body(Call(CHAT, asked, messages), reply))
 
     async def count_text_tokens(self, text: str) -> int:
         """Words: the surrogate has no tokens, and Inspect's own count would fetch a tokenizer."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError, ProviderError
-from fwc_llm.models.base import SIMULATED, Message, Messages, Reply, Usage
+from fwc_llm.models.base import SIMULATED, Message, Messages, Reply
 from fwc_llm.models.client import Client
 from fwc_llm.models.openai.chat import (
     Notice,
@@ -160,23 +160,6 @@ def to_reply(output: "ModelOutput", clean: Callable[[str], str] = storable) -> R
         },
     }
     return read_reply(tamed(body, lambda text: storable(clean(text))), latency=seconds)
-
-
-def to_output(reply: Reply) -> "ModelOutput":
-    """A reply of the surrogate as Inspect's output; the log-probabilities are of its one token."""
-    from inspect_ai.model import Logprob, Logprobs, ModelOutput, ModelUsage, TopLogprob
-
-    usage = reply.usage or Usage()
-    output = ModelOutput.from_content(reply.model or "", reply.text or "")
-    top = [TopLogprob(token=token, logprob=logprob) for token, logprob in reply.logprobs or ()]
-    first = [Logprob(token=top[0].token, logprob=top[0].logprob, top_logprobs=top)] if top else []
-    output.choices[0].logprobs = Logprobs(content=first)
-    output.usage = ModelUsage(
-        input_tokens=usage.prompt_tokens,
-        output_tokens=usage.completion_tokens,
-        total_tokens=usage.prompt_tokens + usage.completion_tokens,
-    )
-    return output
 
 
 class InspectModel(Service):

@@ -218,7 +218,7 @@ def respond(call: Call, answer_to: Callable[[Call], Answer]) -> Body:
     )
     if call.form is not None and not reply.refusal and not _is_json(reply.text):
         raise Failure(400, "the answer is no JSON object, which the request asks for", "invalid_value")
-    return _responses_body(call, reply) if call.path.endswith(RESPONSES) else _chat_body(call, reply)
+    return _responses_body(call, reply) if call.path.endswith(RESPONSES) else chat_body(call, reply)
 
 
 def _is_json(text: str | None) -> bool:
@@ -342,7 +342,7 @@ def _new_id(kind: str) -> str:
     return f"{kind}-{uuid.uuid4().hex}"
 
 
-def _chat_body(call: Call, reply: Reply) -> Body:
+def chat_body(call: Call, reply: Reply) -> Body:
     """The response that gives `reply` to a chat; the text of an event stream where that is asked for."""
     asked, usage = call.body, reply.usage or Usage()
     head = {
