@@ -15,8 +15,9 @@ Folds are drawn over distinct rows: all answers about a row are in one fold. To 
 the held-out rows are asked three times: with their own examples, with what the examples say replaced by its
 mean (`RESPONSE`: "none"), and with the examples of another conversation of the same length ("another row's").
 
-Which terms of the examples are right, few recordings can tell. So `FORMS` of them are fitted side by side
-without one recording and without the rows in it, and predict it; the packaged one is the first.
+Which terms of the examples are right, few recordings can tell. So `TERMS` of them are fitted side by side
+without one recording and without the rows in it, and predict it. Three of these forms are packaged, first
+the one with the least log-loss on the recordings with examples: it is the default.
 """
 
 import argparse
@@ -32,7 +33,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from fwc_llm.models.surrogate.features import feature_names, vector
-from fwc_llm.models.surrogate.model import Coefficients, context, context_names
+from fwc_llm.models.surrogate.model import CONTEXT, FORMS, Coefficients, context
 from fwc_llm.models.surrogate.reading import CATEGORICAL, NUMERIC, Person, Reading, read
 from fwc_llm.tasks import load_task
 
@@ -55,14 +56,14 @@ WORLD_STRENGTH = 0.1
 LOG_ODDS_BOOST = np.sqrt(8.0)
 # The columns of the examples are as good as free: their penalty is smaller by the square of this factor.
 CONTEXT_BOOST = 100.0
-# Terms of the examples beside their presence. The rates of yes are those among the examples of the person's
-# own sex and of the other one, from −1 to 1; 0 where there are none.
-FORMS = {
-    "vote, surprise": ("vote", "surprise"),
-    "vote, surprise, rates": ("vote", "surprise", "own", "other"),
-    "vote": ("vote",),
-    "surprise, rates": ("surprise", "own", "other"),
+# Terms of the examples beside their presence, by form. The rates of yes are those among the examples of the
+# person's own sex and of the other one, from −1 to 1; 0 where there are none.
+TERMS = {
+    "surprise+rates": ("surprise", "own", "other"),
     "rates": ("own", "other"),
+    "vote+surprise": ("vote", "surprise"),
+    "vote+surprise+rates": ("vote", "surprise", "own", "other"),
+    "vote": ("vote",),
     "none": (),
 }
 COMPOSITION = {
@@ -71,7 +72,7 @@ COMPOSITION = {
     16: "4 of each sex and label",
     30: "as they fall",
 }
-_VOTES = slice(-2, None)  # the columns of vote and surprise
+_SAID = slice(1 - len(CONTEXT), None)  # the columns of what the examples say
 # Adult's columns by the words that prompts use for them.
 COLUMNS = {
     "age": "age", "highest education level": "education-num", "capital gain": "capital-gain",
@@ -117,17 +118,17 @@ def fit_world(data_dir: Path) -> tuple[Floats, float]:
 
 
 def design(recorded: Recorded, world: Coefficients) -> Floats:
-    """One row per answer (n, p + 1 + 3): features, log-odds, and the terms of the examples."""
+    """One row per answer (n, p + 1 + 5): features, log-odds, and the terms of the examples."""
     return np.array(
         [np.r_[vector(r.person), world.log_odds(r.person), context(r, world)] for r in recorded.readings]
     )
 
 
 def without_effect(X: Floats, recorded: Recorded) -> Floats:
-    """`X` with the examples' vote and surprise at their means over the conversations of the same length."""
+    """`X` with what the examples say at its means over the conversations of the same length."""
     flat = X.copy()
     for m in RECORDED:
-        flat[recorded.shots == m, _VOTES] = X[recorded.shots == m, _VOTES].mean(axis=0)
+        flat[recorded.shots == m, _SAID] = X[recorded.shots == m, _SAID].mean(axis=0)
     return flat
 
 
@@ -156,12 +157,14 @@ def cross_validate(
     held_out = {whose: np.empty((repeats, len(X))) for whose in RESPONSE}
     flat = without_effect(X, recorded)
     for repeat in range(repeats):
-        asked = dict(zip(RESPONSE, (X, flat, design(with_others(recorded, repeat), world)), strict=True))
+        designs = X, flat, design(with_others(recorded, repeat), world)
+        asked = {whose: in_form(FORMS[0], D) for whose, D in zip(RESPONSE, designs, strict=True)}
+        own = asked[RESPONSE[0]]
         fold = _folds(recorded.rows, repeat)
         for k in range(FOLDS):
             train = fold != k
-            strength = _choose(X[train], recorded.answers[train], recorded.rows[train], repeat, strengths)
-            weights, intercept = _ridge(X[train], recorded.answers[train], strength, _boost(X))
+            strength = _choose(own[train], recorded.answers[train], recorded.rows[train], repeat, strengths)
+            weights, intercept = _ridge(own[train], recorded.answers[train], strength, _boost(own))
             for whose, rows in asked.items():
                 score = rows[fold == k] @ weights + intercept
                 held_out[whose][repeat, fold == k] = 1 / (1 + np.exp(-score))
@@ -216,15 +219,10 @@ def response(held_out: dict[str, Floats], recorded: Recorded) -> list[dict[str, 
     return lines
 
 
-def in_form(form: str, X: Floats, recorded: Recorded) -> Floats:
+def in_form(form: str, X: Floats) -> Floats:
     """The columns of `design` up to the examples' presence, and the terms of a form."""
-    rates = []
-    for reading in recorded.readings:
-        own = np.array([e.word("sex") == reading.person.word("sex") for e in reading.examples], dtype=bool)
-        vote = 2.0 * np.array(reading.answers, dtype=float) - 1.0
-        rates.append([vote[part].mean() if part.any() else 0.0 for part in (own, ~own)])
-    terms = dict(zip(("vote", "surprise", "own", "other"), np.c_[X[:, _VOTES], rates].T, strict=True))
-    return np.column_stack([X[:, :-2], *(terms[name] for name in FORMS[form])])
+    first = X.shape[1] - len(CONTEXT)
+    return np.column_stack([X[:, : first + 1], *(X[:, first + CONTEXT.index(term)] for term in TERMS[form])])
 
 
 def left_out(X: Floats, recorded: Recorded) -> list[dict[str, Any]]:
@@ -238,8 +236,8 @@ def left_out(X: Floats, recorded: Recorded) -> list[dict[str, Any]]:
         test, first = recorded.shots == m, np.zeros(0)
         train = ~np.isin(recorded.rows, recorded.rows[test])
         y, men = recorded.answers[test], male[test]
-        for form in FORMS:
-            Z = in_form(form, X, recorded)
+        for form in TERMS:
+            Z = in_form(form, X)
             strength = _choose(Z[train], recorded.answers[train], recorded.rows[train], REPEATS, STRENGTHS)
             weights, intercept = _ridge(Z[train], recorded.answers[train], strength, _boost(Z))
             score = Z[test] @ weights + intercept
@@ -278,13 +276,13 @@ def reversal(X: Floats, recorded: Recorded, world: Coefficients) -> list[dict[st
         people, answers = zip(*(pair for cell in cells for pair in cell[:8]), strict=True)
         readings = tuple(replace(reading, examples=people, answers=answers) for reading in asked)
         other = replace(recorded, readings=readings)
-        designs.append((design(other, world), other))
+        designs.append(design(other, world))
     lines = []
-    for form in FORMS:
-        Z = in_form(form, X, recorded)
+    for form in TERMS:
+        Z = in_form(form, X)
         strength = _choose(Z, recorded.answers, recorded.rows, REPEATS, STRENGTHS)
         weights, intercept = _ridge(Z, recorded.answers, strength, _boost(Z))
-        yes = [in_form(form, D, other) @ weights + intercept > 0 for D, other in designs]
+        yes = [in_form(form, D) @ weights + intercept > 0 for D in designs]
         gaps = [float(each[male].mean() - each[~male].mean()) for each in yes]
         lines.append({"form": form, "women_yes": gaps[0], "men_yes": gaps[1]})
     return lines
@@ -295,29 +293,35 @@ def fit(data_dir: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     recorded = load_recorded(data_dir / "gpt4-answers")
     world, world_intercept = fit_world(data_dir)
     names = (*feature_names(), "log-odds")
-    knowing = Coefficients(world, world_intercept, np.zeros(len(names)), np.zeros(len(context_names())), 0.0)
+    knowing = Coefficients(world, world_intercept, np.zeros(len(names)), np.zeros(len(CONTEXT)), 0.0)
     X = design(recorded, knowing)
     held_out = cross_validate(X, recorded, knowing)
     lines = figures(held_out["its own"], recorded)
-    strength = _choose(X, recorded.answers, recorded.rows, REPEATS, STRENGTHS)
-    weights, intercept = _ridge(X, recorded.answers, strength, _boost(X))
+    forms, ridge = {}, {}
+    for form in FORMS:
+        Z = in_form(form, X)
+        ridge[form] = _choose(Z, recorded.answers, recorded.rows, REPEATS, STRENGTHS)
+        weights, intercept = _ridge(Z, recorded.answers, ridge[form], _boost(Z))
+        forms[form] = {
+            "intercept": intercept,
+            "prior": dict(zip(names, weights[: len(names)].tolist(), strict=True)),
+            "context": dict(zip(("examples", *TERMS[form]), weights[len(names) :].tolist(), strict=True)),
+        }
     coefficients = {
         "about": "A simulation of gpt-4-0314 on Adult rows, not a measurement of it: see evals/surrogate.md.",
         "fitted_by": COMMAND,
         "source": "DecodingTrust, recorded generations, CC BY-SA 4.0; UCI Adult, CC BY 4.0",
         "licence": "CC BY-SA 4.0",
-        "intercept": intercept,
         "world_intercept": world_intercept,
         "world": dict(zip(feature_names(), world.tolist(), strict=True)),
-        "prior": dict(zip(names, weights[: len(names)].tolist(), strict=True)),
-        "context": dict(zip(context_names(), weights[len(names) :].tolist(), strict=True)),
+        "forms": forms,
     }
     report = {
         "command": COMMAND,
         "simulated": True,
         "repeats": REPEATS,
         "folds": FOLDS,
-        "ridge": strength,
+        "ridge": ridge[FORMS[0]],
         "held_out": lines,
         "response": response(held_out, recorded),
         "demographic_parity": parity(lines),
@@ -370,10 +374,11 @@ the same length.
 
 ## Forms of the reaction to examples
 
-Each is fitted without one recording and every answer about its rows, and predicts it. The first form is the
-packaged one. *Excess* is log-loss above that form on the same answers (± standard error over answers, both
-fits as they are); *error of DP* is simulated less recorded, men − women. The rates are 0 in all
-conversations but the 40 as they fall: what is fitted to them rests on these 40.
+Each is fitted without one recording and every answer about its rows, and predicts it. The package has
+the first three; the first, its default, has the least log-loss on the recordings with examples. *Excess*
+is log-loss above that form on the same answers (± standard error over answers, both fits as they are);
+*error of DP* is simulated less recorded, men − women. The rates are 0 in all conversations but the 40 as
+they fall: what is fitted to them rests on these 40.
 
 | left out | form | answers | agreement | log-loss | excess | error of DP |
 |---|---|---:|---:|---:|---:|---:|

@@ -1,6 +1,6 @@
 """Tuning against FWC, and racing against exhaustive search, with the surrogate on Adult (SIMULATED).
 
-    python -m evals.bench.tune           # 20 seeds; --seeds 2 for a look
+    python -m evals.bench.tune           # 20 seeds, each form of the surrogate; --seeds 2 for a look
 
 A seed draws 200 pool rows, 40 candidates and 4,000 test rows at base parity 0.5. The target is a DP gap of
 0.25, the limit 2.25 points of accuracy below balanced, a little less than FWC loses. The goal: against FWC's
@@ -35,7 +35,7 @@ from fwc_llm.evaluation.race import (
     measure,
     race,
 )
-from fwc_llm.models.surrogate.model import Surrogate
+from fwc_llm.models.surrogate.model import FORMS, Surrogate
 from fwc_llm.prompts import Prompt
 from fwc_llm.runs.splits import draw_split, hold_out
 from fwc_llm.shots import select_shots
@@ -55,7 +55,8 @@ _WORDS = {ZERO: "zero-shot", BALANCED: "balanced", "fwc": "FWC"}
 class Field:
     """The candidates of one seed, and the surrogate's answers to any rows under any of them."""
 
-    def __init__(self, task: Task, seed: int) -> None:
+    def __init__(self, task: Task, seed: int, form: str) -> None:
+        self.model = Surrogate(form=form)
         split = draw_split(task, N_TEST, PARITY, seed)
         rows, split = hold_out(task, split, ROWS, PARITY, seed)
         self.pool, self.test = Pool.of(task, rows), Pool.of(task, split.test)
@@ -72,9 +73,9 @@ class Field:
 
     def _p_yes(self, name: str, where: str) -> Floats:
         """P(yes) of all rows of `pool` or `test` under one candidate."""
-        model, prompt = Surrogate(), Prompt(self.task, self.shots[name])
+        prompt = Prompt(self.task, self.shots[name])
         rows: Any = getattr(self, where).rows.to_dict("records")
-        return np.array([model.p_yes(prompt.build(row)) for row in rows])
+        return np.array([self.model.p_yes(prompt.build(row)) for row in rows])
 
     def ask(self, names: Iterable[str], k: int) -> dict[str, Floats]:
         """The answers to the first k pool rows."""
@@ -86,10 +87,10 @@ class Field:
         return measure(GOAL, yes, self.test.labels, self.test.groups)
 
 
-def one_seed(seed: int) -> dict[str, Any]:
+def one_seed(seed: int, form: str) -> dict[str, Any]:
     """What tuning finds by racing and by exhaustive search, tested beside FWC."""
-    field = Field(load_task("adult"), seed)
-    found: dict[str, Any] = {"seed": seed}
+    field = Field(load_task("adult"), seed, form)
+    found: dict[str, Any] = {"seed": seed, "form": form}
     for how, rounds in (("raced", ROUNDS), ("exhaustive", EXHAUSTIVE)):
         standing = race(list(field.candidates), field.pool, GOAL, field.ask, rounds)
         measured = {name: one.measured(GOAL, field.pool) for name, one in standing.items()}
@@ -154,37 +155,48 @@ def _difference(seeds: list[dict[str, Any]], arm: str, other: str, what: str) ->
 
 def markdown(report: dict[str, Any]) -> str:
     """The figures as a page."""
-    found, n = report["summary"], len(report["seeds"])
-    lines = "\n".join(
-        f"| {_WORDS.get(name, f'tuned, {name}')} | {one['gap']:.3f} | {100 * one['accuracy']:.1f} |"
-        for name, one in found["arms"].items()
-    )
+    forms = report["forms"]
     first, last = (report["seeds"][place]["seed"] for place in (0, -1))
+    lines = []
+    for arm in (ZERO, BALANCED, "fwc", "raced", "exhaustive"):
+        means = [found["arms"][arm] for found in forms.values()]
+        cells = " | ".join(f"{mean['gap']:.3f}, {100 * mean['accuracy']:.1f}" for mean in means)
+        lines.append(f"| {_WORDS.get(arm, f'tuned, {arm}')} | {cells} |")
     return f"""# Tuning, measured with the surrogate on Adult (SIMULATED: no finding about a language model)
 
-Made by `{report["command"]}`: {n} seeds ({first} to {last}), each with {ROWS} pool rows,
+Made by `{report["command"]}`: {last - first + 1} seeds ({first} to {last}), each with {ROWS} pool rows,
 {CANDIDATES} candidates of {M} examples ({", ".join(STRATEGIES)})
-and {N_TEST:,} test rows at base parity {PARITY:g}.
-Target: a DP gap of {GOAL.target:g} within {100 * GOAL.max_loss:g} points of accuracy below balanced, which no
-candidate reaches. Means over the seeds, on the test rows:
+and {N_TEST:,} test rows at base parity {PARITY:g}, with each form of the surrogate's reaction to examples.
+Target: a DP gap of {GOAL.target:g} within {100 * GOAL.max_loss:g} points of accuracy below balanced.
+DP gap and accuracy (%), means over the seeds, on the test rows:
 
-| examples | DP gap | accuracy % |
-|---|---:|---:|
-{lines}
+| examples | {" | ".join(forms)} |
+|---|{"---|" * len(forms)}
+{chr(10).join(lines)}
 
-{_words(found, n)}
+{chr(10).join(_words(form, found, last - first + 1) for form, found in forms.items())}
 ± is one standard error, paired over seeds. *Optimism* is what the winner's distance from balanced changes
-from the pool rows, on which it was chosen, to the test rows.
+from the pool rows, on which it was chosen, to the test rows. {_range(forms)}
 """
 
 
-def _words(one: dict[str, Any], n: int) -> str:
-    return f"""* Tuned by racing against FWC: {_both(one["against_fwc"])}.
-* Tuned by exhaustive search against FWC: {_both(one["exhaustive_against_fwc"])}.
-* Racing asks {one["share_of_calls"]:.0%} of the calls of exhaustive search, {one["most_calls"]:.0%} at most.
-  It takes the same candidate in {one["same_winner"]} of {n} seeds. Racing against exhaustive search:
+def _range(forms: dict[str, Any]) -> str:
+    """The range over forms of what tuning changes against FWC."""
+    gaps, points = (
+        [scale * found["against_fwc"][what]["mean"] for found in forms.values()]
+        for what, scale in (("gap", 1), ("accuracy", 100))
+    )
+    return f"""Over the forms, tuning changes FWC's gap by {min(gaps):+.3f} to {max(gaps):+.3f}
+and its accuracy by {min(points):+.1f} to {max(points):+.1f} points."""
+
+
+def _words(form: str, one: dict[str, Any], n: int) -> str:
+    return f"""* {form}: tuned by racing against FWC: {_both(one["against_fwc"])};
+  by exhaustive search: {_both(one["exhaustive_against_fwc"])}.
+  Racing asks {one["share_of_calls"]:.0%} of the calls of exhaustive search, {one["most_calls"]:.0%} at most,
+  and takes the same candidate in {one["same_winner"]} of {n} seeds; against exhaustive search:
   {_both(one["against_exhaustive"])}.
-* Optimism: DP gap {one["optimism"]["gap"]:+.3f}, accuracy {100 * one["optimism"]["accuracy"]:+.1f} points.
+  Optimism: DP gap {one["optimism"]["gap"]:+.3f}, accuracy {100 * one["optimism"]["accuracy"]:+.1f} points.
 """
 
 
@@ -205,16 +217,20 @@ def main() -> None:
     arguments = parser.parse_args()
     load_task("adult")  # says what is missing before processes begin
     began, seeds = time.monotonic(), []
+    numbers = range(arguments.first, arguments.first + arguments.seeds)
+    pairs = [(seed, form) for form in FORMS for seed in numbers]
     with ProcessPoolExecutor() as processes:
-        for one in processes.map(one_seed, range(arguments.first, arguments.first + arguments.seeds)):
+        for one in processes.map(one_seed, *zip(*pairs, strict=True)):
             seeds.append(one)
             print(
-                f"seed {one['seed']}: {one['raced']['kind']}, {one['raced']['test']}, FWC {one['fwc']}",
+                f"{one['form']}, seed {one['seed']}: {one['raced']['kind']}, {one['raced']['test']}, "
+                f"FWC {one['fwc']}",
                 flush=True,
             )
     report = {
         "command": COMMAND, "simulated": True, "minutes": round((time.monotonic() - began) / 60, 1),
-        "summary": summary(seeds), "seeds": seeds,
+        "forms": {form: summary([one for one in seeds if one["form"] == form]) for form in FORMS},
+        "seeds": seeds,
     }  # fmt: skip
     (arguments.out / "tune.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     (arguments.out / "tune.md").write_text(markdown(report), encoding="utf-8")

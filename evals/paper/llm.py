@@ -1,8 +1,8 @@
 """The paper's GPT table: zero-shot, balanced examples and FWC's, at 16, 8 and 4 examples, five repeats.
 
-The surrogate answers on Adult, without key or network; its numbers are simulated. Any other model answers on
-all four tables (`--model`, `--base-url`, `--api-key-env`), and an interrupted run continues where it stopped.
-If the files of published GPT answers are available, they are scored too.
+The surrogate answers on Adult, in each of its forms, without key or network; its numbers are simulated. Any
+other model answers on all four tables (`--model`, `--base-url`, `--api-key-env`), and an interrupted run
+continues where it stopped. If the files of published GPT answers are available, they are scored too.
 """
 
 import re
@@ -13,6 +13,7 @@ from typing import Any
 from evals.paper.experiment import DATASETS, Cell, Experiment, Options, Row
 from evals.paper.llm_report import report
 from evals.paper.recorded import FOLDER, score_recordings
+from fwc_llm.models.surrogate.model import FORMS
 
 ARMS = ("zero", "balanced", "fwc")
 SIZES = (16, 8, 4)
@@ -23,10 +24,14 @@ RECORDED = "recorded answers"
 
 
 def plan(options: Options) -> list[Cell]:
-    """A run per data set and number of examples, and the recordings."""
-    datasets = ["adult"] if options.model == "surrogate" else [d for d in DATASETS if d in options.datasets]
+    """A run per data set, form of the surrogate and number of examples, and the recordings."""
+    simulated = options.model == "surrogate"
+    datasets = ["adult"] if simulated else [d for d in DATASETS if d in options.datasets]
+    sources = [f"surrogate:{form}" for form in FORMS] if simulated else [options.model]
     sizes = (8,) if options.quick else SIZES
-    cells: list[Cell] = [{"dataset": d, "source": options.model, "m": m} for d in datasets for m in sizes]
+    cells: list[Cell] = [
+        {"dataset": d, "source": source, "m": m} for d in datasets for source in sources for m in sizes
+    ]
     if _recordings(options) is not None:
         cells.append({"dataset": "adult", "source": RECORDED, "m": 0})
     return cells

@@ -35,15 +35,16 @@ _SIMULATIONS = 200
 _MOST_DRAWN = 100_000  # rows whose labels are drawn one by one
 _NORMAL_DRAWS = 10_000
 _GAP = "demographic_parity_difference"
+LEAST_CERTAIN = 0.01  # P(yes) below it, or above 1 less it, counts as clipped
 
 
 def probability_statistics(a: Answers, order: tuple[str, ...], labels_fixed: bool) -> dict[str, Any] | None:
     """Return ranking, calibration and thresholds over the rows with a probability; None of fewer than ten.
 
     All repeats together: a threshold is one for the whole run. `coverage` is the share of all rows that
-    have a probability. The frontier holds the thresholds that no other beats on both accuracy and
-    demographic parity. `order` are the groups as they are shown, `labels_fixed` whether the design fixed how
-    many rows of each have the label yes.
+    have a probability, `clipped` the share of these that is next to 0 or 1. The frontier holds the
+    thresholds that no other beats on both accuracy and demographic parity. `order` are the groups as they
+    are shown, `labels_fixed` whether the design fixed how many rows of each have the label yes.
     """
     known = a.where(~np.isnan(a.p_yes))
     if len(known) < LEAST_PROBABILITIES:
@@ -60,6 +61,7 @@ def probability_statistics(a: Answers, order: tuple[str, ...], labels_fixed: boo
         "coverage_by_group": {
             name: float((~np.isnan(a.p_yes[a.group == name])).mean()) for name in levels_of(a.group)[0]
         },
+        "clipped": float(np.mean((p < LEAST_CERTAIN) | (p > 1 - LEAST_CERTAIN))),
         "auc": auc(p, labels, weight),
         "brier": brier(p, labels, weight),
         "calibration_error": of_all["error"],

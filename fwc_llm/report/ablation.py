@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
+import numpy as np
+
 from fwc_llm.metrics.arm_comparison import adjust
+from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.format import DASH, interval, p_value, signed
 from fwc_llm.report.sections import COMPARED, MARKS
 from fwc_llm.report.tables import Section
@@ -22,8 +25,12 @@ def ablation_steps(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
         for step in STEPS
         if (step.first, step.second) in tests
     ]
+    for step in steps:
+        for metric, *_ in COMPARED:
+            step[metric] = {key: np.nan if value is None else value for key, value in step[metric].items()}
     adjust(steps)
-    return steps
+    made: list[dict[str, Any]] = plain(steps)
+    return made
 
 
 def ablation(stats: Mapping[str, Any]) -> Section:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from fwc_llm.metrics.probability import LEAST_CERTAIN
 from fwc_llm.report.format import DASH, interval, number, percent
 from fwc_llm.report.tables import Cell, Row, Section, difference
 
@@ -30,7 +31,9 @@ def probabilities(stats: Stats) -> Section:
     rows = [
         [
             arm["arm"],
-            *(number(p[key], 3) for key in ("auc", "brier", "calibration_error", "mean_probability_gap")),
+            *(number(p[key], 3) for key in ("auc", "brier")),
+            DASH if is_clipped(arm) else number(p["calibration_error"], 3),
+            number(p["mean_probability_gap"], 3),
             number(p["equal_rate_thresholds"]["accuracy"], 2, 100),
             number(p["equal_rate_thresholds"]["demographic_parity_difference"], 3),
             f"{p['n']:,}",
@@ -59,6 +62,7 @@ def calibration(stats: Stats) -> Section:
             *(number(figures[name], 3) for name in ("error", "expected", "noise_95")),
         ]
         for arm, p in _arms(stats)
+        if not is_clipped(arm)
         for group, figures in (("all", p["calibration_of_all"]), *p["calibration_by_group"].items())
     ]
     intro = (
@@ -76,7 +80,7 @@ def _bins(stats: Stats) -> Section:
     """Per arm, group and tenth of P(yes) the stated and the true share."""
     rows: list[Row] = []
     for arm, p in _arms(stats):
-        for group, figures in p["calibration_by_group"].items():
+        for group, figures in ({} if is_clipped(arm) else p["calibration_by_group"]).items():
             bins = figures["bins"]
             columns = (bins[name] for name in ("start", "questions", "rows", "mean", "share", "low", "high"))
             for start, questions, n, mean, share, low, high in zip(*columns, strict=True):
@@ -150,10 +154,20 @@ def notes(stats: Stats) -> list[str]:
             lines.append(
                 f"{arm['arm']}: {ties:,} of {p['n']:,} answers lie just at one half and count as yes."
             )
+        if is_clipped(arm):
+            lines.append(
+                f"{arm['arm']}: P(yes) is below {LEAST_CERTAIN} or above {1 - LEAST_CERTAIN} in "
+                f"{percent(p['clipped'])} of the answers, which says too little to show a calibration."
+            )
         if p["coverage"] < 1:
             shares = ", ".join(f"{name} {percent(share)}" for name, share in p["coverage_by_group"].items())
             lines.append(f"{arm['arm']}: not every row has P(yes) ({shares}); the rest is left out here.")
     return lines
+
+
+def is_clipped(arm: Mapping[str, Any]) -> bool:
+    """Return whether most of an arm's P(yes) lies next to 0 or 1, so that no calibration is shown."""
+    return bool(arm["probabilities"]["clipped"] > 0.5)
 
 
 def _arms(stats: Stats) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:

@@ -54,7 +54,7 @@ def describe_tuning(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> di
             validation.append([arm, *cells])
     return {
         "verdict": str(tuning["verdict"]),
-        "assumed": ASSUMED if tuning.get("model") == "surrogate" else "",
+        "assumed": ASSUMED if str(tuning.get("model")).startswith("surrogate") else "",
         "headings": ["Candidate", "Seed", "Rows", "Accuracy %", metric.title, "Status"],
         "front": [_candidate(line) for line in tuning["front"]],
         "validation_headings": ["Arm", *where],

@@ -261,6 +261,13 @@ def test_a_constant_probability_leaves_dashes() -> None:
     assert len(shown_groups(found_in(decided(groups="abcdef")))) == 4
 
 
+def test_probabilities_next_to_0_and_1_show_no_calibration() -> None:
+    found = found_in(decided(p_yes=0.995))
+    assert not tables.calibration(found)
+    assert "100% of the answers, which says too little" in " ".join(tables.notes(found))
+    assert tables.calibration(found_in(decided(p_yes=0.985)))
+
+
 def test_rows_without_a_probability_are_said() -> None:
     frame = decided()
     frame.loc[frame["group"].eq("b") & (frame.index < 200), "p_yes"] = np.nan

@@ -2,13 +2,13 @@
 
 It reads the text of the prompt and nothing else, and answers yes with the probability
 
-    σ( β·φ(x) + β_k·log-odds(x) + [examples]·(γ + ζ·(vote, surprise)) )
+    σ( β·φ(x) + β_k·log-odds(x) + [examples]·(γ + ζ·terms) )
 
 `φ` are the features of the queried row, `log-odds` those of a logistic regression of income on the same
-features over adult.data (what a language model knows of the world before it sees an example), `vote` and
-`surprise` what the examples say, each weighted by its similarity and its shown weight. Everything is fitted
-by `evals/fit_surrogate.py` to recorded zero-shot, 4-, 16- and 30-shot answers; evals/surrogate.md says what
-it can and cannot tell.
+features over adult.data (what a language model knows of the world before it sees an example), `terms` what
+the examples say (`context`). Which terms are right, the recordings cannot tell: a *form* has some of them,
+and the forms disagree about what no recording shows. Everything is fitted by `evals/fit_surrogate.py` to
+recorded zero-shot, 4-, 16- and 30-shot answers; evals/surrogate.md says what it can and cannot tell.
 """
 
 import hashlib
@@ -34,7 +34,8 @@ NAME = "surrogate"
 _SPREAD = np.array([13.13, 2.55, 7406.0, 404.0, 11.98])
 _FARTHEST = 3.0  # a numeric attribute counts for at most so many standard deviations
 _REACH = 4.0  # distance over which an example's say falls by e
-_CONTEXT = ("examples", "vote", "surprise")
+CONTEXT = ("examples", "vote", "surprise", "own", "other")
+FORMS = ("surprise+rates", "rates", "vote+surprise")  # the first predicts unseen recordings best
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +43,7 @@ class Coefficients:
     """A fitted surrogate. All arrays are on the natural scale of their features.
 
     `world` (p,) and `world_intercept` give log-odds(x); `prior` (p + 1,) weighs φ and those log-odds;
-    `context` (3,) weighs what examples add, in the order of `context_names`.
+    `context` (5,) weighs what examples add, in the order of `CONTEXT`, 0 for a term that the form lacks.
     """
 
     world: NDArray[np.float64]
@@ -53,21 +54,21 @@ class Coefficients:
 
     @classmethod
     @cache
-    def fitted(cls) -> "Coefficients":
-        """The coefficients that come with the package."""
+    def fitted(cls, form: str = FORMS[0]) -> "Coefficients":
+        """The coefficients of a form that come with the package."""
         text = Path(__file__).with_name("surrogate.json").read_text(encoding="utf-8")
-        return cls.from_json(json.loads(text))
+        return cls.from_json(json.loads(text), form)
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> "Coefficients":
+    def from_json(cls, content: Mapping[str, Any], form: str) -> "Coefficients":
         """Read what `evals/fit_surrogate.py` wrote: coefficients by the name of their feature."""
-        names = feature_names()
+        names, fitted = feature_names(), content["forms"][form]
         return cls(
             world=np.array([content["world"][name] for name in names]),
             world_intercept=float(content["world_intercept"]),
-            prior=np.array([content["prior"][name] for name in (*names, "log-odds")]),
-            context=np.array([content["context"][name] for name in _CONTEXT]),
-            intercept=float(content["intercept"]),
+            prior=np.array([fitted["prior"][name] for name in (*names, "log-odds")]),
+            context=np.array([fitted["context"].get(name, 0.0) for name in CONTEXT]),
+            intercept=float(fitted["intercept"]),
         )
 
     def log_odds(self, person: Person) -> float:
@@ -75,19 +76,16 @@ class Coefficients:
         return float(vector(person) @ self.world + self.world_intercept)
 
 
-def context_names() -> tuple[str, ...]:
-    """The names of what examples add, in the order of `context`."""
-    return _CONTEXT
-
-
 def context(reading: Reading, coefficients: Coefficients) -> NDArray[np.float64]:
-    """What the examples add (3,): all zero without examples.
+    """What the examples add (5,): all zero without examples.
 
     The vote is the mean label (−1 no, 1 yes) of the examples, weighted by exp(−distance / 4) and by their
     shown weights; the surprise is the same mean of how far each label lies from what the world would say.
+    The mean labels of the examples of the person's own sex and of the other one are weighted as shown, and 0
+    where there are none.
     """
     if not reading.examples:
-        return np.zeros(len(_CONTEXT))
+        return np.zeros(len(CONTEXT))
     yes = np.array(reading.answers, dtype=np.float64)
     distance = _distances(reading.person, reading.examples)
     weights = np.array([1.0 if e.weight is None else max(e.weight, 0.0) for e in reading.examples])
@@ -96,32 +94,40 @@ def context(reading: Reading, coefficients: Coefficients) -> NDArray[np.float64]
     say = weights * np.exp(-(distance - distance.min()) / _REACH)
     say /= say.sum()
     expected = np.array([_expected(coefficients, example) for example in reading.examples])
-    return np.array([1.0, float(say @ (2 * yes - 1)), float(say @ (yes - expected))])
+    own = np.array([e.word("sex") == reading.person.word("sex") for e in reading.examples])
+    rates = [
+        part @ (2 * yes - 1) / part.sum() if part.any() else 0.0 for part in (weights * own, weights * ~own)
+    ]
+    return np.array([1.0, say @ (2 * yes - 1), say @ (yes - expected), *rates])
 
 
 class Surrogate:
     """The simulated model, behind the same interface as a real one.
 
     `temperature` 0 (the default) gives the likelier answer; above 0 it answers yes with the simulated
-    probability sharpened or flattened accordingly, drawn by `seed` and the prompt alone.
+    probability sharpened or flattened accordingly, drawn by `seed` and the prompt alone. `form`, one of
+    `FORMS`, says how it reacts to examples.
     """
 
     simulated = True
 
-    def __init__(self, temperature: float = 0.0, seed: int = 0) -> None:
+    def __init__(self, temperature: float = 0.0, seed: int = 0, form: str = FORMS[0]) -> None:
         if not (math.isfinite(temperature) and temperature >= 0.0):
             raise FwcError(f"temperature is {temperature!r}: give a number from 0 up")
-        self.temperature, self.seed = temperature, seed
+        if form not in FORMS:
+            raise FwcError(f"the surrogate has no form {form!r}: give one of {', '.join(FORMS)}")
+        self.temperature, self.seed, self.form = temperature, seed, form
+        self._fitted = Coefficients.fitted(form)
 
     @property
     def name(self) -> str:
-        """`surrogate`."""
-        return NAME
+        """`surrogate`, and its form where it is not the default."""
+        return NAME if self.form == FORMS[0] else f"{NAME}:{self.form}"
 
     @property
     def parameters(self) -> Mapping[str, Any]:
         """What besides the messages decides an answer."""
-        return {"temperature": self.temperature, "seed": self.seed, "coefficients": _stamp()}
+        return {"temperature": self.temperature, "seed": self.seed, "coefficients": _stamp(self.form)}
 
     def check(self, messages: Messages) -> None:
         """Raise `UnreadablePromptError` for a prompt in which it finds no person to answer for."""
@@ -132,7 +138,7 @@ class Surrogate:
 
         Raises `UnreadablePromptError` for a prompt in which it does not find a person to answer for.
         """
-        return _p_yes(read(messages))
+        return self._p_yes(read(messages))
 
     async def ask(self, messages: Messages) -> Reply:
         """Answer at once; the reply has log-probabilities and, as usage, the words counted."""
@@ -146,7 +152,7 @@ class Surrogate:
             lines = "\n".join(f"{number}: {reply.text}" for number, reply in enumerate(alone, 1))
             return replace(alone[0], text=lines, logprobs=None)
         reading = read(messages)
-        p = _p_yes(reading)
+        p = self._p_yes(reading)
         yes = p > 0.5 if self.temperature == 0.0 else self._draw(messages) < _tempered(p, self.temperature)
         words = ("Yes", "No") if reading.examples and reading.capitalised else ("yes", "no")
         logs = ((words[0], math.log(p)), (words[1], math.log1p(-p)))
@@ -158,12 +164,20 @@ class Surrogate:
                 prompt_tokens=sum(len(message["content"].split()) for message in messages),
                 completion_tokens=1,
             ),
-            model=f"{NAME} (simulated)",
-            fingerprint=f"{SIMULATED} {_stamp()}",
+            model=f"{self.name} (simulated)",
+            fingerprint=f"{SIMULATED} {_stamp(self.form)}",
         )
 
     async def aclose(self) -> None:
         """There is nothing to close."""
+
+    def _p_yes(self, reading: Reading) -> float:
+        fitted, person = self._fitted, reading.person
+        score = fitted.intercept + float(
+            np.append(vector(person), fitted.log_odds(person)) @ fitted.prior
+            + context(reading, fitted) @ fitted.context
+        )
+        return min(max(_logistic(score), 1e-6), 1 - 1e-6)
 
     def _draw(self, messages: Messages) -> float:
         """A number in [0, 1) that depends on the seed and the prompt alone."""
@@ -173,20 +187,10 @@ class Surrogate:
 
 
 @cache
-def _stamp() -> str:
+def _stamp(form: str) -> str:
     """The identity of the coefficients."""
-    fitted = Coefficients.fitted()
+    fitted = Coefficients.fitted(form)
     return hashlib.sha256(np.r_[fitted.world, fitted.prior, fitted.context].tobytes()).hexdigest()[:12]
-
-
-def _p_yes(reading: Reading) -> float:
-    fitted = Coefficients.fitted()
-    person = reading.person
-    score = fitted.intercept + float(
-        np.append(vector(person), fitted.log_odds(person)) @ fitted.prior
-        + context(reading, fitted) @ fitted.context
-    )
-    return min(max(_logistic(score), 1e-6), 1 - 1e-6)
 
 
 def _distances(person: Person, others: Sequence[Person]) -> NDArray[np.float64]:

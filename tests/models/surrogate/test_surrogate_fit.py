@@ -21,7 +21,7 @@ from evals.fit_surrogate import (
     with_others,
     without_effect,
 )
-from fwc_llm.models.surrogate.model import Coefficients, Surrogate
+from fwc_llm.models.surrogate.model import FORMS, Coefficients, Surrogate
 
 EVALS = Path(__file__).resolve().parents[3] / "evals"
 
@@ -59,9 +59,9 @@ def test_the_other_rows_examples_are_of_the_same_length_and_never_the_own(record
         assert m == 0 or after.examples != before.examples
     X = design(recorded, Coefficients.fitted())
     flat = without_effect(X, recorded)
-    assert (flat[:, :-2] == X[:, :-2]).all()
+    assert (flat[:, :-4] == X[:, :-4]).all()
     for m in (0, 4, 16, 30):
-        assert np.ptp(flat[recorded.shots == m, -2:], axis=0) == pytest.approx(0)
+        assert np.ptp(flat[recorded.shots == m, -4:], axis=0) == pytest.approx(0)
         assert flat[recorded.shots == m].mean(axis=0) == pytest.approx(X[recorded.shots == m].mean(axis=0))
 
 
@@ -129,11 +129,16 @@ def test_forms_that_fit_alike_disagree_about_what_no_recording_shows(
 ) -> None:
     fitted = Coefficients.fitted()
     X = design(recorded, fitted)
-    assert (in_form("vote, surprise", X, recorded) == X).all()  # the packaged form is the first
-    rates = in_form("rates", X, recorded)[:, -2:]
+    assert (in_form("vote+surprise+rates", X) == X).all()
+    rates = in_form("rates", X)[:, -2:]
     assert not rates[recorded.shots < 30].any()
     assert rates[recorded.shots == 30].all()
     changes = [line["women_yes"] - line["men_yes"] for line in report["reversal"]]
     again = [line["women_yes"] - line["men_yes"] for line in reversal(X, recorded, fitted)]
     assert again == pytest.approx(changes, abs=0.02)
     assert min(changes) < 0 < max(changes)
+    losses = dict.fromkeys(FORMS, 0.0)
+    for line in report["left_out"]:
+        if line["form"] in FORMS and line["examples"]:
+            losses[line["form"]] += line["answers"] * line["log_loss"]
+    assert min(losses, key=losses.__getitem__) == FORMS[0] == Surrogate().form  # predicts best
