@@ -65,7 +65,7 @@ def doctor(
 def _examine(base_url: str | None, api_key_env: str | None, online: bool) -> Iterator[Finding]:
     yield Finding("python", "ok", f"{platform.python_version()} at {sys.executable}, {platform.machine()}")
     yield from _packages()
-    checks = {"templates": _resources, "prices": _facts, "data": _data, "compiled solver": _compiled}
+    checks = {"prices": _facts, "data": _data, "compiled solver": _compiled}
     for name, check in checks.items():
         try:
             yield from check()
@@ -102,19 +102,11 @@ def _packages() -> Iterator[Finding]:
         except metadata.PackageNotFoundError:
             yield Finding(name, "broken", "not installed", f"pip install '{needed}'")
     for extra, (what, module) in _EXTRAS.items():
-        if find_spec(module) is None:
+        if find_spec(module):
+            yield Finding(f"extra {extra}", "ok", what)
+        else:
             todo = f"for {what}: pip install 'fwc-llm[{extra}]'"
             yield Finding(f"extra {extra}", "note", f"{module} is not installed", todo)
-        else:
-            yield Finding(f"extra {extra}", "ok", what)
-
-
-def _resources() -> Iterator[Finding]:
-    from fwc_llm.prompts import templates
-    from fwc_llm.tasks import task_names
-
-    yield Finding("templates", "ok", ", ".join(templates()))
-    yield Finding("tasks", "ok", ", ".join(task_names()))
 
 
 def _facts() -> Iterator[Finding]:
@@ -141,13 +133,8 @@ def _data() -> Iterator[Finding]:
     here = [task.name for task in real if task.locate() is not None]
     if here:
         yield Finding("data here", "ok", ", ".join(here))
-    cache = cache_folder()
-    nearest = next(place for place in (cache, *cache.parents) if place.exists())
-    if not (nearest.is_dir() and os.access(nearest, os.W_OK)):
-        todo = "let XDG_CACHE_HOME name a folder that can be written, or FWC_LLM_DATA one that has the data"
-        yield Finding("cache folder", "broken", f"{nearest} cannot be written into", todo)
-    elif away := [task.name for task in real if task.name not in here]:
-        todo = f"downloaded at the first use into {cache}, or put where FWC_LLM_DATA says"
+    if away := [task.name for task in real if task.name not in here]:
+        todo = f"downloaded at the first use into {cache_folder()}, or put where FWC_LLM_DATA says"
         yield Finding("data not here", "note", ", ".join(away), todo)
 
 

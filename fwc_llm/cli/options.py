@@ -4,6 +4,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 
@@ -119,29 +120,8 @@ EVERYDAY = {
 _PAIRS = {"option", "param"}  # KEY=VALUE, whatever their type
 
 
-def tasks(incomplete: str) -> Iterator[str]:
-    """The built-in tasks, and the task files here."""
-    from fwc_llm.tasks import task_names
-
-    return _matching([*task_names(), *_files("*.toml")], incomplete)
-
-
-def copied(incomplete: str) -> Iterator[str]:
-    """The tasks whose file can be copied."""
-    from fwc_llm.tasks import layout_names, task_names
-
-    return _matching([*(name for name in task_names() if name != "census"), *layout_names()], incomplete)
-
-
-def strategies(incomplete: str) -> Iterator[str]:
-    """The next strategy of a list, or a file of saved shots."""
-    from fwc_llm.shots.registry import strategies as all_strategies
-
-    return _next_of([*all_strategies(), *_files("*.json")], incomplete)
-
-
-def models(incomplete: str) -> Iterator[str]:
-    """The next model of a list: those of this process, of installed packages, and those with a price."""
+def _models() -> Iterator[str]:
+    """The models of this process, of installed packages, and those with a price that do not end soon."""
     from datetime import date
     from importlib.metadata import entry_points
 
@@ -149,51 +129,47 @@ def models(incomplete: str) -> Iterator[str]:
     from fwc_llm.models.providers import ENTRY_POINTS, OURS
 
     prefixes, today = {"azure", "gguf", "inspect", "python"}, date.today()
-    ours = (f"{name}:" if name in prefixes else name for name in sorted(OURS))
-    others = sorted(point.name for point in entry_points(group=ENTRY_POINTS) if point.name not in OURS)
-    sold = (name for name in priced() if (end := ending_of(name)) is None or not end.soon(today))
-    return _next_of([*ours, *others, *sold], incomplete)
+    yield from (f"{name}:" if name in prefixes else name for name in sorted(OURS))
+    yield from sorted(point.name for point in entry_points(group=ENTRY_POINTS) if point.name not in OURS)
+    yield from (name for name in priced() if (end := ending_of(name)) is None or not end.soon(today))
 
 
-def templates(incomplete: str) -> Iterator[str]:
-    """The template sets that come with the package."""
-    from fwc_llm.resources import resource_dir
-
-    names = sorted(path.name for path in resource_dir("prompts").iterdir() if path.is_dir())
-    return _matching(names, incomplete)
+def _known(module: str, name: str) -> Any:
+    """What a module says, which is imported when the shell asks."""
+    known = getattr(import_module(f"fwc_llm.{module}"), name)
+    return known() if callable(known) else known
 
 
-def orders(incomplete: str) -> Iterator[str]:
-    """The next order of a list."""
-    return _next_of(("alternate", "random", "by-weight", "given"), incomplete)
-
-
-def formats(incomplete: str) -> Iterator[str]:
-    """The formats of a report."""
-    from fwc_llm.report.write import FORMATS
-
-    return _matching(FORMATS, incomplete)
-
-
-def _one_of(*words: str) -> Callable[[str], Iterator[str]]:
-    return lambda incomplete: _matching(words, incomplete)
-
-
-_COMPLETED: dict[str, Callable[[str], Iterator[str]]] = {
-    "experiment": lambda incomplete: _matching(_files("*.toml"), incomplete),
-    "task": tasks,
-    "shots": strategies,
-    "strategy": strategies,
-    "template": templates,
-    "order": orders,
-    "format": formats,
-    "weights": _one_of("show", "hide"),
-    "redraw": _one_of("once", "per-row"),
-    "api": _one_of("chat", "decisions", "systemone"),
-    "model": models,
-    "undecided": _one_of("fail", "pass"),
-    "missing": _one_of("refuse", "drop", "group"),
+# What the shell completes, by the names of options.
+_COMPLETED: dict[str, Callable[[], Iterable[str]]] = {
+    "experiment": lambda: _files("*.toml"),
+    "task": lambda: [*_known("tasks", "task_names"), *_files("*.toml")],
+    "copied": lambda: {*_known("tasks", "task_names"), *_known("tasks", "layout_names")} - {"census"},
+    "shots": lambda: [*_known("shots.registry", "strategies"), *_files("*.json")],
+    "strategy": lambda: _known("shots.registry", "strategies"),
+    "template": lambda: _known("prompts", "templates"),
+    "order": lambda: ("alternate", "random", "by-weight", "given"),
+    "format": lambda: _known("report.write", "FORMATS"),
+    "weights": lambda: ("show", "hide"),
+    "redraw": lambda: ("once", "per-row"),
+    "api": lambda: ("chat", "decisions", "systemone"),
+    "model": _models,
+    "undecided": lambda: ("fail", "pass"),
+    "missing": lambda: ("refuse", "drop", "group"),
 }
+_LISTS = {"shots", "strategy", "order", "model"}  # with commas
+
+
+def completed(name: str) -> Callable[[str], list[str]]:
+    """What completes an option: its values that begin alike; of a list the next word, none twice."""
+
+    def complete(incomplete: str) -> list[str]:
+        begun, comma, last = incomplete.rpartition(",") if name in _LISTS else ("", "", incomplete)
+        taken = begun.split(",")
+        words = (word for word in sorted(_COMPLETED[name]()) if word.startswith(last) and word not in taken)
+        return [f"{begun}{comma}{word}" for word in words]
+
+    return complete
 
 
 def shown(command: _F) -> _F:
@@ -209,7 +185,8 @@ def shown(command: _F) -> _F:
             info.metavar = info.metavar or _placeholder(name, kind)
             if HAS_RICH and info.help:
                 info.help = re.sub(r"(?<!\\)\[", r"\[", info.help)  # commands share options
-            info.autocompletion = info.autocompletion or _COMPLETED.get(name)
+            if name in _COMPLETED:
+                info.autocompletion = info.autocompletion or completed(name)
     return command
 
 
@@ -221,17 +198,6 @@ def _placeholder(name: str, kind: Any) -> str:
         return "KEY=VALUE"
     known = (word for type_, word in ((int, "N"), (float, "X"), (Path, "PATH")) if type_ in kinds)
     return next(known, name.upper().replace("_", "-"))
-
-
-def _matching(words: Iterable[str], incomplete: str) -> Iterator[str]:
-    return (word for word in words if word.startswith(incomplete))
-
-
-def _next_of(words: Iterable[str], incomplete: str) -> Iterator[str]:
-    """Complete the last word of a comma-separated list; what is in the list is not offered again."""
-    begun, comma, last = incomplete.rpartition(",")
-    taken = set(begun.split(","))
-    return (f"{begun}{comma}{word}" for word in _matching(words, last) if word not in taken)
 
 
 def _files(pattern: str) -> list[str]:

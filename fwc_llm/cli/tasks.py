@@ -14,7 +14,7 @@ from fwc_llm.cli.options import (
     Command,
     Group,
     argument,
-    copied,
+    completed,
     epilog,
     flag,
     option,
@@ -342,7 +342,7 @@ def _new_file(path: Path, force: bool) -> Path:
 @shown
 def task_copy(
     task: str = argument(
-        "A built-in task with a file, or one to copy (`fwc-llm tasks`).", autocompletion=copied
+        "A built-in task with a file, or one to copy (`fwc-llm tasks`).", autocompletion=completed("copied")
     ),
     out: Path | None = option("The file to write. [default: TASK.toml, here]", "--out", "-o"),
     force: bool = FORCE,

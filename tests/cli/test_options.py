@@ -10,17 +10,7 @@ import pytest
 import typer
 
 from fwc_llm.cli import app
-from fwc_llm.cli.options import (
-    EVERYDAY,
-    EXAMPLES,
-    copied,
-    formats,
-    models,
-    orders,
-    strategies,
-    tasks,
-    templates,
-)
+from fwc_llm.cli.options import EVERYDAY, EXAMPLES, completed
 from tests.cli.conftest import Outcome
 
 Run = Callable[..., Outcome]
@@ -65,19 +55,18 @@ def test_the_shell_completes_values(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.toml").touch()
     (tmp_path / "mine.json").touch()
-    assert list(tasks("a")) == ["adult"]
-    assert list(tasks("m")) == ["mine.toml"]
-    assert list(strategies("zero,fw")) == ["zero,fwc"]
-    assert "zero,mine.json" in strategies("zero,")
-    assert "zero,zero" not in strategies("zero,")
-    assert list(templates("pa")) == ["paper"]
-    assert list(orders("given,al")) == ["given,alternate"]
-    assert list(formats("h")) == ["html"]
-    assert {"surrogate", "smollm2", "gguf:", "gpt-6-luna"} <= set(models(""))
-    assert "gpt-4" not in models("gpt")  # it has ended
-    assert list(models("surrogate,basel")) == ["surrogate,baseline"]
-    assert list(copied("a")) == ["adult", "acs-employment", "acs-income", "acs-public-coverage"]
-    assert not list(copied("ce"))  # the census has no file
+    for name, begun, words in (
+        ("task", "a", ["adult"]), ("task", "m", ["mine.toml"]), ("shots", "zero,fw", ["zero,fwc"]),
+        ("template", "pa", ["paper"]), ("order", "given,al", ["given,alternate"]), ("format", "h", ["html"]),
+        ("model", "surrogate,basel", ["surrogate,baseline"]),
+        ("copied", "a", ["acs-employment", "acs-income", "acs-public-coverage", "adult"]),
+        ("copied", "ce", []),
+    ):  # fmt: skip
+        assert completed(name)(begun) == words
+    assert "zero,mine.json" in completed("shots")("zero,")
+    assert "zero,zero" not in completed("shots")("zero,")
+    assert {"surrogate", "smollm2", "gguf:", "gpt-6-luna"} <= set(completed("model")(""))
+    assert "gpt-4" not in completed("model")("gpt")  # it has ended
     root: Any = typer.main.get_command(app)
     by_name = {option.name: option for option in root.commands["eval"].params}
     context = typer.Context(root.commands["eval"])
