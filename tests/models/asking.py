@@ -7,19 +7,38 @@ from typing import Any
 
 import respx
 
-from fwc_llm.models import Reply
+from fwc_llm.models import Messages, Reply
 from fwc_llm.models.openai.chat import ChatModel
+from tests.faults.loopback import Handler, serve
 
 KEY = "sk-planted-0123456789abcdefghij"
 MESSAGES = [{"role": "system", "content": "Answer yes or no."}, {"role": "user", "content": "Is it?"}]
 
 
-def ask(model: Any, times: int = 1) -> Reply:
+def ask(model: Any, messages: Messages = MESSAGES, times: int = 1) -> Reply:
+    """The last reply of a model that is asked so many times."""
+
     async def go() -> Reply:
-        for _ in range(times):
-            reply = await model.ask(MESSAGES)
-        await model.aclose()
-        return reply
+        try:
+            return [await model.ask(messages) for _ in range(times)][-1]
+        finally:
+            await model.aclose()
+
+    return asyncio.run(go())
+
+
+def over_http(
+    handler: Handler, make: Any = None, messages: Messages = MESSAGES, times: int = 1, **options: Any
+) -> Any:
+    """The last reply of a model, behind a loopback server, that is asked so many times; and the model."""
+
+    async def go() -> tuple[Reply, Any]:
+        async with serve(handler) as url:
+            model = (make or quick)(base_url=f"{url}/v1", **options)
+            try:
+                return [await model.ask(messages) for _ in range(times)][-1], model
+            finally:
+                await model.aclose()
 
     return asyncio.run(go())
 

@@ -15,7 +15,7 @@ from fwc_llm.models.base import Message
 from fwc_llm.models.decisions import DecisionModel
 from fwc_llm.models.openai.retry import AttemptError
 from tests.faults.loopback import HttpReply, HttpRequest, decision, nouls, refusal, serve
-from tests.models.asking import KEY, sent
+from tests.models.asking import KEY, ask, over_http, sent
 
 QUESTION: Message = {"role": "question", "content": "Is it?"}
 NEGATION: Message = {"role": "question", "content": "Is it not?", "name": "negation"}
@@ -34,16 +34,6 @@ def quick(api: str = "decisions", **options: Any) -> DecisionModel:
     return DecisionModel("gpt-6-luna", api=api, **{"backoff": 0.001, "deadline": 5.0, **options})
 
 
-def ask(model: DecisionModel, messages: list[Message], times: int = 1) -> Reply:
-    async def go() -> Reply:
-        for _ in range(times):
-            reply = await model.ask(messages)
-        await model.aclose()
-        return reply
-
-    return asyncio.run(go())
-
-
 def exchange(reply: Any, messages: list[Message], api: str = "decisions", **options: Any) -> Any:
     """The reply and the bodies of the requests, over HTTP; `reply` may be a function of the request."""
     seen: list[Any] = []
@@ -53,15 +43,7 @@ def exchange(reply: Any, messages: list[Message], api: str = "decisions", **opti
         given = reply(request) if callable(reply) else reply
         return given if isinstance(given, HttpReply) else HttpReply(given)
 
-    async def go() -> Reply:
-        async with serve(handler) as url:
-            model = quick(api, base_url=f"{url}/v1", **options)
-            try:
-                return await model.ask(messages)
-            finally:
-                await model.aclose()
-
-    return asyncio.run(go()), seen
+    return over_http(handler, quick, messages, api=api, **options)[0], seen
 
 
 # --- what is sent

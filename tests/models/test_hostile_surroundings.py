@@ -1,14 +1,10 @@
 """Addresses, proxies, certificates and redirects that lead nowhere: nothing is sent elsewhere."""
 
-import asyncio
-from typing import Any
-
 import pytest
 
 from fwc_llm.errors import FwcError, ProviderError
-from fwc_llm.models import Reply
-from tests.faults.loopback import Handler, HttpReply, HttpRequest, completion, serve
-from tests.models.asking import MESSAGES, quick
+from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread
+from tests.models.asking import over_http, quick
 
 
 @pytest.mark.parametrize(
@@ -46,15 +42,6 @@ def test_an_environment_without_a_way_out(variable: str, value: str, monkeypatch
     assert caught.value.exit_code == 2
 
 
-async def ask(handler: Handler, **options: Any) -> Reply:
-    async with serve(handler) as url:
-        model = quick("m", base_url=f"{url}/v1", **options)
-        await model.ask(MESSAGES)
-        reply = await model.ask(MESSAGES)
-        await model.aclose()
-        return reply
-
-
 def test_a_redirect_is_not_followed() -> None:
     seen: list[str] = []
 
@@ -62,12 +49,11 @@ def test_a_redirect_is_not_followed() -> None:
         seen.append(request.path)
         return HttpReply(completion("Yes"))
 
-    async def go() -> Reply:
-        async with serve(elsewhere) as other:
-            return await ask(lambda request: HttpReply("", 307, {"location": f"{other}{request.path}"}))
-
-    with pytest.raises(ProviderError, match=r"redirect to http.*--base-url"):
-        asyncio.run(go())
+    with (
+        serve_in_thread(elsewhere) as other,
+        pytest.raises(ProviderError, match=r"redirect to http.*--base-url"),
+    ):
+        over_http(lambda request: HttpReply("", 307, {"location": f"{other}{request.path}"}))
     assert seen == []
 
 
@@ -78,5 +64,5 @@ def test_cookies_are_neither_kept_nor_sent() -> None:
         sent.append(request.headers.get("cookie", ""))
         return HttpReply(completion("Yes"), headers={"set-cookie": "a=b; Path=/"})
 
-    asyncio.run(ask(handler))
+    over_http(handler, times=2)
     assert sent == ["", ""]

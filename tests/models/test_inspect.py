@@ -1,6 +1,7 @@
 """Models behind Inspect: its mock model, a provider of our own, and a real one against a loopback server."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,11 @@ import pytest
 from fwc_llm import evaluate, open_model
 from fwc_llm.answers import parse_answer
 from fwc_llm.errors import FwcError, ProviderError
-from fwc_llm.models import Client, Reply, Usage
-from fwc_llm.models.inspect import InspectModel, require_inspect
+from fwc_llm.models import Reply, Usage
+from fwc_llm.models.inspect import require_inspect
 from tests.conftest import missing
-from tests.faults.loopback import Handler, HttpReply, HttpRequest, completion, refusal, serve, serving
-from tests.models.asking import KEY, MESSAGES
+from tests.faults.loopback import Handler, HttpReply, HttpRequest, completion, refusal, serving
+from tests.models.asking import KEY, MESSAGES, over_http
 
 NAME = "inspect:openai-api/mine/some-model"
 
@@ -28,23 +29,10 @@ def inspect_and_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINE_API_KEY", KEY)
 
 
-def asked(handler: Handler, name: str = NAME, times: int = 1, **options: Any) -> tuple[Reply, list[str]]:
+def asked(handler: Handler, **options: Any) -> tuple[Reply, list[str]]:
     """The reply of a model behind a loopback server, and what was said on the way."""
-    said: list[str] = []
-
-    async def go() -> Reply:
-        async with serve(handler) as url:
-            breaker = options.pop("breaker", None)
-            client = Client(base_url=f"{url}/v1", **{"deadline": 5.0} | options)
-            model = InspectModel(name, client, said.append, breaker)
-            try:
-                for _ in range(times):
-                    reply = await model.ask(MESSAGES)
-                return reply
-            finally:
-                await model.aclose()
-
-    return asyncio.run(go()), said
+    reply, model = over_http(handler, partial(open_model, NAME), **{"deadline": 5.0} | options)
+    return reply, model.notices
 
 
 def test_a_reply_is_read_whole() -> None:
