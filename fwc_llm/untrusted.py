@@ -85,21 +85,21 @@ def one_line(text: str) -> str:
 
 
 class Secret:
-    """A key, to be taken out of every text: as it is, URL-encoded and base64-encoded."""
+    """Keys, to be taken out of every text: as they are, URL-encoded and base64-encoded."""
 
-    def __init__(self, key: str) -> None:
-        forms = {key, quote(key, safe=""), quote_plus(key), *_base64_forms(key)}
-        longest_first = sorted(forms, key=len, reverse=True) if len(key) >= _SHORTEST_KEY else []
+    def __init__(self, *keys: str) -> None:
+        forms = {form for key in keys if len(key) >= _SHORTEST_KEY for form in _forms(key)}
+        longest_first = sorted(forms, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)", re.IGNORECASE)
 
     def redact(self, text: str) -> str:
-        """`text` with "[key]" in the place of the key. JSON must be parsed first, for its escapes."""
+        """`text` with "[key]" in the place of a key. JSON must be parsed first, for its escapes."""
         return self._pattern.sub("[key]", text)
 
 
-def _base64_forms(key: str) -> set[str]:
-    """The middle of the key's base64 code, for each of the three places where it can begin in a text."""
-    forms = set()
+def _forms(key: str) -> set[str]:
+    """The key, URL-encoded, and the middle of its base64 code at each of three places where it can begin."""
+    forms = {key, quote(key, safe=""), quote_plus(key)}
     for before in range(3):
         encoded = base64.b64encode(b"\0" * before + key.encode()).decode()
         # The characters at both ends share bits with their neighbours.

@@ -175,13 +175,7 @@ class InspectModel(Service):
 
     key_hint = "check the key that Inspect's provider reads, or name its variable with --api-key-env"
 
-    def __init__(
-        self,
-        name: str,
-        client: Client | None = None,
-        notice: Notice | None = None,
-        breaker: int | None = None,
-    ) -> None:
+    def __init__(self, name: str, client: Client | None = None, notice: Notice | None = None) -> None:
         require_inspect(name)
         self._options = client = client or Client()
         self.where = name.removeprefix(PREFIX)
@@ -191,11 +185,11 @@ class InspectModel(Service):
         if client.base_url is not None:
             check_address(client.base_url)
         self.parameters = generate_options(model, client.params, client.max_tokens, client.logprobs)
-        super().__init__(name, notice, breaker or max(30, 4 * client.concurrency))
+        super().__init__(name, notice, max(30, 4 * client.concurrency))
         self.simulated = self.where == "fwc/surrogate"  # ours, by way of Inspect
         self._pace = Pace(client.rpm, client.tpm)
         self._model: Inspected | None = None
-        self._secrets: tuple[Secret, ...] = ()
+        self._secret = Secret()
 
     def require_key(self) -> None:
         """Check, before anything is asked, that Inspect's provider has what it needs; `FwcError` if not."""
@@ -251,7 +245,7 @@ class InspectModel(Service):
             key = None if variable is None else read_key(variable, self.name)
             # Inspect's providers find their keys by names that we do not know.
             keys = [value for name, value in os.environ.items() if value and _HOLDS_A_KEY.search(name)]
-            self._secrets = tuple(map(Secret, [*keys, *([key] if key else [])]))
+            self._secret = Secret(*keys, key or "")
             try:
                 from inspect_ai.model import get_model
 
@@ -264,9 +258,7 @@ class InspectModel(Service):
 
     def redact(self, text: str) -> str:
         """`text` without any key of the environment, which a provider might echo."""
-        for secret in self._secrets:
-            text = secret.redact(text)
-        return text
+        return self._secret.redact(text)
 
     def _words(self, error: BaseException) -> str:
         """What an error says, on one line, without keys and without Inspect's colours."""
@@ -277,26 +269,20 @@ class InspectModel(Service):
 
     def _no_reply(self, error: Exception, seconds: float) -> Reply:
         """The row without a reply; `ProviderError` where every other row would fail alike."""
-        failure = self._failure(error)
+        failure = AttemptError(Reach.ATTEMPT, f"{type(error).__name__}: {self._words(error)}")
+        if isinstance(error, TimeoutError):
+            failure.reason = f"no reply within the deadline of {self._options.deadline:g} s"
+        cause: BaseException | None = error
+        while cause is not None:  # Inspect wraps what the provider's SDK raised
+            status, body = getattr(cause, "status_code", None), getattr(cause, "body", None)
+            if isinstance(status, int) and status >= 400:
+                told = body if isinstance(body, Mapping) else {"message": self._words(cause)}
+                failure = http_failure(status, {"error": told.get("error", told)}, {})
+                failure.reason = self.redact(failure.reason)
+            cause = cause.__cause__
         if failure.reach is Reach.RUN:
             raise ProviderError(self.explain(failure)) from None
         if failure.reach is not Reach.ROW:
             self._count_failure(failure)
         asked = "refuses this row" if failure.reach is Reach.ROW else "gave no reply"
         return Reply(text=None, error=f"the service {asked} ({failure})", latency=seconds)
-
-    def _failure(self, error: Exception) -> AttemptError:
-        """What Inspect raised, classified as any service's failure is."""
-        if isinstance(error, TimeoutError):
-            waited = f"no reply within the deadline of {self._options.deadline:g} s"
-            return AttemptError(Reach.ATTEMPT, waited)
-        wrapped: list[BaseException] = [error]  # Inspect wraps what the provider's SDK raised
-        while (cause := wrapped[-1].__cause__) is not None:
-            wrapped.append(cause)
-        for cause in reversed(wrapped):
-            status, body = getattr(cause, "status_code", None), getattr(cause, "body", None)
-            if isinstance(status, int) and status >= 400:
-                told = body if isinstance(body, Mapping) else {"message": self._words(cause)}
-                failure = http_failure(status, {"error": told.get("error", told)}, {})
-                return replace(failure, reason=self.redact(failure.reason))
-        return AttemptError(Reach.ATTEMPT, f"{type(error).__name__}: {self._words(error)}")
