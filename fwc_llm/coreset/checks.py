@@ -68,21 +68,17 @@ def candidate_mask(candidates: Any, n: int) -> np.ndarray:
     """Which of n rows may be chosen, (n,) bool, given as such or by position; None stands for all of them."""
     if candidates is None:
         return np.ones(n, bool)
-    given = np.asarray(candidates)
-    if given.dtype == bool and given.shape == (n,):
-        return given
-    if given.ndim != 1 or (given.dtype.kind not in "iu" and given.size):
+    rows, mask = np.asarray(candidates), np.zeros(n, bool)
+    rows = rows if rows.size else rows.astype(int)
+    try:
+        mask[rows] = True
+        once = rows.min(initial=0) >= 0 and rows.max(initial=0) < n and mask.sum() == len(rows)
+        valid = rows.ndim == 1 and (rows.dtype == bool or once)
+    except (IndexError, TypeError):
+        valid = False
+    if not valid:
         raise InputError(
-            f"candidates must be a boolean mask, one bool a row, ({n},), or positions of rows: got "
-            f"{given.dtype} {given.shape}"
+            f"candidates must be a boolean mask ({n},), or positions of rows from 0 to {n - 1}, each of them "
+            f"once: got {rows.dtype} {rows.shape}"
         )
-    if given.size and (given.min() < 0 or given.max() >= n):
-        raise InputError(
-            f"candidates must be positions from 0 to {n - 1}: got {given.min()} to {given.max()}"
-        )
-    rows = given.astype(np.int64)
-    mask = np.zeros(n, bool)
-    mask[rows] = True
-    if mask.sum() < len(rows):
-        raise InputError("candidates names a row twice: give each position once, or a mask of bools")
     return mask

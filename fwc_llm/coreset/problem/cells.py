@@ -83,24 +83,17 @@ def find_cells(y: Any, sensitive: Any, n: int, masses: Masses | None = None) -> 
         n, masses = len(own), masses.take(masses.positive)
     outcomes, y_code = np.unique(own, return_inverse=True)
     _check_not_continuous(outcomes, "y")
-    if len(columns) == 1:
-        levels, d_code = np.unique(columns[0], return_inverse=True)
-        _check_not_continuous(levels, "sensitive")
-    else:
-        d_code, members = np.zeros(n, np.int64), []
-        for column in columns:
-            values, code = np.unique(column, return_inverse=True)
-            _check_not_continuous(values, "sensitive")
-            members.append(values)
-            d_code = d_code * len(values) + code
-        present, d_code = np.unique(d_code, return_inverse=True)
-        kinds = {values.dtype.kind for values in members}
-        # Numbers and text side by side stay what they are.
-        kind = np.result_type(*members) if len(kinds) == 1 else np.dtype(object)
-        levels = np.empty((len(present), len(members)), dtype=kind)
-        for k in reversed(range(len(members))):
-            present, code = np.divmod(present, len(members[k]))
-            levels[:, k] = members[k][code]
+    members, codes = zip(*(np.unique(column, return_inverse=True) for column in columns), strict=True)
+    for values in members:
+        _check_not_continuous(values, "sensitive")
+    shape = tuple(map(len, members))
+    present, d_code = np.unique(np.ravel_multi_index(codes, shape), return_inverse=True)
+    # Numbers and text side by side stay what they are.
+    kinds = {values.dtype.kind for values in members}
+    levels = np.empty((len(present), len(members)), np.result_type(*members) if len(kinds) == 1 else object)
+    for k, code in enumerate(np.unravel_index(present, shape)):
+        levels[:, k] = members[k][code]
+    levels = levels if len(members) > 1 else levels[:, 0].copy()
     cell = d_code.astype(np.int64) * len(outcomes) + y_code
     return Cells(cell, levels, outcomes, **_sums(cell, len(levels) * len(outcomes), masses))
 
@@ -127,16 +120,15 @@ def _labels(values: Any, what: str, n: int, columns: bool) -> list[np.ndarray]:
         raise InputError(f"{what} is an array with masked values: drop such rows")
     values = as_pandas(values)
     if is_frame(values):
-        found = [values.iloc[:, k].to_numpy() for k in range(values.shape[1])]
+        arrays = [values.iloc[:, k].to_numpy() for k in range(values.shape[1])]
     else:
         array = np.asarray(values)
-        found = list(array.T) if array.ndim == 2 else [array]
-    shape = (len(found[0]), len(found)) if found and found[0].ndim == 1 else np.shape(values)
-    if not found or found[0].ndim != 1 or (len(found) > 1 and not columns):
-        raise InputError(f"{what} has shape {shape}: pass one value per row, ({n},)")
-    if len(found[0]) != n:
-        raise InputError(f"{what} has {len(found[0])} rows but X has {n}: pass one value per row")
-    return [_sortable(column, what) for column in found]
+        arrays = list(array.T) if array.ndim == 2 else [array]
+    if not arrays or arrays[0].ndim != 1 or (len(arrays) > 1 and not columns):
+        raise InputError(f"{what} has shape {np.shape(values)}: pass one value per row, ({n},)")
+    if len(arrays[0]) != n:
+        raise InputError(f"{what} has {len(arrays[0])} rows but X has {n}: pass one value per row")
+    return [_sortable(column, what) for column in arrays]
 
 
 def _sortable(column: np.ndarray, what: str) -> np.ndarray:

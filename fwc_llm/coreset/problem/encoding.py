@@ -100,9 +100,9 @@ class Encoder:
         codes: list[np.ndarray] = []
         for (name, series), kind in zip(columns.items(), kinds, strict=True):
             if kind == "categorical":
-                places, found = pd.factorize(series.astype(object), sort=False)
-                codes.append(places.astype(_code_type(len(found))))
-                coded.append(ColumnCode(name, kind, np.asarray(found, dtype=object)))
+                places, labels = pd.factorize(series.astype(object), sort=False)
+                codes.append(places.astype(np.min_scalar_type(len(labels) - 1)))
+                coded.append(ColumnCode(name, kind, np.asarray(labels, dtype=object)))
                 continue
             ranks = series.cat if kind == "ordinal" else None
             values = np.empty(0) if ranks is None else np.asarray(ranks.categories, dtype=object)
@@ -230,11 +230,6 @@ def scale_column(
     return ColumnCode(name, kind, values, mean * size, spread * size), (numbers / size - mean) / spread
 
 
-def _code_type(count: int) -> type[np.integer[Any]]:
-    """The smallest type for codes from 0 to count − 1."""
-    return np.uint8 if count <= 2**8 else np.uint16 if count <= 2**16 else np.int32
-
-
 def _side_by_side(columns: list[np.ndarray], n: int, kind: Any) -> np.ndarray:
     """The columns (n,) as one matrix, of this kind if there are none."""
     return np.column_stack(columns) if columns else np.empty((n, 0), kind)
@@ -243,17 +238,6 @@ def _side_by_side(columns: list[np.ndarray], n: int, kind: Any) -> np.ndarray:
 def encode_array(x: Any) -> Table:
     """A plain (n, p) array as it is: numeric, unscaled; float32 stays float32, all else becomes float64."""
     array = plain_array(x)
-    if array.ndim != 2:
-        raise InputError(
-            f"Expected 2D array, got {array.ndim}D array instead. Reshape your data to (rows, columns): "
-            "X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one row"
-        )
-    for found, what in zip(array.shape, ("sample(s)", "feature(s)"), strict=True):
-        if found == 0:
-            raise InputError(
-                f"Found array with 0 {what} (shape={array.shape}) while a minimum of 1 is required: X "
-                "needs at least one row and one column"
-            )
     if not np.isfinite(array.sum(dtype=np.float64)) and not np.isfinite(array).all():
         row, column = np.argwhere(~np.isfinite(array))[0]
         kind = "NaN" if np.isnan(array[row, column]) else "infinity"

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from sklearn.utils.validation import check_array
 
 from fwc_llm.errors import InputError, InputTypeError
 
@@ -98,29 +99,20 @@ def column_kind(series: "pd.Series[Any]") -> str:
 
 
 def plain_array(x: Any) -> np.ndarray:
-    """A plain table as an array of float32 or float64.
+    """A plain table (n, p) as an array: float32 stays float32, all else becomes float64.
 
     Raises:
-        InputError: it is sparse, masked, complex, of dates, or not numeric.
+        InputError: it is sparse, masked, complex, of dates, not numeric, or without rows or columns.
     """
-    if hasattr(x, "toarray"):
-        raise InputError("X is a sparse matrix, which is not supported: pass X.toarray()")
     if np.ma.is_masked(x):
         raise InputError("X is an array with masked values: drop or fill such rows")
+    if getattr(getattr(x, "dtype", None), "kind", "") in ("m", "M"):
+        raise InputError("X holds dates or durations: turn them into numbers, such as days")
     try:
-        array = np.asarray(x)
-        if array.dtype.kind == "c":
-            raise InputError(
-                "Complex data not supported: X holds complex numbers; pass their parts as columns"
-            )
-        if array.dtype.kind in "mM":
-            raise InputError("X holds dates or durations: turn them into numbers, such as days")
-        return array if array.dtype == np.float32 else array.astype(np.float64, copy=False)
-    except InputError:
-        raise
+        return np.asarray(check_array(x, dtype=(np.float64, np.float32), ensure_all_finite=False))
     except (TypeError, ValueError) as error:
         kind = InputTypeError if isinstance(error, TypeError) else InputError
-        raise kind(f"X is not numeric ({error}): pass a pandas DataFrame for mixed columns") from None
+        raise kind(f"X is not numeric: {error}; pass mixed columns as a pandas DataFrame") from None
 
 
 def take_named(

@@ -96,7 +96,7 @@ def test_arrays_stay_as_they_are():
         ([[1.0], [np.nan]], "contains NaN in row 1, column 0"),
         ([[1.0, 2.0], [1.0, -np.inf]], "contains infinity in row 1, column 1"),
         ([["a"]], "not numeric"),
-        (np.empty((0, 3)), "at least one row"),
+        (np.empty((0, 3)), "0 sample"),
     ],
 )
 def test_bad_arrays_are_refused(x, words):
