@@ -41,6 +41,9 @@ class Recipe:
     epsilon: float | None = 0.01
 
 
+NO_EXAMPLES = Recipe("no examples", "zero")
+
+
 @dataclass(frozen=True)
 class Candidate:
     """One set of examples in one wording; `name` is its arm in the journal.
@@ -181,9 +184,8 @@ def choose_candidates(
     extra = wordings[1:] if alone else []
     if alone and count <= len(wordings):
         raise FwcError(f"candidates is {count}: {len(wordings)} wordings take at least {len(wordings) + 1}")
-    none = Recipe("no examples", "zero")
     chosen = [
-        Candidate(f"candidate-{place:03d}", none, seed, "given", template, alone, instruction)
+        Candidate(f"candidate-{place:03d}", NO_EXAMPLES, seed, "given", template, alone, instruction)
         for place, (template, instruction) in enumerate(extra, 1)
         if alone
     ]

@@ -50,22 +50,19 @@ def read_goal(target_dp: float | None, target: str | None, max_loss: float) -> G
     """
     if (target_dp is None) == (target is None):
         raise FwcError("name one target: --target-dp 0.1, or --target with eo=0.1 or dp_ratio=0.8")
-    name, value = "dp", target_dp
-    if target is not None:
-        name, _, text = (part.strip() for part in target.partition("="))
-        if name not in METRICS:
-            raise FwcError(f"the target {target!r} names no metric: choose one of {', '.join(METRICS)}")
-        try:
-            value = float(text)
-        except ValueError:
-            raise FwcError(f"the target {target!r} has no number: write {name}=0.1") from None
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    name, _, text = (part.strip() for part in (target or f"dp={target_dp}").partition("="))
+    if name not in METRICS:
+        raise FwcError(f"the target {target!r} names no metric: choose one of {', '.join(METRICS)}")
+    try:
+        value = float(text)
+    except ValueError:
+        raise FwcError(f"the target {name}={text} has no number: write {name}=0.1") from None
     ratio = name == "dp_ratio"
-    if not is_number or not (0.0 < value <= 1.0 if ratio else 0.0 <= value < 1.0):  # type: ignore[operator]
-        raise FwcError(f"the target {name}={value} is outside {'(0, 1]' if ratio else '[0, 1)'}")
-    if not isinstance(max_loss, (int, float)) or not 0.0 <= max_loss <= 100.0:
+    if not (0.0 < value <= 1.0 if ratio else 0.0 <= value < 1.0):
+        raise FwcError(f"the target {name}={text} is outside {'(0, 1]' if ratio else '[0, 1)'}")
+    if not 0.0 <= max_loss <= 100.0:
         raise FwcError(f"max-loss is {max_loss}: give points of accuracy from 0 to 100, such as 3")
-    return Goal(name, float(value), max_loss / 100.0)  # type: ignore[arg-type]
+    return Goal(name, value, max_loss / 100.0)
 
 
 class Estimate(NamedTuple):
@@ -323,7 +320,7 @@ def front(finalists: Mapping[str, Measured], goal: Goal) -> set[str]:
 
 
 def describe_front(
-    candidates: Sequence[Mapping[str, Any]],
+    described: Mapping[str, Mapping[str, Any]],
     standing: Mapping[str, Standing],
     goal: Goal,
     pool: Pool,
@@ -337,7 +334,6 @@ def describe_front(
     are too good; the test is honest.
     """
     best = front(finalists, goal)
-    described = {str(each["candidate"]): dict(each) for each in candidates}
     balanced = standing[BALANCED]
     lines = []
     for name, each in standing.items():

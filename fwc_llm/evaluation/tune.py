@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError
-from fwc_llm.evaluation.candidates import Candidate, Recipe, choose_candidates, read_instructions
+from fwc_llm.evaluation.candidates import NO_EXAMPLES, Candidate, Recipe, choose_candidates, read_instructions
 from fwc_llm.evaluation.job import Job, prepare
 from fwc_llm.evaluation.race import (
     BALANCED,
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 TUNED = "tuned"
 FORMAT = "fwc-llm-tuning/1"
+FIXED = {ZERO: NO_EXAMPLES, BALANCED: Recipe(BALANCED, BALANCED)}  # what candidates are measured against
 _FEWEST_A_GROUP = 20
 _PROPOSALS = 3  # times that sentences are proposed
 Propose = Callable[[list[dict[str, Any]]], Iterable[str]]
@@ -95,20 +96,25 @@ class Tuned:
 
 @dataclass(frozen=True)
 class _Tuning:
-    """A planned tuning: the model, the rows, each candidate's prompts, and the folder that keeps it."""
+    """A planned tuning: the model, the rows, each arm's prompts, and the folder that keeps it.
+
+    `arms` are zero-shot and balanced examples, then the candidates.
+    """
 
     job: Job
     folder: RunFolder
     asked: Mapping[str, Any]
     goal: Goal
     pool: Pool
-    candidates: dict[str, Candidate]
-    fixed: Mapping[str, Shots]
-    template: str
+    arms: dict[str, Candidate]
     show: Any
     cancel_batch: bool
     propose: Propose | None = None
     proposed: list[list[str]] = field(default_factory=list)
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        return [each for name, each in self.arms.items() if name not in FIXED]
 
     def race(self) -> dict[str, Standing]:
         """Race in the folder, or take up the race that was interrupted there."""
@@ -139,7 +145,7 @@ class _Tuning:
                     )
                 return self._answers(journal, arms, k)
 
-            standing = race(list(self.candidates), self.pool, self.goal, ask)
+            standing = race([each.name for each in self.candidates], self.pool, self.goal, ask)
             for turn in range(_PROPOSALS if self.propose else len(self.proposed)):
                 new = self._new_candidates(turn, standing)
                 if not new:
@@ -151,40 +157,34 @@ class _Tuning:
         """The examples of the front, each with every newly proposed sentence; an old proposal is repeated."""
         lines = [line for line in self._lines(standing, None) if line["front"]]
         if turn == len(self.proposed):
-            tried = {each.instruction for each in self.candidates.values()}
+            tried = {each.instruction for each in self.arms.values()}
             sentences = self.propose(lines) if self.propose else ()
             if isinstance(sentences, str):
                 raise FwcError("propose(front) returned a text: return a list of sentences")
             new = [line for line in dict.fromkeys(" ".join(visible(s).split()) for s in sentences) if line]
             self.proposed.append([sentence for sentence in new if sentence not in tried])
             self.folder.write_json(FILE_NAME, {**self.asked, "proposed": self.proposed})
-        none = Candidate("", Recipe("no examples", "zero"), 0, "given", self.template, self.fixed[ZERO])
-        given = Candidate("", Recipe(BALANCED, BALANCED), 0, "given", self.template, self.fixed[BALANCED])
-        bases = [
-            self.candidates.get(line["candidate"], given if line["candidate"] == BALANCED else none)
-            for line in lines
-        ]
-        before = len(self.candidates)
+        before = list(self.arms)
+        bases = [self.arms[ZERO], *(self.arms[line["candidate"]] for line in lines)]
         for sentence in self.proposed[turn]:
-            for base in {id(each.shots): each for each in (none, *bases)}.values():
+            for base in {id(each.shots): each for each in bases}.values():
                 name = f"candidate-{len(self.candidates) + 1:03d}"
-                self.candidates[name] = replace(base, name=name, instruction=sentence)
+                self.arms[name] = replace(base, name=name, instruction=sentence)
         self._write_wordings()
-        return list(self.candidates)[before:]
+        return [name for name in self.arms if name not in before]
 
     def _write_wordings(self) -> None:
         """Write the template sets of the instructions into the folder."""
-        for wording, each in {each.wording: each for each in self.candidates.values()}.items():
+        for wording, each in {each.wording: each for each in self.arms.values()}.items():
             if each.instruction:
                 (self.folder.path / wording).mkdir(exist_ok=True)
                 for file, text in instructed(each.template, each.instruction).items():
                     self.folder.write_text(f"{wording}/{file}", text)
 
     def _prompt(self, name: str) -> tuple[Shots, str]:
-        """The examples of a candidate or an arm, and their wording."""
-        if each := self.candidates.get(name):
-            return each.shots, str(self.folder.path / each.wording) if each.instruction else each.template
-        return self.fixed[BALANCED if name == BALANCED else ZERO], self.template
+        """The examples of an arm, and their wording."""
+        each = self.arms[name]
+        return each.shots, str(self.folder.path / each.wording) if each.instruction else each.template
 
     def _calls(self, names: Sequence[str], k: int) -> Iterator[Call]:
         plan = self.job.plan
@@ -196,66 +196,54 @@ class _Tuning:
 
     def _answers(self, journal: Journal, names: Sequence[str], k: int) -> dict[str, Floats]:
         places = {str(row): place for place, row in enumerate(self.pool.rows.index[:k])}
-        answers = {f"pool {name}": np.full(k, np.nan) for name in names}
+        answers = {name: np.full(k, np.nan) for name in names}
         for record in journal.records():
-            arm, place = record.get("arm"), places.get(str(record.get("row")))
+            arm, place = str(record.get("arm")).removeprefix("pool "), places.get(str(record.get("row")))
             if arm in answers and place is not None and record["text"] is not None:
-                answers[arm][place] = _VALUES.get(str(record.get("answer")), np.nan)
-        return {name: answers[f"pool {name}"] for name in names}
+                answers[arm][place] = {"yes": 1.0, "no": 0.0}.get(str(record.get("answer")), np.nan)
+        return answers
 
     def conclude(self, standing: Mapping[str, Standing], split: Split | None, settings: Settings) -> Tuned:
         """Choose, write what was chosen, and test it on the test rows of `split`, if there is one."""
         with self.show.working("comparing the candidates by their answers"):
             winner, reached, verdict = self._choose(standing)
-        path = self.folder.path
-        if winner is None:
-            return Tuned(path, verdict, False, None, self.template, self.folder.read_json(FILE_NAME))
-        shots, template = self._prompt(winner)
-        save_shots(shots, path / "shots.json")
-        outcome = self.folder.read_json(FILE_NAME)
-        result = self._test(shots, settings.updated(template=template), split) if split else None
-        return Tuned(path, verdict, reached, shots, template, outcome, result)
+        path, proposed = self.folder.path, {"proposed": self.proposed} if self.proposed else {}
+        outcome = {**self.asked, **proposed, "verdict": verdict, "reached": reached}
+        shots, template = self._prompt(winner) if winner else (None, self.arms[ZERO].template)
+        outcome |= {"winner": winner, "template": template} if winner else {}
+        outcome["calls"] = sum(len(each.yes) for each in standing.values())
+        self.folder.write_json(FILE_NAME, outcome | {"front": self._lines(standing, winner)})
+        result = None
+        if shots is not None:
+            save_shots(shots, path / "shots.json")
+            result = self._test(shots, settings.updated(template=template), split) if split else None
+        return Tuned(path, verdict, reached, shots, template, self.folder.read_json(FILE_NAME), result)
 
     def _choose(self, standing: Mapping[str, Standing]) -> tuple[str | None, bool, str]:
-        """Write tuning.json; return the winner, if any, whether it reaches the target, and the verdict."""
-        goal, names = self.goal, list(self.candidates)
+        """The winner, if any, whether it reaches the target, and the verdict."""
+        if not any_better(standing, [name for name in self.arms if name != ZERO], self.goal, self.pool):
+            sentences = any(each.instruction for each in self.candidates)
+            what = "neither examples nor these instructions" if sentences else "examples do not"
+            return None, False, f"no candidate is better than zero-shot beyond noise: {what} help this model"
         finalists = self._finalists(standing)
-        sentences = any(each.instruction for each in self.candidates.values())
-        what = "neither examples nor these instructions" if sentences else "examples do not"
-        verdict = f"no candidate is better than zero-shot beyond noise: {what} help this model"
-        winner: str | None = None
-        reached = False
-        if any_better(standing, [*names, BALANCED], goal, self.pool):
-            winner, reached = choose(finalists, goal)
-            verdict = self._verdict(winner, reached, finalists)
-        lines = self._lines(standing, winner)
-        proposed = {"proposed": self.proposed} if self.proposed else {}
-        outcome = {**self.asked, **proposed, "verdict": verdict, "reached": reached}
-        if winner is not None:
-            outcome |= {"winner": winner, "template": self._prompt(winner)[1]}
-        outcome |= {"calls": sum(len(each.yes) for each in standing.values()), "front": lines}
-        self.folder.write_json(FILE_NAME, outcome)
-        return winner, reached, verdict
+        winner, reached = choose(finalists, self.goal)
+        return winner, reached, self._verdict(winner, reached, finalists)
 
     def _finalists(self, standing: Mapping[str, Standing]) -> dict[str, Measured]:
         """What was measured of the candidates that answered all rows, and of `balanced`."""
-        complete = [name for name in self.candidates if standing[name].dropped_after is None]
+        complete = [each.name for each in self.candidates if standing[each.name].dropped_after is None]
         return {name: standing[name].measured(self.goal, self.pool) for name in (*complete, BALANCED)}
 
     def _lines(self, standing: Mapping[str, Standing], winner: str | None) -> list[dict[str, Any]]:
-        described, finalists = (
-            [each.as_json() for each in self.candidates.values()],
-            self._finalists(standing),
-        )
-        return describe_front(described, standing, self.goal, self.pool, finalists, winner)
+        described = {each.name: each.as_json() for each in self.candidates}
+        return describe_front(described, standing, self.goal, self.pool, self._finalists(standing), winner)
 
     def _verdict(self, winner: str, reached: bool, finalists: Mapping[str, Measured]) -> str:
         goal, best = self.goal, finalists[winner]
-        kind = "balanced examples"
-        if winner in self.candidates:
-            kind = f"{kind_words(self.candidates[winner].recipe.label)} ({winner})"
-            if sentence := self.candidates[winner].instruction:
-                kind += f" with the instruction “{sentence}”"
+        kind, chosen = "balanced examples", self.arms[winner]
+        if winner != BALANCED:
+            kind = f"{kind_words(chosen.recipe.label)} ({winner})"
+            kind += f" with the instruction “{chosen.instruction}”" * bool(chosen.instruction)
         near = any(goal.shortfall(each.metric.value) <= 0.0 for each in finalists.values())
         how = "is nearest to the target, which no candidate reaches" + " at so small a loss" * near
         lost = finalists[BALANCED].accuracy.less(best.accuracy)
@@ -275,9 +263,6 @@ class _Tuning:
         job = Job(plan, self.job.model, self.job.client, reference=None)
         with self.show.asking(plan.n_calls) as state:
             return job.run(self.folder.path, state, self.cancel_batch)
-
-
-_VALUES = {"yes": 1.0, "no": 0.0}
 
 
 def tune(
@@ -360,33 +345,33 @@ def tune(
         table = bare.plan.task
         settings = fit_defaults(table, settings)[0]
         base_parity, n_test, sizes = settings.base_parity, settings.n_test, sizes or [settings.m]
-        rows = n_test if rows is None else rows
+        rows, fewest = n_test if rows is None else rows, _FEWEST_A_GROUP * len(table.groups)
+        if rows < fewest:
+            raise FwcError(
+                f"rows is {rows}: comparing candidates takes at least {fewest}, {_FEWEST_A_GROUP} a group"
+            )
         split = draw_split(table, n_test, base_parity, seed)
-        pool_rows, split = _draw_pool_rows(table, split, rows, base_parity, seed)
+        pool_rows, split = hold_out(table, split, rows, base_parity, seed)
         free = int(split.candidates.sum())
         if max(sizes) > free:
             raise FwcError(f"m is {max(sizes)}, but only {free} rows may become examples: lower --m")
         pool = Pool.of(table, pool_rows)
         folder = RunFolder(Path(out)) if out else RunFolder.default(table.name, bare.model.name)
-        basis = _basis(bare, goal, rows, settings)
-        _check_same(folder, basis)
-        fixed = {
-            name: select_shots(
+        fixed = {}
+        for name, recipe in FIXED.items():
+            shots = select_shots(
                 table, name, sizes[0], seed=seed, pool=split.pool, candidates=split.candidates, progress=False
             )
-            for name in (ZERO, BALANCED)
-        }
+            fixed[name] = Candidate(name, recipe, seed, "given", templates[0], shots)
         chosen, refused = choose_candidates(
             table, split, candidates, sizes, templates, orders, seed, strategies, step, sentences,
-            fixed[ZERO] if instructions is not None else None,
+            fixed[ZERO].shots if instructions is not None else None,
         )  # fmt: skip
     for line in refused:
         show.say(line)
-    by_name = {candidate.name: candidate for candidate in chosen}
-    asked = basis | {"candidates": [candidate.as_json() for candidate in chosen]}
-    tuning = _Tuning(
-        bare, folder, asked, goal, pool, by_name, fixed, templates[0], show, cancel_batch, propose
-    )
+    asked = _asked(bare, goal, rows, settings) | {"candidates": [each.as_json() for each in chosen]}
+    arms = fixed | {each.name: each for each in chosen}
+    tuning = _Tuning(bare, folder, asked, goal, pool, arms, show, cancel_batch, propose)
     try:
         return tuning.conclude(tuning.race(), split if test else None, settings)
     except KeyboardInterrupt:
@@ -395,22 +380,7 @@ def tune(
         ) from None
 
 
-def _draw_pool_rows(
-    task: "Task", split: Split, rows: int, base_parity: float | None, seed: int
-) -> "tuple[pd.DataFrame, Split]":
-    """The pool rows of the race, and the split without them as examples."""
-    fewest = _FEWEST_A_GROUP * len(task.groups)
-    if rows < fewest:
-        raise FwcError(
-            f"rows is {rows}: to compare candidates takes at least {fewest} rows, {_FEWEST_A_GROUP} a group"
-        )
-    try:
-        return hold_out(task, split, rows, base_parity, seed)
-    except FwcError as error:
-        raise FwcError(f"the pool rows of the race (--rows): {error}") from None
-
-
-def _basis(job: Job, goal: Goal, rows: int, settings: Settings) -> dict[str, Any]:
+def _asked(job: Job, goal: Goal, rows: int, settings: Settings) -> dict[str, Any]:
     """What determines a tuning, but for its candidates."""
     return {
         "format": FORMAT,
