@@ -179,9 +179,6 @@ class Condition(Checked):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        for name in ("values", "without"):
-            if name in self.model_fields_set and not getattr(self, name):
-                raise ValueError(f"{name} is an empty list: name a value, or leave {name} out")
         if not (self.limits or self.values or self.without):
             raise ValueError("say what is kept: above, at_least, below, at_most, values or without")
         return self
@@ -254,16 +251,6 @@ class Source(Checked):
             raise ValueError("give either file, or pool and test")
         if self.pool and self.pool == self.test:
             raise ValueError("pool and test are the same file; write file = … to split one table")
-        if self.separator in '"\r\n':
-            raise ValueError(f"separator = {self.separator!r} cannot stand between values")
-        try:
-            # Of a text with an umlaut: "undefined" and the like know of no text.
-            "a,ä".encode(self.encoding, "ignore").decode(self.encoding)
-        except (LookupError, ValueError):
-            raise ValueError(f'encoding = {self.encoding!r} is none; try "utf-8" or "latin-1"') from None
-        for name in self.sha256:
-            if name not in self.files:
-                raise ValueError(f"sha256: {name!r} is none of the files {', '.join(self.files)}")
         for name in self.files if self.url else ():
             if not re.fullmatch("[0-9a-f]{64}", self.sha256.get(name, "")):
                 raise ValueError(f"a url needs the sha256 of every file; {name!r} has none")
@@ -360,8 +347,6 @@ class TaskFile(Checked):
                 f'weight: column {self.weight!r} must have kind = "numeric" and role = "extra": a weight '
                 "says nothing about the row itself"
             )
-        if self.weight and self.weight not in {column.name for column in self.columns}:
-            raise ValueError(f"weight: {self.weight!r} is a protected attribute already")
         taken = {self.outcome.source, *(attribute.name for attribute in self.protected)}
         if not any(column.role == "feature" for column in self.columns if column.name not in taken):
             raise ValueError("columns: no feature is left besides the protected attribute and the outcome")
@@ -382,8 +367,6 @@ class TaskFile(Checked):
         for name in self.use_protected:
             if name not in names:
                 raise ValueError(f"use_protected: no protected attribute {name!r}{did_you_mean(name, names)}")
-        if "use_protected" in self.model_fields_set and not self.use_protected:
-            raise ValueError("use_protected: it names no attribute; leave it out for the task's own choice")
         if not self.protected:
             raise ValueError("protected: all attributes are optional: leave one without it")
 

@@ -115,8 +115,6 @@ BAD = {
     "pool is test": (GOOD.replace('file = "data.csv"', 'pool = "a"\ntest = "a"'), "the same file"),
     "separator": (GOOD.replace("[outcome]", 'separator = ", "\n[outcome]'), "data.separator: "),
     "header": (GOOD.replace("[outcome]", 'header = "no"\n[outcome]'), "data.header: "),
-    "encoding": (GOOD.replace("[outcome]", 'encoding = "utf-88"\n[outcome]'), "encoding = 'utf-88' is none"),
-    "checksum of another": (GOOD.replace("[outcome]", 'sha256 = { b = "0" }\n[outcome]'), "none of the files data.csv"),
     "url alone": (GOOD.replace("[outcome]", 'url = "http://a"\n[outcome]'), "needs the sha256 of every file"),
     "about what": (GOOD + "[about]\nlimit = 'few'\n", "about: unknown key 'limit'; did you mean 'limits'?"),
     "about nothing": (GOOD + "[about]\nsource = ' '\n", "about.source: the text is empty"),

@@ -210,15 +210,16 @@ def draft_task(path: Path, protected: Sequence[str], outcome: str, beside: Path)
     except OSError as error:
         raise FwcError(f"cannot read {path}: {error.strerror or error}") from error
     source, titles = sniff_source(path, content)
-    for name in (*protected, outcome):
-        if name not in titles:
-            raise FwcError(
-                f"{path}: its first line has no column {name!r}{did_you_mean(name, titles)} "
-                "(a table without a header line needs a task file written by hand: header = false)"
-            )
-        if titles.count(name) > 1:
-            raise FwcError(f"{path}: the header names column {name!r} more than once: rename one of them")
     times_of = Counter(title for title in titles if title)  # a saved index has no title: it is left out
+    for name in (*protected, outcome):
+        if not times_of[name]:
+            raise FwcError(
+                f"{path}: its first line has no column {name!r} for protected attribute or outcome"
+                f"{did_you_mean(name, times_of)} (a table without a header line needs a task file written by "
+                "hand: header = false)"
+            )
+        if times_of[name] > 1:
+            raise FwcError(f"{path}: the header names column {name!r} more than once: rename one of them")
     checks = [
         f"column {_one_line(name)}: the header names it {times} times; to use it, rename it"
         for name, times in sorted(times_of.items())

@@ -141,15 +141,7 @@ class _Batches:
                         size = 0
                         requests, index = (self._new(kind, files) for kind in ("jsonl", "calls.jsonl"))
                     requests.write(line)
-                    asked = [
-                        request,
-                        call.arm,
-                        call.repeat,
-                        call.row,
-                        call.variant,
-                        call.messages,
-                        call.fixed,
-                    ]
+                    asked = request, call.arm, call.repeat, call.row, call.variant, call.messages, call.fixed
                     index.write(json.dumps(asked).encode() + b"\n")
                     self.parts[-1].requests += 1
                     size += len(line)

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from os.path import commonprefix
 from typing import TYPE_CHECKING
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import Message, Messages, Model, Usage, more_tokens, traits
+from fwc_llm.models.base import Messages, Model, Usage, more_tokens, traits
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.models.tokens import TokenCounter
 
@@ -58,13 +57,15 @@ def forecast(
     """
     counter = counter or TokenCounter(model.name)
     number = prompt = cached = longest = completion = 0
-    prefixes: dict[tuple[str, int], Messages] = {}
+    prefixes: dict[tuple[str, int], int] = {}
     for call in calls:
         tokens, limit = counter.count(call.messages), _completion_limit(model, call.messages)
         _check_fits(model.name, call, tokens, limit, price)
-        first = prefixes.setdefault((call.arm, call.repeat), call.messages)
-        if first is not call.messages:
-            cached += _cacheable(counter.count(_common_beginning(first, call.messages)))
+        arm = call.arm, call.repeat
+        if arm in prefixes:
+            cached += prefixes[arm]
+        else:
+            prefixes[arm] = _cacheable(counter.count(call.messages[: call.fixed]))
         number, prompt, longest = number + 1, prompt + tokens, max(longest, tokens)
         completion += limit
     dollars = most = None
@@ -175,12 +176,3 @@ def _check_fits(name: str, call: "Call", tokens: int, limit: int, price: Price |
 
 def _cacheable(tokens: int) -> int:
     return tokens // _CACHE_STEP * _CACHE_STEP if tokens >= _CACHE_FROM else 0
-
-
-def _common_beginning(first: Messages, second: Messages) -> list[Message]:
-    """The beginning that both conversations share: whole messages, and a part of the next one."""
-    for place, (message, other) in enumerate(zip(first, second, strict=False)):
-        if message != other:
-            shared = commonprefix([message["content"], other["content"]])  # noqa: RUF071 (texts)
-            return [*first[:place], {**message, "content": shared}]
-    return list(first)

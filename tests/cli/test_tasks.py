@@ -173,7 +173,7 @@ def test_nothing_is_overwritten_unasked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("people.csv", {"protected": "gender"}, "has no column 'gender'"),
+        ("people.csv", {"protected": "gender"}, "no column 'gender'"),
         ("people.csv", {"protected": "sex,sex"}, "'sex' is named more"), ("no.csv", {}, "cannot read"),
         ("prose.csv", {}, "is no table"), ("bad.parquet", {}, "is no Parquet table"),
     ],

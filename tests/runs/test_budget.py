@@ -14,16 +14,7 @@ from fwc_llm.runs.budget import Budget, check_context, forecast
 from fwc_llm.runs.execute import execute
 from fwc_llm.runs.journal import Call, Journal
 
-PRICE = Price(
-    model="test",
-    input=10.0,
-    cached=1.0,
-    output=100.0,
-    batch=0.5,
-    context=2000,
-    date="2026-01-01",
-    source="test",
-)
+PRICE = Price(model="test", input=10.0, cached=1.0, output=100.0, batch=0.5, context=2000, date="2026-01-01")
 
 
 class Counter:
@@ -52,14 +43,14 @@ def calls(n: int, prefix: int = 1500, tail: int = 100) -> list[Call]:
             {"role": "user", "content": f"{i:03}".ljust(tail, "x")},
         ]
 
-    return [Call("fwc", 0, f"test:{i}", "", messages(i)) for i in range(n)]
+    return [Call("fwc", 0, f"test:{i}", "", messages(i), fixed=1) for i in range(n)]
 
 
 def test_a_forecast_counts_everything() -> None:
     numbers = forecast(Model("test"), calls(10), PRICE, counter=Counter())  # type: ignore[arg-type]
     assert (numbers.calls, numbers.prompt_tokens, numbers.longest_prompt) == (10, 16_000, 1600)
     assert numbers.completion_tokens == 10 * 20
-    # From the second call on: 1,500 common tokens and the zeros of the number, in steps of 128.
+    # From the second call on: 1,500 common tokens, in steps of 128.
     assert numbers.cached_tokens == 9 * 1408
     assert numbers.cached_share == pytest.approx(9 * 1408 / 16_000)
     assert numbers.dollars_most == pytest.approx((16_000 * 10 + 200 * 100) / 1e6)
