@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from fwc_llm.errors import FwcError, IncompleteRunError, ProviderError
+from fwc_llm.evaluation.gepa import gepa_propose
 from fwc_llm.evaluation.tune import tune
 from fwc_llm.models import Client, Messages, Reply
 from fwc_llm.models.surrogate.model import Surrogate
@@ -200,6 +201,23 @@ def test_instructions_are_raced_with_and_without_examples(proposed: bool, tmp_pa
     assert ((tmp_path / "t" / "journal.jsonl").read_bytes(), len(fronts)) == (asked, times)
     if proposed:
         assert {"accuracy_interval", "metric_interval", "candidate"} <= fronts[0][0].keys()
+
+
+def test_gepa_proposes_from_the_front_alone(tmp_path: Path) -> None:
+    task = load_task(write_people(tmp_path, make_people(1200, 2)))
+    asked: list[str] = []
+
+    def reflect(prompt: str) -> str:
+        asked.append(prompt)
+        return "Let me see.\n```\nBe fair:  {{ 1/0 }} 'é'\n```"
+
+    options = SMALL | {"m": 8, "candidates": 8, "n_test": 120, "out": tmp_path / "t"}
+    tuned = tune(task, told, 0.15, 30.0, propose=gepa_propose(reflect), **options)
+    assert "with the instruction “Be fair: {{ 1/0 }} 'é'”" in tuned.verdict
+    assert "95 % interval" in asked[0]
+    assert not any(
+        row in prompt for prompt in asked for row in task.pool().index[:50].astype(str) if ":" in row
+    )
 
 
 def test_a_folder_of_templates_is_a_list_of_instructions(tmp_path: Path) -> None:
