@@ -141,8 +141,10 @@ def build_tables(task: TaskFile, raws: Sequence[pd.DataFrame], seen: Seen | None
     _check_ids(task, raw)
     for item in used:
         raw[item.name] = _edited(task, item, raw[item.name])
+    levels = {attribute.name: _level(attribute, raw[attribute.source]) for attribute in task.protected}
     keep, notes, lost = filter_rows(task, raw, used, counts.filled)
-    counts.rows.append(_count_rows(task.protected, raw, keep, lost))
+    groups = crossed(pd.DataFrame(levels).fillna(UNKNOWN), list(levels))
+    counts.rows.append(pd.DataFrame({"read": True, "kept": keep} | lost).groupby(groups).sum())
     clean, values = raw[keep], {}
     for item in used if keep.any() else ():
         cells, attribute = clean[item.name], derived.get(item.name)
@@ -150,7 +152,16 @@ def build_tables(task: TaskFile, raws: Sequence[pd.DataFrame], seen: Seen | None
             values[item.name] = _outcome(task, cells, counts)
             continue
         if attribute is not None:
-            values[attribute.name] = _levels(task, attribute, cells, counts)
+            level = levels[attribute.name][keep]
+            if len(strange := cells[level.isna().to_numpy() & (cells != UNKNOWN).to_numpy()]):
+                if attribute.above is not None:
+                    numbers(task, strange)
+                raise FwcError(
+                    f"{strange.index[0]}: the map of protected attribute {attribute.name!r} has no entry for "
+                    f"{strange.iloc[0]!r} in column {item.name!r}; add it in {task.path}"
+                )
+            values[attribute.name] = level.fillna(UNKNOWN)
+            counts.levels.setdefault(attribute.name, Counter()).update(_counted(values[attribute.name]))
             if not attribute.keep:
                 continue
         if item.kind == "numeric":
@@ -273,20 +284,15 @@ def _meets(task: TaskFile, condition: Condition, cells: pd.Series) -> np.ndarray
     return met.to_numpy()
 
 
-def _count_rows(
-    protected: Sequence[Protected], raw: pd.DataFrame, keep: np.ndarray, lost: Mapping[str, np.ndarray]
-) -> pd.DataFrame:
-    """Count rows by group, as `RowCount` has them; what group a row is of, if it is lost, may be unknown."""
-
-    def level(attribute: Protected, cell: str) -> str:
-        if attribute.above is not None:
-            number = as_number(cell)
-            return UNKNOWN if number is None else attribute.sides[number > attribute.above]
-        return attribute.mapping.get(cell, UNKNOWN) if attribute.mapping else cell
-
-    levels = {a.name: _each(raw[a.source], lambda cell, a=a: level(a, cell)) for a in protected}  # type: ignore[misc]
-    groups = crossed(pd.DataFrame(levels).fillna(UNKNOWN), list(levels))
-    return pd.DataFrame({"read": True, "kept": keep} | dict(lost)).groupby(groups).sum()
+def _level(attribute: Protected, cells: pd.Series) -> pd.Series:
+    """The protected level of every row; missing where it is unknown."""
+    names = attribute.mapping
+    if attribute.above is not None:
+        known = {cell: as_number(cell) for cell in cells.dropna().unique()}
+        names = {cell: attribute.sides[n > attribute.above] for cell, n in known.items() if n is not None}
+    elif not names:
+        return cells
+    return cells.map(dict(names)).astype("str")
 
 
 def check_whole(task: TaskFile, seen: Seen) -> RowCount:
@@ -385,23 +391,6 @@ def _check_ids(task: TaskFile, raw: pd.DataFrame) -> None:
                 f"{row}: id {cell!r} in column {item.name!r} is already used at {_row(cells, cell)}; "
                 "ids must be unique: remove the repeated row or give the column another role"
             )
-
-
-def _levels(task: TaskFile, attribute: Protected, cells: pd.Series, seen: Seen) -> pd.Series:
-    """The protected attribute's level of every row."""
-    if attribute.above is not None:
-        low, high = attribute.sides
-        cells = (numbers(task, cells) > attribute.above).map({True: high, False: low})
-    elif attribute.mapping:
-        for cell in cells.unique():
-            if cell not in attribute.mapping and cell != UNKNOWN:
-                raise FwcError(
-                    f"{_row(cells, cell)}: the map of protected attribute {attribute.name!r} has no "
-                    f"entry for {cell!r} in column {attribute.source!r}; add it in {task.path}"
-                )
-        cells = _each(cells, lambda cell: attribute.mapping.get(cell, UNKNOWN))
-    seen.levels.setdefault(attribute.name, Counter()).update(_counted(cells))
-    return cells
 
 
 def _counted(cells: pd.Series) -> dict[str, int]:
