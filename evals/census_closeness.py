@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm.data.census import N_POOL, SEED, TABLES, simulate
-from fwc_llm.runs.row_matching import row_values
+from fwc_llm.runs.splits import row_values
 from fwc_llm.tasks import Task, census_task, load_task
 
 RESULTS = Path(__file__).parent / "results"

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fwc_llm.runs.row_matching import row_values
+from fwc_llm.runs.splits import row_values
 from fwc_llm.tasks import load_task, task_names
 
 # rows, features, (no, yes) by group with the lowest base rate first; counted in the raw files.

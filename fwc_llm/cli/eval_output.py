@@ -80,7 +80,8 @@ def _forecast_lines(job: "Job", numbers: "Forecast | None") -> Iterator[str]:
         yield f"this includes that every prompt is asked {samples} times"
     yield f"{numbers.prompt_tokens:,} prompt tokens{exact}, the longest prompt {numbers.longest_prompt:,}"
     if not function:
-        yield f"{numbers.cached_share:.0%} of them can come from the provider's prompt cache"
+        share = numbers.cached_tokens / max(numbers.prompt_tokens, 1)
+        yield f"{share:.0%} of them can come from the provider's prompt cache"
     if _writes_text(job):
         yield f"at most {numbers.completion_tokens:,} completion tokens"
     if numbers.dollars is None or numbers.dollars_most is None or numbers.price is None:

@@ -135,15 +135,10 @@ def measure_many(
     return accuracy, np.max(metrics, axis=0)
 
 
-class Ranking(NamedTuple):
-    """Candidates (…, c) by place, in the order of choice, and which reach the target within the loss."""
-
-    order: npt.NDArray[np.int64]
-    reached: npt.NDArray[np.bool_]
-
-
-def rank(goal: Goal, metric: Floats, accuracy: Floats, allowed: Floats) -> Ranking:
-    """The order in which candidates (…, c) are chosen.
+def rank(
+    goal: Goal, metric: Floats, accuracy: Floats, allowed: Floats
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """The order in which candidates (…, c) are chosen, and which reach the target within the loss.
 
     Those that reach the target within the loss come first, by accuracy; then those within the loss, by how
     near they are; then the rest, by accuracy. `allowed` (…, 1) is the lowest accuracy within the loss.
@@ -154,7 +149,7 @@ def rank(goal: Goal, metric: Floats, accuracy: Floats, allowed: Floats) -> Ranki
     near = within & ~reached
     kind = np.where(reached, 0, np.where(within, 1, 2))
     keys = np.where(near, -accuracy, short), np.where(near, short, -accuracy), kind
-    return Ranking(np.lexsort(keys, axis=-1), reached)
+    return np.lexsort(keys, axis=-1), reached
 
 
 ZERO, BALANCED = "zero", "balanced"
@@ -192,7 +187,6 @@ def _cells(labels: npt.NDArray[np.int8], groups: npt.NDArray[np.str_]) -> npt.ND
 class Standing:
     """What is known of one candidate: its answers (k,) to the first k rows, 1, 0 or NaN."""
 
-    name: str
     yes: Floats
     dropped_after: int | None = None  # rows
 
@@ -219,7 +213,7 @@ def race(
     for share, kept in rounds:
         k = max(1, round(share * total))
         for name, yes in ask([ZERO, BALANCED, *left], k).items():
-            standing[name] = Standing(name, yes)
+            standing[name] = Standing(yes)
         if k == total:
             break
         most = max(FEWEST_KEPT, round(kept * len(names)))
@@ -242,7 +236,7 @@ def _promising(
     """
     yes = np.array([standing[name].yes for name in (*names, BALANCED)])
     accuracy, metric = measure_many(goal, yes, pool.labels[:k], pool.groups[:k], _completed(pool, k))
-    order = rank(goal, metric, accuracy, accuracy[:, -1:] - goal.max_loss).order
+    order = rank(goal, metric, accuracy, accuracy[:, -1:] - goal.max_loss)[0]
     won = np.bincount(order[:, 0], minlength=len(yes))[:-1]
     ranks = np.argsort(order, axis=1).mean(axis=0)[:-1]
     best = np.lexsort((ranks, -won))
@@ -338,7 +332,7 @@ def describe_front(
     lines = []
     for name, each in standing.items():
         values, k = each.measured(goal, pool), len(each.yes)
-        beside = Standing(BALANCED, balanced.yes[:k]).measured(goal, pool)
+        beside = Standing(balanced.yes[:k]).measured(goal, pool)
         lost = beside.accuracy.less(values.accuracy)
         lines.append(
             {

@@ -14,8 +14,14 @@ from fwc_llm.evaluation.result import Result
 from fwc_llm.files import is_file
 from fwc_llm.models.base import Reply
 from fwc_llm.models.inspect import from_chat, generate_options, read_log, to_reply
-from fwc_llm.runs.contents import check_described, is_question
-from fwc_llm.runs.folder import QUESTION_COLUMNS, ROW_COLUMNS, RunFolder, file_name
+from fwc_llm.runs.folder import (
+    QUESTION_COLUMNS,
+    ROW_COLUMNS,
+    RunFolder,
+    check_described,
+    file_name,
+    is_question,
+)
 from fwc_llm.runs.journal import Call, Journal, make_record, request_id
 from fwc_llm.schema import check
 from fwc_llm.untrusted import one_line, parse_json

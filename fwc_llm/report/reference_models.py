@@ -144,7 +144,7 @@ def _trainings(
 
     Once for all repeats where the pool can spare the test rows of all; else once for each repeat.
     """
-    from fwc_llm.runs.row_matching import row_values
+    from fwc_llm.runs.splits import row_values
 
     asked, pool = run.answers[run.arms[0]], task.pool()
     test = _rows(task.including(asked.row.tolist()), asked.row.tolist())

@@ -38,11 +38,6 @@ class Forecast:
     dollars_most: float | None
     price: Price | None
 
-    @property
-    def cached_share(self) -> float:
-        """Share of the prompt tokens that can come from the provider's cache."""
-        return self.cached_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
-
 
 def forecast(
     model: Model,

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fwc_llm.runs.row_matching import row_values
 from fwc_llm.runs.settings import Settings
-from fwc_llm.runs.splits import cell_counts, cells_of_rows, nearest_whole, whole_step
+from fwc_llm.runs.splits import cell_counts, cells_of_rows, nearest_whole, row_values, whole_step
 from fwc_llm.shots.base import DEFAULT_M
 
 if TYPE_CHECKING:

@@ -1,8 +1,6 @@
 """Folders with several runs: one for each of several models, or whatever lies below a folder."""
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ from fwc_llm.runs.journal import FILE_NAME as JOURNAL
 from fwc_llm.runs.journal import read_records
 
 FORMAT = "fwc-llm-models/1"
-_DEEPEST = 4  # folders below the one that is named
 
 
 @dataclass(frozen=True)
@@ -103,17 +100,8 @@ def list_runs(folder: Path) -> list[Listed]:
     """
     if not folder.is_dir():
         raise FwcError(f"{folder} is not a folder: name one that holds runs, as --out or ./runs")
-    return sorted(map(_listed, _begun(folder, _DEEPEST)), key=lambda run: (run.created, str(run.folder)))
-
-
-def _begun(folder: Path, depth: int) -> Iterator[Path]:
-    if RunFolder(folder).begun or is_file(folder / JOURNAL):
-        yield folder
-    elif depth:
-        with suppress(OSError):  # a folder that may not be read
-            for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
-                if entry.is_dir(follow_symlinks=False):
-                    yield from _begun(Path(entry.path), depth - 1)
+    begun = {path.parent for name in ("run.json", JOURNAL) for path in folder.rglob(name) if is_file(path)}
+    return sorted(map(_listed, begun), key=lambda run: (run.created, str(run.folder)))
 
 
 def _listed(folder: Path) -> Listed:

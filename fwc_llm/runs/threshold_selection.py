@@ -13,9 +13,16 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models import Model
 from fwc_llm.runs.journal import Call, Journal, call_id, parameters_json
-from fwc_llm.runs.row_matching import equal_rows
 from fwc_llm.runs.settings import FITTED, Settings
-from fwc_llm.runs.splits import Split, cell_counts, cells_of_rows, hold_out, nearest_whole, whole_step
+from fwc_llm.runs.splits import (
+    Split,
+    cell_counts,
+    cells_of_rows,
+    equal_rows,
+    hold_out,
+    nearest_whole,
+    whole_step,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

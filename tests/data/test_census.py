@@ -11,7 +11,7 @@ from evals.census_closeness import distances, regression_accuracy
 from evals.fit_census import fit
 from fwc_llm.data.census import SEED, TABLES, simulate
 from fwc_llm.errors import FwcError
-from fwc_llm.runs.row_matching import row_values
+from fwc_llm.runs.splits import row_values
 from fwc_llm.tasks import Task, census_task, load_task
 
 

@@ -11,9 +11,8 @@ from pandas.testing import assert_frame_equal
 from fwc_llm.data import load
 from fwc_llm.errors import FwcError
 from fwc_llm.runs.defaults import fit_defaults
-from fwc_llm.runs.row_matching import row_values
 from fwc_llm.runs.settings import Settings
-from fwc_llm.runs.splits import draw_split, hold_out, population
+from fwc_llm.runs.splits import draw_split, hold_out, population, row_values
 from fwc_llm.tasks import Task, load_task, recorded_task
 
 TOML = """

@@ -20,7 +20,7 @@ from fwc_llm.prompts import build_prompt
 from fwc_llm.report.tuning import describe_tuning
 from fwc_llm.resources import resource_dir
 from fwc_llm.runs import batch as batch_module
-from fwc_llm.runs.row_matching import row_values
+from fwc_llm.runs.splits import row_values
 from fwc_llm.shots import load_shots
 from fwc_llm.tasks import Task, load_task
 from tests.faults.batch_service import BatchService
