@@ -151,31 +151,27 @@ def _names(argument: str, value: Any) -> tuple[str, ...]:
     return tuple(part.strip() for part in parts if part.strip())
 
 
-def _samples(plan: "Plan") -> list[Sample]:
+def _task(plan: "Plan", logprobs: bool) -> Task:
     """The run's questions, all arms of a row beside each other, so that a limit cuts no row apart."""
+    from fwc_llm.evaluation.job import describe_asked
     from fwc_llm.runs.results import questions
+    from fwc_llm.shots.storage import shots_json
 
-    numbers: dict[tuple[int, str], int] = {}
-    asked = []
-    for call, question in zip(plan.calls(), questions(plan), strict=True):
-        place = numbers.setdefault((call.repeat, call.row), len(numbers))
-        asked.append((call.repeat, place, call, question))
-    asked.sort(key=lambda question: question[:2])
-    return [
+    places: dict[tuple[int, str], int] = {}
+
+    def place(asked: Any) -> tuple[int, int]:
+        repeat, row = asked[0].repeat, asked[0].row
+        return repeat, places.setdefault((repeat, row), len(places))
+
+    samples = [
         Sample(
             input=to_chat(call.messages),
             target=question["label"],
             id="/".join(filter(None, (call.arm, str(call.repeat), call.row, call.variant))),
             metadata=question,
         )
-        for _, _, call, question in asked
+        for call, question in sorted(zip(plan.calls(), questions(plan), strict=True), key=place)
     ]
-
-
-def _task(plan: "Plan", logprobs: bool) -> Task:
-    from fwc_llm.evaluation.job import describe_asked
-    from fwc_llm.shots.storage import shots_json
-
     chosen = [
         {"arm": arm, "repeat": repeat.index, "shots": shots_json(shots)}
         for repeat in plan.repeats
@@ -183,7 +179,7 @@ def _task(plan: "Plan", logprobs: bool) -> Task:
     ]
     run = describe_asked(plan, "", {}, simulated=False)
     return Task(
-        dataset=MemoryDataset(_samples(plan), name=plan.task.name),
+        dataset=MemoryDataset(samples, name=plan.task.name),
         solver=ask(logprobs),
         scorer=decision(),
         metadata={KEY: {"format": FORMAT, "run": run, "shots": chosen, "logprobs": logprobs}},
