@@ -48,13 +48,13 @@ class Prompt:
     """The prompts of one task, one set of examples and one template set.
 
     `template` is the name of a set (see `templates`) or a folder of your own, whose templates are your code:
-    Jinja's sandbox keeps them from the system, not from endless work. `show_weights=False` hides the
-    weights of weighted shots; examples of weight zero are always left out. `edits` may name "removal" (the
-    protected attribute, and what names it, is taken out of every text; see `Task.naming`), "instruction"
-    (the template set's sentence that asks for fairness is added) and "unweighted", which hides the weights
-    in one arm. `questions` is "" for a chat, "one" to put the question apart from the input, in a last
-    message of role `question`, and "several" to add its negation and other wordings. Building raises
-    `FwcError` for a mistake in a template (file and line named), or a row that lacks what the template shows.
+    Jinja's sandbox keeps them from the system, not from endless work. Examples of weight zero are left out.
+    `edits` may name "removal" (the protected attribute, and what names it, is taken out of every text; see
+    `Task.naming`), "instruction" (the template set's sentence that asks for fairness is added) and
+    "unweighted", which hides the weights. `questions` is "" for a chat, "one" to put the question apart from
+    the input, in a last message of role `question`, and "several" to add its negation and other wordings.
+    Building raises `FwcError` for a mistake in a template (file and line named), or a row that lacks what the
+    template shows.
     """
 
     def __init__(
@@ -62,7 +62,6 @@ class Prompt:
         task: "Task",
         shots: "Shots | None" = None,
         template: str | Path = "default",
-        show_weights: bool = True,
         edits: Collection[str] = (),
         questions: Literal["", "one", "several"] = "",
     ) -> None:
@@ -74,7 +73,7 @@ class Prompt:
         self._templates = _template_set(template)
         self._asked, self._criteria = questions, task.criteria
         self._cells = ShownColumns(task, task.naming if "removal" in edits else ())
-        weighted = show_weights and "unweighted" not in edits
+        weighted = "unweighted" not in edits
         examples = [
             ShownExample(self._cells, example.values, example.label, weight if weighted else None)
             for example, weight in (shots.shown() if shots is not None else ())

@@ -66,7 +66,7 @@ def test_weights_show_only_when_there_are_any_and_only_when_asked(adult: Task) -
     weighted = shots_of(adult, True)
     for template in CHATS:
         shown = json.dumps(Prompt(adult, weighted, template).prefix)
-        hidden = Prompt(adult, weighted, template, show_weights=False).prefix
+        hidden = Prompt(adult, weighted, template, edits=("unweighted",)).prefix
         unweighted = Prompt(
             adult,
             replace(

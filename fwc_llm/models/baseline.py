@@ -56,21 +56,15 @@ class TableModel:
         with threadpool_limits(1):  # threads that wait for each other take a hundred times as long as one
             self._fitted.fit(self._vectorizer.transform(features), labels)
 
-    def probabilities(self, rows: "pd.DataFrame") -> "npt.NDArray[np.float64]":
+    def probabilities(self, rows: "pd.DataFrame | Sequence[Mapping[str, Any]]") -> "npt.NDArray[np.float64]":
         """P(yes) (n,) of rows with the same columns; categories that were never seen count nothing."""
-        return self._p_yes(rows.to_dict("records"))
-
-    def probability(self, values: Mapping[str, Any]) -> float:
-        """P(yes) of one row, given as column names to values."""
-        return float(self._p_yes([values])[0])
-
-    def _p_yes(self, rows: "Sequence[Mapping[Any, Any]]") -> "npt.NDArray[np.float64]":
         import numpy as np
         from threadpoolctl import threadpool_limits
 
         if self._constant is not None:
             return np.full(len(rows), self._constant)
-        features = self._vectorizer.transform([self._features(values) for values in rows])
+        records = rows.to_dict("records") if hasattr(rows, "to_dict") else rows
+        features = self._vectorizer.transform([self._features(values) for values in records])
         with threadpool_limits(1):
             return np.asarray(self._fitted.predict_proba(features)[:, 1], np.float64)
 
@@ -121,7 +115,8 @@ class Baseline:
         training = asked.training()
         if training not in self._fitted:
             self._fitted[training] = TableModel(LOGISTIC, training.rows, training.labels)
-        p = min(max(self._fitted[training].probability(asked.values), _SUREST), 1 - _SUREST)
+        p = float(self._fitted[training].probabilities([asked.values])[0])
+        p = min(max(p, _SUREST), 1 - _SUREST)
         logs = (("yes", math.log(p)), ("no", math.log1p(-p)))
         return Reply(
             text="yes" if p >= 0.5 else "no",

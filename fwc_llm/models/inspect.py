@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.errors import FwcError, ProviderError
+from fwc_llm.errors import FwcError
 from fwc_llm.models.base import SIMULATED, Message, Messages, Reply
 from fwc_llm.models.client import Client
 from fwc_llm.models.openai.chat import (
@@ -223,7 +223,7 @@ class InspectModel(Service):
         except (FwcError, MemoryError):
             raise
         except Exception as error:
-            return self._no_reply(error, time.monotonic() - began)
+            return self._no_reply(self._failure(error), time.monotonic() - began)
         self._failed_in_a_row = 0
         reply = to_reply(output, self.redact)
         if reply.usage is not None:
@@ -267,8 +267,8 @@ class InspectModel(Service):
             words = _MARKUP.sub("", words)
         return one_line(self.redact(words)) or type(error).__name__
 
-    def _no_reply(self, error: Exception, seconds: float) -> Reply:
-        """The row without a reply; `ProviderError` where every other row would fail alike."""
+    def _failure(self, error: Exception) -> AttemptError:
+        """What Inspect raised, classified as any service's failure is."""
         failure = AttemptError(Reach.ATTEMPT, f"{type(error).__name__}: {self._words(error)}")
         if isinstance(error, TimeoutError):
             failure.reason = f"no reply within the deadline of {self._options.deadline:g} s"
@@ -280,9 +280,4 @@ class InspectModel(Service):
                 failure = http_failure(status, {"error": told.get("error", told)}, {})
                 failure.reason = self.redact(failure.reason)
             cause = cause.__cause__
-        if failure.reach is Reach.RUN:
-            raise ProviderError(self.explain(failure)) from None
-        if failure.reach is not Reach.ROW:
-            self._count_failure(failure)
-        asked = "refuses this row" if failure.reach is Reach.ROW else "gave no reply"
-        return Reply(text=None, error=f"the service {asked} ({failure})", latency=seconds)
+        return failure

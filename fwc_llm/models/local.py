@@ -17,7 +17,7 @@ from fwc_llm.files import home_expanded, open_binary, reason
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.models.client import Client
 from fwc_llm.models.openai.chat import Notice, Service, read_reply, request_parameters, with_room
-from fwc_llm.models.openai.retry import AttemptError, Reach
+from fwc_llm.models.openai.retry import AttemptError
 from fwc_llm.untrusted import storable, visible, whole
 
 PREFIX = "gguf:"
@@ -68,7 +68,7 @@ class LocalModel(Service):
     make no sense; `ProviderError` when question after question fails.
     """
 
-    local = True
+    local, who = True, "llama.cpp"
 
     def __init__(self, name: str, client: Client | None = None, notice: Notice | None = None) -> None:
         client = client or Client()
@@ -107,10 +107,8 @@ class LocalModel(Service):
         try:
             reply = read_reply(answered, latency=seconds)
         except AttemptError as failure:
-            hint = "; --param n_ctx=… sets it" if "context size" in failure.reason else ""
-            if failure.reach is not Reach.ROW:
-                self._count_failure(failure)
-            return Reply(text=None, error=f"llama.cpp gave no reply ({failure}{hint})", latency=seconds)
+            failure.reason += "; --param n_ctx=… sets it" if "context size" in failure.reason else ""
+            return self._no_reply(failure, seconds)
         self._failed_in_a_row = 0
         return reply
 

@@ -40,8 +40,6 @@ def provided_model(name: str, client: Client) -> Model | None:
         raise FwcError(f"several packages offer a model {prefix!r} ({packages}): uninstall all but one")
     where = f"the model {prefix!r} of {_package(points[0])}, entry point {points[0].value!r},"
     provider = _run(f"{where} cannot be loaded", points[0].load)
-    if not callable(provider) or isinstance(provider, type):
-        raise FwcError(f"{where} is no function of a name and a Client that returns a model")
     model = _run(f"{where} cannot be opened", lambda: provider(name, client))
     if not isinstance(model, Model) or model.name != name:
         raise FwcError(f"{where} gave no fwc_llm.Model called {name!r}")

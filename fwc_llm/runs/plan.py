@@ -247,9 +247,10 @@ class Plan:
         if shared and key in self._builders:
             return self._builders[key]
         settings = self.settings
+        edits = arm.edits if settings.weights == "show" else (*arm.edits, "unweighted")
         prompt = Prompt(
             self.task, shots or self.shots_for_row(repeat, arm, position, validation),
-            arm.template or settings.template, settings.weights == "show", arm.edits, settings.questions,
+            arm.template or settings.template, edits, settings.questions,
         )  # fmt: skip
         if shared:
             self._builders[key] = prompt

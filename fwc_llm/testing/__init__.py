@@ -48,7 +48,6 @@ def answers(source: "Source" = None) -> "Iterator[Answers]":
     mapping with "choices", "output" or "answers"    a whole response body, for example a recorded one
     any other mapping         recorded answers: that of the first key found in the last message
     list                      recorded answers, one after the other
-    `Path` of a .json file    recorded answers: a list or a mapping as above
     function                  any of these, from the `Call`; None where the call is not expected
 
     Where no OPENAI_API_KEY is set, one that is no key is set for the block.

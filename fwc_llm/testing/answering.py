@@ -1,9 +1,7 @@
 """What answers the calls of an application under test: a source, and what was asked of it."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from fwc_llm.answers import parse_answer, probability
@@ -12,7 +10,7 @@ from fwc_llm.models.base import Reply
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.models.surrogate.protocol import PATHS, Answer, Body, Call, Failure, as_reply, read_call, respond
 
-Source: TypeAlias = "Answer | Path | Sequence[Answer] | Callable[[Call], Answer]"
+Source: TypeAlias = "Answer | Sequence[Answer] | Callable[[Call], Answer]"
 
 
 class Answers:
@@ -81,11 +79,6 @@ class Answers:
 
 def _answerer(source: Any) -> Callable[[Call], Any]:
     """What gives the answer to a call, None where there is none."""
-    if isinstance(source, Path):
-        try:
-            source = json.loads(source.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise FwcError(f"{source}, a JSON file of recorded answers, cannot be read: {error}") from None
     if source is None:
         source = Surrogate()
     if isinstance(source, str | int | float | Reply):

@@ -29,9 +29,9 @@ def test_rows_and_whole_tables_get_the_same_regression(three: Task) -> None:
     model = TableModel(LOGISTIC, training.rows, training.labels)
     rows = [values for _, values in rows_of(three.pool())]
     whole = model.probabilities(training.rows)
-    np.testing.assert_allclose([model.probability(values) for values in rows], whole, atol=1e-12)
+    np.testing.assert_allclose([model.probabilities([values])[0] for values in rows], whole, atol=1e-12)
     assert ((whole > 0.5) == training.labels).mean() > max(training.labels.mean(), 1 - training.labels.mean())
-    assert 0.0 < model.probability({**rows[0], "job": "a job that nobody in the pool has"}) < 1.0
+    assert 0.0 < model.probabilities([{**rows[0], "job": "a job that nobody in the pool has"}])[0] < 1.0
     again = TableModel(BOOSTING, training.rows, training.labels).probabilities(training.rows)
     assert (again == TableModel(BOOSTING, training.rows, training.labels).probabilities(training.rows)).all()
 

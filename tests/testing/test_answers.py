@@ -1,7 +1,6 @@
 """Applications' tests: what the SDK's calls are answered, and that nothing leaves the machine."""
 
 import asyncio
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -126,17 +125,13 @@ def test_a_function_sees_the_call() -> None:
         assert said() == "changed"
 
 
-@pytest.mark.parametrize("kind", ["list", "mapping", "file"])
-def test_recorded_answers(kind: str, tmp_path: Path) -> None:
+def test_recorded_answers() -> None:
     with answers("recorded"):
         body = chat().model_dump()
-    source: Any = {"list": [body, "No"], "mapping": {"Is it": body, "Other": "No"}}.get(kind)
-    if kind == "file":
-        source = tmp_path / "replies.json"
-        source.write_text(json.dumps([body, "No"]))
-    with answers(source):
-        assert said() == "recorded"
-        assert said([{"role": "user", "content": "Other"}]) == "No"
+    for source in ([body, "No"], {"Is it": body, "Other": "No"}):
+        with answers(source):
+            assert said() == "recorded"
+            assert said([{"role": "user", "content": "Other"}]) == "No"
 
 
 def embedded() -> None:
@@ -182,11 +177,8 @@ def test_unexpected_calls_fail(source: Any, act: Callable[[], Any], named: str, 
 
 @pytest.mark.parametrize(
     ("source", "words"),
-    [
-        (3.5, "3.5 is no answer"), (object(), "no source of answers"), (Path("gone.json"), "cannot be read"),
-        (Path(__file__), "cannot be read"),
-    ],
-)  # fmt: skip
+    [(3.5, "3.5 is no answer"), (object(), "no source of answers"), (Path("a.json"), "no source of answers")],
+)
 def test_what_is_no_source_is_refused(source: Any, words: str) -> None:
     with pytest.raises(FwcError, match=words), answers(source):
         pass

@@ -110,7 +110,7 @@ def with_room(sent: Mapping[str, Any], messages: Messages) -> dict[str, Any]:
     return {name: value + more if name in _LIMITS and whole(value) else value for name, value in sent.items()}
 
 
-def read_reply(body: Any, attempts: int = 1, latency: float = 0.0) -> Reply:
+def read_reply(body: Any, latency: float = 0.0) -> Reply:
     """The reply in a chat-completions response body; nothing optional is relied upon.
 
     Errors: `AttemptError` when the body is no completion (an error object, HTML, no choices).
@@ -132,7 +132,6 @@ def read_reply(body: Any, attempts: int = 1, latency: float = 0.0) -> Reply:
         usage=read_usage(body.get("usage"), "prompt_tokens", "completion_tokens"),
         model=name_in(body, "model"),
         fingerprint=name_in(body, "system_fingerprint"),
-        attempts=attempts,
         latency=latency,
         raw=body,
     )
@@ -174,7 +173,7 @@ def _logprobs(logprobs: Any) -> tuple[tuple[str, float], ...] | None:
 class Service:
     """The part of a model that does not depend on how it is asked: name, notices, patience."""
 
-    where = ""  # what the service is called in messages
+    where, who = "", "the service"  # what the service is called in messages
     where_to_look = "check its name"  # for the models that it knows
     key_hint = "check the key, or name its variable with --api-key-env"
     parameters: Mapping[str, Any]  # what is sent besides the messages, before any adaptation
@@ -222,6 +221,15 @@ class Service:
             if self._notice is not None:
                 with suppress(OSError, ValueError):  # a closed terminal must not cost a paid reply
                     self._notice(notice)
+
+    def _no_reply(self, failure: AttemptError, seconds: float) -> Reply:
+        """The row without a reply; `ProviderError` where every other row would fail alike."""
+        if failure.reach is Reach.RUN:
+            raise ProviderError(self.explain(failure)) from None
+        if failure.reach is not Reach.ROW:
+            self._count_failure(failure)
+        verb = "refuses this row" if failure.reach is Reach.ROW else "gave no reply"
+        return Reply(text=None, error=f"{self.who} {verb} ({failure})", latency=seconds)
 
     def _count_failure(self, failure: object, tolerant: bool = False) -> None:
         """Count a failure; `ProviderError` after too many in a row, unless `tolerant`."""
