@@ -11,7 +11,7 @@ _ASKED = (
 )
 
 
-def gepa_propose(reflect: Callable[[Any], str]) -> Callable[[list[dict[str, Any]]], Iterator[str]]:
+def gepa_propose(reflect: Callable[[str], str]) -> Callable[[list[dict[str, Any]]], Iterator[str]]:
     """Return what `tune(propose=…)` takes: GEPA rewrites the instruction of each candidate of the front.
 
     `reflect` is the reflection language model: a prompt in, its reply out. It sees accuracy and gap of every
@@ -43,6 +43,8 @@ def gepa_propose(reflect: Callable[[Any], str]) -> Callable[[list[dict[str, Any]
                 "dataset_with_feedback": seen,
                 "prompt_template": None,
             }
-            yield InstructionProposalSignature.run(reflect, said)["new_instruction"]
+            yield InstructionProposalSignature.run(lambda prompt: reflect(str(prompt)), said)[
+                "new_instruction"
+            ]
 
     return propose
