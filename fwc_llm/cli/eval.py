@@ -6,27 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from fwc_llm.cli import options as flags
 from fwc_llm.cli.eval_output import ask_all, before_asking, eval_json, print_forecast
 from fwc_llm.cli.experiment import read_experiment
 from fwc_llm.cli.gate import FAIL_IF, JUNIT, UNDECIDED, Gates, settle_folders
-from fwc_llm.cli.options import (
-    ALLOW_CHANGED,
-    ARMS,
-    CANCEL_BATCH,
-    DATA_DIR,
-    JSON,
-    MAX_PROMPT_TOKENS,
-    NO_ROWS,
-    PROTECTED,
-    TASK,
-    argument,
-    flag,
-    open_task,
-    read,
-    switch,
-    takes,
-    words,
-)  # fmt: skip
 from fwc_llm.errors import FwcError
 from fwc_llm.models import Client
 from fwc_llm.options import COST, EXPERIMENT, SERVICE, VERDICT
@@ -35,7 +18,7 @@ from fwc_llm.runs.settings import Settings
 if TYPE_CHECKING:
     from fwc_llm.evaluation.job import Job
 
-_flag = partial(flag, panel=EXPERIMENT)
+_flag = partial(flags.flag, panel=EXPERIMENT)
 _DEMONSTRATED = 1500  # rows: they cost nothing, and show what the examples change to ±0.05
 _EXPLANATION = """
 Each arm asked a simulated model about {n_test} rows of a simulated census, drawn as they fall: fewer \
@@ -55,18 +38,18 @@ def _read(context: typer.Context, path: Path | None) -> Path | None:
     return path
 
 
-@takes(Settings, Client)
+@flags.takes(Settings, Client)
 def evaluate(
-    experiment: Path | None = argument(
+    experiment: Path | None = flags.argument(
         "An experiment file (.toml): these options by their names, as every run's folder has one. "
         "Flags override it.",
         default=None,
         callback=_read,
         is_eager=True,
     ),
-    task: str | None = TASK,
-    protected: str | None = PROTECTED,
-    model: str | None = flag(
+    task: str | None = flags.TASK,
+    protected: str | None = flags.PROTECTED,
+    model: str | None = flags.flag(
         "The model's name as its provider spells it, `azure:DEPLOYMENT`, or `inspect:PROVIDER/MODEL` "
         "(what Inspect reaches), `python:MODULE:FUNCTION`, or a name that an installed package provides; "
         "without key or network `gguf:FILE` and `smollm2`, language models in this process, `baseline`, "
@@ -76,46 +59,46 @@ def evaluate(
     ),
     shots: str = _flag(
         "The arms, comma-separated: strategies or files of saved shots (.json). +removal takes the "
-        f"protected attribute out of the prompt, +instruction asks for fairness. [default: {ARMS}]",
-        default=ARMS,
+        f"protected attribute out of the prompt, +instruction asks for fairness. [default: {flags.ARMS}]",
+        default=flags.ARMS,
     ),
-    reference: bool = switch(
+    reference: bool = flags.switch(
         "Also say what plain models of the table answer to the same rows.", "--reference", panel=EXPERIMENT
     ),
-    ablate: bool = switch(
+    ablate: bool = flags.switch(
         "Set apart what FWC's slots, geometry, weights and order do: arms that differ in one part each, "
         "20 repeats.",
         "--ablate",
         panel=EXPERIMENT,
     ),
-    out: Path | None = flag(
+    out: Path | None = flags.flag(
         "The run's folder; an interrupted run continues there. [default: ./runs/<time>-<task>-<model>]",
         *("--out", "-o"),
         panel=EXPERIMENT,
     ),
-    no_rows: bool = NO_ROWS,
+    no_rows: bool = flags.NO_ROWS,
     data: str | None = _flag(
         "Parquet files in the place of the task's table: a path, a pattern in quotes ('rows-*.parquet') "
         "or a folder. Of more than 400,000 rows test rows are drawn from all, examples from a sample.",
         metavar="FILES",
     ),
-    data_dir: Path | None = DATA_DIR,
-    allow_changed_data: bool = ALLOW_CHANGED,
-    cancel_batch: bool = CANCEL_BATCH,
-    dry_run: bool = switch(
+    data_dir: Path | None = flags.DATA_DIR,
+    allow_changed_data: bool = flags.ALLOW_CHANGED,
+    cancel_batch: bool = flags.CANCEL_BATCH,
+    dry_run: bool = flags.switch(
         "Print the number of requests and their cost; send none.", "--dry-run", panel=COST
     ),
-    max_prompt_tokens: int | None = MAX_PROMPT_TOKENS,
+    max_prompt_tokens: int | None = flags.MAX_PROMPT_TOKENS,
     fail_if: list[str] | None = FAIL_IF,
     undecided: str | None = UNDECIDED,
     junit: Path | None = JUNIT,
-    until_decided: bool = switch(
+    until_decided: bool = flags.switch(
         "Ask until the conditions of --fail-if are decided (without any: until every DP gap's verdict can be "
         "told), at most about --n-test rows; intervals then hold at every look.",
         "--until-decided",
         panel=VERDICT,
     ),
-    as_json: bool = JSON,
+    as_json: bool = flags.JSON,
     **options: Any,
 ) -> None:
     """Query a model over test rows and report accuracy and demographic parity.
@@ -137,16 +120,16 @@ def evaluate(
     wanted = _wordings(options.pop("template"))
     if until_decided:
         wanted["until_decided"] = tuple(dict.fromkeys(fail_if or ())) or (TOLD,)
-    settings, client = read(Settings, options, **wanted), read(Client, options)
+    settings, client = flags.read(Settings, options, **wanted), flags.read(Client, options)
     with before_asking(out), console.working("reading the table") as step:
-        table = open_task(
+        table = flags.open_task(
             "census" if demonstration and data is None else task, data_dir, protected, data=data
         )
 
         def plan(name: str, settings: Settings) -> "Job":
             return prepare(
-                table, name, words(shots), settings, client, data_dir, allow_changed_data, max_prompt_tokens,
-                step, console.err.print, reference, task, no_rows,
+                table, name, flags.words(shots), settings, client, data_dir, allow_changed_data,
+                max_prompt_tokens, step, console.err.print, reference, task, no_rows,
             )  # fmt: skip
 
         job = plan(models[0], settings)
@@ -171,7 +154,7 @@ def _wordings(text: str | None) -> dict[str, Any]:
     """The template set, or several; a folder may have a comma in its name. None: the default set."""
     if text is None:
         return {}
-    sets = (text,) if Path(text).is_dir() else words(text)
+    sets = (text,) if Path(text).is_dir() else flags.words(text)
     if not sets:
         raise FwcError("--template names no template set: give default, paper, or a folder of your own")
     return {"template": sets[0], "templates": sets if len(sets) > 1 else ()}
@@ -181,7 +164,7 @@ def _ablation(shots: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]
     """The arms of an ablation, and the flags with its repeats and strategy options where none are given."""
     from fwc_llm.runs import ablation as parts
 
-    if shots not in (ARMS, ",".join(parts.ARMS)) or options["order"]:
+    if shots not in (flags.ARMS, ",".join(parts.ARMS)) or options["order"]:
         raise FwcError("--ablate names its arms and their orders: leave --shots and --order out")
     repeats = parts.REPEATS if options["repeats"] in (None, 1) else options["repeats"]
     pairs = [*(f"{key}={value}" for key, value in parts.OPTIONS.items()), *(options["option"] or ())]
@@ -192,7 +175,7 @@ def _model_names(text: str | None) -> tuple[str, ...]:
     """The models that --model names, each once; without it the simulation."""
     if text is None:
         return ("surrogate",)
-    names = words(text)
+    names = flags.words(text)
     if not names:
         raise FwcError("--model names no model: give a name, or several with commas between them")
     for name in names:

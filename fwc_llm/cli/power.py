@@ -5,20 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.cli.options import (
-    ARMS,
-    DATA_DIR,
-    JSON,
-    PROTECTED,
-    TASK,
-    open_task,
-    option,
-    print_json,
-    read,
-    switch,
-    takes,
-    words,
-)  # fmt: skip
+from fwc_llm.cli import options as flags
 from fwc_llm.errors import FwcError
 from fwc_llm.runs.settings import Settings
 
@@ -34,25 +21,31 @@ _QUESTIONS = {
 }
 
 
-@takes(Settings, names=("m", "n_test", "base_parity", "repeats", "min_group"))
+@flags.takes(Settings, names=("m", "n_test", "base_parity", "repeats", "min_group"))
 def power(
-    task: str | None = TASK,
-    protected: str | None = PROTECTED,
-    shots: str = option("The arms, comma-separated: each asks about every row.", default=ARMS),
-    detect: float | None = option("Print how many rows and repeats detect this difference."),
-    model: str | None = option("The model whose prices give the cost."),
-    batch: bool = switch("Prices of the provider's Batch API.", "--batch"),
-    prices: Path | None = option("A price file of your own (TOML)."),
-    discordant: float | None = option("Share of rows that two arms answer differently. [default: 0.25]"),
-    correlation: float = option("Correlation of an arm's answers to one row in two repeats.", default=1.0),
-    examples_sd: float = option("Standard deviation of a difference over sets of examples.", default=0.05),
-    fail_if: list[str] | None = option(
+    task: str | None = flags.TASK,
+    protected: str | None = flags.PROTECTED,
+    shots: str = flags.option("The arms, comma-separated: each asks about every row.", default=flags.ARMS),
+    detect: float | None = flags.option("Print how many rows and repeats detect this difference."),
+    model: str | None = flags.option("The model whose prices give the cost."),
+    batch: bool = flags.switch("Prices of the provider's Batch API.", "--batch"),
+    prices: Path | None = flags.option("A price file of your own (TOML)."),
+    discordant: float | None = flags.option(
+        "Share of rows that two arms answer differently. [default: 0.25]"
+    ),
+    correlation: float = flags.option(
+        "Correlation of an arm's answers to one row in two repeats.", default=1.0
+    ),
+    examples_sd: float = flags.option(
+        "Standard deviation of a difference over sets of examples.", default=0.05
+    ),
+    fail_if: list[str] | None = flags.option(
         'A condition such as "dp > 0.1": how many rows `eval --until-decided` asks about at a few true gaps.',
         "--fail-if",
     ),
-    run: Path | None = option("A finished run that gives the share of rows answered differently."),
-    data_dir: Path | None = DATA_DIR,
-    as_json: bool = JSON,
+    run: Path | None = flags.option("A finished run that gives the share of rows answered differently."),
+    data_dir: Path | None = flags.DATA_DIR,
+    as_json: bool = flags.JSON,
     **options: Any,
 ) -> None:
     """Print the differences that a design detects 4 times in 5, before it costs anything.
@@ -73,8 +66,8 @@ def power(
     assumptions = _assumptions(discordant, correlation, examples_sd, run)
     arms = _arms(shots)
     with console.working("reading the table") as step:
-        table = open_task(task, data_dir, protected)
-        asked = read(Settings, options, until_decided=tuple(fail_if or ()))
+        table = flags.open_task(task, data_dir, protected)
+        asked = flags.read(Settings, options, until_decided=tuple(fail_if or ()))
         settings, notes = fit_defaults(table, asked)
         repeats = settings.repeats
         design = design_of(table, settings.n_test, settings.base_parity, repeats, settings.min_group)
@@ -106,7 +99,7 @@ def power(
             "detect": detect,
             "needed": [asdict(size) for size in designs],
         }
-        print_json(document)
+        flags.print_json(document)
         return
     console.out.print(
         f"{table.name}: {settings.n_test:,} test rows, {repeats} repeat{'s' * (repeats > 1)}, "
@@ -123,7 +116,7 @@ def power(
 def _arms(shots: str) -> list[str]:
     from fwc_llm.shots import is_per_row
 
-    arms = list(words(shots))
+    arms = list(flags.words(shots))
     if not arms:
         raise FwcError("no arm is named: pass --shots, for example zero,balanced,fwc")
     for arm in arms:

@@ -3,17 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from fwc_llm.cli.options import (
-    ALLOW_CHANGED,
-    DATA_DIR,
-    PROTECTED,
-    TASK,
-    open_task,
-    option,
-    read,
-    switch,
-    takes,
-)  # fmt: skip
+from fwc_llm.cli import options as flags
 from fwc_llm.runs.settings import Settings
 
 _SETTINGS = (
@@ -21,18 +11,18 @@ _SETTINGS = (
 )  # fmt: skip
 
 
-@takes(Settings, names=_SETTINGS)
+@flags.takes(Settings, names=_SETTINGS)
 def prompt(
-    task: str | None = TASK,
-    protected: str | None = PROTECTED,
-    shots: str = option(
+    task: str | None = flags.TASK,
+    protected: str | None = flags.PROTECTED,
+    shots: str = flags.option(
         "A strategy, or a file of saved shots (.json); +removal, +instruction edit the prompt.",
         default="zero",
     ),
-    row: int = option("Which row of the seeded test split, counted from 0.", default=0),
-    as_json: bool = switch("Print the messages as JSON.", "--json"),
-    data_dir: Path | None = DATA_DIR,
-    allow_changed_data: bool = ALLOW_CHANGED,
+    row: int = flags.option("Which row of the seeded test split, counted from 0.", default=0),
+    as_json: bool = flags.switch("Print the messages as JSON.", "--json"),
+    data_dir: Path | None = flags.DATA_DIR,
+    allow_changed_data: bool = flags.ALLOW_CHANGED,
     **options: Any,
 ) -> None:
     """Show what is sent to the model for one row of the test split that `eval` draws from this seed."""
@@ -45,9 +35,11 @@ def prompt(
     from fwc_llm.models.tokens import TokenCounter
     from fwc_llm.runs.plan import make_plan
 
-    settings = read(Settings, options)
+    settings = flags.read(Settings, options)
     with working("choosing examples") as step:
-        plan = make_plan(open_task(task, data_dir, protected), (shots,), settings, allow_changed_data, step)
+        plan = make_plan(
+            flags.open_task(task, data_dir, protected), (shots,), settings, allow_changed_data, step
+        )
     notes(plan.notes)
     split = plan.repeats[0].split.test
     if not 0 <= row < len(split):

@@ -6,17 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fwc_llm.cli import console
-from fwc_llm.cli.options import (
-    APPENDIX,
-    DATA_DIR,
-    FIGURES,
-    JSON,
-    NO_ROWS,
-    argument,
-    option,
-    print_json,
-    switch,
-)
+from fwc_llm.cli import options as flags
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file, write_whole
 from fwc_llm.runs.folder import RunFolder
@@ -25,35 +15,35 @@ from fwc_llm.runs.listing import expanded
 
 
 def report(
-    runs: list[Path] = argument(
+    runs: list[Path] = flags.argument(
         "Folders of runs of one task, or of several models, or logs of Inspect (.eval, .json).", metavar="RUN"
     ),
-    out: Path | None = option(
+    out: Path | None = flags.option(
         "The file to write or overwrite. [default: report.html in the run's folder; the others "
         "to the terminal]",
         "--out",
         "-o",
     ),
-    format: str | None = option(
+    format: str | None = flags.option(
         "html, md, json, csv, ll144 (New York City's Local Law 144, as CSV) or comment (for a pull "
         "request, at most 60 lines; a file that ends in .comment.md). [default: by the "
         "file's ending, else html]"
     ),
-    task: str | None = option("The task file (.toml) of the runs, where the task is not built in."),
-    data_dir: Path | None = DATA_DIR,
-    figures: Path | None = FIGURES,
-    no_rows: bool = NO_ROWS,
-    reference: bool = switch(
+    task: str | None = flags.option("The task file (.toml) of the runs, where the task is not built in."),
+    data_dir: Path | None = flags.DATA_DIR,
+    figures: Path | None = flags.FIGURES,
+    no_rows: bool = flags.NO_ROWS,
+    reference: bool = flags.switch(
         "Add what plain models answer to the same rows, and keep it with the run. Extra: reference.",
         "--reference",
     ),
-    assist: bool = switch(
+    assist: bool = flags.switch(
         "Values, intervals and verdicts also use the rows that were not asked about, by predictions "
         "of the answers to them; needs the table.",
         "--assist",
     ),
-    appendix: bool = APPENDIX,
-    as_json: bool = JSON,
+    appendix: bool = flags.APPENDIX,
+    as_json: bool = flags.JSON,
 ) -> None:
     """Write a report of one or more runs: one self-contained page, Markdown, JSON, or tables as CSV."""
     from fwc_llm.inspect.log import run_folders
@@ -108,9 +98,9 @@ def _place(runs: list[Path]) -> Path:
 
 
 def compare(
-    run_a: Path = argument("The folder of one run, or a log of Inspect.", metavar="RUN_A"),
-    run_b: Path = argument("The folder of another run of the same task.", metavar="RUN_B"),
-    as_json: bool = JSON,
+    run_a: Path = flags.argument("The folder of one run, or a log of Inspect.", metavar="RUN_A"),
+    run_b: Path = flags.argument("The folder of another run of the same task.", metavar="RUN_B"),
+    as_json: bool = flags.JSON,
 ) -> None:
     """Show what changed between two runs, and whether their answers differ."""
     from fwc_llm.cli.console import out
@@ -126,7 +116,7 @@ def compare(
                 side: threshold_section(read_run(folder))
                 for side, folder in (("first", first), ("second", second))
             }
-            print_json({"format": "fwc-llm-compare/1", **comparison, "thresholds": sections})
+            flags.print_json({"format": "fwc-llm-compare/1", **comparison, "thresholds": sections})
             return
         out.print(comparison_table(comparison))
         for side, folder in (("first", first), ("second", second)):

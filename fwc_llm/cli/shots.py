@@ -7,23 +7,8 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.cli import console
+from fwc_llm.cli import options as flags
 from fwc_llm.cli.eval_output import before_asking
-from fwc_llm.cli.options import (
-    DATA_DIR,
-    JSON,
-    MAX_PROMPT_TOKENS,
-    PROTECTED,
-    TASK,
-    flag,
-    open_task,
-    option,
-    print_json,
-    read,
-    read_pairs,
-    switch,
-    takes,
-    words,
-)  # fmt: skip
 from fwc_llm.errors import FwcError
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots.registry import BUILT_IN
@@ -36,45 +21,47 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 
-@takes(Settings, names=("m", "epsilon", "seed", "template", "weight"))
+@flags.takes(Settings, names=("m", "epsilon", "seed", "template", "weight"))
 def shots(
-    task: str | None = TASK,
-    protected: str | None = PROTECTED,
-    strategy: str | None = flag(
+    task: str | None = flags.TASK,
+    protected: str | None = flags.PROTECTED,
+    strategy: str | None = flags.flag(
         f"How to choose: {', '.join(BUILT_IN)} (a diagnostic: its labels are not true), or "
         "module:function; with --compare several, comma-separated. "
         "[default: fwc; all but flipped and ids with --compare]"
     ),
-    order: str = option("alternate, random, by-weight, or given (the strategy's own).", default="given"),
-    option: list[str] | None = flag(
+    order: str = flags.option(
+        "alternate, random, by-weight, or given (the strategy's own).", default="given"
+    ),
+    option: list[str] | None = flags.flag(
         "KEY=VALUE for the strategy (slots=equal, slots=Female:no=1,Female:yes=7,…, labels=unbalanced); "
         "repeatable."
     ),
-    column_weights: str | None = flag(
+    column_weights: str | None = flags.flag(
         "Weights of features in the distance of fwc, 1 for others: age=2,hours=0.5. [default: the task's]"
     ),
-    penalty: float | None = flag(
+    penalty: float | None = flags.flag(
         "A soft limit of fwc in the place of --epsilon: what a share of 1 that is off parity costs."
     ),
-    per_attribute: bool = switch(
+    per_attribute: bool = flags.switch(
         "Each of several protected attributes keeps the limit in fwc, not their combinations.",
         "--per-attribute",
     ),
-    ids: str | None = flag("Row ids, comma-separated: these rows, with the strategy `ids`."),
-    out: Path | None = flag("Save the examples here, as JSON.", "--out", "-o", "--output"),
-    compare: bool = switch("Measure the strategies side by side.", "--compare"),
-    plot: Path | None = flag("With --compare: also draw it, as .png or .svg (extra [plot])."),
-    max_prompt_tokens: int | None = MAX_PROMPT_TOKENS,
-    model: str = option("Count tokens as for this model.", default="gpt-4"),
-    data: str | None = flag(
+    ids: str | None = flags.flag("Row ids, comma-separated: these rows, with the strategy `ids`."),
+    out: Path | None = flags.flag("Save the examples here, as JSON.", "--out", "-o", "--output"),
+    compare: bool = flags.switch("Measure the strategies side by side.", "--compare"),
+    plot: Path | None = flags.flag("With --compare: also draw it, as .png or .svg (extra [plot])."),
+    max_prompt_tokens: int | None = flags.MAX_PROMPT_TOKENS,
+    model: str = flags.option("Count tokens as for this model.", default="gpt-4"),
+    data: str | None = flags.flag(
         "Parquet files as the task's table, however large: a path, a pattern in quotes "
         "('rows-*.parquet') or a folder. Of more than 400,000 rows, fwc certifies all and other "
         "strategies choose from a sample.",
         metavar="FILES",
     ),
-    data_dir: Path | None = DATA_DIR,
-    as_json: bool = JSON,
-    **flags: Any,
+    data_dir: Path | None = flags.DATA_DIR,
+    as_json: bool = flags.JSON,
+    **others: Any,
 ) -> None:
     """Choose the examples of a prompt and save them, or compare the strategies.
 
@@ -83,7 +70,7 @@ def shots(
     from fwc_llm.runs.defaults import fit_m
     from fwc_llm.shots.coresets import disk_shots
 
-    options, settings = read_pairs(option or [], "--option"), read(Settings, flags)
+    options, settings = flags.read_pairs(option, "--option"), flags.read(Settings, others)
     if compare and out is not None:
         raise FwcError(f"--compare saves no examples: leave out --out {out}, or --compare")
     if plot is not None:
@@ -103,7 +90,7 @@ def shots(
             raise FwcError("--penalty takes the place of --epsilon: leave out one of them")
         options["penalty"] = penalty
     weight = settings.weight or "" if "weight" in settings.chosen else None
-    table = open_task(task, data_dir, protected, weight, data)
+    table = flags.open_task(task, data_dir, protected, weight, data)
     m, limit, seed = settings.m, settings.epsilon, settings.seed
     with before_asking(out), console.working("reading the table") as step:
         m, moved = (m, "") if "m" in settings.chosen else fit_m(table)
@@ -111,7 +98,7 @@ def shots(
         if compare:
             from fwc_llm.report.strategies import compare as compare_strategies
 
-            names = words(strategy) or None
+            names = flags.words(strategy) or None
             lines = compare_strategies(table, names, m, limit, seed, settings.template, model, options, step)
         elif table.whole is not None and strategy in (None, "fwc") and max_prompt_tokens is None:
             chosen = disk_shots(table, m, limit, seed, order, step, **options)
@@ -135,7 +122,7 @@ def _show_compared(
 
     if as_json:
         document = {"format": "fwc-llm-strategies/1", "task": table.name, "rows": len(table.pool()), "m": m}
-        print_json({**document, "tokens_of": model, "strategies": [asdict(line) for line in lines]})
+        flags.print_json({**document, "tokens_of": model, "strategies": [asdict(line) for line in lines]})
     else:
         console.out.print(terminal(_comparison(lines, table, model)))
     console.notes(f"{line.strategy}: {line.note}" for line in lines if line.note)
@@ -188,7 +175,7 @@ def _show(
     from fwc_llm.shots.storage import shots_json
 
     if as_json:
-        print_json(shots_json(chosen))
+        flags.print_json(shots_json(chosen))
     elif out is None:
         weights, rows = {example.row: weight for example, weight in chosen.shown()}, []
         for row in chosen.examples:

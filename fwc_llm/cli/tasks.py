@@ -7,22 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from fwc_llm.cli.options import (
-    DATA_DIR,
-    JSON,
-    PROTECTED,
-    Command,
-    Group,
-    argument,
-    completed,
-    epilog,
-    flag,
-    option,
-    print_json,
-    shown,
-    switch,
-    words,
-)  # fmt: skip
+from fwc_llm.cli import options as flags
 from fwc_llm.errors import FwcError
 from fwc_llm.files import read_text, reason, write_whole
 from fwc_llm.models import open_model, traits
@@ -33,8 +18,8 @@ from fwc_llm.taskfile import parse_taskfile
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
-task_app = typer.Typer(help="Task files for tables of your own.", no_args_is_help=True, cls=Group)
-template_app = typer.Typer(help="Template sets of your own.", no_args_is_help=True, cls=Group)
+task_app = typer.Typer(help="Task files for tables of your own.", no_args_is_help=True, cls=flags.Group)
+template_app = typer.Typer(help="Template sets of your own.", no_args_is_help=True, cls=flags.Group)
 _HERE, _FETCHED, _SIMULATED, _COPY = "here", "download", "simulated", "copy"
 _GROUPS = {
     _HERE: "On this machine",
@@ -42,11 +27,11 @@ _GROUPS = {
     _SIMULATED: "Simulated, needs no data",
     _COPY: "To copy beside a table that you fetch: fwc-llm task copy NAME",
 }
-FORCE: bool = switch("Overwrite an existing file.", "--force")
+FORCE: bool = flags.switch("Overwrite an existing file.", "--force")
 _FEW = 30  # rows of a group, below which its rates say little
 
 
-def tasks(data_dir: Path | None = DATA_DIR, as_json: bool = JSON) -> None:
+def tasks(data_dir: Path | None = flags.DATA_DIR, as_json: bool = flags.JSON) -> None:
     """List the tasks in groups: rows, what is protected or can be, outcome, source and licence."""
     from rich.text import Text
 
@@ -57,7 +42,7 @@ def tasks(data_dir: Path | None = DATA_DIR, as_json: bool = JSON) -> None:
     copies = [layout(name) for name in layout_names()]
     if as_json:
         listed = [*map(_described, tasks), *(_described(task) | {"group": _COPY} for task in copies)]
-        print_json({"format": "fwc-llm-tasks/1", "tasks": listed})
+        flags.print_json({"format": "fwc-llm-tasks/1", "tasks": listed})
         return
     for group, title in _GROUPS.items():
         members = copies if group == _COPY else [task for task in tasks if _group(task) == group]
@@ -107,15 +92,15 @@ def _described(task: "Task") -> dict[str, Any]:
     }
 
 
-@task_app.command("init", cls=Command, epilog=epilog("task init"))
-@shown
+@task_app.command("init", cls=flags.Command, epilog=flags.epilog("task init"))
+@flags.shown
 def init(
-    table: Path = argument("A CSV file with a header line, JSON lines, a Parquet or an Excel file."),
-    protected: list[str] = option(
+    table: Path = flags.argument("A CSV file with a header line, JSON lines, a Parquet or an Excel file."),
+    protected: list[str] = flags.option(
         "The protected attributes' columns, comma-separated or one by one.", default=...
     ),
-    outcome: str = option("The outcome's column.", default=...),
-    output: Path | None = flag(
+    outcome: str = flags.option("The outcome's column.", default=...),
+    output: Path | None = flags.flag(
         "The task file to write. [default: beside the table]", "--out", "-o", "--output"
     ),
     force: bool = FORCE,
@@ -129,7 +114,7 @@ def init(
 
     target = _new_file(output or table.with_suffix(".toml"), force)
     draft = draft_task(
-        table, words(",".join(protected)) or protected, outcome, Path(os.path.realpath(target)).parent
+        table, flags.words(",".join(protected)) or protected, outcome, Path(os.path.realpath(target)).parent
     )
     write_whole(draft.text, target, "the task file ")
     out.print(Text(f"wrote {target}; please check:"))
@@ -145,14 +130,14 @@ def init(
         out.print(Text(f"Next: fwc-llm task check {target}"))
 
 
-@task_app.command("check", cls=Command, epilog=epilog("task check"))
-@shown
+@task_app.command("check", cls=flags.Command, epilog=flags.epilog("task check"))
+@flags.shown
 def check(
-    task: str = argument("A task file (.toml), or a built-in task."),
-    data_dir: Path | None = DATA_DIR,
-    protected: str | None = PROTECTED,
-    template: str = option("Template set whose prompts are shown.", default="default"),
-    as_json: bool = JSON,
+    task: str = flags.argument("A task file (.toml), or a built-in task."),
+    data_dir: Path | None = flags.DATA_DIR,
+    protected: str | None = flags.PROTECTED,
+    template: str = flags.option("Template set whose prompts are shown.", default="default"),
+    as_json: bool = flags.JSON,
 ) -> None:
     """Show the rows kept and lost, groups, answers and two rows as prompts show them; say what is refused."""
     from rich.text import Text
@@ -166,7 +151,7 @@ def check(
     with working("reading the table"):
         found.pool()
     if as_json:
-        print_json(_as_json(found, template))
+        flags.print_json(_as_json(found, template))
         return
     out.print(Text(f"{found.name}: {found.title}", style="bold"))
     for note in found.notes:
@@ -301,11 +286,11 @@ def _templates() -> None:
     """Make the one command a command of its own, not the group itself."""
 
 
-@template_app.command("init", cls=Command, epilog=epilog("template init"))
-@shown
+@template_app.command("init", cls=flags.Command, epilog=flags.epilog("template init"))
+@flags.shown
 def template_init(
-    folder: Path = argument("The folder to write; it may not hold anything."),
-    template: str = option(
+    folder: Path = flags.argument("The folder to write; it may not hold anything."),
+    template: str = flags.option(
         "The template set to begin from: default, decision, paper, …", "--from", default="default"
     ),
 ) -> None:
@@ -338,13 +323,14 @@ def _new_file(path: Path, force: bool) -> Path:
     return path
 
 
-@task_app.command("copy", cls=Command, epilog=epilog("task copy"))
-@shown
+@task_app.command("copy", cls=flags.Command, epilog=flags.epilog("task copy"))
+@flags.shown
 def task_copy(
-    task: str = argument(
-        "A built-in task with a file, or one to copy (`fwc-llm tasks`).", autocompletion=completed("copied")
+    task: str = flags.argument(
+        "A built-in task with a file, or one to copy (`fwc-llm tasks`).",
+        autocompletion=flags.completed("copied"),
     ),
-    out: Path | None = option("The file to write. [default: TASK.toml, here]", "--out", "-o"),
+    out: Path | None = flags.option("The file to write. [default: TASK.toml, here]", "--out", "-o"),
     force: bool = FORCE,
 ) -> None:
     """Copy the file of a built-in task, to be changed and used with --task FILE."""

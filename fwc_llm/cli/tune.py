@@ -4,18 +4,8 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from fwc_llm.cli import options as flags
 from fwc_llm.cli.eval_output import before_asking, run_json
-from fwc_llm.cli.options import (
-    CANCEL_BATCH,
-    DATA_DIR,
-    JSON,
-    PROTECTED,
-    option,
-    print_json,
-    read,
-    takes,
-    words,
-)  # fmt: skip
 from fwc_llm.models import Client
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots.base import DEFAULT_M
@@ -26,37 +16,41 @@ if TYPE_CHECKING:
 _MOST_LINES = 12
 
 
-@takes(Settings, Client, names=("n_test", "base_parity", "seed", "api"))
+@flags.takes(Settings, Client, names=("n_test", "base_parity", "seed", "api"))
 def tune(
-    task: str = option("A built-in task or a task file (.toml).", default="adult"),
-    protected: str | None = PROTECTED,
-    model: str = option(
+    task: str = flags.option("A built-in task or a task file (.toml).", default="adult"),
+    protected: str | None = flags.PROTECTED,
+    model: str = flags.option(
         "The model, as for `fwc-llm eval`; `surrogate` is a simulation.", default="surrogate"
     ),
-    target_dp: float | None = option("The DP gap to reach, such as 0.1."),
-    target: str | None = option("Another target by name: eo=0.1, dp_ratio=0.8, dp=0.1."),
-    max_loss: float = option("Points of accuracy below `balanced` that reaching it may cost.", default=3.0),
-    rows: int | None = option("Pool rows on which candidates are compared. [default: as many as test rows]"),
-    candidates: int = option("How many sets of examples are tried.", default=40),
-    m: str | None = option(
+    target_dp: float | None = flags.option("The DP gap to reach, such as 0.1."),
+    target: str | None = flags.option("Another target by name: eo=0.1, dp_ratio=0.8, dp=0.1."),
+    max_loss: float = flags.option(
+        "Points of accuracy below `balanced` that reaching it may cost.", default=3.0
+    ),
+    rows: int | None = flags.option(
+        "Pool rows on which candidates are compared. [default: as many as test rows]"
+    ),
+    candidates: int = flags.option("How many sets of examples are tried.", default=40),
+    m: str | None = flags.option(
         f"Examples per prompt; several, comma-separated. [default: {DEFAULT_M}, or what the table allows]",
         "--m",
     ),
-    template: str | None = option(
+    template: str | None = flags.option(
         "Template set or folder; several, comma-separated, take turns. [default: default; decision "
         "with --api decisions or systemone]"
     ),
-    order: str | None = option("Orders that take turns, comma-separated. [default: given,random]"),
-    strategy: str | None = option("Only these strategies, comma-separated. [default: all]"),
-    instructions: Path | None = option(
+    order: str | None = flags.option("Orders that take turns, comma-separated. [default: given,random]"),
+    strategy: str | None = flags.option("Only these strategies, comma-separated. [default: all]"),
+    instructions: Path | None = flags.option(
         "Sentences for the system message, too: a text file, one a line, or a folder of template sets."
     ),
-    out: Path | None = option(
+    out: Path | None = flags.option(
         "The folder; an interrupted tuning continues there. [default: ./runs/<time>-<task>-<model>]"
     ),
-    data_dir: Path | None = DATA_DIR,
-    cancel_batch: bool = CANCEL_BATCH,
-    as_json: bool = JSON,
+    data_dir: Path | None = flags.DATA_DIR,
+    cancel_batch: bool = flags.CANCEL_BATCH,
+    as_json: bool = flags.JSON,
     **options: Any,
 ) -> None:
     """Find examples with which a model reaches a fairness target at the least loss of accuracy."""
@@ -66,20 +60,20 @@ def tune(
     from fwc_llm.tasks import load_task
 
     try:
-        sizes = [int(size) for size in words(m)]
+        sizes = [int(size) for size in flags.words(m)]
     except ValueError:
         raise FwcError(f"--m is {m!r}: give whole numbers, comma-separated") from None
-    settings, client = read(Settings, options), read(Client, options)
+    settings, client = flags.read(Settings, options), flags.read(Client, options)
     with before_asking(out), console.printing_aside():
         tuned = run(
             task if protected is None else load_task(task, data_dir, protected=protected),
             model, target_dp, max_loss, target=target, rows=rows, candidates=candidates, m=sizes or None,
-            templates=words(template) or None, orders=words(order) or None,
-            strategies=words(strategy) or None, instructions=instructions, out=out, client=client,
+            templates=flags.words(template) or None, orders=flags.words(order) or None,
+            strategies=flags.words(strategy) or None, instructions=instructions, out=out, client=client,
             **settings.chosen, data_dir=data_dir, cancel_batch=cancel_batch, shown=console.shown,
         )  # fmt: skip
     if as_json:
-        print_json(_as_json(tuned))
+        flags.print_json(_as_json(tuned))
     else:
         _report(tuned)
     if tuned.result is not None and tuned.result.unanswered:
