@@ -18,16 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fwc_llm.metrics import arm_estimates
 from fwc_llm.metrics.answers import CROSSING, Answered, Answers, is_known
-from fwc_llm.metrics.arm_estimates import (
-    Rates,
-    estimate,
-    gaps_of_pairs,
-    pairs_of,
-    ratios_of_pairs,
-    representatives,
-    share_limits,
-)  # fmt: skip
 from fwc_llm.metrics.counts import Codes, Floats
 from fwc_llm.metrics.intervals import LEVEL, p_value
 from fwc_llm.metrics.statistics import plain
@@ -199,7 +191,7 @@ def _arm(
 ) -> dict[str, Any]:
     whole = answered.plain_samples[arm]
     sample = replace(whole, group=view.level_of[whole.group], groups=len(view.levels))
-    cells = None if kind == AS_DRAWN else estimate(whole).counted_odds
+    cells = None if kind == AS_DRAWN else arm_estimates.estimate(whole).counted_odds
     people = sample.rows_of_groups
     described: dict[str, Any] = {"reference": None, "pairs": [], "all_pairs": True}
     selected = {name: _NOT_SELECTED | {"reason": "withheld"} for name in view.levels}
@@ -221,7 +213,7 @@ def _arm(
         if _asked_once(sample):
             cell = (2 * sample.group + sample.yes.astype(np.int64))[sample.parsed]
             counts = np.bincount(cell, minlength=2 * sample.groups).reshape(-1, 2)
-        rates = estimate(sample).counted("rate")
+        rates = arm_estimates.estimate(sample).counted("rate")
         described, selected = _selection(view, sample, rates, people, read, counts, keep_small)
     confused = _confusion(sample, view, kind, cells, table)
     groups = {
@@ -295,7 +287,7 @@ def _selection(
     `read` (L,) of them, which has an answer. `counts` (L, 2) are the answers that are not yes, and yes; None
     where a test may not count them, because rows were asked again, weighted or drawn by design.
     """
-    value, limits = rates.values, share_limits(rates)
+    value, limits = rates.values, arm_estimates.share_limits(rates)
     known = np.array([is_known(level) for level in view.levels])
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.where(known, people, np.nan) / people.sum()  # also of people whose category is unknown
@@ -356,9 +348,9 @@ def _selection(
 def _least_ratios(rates: Shares, counted: Codes) -> tuple[Floats, Floats]:
     """Of every counted level the least limits of its ratios to all of them, and to itself (1)."""
     low, high = np.ones(len(rates.values)), np.ones(len(rates.values))
-    kinds, of, _ = representatives(rates, counted)
-    for first, second in pairs_of(rates, counted):
-        under, over = ratios_of_pairs(rates, first, second, len(counted))
+    kinds, of, _ = arm_estimates.representatives(rates, counted)
+    for first, second in arm_estimates.pairs_of(rates, counted):
+        under, over = arm_estimates.ratios_of_pairs(rates, first, second, len(counted))
         with np.errstate(divide="ignore"):
             for place, least, most in ((first, under, 1.0 / over), (second, over, 1.0 / under)):
                 np.minimum.at(low, place, least)
@@ -389,8 +381,8 @@ def _pairs(
         second, first = np.minimum(others, reference), np.maximum(others, reference)
     if not len(first):
         return []
-    gap = gaps_of_pairs(rates, second, first, number)
-    under, over = ratios_of_pairs(rates, first, second, number)
+    gap = arm_estimates.gaps_of_pairs(rates, second, first, number)
+    under, over = arm_estimates.ratios_of_pairs(rates, first, second, number)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.minimum(p[first], p[second]) / np.maximum(p[first], p[second])
         most = np.minimum(1.0, np.minimum(1.0 / under, 1.0 / over))
@@ -461,13 +453,16 @@ def _confusion(
         why, counts = dict.fromkeys(why, "there are no labels"), [(None,) * 4] * sample.groups
     if kind == REWEIGHTED and cells is not None and table is not None:
         owner = (2 * view.level_of[:, None] + np.arange(2)).ravel()
-        by_label = share_limits(_weighted(cells, table, owner, owner))
+        by_label = arm_estimates.share_limits(_weighted(cells, table, owner, owner))
         for side, rate in enumerate(("false_positive_rate", "true_positive_rate")):
             value, low, high = (each[side::2] for each in (by_label.values, by_label.low, by_label.high))
-            measured[rate] = Rates(value, low, high, by_label.per_repeat[:, side::2])
+            measured[rate] = arm_estimates.Rates(value, low, high, by_label.per_repeat[:, side::2])
         measured["precision"] = _precision(_weighted(cells, table, owner, np.repeat(view.level_of, 2)))
     else:
-        own, withheld = estimate(sample), "withheld: it rests on the design's own mix of {}, and the table's"
+        own, withheld = (
+            arm_estimates.estimate(sample),
+            "withheld: it rests on the design's own mix of {}, and the table's",
+        )
         if kind == WITHHELD:
             why["precision"] = f"{withheld.format('labels')} is not known"
             if mixed := len(view.levels) < len(view.level_of):
@@ -489,11 +484,11 @@ def _confusion(
     return confused
 
 
-def _precision(joint: Shares) -> Rates:
+def _precision(joint: Shares) -> arm_estimates.Rates:
     """From the shares wrongly and rightly answered yes (2L,): r / (1 + r), with limits."""
     wrong = np.arange(0, len(joint.values), 2)
-    under, over = ratios_of_pairs(joint, wrong + 1, wrong)
+    under, over = arm_estimates.ratios_of_pairs(joint, wrong + 1, wrong)
     with np.errstate(invalid="ignore", divide="ignore"):
         value = joint.values[1::2] / (joint.values[1::2] + joint.values[::2])
     low, high = np.minimum(under / (1 + under), value), np.maximum(1 / (1 + over), value)
-    return Rates(value, low, high, joint.per_repeat[:, ::2])
+    return arm_estimates.Rates(value, low, high, joint.per_repeat[:, ::2])

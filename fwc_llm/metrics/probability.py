@@ -10,22 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fwc_llm.metrics import thresholds
 from fwc_llm.metrics.answers import LEAST_PROBABILITIES, Answers, samples_of
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.counts import Codes, Floats, count_cells, levels_of, overall
 from fwc_llm.metrics.intervals import Z, clopper_pearson
-from fwc_llm.metrics.thresholds import (
-    HALF,
-    Curve,
-    at_base_rate,
-    equal_rate_thresholds,
-    held_out,
-    least_gap,
-    least_gap_keeping_half,
-    most_accurate,
-    one_for_all,
-    threshold_curve,
-)  # fmt: skip
 from fwc_llm.metrics.variance import area, codes
 
 _POINTS = 60  # of the frontier, evenly thinned
@@ -50,7 +39,7 @@ def probability_statistics(a: Answers, order: tuple[str, ...], labels_fixed: boo
     if len(known) < LEAST_PROBABILITIES:
         return None
     p, labels, groups, weight = known.p_yes, known.label, known.group, known.weight
-    curve = threshold_curve(p, labels, groups, weight)
+    curve = thresholds.threshold_curve(p, labels, groups, weight)
     best = curve.best
     best = best[np.unique(np.linspace(0, len(best) - 1, _POINTS).astype(np.intp))]
     of_all = _calibration(known, labels_fixed)
@@ -75,7 +64,9 @@ def probability_statistics(a: Answers, order: tuple[str, ...], labels_fixed: boo
             "accuracy": curve.accuracy[best].tolist(),
             _GAP: curve.gap[best].tolist(),
         },
-        "equal_rate_thresholds": _measured(known, held_out(equal_rate_thresholds, *_columns(known))),
+        "equal_rate_thresholds": _measured(
+            known, thresholds.held_out(thresholds.equal_rate_thresholds, *_columns(known))
+        ),
         "labels_fixed": labels_fixed,
         "calibration_of_all": of_all,
         "calibration_by_group": {
@@ -113,7 +104,9 @@ def _calibration(a: Answers, labels_fixed: bool) -> dict[str, Any]:
     return {"n": len(a), **vars(found), "bins": bins}
 
 
-def _thresholds(a: Answers, curve: Curve, order: tuple[str, ...], labels_fixed: bool) -> dict[str, Any]:
+def _thresholds(
+    a: Answers, curve: thresholds.Curve, order: tuple[str, ...], labels_fixed: bool
+) -> dict[str, Any]:
     """Accuracy, rates and gap by threshold, and the thresholds that somebody may want.
 
     Only that of one half was known beforehand, so that it alone has limits. The others were chosen on these
@@ -122,28 +115,30 @@ def _thresholds(a: Answers, curve: Curve, order: tuple[str, ...], labels_fixed: 
     was chosen on the half of the rows that it is not in.
     """
     chosen: dict[str, int | None] = {
-        "one_half": curve.place(HALF),
-        "most_accurate": most_accurate(curve),
-        "base_rate": at_base_rate(curve),
-        "least_gap_keeping_half": least_gap_keeping_half(curve),
-        "least_gap": least_gap(curve),
+        "one_half": curve.place(thresholds.HALF),
+        "most_accurate": thresholds.most_accurate(curve),
+        "base_rate": thresholds.at_base_rate(curve),
+        "least_gap_keeping_half": thresholds.least_gap_keeping_half(curve),
+        "least_gap": thresholds.least_gap(curve),
     }
     shown = np.unique(np.linspace(0, len(curve.thresholds) - 1, _CURVE_POINTS).astype(np.intp))
     shown = np.union1d(shown, [place for place in chosen.values() if place is not None])
-    at_half = replace(a, answer=(a.p_yes >= HALF).astype(np.float64))
+    at_half = replace(a, answer=(a.p_yes >= thresholds.HALF).astype(np.float64))
     half = estimate(samples_of({"": at_half}, order, labels_fixed)[""])
     return {
         "base_rate": curve.base_rate,
         "constant_accuracy": curve.constant_accuracy,
         "different_values": len(curve.thresholds) - 1,
         "chosen": {name: None if place is None else _point(curve, place) for name, place in chosen.items()}
-        | {"one_half": _at(curve, HALF)},
+        | {"one_half": _at(curve, thresholds.HALF)},
         "tenths": [_at(curve, tenth / 10) for tenth in range(1, 10)],
         "one_half_limits": {
             "of": half.of,
             **{name: [half[name].low, half[name].high] for name in ("accuracy", _GAP)},
         },
-        "held_out": _measured(a, held_out(one_for_all(least_gap_keeping_half), *_columns(a))),
+        "held_out": _measured(
+            a, thresholds.held_out(thresholds.one_for_all(thresholds.least_gap_keeping_half), *_columns(a))
+        ),
         "curve": {
             "threshold": curve.thresholds[shown].tolist(),
             "accuracy": curve.accuracy[shown].tolist(),
@@ -154,7 +149,7 @@ def _thresholds(a: Answers, curve: Curve, order: tuple[str, ...], labels_fixed: 
     }
 
 
-def _point(curve: Curve, place: int) -> dict[str, Any]:
+def _point(curve: thresholds.Curve, place: int) -> dict[str, Any]:
     return {
         "threshold": float(curve.thresholds[place]),
         "accuracy": float(curve.accuracy[place]),
@@ -165,7 +160,7 @@ def _point(curve: Curve, place: int) -> dict[str, Any]:
     }
 
 
-def _at(curve: Curve, threshold: float) -> dict[str, Any]:
+def _at(curve: thresholds.Curve, threshold: float) -> dict[str, Any]:
     """A threshold that need not be a value of P(yes)."""
     point = _point(curve, curve.place(threshold))
     return point | {"threshold": threshold, "ties": point["ties"] * (point["threshold"] == threshold)}

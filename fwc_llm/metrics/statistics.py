@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from fwc_llm.metrics import counts
 from fwc_llm.metrics.answers import Answered, Answers, Variation, is_known, mapped, questions_of
 from fwc_llm.metrics.arm_comparison import comparisons
 from fwc_llm.metrics.arm_estimates import (
@@ -23,22 +24,6 @@ from fwc_llm.metrics.arm_estimates import (
 )  # fmt: skip
 from fwc_llm.metrics.assisted import FEWEST, RATES_ASSISTED, compared
 from fwc_llm.metrics.audit_table import part_of
-from fwc_llm.metrics.counts import (
-    BY_KEY,
-    COUNTED,
-    METRICS,
-    TABLE,
-    TREATMENTS,
-    Cells,
-    Codes,
-    Floats,
-    bounds,
-    count_cells,
-    levels_of,
-    overall,
-    treated,
-    undefined_reasons,
-)  # fmt: skip
 from fwc_llm.metrics.frontier import constant_answers, frontier
 from fwc_llm.metrics.intervals import NOWHERE, UNTOLD
 from fwc_llm.metrics.probability import probability_statistics
@@ -107,7 +92,7 @@ def statistics(run: Answered, references: Lines | None = None) -> dict[str, Any]
     return described
 
 
-def arm_statistics(run: Answered, arm: str, found: Estimates, cells: Cells) -> dict[str, Any]:
+def arm_statistics(run: Answered, arm: str, found: Estimates, cells: counts.Cells) -> dict[str, Any]:
     """Return one arm's statistics.
 
     Every metric of `counts.TABLE` has its `value` over all repeats, the 95 % interval (`low`, `high`) and
@@ -118,26 +103,26 @@ def arm_statistics(run: Answered, arm: str, found: Estimates, cells: Cells) -> d
     over all groups where some are not judged.
     """
     a, sample = run.answers[arm], found.sample
-    measured = overall(cells.counts)
+    measured = counts.overall(cells.counts)
     described: dict[str, Any] = {
         "arm": arm,
         "n": len(a),
         "of": found.of,
         "unanswered": int((a.reason == "error").sum()),
     }
-    for metric in TABLE:
+    for metric in counts.TABLE:
         if metric.headline or not metric.probability or sample.p_yes is not None:
             described[metric.key] = _described(found[metric.key]) | {"of": found.of}
             if metric.kind != "share":
                 described[metric.key] |= _judged(found, metric.key, run.margin)
     if arm in run.assists:
         own, more = (estimate(samples[arm]) for samples in (run.plain_samples, run.assisted_samples))
-        for metric in COUNTED:
+        for metric in counts.COUNTED:
             if set(metric.rates) <= set(RATES_ASSISTED):
                 described[metric.key]["assisted"] = compared(own, more, metric.key, run.margin)
     described[_PARITY]["smallest_found"] = found.smallest_found()
     everything = len(sample.judged) == sample.groups
-    described["all_groups"] = None if everything else {key: float(measured[key][0]) for key in METRICS}
+    described["all_groups"] = None if everything else {key: float(measured[key][0]) for key in counts.METRICS}
     described["signed_gap"] = None
     if found.signed_gap is not None:
         low_group, high_group = run.groups
@@ -148,7 +133,9 @@ def arm_statistics(run: Answered, arm: str, found: Estimates, cells: Cells) -> d
     described["unparsed"] = a.unparsed
     described["treatments"] = _treatments(cells, found)
     described["reasons"] = {
-        key: why for key, why in undefined_reasons(measured, cells.groups) if np.isnan(found[key].value)
+        key: why
+        for key, why in counts.undefined_reasons(measured, cells.groups)
+        if np.isnan(found[key].value)
     }
     described["conditional_parity"] = conditional_parity(sample, run.groups, run.margin)
     described["probabilities"] = None
@@ -159,7 +146,7 @@ def arm_statistics(run: Answered, arm: str, found: Estimates, cells: Cells) -> d
     described["probes"] = _probes(run, arm)
     described["by_attribute"] = _by_attribute(run, a)
     if not run.labelled:
-        for metric in TABLE:
+        for metric in counts.TABLE:
             if metric.key in described and set(metric.rates) - {"rate"}:
                 nothing = dict.fromkeys(("value", "low", "high", "sd", "verdict", "p_value"), math.nan)
                 described[metric.key] |= nothing | {"per_repeat": [], "verdict": None}
@@ -183,7 +170,7 @@ def _described(found: Estimate) -> dict[str, Any]:
 
 def _judged(found: Estimates, key: str, margin: float) -> dict[str, Any]:
     one, noise = found[key], found.noise(key)
-    own = RATIO_MARGIN if BY_KEY[key].kind == "ratio" else margin
+    own = RATIO_MARGIN if counts.BY_KEY[key].kind == "ratio" else margin
     decided = one.verdict(margin)
     return {
         "verdict": decided,
@@ -218,16 +205,16 @@ def _groups(names: tuple[str, ...], found: Estimates) -> dict[str, Any]:
     return described
 
 
-def _treatments(cells: Cells, found: Estimates) -> dict[str, Any]:
+def _treatments(cells: counts.Cells, found: Estimates) -> dict[str, Any]:
     """Each metric with unparsed answers dropped, as no, as yes, and its worst-case bounds, also with the
     sampling error of the rates that they rest on.
     """
     described: dict[str, Any] = {}
-    for treatment in TREATMENTS:
-        measured = treated(cells.counts, treatment)
-        described[treatment] = {metric: float(measured[metric][0]) for metric in METRICS}
-    described["worst case"] = {metric: list(ends) for metric, ends in bounds(cells.counts).items()}
-    described["worst case, 95 %"] = {metric.key: list(worst_case(found, metric)) for metric in COUNTED}
+    for treatment in counts.TREATMENTS:
+        measured = counts.treated(cells.counts, treatment)
+        described[treatment] = {metric: float(measured[metric][0]) for metric in counts.METRICS}
+    described["worst case"] = {metric: list(ends) for metric, ends in counts.bounds(cells.counts).items()}
+    described["worst case, 95 %"] = {metric.key: list(worst_case(found, metric)) for metric in counts.COUNTED}
     return described
 
 
@@ -261,7 +248,7 @@ def _family_variances(run: Answered, estimates: Mapping[str, Estimates], family:
         right[place] = np.where(one.parsed & run.labelled, one.yes == one.label, np.nan)
     repeat = sample.repeat // run.times
 
-    def asked(answer: Floats, here: npt.NDArray[np.bool_], alone: Codes) -> Asked:
+    def asked(answer: counts.Floats, here: npt.NDArray[np.bool_], alone: counts.Codes) -> Asked:
         stratum = sample.cell if run.labels_fixed else alone
         return Asked(answer[..., here], repeat[here], sample.row[here], stratum[here])
 
@@ -341,16 +328,16 @@ def _by_attribute(run: Answered, a: Answers) -> list[dict[str, Any]]:
     found = []
     for place, name in enumerate(names):
         level = part_of(a.group, place)
-        levels, code = levels_of(level)
+        levels, code = counts.levels_of(level)
         alone = replace(run, answers={"": replace(a, group=level)}, groups=tuple(levels))
         measured = estimate(alone.samples[""])
-        known = [key for key in METRICS if run.labelled or BY_KEY[key].rates == ("rate",)]
+        known = [key for key in counts.METRICS if run.labelled or counts.BY_KEY[key].rates == ("rate",)]
         found.append(
             {
                 "attribute": str(name),
                 "rates": dict(zip(levels, measured.counted("rate").values.tolist(), strict=True)),
                 "sizes": dict(zip(levels, np.bincount(code).tolist(), strict=True)),
-                **{key: measured[key].value if key in known else None for key in METRICS},
+                **{key: measured[key].value if key in known else None for key in counts.METRICS},
                 "intervals": {key: [measured[key].low, measured[key].high] for key in known},
                 "verdicts": {key: measured[key].verdict(run.margin) for key in known},
                 "noise_95": measured.noise(_PARITY).percentile_95,
@@ -362,15 +349,17 @@ def _by_attribute(run: Answered, a: Answers) -> list[dict[str, Any]]:
 
 def _context(a: Answers, groups: tuple[str, ...]) -> list[dict[str, Any]]:
     """Answers that need no model, on the same rows, decided in each repeat by itself."""
-    found: dict[str, Floats] = {}
+    found: dict[str, counts.Floats] = {}
     for repeat in np.unique(a.repeat):
         here = a.repeat == repeat
         for name, answers in constant_answers(a.label[here], a.group[here]).items():
             found.setdefault(name, np.empty(len(a)))[here] = answers
     rows = []
     for name, answers in found.items():
-        measured = overall(count_cells(answers, a.label, a.group, groups, a.repeat, a.weight).counts)
-        rows.append({"name": name, **{metric: float(measured[metric][0]) for metric in METRICS}})
+        measured = counts.overall(
+            counts.count_cells(answers, a.label, a.group, groups, a.repeat, a.weight).counts
+        )
+        rows.append({"name": name, **{metric: float(measured[metric][0]) for metric in counts.METRICS}})
     return rows
 
 

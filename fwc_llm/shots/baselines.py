@@ -9,19 +9,8 @@ import numpy as np
 
 from fwc_llm.apportion import largest_remainder
 from fwc_llm.errors import FwcError
+from fwc_llm.shots import examples
 from fwc_llm.shots.base import Request, Shots
-from fwc_llm.shots.examples import (
-    alternate,
-    cell_shares,
-    draw,
-    make_shots,
-    once_a_pool,
-    plain,
-    predict_classes,
-    read_slots,
-    rival_coreset,
-    shuffle,
-)
 from fwc_llm.shots.registry import strategy
 
 _SURPRISING_SHARE, _MOST_ROWS = 0.1, 5000
@@ -31,15 +20,15 @@ LABELLED = {"balanced": 0.5, "unbalanced": 1.0}
 @strategy()
 def zero(request: Request) -> Shots:
     """Zero-shot: the question alone; m is ignored."""
-    return make_shots(request, "zero", [])
+    return examples.make_shots(request, "zero", [])
 
 
 @strategy()
 def uniform(request: Request) -> Shots:
     """m candidates drawn uniformly without replacement, in the order of the draw, unweighted."""
     rng = np.random.default_rng(request.seed)
-    drawn = shuffle(request, rng, np.flatnonzero(request.candidates))[: request.m]
-    return make_shots(request, "random", drawn)
+    drawn = examples.shuffle(request, rng, np.flatnonzero(request.candidates))[: request.m]
+    return examples.make_shots(request, "random", drawn)
 
 
 @strategy(rows=())
@@ -67,7 +56,7 @@ def ids(request: Request, rows: "str | Sequence[str]") -> Shots:
         if position in positions:
             raise FwcError(f"the row {row!r} is named twice")
         positions.append(position)
-    return make_shots(request, "ids", positions)
+    return examples.make_shots(request, "ids", positions)
 
 
 @strategy(per_row=lambda options: options.get("redraw") == "per-row", redraw=("once", "per-row"))
@@ -83,17 +72,17 @@ def balanced(request: Request, redraw: str) -> Shots:
 
     Errors: `FwcError` when m is below the number of cells; for a cell that is too small, with its name.
     """
-    shares, seed = cell_shares(request), [request.seed]
+    shares, seed = examples.cell_shares(request), [request.seed]
     if request.m < len(shares):
         raise FwcError(
             f"m is {request.m}, but a balanced choice needs at least one example in each of the "
             f"{len(shares)} cells"
         )
     if redraw == "per-row" and request.query is not None:
-        values = sorted((name, plain(value)) for name, value in request.query.items())
+        values = sorted((name, examples.plain(value)) for name, value in request.query.items())
         seed.append(int.from_bytes(hashlib.sha256(json.dumps(values).encode()).digest()[:8], "little"))
     drawn = _draw_labelled(request, np.random.default_rng(seed), shares)
-    return make_shots(request, "balanced", drawn, redraw=redraw)
+    return examples.make_shots(request, "balanced", drawn, redraw=redraw)
 
 
 def _draw_labelled(
@@ -102,9 +91,9 @@ def _draw_labelled(
     """As many rows of every cell as it shall give, in random order, labels alternating."""
     drawn: dict[str, list[int]] = {"no": [], "yes": []}
     for label, rows, wanted in shares:
-        drawn[label] += draw(request, rng, rows, wanted).tolist()
+        drawn[label] += examples.draw(request, rng, rows, wanted).tolist()
     no, yes = (rng.permutation(np.array(drawn[label], np.int64)) for label in ("no", "yes"))
-    return alternate(no, yes)
+    return examples.alternate(no, yes)
 
 
 @strategy()
@@ -114,7 +103,9 @@ def reweighing(request: Request) -> Shots:
     Kamiran, Calders, *Data preprocessing techniques for classification without discrimination* (2012): under
     these weights every protected level has the table's rate of yes.
     """
-    return make_shots(request, "reweighing", np.asarray(rival_coreset(request, "reweighing").rows))
+    return examples.make_shots(
+        request, "reweighing", np.asarray(examples.rival_coreset(request, "reweighing").rows)
+    )
 
 
 @strategy(group=None, group_share=1.0, positive_share=0.5, slots=None, pick=("uniform", "surprising"))
@@ -154,23 +145,23 @@ def draw_strata(
     if slots is None:
         counts, recorded = _by_shares(request, group, group_share, positive_share)
     else:
-        counts = read_slots(slots, request)
-    shares = cell_shares(request, counts)
+        counts = examples.read_slots(slots, request)
+    shares = examples.cell_shares(request, counts)
     if pick == "surprising":
         recorded["pick"] = pick
-        likely = once_a_pool(request, "likely", lambda: _likely(request))
+        likely = examples.once_a_pool(request, "likely", lambda: _likely(request))
         for place, (label, rows, wanted) in enumerate(shares):
             size = max(2 * wanted, int(len(rows) * _SURPRISING_SHARE))
             shares[place] = label, rows[np.argsort(likely[rows], kind="stable")[:size]], wanted
     drawn = _draw_labelled(request, np.random.default_rng(request.seed), shares)
-    return make_shots(request, strategy, drawn, **(recorded | options))
+    return examples.make_shots(request, strategy, drawn, **(recorded | options))
 
 
 def _likely(request: Request) -> np.ndarray:
     """How likely each row's own label is by its features (n,), learned on rows that do not vary by seed."""
     labels = request.task.labels(request.pool).astype(np.int64)
     train = np.random.default_rng(0).permutation(len(labels))[:_MOST_ROWS]
-    probabilities = predict_classes(request.task, request.pool, labels, train)
+    probabilities = examples.predict_classes(request.task, request.pool, labels, train)
     return np.asarray(probabilities[np.arange(len(labels)), labels])
 
 

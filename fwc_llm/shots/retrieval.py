@@ -9,15 +9,8 @@ import pandas as pd
 from fwc_llm.coreset.problem.encoding import Encoder
 from fwc_llm.coreset.problem.ground_cost import column_costs
 from fwc_llm.errors import FwcError
+from fwc_llm.shots import examples
 from fwc_llm.shots.base import Request, Shots
-from fwc_llm.shots.examples import (
-    cell_shares,
-    features_frame,
-    make_shots,
-    once_a_pool,
-    predict_classes,
-    shuffle,
-)
 from fwc_llm.shots.registry import strategy
 
 if TYPE_CHECKING:
@@ -42,16 +35,16 @@ def nearest(request: Request, within: str) -> Shots:
     """
     if request.query is None:
         raise FwcError("nearest chooses examples for a queried row: pass query, or use it in `fwc-llm eval`")
-    encoded = once_a_pool(request, "nearest", lambda: _encode(request))
+    encoded = examples.once_a_pool(request, "nearest", lambda: _encode(request))
     distance = _distances(request.task, request.query, *encoded)
     distance[~request.candidates] = np.inf
     if within == "all":
         chosen = _smallest(distance, request.m)
     else:
-        shares = cell_shares(request)
+        shares = examples.cell_shares(request)
         chosen = np.concatenate([rows[_smallest(distance[rows], wanted)] for _, rows, wanted in shares])
         chosen = chosen[np.argsort(distance[chosen], kind="stable")]
-    return make_shots(request, "nearest", chosen, within=within)
+    return examples.make_shots(request, "nearest", chosen, within=within)
 
 
 def _smallest(distance: np.ndarray, m: int) -> np.ndarray:
@@ -65,7 +58,7 @@ def _smallest(distance: np.ndarray, m: int) -> np.ndarray:
 
 def _encode(request: Request) -> tuple[Encoder, np.ndarray, np.ndarray]:
     """The encoder of the pool, and the pool's numbers (k, n) and codes (c, n)."""
-    encoder, table = Encoder.fit(features_frame(request.task, request.pool, protected=True))
+    encoder, table = Encoder.fit(examples.features_frame(request.task, request.pool, protected=True))
     return encoder, np.ascontiguousarray(table.numbers.T), np.ascontiguousarray(table.codes.T)
 
 
@@ -75,7 +68,7 @@ def _distances(
     """(n,) distance of every row to the query; an unseen category differs from all."""
     if lacking := [name for name in encoder.order if name not in query]:
         raise FwcError(f"the queried row has no value for {str(lacking[0])!r}")
-    asked = features_frame(task, pd.DataFrame([dict(query)]), protected=True)
+    asked = examples.features_frame(task, pd.DataFrame([dict(query)]), protected=True)
     point = encoder.encode(asked, strict=False, what="the queried row")
     return column_costs(numbers, codes, point.numbers[0], point.codes[0], "l1", point.mismatch).round(_DIGITS)
 
@@ -105,7 +98,7 @@ def uncertain(request: Request, coverage: float) -> Shots:
     rng = np.random.default_rng(request.seed)
     turn = rng.permutation(len(pool))
     size = min(_MOST_ROWS, len(pool) // 2)
-    probabilities = predict_classes(task, pool, codes, turn[:size])
+    probabilities = examples.predict_classes(task, pool, codes, turn[:size])
     calibration = turn[size : 2 * size]
     # nonconformity: 1 − p(true level)
     strange = np.sort(1.0 - probabilities[calibration, codes[calibration]])
@@ -113,8 +106,10 @@ def uncertain(request: Request, coverage: float) -> Shots:
     open_sets = (1.0 - probabilities <= strange[rank]).sum(axis=1) > 1
     free = np.flatnonzero(request.candidates & open_sets)
     if len(free) >= request.m:
-        return make_shots(request, "uncertain", shuffle(request, rng, free)[: request.m], coverage=coverage)
+        return examples.make_shots(
+            request, "uncertain", examples.shuffle(request, rng, free)[: request.m], coverage=coverage
+        )
     surest = np.where(request.candidates, probabilities.max(axis=1), np.inf)
     note = f"{len(free)} rows are uncertain at this coverage: the least certain ones were taken"
     least = np.argsort(surest, kind="stable")[: request.m]
-    return make_shots(request, "uncertain", least, coverage=coverage, note=note)
+    return examples.make_shots(request, "uncertain", least, coverage=coverage, note=note)
