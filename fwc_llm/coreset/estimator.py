@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Self
 
@@ -38,6 +39,7 @@ _STARTS = ("k-means++", "random")
 ROWS_FOR_EACH = {"l1": 2000, "sqeuclidean": 3200}
 
 
+@dataclass(eq=False, repr=False)
 class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator):  # type: ignore[misc]
     """A Fair Wasserstein Coreset: m weighted representatives of n rows, within a parity limit.
 
@@ -122,60 +124,33 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         n_features_in_, feature_names_in_ (when X was a DataFrame).
     """
 
-    labels_: np.ndarray | None
-    row_index_: np.ndarray | None
+    m: int
+    epsilon: float | Mapping[Any, float] | None = 0.01
+    cost: str = "l1"
+    support: str = "free"
+    slots: str | Sequence[Any] | np.ndarray | Mapping[Any, int] = "proportional"
+    target: Any = None
+    positive: Any = 1
+    cost_sensitive: float = 1.0
+    cost_outcome: float = 1.0
+    init: str | np.ndarray | Sequence[Any] = "k-means++"
+    n_init: int | str = "auto"
+    max_iter: int = 300
+    random_state: Any = None
+    swaps: bool | str = "auto"
+    progressive: bool | str = "auto"
+    n_jobs: int | None = None
+    scale: bool | str = "auto"
+    sample: int = 400_000
+    column_weights: ColumnWeights = None
+    penalty: float | None = None
+    crossed: bool = True
 
     # Hardly anybody who passes `sensitive` means something else, so `fit` and `score` ask for it.
     __metadata_request__fit = {"sensitive": True, "progress": UNUSED}  # noqa: RUF012
     __metadata_request__score = {"sensitive": True}  # noqa: RUF012
     __metadata_request__predict = {"sensitive": UNUSED}  # noqa: RUF012
     __metadata_request__transform = {"sensitive": UNUSED}  # noqa: RUF012
-
-    def __init__(
-        self,
-        m: int,
-        epsilon: float | Mapping[Any, float] | None = 0.01,
-        cost: str = "l1",
-        support: str = "free",
-        slots: str | Sequence[Any] | np.ndarray | Mapping[Any, int] = "proportional",
-        target: Any = None,
-        positive: Any = 1,
-        cost_sensitive: float = 1.0,
-        cost_outcome: float = 1.0,
-        init: str | np.ndarray | Sequence[Any] = "k-means++",
-        n_init: int | str = "auto",
-        max_iter: int = 300,
-        random_state: Any = None,
-        swaps: bool | str = "auto",
-        progressive: bool | str = "auto",
-        n_jobs: int | None = None,
-        scale: bool | str = "auto",
-        sample: int = 400_000,
-        column_weights: ColumnWeights = None,
-        penalty: float | None = None,
-        crossed: bool = True,
-    ) -> None:
-        self.m = m
-        self.epsilon = epsilon
-        self.cost = cost
-        self.support = support
-        self.slots = slots
-        self.target = target
-        self.positive = positive
-        self.cost_sensitive = cost_sensitive
-        self.cost_outcome = cost_outcome
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.swaps = swaps
-        self.progressive = progressive
-        self.n_jobs = n_jobs
-        self.scale = scale
-        self.sample = sample
-        self.column_weights = column_weights
-        self.penalty = penalty
-        self.crossed = crossed
 
     def fit(
         self,
@@ -231,7 +206,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         points = self._represent(best.points, places, chosen, problem, rows)
         inner, shares = steps.certify(points)
         self._certify(shares.weights(), inner.objective, inner.lower_bound, best, problem)
-        self.labels_ = np.full(rows.n, -1, np.int32)
+        self.labels_: np.ndarray | None = np.full(rows.n, -1, np.int32)
         self.labels_[rows.of_all(np.arange(rows.n))] = main_labels(shares)
         return self
 

@@ -8,6 +8,7 @@ optimum is global. A row that must leave its cell moves to the nearest row of an
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -36,6 +37,7 @@ WIDTH = 16  # rows that are compared at once
 _AT_ONCE = 16_384  # rows between two reports
 
 
+@dataclass(eq=False, repr=False)
 class FairWASP(Estimator):
     """Fair weights of the given rows that change the rows' distribution least.
 
@@ -58,29 +60,17 @@ class FairWASP(Estimator):
         n_features_in_, feature_names_in_ (when X was a DataFrame).
     """
 
-    __metadata_request__fit = {"sensitive": True, "progress": UNUSED}  # noqa: RUF012
+    epsilon: float | Mapping[Any, float] | None = 0.01
+    cost: str = "l1"
+    target: Any = None
+    cost_sensitive: float = 1.0
+    cost_outcome: float = 1.0
+    scale: bool | str = "auto"
+    column_weights: ColumnWeights = None
+    penalty: float | None = None
+    crossed: bool = True
 
-    def __init__(
-        self,
-        epsilon: float | Mapping[Any, float] | None = 0.01,
-        cost: str = "l1",
-        target: Any = None,
-        cost_sensitive: float = 1.0,
-        cost_outcome: float = 1.0,
-        scale: bool | str = "auto",
-        column_weights: ColumnWeights = None,
-        penalty: float | None = None,
-        crossed: bool = True,
-    ) -> None:
-        self.epsilon = epsilon
-        self.cost = cost
-        self.target = target
-        self.cost_sensitive = cost_sensitive
-        self.cost_outcome = cost_outcome
-        self.scale = scale
-        self.column_weights = column_weights
-        self.penalty = penalty
-        self.crossed = crossed
+    __metadata_request__fit = {"sensitive": True, "progress": UNUSED}  # noqa: RUF012
 
     def fit(
         self,
