@@ -94,8 +94,8 @@ def _frame(
         columns[name], *others = (cells_at(place) for place, title in enumerate(titles) if title == name)
         if any(other != columns[name] for other in others):
             raise FwcError(f"{path}: the header names column {name!r} more than once, and the columns differ")
-    frame = pd.DataFrame(columns, index=pd.Index(ids, dtype="str"), dtype="str")
-    frame = frame.apply(lambda cells: cells.str.strip())
+    raw = pd.DataFrame(columns, index=pd.Index(ids, dtype="str"), dtype="str")
+    frame: pd.DataFrame = raw.apply(lambda cells: cells.str.strip())
     return frame.mask(frame.isin({"", *(marker.strip() for marker in source.markers)}))
 
 

@@ -58,17 +58,16 @@ def prepare(
     or the file that the task was read from, where it is a value; `no_rows` leaves rows out of reports.
     """
 
-    changes: dict[str, Any] = {}
-    if settings.threshold is not None and settings.api == "chat" and isinstance(model, str):
-        changes |= {} if client.logprobs else {"logprobs": True}
-    client = client.updated(**changes)
+    needs_p = settings.threshold is not None and settings.api == "chat" and not client.logprobs
+    needs_p = needs_p and isinstance(model, str)
+    client = client.updated(logprobs=True) if needs_p else client
     answerer: Model = (
         open_model(model, client, api=settings.api, notice=notice)
         if isinstance(model, str)
         else as_model(model, client.deadline)
     )
     # A model in this process gives log-probabilities in any case.
-    gives = "logprobs" in changes and answerer.parameters.get("logprobs") and not traits(answerer).local
+    gives = needs_p and answerer.parameters.get("logprobs") and not traits(answerer).local
     if notice is not None and gives:
         notice(f"--threshold {settings.threshold} needs P(yes): --logprobs is switched on")
     settings = asked_as(answerer, settings, client)
@@ -263,11 +262,9 @@ class Job:
                     model, calls(), journal, folder, progress=on_progress, budget=budget,
                     begin=batch and not cancel_batch, cancel=cancel_batch,
                 )  # fmt: skip
-            price = None if here else self.price
-            concurrency = self.client.concurrency
+            asked = self.client.concurrency, on_progress, total, budget, None if here else self.price
             examples = self.plan.examples if traits(model).local else None
-            asked = concurrency, on_progress, total, budget, price, examples
-            return await execute(model, calls(), journal, *asked)
+            return await execute(model, calls(), journal, *asked, examples)
 
         return run_to_end(work())
 

@@ -87,7 +87,12 @@ class _Run:
             self.budget.start(self.journal)
         workers = [asyncio.create_task(self._work()) for _ in range(concurrency)]
         try:
-            await _first_failure_or_all(workers)
+            finished, pending = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
+            failure = next((worker.exception() for worker in finished if worker.exception()), None)
+            if failure is not None:
+                if pending:
+                    await asyncio.wait(pending, timeout=_GRACE_SECONDS)
+                raise failure
         finally:
             for worker in workers:
                 worker.cancel()
@@ -181,13 +186,3 @@ class _Run:
 def characters(messages: Messages) -> int:
     """Return how many characters messages have."""
     return sum(len(message["content"]) for message in messages)
-
-
-async def _first_failure_or_all(workers: list["asyncio.Task[None]"]) -> None:
-    """Wait for all workers; on the first failure give the others a moment, then raise it."""
-    finished, pending = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
-    failure = next((worker.exception() for worker in finished if worker.exception()), None)
-    if failure is not None:
-        if pending:
-            await asyncio.wait(pending, timeout=_GRACE_SECONDS)
-        raise failure

@@ -75,8 +75,6 @@ class RunFolder:
         folder = cls(Path(path))
         if not isdir(path):
             raise FwcError(f"{path} is not a folder: name the folder of a run (what --out was given)")
-        if not folder.begun and is_file(folder.path / GROUP_FILE):
-            raise FwcError(f"{path} holds a run for each of several models: name one of the folders in it")
         folder.describe()
         return folder
 
@@ -96,10 +94,10 @@ class RunFolder:
             ) from None
         # A run may have been killed between its journal and its run.json: then it begins again.
         if entries and not {"run.json", "journal.jsonl"} & set(entries):
-            content = f"is not empty ({entries[0]}) and holds no run"
-            if GROUP_FILE in entries:
-                content = "holds runs of several models: name them all again to continue"
-            raise FwcError(f"{self.path} {content}: name a new folder with --out")
+            raise FwcError(
+                f"{self.path} is not empty ({entries[0]}) and holds no run, or runs of several models (name "
+                "them all to continue): name a new folder with --out"
+            )
 
     def begin(self, description: Mapping[str, Any]) -> None:
         """Write run.json, or check that the one there describes this very run (`FwcError` if not)."""
@@ -114,12 +112,7 @@ class RunFolder:
 
     def describe(self) -> dict[str, Any]:
         """The content of run.json, checked."""
-        description = self.read_json("run.json")
-        if description.get("format") != FORMAT:
-            raise FwcError(
-                f"{self.path / 'run.json'} is not of format {FORMAT}: it was not written by this tool"
-            )
-        return check_described(description, self.path / "run.json")
+        return check_described(self.read_json("run.json"), self.path / "run.json")
 
     def change(self, **changes: Any) -> dict[str, Any]:
         """Change what run.json says, such as that a simulation answered; return its content."""
@@ -162,12 +155,10 @@ class RunFolder:
         path = self.path / name
         try:
             content = parse_json(read_text(path))
-        except FileNotFoundError:
-            raise FwcError(
-                f"{path} is missing: {self.path} is not a run's folder, or the run never began"
-            ) from None
         except (OSError, ValueError) as error:
-            raise FwcError(f"{path} cannot be read ({reason(error)}): the run's folder is damaged") from None
+            raise FwcError(
+                f"{path} cannot be read ({reason(error)}): {self.path} is no run's folder, or it is damaged"
+            ) from None
         if not isinstance(content, dict):
             raise FwcError(f"{path} is not a JSON object: the run's folder is damaged")
         return content
@@ -390,6 +381,7 @@ class _Run(_Read):
 class Described(_Run):
     """run.json."""
 
+    format: Literal["fwc-llm-run/1"]
     arms: Annotated[_Names, Field(min_length=1)]
     settings: Annotated[dict[str, Any], AfterValidator(_settings)]
     title: str | None = None

@@ -305,8 +305,11 @@ class Journal:
                 if number == 1 and not _HEADER.startswith(line.rstrip(b"\0")):
                     _check_header(line, self.path)
                 whole = line.endswith(b"\n")
-                if not whole and not _is_json(line):
-                    break
+                if not whole:
+                    try:
+                        parse_json(line)
+                    except ValueError:
+                        break
                 if number > 1:
                     self._count(_parse(line, self.path, number))
                 good += len(line)
@@ -334,14 +337,6 @@ class Journal:
                 f"{self.path} is in use by another process: wait for that run to end, or name another folder "
                 "with --out"
             ) from None
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        parse_json(line)
-    except ValueError:
-        return False
-    return True
 
 
 def _check_header(line: bytes, path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from statistics import fmean, stdev
@@ -234,34 +234,32 @@ class Tally:
     """How many answers to rows as they are each arm has of every kind."""
 
     def __init__(self) -> None:
-        self._counts: dict[str, Counter[_Kind]] = {}
-        self._weights: dict[str, dict[_Kind, float]] = {}
+        self._kinds: dict[str, dict[_Kind, tuple[int, float]]] = {}  # answers of a kind, and their weight
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Count one row, a line of answers.csv or what has its `arm` to `reason`."""
-        counts = self._counts.setdefault(row["arm"], Counter())
-        weights = self._weights.setdefault(row["arm"], defaultdict(float))
+        kinds = self._kinds.setdefault(row["arm"], {})
         if not row["variant"]:
             kind = int(row["repeat"]), row["group"], row["label"], row["answer"], row["reason"]
-            counts[kind] += 1
-            weights[kind] += float(row.get("weight", 1.0))
+            n, weight = kinds.get(kind, (0, 0.0))
+            kinds[kind] = n + 1, weight + float(row.get("weight", 1.0))
 
     def metrics(self, arm: str) -> dict[str, Any]:
         """The arm's metrics: the mean over repeats, the standard deviation, and each repeat."""
-        counts = self._counts.get(arm, Counter())
-        if not counts:
+        kinds = self._kinds.get(arm, {})
+        if not kinds:
             raise FwcError(
                 f"run.json names the arm {arm!r}, about which no question was asked: restore run.json"
             )
         sizes: Counter[str] = Counter()
         unparsed: Counter[str] = Counter()
-        for (_, group, _, _, reason), n in counts.items():
+        for (_, group, _, _, reason), (n, _) in kinds.items():
             sizes[group] += n
             unparsed[reason] += n
         del unparsed[""]
-        measured = [_metrics(self._weights[arm], repeat) for repeat in sorted({kind[0] for kind in counts})]
+        measured = [_metrics(kinds, repeat) for repeat in sorted({kind[0] for kind in kinds})]
         names = ("coverage", *(metric.key for metric in COUNTED))
-        summary: dict[str, Any] = {"arm": arm, "n": counts.total()}
+        summary: dict[str, Any] = {"arm": arm, "n": sizes.total()}
         summary["per_repeat"] = [{name: _null(getattr(each, name)) for name in names} for each in measured]
         for name in names:
             values = [getattr(each, name) for each in measured]
@@ -292,15 +290,15 @@ def arm_metrics(name: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return tally.metrics(name)
 
 
-def _metrics(counts: Mapping[_Kind, float], repeat: int) -> "GroupMetrics":
+def _metrics(counts: Mapping[_Kind, tuple[int, float]], repeat: int) -> "GroupMetrics":
     from fwc_llm.metrics import group_metrics
 
-    kinds = [(kind, n) for kind, n in counts.items() if kind[0] == repeat]
+    kinds = [(kind, weight) for kind, (_, weight) in counts.items() if kind[0] == repeat]
     return group_metrics(
         [_VALUES[answer] for (*_, answer, _), _ in kinds],
         [int(label == "yes") for (_, _, label, *_), _ in kinds],
         [group for (_, group, *_), _ in kinds],
-        weights=[n for _, n in kinds],
+        weights=[weight for _, weight in kinds],
     )
 
 

@@ -115,9 +115,8 @@ def test_a_run_without_any_reply_is_empty(make_run: MakeRun) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("run.json", None, "is missing"),
+        ("run.json", None, "is no run's folder"),
         ("run.json", "{", "damaged"),
-        ("run.json", '{"format": "other/1"}', "not of format"),
         ("run.json", '{"format": "fwc-llm-run/1"}', "task: it is missing"),
         (
             "run.json",
@@ -125,7 +124,6 @@ def test_a_run_without_any_reply_is_empty(make_run: MakeRun) -> None:
             '"settings": 1}',
             "damaged: arms",
         ),
-        ("results.json", None, "is missing"),
         ("results.json", "{}", "task: it is missing"),
         ("answers.csv", None, "answers.csv"),
         ("answers.csv", "", "columns"),
