@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numba import njit
+from numba.core import event
 
 _log = logging.getLogger("fwc_llm.coreset")
 
@@ -27,8 +28,7 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compiles the function at its first call and keeps the code on disk; it runs without Python's lock."""
     if function is None:
         return lambda function: kernel(function, **options)
-    bare = {"error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
-    return _kept([], {"nogil": True, **bare, **options}, function)
+    return _kept([], {"nogil": True, "no_cfunc_wrapper": True, **options}, function)
 
 
 def part(function: Callable[..., Any] | None = None, *, signature: Any = None, **options: Any) -> Any:
@@ -38,21 +38,24 @@ def part(function: Callable[..., Any] | None = None, *, signature: Any = None, *
     """
     if function is None:
         return lambda function: part(function, signature=signature, **options)
-    decorate: Any = njit
     if signature is not None:
-        return _kept([signature], {"error_model": "numpy", "_nrt": False, **options}, function)
+        return _kept([signature], options, function)
     # Python never calls it: without its wrappers compiling takes a sixth less.
-    bare = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return decorate(**{"error_model": "numpy", "_nrt": False, **bare, **options})(function)
+    decorate: Any = njit
+    return decorate(**_BARE, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
+
+
+_BARE = {"error_model": "numpy", "_nrt": False}
 
 
 def _kept(signatures: list[Any], options: dict[str, Any], function: Callable[..., Any]) -> Any:
     """The function, compiled code of which is kept on disk, if there is a folder that can be written."""
     decorate: Any = njit
+    options = {**_BARE, **options}
     try:
         return decorate(*signatures, cache=True, **options)(function)
     except RuntimeError:  # not even the user's own folder of caches
-        _warn_of_no_cache()
+        _warn_once("the compiled solver is not kept, as no folder can be written: set NUMBA_CACHE_DIR to one")
         return decorate(*signatures, **options)(function)
 
 
@@ -67,9 +70,7 @@ def read_only(array: np.ndarray) -> np.ndarray:
     return np.asarray(SimpleNamespace(__array_interface__=interface, keep=array))
 
 
-@cache
-def _warn_of_no_cache() -> None:
-    _log.warning("the compiled solver is not kept, as no folder can be written: set NUMBA_CACHE_DIR to one")
+_warn_once = cache(_log.warning)
 
 
 @contextmanager
@@ -85,36 +86,25 @@ def quietly() -> Iterator[None]:
 _quiet: list[bool] = []
 
 
-@cache
-def _announce() -> None:
-    """Says once what happens, and how long it takes."""
-    _log.warning(
-        "compiling the solver for this machine: this takes ten to twenty seconds, once; "
-        "`fwc-llm warm-up` does it ahead of time"
-    )
+class _Listener(event.Listener):  # type: ignore[misc]
+    """Notices every compilation in the process, and says once what happens and how long it takes."""
+
+    def on_start(self, event: Any) -> None:
+        function: Any = getattr(event.data.get("dispatcher"), "py_func", None)
+        module = getattr(function, "__module__", None) or ""
+        if module.startswith("fwc_llm."):
+            compiled.append(f"{module}.{function.__qualname__}")
+            if not _quiet:
+                _warn_once(
+                    "compiling the solver for this machine: this takes ten to twenty seconds, once; "
+                    "`fwc-llm warm-up` does it ahead of time"
+                )
+
+    def on_end(self, event: Any) -> None:
+        pass
 
 
-def _watch() -> None:
-    """Notices every compilation from now on."""
-    from numba.core import event
-
-    class Listener(event.Listener):  # type: ignore[misc, name-defined]
-        def on_start(self, event: Any) -> None:
-            # Every compilation in the process comes by, whoever asked for it.
-            function: Any = getattr(event.data.get("dispatcher"), "py_func", None)
-            module = getattr(function, "__module__", None) or ""
-            if module.startswith("fwc_llm."):
-                compiled.append(f"{module}.{function.__qualname__}")
-                if not _quiet:
-                    _announce()
-
-        def on_end(self, event: Any) -> None:
-            pass
-
-    event.register("numba:compile", Listener())  # type: ignore[no-untyped-call]
-
-
-_watch()
+event.register("numba:compile", _Listener())  # type: ignore[no-untyped-call]
 
 
 @part

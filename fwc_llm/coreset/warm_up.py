@@ -9,7 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from fwc_llm.coreset.compiled import compiled, quietly
+from fwc_llm.coreset.descent.assignment import assign_rows
 from fwc_llm.coreset.estimator import FairCoreset
+from fwc_llm.coreset.fairwasp import FairWASP
+from fwc_llm.coreset.rivals.faster_pam import kmedoids
+from fwc_llm.coreset.transport.column_generation import scan
+from fwc_llm.coreset.transport.fair import fair_transport
 
 
 def get_ready(name: str) -> tuple[float, int]:
@@ -22,9 +27,6 @@ def get_ready(name: str) -> tuple[float, int]:
 
 def cache_folder() -> Path | None:
     """Where the compiled code lies; None where no folder can be written."""
-    from fwc_llm.coreset.descent.assignment import assign_rows
-    from fwc_llm.coreset.transport.column_generation import scan
-
     paths = [kernel.stats.cache_path for kernel in (assign_rows, scan)]
     return None if None in paths else Path(os.path.commonpath(paths))
 
@@ -42,10 +44,6 @@ def _free() -> None:
     FairCoreset(8, max_iter=0, progressive=False, random_state=0).fit(*_table(9_000, 500))  # k-means++
 
 
-def _rows() -> None:
-    FairCoreset(4, support="rows", max_iter=3, random_state=0).fit(*_table(5_000, 50))
-
-
 def _blocks() -> None:
     x, y, d = _table(20_000, 20)
     with tempfile.NamedTemporaryFile() as file:
@@ -61,30 +59,12 @@ def _swaps() -> None:
         FairCoreset(4, cost=cost, max_iter=1, swaps=True, random_state=0).fit(*_table(1_000, 3))
 
 
-def _transport() -> None:
-    from fwc_llm.coreset.transport.fair import fair_transport
-
-    fair_transport(np.random.default_rng(0).random((70_000, 4)), 2, 2, [0.5, 0.5], 0.01)
-
-
-def _fairwasp() -> None:
-    from fwc_llm.coreset.fairwasp import FairWASP
-
-    FairWASP().fit(*_table(4_000, 8))
-
-
-def _medoids() -> None:
-    from fwc_llm.coreset.rivals.faster_pam import kmedoids
-
-    kmedoids(*_table(500, 3), 5)
-
-
-PROBLEMS: dict[str, Callable[[], None]] = {
+PROBLEMS: dict[str, Callable[[], object]] = {
     "free representatives": _free,
-    "real rows": _rows,
+    "real rows": lambda: FairCoreset(4, support="rows", max_iter=3, random_state=0).fit(*_table(5_000, 50)),
     "tables in blocks": _blocks,
     "swaps of free representatives": _swaps,
-    "transport of large tables": _transport,
-    "FairWASP": _fairwasp,
-    "k-medoids": _medoids,
+    "transport of large tables": lambda: fair_transport(_table(70_000, 4)[0], 2, 2, [0.5, 0.5], 0.01),
+    "FairWASP": lambda: FairWASP().fit(*_table(4_000, 8)),
+    "k-medoids": lambda: kmedoids(*_table(500, 3), 5),
 }

@@ -88,7 +88,7 @@ def read_weights(sample_weight: Any, n: int) -> Masses | None:
         return sample_weight
     if np.ma.is_masked(sample_weight):
         raise InputError("sample_weight is an array with masked values: drop such rows")
-    weights = _numbers(sample_weight)
+    weights = read_numbers(sample_weight, "sample_weight").astype(np.float64)
     if weights.shape != (n,):
         raise InputError(f"sample_weight has shape {weights.shape}: give one weight for each row, ({n},)")
     wrong = ~((weights >= 0) & (weights < np.inf))  # NaN too
@@ -108,11 +108,12 @@ def read_weights(sample_weight: Any, n: int) -> Masses | None:
     return Masses(np.ldexp(scaled, -int(np.frexp(mean)[1])))
 
 
-def _numbers(values: Any) -> np.ndarray:
+def read_numbers(values: Any, name: str) -> np.ndarray:
+    """Numbers that a caller gave: float32 stays float32, all else becomes float64."""
     try:
         array = np.asarray(values)
         if array.dtype.kind not in "biufO":
             raise TypeError(f"{array.dtype} found")
-        return array.astype(np.float64)
+        return array if array.dtype == np.float32 else array.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
-        raise InputError(f"sample_weight must be numbers, one for each row ({error})") from None
+        raise InputError(f"{name} must be numbers ({error})") from None

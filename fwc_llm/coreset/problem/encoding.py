@@ -340,20 +340,20 @@ def encode(
     if scale not in (True, False, "auto") or not isinstance(scale, bool | str):
         raise InputError(f"scale={scale!r}: use True, False or 'auto'")
     X = as_pandas(X)
+    encoding: Encoding = None
     if is_frame(X):
         if not len(X):
             raise InputError("X has no rows: pass at least one")
         masses = read_weights(sample_weight, len(X))
-        return *_weighted(*Encoder.fit(X, bool(scale), masses), column_weights, cost), masses
-    table = encode_array(X)
-    masses = read_weights(sample_weight, table.n)
-    if scale is True:
-        return *_weighted(*ArrayScaler.fit(table, masses), column_weights, cost), masses
-    if column_weights is not None:
-        return *_weighted(None, table, column_weights, cost), masses
-    if scale == "auto":
-        warn_of_sizes(table)
-    return None, table, masses
+        encoding, table = Encoder.fit(X, bool(scale), masses)
+    else:
+        table = encode_array(X)
+        masses = read_weights(sample_weight, table.n)
+        if scale is True:
+            encoding, table = ArrayScaler.fit(table, masses)
+        elif scale == "auto" and column_weights is None:
+            warn_of_sizes(table)
+    return *_weighted(encoding, table, column_weights, cost), masses
 
 
 def encode_likewise(encoding: Encoding, points: Any, columns: int, what: str, strict: bool = False) -> Table:

@@ -25,7 +25,7 @@ from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError
 from fwc_llm.coreset.transport.groups import parity_set
 from fwc_llm.coreset.transport.linear_program import linear_program
 from fwc_llm.coreset.transport.parity import ParitySet, violation
-from fwc_llm.coreset.weights import Masses, read_weights
+from fwc_llm.coreset.weights import Masses, read_numbers, read_weights
 from fwc_llm.errors import InputError
 
 if TYPE_CHECKING:
@@ -265,16 +265,8 @@ def _too_rare(share: Floats, rows: CostTable) -> _TooRareError:
     )
 
 
-def _numbers(values: ArrayLike, name: str) -> NDArray[Any]:
-    try:
-        array = np.asarray(values)
-        return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be an array of numbers ({error})") from error
-
-
 def _checked_cost(cost: ArrayLike, n_sensitive: int, n_outcomes: int) -> NDArray[Any]:
-    costs = _numbers(cost, "cost")
+    costs = read_numbers(cost, "cost")
     cells = n_sensitive * n_outcomes
     if n_sensitive < 1 or n_outcomes < 1:
         raise InputError(f"{n_sensitive} protected levels and {n_outcomes} outcomes: both must be at least 1")
@@ -287,7 +279,7 @@ def _checked_cost(cost: ArrayLike, n_sensitive: int, n_outcomes: int) -> NDArray
 
 
 def _checked_target(target: ArrayLike, n_outcomes: int) -> Floats:
-    share = _numbers(target, "target").astype(np.float64)
+    share = read_numbers(target, "target").astype(np.float64)
     if share.shape != (n_outcomes,):
         raise InputError(f"target has shape {share.shape}: give one share for each of {n_outcomes} outcomes")
     if not (np.isfinite(share).all() and (share > 0).all() and abs(share.sum() - 1) <= 1e-8):
@@ -298,7 +290,7 @@ def _checked_target(target: ArrayLike, n_outcomes: int) -> Floats:
 def _checked_prices(prices: ArrayLike | None, cells: int) -> Floats:
     if prices is None:
         return np.zeros(cells)
-    start = _numbers(prices, "prices").astype(np.float64)
+    start = read_numbers(prices, "prices").astype(np.float64)
     if start.shape != (cells,) or not np.isfinite(start).all():
         raise InputError(f"prices must be {cells} finite numbers, one for each cell")
     return start
