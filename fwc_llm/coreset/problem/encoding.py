@@ -189,8 +189,7 @@ def _checked_column(frame: "pd.DataFrame", name: Any, what: str) -> "pd.Series[A
     if (missing := values.isna().to_numpy()).any():
         row = row_name(frame.index, int(missing.argmax()))
         raise InputError(f"column {name!r} of {what} is missing in row {row}: drop or fill such rows")
-    checked: pd.Series[Any] = values
-    return checked
+    return values  # type: ignore[no-any-return]
 
 
 def _check_finite(values: "pd.Series[Any]", numbers: np.ndarray, what: str) -> None:
@@ -270,10 +269,8 @@ class ArrayScaler:
 
     def decode(self, points: np.ndarray) -> np.ndarray:
         """Points (m, p) of the table in the units of the array, in its precision."""
-        units = [
-            values * column.step + column.mean for column, values in zip(self.columns, points.T, strict=True)
-        ]
-        return np.column_stack(units).astype(self.dtype, copy=False)
+        step, mean = (np.array([getattr(own, name) for own in self.columns]) for name in ("step", "mean"))
+        return np.asarray(points * step + mean).astype(self.dtype, copy=False)
 
 
 Encoding: TypeAlias = Encoder | ArrayScaler | None  # None: an array as it is
@@ -397,10 +394,10 @@ def warn_of_sizes(table: Table) -> None:
         for k in np.flatnonzero(((few == ends[0]) | (few == ends[1])).all(axis=1)):
             if ((some[k] == low[k]) | (some[k] == high[k])).all():
                 size[k] = high[k] / 2 - low[k] / 2
-    varying = np.flatnonzero((size > 0) & np.isfinite(size))
-    if not len(varying):
+    size[(size == 0) | ~np.isfinite(size)] = np.nan
+    if np.isnan(size).all():
         return
-    least, most = varying[size[varying].argmin()], varying[size[varying].argmax()]
+    least, most = np.nanargmin(size), np.nanargmax(size)
     if size[most] / _APART > size[least]:
         warnings.warn(
             f"columns of X differ by orders of magnitude (column {most} typically by {size[most]:.3g}, "

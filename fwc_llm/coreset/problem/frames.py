@@ -81,21 +81,19 @@ def column_kind(series: "pd.Series[Any]") -> str:
         return "ordinal" if dtype.ordered else "categorical"
     if types.is_bool_dtype(dtype) or isinstance(dtype, pd.StringDtype):
         return "categorical"
-    if types.is_complex_dtype(dtype):
-        raise InputError(f"column {series.name!r} holds complex numbers: pass their parts as columns")
-    if types.is_numeric_dtype(dtype):
+    if types.is_numeric_dtype(dtype) and not types.is_complex_dtype(dtype):
         return "numeric"
-    found = types.infer_dtype(series.astype(object), skipna=True)
-    if found.startswith(("date", "time", "period")):
-        raise InputError(f"column {series.name!r} holds {found}: turn times into numbers, such as days")
-    if found == "complex":
+    values = types.infer_dtype(series.astype(object), skipna=True)
+    if values.startswith(("date", "time", "period")):
+        raise InputError(f"column {series.name!r} holds {values}: turn times into numbers, such as days")
+    if values == "complex":
         raise InputError(f"column {series.name!r} holds complex numbers: pass their parts as columns")
     for row, value in series.items():
         if getattr(type(value), "__hash__", None) is None:
             raise InputError(
                 f"column {series.name!r} holds a {type(value).__name__} in row {row!r}: pass one value a cell"
             )
-    return "numeric" if found in _NUMBERS else "categorical"
+    return "numeric" if values in _NUMBERS else "categorical"
 
 
 def plain_array(x: Any) -> np.ndarray:
@@ -133,7 +131,8 @@ def take_named(
 
     def column(values: Any, role: str, several: bool = False) -> Any:
         names = [values] if isinstance(values, str) else []
-        if several and is_frame(X) and _are_texts(values) and (only_names or len(values) != len(X)):
+        listed = several and is_frame(X) and isinstance(values, list | tuple)
+        if listed and (only_names or len(values) != len(X)) and all(isinstance(v, str) for v in values):
             names = list(values)
         if not names:
             if only_names and values is not None:
@@ -152,10 +151,8 @@ def take_named(
         taken.update(names)
         return X[values] if isinstance(values, str) else X[names]
 
-    found = column(y, "y"), column(sensitive, "sensitive", True), column(sample_weight, "sample_weight")
-    if taken:
-        X = X.drop(columns=list(taken))
-    return Columns(X, *found)
+    labels = column(y, "y"), column(sensitive, "sensitive", True), column(sample_weight, "sample_weight")
+    return Columns(X.drop(columns=list(taken)) if taken else X, *labels)
 
 
 def is_dask(X: Any, module: str = "dask") -> bool:
@@ -176,14 +173,9 @@ def are_paths(X: Any) -> bool:
 def _check_in_memory(X: Any) -> None:
     """Refuse files, datasets and frames of Dask, where the rows are needed themselves."""
     if is_dask(X, "dask.dataframe") or is_dataset(X) or isinstance(X, str | os.PathLike) or are_paths(X):
-        what = (
-            f"names files ({X!r})" if isinstance(X, str | os.PathLike | list) else f"is a {type(X).__name__}"
-        )
+        files = isinstance(X, str | os.PathLike | list)
+        what = f"names files ({X!r})" if files else f"is a {type(X).__name__}"
         raise InputError(
             f"X {what}, which FairCoreset.fit alone reads in blocks: pass the rows in memory, such as "
             "pandas.read_parquet(path) or X.compute(), or parts of them one by one"
         )
-
-
-def _are_texts(values: Any) -> bool:
-    return isinstance(values, list | tuple) and bool(values) and all(isinstance(v, str) for v in values)

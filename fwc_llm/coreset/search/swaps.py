@@ -6,6 +6,8 @@ whether the swaps gained. Free representatives are exchanged for rows too, from 
 on.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from fwc_llm.coreset.descent.loop import Descent, Steps, descend, points_at
@@ -31,18 +33,16 @@ _ON_SAMPLE = Patience(passes=4, least=1e-5)
 class Swaps:
     """A problem's rows as candidates for its representatives."""
 
-    def __init__(self, problem: Problem, threads: Threads, points: np.ndarray | None = None) -> None:
-        """`points` (m, p): representatives that need not be rows of the problem."""
-        self.problem = problem
+    def __init__(self, problem: Problem, threads: Threads, centre: np.ndarray | None = None) -> None:
+        """`centre` (p,): of which the values are taken less, for representatives that need not be rows."""
+        self.problem, self._threads = problem, threads
         self.candidates, self.cells = problem.candidates()
-        self._threads = threads
         table = problem.table
-        if points is None:
-            self._values, self._beyond = table.single, np.empty((0, table.p), np.float32)
-        else:
-            self._values = table.about(table.centre)
-            self._beyond = (points - table.centre).astype(np.float32)
-        self._mass = None if problem.masses is None else problem.masses.values.astype(np.float32)
+        mass = None if problem.masses is None else problem.masses.values.astype(np.float32)
+        values = table.single if centre is None else table.about(centre)
+        prices = np.zeros(problem.cells.n_cells)
+        terms = problem.cells.cell, problem.move, prices, problem.cost, mass, table.units
+        self._space = Space(values, table.n_numeric, *terms)
 
     def keys(self, cells: np.ndarray, ids: np.ndarray) -> np.ndarray:
         """What tells apart all that can stand for a cell: the cell and the id."""
@@ -51,18 +51,7 @@ class Swaps:
     def on_rows(self, rows: np.ndarray) -> Points:
         """The representatives at these rows (m,)."""
         cells = self.problem.cell_of
-        return Points(self._values[rows], cells, self.keys(cells, self.problem.ids[rows]))
-
-    def at_points(self, ids: np.ndarray | None) -> Points:
-        """The representatives at the given points, with the `ids` (m,) of rows if they are rows."""
-        cells = self.problem.cell_of
-        keys = np.full(len(cells), -1) if ids is None else self.keys(cells, ids)
-        return Points(self._beyond, cells, keys)
-
-    def _space(self, prices: np.ndarray) -> Space:
-        problem = self.problem
-        terms = problem.cells.cell, problem.move, prices, problem.cost
-        return Space(self._values, problem.table.n_numeric, *terms, self._mass, problem.table.units)
+        return Points(self._space.values[rows], cells, self.keys(cells, self.problem.ids[rows]))
 
     def seek(
         self,
@@ -75,7 +64,7 @@ class Swaps:
         """Swaps from the `points` at these prices, or those of the judge, candidates in this order."""
         candidates, cells = self.candidates[order], self.cells[order]
         keys = self.keys(cells, self.problem.ids[candidates])
-        space = self._space(prices)
+        space = replace(self._space, prices=prices)
         return exchange(space, points, candidates, cells, keys, patience, self._threads, judge)
 
     def screen(
@@ -84,9 +73,8 @@ class Swaps:
         """The candidates in `order`, put in that of their gains by a sample of the rows."""
         n = self.problem.table.n
         rows = np.sort(rng.choice(n, _SCREEN, replace=False)) if n > 2 * _SCREEN else np.arange(n)
-        changes = estimate(
-            self._space(prices), points, self.candidates[order], self.cells[order], rows, self._threads
-        )
+        space = replace(self._space, prices=prices)
+        changes = estimate(space, points, self.candidates[order], self.cells[order], rows, self._threads)
         return np.asarray(order[np.argsort(changes, kind="stable")])
 
     def promising(self, points: Points, prices: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -106,12 +94,13 @@ def swap_rows(steps: Steps, rows: np.ndarray, threads: Threads, rng: np.random.G
 
     objective, prices = ask(rows)
     points = swaps.on_rows(rows)
-    found = swaps.seek(points, prices, swaps.promising(points, prices, rng), _JUDGED, Judge(objective, ask))
-    return np.where(found.rows < 0, rows, found.rows)
+    order = swaps.promising(points, prices, rng)
+    swapped = swaps.seek(points, prices, order, _JUDGED, Judge(objective, ask)).rows
+    return np.where(swapped < 0, rows, swapped)
 
 
 def swap_at_prices(
-    steps: Steps, found: Descent, max_iter: int, threads: Threads, rng: np.random.Generator
+    steps: Steps, descent: Descent, max_iter: int, threads: Threads, rng: np.random.Generator
 ) -> Descent:
     """What swaps on all rows of a large table make of a descent, at prices that stay while rows are swapped.
 
@@ -119,7 +108,7 @@ def swap_at_prices(
     at the mean of the prices before and after: at the last ones alone swaps overshoot.
     """
     table, swaps = steps.problem.table, Swaps(steps.problem, threads)
-    best, rows = found, np.asarray(found.rows)
+    best, rows = descent, np.asarray(descent.rows)
     steps.solve(points_at(table, rows))
     prices = steps.prices
     for _ in range(_AT_MEANS):
@@ -136,20 +125,18 @@ def swap_at_prices(
 
 
 def swap_on_sample(
-    problem: Problem, found: Descent, prices: np.ndarray, rng: np.random.Generator, threads: Threads
+    problem: Problem, descent: Descent, prices: np.ndarray, rng: np.random.Generator, threads: Threads
 ) -> np.ndarray:
     """Where swaps lead from a descent and its prices (G,): points (m, p), or rows (m,) if it is on rows."""
     priority = problem.priorities(rng)
     sample = sample_rows(problem, min(problem.table.n, max(_SAMPLE, _EACH * problem.m)), rng, priority)
-    part = problem.subset(sample, priority)
-    swaps = Swaps(part, threads, found.points)
-    points = swaps.at_points(None if found.rows is None else problem.ids[found.rows])
-    swapped = swaps.seek(points, prices, rng.permutation(len(swaps.candidates)), _ON_SAMPLE)
-    moved = swapped.rows >= 0
-    if found.rows is not None:
-        rows = found.rows.copy()
-        rows[moved] = sample[swapped.rows[moved]]
-        return rows
-    moved_points = found.points.copy()
-    moved_points[moved] = part.table.values_of(swapped.rows[moved])
-    return moved_points
+    part, cells = problem.subset(sample, priority), problem.cell_of
+    swaps = Swaps(part, threads, part.table.centre)
+    keys = np.full(len(cells), -1) if descent.rows is None else swaps.keys(cells, problem.ids[descent.rows])
+    points = Points((descent.points - part.table.centre).astype(np.float32), cells, keys)
+    rows = swaps.seek(points, prices, rng.permutation(len(swaps.candidates)), _ON_SAMPLE).rows
+    if descent.rows is not None:
+        return np.where(rows < 0, descent.rows, sample[rows])
+    moved = descent.points.copy()
+    moved[rows >= 0] = part.table.values_of(rows[rows >= 0])
+    return moved

@@ -267,7 +267,7 @@ class _Basis:
         left[0], count = slope * (1 - 1e-12), -1
         terms = read_only(self.mass), tied, self.prices - self.origin, edge, least, *self.room
         while True:
-            end, other = self._turn(self.top, edge, np.inf, least)
+            end, other = self._turn(edge, least)
             count = walk(self.start, self.cell, self.excess, self.at, *terms, end, count)
             if left[0] <= 0 or other is None:
                 break
@@ -284,18 +284,18 @@ class _Basis:
             self.owner[slot], self.vertices[slot] = VERTEX, other
         self.prices += end * edge
 
-    def _turn(self, top: Floats, edge: Floats, end: float, least: float) -> tuple[float, Floats | None]:
-        """When, before the `end`, the vertex `top` is no longer the cheapest, and the one that is then.
+    def _turn(self, edge: Floats, least: float) -> tuple[float, Floats | None]:
+        """When the vertex `top` is no longer the cheapest, and the one that is then.
 
-        The method is Newton's on the concave function min_w ⟨prices + t · edge, w⟩, from the end.
+        The method is Newton's on the concave function min_w ⟨prices + t · edge, w⟩, from far away.
         """
         size = max(float(np.abs(self.prices).max()), self.fair.penalty)
-        steep, toll = float(np.abs(edge).max()), self.fair.toll(top)
-        time, cheapest = end, None
+        steep, toll = float(np.abs(edge).max()), self.fair.toll(self.top)
+        time, cheapest = np.inf, None
         while True:
             far = time == np.inf
             other = self.fair.best(edge if far else self.prices + time * edge, far)[1]
-            apart = top - other
+            apart = self.top - other
             moved = self.fair.masses(apart)
             length, faster = float(np.abs(moved).sum()), float(edge @ moved)
             lead = float(-self.prices @ moved) + (self.fair.toll(other) - toll)

@@ -131,7 +131,11 @@ def fair_transport(
     for limit in [] if limits is None else limits.ravel().tolist():
         check_epsilon(limit)
     check_penalty(penalty, limits)
-    terms = share, limits, penalty, together, _checked_prices(prices, costs.shape[1])
+    cells = costs.shape[1]
+    start = np.zeros(cells) if prices is None else read_numbers(prices, "prices").astype(np.float64)
+    if start.shape != (cells,) or not np.isfinite(start).all():
+        raise InputError(f"prices must be {cells} finite numbers, one for each cell")
+    terms = share, limits, penalty, together, start
     for rows, by_highs in _ways(masses):
         try:
             if rows is None or masses is None:
@@ -266,8 +270,7 @@ def _too_rare(share: Floats, rows: CostTable) -> _TooRareError:
 
 
 def _checked_cost(cost: ArrayLike, n_sensitive: int, n_outcomes: int) -> NDArray[Any]:
-    costs = read_numbers(cost, "cost")
-    cells = n_sensitive * n_outcomes
+    costs, cells = read_numbers(cost, "cost"), n_sensitive * n_outcomes
     if n_sensitive < 1 or n_outcomes < 1:
         raise InputError(f"{n_sensitive} protected levels and {n_outcomes} outcomes: both must be at least 1")
     if costs.ndim != 2 or costs.shape[1] != cells or not len(costs):
@@ -285,15 +288,6 @@ def _checked_target(target: ArrayLike, n_outcomes: int) -> Floats:
     if not (np.isfinite(share).all() and (share > 0).all() and abs(share.sum() - 1) <= 1e-8):
         raise InputError(f"target is {share.tolist()}: it must be positive shares that sum to 1")
     return np.asarray(share / share.sum())
-
-
-def _checked_prices(prices: ArrayLike | None, cells: int) -> Floats:
-    if prices is None:
-        return np.zeros(cells)
-    start = read_numbers(prices, "prices").astype(np.float64)
-    if start.shape != (cells,) or not np.isfinite(start).all():
-        raise InputError(f"prices must be {cells} finite numbers, one for each cell")
-    return start
 
 
 def _live_cells(
