@@ -11,19 +11,10 @@ from typing import TYPE_CHECKING, Any
 from inspect_ai import Task, task
 from inspect_ai._util.error import PrerequisiteError
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.model import (
-    ChatMessage,
-    GenerateConfig,
-    ModelAPI,
-    ModelOutput,
-    get_model,
-    model_output_from_openai,
-    modelapi,
-)
+from inspect_ai.model import GenerateConfig, ModelAPI, get_model, model_output_from_openai, modelapi
 from inspect_ai.model._generate_config import active_generate_config
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, metric, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
-from inspect_ai.tool import ToolChoice, ToolInfo
 
 from fwc_llm.answers import p_yes, parse_answer
 from fwc_llm.errors import FwcError
@@ -226,22 +217,14 @@ TASKS = {name: _build(name) for name in (*task_names(), _OWN)}
 class SurrogateAPI(ModelAPI):  # type: ignore[misc]
     """The surrogate behind Inspect's interface; temperature and seed are those of the request."""
 
-    def __init__(
-        self,
-        model_name: str,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        config: GenerateConfig | None = None,
-        **model_args: Any,
-    ) -> None:
-        super().__init__(model_name, base_url, None, [], config or GenerateConfig())
-        if model_name != NAME or model_args:
-            what = f"option {next(iter(model_args))!r}" if model_args else f"model {model_name!r}"
+    def __init__(self, model_name: str, config: GenerateConfig | None = None, **options: Any) -> None:
+        super().__init__(model_name, config=config or GenerateConfig())
+        named = sorted(options.keys() - {"base_url", "api_key"})
+        if model_name != NAME or named:
+            what = f"option {named[0]!r}" if named else f"model {model_name!r}"
             raise refused(f"there is no {what} of fwc: the one model is fwc/{NAME}, without options")
 
-    async def generate(
-        self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
-    ) -> ModelOutput:
+    async def generate(self, input: list[Any], tools: Any, tool_choice: Any, config: GenerateConfig) -> Any:
         """Answer at once. Raises `UnreadablePromptError` for a prompt that asks about no person."""
         messages = from_chat(input)
         reply = Surrogate(config.temperature or 0.0, config.seed or 0).reply(messages)
