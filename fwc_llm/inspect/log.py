@@ -13,6 +13,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.result import Result
 from fwc_llm.files import is_file
 from fwc_llm.models.base import Reply
+from fwc_llm.models.client import Client
 from fwc_llm.models.inspect import from_chat, generate_options, read_log, to_reply
 from fwc_llm.runs.folder import (
     QUESTION_COLUMNS,
@@ -184,7 +185,7 @@ def _described(
 
 def default_options(model: str, config: Any, logprobs: bool) -> dict[str, Any]:
     """What is sent where the user's `config` leaves it open."""
-    options = generate_options(model.rpartition("/")[2], {}, logprobs=logprobs)
+    options = generate_options(model.rpartition("/")[2], Client(logprobs=logprobs))
     return {name: value for name, value in options.items() if getattr(config, name) is None}
 
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import CRITERIA, QUESTION, Message, Messages, Reply
-from fwc_llm.models.openai.chat import ChatModel, name_in, read_usage, request_parameters
+from fwc_llm.models.openai.chat import ChatModel, check_parameters, name_in, read_usage
 from fwc_llm.models.openai.retry import MODEL_CODES, AttemptError, Reach, body_failure
 from fwc_llm.untrusted import finite, one_line
 
@@ -193,9 +193,7 @@ class DecisionModel(ChatModel):
                 f"{'logprobs' if options.logprobs else 'max_tokens'!r} is for chats: a decision model gives "
                 f"P(yes) itself, with nothing to limit; leave it out with --api {self.api}"
             )
-        if taken := sorted(_OURS & set(options.params)):
-            raise FwcError(f"parameter {taken[0]!r} cannot be set: the client sets it itself; leave it out")
-        request_parameters(self._served_name, options.params)  # refuses what looks like a key
+        check_parameters(options.params, _OURS)
         return {"api": self.api, **options.params}
 
     def request_body(self, messages: Messages) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from fwc_llm.models.openai.chat import (
     Notice,
     Service,
     check_address,
+    check_parameters,
     read_key,
     read_reply,
     request_parameters,
@@ -69,9 +70,7 @@ def read_log(path: Path) -> "EvalLog":
         ) from None
 
 
-def generate_options(
-    model: str, params: Mapping[str, Any], max_tokens: int | None = None, logprobs: bool = False
-) -> dict[str, Any]:
+def generate_options(model: str, client: Client) -> dict[str, Any]:
     """The options of every request in the words of Inspect's `GenerateConfig`.
 
     Errors: `FwcError` for an option that Inspect does not have, or that is not the user's to set.
@@ -79,9 +78,8 @@ def generate_options(
     from inspect_ai.model import GenerateConfig
     from pydantic import ValidationError
 
-    if taken := sorted(_OURS & set(params)):
-        raise FwcError(f"parameter {taken[0]!r} cannot be set: leave out --param {taken[0]}")
-    sent = request_parameters(model, params, max_tokens, logprobs)
+    check_parameters(client.params, _OURS)
+    sent = request_parameters(model, client)
     if "max_completion_tokens" in sent:
         sent["max_tokens"] = sent.pop("max_completion_tokens")
     if unknown := [name for name in sent if name not in GenerateConfig.model_fields]:
@@ -184,7 +182,7 @@ class InspectModel(Service):
             raise FwcError(f"{name!r} names no model: write {PREFIX}PROVIDER/MODEL, as Inspect names it")
         if client.base_url is not None:
             check_address(client.base_url)
-        self.parameters = generate_options(model, client.params, client.max_tokens, client.logprobs)
+        self.parameters = generate_options(model, client)
         super().__init__(name, notice, max(30, 4 * client.concurrency))
         self.simulated = self.where == "fwc/surrogate"  # ours, by way of Inspect
         self._pace = Pace(client.rpm, client.tpm)

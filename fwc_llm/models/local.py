@@ -80,7 +80,7 @@ class LocalModel(Service):
             if not (number := whole(given, 1 << 24)):
                 raise FwcError(f"{option} is {given!r}: give a whole number above 0 (--param {option}=…)")
             self._engine[option] = number
-        self._sent = request_parameters("", params, client.max_tokens, logprobs=True)
+        self._sent = request_parameters("", client.updated(params=params, logprobs=True))
         super().__init__(name, notice, _FAILURES)
         self._server: Any = None
         self._turn = asyncio.Semaphore(self._engine["slots"])

@@ -7,7 +7,7 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
@@ -70,16 +70,8 @@ _MOST_NOTICES = 50  # a service may name another model with every reply
 Notice = Callable[[str], None]
 
 
-def request_parameters(
-    name: str, params: Mapping[str, Any], max_tokens: int | None = None, logprobs: bool = False
-) -> dict[str, Any]:
-    """The parameters of every request: temperature 0, a small limit, and what the user set (`params`).
-
-    A reasoning model gets `max_completion_tokens` (its reasoning included) and no temperature, unless
-    `reasoning_effort` is "none"; `logprobs` sets that where the model accepts it and the user set nothing.
-
-    Errors: `FwcError` for a parameter that this client sets itself, and for one that may hold a key.
-    """
+def check_parameters(params: Mapping[str, Any], ours: Collection[str]) -> None:
+    """Refuse with `FwcError` a parameter that the client itself sets (`ours`), or that may hold a key."""
     for parameter, value in params.items():
         text = json.dumps({parameter: value}, default=str)
         if _NAMES_A_KEY.search(text) or LIKE_A_KEY.search(text):
@@ -87,10 +79,20 @@ def request_parameters(
                 f"parameter {visible(parameter)[:40]!r} may hold a key, which a run's files would show: put "
                 "the key into an environment variable and name that with --api-key-env"
             )
-    if taken := sorted(_OURS & set(params)):
-        raise FwcError(
-            f"parameter {taken[0]!r} cannot be set: the client sets it itself; leave out --param {taken[0]}"
-        )
+        if parameter in ours:
+            raise FwcError(f"parameter {parameter!r} cannot be set here: leave out --param {parameter}")
+
+
+def request_parameters(name: str, client: Client) -> dict[str, Any]:
+    """The parameters of every request: temperature 0, a small limit, and what the user set (`params`).
+
+    A reasoning model gets `max_completion_tokens` (its reasoning included) and no temperature, unless
+    `reasoning_effort` is "none"; `logprobs` sets that where the model accepts it and the user set nothing.
+
+    Errors: as `check_parameters`.
+    """
+    params, logprobs = client.params, client.logprobs
+    check_parameters(params, _OURS)
     family = family_of(name)
     off = logprobs and family.reasons and family.effort_none and EFFORT not in params
     reasons = family.reasons and params.get(EFFORT) != "none" and not off
@@ -98,7 +100,7 @@ def request_parameters(
     if off:
         sent[EFFORT] = "none"
     if not any(limit in params for limit in _LIMITS):
-        sent[_LIMITS[family.reasons]] = max_tokens or (REASONING_TOKENS if reasons else ANSWER_TOKENS)
+        sent[_LIMITS[family.reasons]] = client.max_tokens or (REASONING_TOKENS if reasons else ANSWER_TOKENS)
     if logprobs:
         sent |= {"logprobs": True, "top_logprobs": _TOP_LOGPROBS}
     return sent | dict(params)
@@ -364,9 +366,7 @@ class ChatModel(Service):
 
     def _request_parameters(self) -> Mapping[str, Any]:
         """What is sent with every request, and is part of its identity."""
-        return request_parameters(
-            self._served_name, self._options.params, self._options.max_tokens, self._options.logprobs
-        )
+        return request_parameters(self._served_name, self._options)
 
     def require_key(self) -> None:
         """Check, before anything is asked, that there is a key and a way out; `FwcError` if not."""
