@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel
 
@@ -47,6 +47,7 @@ class _Choice(BaseModel):
 class _Content(BaseModel):
     """What our task wrote into its log."""
 
+    format: Literal["fwc-llm-inspect/1"]
     run: dict[str, Any]
     shots: list[_Choice] = []
     logprobs: bool = False
@@ -116,8 +117,6 @@ def _content(log: "EvalLog", path: Path) -> dict[str, Any]:
             f"`fwc-llm audit {path.name} --answer decision --label target --protected COLUMN` reads any log "
             "whose samples have a group in their metadata, and writes a page with --report report.html"
         )
-    if content.get("format") != FORMAT:
-        raise FwcError(f"{path} has the format {content.get('format')!r}; this version reads {FORMAT!r}")
     try:
         plain = parse_json(json.dumps(content))  # without the numbers that JSON does not have
     except ValueError as error:

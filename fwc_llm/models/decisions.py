@@ -94,16 +94,15 @@ def _with_criteria(parts: Parts, name: str) -> str:
 
 def conversation(text: str) -> list[Message]:
     """The examples and the record in one text as turns of a chat, for texts that `Parts.text` makes."""
-    pieces = _EXAMPLE.split(text)
+    pieces = _EXAMPLE.split(text)  # records and answers in turn
     if len(pieces) == 1:
         return [{"role": "user", "content": text}]
-    turns: list[Message] = []
-    for described, answer in zip(pieces[0:-1:2], pieces[1::2], strict=True):
-        turns += [
-            {"role": "user", "content": _last_record(described)},
-            {"role": "assistant", "content": answer},
-        ]
-    return [*turns, {"role": "user", "content": _last_record(pieces[-1])}]
+    return [
+        {"role": "assistant", "content": piece}
+        if place % 2
+        else {"role": "user", "content": _last_record(piece)}
+        for place, piece in enumerate(pieces)
+    ]
 
 
 def _last_record(text: str) -> str:

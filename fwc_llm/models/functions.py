@@ -119,8 +119,6 @@ class FunctionModel:
 
     async def _call(self, argument: Any) -> Any:
         """The function's value, awaited if need be, within `timeout`."""
-        if _is_async(self._function):
-            return await self._within(self._function(argument))
         async with self._turn:
             try:
                 value = await self._within(_in_a_thread(partial(self._function, argument)))
@@ -244,12 +242,12 @@ def as_model(model: Any, timeout: float = TIMEOUT) -> Any:
     Errors: `FwcError` for anything else: a class, an object that lacks a member, what cannot be called.
     """
     missing = [name for name in ("name", "parameters", "ask", "aclose") if not hasattr(model, name)]
-    if not missing and not isinstance(model, type):
+    if isinstance(model, type):
+        raise FwcError(f"the model is the class {model.__name__}: give an object, {model.__name__}(…)")
+    if not missing:
         if not (isinstance(model.name, str) and model.name.strip() and isinstance(model.parameters, Mapping)):
             raise FwcError(f"{_kind(model)} is no model: name must be text, parameters a mapping")
         return model
-    if isinstance(model, type):
-        raise FwcError(f"the model is the class {model.__name__}: give an object, {model.__name__}(…)")
     if callable(model) or isinstance(model, BatchFunction):
         return FunctionModel(model, timeout=timeout)
     lacks = f", which lacks {', '.join(missing)}" if len(missing) < 4 else ""
@@ -272,11 +270,6 @@ def _bound(function: Any) -> dict[str, Any]:
         return {}
     text = json.dumps([*function.args, function.keywords], default=_kind, skipkeys=True)
     return {"bound": json.loads(text)}
-
-
-def _is_async(function: Any) -> bool:
-    inner = function.func if isinstance(function, partial) else function
-    return any(map(inspect.iscoroutinefunction, (inner, vars(type(inner)).get("__call__"))))
 
 
 def _kind(value: Any) -> str:
