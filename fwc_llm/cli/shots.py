@@ -1,6 +1,5 @@
 """`fwc-llm shots`: choose examples and save them, or compare the strategies."""
 
-from bisect import bisect_right
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
@@ -223,22 +222,10 @@ def _fitting(
     """The largest m, up to `m`, whose prompt for the wordiest of 200 test rows has at most `limit` tokens."""
     from fwc_llm.models.tokens import TokenCounter
     from fwc_llm.prompts import Prompt
+    from fwc_llm.runs.plan import fit_m_to
 
     counter, bare = TokenCounter(model), Prompt(task, None, template)
     rows: Any = task.test().drop(columns=task.outcome).head(200).to_dict("records")
     longest = max(rows, key=lambda row: counter.count(bare.build(row)))
 
-    def tokens(size: int) -> int:
-        try:
-            return counter.count(Prompt(task, choose(size), template).build(longest))
-        except FwcError:
-            if size == m:
-                raise
-            return 0  # too few for this strategy; a larger size may do
-
-    if (size := bisect_right(range(1, m + 1), limit, key=tokens)) and tokens(size):
-        return size
-    raise FwcError(
-        f"even the fewest examples that the strategy accepts make more than {limit} prompt tokens: raise "
-        "--max-prompt-tokens, or use a shorter template"
-    )
+    return fit_m_to(m, limit, lambda size: counter.count(Prompt(task, choose(size), template).build(longest)))

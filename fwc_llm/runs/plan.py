@@ -1,7 +1,7 @@
 """The plan of a run: test rows per repeat, examples per arm, and the calls that follow from both."""
 
 import json
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
@@ -516,8 +516,7 @@ def fit_prompts(
 ) -> Settings:
     """Return `settings` with the largest m, up to theirs, for which prompts have at most `limit` tokens.
 
-    Every candidate m is tried with the examples that the prompts would show. Errors: `FwcError` when even the
-    smallest m that all arms accept does not fit.
+    Every candidate m is tried with the examples that the prompts would show. Errors: see `fit_m_to`.
     """
     counter = TokenCounter(model)
     most = fit_defaults(task, settings)[0].m
@@ -529,22 +528,29 @@ def fit_prompts(
         plan = make_plan(task, sources, settings.updated(m=m), allow_changed_data)
         return max(counter.count(call.messages) for call in plan.calls())
 
-    def is_too_long(m: int) -> bool:
-        try:
-            return longest(m) > limit
-        except FwcError:  # too few examples for a strategy: FWC needs one a cell
-            return False
+    m = fit_m_to(most, limit, longest)
+    return settings if m == most else settings.updated(m=m)
 
-    if longest(most) <= limit:
-        return settings
-    m = bisect_left(range(1, most), True, key=is_too_long)
-    try:
-        longest(max(m, 1))
-    except FwcError:
-        m = 0
-    if m == 0:
-        raise FwcError(
-            f"the fewest examples that every arm accepts make prompts of more than the {limit:,} tokens of "
-            "--max-prompt-tokens: raise it, or use a shorter template"
-        )
-    return settings.updated(m=m)
+
+def fit_m_to(most: int, limit: int, tokens: Callable[[int], int]) -> int:
+    """Return the largest m up to `most` whose prompts have at most `limit` `tokens`.
+
+    Errors: `FwcError` when even the smallest m that all arms accept does not fit, and what `tokens(most)`
+    raises.
+    """
+    if tokens(most) <= limit:
+        return most
+
+    def size(m: int) -> int:
+        try:
+            return tokens(m)
+        except FwcError:  # too few examples for a strategy: FWC needs one a cell
+            return 0
+
+    m = bisect_right(range(1, most), limit, key=size)
+    if m and size(m):
+        return m
+    raise FwcError(
+        f"the fewest examples that every arm accepts make prompts of more than the {limit:,} tokens of "
+        "--max-prompt-tokens: raise it, or use a shorter template"
+    )

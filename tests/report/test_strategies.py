@@ -160,7 +160,7 @@ def test_what_a_comparison_cannot_do(run: Run, arguments: tuple[str, ...], words
         (("--option", "metric=l2"), "no option 'metric': it takes slots"),
         (("--m", "1000"), "only 120 rows may become examples"),
         (("--max-prompt-tokens", "5"),
-         "the fewest examples that the strategy accepts make more than 5 prompt"),
+         "the fewest examples that every arm accepts make prompts of more than the 5 tokens"),
         (("--max-prompt-tokens", "5", "--strategy", "random"), "more than 5 prompt tokens"),
         (("--ids", "people.csv:999"), "'people.csv:999' is not in the pool"),
         (("-o", "/proc/nowhere/shots.json"), "cannot write the shots to /proc/nowhere/shots.json"),
