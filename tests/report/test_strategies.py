@@ -161,7 +161,7 @@ def test_what_a_comparison_cannot_do(run: Run, arguments: tuple[str, ...], words
         (("--m", "1000"), "only 120 rows may become examples"),
         (("--max-prompt-tokens", "5"),
          "the fewest examples that every arm accepts make prompts of more than the 5 tokens"),
-        (("--max-prompt-tokens", "5", "--strategy", "random"), "more than 5 prompt tokens"),
+        (("--max-prompt-tokens", "5", "--strategy", "random"), "more than the 5 tokens"),
         (("--ids", "people.csv:999"), "'people.csv:999' is not in the pool"),
         (("-o", "/proc/nowhere/shots.json"), "cannot write the shots to /proc/nowhere/shots.json"),
     ],
