@@ -28,16 +28,16 @@ for kind in (np.float32, np.float64):
 @pytest.mark.slow
 def test_compiling_is_said_once_and_reading_the_cache_is_silent(tmp_path: Path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    said = [
+    errors = [
         subprocess.run(
             [sys.executable, "-c", TRANSPORT], env=environment, capture_output=True, text=True, check=True
         ).stderr
         for _ in range(2)
     ]
-    assert said[0].count("compiling") == 1
-    assert "seconds" in said[0]
-    assert "fwc-llm warm-up" in said[0]
-    assert said[1] == ""
+    assert errors[0].count("compiling") == 1
+    assert "seconds" in errors[0]
+    assert "fwc-llm warm-up" in errors[0]
+    assert errors[1] == ""
 
 
 def test_a_kernel_works_where_nothing_can_be_kept(caplog: pytest.LogCaptureFixture):
@@ -93,9 +93,6 @@ def test_an_error_in_any_thread_is_raised_and_the_rest_left(bad: int) -> None:
         threads.over(task, range(10_000))
     assert len(done) < 9_999
     assert threads.over(lambda item: item, [1, 2]) == [1, 2]
-
-
-# --- The costs of tiles and pairs
 
 
 # --- After `fwc-llm warm-up` nothing is left to compile

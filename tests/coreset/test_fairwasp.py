@@ -65,13 +65,6 @@ def test_equals_the_full_linear_program(cost: str, metric: str, epsilon: float, 
     assert given.fun / n == pytest.approx(model.objective_, abs=1e-7)
 
 
-def test_without_a_limit_nothing_moves() -> None:
-    x, y, sensitive = rows(50, 0)
-    model = FairWASP(epsilon=None).fit(x, y, sensitive)
-    assert model.objective_ == 0
-    np.testing.assert_array_equal(model.weights_, 1.0)
-
-
 def test_says_how_far_it_is() -> None:
     said: list[str] = []
     FairWASP().fit(*rows(3000, 0), progress=said.append)

@@ -7,7 +7,6 @@ import pytest
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.plain import PlainSteps
 from fwc_llm.coreset.descent.steps import CompiledSteps
-from fwc_llm.coreset.descent.updates import Medoids
 from fwc_llm.coreset.distance import wasserstein
 from fwc_llm.coreset.problem.encoding import encode
 from fwc_llm.coreset.problem.ground_cost import COSTS, column_costs, cost_matrix, feature_costs
@@ -90,20 +89,6 @@ def test_the_steps_add_what_cells_are_apart(shape: tuple[int, int], cost: str) -
         costs, label = steps.nearest(points)
         np.testing.assert_allclose(costs, least, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(np.take_along_axis(expected, label.T, axis=1), least, atol=1e-12)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cost", COSTS)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_tables_of_sums_give_the_summed_costs(shape: tuple[int, int], cost: str) -> None:
-    problem = asked(*shape, cost)
-    rng = np.random.default_rng(3)
-    carried, weight = rng.choice(400, 50, replace=False), rng.random(50)
-    candidates = rng.choice(400, 30, replace=False)
-    expected = weight @ cost_matrix(problem.table.take(carried), problem.table.take(candidates), cost)
-    found = Medoids(problem.table, cost, problem.ids, problem.pools)
-    codes = np.ascontiguousarray(found.codes[:, candidates])
-    np.testing.assert_allclose(found.costs(carried, weight, codes), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("cost", COSTS)

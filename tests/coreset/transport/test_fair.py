@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array, vstack
 
@@ -135,25 +133,6 @@ def test_rows_may_be_barred_from_cells() -> None:
         fair_transport(barred, 2, 2, target, 0.1)
 
 
-values = st.one_of(st.integers(0, 3).map(float), st.floats(0, 1), st.sampled_from([0.0, 1e-9, 1e6]))
-
-
-@pytest.mark.slow
-@settings(max_examples=60, deadline=None)
-@given(st.data())
-def test_certificate_and_optimum_on_any_data(data: st.DataObject) -> None:
-    levels, outcomes = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3))
-    rows = data.draw(st.lists(st.lists(values, min_size=9, max_size=9), min_size=1, max_size=12))
-    weights = data.draw(st.lists(st.integers(1, 9), min_size=outcomes, max_size=outcomes))
-    epsilon = data.draw(st.sampled_from([None, 0.0, 1e-3, 0.1, 0.9]))
-    cost = np.array(rows)[:, : levels * outcomes]
-    target = np.array(weights) / sum(weights)
-    result = certified(fair_transport(cost, levels, outcomes, target, epsilon), cost, target, epsilon)
-    if cost.max() <= 3:  # HiGHS is not exact to 1e-9 beyond
-        full = full_program(cost, np.arange(levels * outcomes), levels, target, epsilon)
-        assert result.objective == pytest.approx(full, abs=1e-9)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("levels", "outcomes", "n"), [(32, 2, 1500), (8, 8, 800), (2, 32, 400), (1, 64, 300), (64, 1, 500)]
@@ -169,15 +148,15 @@ def test_sixty_four_cells(levels: int, outcomes: int, n: int) -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1e-3, 1e9])
-def test_scale_shift_order_and_doubling(scale: float) -> None:
+def test_scale_shift_order_doubling_and_start(scale: float) -> None:
     rng = np.random.default_rng(3)
-    cost, target = rng.random((3000, 6)), np.array([0.2, 0.3, 0.5])
+    cost, target = rng.random((6000, 6)), np.array([0.2, 0.3, 0.5])
     base = fair_transport(cost, 2, 3, target, 0.01)
     scaled = certified(fair_transport(cost * scale, 2, 3, target, 0.01), cost * scale, target, 0.01)
     assert scaled.objective == pytest.approx(base.objective * scale, rel=1e-10)
-    shifted = fair_transport(cost + rng.random((3000, 1)), 2, 3, target, 0.01)
+    shifted = fair_transport(cost + rng.random((6000, 1)), 2, 3, target, 0.01)
     assert shifted.mass == pytest.approx(base.mass, abs=1e-12)
-    order = rng.permutation(3000)
+    order = rng.permutation(6000)
     assert fair_transport(cost[order], 2, 3, target, 0.01).objective == pytest.approx(
         base.objective, rel=1e-11
     )
@@ -185,22 +164,15 @@ def test_scale_shift_order_and_doubling(scale: float) -> None:
     assert twice.objective == pytest.approx(base.objective, rel=1e-11)
     negative = fair_transport(cost - 7.0, 2, 3, target, 0.01)
     assert negative.objective == pytest.approx(base.objective - 7.0, rel=1e-11)
+    for start in (base.prices, base.prices + rng.normal(0, 0.3, 6), rng.normal(0, 1e4, 6)):
+        again = certified(fair_transport(cost, 2, 3, target, 0.01, prices=start), cost, target, 0.01)
+        assert again.objective == pytest.approx(base.objective, rel=1e-11)
 
 
 def realistic(n: int, cells: int, seed: int, dtype: type = np.float64) -> np.ndarray:
     rng = np.random.default_rng(seed)
     own = rng.integers(0, cells, n)
     return np.asarray(1 + rng.random((n, cells)) + (own[:, None] != np.arange(cells)), dtype=dtype)
-
-
-@pytest.mark.parametrize("start", ["own", "wrong", "far"])
-def test_a_warm_start_changes_the_time_only(start: str) -> None:
-    cost, target = realistic(30_000, 6, 4), [0.2, 0.3, 0.5]
-    cold = certified(fair_transport(cost, 2, 3, target, 0.01), cost, target, 0.01)
-    rng = np.random.default_rng(0)
-    starts = {"own": cold.prices, "wrong": cold.prices + rng.normal(0, 0.3, 6), "far": rng.normal(0, 1e4, 6)}
-    again = certified(fair_transport(cost, 2, 3, target, 0.01, prices=starts[start]), cost, target, 0.01)
-    assert again.objective == pytest.approx(cold.objective, rel=1e-11)
 
 
 @pytest.mark.slow

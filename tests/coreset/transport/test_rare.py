@@ -2,6 +2,7 @@
 
 import tracemalloc
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +47,14 @@ def instance(seed: int, rows: int, least: float = 1e-9) -> tuple[Any, ...]:
     return cost, levels, outcomes, target_of(rng, outcomes, least), LIMITS[rng.integers(0, 4)]
 
 
-@pytest.mark.slow
-def test_hundreds_of_plans_keep_parity_and_their_bound() -> None:
-    for seed in range(250):
-        cost, levels, outcomes, target, epsilon = instance(seed, 30 if seed % 6 else 200)
+WRONG_ONCE = (56, 83, 222, 383, 557, 2170, 2498)
+
+
+@pytest.mark.parametrize("seeds", [WRONG_ONCE, pytest.param(range(250), marks=pytest.mark.slow)])
+def test_hundreds_of_plans_keep_parity_and_their_bound(seeds: Sequence[int]) -> None:
+    for seed in seeds:
+        rows = 200 if seeds is WRONG_ONCE or seed % 6 == 0 else 30
+        cost, levels, outcomes, target, epsilon = instance(seed, rows)
         found = fair_transport(cost, levels, outcomes, target, epsilon)
         mass = np.zeros(levels * outcomes)
         np.add.at(mass, found.cell, 1.0)
@@ -60,14 +65,6 @@ def test_hundreds_of_plans_keep_parity_and_their_bound() -> None:
         assert found.violation == pytest.approx(violation, abs=1e-11), seed
         assert found.lower_bound <= found.objective, seed
         assert found.objective - found.lower_bound <= 1e-9 * max(1.0, found.objective), seed
-
-
-@pytest.mark.parametrize("seed", [56, 83, 222, 383, 557, 2170, 2498])
-def test_plans_that_were_wrong_once(seed: int) -> None:
-    cost, levels, outcomes, target, epsilon = instance(seed, 200)
-    found = fair_transport(cost, levels, outcomes, target, epsilon)
-    assert violation_of(found.mass, target) <= epsilon + 1e-9
-    assert 0 <= found.objective - found.lower_bound <= 1e-9 * max(1.0, found.objective)
 
 
 def test_a_rare_outcome_keeps_parity_in_the_weights() -> None:
