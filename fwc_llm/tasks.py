@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import home_expanded
@@ -480,26 +480,20 @@ def _of_file(
 
         return load_tables(taskfile, places)
 
+    same = (
+        *("name", "title", "question", "columns", "licence", "citation", "note", "text", "about", "weight"),
+        *("criteria", "column_weights"),
+    )
+    values: dict[str, Any] = {name: getattr(taskfile, name) for name in same}
     return Task(
-        name=taskfile.name,
-        title=taskfile.title,
-        question=taskfile.question,
-        criteria={str(answer): words for answer, words in taskfile.criteria.items()},
-        columns=taskfile.columns,
+        **values,
         protected=tuple(attribute.name for attribute in taskfile.protected),
         outcome=taskfile.outcome.source,
         load=load,
         locate=lambda: find_files(taskfile, places),
-        licence=taskfile.licence,
-        citation=taskfile.citation,
-        note=taskfile.note,
-        text=taskfile.text,
         folder=beside,
-        about=taskfile.about,
         offered=tuple(attribute.name for attribute in taskfile.offered),
         usual=tuple(attribute.name for attribute in taskfile.offered if not attribute.optional),
-        weight=taskfile.weight,
-        column_weights=dict(taskfile.column_weights),
         data=taskfile.source.files[0] if data is not None else "",
         base_parity=None if taskfile.base_parity == "none" else taskfile.base_parity,
     )

@@ -384,9 +384,9 @@ def _edited(task: TaskFile, item: FileColumn, cells: pd.Series) -> pd.Series:
 
 def _check_ids(task: TaskFile, raw: pd.DataFrame) -> None:
     for item in task.fields:
-        if item.use == "id" and (repeated := raw[item.name].duplicated()).any():
-            cells = raw[item.name]
-            row, cell = cells.index[int(repeated.to_numpy().argmax())], cells[repeated].iloc[0]
+        cells = raw[item.name]
+        if item.use == "id" and len(repeated := cells[cells.duplicated()]):
+            row, cell = repeated.index[0], repeated.iloc[0]
             raise FwcError(
                 f"{row}: id {cell!r} in column {item.name!r} is already used at {_row(cells, cell)}; "
                 "ids must be unique: remove the repeated row or give the column another role"

@@ -326,13 +326,10 @@ def tune(
         check_order(order)
     show = shown or choose_progress(progress)
     sizes = [m] if isinstance(m, int) else list(m or ())
-    settings = Settings(seed=seed, template=templates[0], api=api)
-    if sizes:
-        settings = settings.updated(m=sizes[0])
-    if n_test is not None:
-        settings = settings.updated(n_test=n_test)
-    if base_parity != "task":
-        settings = settings.updated(base_parity=base_parity)
+    chosen: dict[str, Any] = {"m": sizes[0]} if sizes else {}
+    chosen |= {"n_test": n_test} if n_test is not None else {}
+    chosen |= {"base_parity": base_parity} if base_parity != "task" else {}
+    settings = Settings(seed=seed, template=templates[0], api=api, **chosen)
     with show.working("reading the table") as step:
         bare = prepare(
             task, model, ("zero",), settings, client or Client(), data_dir, on_step=step, notice=show.say
@@ -363,14 +360,27 @@ def tune(
                 table, name, sizes[0], seed=seed, pool=split.pool, candidates=split.candidates, progress=False
             )
             fixed[name] = Candidate(name, recipe, seed, "given", templates[0], shots)
-        chosen, refused = choose_candidates(
+        tried, refused = choose_candidates(
             table, split, candidates, sizes, templates, orders, seed, strategies, step, sentences,
             fixed[ZERO].shots if instructions is not None else None,
         )  # fmt: skip
     for line in refused:
         show.say(line)
-    asked = _asked(bare, goal, rows, settings) | {"candidates": [each.as_json() for each in chosen]}
-    arms = fixed | {each.name: each for each in chosen}
+    asked = {
+        "format": FORMAT,
+        "task": table.name,
+        "fingerprint": table.fingerprint,
+        "model": bare.model.name,
+        "simulated": traits(bare.model).simulated or table.simulated,
+        "parameters": json.loads(json.dumps(dict(bare.model.parameters), default=str)),
+        "goal": {"metric": goal.metric, "target": goal.target, "max_loss": goal.max_loss},
+        "rows": rows,
+        "n_test": n_test,
+        "base_parity": base_parity,
+        "seed": seed,
+        "candidates": [each.as_json() for each in tried],
+    }
+    arms = fixed | {each.name: each for each in tried}
     tuning = _Tuning(bare, folder, asked, goal, pool, arms, show, cancel_batch, propose)
     try:
         return tuning.conclude(tuning.race(), split if test else None, settings)
@@ -378,23 +388,6 @@ def tune(
         raise InterruptedRunError(
             f"interrupted; the same command with --out {quote(str(folder.path))} continues"
         ) from None
-
-
-def _asked(job: Job, goal: Goal, rows: int, settings: Settings) -> dict[str, Any]:
-    """What determines a tuning, but for its candidates."""
-    return {
-        "format": FORMAT,
-        "task": job.plan.task.name,
-        "fingerprint": job.plan.task.fingerprint,
-        "model": job.model.name,
-        "simulated": traits(job.model).simulated or job.plan.task.simulated,
-        "parameters": json.loads(json.dumps(dict(job.model.parameters), default=str)),
-        "goal": {"metric": goal.metric, "target": goal.target, "max_loss": goal.max_loss},
-        "rows": rows,
-        "n_test": settings.n_test,
-        "base_parity": settings.base_parity,
-        "seed": settings.seed,
-    }
 
 
 def _check_same(folder: RunFolder, asked: Mapping[str, Any]) -> None:
