@@ -132,15 +132,6 @@ def test_offline_names_the_places_searched(taskfile: Path, tmp_path: Path) -> No
     assert "--task census --model surrogate" in message
 
 
-def test_a_cache_is_not_writable(taskfile: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FWC_LLM_DATA_URL", server.url)
-    cache = places_from_environment(None).cache
-    cache.parent.mkdir(parents=True)
-    cache.write_text("a file where the folder should be")
-    with pytest.raises(FwcError, match="cannot download"):
-        load_task(taskfile).pool()
-
-
 def test_the_order_of_the_search(taskfile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folders = {name: tmp_path / name for name in ("named", "variable")}
     monkeypatch.setenv("FWC_LLM_DATA", str(folders["variable"]))

@@ -94,13 +94,6 @@ def test_the_folder_holds_the_whole_run(adult: Task, service: Service, tmp_path:
     assert results["usage"]["prompt_tokens"] == 32 * 100
 
 
-def test_a_finished_run_asks_nothing_again(adult: Task, service: Service, tmp_path: Path) -> None:
-    first = run(adult, service[1], tmp_path / "run")
-    asked = len(service[0].asked)
-    assert run(adult, service[1], tmp_path / "run").data == first.data
-    assert len(service[0].asked) == asked == 32
-
-
 @pytest.mark.slow
 def test_a_rejected_run_keeps_and_scores_what_was_answered(
     adult: Task, service: Service, tmp_path: Path
