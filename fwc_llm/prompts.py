@@ -86,33 +86,31 @@ class Prompt:
             "only_for": partial(_only_for, task.name, self._templates.folder.name),
             "question_apart": partial(_question_apart, self._templates.folder.name, bool(questions)),
         }
-        fixed, last = self._begin(examples), self._ask()
+        fixed, last = self._around(examples)
         if "instruction" in edits:
-            self._variables["fair"] = "group" if "removal" in edits else _words(task)
-            plain, fixed, last = [*fixed, *last], self._begin(examples), self._ask()
-            if [*fixed, *last] == plain:
+            named = " or ".join(clean(task.column(name).text) for name in task.protected)
+            self._variables["fair"] = "group" if "removal" in edits else named
+            plain = fixed, last
+            fixed, last = self._around(examples)
+            if (fixed, last) == plain:
                 raise FwcError(
                     f"{self._templates.folder / 'system.j2'} has no sentence for `instruction`: write one "
                     "between {% if fair %} and {% endif %}"
                 )
         self._fixed, self._last = tuple(fixed), tuple(last)
 
-    def _begin(self, examples: "list[ShownExample]") -> "list[Message]":
-        """System and examples."""
+    def _around(self, examples: "list[ShownExample]") -> "tuple[list[Message], list[Message]]":
+        """System and examples, which come before the row, and the questions apart from it, which follow."""
         fixed = self._templates.render("system.j2", self._variables)
         if examples:
             fixed += self._templates.render("shots.j2", {**self._variables, "examples": examples})
-        return fixed
-
-    def _ask(self) -> "list[Message]":
-        """The questions apart from the input."""
-        if not self._asked:
-            return []
-        asked = [*self._templates.questions(self._variables, self._asked == "several")]
-        for answer, meant in (("true", "yes"), ("false", "no")):
-            if words := self._criteria.get(meant):
-                asked.append({"role": QUESTION, "name": f"{CRITERIA}{answer}", "content": words})
-        return asked
+        asked: list[Message] = []
+        if self._asked:
+            asked += self._templates.questions(self._variables, self._asked == "several")
+            for answer, meant in (("true", "yes"), ("false", "no")):
+                if words := self._criteria.get(meant):
+                    asked.append({"role": QUESTION, "name": f"{CRITERIA}{answer}", "content": words})
+        return fixed, asked
 
     @property
     def prefix(self) -> "list[Message]":
@@ -173,11 +171,6 @@ def split_edits(source: str) -> tuple[str, tuple[str, ...]]:
     if len(set(edits)) < len(edits):
         raise FwcError(f"the arm {source!r} names {edits[0]!r} twice")
     return base or "zero", tuple(reversed(edits))
-
-
-def _words(task: "Task") -> str:
-    """The protected attributes as prompts name them."""
-    return " or ".join(clean(task.column(name).text) for name in task.protected)
 
 
 def _mapping(row: "Row") -> Mapping[str, Any]:

@@ -145,6 +145,14 @@ def tamed(value: Any, clean: Callable[[str], str] = storable) -> Any:
         raise ValueError("it is nested too deep") from None
 
 
+def tamed_json(text: str, clean: Callable[[str], str]) -> Any:
+    """The `tamed` value that `text` writes; the text where it is not JSON."""
+    try:
+        return tamed(parse_json(text), clean)
+    except ValueError:
+        return tamed(text, clean)
+
+
 def visible(text: str) -> str:
     """`text` for a terminal: what would steer it, turn text around or hide becomes U+FFFD.
 

@@ -29,19 +29,12 @@ def test_every_recorded_answer_is_parsed(data_dir: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("yes", "yes"),
-        ("NO", "no"),
-        (" Yes", "yes"),
-        ("Yes.\n", "yes"),
-        ("**No**", "no"),
-        ("'yes'", "yes"),
-        ("\u201cNo.\u201d", "no"),
-        ("1. yes", "yes"),
-        ("No, the person is a student.", "no"),
+        ("yes", "yes"), ("NO", "no"), (" Yes", "yes"), ("Yes.\n", "yes"), ("**No**", "no"), ("'yes'", "yes"),
+        ("\u201cNo.\u201d", "no"), ("1. yes", "yes"), ("No, the person is a student.", "no"),
         ("Yes - this record knows nothing otherwise", "yes"),  # "knows", "nothing": words, not answers
         ("no\u00a0", "no"),
     ],
-)
+)  # fmt: skip
 def test_the_first_word_decides(text: str, value: str) -> None:
     assert answer(text) == Answer(value)  # type: ignore[arg-type]
 
@@ -49,27 +42,17 @@ def test_the_first_word_decides(text: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("Yes/No", "ambiguous"),
-        ("yes or no", "ambiguous"),
-        ("I cannot answer that.", "refused"),
-        ("I can\u2019t help with this", "refused"),
-        ("I'm sorry, but I don't know", "refused"),
-        ("As an AI language model, my view does not count", "refused"),
-        ("Not enough information", "other"),
-        ("None", "other"),
-        ("yesterday", "other"),
-        ("The person is not likely to earn that much", "other"),
-        ("It can’t be told", "refused"),
+        ("Yes/No", "ambiguous"), ("yes or no", "ambiguous"), ("I cannot answer that.", "refused"),
+        ("I can\u2019t help with this", "refused"), ("I'm sorry, but I don't know", "refused"),
+        ("As an AI language model, my view does not count", "refused"), ("It can’t be told", "refused"),
+        ("Not enough information", "other"), ("None", "other"), ("yesterday", "other"),
+        ("The person is not likely to earn that much", "other"), ("The answer is no", "other"),
         ("n\u006f\u0301", "other"),  # "nó" spelled with a combining accent
-        ("n\u200bo", "other"),
+        ("n\u200bo", "other"), ("<think>hm</think> yes", "other"), ("?!", "other"),
         ("Answer: yes", "other"),  # strict: the answer was to be one word
-        ("The answer is no", "other"),
-        ("<think>hm</think> yes", "other"),
-        ("?!", "other"),
-        ("", "empty"),
-        (" \n\t", "empty"),
+        ("", "empty"), (" \n\t", "empty"),
     ],
-)
+)  # fmt: skip
 def test_everything_else_is_unparsed_with_a_reason(text: str, reason: str) -> None:
     assert answer(text) == Answer(None, reason)  # type: ignore[arg-type]
 

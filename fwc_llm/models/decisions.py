@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import CRITERIA, QUESTION, Message, Messages, Reply
 from fwc_llm.models.openai.chat import ChatModel, check_parameters, name_in, read_usage
-from fwc_llm.models.openai.retry import MODEL_CODES, AttemptError, Reach, body_failure
+from fwc_llm.models.openai.retry import AttemptError, Reach, body_failure
 from fwc_llm.untrusted import finite, one_line
 
 MAIN = "answer"  # the name under which the question itself is sent
@@ -125,11 +125,9 @@ def answers_by_name(body: Any, questions: Mapping[str, str]) -> dict[str, Mappin
         if len(set(map(str, names))) < len(names):
             return None
         answers = dict(zip(map(str, names), answers, strict=True))
-    if not isinstance(answers, Mapping) or not all(
-        isinstance(answers.get(name), Mapping) for name in questions
-    ):
-        return None
-    return {name: answers[name] for name in questions}
+    answers = answers if isinstance(answers, Mapping) else {}
+    named = {name: answers[name] for name in questions if isinstance(answers.get(name), Mapping)}
+    return named if len(named) == len(questions) else None
 
 
 def p_yes(answer: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:
@@ -259,7 +257,7 @@ class DecisionModel(ChatModel):
         first, other = _DIALECTS[self.api]
         unclear = failure.status in {400, 422}
         if self.api == "systemone":
-            wrong_form = failure.status in _NO_ENDPOINT and not _about_model(failure)
+            wrong_form = failure.status in _NO_ENDPOINT and not failure.about_model
         else:
             about_state = failure.parameter.startswith("state") or _ABOUT_STATE.search(failure.reason)
             wrong_form = unclear and bool(about_state)
@@ -281,7 +279,7 @@ class DecisionModel(ChatModel):
     def explain(self, failure: AttemptError) -> str:
         """As for chats; a service without the address, or the model, does not speak this format."""
         tried = " or ".join(dict.fromkeys(path for path, _ in _DIALECTS[self.api]))
-        if _about_model(failure):
+        if failure.about_model:
             why = f"does not answer POST {tried} with the model {self.name!r}"
             what = "name one that it serves for decisions, or ask this one with --api chat"
         elif failure.status in _NO_ENDPOINT:
@@ -291,8 +289,3 @@ class DecisionModel(ChatModel):
         else:
             return super().explain(failure)
         return self.redact(f"{self.where} {why} ({failure}): {what}")
-
-
-def _about_model(failure: AttemptError) -> bool:
-    """Whether the service serves the format, and not this model."""
-    return failure.parameter == "model" or failure.code in MODEL_CODES

@@ -128,9 +128,7 @@ class LocalModel(Service):
         if "choices" in answered:
             logprobs = answered["choices"][0].get("logprobs") or {}
             tokens = logprobs.get("content") or []
-            letters = (
-                place for place, token in enumerate(tokens, 1) if any(map(str.isalpha, token["token"]))
-            )
+            letters = (n for n, token in enumerate(tokens, 1) if any(map(str.isalpha, token["token"])))
             logprobs["content"] = tokens[: next(letters, None)]
         engine = f"xllamacpp {version('xllamacpp')}"
         return {**answered, "model": self._path.name, "system_fingerprint": engine}

@@ -19,26 +19,8 @@ from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import SIMULATED, Messages, Reply, Usage, more_tokens
 from fwc_llm.models.client import Client
 from fwc_llm.models.openai.prices import ending_of, family_of
-from fwc_llm.models.openai.retry import (
-    MODEL_CODES,
-    QUOTA_CODES,
-    AttemptError,
-    Pace,
-    Reach,
-    body_failure,
-    http_failure,
-)
-from fwc_llm.untrusted import (
-    LIKE_A_KEY,
-    Secret,
-    finite,
-    one_line,
-    parse_json,
-    shortened,
-    tamed,
-    visible,
-    whole,
-)
+from fwc_llm.models.openai.retry import QUOTA_CODES, AttemptError, Pace, Reach, body_failure, http_failure
+from fwc_llm.untrusted import LIKE_A_KEY, Secret, finite, one_line, shortened, tamed_json, visible, whole
 
 if TYPE_CHECKING:
     import httpx2
@@ -187,9 +169,6 @@ class Service:
         self._failed_in_a_row = 0
         self.notices: list[str] = []
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r})"
-
     @property
     def completion_limit(self) -> int | None:
         """The most tokens that one reply can have, or None."""
@@ -207,7 +186,7 @@ class Service:
             what = "change or drop it (--param, --logprobs, --max-tokens)"
         elif failure.status is not None and 300 <= failure.status < 400:
             why, what = "redirects, which is not followed", "give the address that it names"
-        elif failure.status == 404 or failure.code in MODEL_CODES:
+        elif failure.status == 404 or failure.about_model:
             why, what = f"does not know the model {self.name!r}", self.where_to_look
         elif failure.code in QUOTA_CODES or failure.status == 402:
             why, what = "says that the quota is used up", "check the account's billing"
@@ -520,7 +499,8 @@ class ChatModel(Service):
 
     def _check_model(self, reply: Reply) -> None:
         served, wanted = (reply.model or "").rpartition("/")[2], self._served_name.rpartition("/")[2]
-        if served and wanted not in served and served not in wanted:
+        alike = wanted in served or served in wanted or self._prefix  # a deployment has any model
+        if served and not alike:
             self._tell(f"{self.where} answers as {reply.model!r}, not as {self.name!r}")
 
     @property
@@ -553,10 +533,7 @@ class ChatModel(Service):
 
     def read_body(self, text: str) -> Any:
         """What a service sent, as a value of bounded size without the key; the text where it is not JSON."""
-        try:
-            return tamed(parse_json(text), self.redact)
-        except ValueError:
-            return tamed(text, self.redact)
+        return tamed_json(text, self.redact)
 
     def _cause(self, error: BaseException) -> str:
         cause = error.__cause__ or error
@@ -624,9 +601,6 @@ class AzureModel(ChatModel):
     @property
     def _key_name(self) -> str:
         return self._options.api_key_env or self._key_variable
-
-    def _check_model(self, reply: Reply) -> None:
-        """A deployment answers with its model's name, which may be anything."""
 
     def _make_sdk(self, **options: Any) -> "openai.AsyncOpenAI":
         import openai

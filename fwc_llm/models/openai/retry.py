@@ -15,7 +15,7 @@ from typing import Any
 from fwc_llm.untrusted import one_line, whole
 
 QUOTA_CODES = {"insufficient_quota", "billing_not_active", "billing_hard_limit_reached", "access_terminated"}
-MODEL_CODES = {"model_not_found", "deploymentnotfound", "model_not_available"}
+_MODEL_CODES = {"model_not_found", "deploymentnotfound", "model_not_available"}
 _KEY_CODES = {"invalid_api_key", "invalid_issuer", "account_deactivated", "invalid_organization"}
 _ROW_CODES = {
     "context_length_exceeded", "string_above_max_length", "content_filter", "content_policy_violation",
@@ -60,6 +60,11 @@ class AttemptError(Exception):
         return self.reason
 
     @property
+    def about_model(self) -> bool:
+        """Whether the service does not know the model, or not here."""
+        return self.parameter == "model" or self.code in _MODEL_CODES
+
+    @property
     def rate_limited(self) -> bool:
         """Whether the service asks everybody to wait."""
         return self.status == 429 and self.reach is Reach.ATTEMPT
@@ -76,7 +81,7 @@ def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptE
     if 300 <= status < 400:
         reach = Reach.RUN
         message = f"a redirect to {one_line(headers.get('location', '?'))}; give that address as --base-url"
-    elif codes & (QUOTA_CODES | _KEY_CODES | MODEL_CODES) or status in {401, 402, 403, 404}:
+    elif codes & (QUOTA_CODES | _KEY_CODES | _MODEL_CODES) or status in {401, 402, 403, 404}:
         reach = Reach.RUN
     elif 400 <= status < 500 and status not in {408, 409, 425, 429}:
         parameter = _word(error, "param")
@@ -100,7 +105,7 @@ def body_failure(body: Any) -> AttemptError:
         if status >= 400:
             return http_failure(status, body, {})
         code = _word(error, "code").lower()
-        reach = Reach.RUN if code in QUOTA_CODES | _KEY_CODES | MODEL_CODES else Reach.ATTEMPT
+        reach = Reach.RUN if code in QUOTA_CODES | _KEY_CODES | _MODEL_CODES else Reach.ATTEMPT
         return AttemptError(reach, f"an error with status 200: {message}", 200, code)
     if isinstance(body, str):
         kind = "HTML" if body.lstrip()[:1] == "<" else "text"
