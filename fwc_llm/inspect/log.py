@@ -15,14 +15,7 @@ from fwc_llm.files import is_file
 from fwc_llm.models.base import Reply
 from fwc_llm.models.client import Client
 from fwc_llm.models.inspect import from_chat, generate_options, read_log, to_reply
-from fwc_llm.runs.folder import (
-    QUESTION_COLUMNS,
-    ROW_COLUMNS,
-    RunFolder,
-    check_described,
-    file_name,
-    is_question,
-)
+from fwc_llm.runs import folder as layout
 from fwc_llm.runs.journal import Call, Journal, make_record, request_id
 from fwc_llm.schema import check
 from fwc_llm.untrusted import one_line, parse_json
@@ -86,8 +79,8 @@ def write_run(path: Path, out: Path) -> Result:
     if not samples:
         raise FwcError(f"{path} holds no sample that was asked in full: there is nothing to report")
     described = _described(log, content, [question for question, _ in samples], epochs)
-    check_described(described, path)
-    folder = RunFolder(out)
+    layout.check_described(described, path)
+    folder = layout.RunFolder(out)
     if folder.begun:
         raise FwcError(f"{out} holds a run already: name a new folder")
     folder.create()
@@ -100,12 +93,16 @@ def write_run(path: Path, out: Path) -> Result:
             journal.append(
                 make_record(request_id(path.name, str(sample.id), sample.epoch), call, _reply(sample))
             )
-        further = [name for name in ROW_COLUMNS if all(name in question for question, _ in samples)]
+        further = [name for name in layout.ROW_COLUMNS if all(name in question for question, _ in samples)]
         folder.write_questions((question for question, _ in samples), len(samples), further=further)
-        _write_examples(folder, content, described, samples, epochs)
+        _write_examples(folder, content["shots"], described["arms"], samples, epochs)
         folder.begin(described)
-        asked = int(content["run"]["calls"]) * epochs
-        return Result(folder.path, score_and_judge(folder, journal, _stopped(log, len(samples), asked)))
+        asked, stopped = int(content["run"]["calls"]) * epochs, None
+        if len(samples) < asked or log.status != "success":
+            stopped = (
+                f"{len(samples):,} of {asked:,} questions are in the log of Inspect (status: {log.status})"
+            )
+        return Result(folder.path, score_and_judge(folder, journal, stopped))
 
 
 def _content(log: "EvalLog", path: Path) -> dict[str, Any]:
@@ -122,17 +119,19 @@ def _content(log: "EvalLog", path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise FwcError(f"{path} is damaged: {error}") from None
     fields = check(_Content, plain, f"{path} is damaged").model_dump()
-    check_described(fields["run"], path)
+    layout.check_described(fields["run"], path)
     return fields
 
 
 def _question(sample: "EvalSample", arms: Sequence[str], epochs: int, path: Path) -> dict[str, Any]:
     """The question behind a sample. Epochs become repeats that ask about the same rows again."""
-    question = {name: sample.metadata.get(name) for name in QUESTION_COLUMNS}
-    if not is_question(question) or question["arm"] not in arms or not 1 <= sample.epoch <= epochs:
+    question = {name: sample.metadata.get(name) for name in layout.QUESTION_COLUMNS}
+    if not layout.is_question(question) or question["arm"] not in arms or not 1 <= sample.epoch <= epochs:
         raise FwcError(f"{path} is damaged: the sample {str(sample.id)[:80]!r} is no question of our tasks")
     question["repeat"] = int(question["repeat"]) * epochs + sample.epoch - 1
-    return question | {name: str(sample.metadata[name]) for name in ROW_COLUMNS if name in sample.metadata}
+    return question | {
+        name: str(sample.metadata[name]) for name in layout.ROW_COLUMNS if name in sample.metadata
+    }
 
 
 _Asked = list[tuple[dict[str, Any], "EvalSample"]]
@@ -205,23 +204,16 @@ def _reply(sample: "EvalSample") -> Reply:
     return to_reply(sample.output)
 
 
-def _stopped(log: "EvalLog", answered: int, asked: int) -> str | None:
-    """Why the run ended before its last question, if it did."""
-    if answered >= asked and log.status == "success":
-        return None
-    return f"{answered:,} of {asked:,} questions are in the log of Inspect (status: {log.status})"
-
-
 def _write_examples(
-    folder: RunFolder, content: Mapping[str, Any], described: Mapping[str, Any], samples: _Asked, epochs: int
+    folder: layout.RunFolder, shots: Sequence[Any], arms: Sequence[str], samples: _Asked, epochs: int
 ) -> None:
     """The examples of every arm and repeat, and one full prompt per arm, as a run of ours keeps them."""
     (folder.path / "shots").mkdir()
-    for chosen in content.get("shots") or ():
+    for chosen in shots:
         for epoch in range(epochs):
             repeat = chosen["repeat"] * epochs + epoch
-            folder.write_json(f"shots/{file_name(chosen['arm'])}-{repeat}.json", chosen["shots"])
+            folder.write_json(f"shots/{layout.file_name(chosen['arm'])}-{repeat}.json", chosen["shots"])
     (folder.path / "prompts").mkdir()
-    for arm in described["arms"]:
+    for arm in arms:
         first = next(sample for question, sample in samples if question["arm"] == arm)
-        folder.write_json(f"prompts/{file_name(arm)}.json", from_chat(first.input))
+        folder.write_json(f"prompts/{layout.file_name(arm)}.json", from_chat(first.input))

@@ -17,16 +17,7 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import SIMULATED, Message, Messages, Reply
 from fwc_llm.models.client import Client
-from fwc_llm.models.openai.chat import (
-    Notice,
-    Service,
-    check_address,
-    check_parameters,
-    read_key,
-    read_reply,
-    request_parameters,
-    with_room,
-)
+from fwc_llm.models.openai import chat
 from fwc_llm.models.openai.retry import AttemptError, Pace, Reach, http_failure
 from fwc_llm.schema import first_mistake
 from fwc_llm.untrusted import Secret, one_line, storable, tamed
@@ -78,8 +69,8 @@ def generate_options(model: str, client: Client) -> dict[str, Any]:
     from inspect_ai.model import GenerateConfig
     from pydantic import ValidationError
 
-    check_parameters(client.params, _OURS)
-    sent = request_parameters(model, client)
+    chat.check_parameters(client.params, _OURS)
+    sent = chat.request_parameters(model, client)
     if "max_completion_tokens" in sent:
         sent["max_tokens"] = sent.pop("max_completion_tokens")
     if unknown := [name for name in sent if name not in GenerateConfig.model_fields]:
@@ -157,10 +148,10 @@ def to_reply(output: "ModelOutput", clean: Callable[[str], str] = storable) -> R
             },
         },
     }
-    return read_reply(tamed(body, lambda text: storable(clean(text))), latency=seconds)
+    return chat.read_reply(tamed(body, lambda text: storable(clean(text))), latency=seconds)
 
 
-class InspectModel(Service):
+class InspectModel(chat.Service):
     """A model behind one of Inspect's providers, with the interface of every other model.
 
     `params` of the client are the options of Inspect's `GenerateConfig`. Inspect retries, as its provider
@@ -173,7 +164,7 @@ class InspectModel(Service):
 
     key_hint = "check the key that Inspect's provider reads, or name its variable with --api-key-env"
 
-    def __init__(self, name: str, client: Client | None = None, notice: Notice | None = None) -> None:
+    def __init__(self, name: str, client: Client | None = None, notice: chat.Notice | None = None) -> None:
         require_inspect(name)
         self._options = client = client or Client()
         self.where = name.removeprefix(PREFIX)
@@ -181,7 +172,7 @@ class InspectModel(Service):
         if not (provider and model):
             raise FwcError(f"{name!r} names no model: write {PREFIX}PROVIDER/MODEL, as Inspect names it")
         if client.base_url is not None:
-            check_address(client.base_url)
+            chat.check_address(client.base_url)
         self.parameters = generate_options(model, client)
         super().__init__(name, notice, max(30, 4 * client.concurrency))
         self.simulated = self.where == "fwc/surrogate"  # ours, by way of Inspect
@@ -213,7 +204,7 @@ class InspectModel(Service):
             adaptive_connections=False,
             timeout=math.ceil(client.deadline),
             attempt_timeout=math.ceil(min(_ATTEMPT_SECONDS, client.deadline)),
-            **with_room(self.parameters, messages),
+            **chat.with_room(self.parameters, messages),
         )
         try:
             async with asyncio.timeout(client.deadline):
@@ -240,7 +231,7 @@ class InspectModel(Service):
         """Inspect's model, made if need be. `FwcError` for all that Inspect misses."""
         if self._model is None:
             variable = self._options.api_key_env
-            key = None if variable is None else read_key(variable, self.name)
+            key = None if variable is None else chat.read_key(variable, self.name)
             # Inspect's providers find their keys by names that we do not know.
             keys = [value for name, value in os.environ.items() if value and _HOLDS_A_KEY.search(name)]
             self._secret = Secret(*keys, key or "")
