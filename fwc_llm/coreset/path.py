@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from sklearn.base import clone
 
 from fwc_llm.coreset.checks import check_epsilon
@@ -12,7 +13,6 @@ from fwc_llm.coreset.estimator import FairCoreset
 from fwc_llm.errors import InputError
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 
@@ -22,13 +22,11 @@ class FairPath:
 
     models: tuple[FairCoreset, ...]
 
-    def to_frame(self) -> "pd.DataFrame":
+    def to_frame(self) -> pd.DataFrame:
         """A row a limit: epsilon (NaN for None), objective, lower_bound, violation, and the price.
 
         The price is by what share the objective is above that of the widest limit.
         """
-        import pandas as pd
-
         names = ("epsilon", "objective_", "lower_bound_", "violation_")
         rows = [[getattr(model, name) for name in names] for model in self.models]
         frame = pd.DataFrame(rows, columns=[name.rstrip("_") for name in names]).astype(float)

@@ -26,17 +26,24 @@ def count_slots(
     `available` (G,): how many distinct candidates a cell has; `constrained`: whether the fairness
     constraint needs every cell (else empty cells are left out).
     """
-    counts = cells.counts
-    for g in np.flatnonzero(available == 0).tolist():
-        if counts[g] == 0 and constrained:
-            raise empty_cell(cells, g)
-        if counts[g] > 0:
+    needed = available > 0
+    for g in np.flatnonzero(~needed).tolist():
+        if cells.counts[g] > 0:
             raise InputError(
                 f"cell {cells.name(g)} has rows, but no candidate among them: widen the candidates"
             )
-    needed = available > 0
+        if constrained:
+            raise empty_cell(cells, g)
     if not isinstance(slots, str):
-        return _filled(read_counts(slots, m, cells), cells, needed)
+        seats = read_counts(slots, m, cells)
+        wrong = np.flatnonzero((seats < needed) | (seats > cells.counts))
+        if len(wrong):
+            g = int(wrong[0])
+            raise InputError(
+                f"slots gives {seats[g]} representatives to the cell {cells.name(g)}: give it at least 1, "
+                f"and at most one for each of its {cells.counts[g]} rows"
+            )
+        return seats
     if m < needed.sum():
         raise InputError(f"m={m} is smaller than the {int(needed.sum())} cells, which need one each: raise m")
     if m > available.sum():
@@ -45,26 +52,20 @@ def count_slots(
         )
     if slots == "proportional":
         return _by_share(cells.sizes * needed, m, available)
-    if slots == "equal":
-        return _equal(cells.sizes, m, available)
     if slots == "balanced-positive":
         return _balanced_positive(m, cells, available, positive)
+    if slots == "equal":  # the remainder to the largest cells; a full cell passes its excess to the others
+        seats = np.minimum(m // needed.sum(), available)
+        while seats.sum() < m:
+            fewest = (seats < available) & (seats == seats[seats < available].min())
+            seats[np.argmax(np.where(fewest, cells.sizes, -1))] += 1
+        return np.asarray(seats, dtype=np.int64)
     raise InputError(f"slots={slots!r} is unknown: use {', '.join(RULES)} or a table of counts")
 
 
 def _by_share(sizes: np.ndarray, m: int, available: np.ndarray) -> np.ndarray:
     """Seats in proportion to `sizes`, at least 1 and at most what is `available` each."""
     return largest_remainder(m * sizes / sizes.sum(), m, np.minimum(available, 1), available)
-
-
-def _equal(sizes: np.ndarray, m: int, available: np.ndarray) -> np.ndarray:
-    """m / G each, the remainder to the largest cells; a full cell passes its excess to the others."""
-    seats = np.minimum(m // (available > 0).sum(), available)
-    while seats.sum() < m:
-        room = seats < available
-        fewest = room & (seats == seats[room].min())
-        seats[np.argmax(np.where(fewest, sizes, -1))] += 1
-    return np.asarray(seats, dtype=np.int64)
 
 
 def _balanced_positive(m: int, cells: Cells, available: np.ndarray, positive: Any) -> np.ndarray:
@@ -123,15 +124,3 @@ def read_counts(slots: Any, m: int, cells: Cells) -> np.ndarray:
     if counts.sum() != m:
         raise InputError(f"slots sum to {int(counts.sum())}, but m={m}: they must agree")
     return counts.astype(np.int64)
-
-
-def _filled(seats: np.ndarray, cells: Cells, needed: np.ndarray) -> np.ndarray:
-    """The caller's counts (G,), refused where a cell lacks its representative or has too few rows."""
-    for g in range(cells.n_cells):
-        if needed[g] and seats[g] == 0:
-            raise InputError(f"slots gives the cell {cells.name(g)} no representative, but it needs one")
-        if seats[g] > cells.counts[g]:
-            raise InputError(
-                f"slots gives {seats[g]} to the cell {cells.name(g)}, which has {cells.counts[g]} rows"
-            )
-    return seats

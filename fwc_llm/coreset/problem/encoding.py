@@ -9,23 +9,20 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
+import pandas as pd
 
 from fwc_llm.coreset.problem.frames import as_pandas, column_kind, is_frame, plain_array, row_name
 from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError, ScaleWarning
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 _APART = 100  # how many times as large as another a column may be without a warning
 _SOME = 4096  # rows that say how large a column is
 _FEW = 64  # rows that say whether it may hold only two values
 _HEAVIEST = 1_000_000  # weight of a column
-_MOST = 1000  # one-hot columns of what is squared
 
 
 @dataclass(frozen=True)
@@ -57,8 +54,6 @@ class ColumnCode:
 
     def places(self, values: "pd.Series[Any]") -> np.ndarray:
         """The places of the values (m,) in `self.values` (ordinal, categorical); −1 for unknown values."""
-        import pandas as pd
-
         known = pd.Index(self.values, dtype=object)
         return np.asarray(known.get_indexer(values.astype(object)))  # type: ignore[arg-type]
 
@@ -82,14 +77,12 @@ class Encoder:
 
     @classmethod
     def fit(
-        cls, frame: "pd.DataFrame", scale: bool = True, masses: Masses | None = None
+        cls, frame: pd.DataFrame, scale: bool = True, masses: Masses | None = None
     ) -> tuple["Encoder", Table]:
         """The encoder of this table, and the table encoded; `InputError` for a missing or infinite value.
 
         Not `scale`: numbers and ranks are left as they are. `masses` weigh the rows.
         """
-        import pandas as pd
-
         if not len(frame.columns):
             raise InputError("X has no columns: pass at least one feature")
         columns = {name: _checked_column(frame, name, "X") for name in frame.columns}
@@ -113,7 +106,7 @@ class Encoder:
         table = Table(numbers, _side_by_side(codes, len(frame), np.uint8))
         return cls((*scaled, *coded), tuple(frame.columns)), table
 
-    def encode(self, points: "pd.DataFrame", strict: bool = True, what: str = "init") -> Table:
+    def encode(self, points: pd.DataFrame, strict: bool = True, what: str = "init") -> Table:
         """Points in the units of the DataFrame as a table; `strict` refuses a value that X does not hold.
 
         Errors call the points `what`.
@@ -160,10 +153,8 @@ class Encoder:
                 moved[off, k] = rank[off]
         return moved
 
-    def decode(self, points: np.ndarray) -> "pd.DataFrame":
+    def decode(self, points: np.ndarray) -> pd.DataFrame:
         """Points (m, p) of the table in the units of the DataFrame, its columns in their order."""
-        import pandas as pd
-
         decoded: dict[Any, Any] = {}
         for column, values in zip(self.columns, points.T, strict=True):
             if column.kind == "numeric":
@@ -179,7 +170,7 @@ class Encoder:
         return pd.DataFrame(decoded)[list(self.order)]
 
 
-def _checked_column(frame: "pd.DataFrame", name: Any, what: str) -> "pd.Series[Any]":
+def _checked_column(frame: pd.DataFrame, name: Any, what: str) -> "pd.Series[Any]":
     """A column without missing values."""
     if name not in frame.columns:
         raise InputError(f"{what} lacks the column {name!r}: pass a DataFrame with the columns of X")

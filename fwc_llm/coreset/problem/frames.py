@@ -2,15 +2,13 @@
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from sklearn.utils.validation import check_array
 
 from fwc_llm.errors import InputError, InputTypeError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class Columns(NamedTuple):
@@ -43,8 +41,6 @@ def as_pandas(table: Any) -> Any:
         raise InputError(f"{type(table).__name__} is a lazy table: pass X.collect()")
     if is_frame(table) or not (hasattr(table, "__arrow_c_stream__") and hasattr(table, "columns")):
         return table
-    import pandas as pd
-
     try:
         frames: Any = pd.DataFrame  # the stubs do not know of `from_arrow` yet
         return frames.from_arrow(table)
@@ -74,8 +70,6 @@ def column_kind(series: "pd.Series[Any]") -> str:
     Raises:
         InputError: its values are times, complex numbers, or lists and the like.
     """
-    import pandas as pd
-
     dtype, types = series.dtype, pd.api.types
     if isinstance(dtype, pd.CategoricalDtype):
         return "ordinal" if dtype.ordered else "categorical"

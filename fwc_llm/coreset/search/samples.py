@@ -28,10 +28,8 @@ def sample_rows(
     """
     n = problem.table.n
     chosen = np.zeros(n, bool)
-    if priority is not None:
-        chosen[np.argsort(-priority, kind="stable")[:count]] = True
-    else:
-        chosen[rng.choice(n, count, replace=False)] = True
+    first = rng.choice(n, count, replace=False) if priority is None else np.argsort(-priority, kind="stable")
+    chosen[first[:count]] = True
     for g, seats in enumerate(problem.seats):
         pool = problem.pools[g]
         _, first = np.unique(problem.ids[pool], return_index=True)

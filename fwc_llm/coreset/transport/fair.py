@@ -14,10 +14,11 @@ cell; any prices give a lower bound:
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import coo_array, csr_array
 
 from fwc_llm.coreset.checks import check_epsilon, check_penalty
 from fwc_llm.coreset.transport.column_generation import AT_ONCE, CostTable, Optimum, solve, two_cheapest
@@ -27,9 +28,6 @@ from fwc_llm.coreset.transport.linear_program import linear_program
 from fwc_llm.coreset.transport.parity import ParitySet, violation
 from fwc_llm.coreset.weights import Masses, read_numbers, read_weights
 from fwc_llm.errors import InputError
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 Floats = NDArray[np.float64]
 _SLACK = 0.01  # of the bound, by which these rows may misjudge them
@@ -58,10 +56,8 @@ class Transport:
         return f"<Transport of {moved}: {bounds}, violation {self.violation:.4g}>"
 
     @cached_property
-    def plan(self) -> "csr_array":
+    def plan(self) -> csr_array:
         """The plan (n, G), float64 and sparse (n + s entries), made on request; row i sums to its mass."""
-        from scipy.sparse import coo_array
-
         n = len(self.cell)
         rest = np.ones(n)
         np.subtract.at(rest, self.split_row, self.split_share)

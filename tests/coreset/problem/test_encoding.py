@@ -311,7 +311,7 @@ def test_bad_targets_are_refused(target, words):
     ("slots", "m", "words"),
     [
         ([[1, 1], [1, 2]], 6, "sum to 5, but m=6"),
-        ([[6, 0], [1, 1]], 8, r"\(sensitive = Female, y = 1\) no representative"),
+        ([[6, 0], [1, 1]], 8, r"0 representatives to the cell \(sensitive = Female, y = 1\)"),
         ([1, 2, 3], 6, "level by outcome"),
         ([[1.5, 1], [1, 1]], 4, "whole"),
         ({("Child", 0): 4}, 4, "no row is in"),
