@@ -141,14 +141,10 @@ def how_written(distinct: Collection[str]) -> Written | None:
 
     Of two ways to read them all, that in which separators stand between thousands.
     """
-    if all(as_number(cell) is not None for cell in distinct):
-        return ""
-    both: tuple[Written, Written] = ("1,234.5", "1.234,5")
-    ways = [way for way in both if all(as_number(as_plain(cell, way)) is not None for cell in distinct)]
-    if len(ways) < 2:
-        return ways[0] if ways else None
-    grouped = re.compile(r"\d\.\d{3}(?!\d)")
-    return "1.234,5" if any(grouped.search(cell) for cell in distinct) else "1,234.5"
+    grouped = any(re.search(r"\d\.\d{3}(?!\d)", cell) for cell in distinct)
+    ways: tuple[Written, ...] = ("", "1.234,5", "1,234.5") if grouped else ("", "1,234.5", "1.234,5")
+    fitting = (way for way in ways if all(as_number(as_plain(cell, way)) is not None for cell in distinct))
+    return next(fitting, None)
 
 
 def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -311,47 +311,3 @@ def front(finalists: Mapping[str, Measured], goal: Goal) -> set[str]:
         for name, (accuracy, near) in values.items()
         if not any(a >= accuracy and n >= near and (a, n) != (accuracy, near) for a, n in values.values())
     }
-
-
-def describe_front(
-    described: Mapping[str, Mapping[str, Any]],
-    standing: Mapping[str, Standing],
-    goal: Goal,
-    pool: Pool,
-    finalists: Mapping[str, Measured],
-    winner: str | None,
-) -> list[dict[str, Any]]:
-    """One object per candidate and arm: those asked about all rows first, nearest to the target first.
-
-    `metric`, `accuracy` and `loss` (the accuracy below balanced examples, on the same rows) come with 95 %
-    intervals by their standard errors. They are of the rows on which the winner was chosen, so the winner's
-    are too good; the test is honest.
-    """
-    best = front(finalists, goal)
-    balanced = standing[BALANCED]
-    lines = []
-    for name, each in standing.items():
-        values, k = each.measured(goal, pool), len(each.yes)
-        beside = Standing(balanced.yes[:k]).measured(goal, pool)
-        lost = beside.accuracy.less(values.accuracy)
-        lines.append(
-            {
-                **described.get(name, {"candidate": name, "kind": name, "strategy": name}),
-                "rows": k,
-                "dropped": each.dropped_after is not None,
-                "accuracy": values.accuracy.value,
-                "accuracy_interval": values.accuracy.interval(),
-                "metric": values.metric.value,
-                "metric_interval": values.metric.interval(),
-                "loss": lost.value,
-                "loss_interval": lost.interval(low=-1.0),
-                "front": name in best,
-                "chosen": name == winner,
-            }
-        )
-
-    def place(line: dict[str, Any]) -> tuple[Any, ...]:
-        is_fixed = line["candidate"] in {ZERO, BALANCED}
-        return line["dropped"], is_fixed, -line["rows"], goal.shortfall(line["metric"])
-
-    return sorted(lines, key=place)

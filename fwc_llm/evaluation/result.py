@@ -1,8 +1,6 @@
 """`Result`: what a run found, as a value that prints, draws, reports and compares itself."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,14 +147,6 @@ class Result:
             raise IncompleteRunError(f"{self.folder}: {self._missing}; no gate was decided")
         return self.audit().check(condition)
 
-    @cached_property
-    def _statistics(self) -> Mapping[str, Any] | None:
-        """The audit's content; None without replies, or when the folder is gone."""
-        try:
-            return self.audit().to_dict()
-        except FwcError:
-            return None
-
     @property
     def _title(self) -> str:
         return f"{self.data['task']} · {self.data['model']}"
@@ -188,16 +178,17 @@ class Result:
         return f"<Result {self._title}{label}: {names}{missing}; {self.folder}>"
 
     def _repr_html_(self) -> str:
-        """The arms with intervals; their means over repeats where the folder is gone."""
+        """The arms with intervals, or why there are none."""
         from fwc_llm.report.sections import rates, results
         from fwc_llm.report.tables import Section, notebook
 
-        notes = [*([self._missing] if self.unanswered else []), f"everything is in {self.folder}"]
-        if (audited := self._statistics) is None:
-            frame = self._means.reset_index()
-            shown = [Section("", list(map(str, frame)), frame.astype(str).to_numpy().tolist())]
-        else:
+        notes, shown = [self._missing] if self.unanswered else [], []
+        try:
+            audited = self.audit().to_dict()
             shown = [results(audited), rates(audited)]
+        except FwcError as error:
+            notes.append(str(error))
+        notes.append(f"everything is in {self.folder}")
         marks = {"simulated": bool(self.data["simulated"]), "reference": bool(self.data.get("reference"))}
         return notebook(self._title, *shown, Section("", notes=notes, intro=" "), **marks)
 

@@ -23,7 +23,7 @@ from fwc_llm.evaluation.race import (
     Standing,
     any_better,
     choose,
-    describe_front,
+    front,
     race,
     read_goal,
 )
@@ -235,8 +235,40 @@ class _Tuning:
         return {name: standing[name].measured(self.goal, self.pool) for name in (*complete, BALANCED)}
 
     def _lines(self, standing: Mapping[str, Standing], winner: str | None) -> list[dict[str, Any]]:
-        described = {each.name: each.as_json() for each in self.candidates}
-        return describe_front(described, standing, self.goal, self.pool, self._finalists(standing), winner)
+        """One object per candidate and arm: those asked about all rows first, nearest to the target first.
+
+        `metric`, `accuracy` and `loss` (the accuracy below balanced examples, on the same rows) come with
+        95 % intervals by their standard errors. They are of the rows on which the winner was chosen, so the
+        winner's are too good; the test is honest.
+        """
+        best, lines = front(self._finalists(standing), self.goal), []
+        for name, each in standing.items():
+            values, k = each.measured(self.goal, self.pool), len(each.yes)
+            beside = Standing(standing[BALANCED].yes[:k]).measured(self.goal, self.pool)
+            lost = beside.accuracy.less(values.accuracy)
+            fixed = {"candidate": name, "kind": name, "strategy": name}
+            lines.append(
+                {
+                    **(fixed if name in FIXED else self.arms[name].as_json()),
+                    "rows": k,
+                    "dropped": each.dropped_after is not None,
+                    "accuracy": values.accuracy.value,
+                    "accuracy_interval": values.accuracy.interval(),
+                    "metric": values.metric.value,
+                    "metric_interval": values.metric.interval(),
+                    "loss": lost.value,
+                    "loss_interval": lost.interval(low=-1.0),
+                    "front": name in best,
+                    "chosen": name == winner,
+                }
+            )
+        return sorted(
+            lines,
+            key=lambda line: (
+                *(line["dropped"], line["candidate"] in FIXED, -line["rows"]),
+                self.goal.shortfall(line["metric"]),
+            ),
+        )
 
     def _verdict(self, winner: str, reached: bool, finalists: Mapping[str, Measured]) -> str:
         goal, best = self.goal, finalists[winner]
