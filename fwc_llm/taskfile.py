@@ -186,7 +186,7 @@ class Condition(Checked):
     @property
     def limits(self) -> dict[str, float]:
         """The limits by their keys."""
-        named = {"above": self.above, "at_least": self.at_least, "below": self.below, "at_most": self.at_most}
+        named = {name: getattr(self, name) for name in ("above", "at_least", "below", "at_most")}
         return {name: limit for name, limit in named.items() if limit is not None}
 
     def __str__(self) -> str:

@@ -229,7 +229,14 @@ def filter_rows(
             lost[f"no value in {item.name}"] = mask
             keep = keep & ~mask
             continue
-        _check_fillable(task, item, rule, raw.index[mask.argmax()], counts)
+        if rule == "error" or item.kind != "categorical" or item.name == task.outcome.source:
+            what, either = (
+                ("", ' or "category"') if rule == "error" else (", which cannot have a category", "")
+            )
+            raise FwcError(
+                f"{raw.index[mask.argmax()]}: no value in column {item.name!r}{what} (missing values: "
+                f'{_listed(counts)}); set missing = "drop"{either} in {task.path}, or repair the table'
+            )
         made[item.name] = counts[item.name]
         raw[item.name] = raw[item.name].mask(mask, UNKNOWN)
     filled.update(made)
@@ -247,21 +254,6 @@ def filled_note(counts: Mapping[str, int]) -> str:
 
 def _listed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in counts.items())
-
-
-def _check_fillable(task: TaskFile, item: FileColumn, rule: str, row: str, counts: Mapping[str, int]) -> None:
-    """Refuse a missing value that the rule does not allow, or that cannot be a category."""
-    if rule == "error":
-        raise FwcError(
-            f"{row}: no value in column {item.name!r} (missing values: {_listed(counts)}); set missing = "
-            f'"drop" or "category" in {task.path}, or repair the table'
-        )
-    if item.kind != "categorical" or item.name == task.outcome.source:
-        what = "the outcome" if item.name == task.outcome.source else f"a column of kind {item.kind}"
-        raise FwcError(
-            f"{row}: no value in {item.name!r}, and {what} cannot have a category for missing values; "
-            f'set missing = "drop" in {task.path}, for the table or for this column'
-        )
 
 
 def strip_zeros(cell: str) -> str:

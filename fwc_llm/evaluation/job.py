@@ -318,7 +318,7 @@ class Job:
 
         A run that has begun is not checked again: existing replies need neither key nor prompt.
         """
-        from fwc_llm.runs.budget import check_context
+        from fwc_llm.runs.budget import forecast
 
         self.budget()
         about = traits(self.model)
@@ -328,7 +328,8 @@ class Job:
                 about.check(call.messages)
             except FwcError as error:
                 raise FwcError(f"arm {call.arm!r}, row {call.row}: {error}") from None
-        check_context(self.model, self.plan.first_calls, self.price)
+        if self.price is not None and self.price.context is not None:
+            forecast(self.model, self.plan.first_calls, self.price)  # does a prompt exceed the window?
 
 
 def describe(plan: Plan, model: Model, folder: Path) -> dict[str, Any]:

@@ -70,21 +70,6 @@ def forecast(
     return Forecast(number, prompt, cached, completion, longest, counter.exact, dollars, most, price)
 
 
-def check_context(
-    model: Model, calls: "Iterable[Call]", price: Price | None, counter: TokenCounter | None = None
-) -> None:
-    """Refuse prompts that, with their reply, exceed the model's context window; one call per arm is enough.
-
-    Errors: `FwcError` that names the arm, the row and the numbers. An unknown window is not checked.
-    """
-    if price is None or price.context is None:
-        return
-    counter = counter or TokenCounter(model.name)
-    for call in calls:
-        limit = _completion_limit(model, call.messages)
-        _check_fits(model.name, call, counter.count(call.messages), limit, price)
-
-
 class Budget:
     """A limit in dollars for a run. A call is allowed only if its worst case still fits.
 
@@ -110,13 +95,8 @@ class Budget:
         self.max_cost, self.spent, self._elsewhere = max_cost, elsewhere, elsewhere
         self._price, self._counter = price, counter or TokenCounter(model.name)
         self._model = model
-        self._reserved, self._under_way = 0.0, 0
+        self._reserved, self.under_way = 0.0, 0  # requests that may return a part of their reserve
         self._estimated = False
-
-    @property
-    def waiting(self) -> bool:
-        """Whether requests are under way that may return a part of their reserve."""
-        return self._under_way > 0
 
     @property
     def why(self) -> str:
@@ -130,7 +110,7 @@ class Budget:
     def start(self, journal: "Journal") -> None:
         """Begin with what the run's journal has cost and nothing reserved."""
         self.spent = self._elsewhere + journal.cost(self._price)
-        self._reserved, self._under_way = 0.0, 0
+        self._reserved, self.under_way = 0.0, 0
 
     def worst_case(self, messages: Messages, batch: bool = False) -> float:
         """The most that one request can cost, in dollars."""
@@ -143,13 +123,13 @@ class Budget:
         if self.spent + self._reserved + dollars > self.max_cost:
             return False
         self._reserved += dollars
-        self._under_way += 1
+        self.under_way += 1
         return True
 
     def settle(self, reserved: float, usage: Usage | None, answered: bool) -> None:
         """Replace the reserve by the real usage; if that is unknown, the worst case counts."""
-        self._under_way -= 1
-        self._reserved = self._reserved - reserved if self._under_way else 0.0
+        self.under_way -= 1
+        self._reserved = self._reserved - reserved if self.under_way else 0.0
         if usage is not None:
             self.spent += self._price.dollars(usage, longest=usage.prompt_tokens)
         elif answered:

@@ -144,7 +144,7 @@ class _Run:
             return 0.0
         dollars = self.budget.worst_case(call.messages)
         while not self.budget.reserve(dollars):
-            if not self.budget.waiting:
+            if not self.budget.under_way:
                 self.stopped, self.closing = self.budget.why, True
             if self.closing:
                 return None

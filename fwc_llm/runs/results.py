@@ -8,6 +8,8 @@ from dataclasses import asdict
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fwc_llm.answers import parse_answer, probability
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.counts import COUNTED
@@ -316,16 +318,9 @@ def wordings(asked: Asked) -> dict[str, Any]:
         return {}
     from fwc_llm.metrics.probability_checks import OPPOSITE, contradictions
 
-    def column(values: Iterable[float | None]) -> list[float]:
-        return [math.nan if p is None else p for p in values]
-
-    first = column(p for p, _ in asked)
+    first = np.array([p for p, _ in asked], dtype=float)  # None is NaN
     names = dict.fromkeys(name for _, others in asked for name in others)
+    second = {name: np.array([others.get(name) for _, others in asked], dtype=float) for name in names}
     return {
-        "wordings": {
-            name: contradictions(
-                first, column(others.get(name) for _, others in asked), name.startswith(OPPOSITE)
-            )
-            for name in names
-        }
+        "wordings": {name: contradictions(first, p, name.startswith(OPPOSITE)) for name, p in second.items()}
     }

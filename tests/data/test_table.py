@@ -185,11 +185,15 @@ BAD_DATA = {
         "data.csv:3: the map of protected attribute 'sex' has no entry for 'm'",
     ),
     "all dropped": ("1,?,f,yes\n2,?,m,no", {"top": 'missing = "drop"'}, "no row is left"),
-    "no category for numbers": ("?,a,f,yes\n2,a,m,no", {"top": 'missing = "category"'}, "no value in 'x'"),
+    "no category for numbers": (
+        "?,a,f,yes\n2,a,m,no",
+        {"top": 'missing = "category"'},
+        "no value in column 'x'",
+    ),
     "no category for the outcome": (
         "1,a,f,?\n2,a,m,no",
         {"top": 'missing = "category"'},
-        "the outcome cannot",
+        "'y', which cannot",
     ),
     "a level that steers terminals": ("1,a,\x1b[31mf,yes\n2,b,m,no", {}, "which holds control characters"),
     "empty protected": ("1,a,,yes\n2,b,,no", {}, "no value in column 'sex'"),
