@@ -21,7 +21,7 @@ from fwc_llm.coreset.swaps.engine import Patience
 from fwc_llm.coreset.threads import Threads
 
 _SAMPLE = 2048  # rows on which optima are tried
-_STARTS = 4
+STARTS = 4
 _KICKS = 3  # from one start
 _KICKED = 3  # representatives that a kick moves to random rows
 _FINALISTS = 4  # optima that are improved on the larger sample
@@ -39,7 +39,7 @@ def search(
     rng: np.random.Generator,
     threads: Threads,
     max_iter: int,
-    starts: int = _STARTS,
+    starts: int = STARTS,
     sample: int = _SAMPLE,
 ) -> tuple[Descent, list[float]]:
     """The best descent on all rows (`steps`) from what `starts` starts and swaps find on samples of rows.

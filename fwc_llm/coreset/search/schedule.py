@@ -9,7 +9,7 @@ from fwc_llm.coreset.descent.loop import Descent, Steps, descend
 from fwc_llm.coreset.descent.plain import PlainSteps
 from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.search.local_search import search
+from fwc_llm.coreset.search.local_search import STARTS, search
 from fwc_llm.coreset.search.samples import missed, sampling_order
 from fwc_llm.coreset.search.start import start_rows
 from fwc_llm.coreset.search.swaps import JUDGED, swap_at_prices, swap_on_sample, swap_rows
@@ -74,6 +74,7 @@ class Solver:
         work = n * p * (_PASSES * m * descents + (candidates if self._swaps else 0))
         self._searched = self._swaps and work >= WORTH and n > SEARCHED and _FOR_EACH * m <= SEARCHED // 2
         self.ends: list[float] = []  # objectives at which starts ended on a sample
+        self.searches = STARTS  # of the search on samples
         # By the problem alone: what this process has compiled must not change the result.
         plain = not fits or n * m <= TINY
         self._threads = Threads(1 if plain else effort.n_jobs)
@@ -83,6 +84,7 @@ class Solver:
         """The descent from "k-means++" or "random"."""
         if self._from_rows:
             rows = Solver(replace(self.problem, support="rows"), self.effort, 1)
+            rows.searches = 3  # free points move on from there, so that less is at stake
             start, self.ends = np.asarray(rows.from_name(init, rng).rows), rows.ends
             del rows
             return descend(self.steps, start, self.effort.max_iter)
@@ -90,7 +92,7 @@ class Solver:
             return self._grow(init, rng)
         if self._searched and init == "k-means++":
             terms = self.steps, rng, self._threads, self.effort.max_iter
-            descent, self.ends = search(self.problem, *terms)
+            descent, self.ends = search(self.problem, *terms, self.searches)
             return self._improve(descent, rng)
         return self.from_start(start_rows(self.problem, init, rng, self._threads), rng, self._tolerance)
 
