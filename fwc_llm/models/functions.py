@@ -82,15 +82,12 @@ class FunctionModel:
         if not self.name.strip() or not self.name.isprintable():
             raise FwcError(f"name is {name!r}: give the function a name in words")
         try:
-            json.dumps(dict(parameters or {}), allow_nan=False)
+            own = dict(parameters or {})
+            json.dumps(own, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise FwcError(f"parameters cannot be written as JSON ({one_line(str(error))})") from None
         self.simulated = simulated
-        self.parameters: Mapping[str, Any] = {
-            "function": self._qualified,
-            **_bound(function),
-            **(parameters or {}),
-        }
+        self.parameters = {"function": self._qualified, **_bound(function), **own}
         self._timeout, self._threads = float(timeout), threads
         self._hung = 0
         self._turn = asyncio.Semaphore(threads)

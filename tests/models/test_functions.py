@@ -66,20 +66,14 @@ def test_texts_numbers_and_replies_are_answers(value: Any, answer: str | None, p
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (None, "nothing (None)"),
-        (math.nan, "nan, which is no probability"),
-        (True, "a bool"),
-        (np.array([0.3]), "a ndarray"),
-        (Reply(text=3), "a Reply whose text is an int"),  # type: ignore[arg-type]
-        (Reply(text="yes", p_yes=1.7), "p_yes is no probability"),
-        (Reply(text="yes", others={"a": 3.0}), "is no probability"),
-        (Reply(text=None), "no text and no reason"),
+        (None, "nothing (None)"), (math.nan, "nan, which is no probability"), (True, "a bool"),
+        (np.array([0.3]), "a ndarray"), (Reply(text=3), "a Reply whose text is an int"),  # type: ignore[arg-type]
+        (Reply("yes", p_yes=1.7), "p_yes is no probability"), (Reply(text=None), "no text and no reason"),
+        (Reply(text="yes", others={"a": 3.0}), "is no probability"), (SystemExit(3), "SystemExit: 3"),
         (ValueError("bad\nrow \x1b[31m"), "it raised ValueError: bad row \N{REPLACEMENT CHARACTER}[31m"),
-        (SystemExit(3), "SystemExit: 3"),
-        (StopIteration(), "StopIteration"),
-        (TimeoutError("theirs"), "TimeoutError: theirs"),
+        (StopIteration(), "StopIteration"), (TimeoutError("theirs"), "TimeoutError: theirs"),
     ],
-)
+)  # fmt: skip
 def test_nonsense_is_the_rows_error_and_says_what_it_was(value: Any, words: str) -> None:
     (reply,) = ask(FunctionModel(returning(value)))
     assert reply.text is None
@@ -226,15 +220,10 @@ def test_the_identity_of_a_function_is_its_name_and_what_the_user_names() -> Non
     named = FunctionModel(says_yes, name="mine", parameters={"version": 2})
     assert (named.name, named.parameters) == ("mine", {"function": here, "version": 2})
     assert qualified_name(Batches()) == f"{__name__}:Batches"
-    two = [
-        FunctionModel(functools.partial(says_yes, **{})),
-        FunctionModel(functools.partial(max, 1, key=len)),
-    ]
-    assert two[0].parameters["bound"] == [{}]
-    assert two[1].parameters == {
-        "function": "builtins:max",
-        "bound": [1, {"key": "a builtin_function_or_method"}],
-    }
+    assert FunctionModel(functools.partial(says_yes, **{})).parameters["bound"] == [{}]
+    bound = [1, {"key": "a builtin_function_or_method"}]
+    longest = FunctionModel(functools.partial(max, 1, key=len))
+    assert longest.parameters == {"function": "builtins:max", "bound": bound}
     assert isinstance(model, Model)
 
 

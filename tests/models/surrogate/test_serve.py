@@ -301,13 +301,8 @@ def test_wrong_decisions_are_refused(url: str, path: str, body: Any, status: int
 @pytest.mark.slow
 def test_the_command_serves_says_where_and_stops_on_control_c() -> None:
     command = [sys.executable, "-m", "fwc_llm", "serve-surrogate", "--port", "0", "--require-key", "MY_KEY"]
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "MY_KEY": "sesame"},
-    )
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, env={**os.environ, "MY_KEY": "sesame"}, **pipes)
     assert process.stdout is not None
     url = process.stdout.readline().strip()
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/v1", url)
