@@ -39,9 +39,9 @@ def wasserstein(cost: Any, weights: Any, sample_weight: Any = None) -> Distance:
     if not (np.isfinite(weight).all() and (weight >= 0).all() and (weight > 0).any()):
         raise InputError("weights must be finite, not negative and not all 0")
     share = weight / weight.max()
-    kept = share > _DUST * share.sum()
-    share = share[kept] / share[kept].sum()
-    inner = fair_transport(
-        matrix if kept.all() else matrix[:, kept], 1, len(share), share, 0.0, sample_weight=sample_weight
-    )
+    positive = share > _DUST * share.sum()
+    if not positive.all():
+        matrix, share = matrix[:, positive], share[positive]
+    share = share / share.sum()
+    inner = fair_transport(matrix, 1, len(share), share, 0.0, sample_weight=sample_weight)
     return Distance(inner.objective, inner.lower_bound)

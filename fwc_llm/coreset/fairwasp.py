@@ -125,8 +125,8 @@ class FairWASP(Estimator):
             self.objective_, self.lower_bound_ = plan.objective, plan.lower_bound
         self.weights_ = np.zeros(rows.n)
         self.weights_[rows.of_all(np.arange(rows.n))] = weights
-        held = np.bincount(cells.cell, weights, cells.n_cells)
-        self.violation_ = violation(held, target, groups=groups)
+        mass = np.bincount(cells.cell, weights, cells.n_cells)
+        self.violation_ = violation(mass, target, groups=groups)
         self._set_features(rows)
         return self
 
@@ -134,12 +134,12 @@ class FairWASP(Estimator):
 def _moved_weights(plan: Transport, nearest: np.ndarray) -> np.ndarray:
     """(n,) weights of the rows when every row has moved to the `nearest` (n, G) of its cells; n in all."""
     rows = np.arange(len(nearest))
-    kept, parts = np.ones(len(rows)), plan.split_share
-    np.subtract.at(kept, plan.split_row, parts)
+    whole, parts = np.ones(len(rows)), plan.split_share
+    np.subtract.at(whole, plan.split_row, parts)
     if plan.row_mass is not None:
         mass = plan.row_mass * len(rows)
-        kept, parts = kept * mass, parts * mass[plan.split_row]
-    weights = np.bincount(nearest[rows, plan.cell], kept, len(rows))
+        whole, parts = whole * mass, parts * mass[plan.split_row]
+    weights = np.bincount(nearest[rows, plan.cell], whole, len(rows))
     np.add.at(weights, nearest[plan.split_row, plan.split_cell], parts)
     return weights
 
@@ -167,9 +167,9 @@ def nearest_rows(
         terms = make_tiles(values[members]), members, read_only(table.mismatch), cost == "sqeuclidean"
         for low in range(0, len(others), _AT_ONCE):
             some = others[low : low + _AT_ONCE]
-            found = np.full(len(some), np.inf), np.zeros(len(some), np.int64)
-            threads.over_rows(find_nearest, values[first[some]], *terms, *found, n=len(some), chunk=256)
-            least[some, g], nearest[some, g] = found
+            result = np.full(len(some), np.inf), np.zeros(len(some), np.int64)
+            threads.over_rows(find_nearest, values[first[some]], *terms, *result, n=len(some), chunk=256)
+            least[some, g], nearest[some, g] = result
             done += len(some)
             say(f"nearest rows: {done:,} of {total:,} searched")
     nearest = nearest[kind]
@@ -185,11 +185,11 @@ def make_tiles(values: np.ndarray) -> np.ndarray:
 
 @kernel(_nrt=True)  # it makes an array
 def find_nearest(  # type: ignore[no-untyped-def]
-    rows, tiles, names, unit, squared, best, found, low, high
+    rows, tiles, names, unit, squared, best, name, low, high
 ):
     """Find for `rows[low:high]` (q, p) the nearest row of `tiles` (T, p, WIDTH), if below `best` (q,).
 
-    Writes its cost to `best`, and its entry of `names` (K,) to `found` (q,).
+    Writes its cost to `best`, and its entry of `names` (K,) to `name` (q,).
     """
     sums, n_numeric = np.empty(WIDTH), rows.shape[1] - len(unit)
     for q in range(low, high):
@@ -216,5 +216,5 @@ def find_nearest(  # type: ignore[no-untyped-def]
                         break
             for w in range(WIDTH):
                 if sums[w] < least:
-                    least, found[q] = sums[w], names[t * WIDTH + w]
+                    least, name[q] = sums[w], names[t * WIDTH + w]
         best[q] = least

@@ -31,13 +31,13 @@ class Threads:
         items = list(items)
         if self._pool is None or len(items) < 2:  # a thread of its own would only cost time
             return [task(item) for item in items]
-        found: list[Any] = [None] * len(items)
+        results: list[Any] = [None] * len(items)
         places = iter(range(len(items)))  # whoever is free takes the next one
 
         def work() -> None:
             try:
                 for place in places:
-                    found[place] = task(items[place])
+                    results[place] = task(items[place])
             except BaseException:
                 for _ in places:  # the rest is left
                     pass
@@ -52,7 +52,7 @@ class Threads:
             wait(begun)
         for helper in begun:
             helper.result()
-        return found
+        return results
 
     def share(self, n: int) -> int:
         """Rows at once, at most CHUNK, so that every thread has about as many of n rows as another."""

@@ -268,12 +268,14 @@ Encoding: TypeAlias = Encoder | ArrayScaler | None  # None: an array as it is
 ColumnWeights: TypeAlias = Mapping[Any, float] | Sequence[float] | np.ndarray | None
 
 
-def _weighted(encoding: Encoding, table: Table, given: ColumnWeights, cost: str) -> tuple[Encoding, Table]:
+def _weighted(
+    encoding: Encoding, table: Table, column_weights: ColumnWeights, cost: str
+) -> tuple[Encoding, Table]:
     """The encoding and the table with weights of columns, which multiply their parts of the cost."""
-    if given is None:
+    if column_weights is None:
         return encoding, table
     names = encoding.order if isinstance(encoding, Encoder) else tuple(range(table.p))
-    weights = _column_weights(given, names)
+    weights = _column_weights(column_weights, names)
     if encoding is None:
         plain = tuple(ColumnCode(k, "numeric", np.empty(0)) for k in names)
         encoding = ArrayScaler(plain, table.numbers.dtype)
@@ -290,26 +292,25 @@ def _weighted(encoding: Encoding, table: Table, given: ColumnWeights, cost: str)
     return encoding, replace(table, numbers=numbers, units=units)
 
 
-def _column_weights(given: Any, names: tuple[Any, ...]) -> dict[Any, float]:
+def _column_weights(weights: Any, names: tuple[Any, ...]) -> dict[Any, float]:
     """The weight of every column, checked."""
-    known = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
-    if not isinstance(given, Mapping):
-        if isinstance(given, str) or np.ndim(given) != 1 or len(given) != len(names):
+    columns = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
+    if not isinstance(weights, Mapping):
+        if isinstance(weights, str) or np.ndim(weights) != 1 or len(weights) != len(names):
             raise InputError(
-                f"column_weights={given!r}: give {{column: weight}}, or one weight for each of {known}"
+                f"column_weights={weights!r}: give {{column: weight}}, or one weight for each of {columns}"
             )
-        given = dict(zip(names, given, strict=True))
-    if unknown := [name for name in given if name not in names]:
-        raise InputError(f"column_weights names {unknown[0]!r}, which is no column of X: these are {known}")
-    for name, weight in given.items():
+        weights = dict(zip(names, weights, strict=True))
+    if unknown := [name for name in weights if name not in names]:
+        raise InputError(f"column_weights names {unknown[0]!r}, which is no column of X: these are {columns}")
+    for name, weight in weights.items():
         if isinstance(weight, bool) or not isinstance(weight, Real) or not 0 <= float(weight) <= _HEAVIEST:
             raise InputError(
                 f"column_weights[{name!r}] is {weight!r}: give a number from 0 (left out) to {_HEAVIEST:,}"
             )
-    weights = {name: float(given.get(name, 1.0)) for name in names}
-    if not any(weights.values()):
+    if not any(weights.get(name, 1.0) for name in names):
         raise InputError("column_weights are all 0: give at least one column a weight above 0")
-    return weights
+    return {name: float(weights.get(name, 1.0)) for name in names}
 
 
 def encode(

@@ -72,7 +72,7 @@ class Problem:
             self,
             table=self.table.take(rows),
             cells=self.cells.take(rows, masses),
-            pools=[found[found >= 0] for found in (place[pool] for pool in self.pools)],
+            pools=[rows[rows >= 0] for rows in (place[pool] for pool in self.pools)],
             ids=self.ids[rows],
             masses=masses,
         )

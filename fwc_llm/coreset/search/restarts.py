@@ -94,7 +94,7 @@ def best_of_all(steps: Steps, descent: Descent) -> Descent | None:
     apart, move = cost_matrix(problem.table, problem.table, problem.cost), problem.move[problem.cells.cell]
     nearest = [apart[:, sets].min(axis=2).T + move[:, g] for g, sets in zip(cells, choices, strict=True)]
     bounds = np.full(count, -np.inf)
-    best, rows, known = descent.objective, descent.rows, set()
+    best, rows, solved = descent.objective, descent.rows, set()
     prices = [steps.certify(descent.points)[0].prices]
     for _ in range(_SOLVED):
         if prices:
@@ -104,10 +104,10 @@ def best_of_all(steps: Steps, descent: Descent) -> Descent | None:
             if rows is descent.rows:
                 return descent
             return Descent(problem.table.values_of(rows), rows, (*descent.history, best), True)
-        if place in known:  # its bound has a gap: rounding
+        if place in solved:  # its bound has a gap: rounding
             bounds[place] = np.inf
             continue
-        known.add(place)
+        solved.add(place)
         picks = np.unravel_index(place, [len(sets) for sets in choices])
         cost = np.full((problem.table.n, problem.cells.n_cells), np.inf)
         for g, near, pick in zip(cells, nearest, picks, strict=True):

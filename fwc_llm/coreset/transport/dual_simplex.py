@@ -189,8 +189,8 @@ class _Basis:
         owner, key, cells = self.owner, self.key, len(self.owner)
         before, self.basis = self.basis, np.zeros((cells, cells))
         self.size, self.above, self.toll = np.ones(cells), np.full(cells, -1), np.zeros(cells)
-        rows, held = np.flatnonzero(owner >= 0), np.flatnonzero(owner == HELD)
-        self.basis[held, held] = self.basis[self.cell[self.tied[rows]], rows] = 1.0
+        rows, artificial = np.flatnonzero(owner >= 0), np.flatnonzero(owner == HELD)
+        self.basis[artificial, artificial] = self.basis[self.cell[self.tied[rows]], rows] = 1.0
         self.basis[key[owner[rows]], rows] = -1.0
         first = {self.fair.level(self.top): -1}
         for k in np.flatnonzero(owner == VERTEX).tolist():
