@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwc_llm.answers import p_yes, parse_answer
+from fwc_llm.errors import FwcError
+from fwc_llm.models import open_model, traits
 from fwc_llm.models.base import Message
-from fwc_llm.models.surrogate.model import Surrogate
+from fwc_llm.models.surrogate.model import FORMS, Surrogate
 from fwc_llm.models.surrogate.reading import CATEGORICAL, NUMERIC, UnreadablePromptError, describe, read
 from fwc_llm.prompts import Prompt
 from fwc_llm.shots.base import Example, Shots
@@ -174,6 +176,22 @@ def test_temperature_zero_is_deterministic_and_above_it_the_seed_decides(census:
 
 
 # --- examples and weights (an assumption of ours: evals/surrogate.md)
+
+
+def test_its_forms_have_names_and_differ_with_examples_alone(census: Task) -> None:
+    forms = {form: open_model(f"surrogate:{form}") for form in FORMS}
+    assert [model.name for model in forms.values()] == ["surrogate", *(f"surrogate:{f}" for f in FORMS[1:])]
+    assert all(traits(model).simulated for model in forms.values())
+    assert len({str(model.parameters["coefficients"]) for model in forms.values()}) == len(FORMS)
+    row, shown = rows_of(census, 1)[0], examples(census, "ynny")
+    bare, told = (
+        [Surrogate(form=form).p_yes(Prompt(census, shots).build(row)) for form in FORMS]
+        for shots in (None, shown)
+    )
+    assert max(bare) - min(bare) < 0.2
+    assert len(set(told)) == len(FORMS)
+    with pytest.raises(FwcError, match="no form 'foo': give one of"):
+        open_model("surrogate:foo")
 
 
 def test_yes_examples_pull_towards_yes(census: Task) -> None:
