@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm.coreset.problem.frames import as_pandas, is_frame
-from fwc_llm.coreset.transport.groups import GroupedParitySet, least_limit
+from fwc_llm.coreset.transport.linear_program import GroupedParitySet, least_limit
 from fwc_llm.coreset.weights import Masses
 from fwc_llm.errors import InputError
 

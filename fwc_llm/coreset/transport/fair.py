@@ -23,8 +23,7 @@ from scipy.sparse import coo_array, csr_array
 from fwc_llm.coreset.checks import check_epsilon, check_penalty
 from fwc_llm.coreset.transport.column_generation import AT_ONCE, CostTable, Optimum, solve, two_cheapest
 from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError
-from fwc_llm.coreset.transport.groups import parity_set
-from fwc_llm.coreset.transport.linear_program import linear_program
+from fwc_llm.coreset.transport.linear_program import linear_program, parity_set
 from fwc_llm.coreset.transport.parity import ParitySet, violation
 from fwc_llm.coreset.weights import Masses, read_numbers, read_weights
 from fwc_llm.errors import InputError
