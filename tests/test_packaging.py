@@ -138,7 +138,7 @@ def test_the_lowest_versions_that_are_tested_are_those_declared() -> None:
     named = project["optional-dependencies"]
     extras = [
         entry
-        for name in ("parquet", "excel", "dask", "plot", "inspect", "local", "paper", "docs")
+        for name in ("parquet", "excel", "dask", "plot", "inspect", "local", "gepa", "paper", "docs")
         for entry in named[name]
     ]
     declared = [*project["dependencies"], *(entry for entry in extras if not entry.startswith("fwc-llm"))]
