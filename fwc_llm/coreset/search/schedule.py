@@ -140,7 +140,7 @@ class Solver:
                 first = start_rows(part.problem, init, rng, part._threads)
             else:
                 first = np.searchsorted(rows, start) if start.ndim == 1 else start
-            descent = part._improve(part._go_on(first, reached, _COARSE, rng), rng)
+            descent = part._improve(part._go_on(first, reached, 10 * self._tolerance or _COARSE, rng), rng)
             return descent.points if descent.rows is None else rows[descent.rows], descent.objective
 
         for size in sizes[:-1]:
