@@ -202,19 +202,10 @@ def _arm(
     if kind == REWEIGHTED and cells is not None and table is not None and in_table is not None:
         owner = np.repeat(view.level_of, 2)
         rates = _weighted(cells, table, owner, owner)
-        described, selected = _selection(
-            view, sample, rates, in_table, np.ones(len(in_table)), None, keep_small
-        )
+        described, selected = _selection(view, sample, rates, in_table, False, keep_small)
     elif kind == AS_DRAWN:
-        asked, parsed = (np.bincount(sample.group, w, sample.groups) for w in (None, sample.parsed))
-        with np.errstate(invalid="ignore"):
-            read = np.asarray(parsed / asked)
-        counts = None
-        if _asked_once(sample):
-            cell = (2 * sample.group + sample.yes.astype(np.int64))[sample.parsed]
-            counts = np.bincount(cell, minlength=2 * sample.groups).reshape(-1, 2)
         rates = arm_estimates.estimate(sample).counted("rate")
-        described, selected = _selection(view, sample, rates, people, read, counts, keep_small)
+        described, selected = _selection(view, sample, rates, people, True, keep_small)
     confused = _confusion(sample, view, kind, cells, table)
     groups = {
         name: {
@@ -273,20 +264,20 @@ def _weighted(cells: Shares, table: Population, owner: Codes, of: Codes) -> Shar
 
 
 def _selection(
-    view: View,
-    sample: Sample,
-    rates: Shares,
-    people: Floats,
-    read: Floats,
-    counts: npt.NDArray[np.intp] | None,
-    keep_small: bool,
+    view: View, sample: Sample, rates: Shares, people: Floats, as_drawn: bool, keep_small: bool
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """The reference and pairs of one arm under one view, and its levels by name.
 
-    `rates` (L,) speak of `people` (L,): the rows asked about, or a table's; the shortfall is of the share
-    `read` (L,) of them, which has an answer. `counts` (L, 2) are the answers that are not yes, and yes; None
-    where a test may not count them, because rows were asked again, weighted or drawn by design.
+    `rates` (L,) speak of `people` (L,): the rows asked about where they are `as_drawn`, or a table's. The
+    shortfall of rows asked about is of those with an answer.
     """
+    asked, parsed = (np.bincount(sample.group, w, sample.groups) for w in (None, sample.parsed))
+    with np.errstate(invalid="ignore"):
+        answered = parsed / asked if as_drawn else np.ones(sample.groups)
+    counts = None  # a test may not count rows that were asked again, weighted or drawn by design
+    if as_drawn and _asked_once(sample):
+        cell = (2 * sample.group + sample.yes.astype(np.int64))[sample.parsed]
+        counts = np.bincount(cell, minlength=2 * sample.groups).reshape(-1, 2)
     value, limits = rates.values, arm_estimates.share_limits(rates)
     known = np.array([is_known(level) for level in view.levels])
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -300,8 +291,6 @@ def _selection(
     reference = reference if reference >= 0 and value[reference] > 0 else -1
     pairs = _pairs(view, rates, defined, reference, small, counts)
     low, high = _least_ratios(rates, counted)
-    asked = np.bincount(sample.group, minlength=sample.groups)
-    parsed = np.bincount(sample.group[sample.parsed], minlength=sample.groups)
 
     def reason(place: int) -> str:
         """Why a level has no impact ratio; empty where it has one."""
@@ -331,7 +320,7 @@ def _selection(
         }
         if not groups[name]["reason"]:
             ratio = float(value[place] / value[reference])
-            lacking = people[place] * read[place] * (value[reference] - value[place])
+            lacking = people[place] * answered[place] * (value[reference] - value[place])
             ends = min(low[place], ratio), max(high[place], ratio)
             shortfall = max(0, math.ceil(lacking - _ROUNDING * max(1.0, people[place])))
             rule = four_fifths(ratio, low[place], high[place])
@@ -459,18 +448,14 @@ def _confusion(
             measured[rate] = arm_estimates.Rates(value, low, high, by_label.per_repeat[:, side::2])
         measured["precision"] = _precision(_weighted(cells, table, owner, np.repeat(view.level_of, 2)))
     else:
-        own, withheld = (
-            arm_estimates.estimate(sample),
-            "withheld: it rests on the design's own mix of {}, and the table's",
-        )
+        own = arm_estimates.estimate(sample)
+        measured = {rate: own.rates(rate) for rate in _CONFUSED}
         if kind == WITHHELD:
-            why["precision"] = f"{withheld.format('labels')} is not known"
-            if mixed := len(view.levels) < len(view.level_of):
-                for rate in ("true_positive_rate", "false_positive_rate"):
-                    why[rate] = f"{withheld.format('groups')} is not known"
-            measured = {} if mixed else {rate: own.rates(rate) for rate in _CONFUSED if rate != "precision"}
-        else:
-            measured = {rate: own.rates(rate) for rate in _CONFUSED}
+            withheld = "withheld: it rests on the design's own mix of {}, and the table's is not known"
+            mixed = len(view.levels) < len(view.level_of)
+            for rate in list(_CONFUSED) if mixed else ["precision"]:
+                why[rate] = withheld.format("labels" if rate == "precision" else "groups")
+                del measured[rate]
     confused: dict[str, dict[str, Any]] = {}
     kinds = "true_negatives", "false_positives", "false_negatives", "true_positives"
     for place, name in enumerate(view.levels):

@@ -15,7 +15,7 @@ import numpy as np
 from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.arm_estimates import MARGIN, Estimate, Estimates
 from fwc_llm.metrics.counts import BY_KEY, Codes, Floats
-from fwc_llm.metrics.intervals import LEVEL, Z, p_value, pairs_reach, verdict
+from fwc_llm.metrics.intervals import LEVEL, Z, mover, p_value, pairs_reach, verdict
 from fwc_llm.metrics.planning import smallest_difference
 from fwc_llm.metrics.variance import (
     LEAST_SETS,
@@ -125,8 +125,7 @@ def from_intervals(one: Estimate, other: Estimate) -> Difference:
     value = other.value - one.value
     if np.isnan([one.low, other.low]).any():
         return Difference(value)
-    down = float(np.hypot(other.value - other.low, one.high - one.value))
-    up = float(np.hypot(other.high - other.value, one.value - one.low))
+    down, up = mover(other.value, (other.low, other.high), one.value, (one.low, one.high))
     to_zero = down if value > 0 else up
     errors = 0.0 if value == 0 else abs(value) / to_zero * Z if to_zero > 0 else np.inf
     smallest = smallest_difference(float(max(down, up) / Z) ** 2)

@@ -85,7 +85,7 @@ def from_frame(
     row = _text(frame, "row") if "row" in frame.columns else names_of(np.arange(n), list(map(str, range(n))))
     levels = [_text(frame, name) for name in groups]
     group = _crossed(levels) if protected else levels[0]
-    said = _two_kinds(frame, answer, positive, True)
+    answers = _two_kinds(frame, answer, positive, True)
     truth = np.zeros(n) if label is None else _two_kinds(frame, label, positive, False)
     reason = _text(frame, "reason", "", True)
     whole = Answers(
@@ -94,9 +94,9 @@ def from_frame(
         variant=one_name("", n),
         group=group,
         label=truth.astype(np.int8),
-        answer=said,
-        reason=empty_but(reason, np.isnan(said)),
-        p_yes=_numbers(frame, p_yes, 0.0, 1.0) if p_yes in frame.columns else np.full(n, np.nan),
+        answer=answers,
+        reason=empty_but(reason, np.isnan(answers)),
+        p_yes=np.full(n, np.nan) if p_yes not in frame.columns else _numbers(frame, str(p_yes), 0.0, 1.0),
         examples=names["examples"],
         weight=None if weight is None else _weights(_numbers(frame, weight, 0.0, np.inf)),
         cluster=None if cluster is None else _text(frame, cluster),
@@ -113,7 +113,7 @@ def from_frame(
         raise FwcError(f"there is no arm {against!r}: the arms are {', '.join(by_arm)}")
     return Answered(
         by_arm,
-        (by_rate if label is None else by_base_rate)(first),
+        groups_by_rate(first, label is not None),
         design == DESIGNS[1],
         attributes=tuple(attributes or protected),
         labelled=label is not None,
@@ -190,18 +190,11 @@ def of_population(
     return replace(answered, assists=assists, assist=True)
 
 
-def by_base_rate(answers: Answers) -> tuple[str, ...]:
-    """Return the groups in the order of their (weighted) base rates, lowest first; equal ones by name."""
-    return _by_share(answers, answers.label, np.ones(len(answers)))
-
-
-def by_rate(answers: Answers) -> tuple[str, ...]:
-    """Return the groups in the order of their (weighted) rates of yes, lowest first; equal ones by name."""
-    return _by_share(answers, np.nan_to_num(answers.answer), ~np.isnan(answers.answer))
-
-
-def _by_share(answers: Answers, yes: Any, counted: Any) -> tuple[str, ...]:
+def groups_by_rate(answers: Answers, labelled: bool = True) -> tuple[str, ...]:
+    """Return the groups by (weighted) base rate, without labels by rate of yes; equal ones by name."""
     names, member = levels_of(answers.group)
+    yes = answers.label if labelled else np.nan_to_num(answers.answer)
+    counted = np.ones(len(answers)) if labelled else ~np.isnan(answers.answer)
     weight = counted if answers.weight is None else answers.weight * counted
     with np.errstate(invalid="ignore", divide="ignore"):
         rates = np.bincount(member, weight * yes) / np.bincount(member, weight)
@@ -213,15 +206,14 @@ def by_attribute(crossed: Answered) -> dict[str, Answered]:
     names = crossed.attributes
     if len(names) < 2:
         return dict.fromkeys(names, crossed)
-    found = {}
+    alone = {}
     for place, name in enumerate(names):
         answers = {arm: replace(a, group=part_of(a.group, place)) for arm, a in crossed.answers.items()}
-        first = next(iter(answers.values()))
-        groups = by_base_rate(first) if crossed.labelled else by_rate(first)
-        found[name] = replace(
+        groups = groups_by_rate(next(iter(answers.values())), crossed.labelled)
+        alone[name] = replace(
             crossed, answers=answers, groups=groups, attributes=(name,), assists={}, assist=False
         )
-    return {**found, CROSSING.join(names): crossed}
+    return {**alone, CROSSING.join(names): crossed}
 
 
 def part_of(groups: "Names", place: int) -> "Names":
@@ -291,13 +283,17 @@ def _two_kinds(frame: "pd.DataFrame", name: str, positive: Any, unknown: bool) -
     return np.asarray(np.array([*meant, np.nan])[code], np.float64)
 
 
+def _column(frame: "pd.DataFrame", name: str) -> "pd.Series[Any]":
+    if frame[name].ndim > 1:
+        raise FwcError(f"the answers have two columns {name!r}: rename one of them")
+    return frame[name]
+
+
 def _coded(frame: "pd.DataFrame", name: str) -> tuple[Any, list[Any]]:
     """A column as numbers of its different values, -1 where one is missing or an empty text."""
     import pandas as pd
 
-    column = frame[name]
-    if isinstance(column, pd.DataFrame):
-        raise FwcError(f"the answers have two columns {name!r}: rename one of them")
+    column = _column(frame, name)
     if isinstance(column.dtype, pd.CategoricalDtype):
         code, different = pd.factorize(column.array)
     else:
@@ -309,13 +305,11 @@ def _coded(frame: "pd.DataFrame", name: str) -> tuple[Any, list[Any]]:
     return code, values
 
 
-def _numbers(frame: "pd.DataFrame", name: str | None, least: float, most: float) -> Floats:
+def _numbers(frame: "pd.DataFrame", name: str, least: float, most: float) -> Floats:
     """A column of numbers between two ends; what is missing is NaN."""
     import pandas as pd
 
-    column = frame[name]
-    if isinstance(column, pd.DataFrame):
-        raise FwcError(f"the answers have two columns {name!r}: rename one of them")
+    column = _column(frame, name)
     try:
         numbers = pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError):

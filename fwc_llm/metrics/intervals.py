@@ -66,6 +66,12 @@ def clopper_pearson(share: npt.ArrayLike, n: npt.ArrayLike) -> tuple[Floats, Flo
     return np.where(known, low, np.nan), np.where(known, high, np.nan)
 
 
+def mover(value: float, limits: Interval, other: float, limits_of_other: Interval) -> tuple[float, float]:
+    """Return how far a value less an independent other reaches down and up, by MOVER (Zou & Donner 2008)."""
+    down = np.hypot(value - limits[0], limits_of_other[1] - other)
+    return float(down), float(np.hypot(limits[1] - value, other - limits_of_other[0]))
+
+
 def ratio_limits(p: Floats, below: Floats, q: Floats, above: Floats) -> Floats:
     """Return the lower limits of the ratios p / q, by MOVER-R (Donner & Zou 2012).
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from fwc_llm.metrics.answers import Answers
 from fwc_llm.metrics.arm_estimates import share_limits
 from fwc_llm.metrics.counts import Codes, Floats
-from fwc_llm.metrics.intervals import NOWHERE, Interval
+from fwc_llm.metrics.intervals import NOWHERE, Interval, mover
 from fwc_llm.metrics.probability import probability_statistics
 from fwc_llm.metrics.variance import Sample, codes, mean_shares
 
@@ -121,12 +121,11 @@ def _numbers(value: float, ends: Interval) -> dict[str, float]:
 
 
 def _moved(up: Floats, down: Floats, cluster: Codes) -> dict[str, float]:
-    """The share that went up less the share that went down, by the squares of both limits (MOVER)."""
+    """The share that went up less the share that went down."""
     if not len(up):
         return _numbers(np.nan, NOWHERE)
     rise, fall = float(up.mean()), float(down.mean())
-    (low, high), (least, most) = _limits(up, cluster), _limits(down, cluster)
-    below, above = np.hypot(rise - low, most - fall), np.hypot(high - rise, fall - least)
+    below, above = mover(rise, _limits(up, cluster), fall, _limits(down, cluster))
     return _numbers(rise - fall, (max(rise - fall - below, -1.0), min(rise - fall + above, 1.0)))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import chdtri
 
 from fwc_llm.metrics.counts import Codes, Floats, mean_of_known
-from fwc_llm.metrics.intervals import NOWHERE, Interval
+from fwc_llm.metrics.intervals import NOWHERE, Interval, mover
 
 PARTS = ("rows", "examples", "order", "wording", "order_and_wording", "repetition")
 _LEAST_FREEDOM = 4  # below it a variance's interval spans two orders of magnitude
@@ -200,12 +200,11 @@ def _limits_of_rows(parts: Sequence[Contributions]) -> Interval:
 
 
 def _difference(one: float, own: Interval, other: float, others: Interval) -> Interval:
-    """The limits of the difference of two independent estimates, by MOVER; not below 0."""
+    """The limits of the difference of two independent estimates; not below 0."""
     if np.isnan([*own, *others]).any():
         return NOWHERE
-    below = np.hypot(one - own[0], others[1] - other)
-    above = np.hypot(own[1] - one, other - others[0])
-    return float(max(0.0, one - other - below)), float(max(0.0, one - other + above))
+    down, up = mover(one, own, other, others)
+    return max(0.0, one - other - down), max(0.0, one - other + up)
 
 
 def as_numbers(parts: Mapping[str, float], interval: Interval) -> dict[str, object]:

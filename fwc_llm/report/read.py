@@ -16,7 +16,7 @@ from fwc_llm.files import read_text
 from fwc_llm.gates.condition import looks_of
 from fwc_llm.metrics.answers import Answered, Answers, Variation, as_names, one_name, questions_of
 from fwc_llm.metrics.arm_estimates import estimate
-from fwc_llm.metrics.audit_table import by_base_rate
+from fwc_llm.metrics.audit_table import groups_by_rate
 from fwc_llm.metrics.counts import TABLE, measure
 from fwc_llm.metrics.variance import Assist
 from fwc_llm.report.assisted import predictions
@@ -204,7 +204,7 @@ def read_run(path: str | Path, label: str | None = None) -> Run:
         described=described,
         results=results,
         arms=tuple(answers),
-        groups=by_base_rate(next(iter(answers.values()))),
+        groups=groups_by_rate(next(iter(answers.values()))),
         answers=answers,
         counterfactuals=_told(told_otherwise, lambda name: name.startswith(COUNTERFACTUAL)),
         probes=_told(told_otherwise, lambda name: not name.startswith(COUNTERFACTUAL)),
