@@ -375,9 +375,9 @@ def _edited(task: TaskFile, item: FileColumn, cells: pd.Series) -> pd.Series:
 
 
 def _check_ids(task: TaskFile, raw: pd.DataFrame) -> None:
-    for item in task.fields:
+    for item in (item for item in task.fields if item.use == "id"):
         cells = raw[item.name]
-        if item.use == "id" and len(repeated := cells[cells.duplicated()]):
+        if len(repeated := cells[cells.duplicated()]):
             row, cell = repeated.index[0], repeated.iloc[0]
             raise FwcError(
                 f"{row}: id {cell!r} in column {item.name!r} is already used at {_row(cells, cell)}; "
