@@ -83,7 +83,7 @@ def test_all_models_are_asked_and_one_that_is_rejected_is_asked_again(fwc: Run, 
     assert all(f">{model}</" in page for model in ("a", "b/c", "d"))
     assert fwc("compare", out / "a", out / "b_c").code == 0
     wrong = fwc("compare", out, out / "a")
-    assert (wrong.code, "name one of the folders" in wrong.line) == (2, True)
+    assert (wrong.code, "no run's folder" in wrong.line) == (2, True)
 
 
 @pytest.mark.slow
