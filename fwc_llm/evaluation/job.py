@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fwc_llm.errors import FwcError, InterruptedRunError, StorageError
 from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, relative, saved_name, task_option
 from fwc_llm.evaluation.result import Result
-from fwc_llm.models import Client, Model, Traits, is_local, open_model, traits
+from fwc_llm.models import Client, Model, is_local, open_model, traits
 from fwc_llm.models.functions import BatchFunction, Function, as_model
 from fwc_llm.models.openai.prices import Price, no_price, price_of
 from fwc_llm.progress import Progress
@@ -24,7 +24,7 @@ from fwc_llm.runs.batch import batches_under_way, run_batch
 from fwc_llm.runs.execute import Outcome, execute
 from fwc_llm.runs.folder import FORMAT, RunFolder, command, file_name, versions
 from fwc_llm.runs.journal import Call, Journal, call_id, parameters_json
-from fwc_llm.runs.plan import Plan, bare_prompt, fit_prompts, make_plan
+from fwc_llm.runs.plan import Plan, make_plan
 from fwc_llm.runs.results import write_questions
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import population
@@ -70,16 +70,9 @@ def prepare(
     gives = needs_p and answerer.parameters.get("logprobs") and not traits(answerer).local
     if notice is not None and gives:
         notice(f"--threshold {settings.threshold} needs P(yes): --logprobs is switched on")
-    settings = asked_as(answerer, settings, client)
+    check_api(answerer, settings, client)
     table = task if isinstance(task, Task) else load_task(task, data_dir)
-    if (check := traits(answerer).check) is not Traits().check:
-        for template in settings.wordings:  # before examples are chosen, which may take minutes
-            check(bare_prompt(table, template))
-    if max_prompt_tokens is not None:
-        settings = fit_prompts(
-            table, arms, settings, answerer.name, max_prompt_tokens, allow_changed_data, on_step
-        )
-    plan = make_plan(table, arms, settings, allow_changed_data, on_step)
+    plan = make_plan(table, arms, settings, allow_changed_data, on_step, None, answerer, max_prompt_tokens)
     asked = {
         "task": task_option(named or task), "data_dir": data_dir, "allow_changed_data": allow_changed_data,
         "no_rows": no_rows,
@@ -291,7 +284,7 @@ class Job:
         model = self.model
         if name != model.name:
             model = open_model(name, self.client, api=settings.api, notice=notice)
-        asked_as(model, settings, self.client)
+        check_api(model, settings, self.client)
         about = traits(model)
         limited = self.client.max_cost is not None and not (about.simulated or about.reference or about.local)
         return replace(
@@ -381,8 +374,8 @@ def describe_asked(
     return described
 
 
-def asked_as(model: Model, settings: Settings, client: Client) -> Settings:
-    """The settings by which this model is asked; `FwcError` where it does not take its question so."""
+def check_api(model: Model, settings: Settings, client: Client) -> None:
+    """Refuse a model that does not take its question by the settings' api, or not in batches."""
     api = traits(model).api
     if settings.api not in {"chat", api}:
         raise FwcError(
@@ -391,7 +384,6 @@ def asked_as(model: Model, settings: Settings, client: Client) -> Settings:
         )
     if api != "chat" and client.batch:
         raise FwcError(f"--batch and --api {api} do not go together: the Batch API takes no decisions")
-    return settings if settings.api == api else settings.updated(api=api)
 
 
 def _limit(folder: RunFolder, part: Plan) -> None:

@@ -4,7 +4,7 @@ A number that somebody gives is taken or refused, never moved.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,29 +18,28 @@ if TYPE_CHECKING:
 _LEAST = 40  # test rows; below it, equal numbers of every group are given up before the other groups are
 
 
-def fit_defaults(task: "Task", settings: Settings, chooses: bool = True) -> tuple[Settings, tuple[str, ...]]:
+def fit_defaults(
+    task: "Task", settings: Settings, chooses: bool = True, **known: Any
+) -> tuple[Settings, tuple[str, ...]]:
     """Return the settings with defaults that come out on this table, and one line for each that moved.
 
     Test rows: the nearest number that comes out whole and leaves examples in every cell of group and outcome;
     where cells are too small for that, rows as they fall. Base parity: the task's. Examples: as many as the
-    cells can give in equal parts; their number stays where no arm `chooses` examples. `FwcError` for a base
-    parity outside [0, 1].
+    cells can give in equal parts; their number stays where no arm `chooses` examples. `known` are settings
+    that the model and the task decide. `FwcError` for a base parity outside [0, 1].
     """
-    cells = _Cells.of(task)
-    is_default = "base_parity" not in settings.model_fields_set
-    if is_default and settings.base_parity != task.base_parity:
-        settings = settings.updated(base_parity=task.base_parity)
-    changed, lines = settings.model_fields_set, list[str]()
-    if "n_test" not in changed:
-        settings, line = _fit_rows(cells, settings, is_default)
+    cells, chosen, lines = _Cells.of(task), settings.model_fields_set, list[str]()
+    is_default = "base_parity" not in chosen
+    n, parity = settings.n_test, task.base_parity if is_default else settings.base_parity
+    if "n_test" not in chosen:
+        n, parity, line = _fit_rows(cells, n, parity, settings.m, is_default)
+        known["n_test"] = n
         lines.append(line)
-    parity, n = settings.base_parity, settings.n_test
     whole = parity is None or (n > 0 and n % whole_step(task.groups, parity) == 0)  # else the draw refuses it
-    if chooses and "m" not in changed and whole:
-        m, line = _fit_m(cells, settings.m, cells.left(n, parity))
-        settings = settings.updated(m=m)
+    if chooses and "m" not in chosen and whole:
+        known["m"], line = _fit_m(cells, settings.m, cells.left(n, parity))
         lines.append(line)
-    return settings, tuple(filter(None, lines))
+    return settings.updated(**known, base_parity=parity), tuple(filter(None, lines))
 
 
 def fit_m(task: "Task") -> tuple[int, str]:
@@ -107,30 +106,32 @@ class _Cells:
         return f"{attribute} = {self.task.groups[group]}, {self.task.outcome} = {('no', 'yes')[answer]}"
 
 
-def _fit_rows(cells: _Cells, settings: Settings, is_default: bool) -> tuple[Settings, str]:
-    """The number of test rows that comes out; rows as they fall where a default parity cannot."""
-    wanted, groups, parity = settings.n_test, cells.task.groups, settings.base_parity
+def _fit_rows(
+    cells: _Cells, wanted: int, parity: float | None, m: int, is_default: bool
+) -> tuple[int, float | None, str]:
+    """The number of test rows and the parity that come out: rows as they fall where a default cannot."""
+    groups = cells.task.groups
     as_they_fall = min(wanted, max(1, int(cells.rows.sum()) // (2 if cells.share.any() else 1)))
     if parity is None:
         moved = f"{wanted} test rows are too many: {as_they_fall} are drawn" if as_they_fall < wanted else ""
-        return settings.updated(n_test=as_they_fall), moved
+        return as_they_fall, None, moved
     nearest, step = nearest_whole(groups, wanted, parity), whole_step(groups, parity)
-    reserve = -(-settings.m // (2 * len(groups)))
+    reserve = -(-m // (2 * len(groups)))
     numbers = range(nearest, max(step, _LEAST) - 1, -step)
     fitting = next((n for n in numbers if cells.holds(n, parity, reserve)), None)
     if fitting is None and is_default:
-        return settings.updated(n_test=as_they_fall, base_parity=None), (
-            f"the cell {cells.smallest(cells.rows)} has {cells.rows.min():,} rows, too few for equal numbers "
-            f"of every group: {as_they_fall} test rows are drawn as they fall (--base-parity none); a map in "
-            "the task file can merge groups"
-        )
+        cell = f"{cells.smallest(cells.rows)} has {cells.rows.min():,} rows"
+        return as_they_fall, None, (
+            f"the cell {cell}, too few for equal numbers of every group: {as_they_fall} test rows are drawn "
+            "as they fall (--base-parity none); a map in the task file can merge groups"
+        )  # fmt: skip
     if fitting is None:  # an explicit parity: what can be drawn at all, or the draw says why not
         fitting = next((n for n in range(nearest, 0, -step) if cells.holds(n, parity, 0)), nearest)
     why = f"{wanted} test rows over {len(groups)} groups do not come out whole"
     if fitting != nearest:
         why = f"the cell {cells.smallest(cells.left(nearest, parity))} is too small for {nearest} test rows"
     moved = f"{why}: {fitting} are drawn (--n-test sets another number)" if fitting != wanted else ""
-    return settings.updated(n_test=fitting), moved
+    return fitting, parity, moved
 
 
 def _fit_m(cells: _Cells, m: int, left: np.ndarray) -> tuple[int, str]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import Asked, Messages, Training
+from fwc_llm.models.base import Asked, Messages, Model, Training, traits
 from fwc_llm.models.tokens import TokenCounter
 from fwc_llm.prompts import Prompt, split_edits
 from fwc_llm.runs.defaults import fit_defaults
@@ -305,16 +305,20 @@ def make_plan(
     allow_changed_data: bool = False,
     progress: Callable[[str], None] | None = None,
     splits: "Sequence[Split] | None" = None,
+    model: Model | None = None,
+    max_prompt_tokens: int | None = None,
 ) -> Plan:
     """Draw the test rows and choose the examples of every repeat (docs/protocol.md, "Repeats").
 
     Repeat r draws test rows, examples and solver start from seed + r; all arms of a repeat see the same
     rows. Test rows that equal an example of a saved shots file are left out, for all arms alike. `splits`
-    are the rows of every repeat where they were drawn before.
+    are the rows of every repeat where they were drawn before. `model` decides the api, and its tokens, of
+    which no prompt may have more than `max_prompt_tokens`, the largest m up to that of `settings`.
 
     Errors: `FwcError` for an unknown strategy, a shots file of another task, counts that are not whole.
     """
-    if settings.consistency and settings.api == "chat":  # a model that is an object decides the api
+    api = settings.api if model is None else traits(model).api
+    if settings.consistency and api == "chat":
         raise FwcError(
             "consistency (--consistency) puts several questions into one request, which a chat does not "
             "take: choose --api decisions or --api systemone"
@@ -325,10 +329,38 @@ def make_plan(
     for name in settings.strategy_options:
         if not any(names is None or name in names for names in taken):
             raise FwcError(f"none of the strategies has an option {name!r}")
-    task, settings = _judged(task, settings, [arm.name for arm in arms])
+    task = _judged(task, settings, [arm.name for arm in arms])
     chooses = any(arm.source not in saved and arm.source != "zero" for arm in arms)
-    settings, notes = fit_defaults(task, settings, chooses)
+    settings, notes = fit_defaults(task, settings, chooses, api=api, weight=task.weight or None)
+    for template in settings.wordings if model is not None else ():  # before examples are chosen: that may
+        traits(model).check(bare_prompt(task, template, settings.questions))  # take minutes
     notes = *notes, *_unused_columns(task, settings)
+    draw = partial(_drawn, task, arms, saved=saved, notes=notes, progress=progress, splits=splits)
+    if model is None or max_prompt_tokens is None:
+        return draw(settings)
+    counter = TokenCounter(model.name)
+
+    @cache
+    def plan(m: int) -> Plan:
+        return draw(settings.updated(m=m))
+
+    def longest(m: int) -> int:
+        return max(counter.count(call.messages) for call in plan(m).calls())
+
+    return plan(fit_m_to(settings.m, max_prompt_tokens, longest))
+
+
+def _drawn(
+    task: "Task",
+    arms: tuple[Arm, ...],
+    settings: Settings,
+    *,
+    saved: Mapping[str, Shots],
+    notes: tuple[str, ...],
+    progress: Callable[[str], None] | None,
+    splits: "Sequence[Split] | None",
+) -> Plan:
+    """The plan by these settings: rows and examples of every repeat."""
     fixed_values = [example.values for shots in saved.values() for example in shots.examples]
     chosen_once = [
         arm for arm in arms if arm.source not in saved and not is_per_row(arm.source, _options(arm, settings))
@@ -367,8 +399,8 @@ def make_plan(
     return plan
 
 
-def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "tuple[Task, Settings]":
-    """The task with the weights and people of the settings, where these name them, and the settings so."""
+def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "Task":
+    """The task with the weights and people of the settings, where these name them."""
     if settings.against not in ("", "all", *arms):
         raise FwcError(f"against is {settings.against!r}: name an arm ({', '.join(arms)}), or all")
     if settings.until_decided:
@@ -382,7 +414,7 @@ def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "tuple[Tas
     for name in filter(None, (cluster, settings.given)):
         if task.column(name).name in (*task.protected, task.outcome):
             raise FwcError(f"{name!r} is a protected attribute or the outcome: name another column")
-    return task, settings.updated(weight=weight or None)
+    return task
 
 
 def _unused_columns(task: "Task", settings: Settings) -> tuple[str, ...]:
@@ -406,9 +438,9 @@ def _training(task: "Task", repeat: Repeat) -> Training:
     return Training(features_frame(task, pool, protected=True), task.labels(pool))
 
 
-def bare_prompt(task: "Task", template: str) -> Messages:
+def bare_prompt(task: "Task", template: str, questions: Literal["", "one", "several"] = "") -> Messages:
     """What is asked about the first test row without examples."""
-    return Prompt(task, None, template).build(next(rows_of(task.test().head(1)))[1])
+    return Prompt(task, None, template, (), questions).build(next(rows_of(task.test().head(1)))[1])
 
 
 def rows_of(frame: "pd.DataFrame") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -503,33 +535,6 @@ def _select(
 
 def _ordered(shots: Shots, arm: Arm, seed: int) -> Shots:
     return order_shots(shots, arm.order, seed) if arm.order else shots
-
-
-def fit_prompts(
-    task: "Task",
-    sources: Sequence[str | Shots],
-    settings: Settings,
-    model: str,
-    limit: int,
-    allow_changed_data: bool = False,
-    progress: Callable[[str], None] | None = None,
-) -> Settings:
-    """Return `settings` with the largest m, up to theirs, for which prompts have at most `limit` tokens.
-
-    Every candidate m is tried with the examples that the prompts would show. Errors: see `fit_m_to`.
-    """
-    counter = TokenCounter(model)
-    most = fit_defaults(task, settings)[0].m
-
-    @cache
-    def longest(m: int) -> int:
-        if progress:
-            progress(f"trying {m} examples within {limit:,} tokens")
-        plan = make_plan(task, sources, settings.updated(m=m), allow_changed_data)
-        return max(counter.count(call.messages) for call in plan.calls())
-
-    m = fit_m_to(most, limit, longest)
-    return settings if m == most else settings.updated(m=m)
 
 
 def fit_m_to(most: int, limit: int, tokens: Callable[[int], int]) -> int:
