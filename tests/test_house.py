@@ -119,6 +119,7 @@ def modules_after(statement: str) -> set[str]:
         ("from fwc_llm import build_prompt", {"pandas", "openai", "numba", "scipy", "httpx2"}),
         ("import fwc_llm.cli", {"pandas", "openai", "numba", "scipy", "matplotlib", "jinja2"}),
         ("from fwc_llm import load_task", {"openai", "numba", "scipy"}),
+        ("import fwc_llm.shots.baselines", {"openai", "numba", "sklearn"}),  # zero-shot and balanced prompts
         ("from fwc_llm import FwcError, Client, Model, Shots",
          {"numpy", "pandas", "openai", "rich", "jinja2"}),
         ("import fwc_llm.testing.plugin", {"numpy", "pandas", "openai", "httpx2", "inspect_ai"}),

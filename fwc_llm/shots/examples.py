@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from fwc_llm.coreset.problem.allocation import RULES, count_slots, read_counts
-from fwc_llm.coreset.problem.cells import find_cells
 from fwc_llm.coreset.weights import random_order, read_weights
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Example, Request, Shots
@@ -234,6 +232,9 @@ def read_slots(slots: Any, request: Request) -> dict[tuple[str, str], int]:
     counts that are not whole, and counts that do not sum to m.
     """
     task, pool = request.task, request.pool
+    from fwc_llm.coreset.problem.allocation import RULES, count_slots, read_counts
+    from fwc_llm.coreset.problem.cells import find_cells
+
     masses = read_weights(request.weights, len(pool))
     cells = find_cells(task.labels(pool), task.sensitive(pool), len(pool), masses)
     if isinstance(slots, str) and slots in RULES:
