@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from fwc_llm.metrics import group_metrics
+from fwc_llm.metrics.counts import count_cells, measure
 
 HIDDEN = 20
 LEARNING_RATE = 1e-3
@@ -126,12 +126,12 @@ def judge(
 
     score = classifier.probabilities(X)
     said = (score >= 0.5).astype(float)
-    found = group_metrics(said, y, d)
+    found = measure(count_cells(said, y, d).counts)
     return Judgement(
-        dd=found.demographic_parity_difference,
+        dd=float(found["demographic_parity_difference"][0]),
         auc=float(roc_auc_score(y, score)),
-        odds=found.equalized_odds_difference,
-        accuracy=found.accuracy,
+        odds=float(found["equalized_odds_difference"][0]),
+        accuracy=float(found["accuracy"][0]),
         trivial=bool(said.min() == said.max()),
         epochs=epochs,
     )

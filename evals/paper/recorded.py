@@ -8,7 +8,7 @@ import numpy as np
 from evals.paper.experiment import Row
 from fwc_llm.answers import parse_answer
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics import group_metrics
+from fwc_llm.metrics.counts import count_cells, measure
 from fwc_llm.models.base import Reply
 from fwc_llm.tasks import load_task
 
@@ -56,13 +56,16 @@ def _score(path: Path, known: dict[str, tuple[str, int]]) -> Row:
         said.append({"yes": 1.0, "no": 0.0, None: np.nan}[answer])
         labels.append(label)
         groups.append(group)
-    found = group_metrics(np.array(said), np.array(labels), np.array(groups))
-    truth = group_metrics(np.array(labels, float), np.array(labels), np.array(groups))
+    found = measure(count_cells(said, labels, groups).counts)
+    truth = measure(count_cells(labels, labels, groups).counts)
+    names = {
+        "accuracy": "accuracy",
+        "dp": "demographic_parity_difference",
+        "odds": "equalized_odds_difference",
+    }
     return {
-        "n": found.n,
-        "coverage": found.coverage,
-        "accuracy": found.accuracy,
-        "dp": found.demographic_parity_difference,
-        "odds": found.equalized_odds_difference,
-        "base_parity": truth.demographic_parity_difference,
+        "n": len(said),
+        "coverage": float(found.coverage[0]),
+        **{short: float(found[name][0]) for short, name in names.items()},
+        "base_parity": float(truth["demographic_parity_difference"][0]),
     }

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Floats, Metric, levels_of, value_of
-from fwc_llm.metrics.intervals import LEVEL, Verdict, Z, pairs_reach, ratio_limits, verdict
+from fwc_llm.metrics.intervals import LEVEL, NOWHERE, Interval, Verdict, Z, pairs_reach, ratio_limits, verdict
 from fwc_llm.metrics.planning import smallest_difference
 from fwc_llm.metrics.variance import Of, Sample, Shares, auc_shares, mean_shares, rate_shares
 
@@ -341,21 +341,21 @@ def rows_needed(found: Estimate, rows: int, margin: float) -> int | None:
     return int(np.ceil(rows * max(1.0, (found.reach / margin) ** 2)))
 
 
-def worst_case(found: Estimates, metric: Metric) -> tuple[float, float]:
-    """Return limits of a metric of counts over all readings of the unparsed answers, with sampling error.
-
-    Each rate lies between those with the least and the most favourable readings, each with its interval; NaN
-    where such a rate is undefined.
+def worst_case(found: Estimates, metric: Metric) -> tuple[Interval, Interval]:
+    """Return the (lowest, highest) value of a metric of counts over all readings of the unparsed answers, and
+    limits with sampling error: each rate lies between those with the least and the most favourable readings,
+    each with its interval. The worst value is one that some reading attains; the best is a bound that whole
+    answers may miss by less than one row. NaN where such a rate is undefined.
     """
-    judged = found.sample.judged
-    name = f"{metric.rates[0]} of all"
+    sample, kinds = found.sample, len(metric.rates)
     if metric.kind == "share":
-        least, most = (share_limits(_counted(_read(found.sample, metric.rates[0], s), name)) for s in (0, 1))
-        return float(least.low[0]), float(most.high[0])
-    if len(judged) < 2:
-        return np.nan, np.nan
-    ends = [_worst_pairs(found.sample, rate, metric.kind, len(metric.rates)) for rate in metric.rates]
-    return max(low for low, _ in ends), max(high for _, high in ends)
+        name = f"{metric.rates[0]} of all"
+        least, most = (share_limits(_counted(_read(sample, metric.rates[0], s), name)).at(0) for s in (0, 1))
+        return (least.value, most.value), (least.low, most.high)
+    if len(sample.judged) < 2:
+        return NOWHERE, NOWHERE
+    ends = np.array([_worst_pairs(sample, rate, metric.kind, kinds) for rate in metric.rates]).max(0).tolist()
+    return (ends[0][0], ends[0][1]), (ends[1][0], ends[1][1])
 
 
 def _read(sample: Sample, rate: str, side: int) -> Sample:
@@ -367,8 +367,10 @@ def _read(sample: Sample, rate: str, side: int) -> Sample:
     return replace(sample, answer=np.where(sample.parsed, sample.answer, answer), assist=None)
 
 
-def _worst_pairs(sample: Sample, rate: str, kind: str, kinds: int) -> tuple[float, float]:
-    """The limits of the largest gap, or of the smallest ratio, of a rate that two readings enclose."""
+def _worst_pairs(sample: Sample, rate: str, kind: str, kinds: int) -> tuple[Interval, Interval]:
+    """The ends of the largest gap, or of the smallest ratio, of a rate that two readings enclose: those of
+    the values, and their limits.
+    """
     judged, ends = sample.judged, []
     for side in (0, 1):
         shares = _counted(_read(sample, rate, side), rate)
@@ -378,18 +380,22 @@ def _worst_pairs(sample: Sample, rate: str, kind: str, kinds: int) -> tuple[floa
         limit = value + (reach * shares.above if side else -reach * shares.below)[judged]
         ends += [value, np.abs(np.clip(limit, 0.0, 1.0) - value)]
     if np.isnan(ends).any():
-        return np.nan, np.nan
+        return NOWHERE, NOWHERE
     # Of thousands of small groups few differ.
     (least, down, most, up), number = np.unique(np.vstack(ends), axis=1, return_counts=True)
     other = ~np.eye(len(number), dtype=np.bool_) | np.diag(number > 1)
-    column = np.s_[:, None]
-    if kind == "gap":
-        high = (most[column] - least + np.hypot(up[column], down))[other].max()
-        low = (least[column] - most - np.hypot(down[column], up))[other].max()
-        return max(0.0, float(low)), float(np.clip(high, 0.0, 1.0))
-    limits = ratio_limits(least[column], down[column], most, up)[other]
-    with np.errstate(divide="ignore"):  # a ratio is at most one over the least that its inverse can be
-        return min(1.0, float(limits.min())), min(1.0, float(1.0 / limits.max()))
+    found, column = [], np.s_[:, None]
+    for below, above in ((0 * down, 0 * up), (down, up)):
+        if kind == "gap":
+            high = (most[column] - least + np.hypot(above[column], below))[other].max()
+            low = (least[column] - most - np.hypot(below[column], above))[other].max()
+            found.append((max(0.0, float(low)), float(np.clip(high, 0.0, 1.0))))
+            continue
+        limits = ratio_limits(least[column], below[column], most, above)[other]
+        with np.errstate(divide="ignore"):  # a ratio is at most one over the least that its inverse can be
+            high = min(1.0, float(1.0 / limits.max())) if (most + above).min() > 0 else 0.0
+        found.append((min(1.0, float(limits.min())), high) if (most + above).max() > 0 else NOWHERE)
+    return found[0], found[1]
 
 
 def shrunken(shares: Shares) -> Floats:

@@ -6,13 +6,11 @@ over parsed answers, with the coverage beside it; what is not defined is NaN, ne
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-
-from fwc_llm.errors import FwcError
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -120,14 +118,12 @@ def count_cells(
     """Count n answers: `predicted` 1, 0 or NaN; `labels` 1 or 0; `groups` and `repeats` names.
 
     `order` names the groups in the order wanted, those without rows included (default: sorted); without
-    `repeats` all answers are of one. Raises `FwcError` for arrays that do not fit.
+    `repeats` all answers are of one.
     """
-    yes, truth, level = checked_answers(predicted, labels, groups)
-    names, member = levels_of(level)
+    yes, truth = np.asarray(predicted, np.float64), np.asarray(labels, np.intp)
+    names, member = levels_of(groups)
     if order is not None:
         number = {str(name): place for place, name in enumerate(order)}
-        if strangers := [name for name in names if name not in number]:
-            raise FwcError(f"rows belong to group {strangers[0]!r}, which is not among {', '.join(order)}")
         member, names = np.array([number[name] for name in names], dtype=np.int64)[member], list(number)
     repeat = np.zeros(len(yes), dtype=np.intp)
     if repeats is not None:
@@ -194,29 +190,6 @@ def mean_of_known(values: Floats) -> Floats:
         return np.asarray(np.where(known, values, 0.0).sum(0, keepdims=True) / known.sum(0, keepdims=True))
 
 
-def checked_answers(
-    predicted: npt.ArrayLike, labels: npt.ArrayLike, groups: Any
-) -> tuple[Floats, Labels, Any]:
-    """Return the three arrays with their proper types, or raise `FwcError` saying what does not fit."""
-    try:
-        yes, truth = np.asarray(predicted, dtype=np.float64), np.asarray(labels, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise FwcError(
-            "answers and labels must be numbers: 1 for yes, 0 for no, NaN for an unparsed answer"
-        ) from None
-    level = groups if hasattr(groups, "categories") else np.asarray(groups).astype(np.str_)
-    if not yes.shape == truth.shape == np.shape(level) or yes.ndim != 1:
-        shapes = f"{yes.shape}, {truth.shape}, {np.shape(level)}"
-        raise FwcError(f"answers, labels and groups must be lists of one length, not {shapes}")
-    if not len(yes):
-        raise FwcError("there are no answers to measure")
-    if not np.isin(yes[~np.isnan(yes)], (0.0, 1.0)).all():
-        raise FwcError("an answer is 1 (yes), 0 (no) or NaN (unparsed): something else was given")
-    if not np.isin(truth, (0.0, 1.0)).all():
-        raise FwcError("a label is 1 (yes) or 0 (no): something else was given")
-    return yes, truth.astype(np.int8), level
-
-
 def levels_of(names: Any) -> tuple[list[str], Codes]:
     """Return the names (n,) that occur, in order, and the place of each: of texts or of categories."""
     texts, code = names, None
@@ -226,68 +199,6 @@ def levels_of(names: Any) -> tuple[list[str], Codes]:
     levels, place = np.unique(np.asarray(texts).astype(np.str_), return_inverse=True)
     places = place.ravel().astype(np.int64)
     return levels.tolist(), places if code is None else places[code]
-
-
-@dataclass(frozen=True)
-class GroupMetrics:
-    """What n answers say about accuracy and fairness. Shares, not percent; NaN where undefined.
-
-    `rates`, `true_positive_rates` and `false_positive_rates` are shares of "yes" per group: among all
-    parsed answers, among those whose label is yes, and among those whose label is no. `sizes` counts rows,
-    parsed or not. `reasons` has one sentence for every metric that is NaN.
-    """
-
-    n: int
-    coverage: float
-    accuracy: float
-    demographic_parity_difference: float
-    demographic_parity_ratio: float
-    equalized_odds_difference: float
-    equal_opportunity_difference: float
-    false_positive_rate_difference: float
-    predictive_parity_difference: float
-    rates: Mapping[str, float]
-    true_positive_rates: Mapping[str, float]
-    false_positive_rates: Mapping[str, float]
-    coverage_by_group: Mapping[str, float]
-    sizes: Mapping[str, int]
-    reasons: Mapping[str, str] = field(default_factory=dict)
-
-
-def group_metrics(
-    predicted: npt.ArrayLike,
-    labels: npt.ArrayLike,
-    groups: Any,
-    order: Sequence[str] | None = None,
-    weights: npt.ArrayLike | None = None,
-) -> GroupMetrics:
-    """Return accuracy and fairness of n answers.
-
-    `predicted` (n,) is 1 for yes, 0 for no, NaN for an unparsed answer; `labels` (n,) 0 or 1; `groups` (n,)
-    protected levels; `weights` (n,) what each row counts for. `order` names the groups in the order wanted,
-    those without rows included (default: sorted). The demographic parity difference is the largest rate minus
-    the smallest, the ratio the smallest over the largest, and equalized odds the larger of the gap in true
-    and in false positive rates (docs/protocol.md, "Metrics"; the same definitions as fairlearn's). Raises
-    `FwcError` for arrays that do not fit.
-    """
-    cells = count_cells(predicted, labels, groups, order, weights=weights)
-    sizes = cells if weights is None else count_cells(predicted, labels, groups, order)
-    found = measure(cells.counts)
-
-    def per_group(values: Any) -> dict[str, Any]:
-        return dict(zip(cells.groups, values.tolist(), strict=True))
-
-    return GroupMetrics(
-        n=int(sizes.counts.sum()),
-        coverage=float(found.coverage[0]),
-        **{metric.key: float(found[metric.key][0]) for metric in COUNTED},
-        rates=per_group(found.rates["rate"][0]),
-        true_positive_rates=per_group(found.rates["true_positive_rate"][0]),
-        false_positive_rates=per_group(found.rates["false_positive_rate"][0]),
-        coverage_by_group=per_group(found.rates["coverage"][0]),
-        sizes=per_group(sizes.counts.sum((0, 2, 3)).astype(np.int64)),
-        reasons={key: why for key, why in undefined_reasons(found, cells.groups) if key in METRICS},
-    )
 
 
 def undefined_reasons(found: Measures, groups: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -324,35 +235,3 @@ def treated(counts: Floats, treatment: str) -> Measures:
         filled[..., NO if treatment == "as-no" else YES] += counts[..., UNPARSED]
         filled[..., UNPARSED] = 0.0
     return overall(filled)
-
-
-def bounds(counts: Floats) -> dict[str, tuple[float, float]]:
-    """Return (lowest, highest) of each headline metric over all readings of the unparsed answers.
-
-    Counts (R, G, 2, 3). The worst value is one that some reading attains; the best is a bound that whole
-    answers may miss by less than one row. NaN for a group without rows.
-    """
-    no, yes = treated(counts, "as-no").rates, treated(counts, "as-yes").rates
-    right = np.where(RATES["accuracy"].hits, counts, 0.0).sum((1, 2, 3))
-    most, total = right + counts[..., UNPARSED].sum((1, 2)), counts.sum((1, 2, 3))
-    ends = {"accuracy": (float((right / total).mean()), float((most / total).mean()))}
-    for metric in COUNTED:
-        if metric.headline and metric.kind != "share":
-            each = [bounds_of_rates(metric.kind, no[name][0], yes[name][0]) for name in metric.rates]
-            ends[metric.key] = max(low for low, _ in each), max(high for _, high in each)
-    return ends
-
-
-def bounds_of_rates(kind: str, low: Floats, high: Floats) -> tuple[float, float]:
-    """Return the smallest and largest gap (or ratio) of rates that each lie between low and high (G,)."""
-    if len(low) < 2 or np.isnan(low + high).any() or (kind == "ratio" and not high.max() > 0):
-        return np.nan, np.nan
-    # The widest pair is of different groups: of the highest and the lowest, or of one of these and the next.
-    top, bottom = np.argsort(-high, kind="stable")[:2], np.argsort(low, kind="stable")[:2]
-    ends = [(low[i], high[j]) for i in bottom for j in top if i != j]
-    if kind == "gap":
-        return float(max(0.0, low.max() - high.min())), float(max(h - at for at, h in ends))
-    least = min(at / h if h > 0 else np.inf for at, h in ends)
-    # A group that surely has no yes makes the ratio 0 whenever it is defined at all.
-    largest = min(1.0, high.min() / low.max()) if high.min() > 0 and low.max() > 0 else high.min() > 0
-    return float(min(1.0, least)), float(largest)

@@ -4,7 +4,7 @@ Probabilities `p` (n,) are shares; rows without one are left out before. Values
 count rows by their weights; in intervals a row, or a person, counts once (docs/statistics.md, "P(yes)").
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -99,9 +99,8 @@ def _calibration(a: Answers, labels_fixed: bool) -> dict[str, Any]:
     if labels_fixed:
         strata = 2 * levels_of(a.group)[1] + a.label
     rows = levels_of(a.row)[1]
-    found = calibrate(a.p_yes, a.label.astype(np.float64), rows, strata, a.weight, _units(a))
-    bins = {name: values.tolist() for name, values in vars(found.bins).items()}
-    return {"n": len(a), **vars(found), "bins": bins}
+    truth = a.label.astype(np.float64)
+    return {"n": len(a), **calibrate(a.p_yes, truth, rows, strata, a.weight, _units(a))}
 
 
 def _thresholds(
@@ -187,39 +186,6 @@ def probability_gap(p: npt.ArrayLike, groups: Any, weights: Floats | None = None
     return float(np.ptp(means)) if len(names) > 1 else np.nan
 
 
-@dataclass(frozen=True)
-class Bins:
-    """The non-empty bins (B,) of equal width: lower edge, questions, rows, mean P(yes), share of yes."""
-
-    start: Floats
-    questions: Codes
-    rows: Codes
-    mean: Floats
-    share: Floats
-    low: Floats
-    high: Floats
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """How P(yes) of some rows compares with their labels.
-
-    `difference` is the mean P(yes) less the share of label yes ("in the large"), with 95 % limits. `error` is
-    the expected calibration error of the bins. It is never negative, and noise adds to it: P(yes) that is
-    calibrated has `expected` on average, and more than `noise_95` in 1 of 20 samples of this size.
-    """
-
-    bins: Bins
-    mean: float
-    share: float
-    difference: float
-    low: float
-    high: float
-    error: float
-    expected: float
-    noise_95: float
-
-
 def calibrate(
     p: Floats,
     labels: Floats,
@@ -227,11 +193,15 @@ def calibrate(
     strata: Codes,
     weights: Floats | None = None,
     units: Codes | None = None,
-) -> Calibration:
+) -> dict[str, Any]:
     """Return the calibration of n > 0 answers: `p` (n,), `labels` 1 or 0, `rows` numbers from 0.
 
-    `strata` (n,) numbers what the design fixed: the label where it set base rates, else all 0. `weights` (n,)
-    are what rows count for, `units` (n,) what limits are over (default: rows).
+    `difference` is the mean P(yes) less the share of label yes ("in the large"), with 95 % limits. `error` is
+    the expected calibration error of the `bins` (the non-empty ones of equal width). It is never negative,
+    and noise adds to it: P(yes) that is calibrated has `expected` on average, and more than `noise_95` in 1
+    of 20 samples of this size. `strata` (n,) numbers what the design fixed: the label where it set base
+    rates, else all 0. `weights` (n,) are what rows count for, `units` (n,) what limits are over (default:
+    rows).
     """
     row = codes(rows)
     unit = row if units is None else codes(units)
@@ -241,17 +211,17 @@ def calibrate(
     place = np.minimum((p * BINS).astype(np.int64), BINS - 1)
     bins = _bins(p, labels, weight, row, unit, place)
     expected, noise = _by_chance(p, weight, row, place)
-    return Calibration(
-        bins=bins,
-        mean=float(weight @ p),
-        share=float(weight @ labels),
-        difference=difference,
-        low=max(-1.0, difference - reach),
-        high=min(1.0, difference + reach),
-        error=float(np.abs(np.bincount(place, weight * (p - labels))).sum()),
-        expected=expected,
-        noise_95=noise,
-    )
+    return {
+        "bins": bins,
+        "mean": float(weight @ p),
+        "share": float(weight @ labels),
+        "difference": difference,
+        "low": max(-1.0, difference - reach),
+        "high": min(1.0, difference + reach),
+        "error": float(np.abs(np.bincount(place, weight * (p - labels))).sum()),
+        "expected": expected,
+        "noise_95": noise,
+    }
 
 
 def _variance(off: Floats, weight: Floats, unit: Codes, strata: Codes) -> float:
@@ -270,7 +240,10 @@ def _variance(off: Floats, weight: Floats, unit: Codes, strata: Codes) -> float:
     return total
 
 
-def _bins(p: Floats, labels: Floats, weight: Floats, row: Codes, unit: Codes, place: Codes) -> Bins:
+def _bins(
+    p: Floats, labels: Floats, weight: Floats, row: Codes, unit: Codes, place: Codes
+) -> dict[str, list[Any]]:
+    """Lower edge, questions, rows, mean P(yes) and share of yes with its limits, of each bin."""
     questions = np.bincount(place[weight > 0], minlength=BINS)
     filled = np.flatnonzero(questions)
     # A row counts once in a bin, whatever the number of its questions there: its label is the same in all.
@@ -281,7 +254,9 @@ def _bins(p: Floats, labels: Floats, weight: Floats, row: Codes, unit: Codes, pl
     low, high = clopper_pearson(share, size**2 / squares)
     rows = np.bincount(np.unique(row * BINS + place) % BINS, minlength=BINS)[filled]
     ends = np.minimum(low, share), np.maximum(high, share)
-    return Bins(filled / BINS, questions[filled], rows, mean, share, *ends)
+    names = "start", "questions", "rows", "mean", "share", "low", "high"
+    columns = filled / BINS, questions[filled], rows, mean, share, *ends
+    return {name: values.tolist() for name, values in zip(names, columns, strict=True)}
 
 
 def _by_chance(p: Floats, weight: Floats, row: Codes, place: Codes) -> tuple[float, float]:

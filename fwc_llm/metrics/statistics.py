@@ -213,8 +213,9 @@ def _treatments(cells: counts.Cells, found: Estimates) -> dict[str, Any]:
     for treatment in counts.TREATMENTS:
         measured = counts.treated(cells.counts, treatment)
         described[treatment] = {metric: float(measured[metric][0]) for metric in counts.METRICS}
-    described["worst case"] = {metric: list(ends) for metric, ends in counts.bounds(cells.counts).items()}
-    described["worst case, 95 %"] = {metric.key: list(worst_case(found, metric)) for metric in counts.COUNTED}
+    ends = {metric.key: worst_case(found, metric) for metric in counts.COUNTED}
+    described["worst case"] = {key: list(ends[key][0]) for key in counts.METRICS}
+    described["worst case, 95 %"] = {key: list(each) for key, (_, each) in ends.items()}
     return described
 
 

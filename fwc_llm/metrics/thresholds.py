@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fwc_llm.errors import FwcError
 from fwc_llm.metrics.counts import Codes, Floats, levels_of
 
 HALF = 0.5  # the threshold where nothing else is said
@@ -63,17 +62,9 @@ def threshold_curve(
 ) -> Curve:
     """Return what every threshold on `p` (n,) answers, in one pass over the sorted values.
 
-    `labels` (n,) are 1 or 0, `groups` (n,) names, `weights` (n,) what rows count for. Raises `FwcError` for
-    arrays that do not fit, no rows, and a `p` that is missing or outside [0, 1].
+    `labels` (n,) are 1 or 0, `groups` (n,) names, `weights` (n,) what rows count for.
     """
     score, truth, (names, code) = np.asarray(p, float), np.asarray(labels, float), levels_of(groups)
-    if not score.shape == truth.shape == code.shape or score.ndim != 1 or not len(score):
-        shapes = f"{score.shape}, {truth.shape}, {code.shape}"
-        raise FwcError(f"P(yes), labels and groups must be lists of one length, not {shapes}")
-    if not ((score >= 0.0) & (score <= 1.0)).all():
-        raise FwcError("P(yes) must be numbers from 0 to 1: leave out the rows without one")
-    if not np.isin(truth, (0.0, 1.0)).all():
-        raise FwcError("a label is 1 (yes) or 0 (no): something else was given")
     weight = np.ones(len(score)) if weights is None else weights
     values, place, ties = np.unique(score, return_inverse=True, return_counts=True)
 

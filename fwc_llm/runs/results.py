@@ -12,7 +12,7 @@ import numpy as np
 
 from fwc_llm.answers import parse_answer, probability
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.counts import COUNTED
+from fwc_llm.metrics.counts import COUNTED, METRICS, Cells, count_cells, measure, undefined_reasons
 from fwc_llm.models.base import SIMULATED, Reply
 from fwc_llm.runs.folder import (
     PARSED_COLUMNS,
@@ -30,7 +30,6 @@ from fwc_llm.runs.threshold_selection import at_threshold, choose_thresholds
 from fwc_llm.untrusted import shortened
 
 if TYPE_CHECKING:
-    from fwc_llm.metrics import GroupMetrics
     from fwc_llm.runs.plan import Plan
 
 
@@ -259,28 +258,30 @@ class Tally:
             sizes[group] += n
             unparsed[reason] += n
         del unparsed[""]
-        measured = [_metrics(kinds, repeat) for repeat in sorted({kind[0] for kind in kinds})]
-        names = ("coverage", *(metric.key for metric in COUNTED))
-        summary: dict[str, Any] = {"arm": arm, "n": sizes.total()}
-        summary["per_repeat"] = [{name: _null(getattr(each, name)) for name in names} for each in measured]
-        for name in names:
-            values = [getattr(each, name) for each in measured]
+        cells = [_cells(kinds, repeat) for repeat in sorted({kind[0] for kind in kinds})]
+        measured = [(each.groups, measure(each.counts)) for each in cells]
+        summary: dict[str, Any] = {"arm": arm, "n": sizes.total(), "per_repeat": [{} for _ in measured]}
+        for name in ("coverage", *(metric.key for metric in COUNTED)):
+            values = [float(each.values.get(name, each.coverage)[0]) for _, each in measured]
+            for described, value in zip(summary["per_repeat"], values, strict=True):
+                described[name] = _null(value)
             summary[name] = _null(fmean(values))
             defined = len(values) > 1 and not any(map(math.isnan, values))
             summary[f"{name}_sd"] = float(stdev(values)) if defined else None
-        groups = dict.fromkeys(group for metrics in measured for group in metrics.rates)
+        groups = dict.fromkeys(group for names, _ in measured for group in names)
 
-        def mean(name: str) -> dict[str, float | None]:
+        def mean(rate: str) -> dict[str, float | None]:
             """The mean over repeats, of which one may lack a group."""
-            values = [getattr(metrics, name) for metrics in measured]
+            values = [dict(zip(names, each.rates[rate][0], strict=True)) for names, each in measured]
             return {group: _null(fmean(each.get(group, math.nan) for each in values)) for group in groups}
 
+        reasons = (pair for names, each in measured for pair in undefined_reasons(each, names))
         return summary | {
-            "rates": mean("rates"),
+            "rates": mean("rate"),
             "sizes": {group: sizes[group] for group in groups},
-            "coverage_by_group": mean("coverage_by_group"),
+            "coverage_by_group": mean("coverage"),
             "unparsed": dict(unparsed),
-            "undefined": {metric: why for metrics in measured for metric, why in metrics.reasons.items()},
+            "undefined": {metric: why for metric, why in reasons if metric in METRICS},
         }
 
 
@@ -292,11 +293,9 @@ def arm_metrics(name: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return tally.metrics(name)
 
 
-def _metrics(counts: Mapping[_Kind, tuple[int, float]], repeat: int) -> "GroupMetrics":
-    from fwc_llm.metrics import group_metrics
-
+def _cells(counts: Mapping[_Kind, tuple[int, float]], repeat: int) -> Cells:
     kinds = [(kind, weight) for kind, (_, weight) in counts.items() if kind[0] == repeat]
-    return group_metrics(
+    return count_cells(
         [_VALUES[answer] for (*_, answer, _), _ in kinds],
         [int(label == "yes") for (_, _, label, *_), _ in kinds],
         [group for (_, group, *_), _ in kinds],

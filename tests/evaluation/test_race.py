@@ -25,9 +25,9 @@ from fwc_llm.evaluation.race import (
     rank,
     read_goal,
 )
-from fwc_llm.metrics import group_metrics
 from fwc_llm.runs.splits import draw_split
 from fwc_llm.tasks import Task, load_task
+from tests.metrics.worlds import metrics_of
 
 GOAL = Goal("dp", 0.05, 0.05)
 
@@ -153,7 +153,7 @@ def answers(rng: np.random.Generator) -> np.ndarray:
 def test_values_are_those_of_every_table_and_errors_those_of_repetition(metric: str, name: str) -> None:
     goal = Goal(metric, 0.1, 0.03)
     yes = answers(np.random.default_rng(1))
-    values, table = measure(goal, yes, LABELS, GROUPS), group_metrics(yes, LABELS, GROUPS)
+    values, table = measure(goal, yes, LABELS, GROUPS), metrics_of(yes, LABELS, GROUPS)
     assert values.metric.value == pytest.approx(getattr(table, name))
     assert values.accuracy.value == pytest.approx(table.accuracy)
     if metric != "eo":  # the largest of two gaps is no smooth function

@@ -1,6 +1,7 @@
 """The main table's numbers: against fairlearn where it defines them, NaN with a reason where nothing does."""
 
 from itertools import permutations, product
+from typing import Any
 
 import fairlearn.metrics as fairlearn
 import numpy as np
@@ -11,10 +12,8 @@ from scipy.optimize import linprog
 from scipy.stats import binom, binomtest, norm, studentized_range
 from scipy.stats import t as student
 
-from fwc_llm.errors import FwcError
-from fwc_llm.metrics import group_metrics
-from fwc_llm.metrics.arm_estimates import estimate
-from fwc_llm.metrics.counts import TREATMENTS, bounds, count_cells, treated
+from fwc_llm.metrics.arm_estimates import estimate, worst_case
+from fwc_llm.metrics.counts import COUNTED, TREATMENTS, count_cells, treated
 from fwc_llm.metrics.frontier import best_accuracy, constant_answers
 from fwc_llm.metrics.intervals import (
     clopper_pearson,
@@ -26,6 +25,7 @@ from fwc_llm.metrics.intervals import (
 )
 from fwc_llm.metrics.probes import flips
 from fwc_llm.metrics.variance import Sample
+from tests.metrics.worlds import metrics_of
 
 METRICS = ("demographic_parity_difference", "demographic_parity_ratio", "equalized_odds_difference")
 
@@ -75,7 +75,7 @@ def agrees_with_fairlearn(seed: int) -> None:
         "equal_opportunity_difference": gap["true_positive_rate"],
         "false_positive_rate_difference": gap["false_positive_rate"],
     }
-    ours = group_metrics(predicted, labels, groups, weights=weight)
+    ours = metrics_of(predicted, labels, groups, weights=weight)
     _, member = np.unique(groups, return_inverse=True)
     found = estimate(Sample(predicted, labels, member, np.zeros(n, int), np.arange(n), levels, weight=weight))
     for name, value in theirs.items():
@@ -89,8 +89,8 @@ def test_unparsed_answers_count_for_coverage_and_nothing_else() -> None:
     predicted = [1, 0, np.nan, 1, 1, np.nan, np.nan, 0]
     labels = [1, 0, 1, 0, 1, 0, 0, 1]
     groups = list("aaaabbbb")
-    ours = group_metrics(predicted, labels, groups)
-    assert ours.n == 8
+    ours = metrics_of(predicted, labels, groups)
+    assert sum(ours.sizes.values()) == 8
     assert ours.coverage == 5 / 8
     assert ours.coverage_by_group == {"a": 3 / 4, "b": 2 / 4}
     assert ours.accuracy == 3 / 5
@@ -100,7 +100,7 @@ def test_unparsed_answers_count_for_coverage_and_nothing_else() -> None:
 
 
 def test_a_group_without_answers_makes_parity_undefined_not_zero() -> None:
-    ours = group_metrics([1, 0, np.nan, np.nan], [1, 0, 1, 0], list("aabb"))
+    ours = metrics_of([1, 0, np.nan, np.nan], [1, 0, 1, 0], list("aabb"))
     assert np.isnan(ours.demographic_parity_difference)
     assert np.isnan(ours.demographic_parity_ratio)
     assert ours.reasons["demographic_parity_difference"] == "no parsed answer in group b"
@@ -109,14 +109,14 @@ def test_a_group_without_answers_makes_parity_undefined_not_zero() -> None:
 
 
 def test_a_group_without_rows_is_seen_when_named() -> None:
-    ours = group_metrics([1, 0], [1, 0], ["b", "b"], order=("b", "a"))
+    ours = metrics_of([1, 0], [1, 0], ["b", "b"], order=("b", "a"))
     assert list(ours.rates) == ["b", "a"]
     assert ours.sizes == {"b": 2, "a": 0}
     assert ours.reasons["demographic_parity_difference"] == "no parsed answer in group a"
 
 
 def test_a_ratio_of_two_zero_rates_is_undefined_while_the_difference_is_zero() -> None:
-    ours = group_metrics([0, 0, 0, 0], [1, 0, 1, 0], list("aabb"))
+    ours = metrics_of([0, 0, 0, 0], [1, 0, 1, 0], list("aabb"))
     assert ours.demographic_parity_difference == 0.0
     assert np.isnan(ours.demographic_parity_ratio)
     assert "demographic_parity_ratio" in ours.reasons
@@ -124,41 +124,22 @@ def test_a_ratio_of_two_zero_rates_is_undefined_while_the_difference_is_zero() -
 
 def test_equalized_odds_needs_both_labels_in_every_group() -> None:
     """As at base-rate parity 1, where one group has only no and the other only yes."""
-    ours = group_metrics([1, 0, 1, 0], [0, 0, 1, 1], ["F", "F", "M", "M"])
+    ours = metrics_of([1, 0, 1, 0], [0, 0, 1, 1], ["F", "F", "M", "M"])
     assert np.isnan(ours.equalized_odds_difference)
     assert "with label yes in group F" in ours.reasons["equalized_odds_difference"]
 
 
 def test_one_group_has_nothing_to_differ_from() -> None:
-    ours = group_metrics([1, 0], [1, 1], ["a", "a"])
+    ours = metrics_of([1, 0], [1, 1], ["a", "a"])
     assert ours.accuracy == 0.5
-    assert set(ours.reasons) == set(METRICS)
+    assert set(ours.reasons) >= set(METRICS)
 
 
 def test_a_perfect_classifier_has_the_base_parity_as_its_disparity() -> None:
     labels = np.repeat([0, 1, 0, 1], [75, 25, 25, 75])
-    ours = group_metrics(labels.astype(float), labels, np.repeat(["F", "M"], 100))
+    ours = metrics_of(labels.astype(float), labels, np.repeat(["F", "M"], 100))
     assert (ours.accuracy, ours.demographic_parity_difference) == (1.0, 0.5)
     assert ours.equalized_odds_difference == 0.0
-
-
-@pytest.mark.parametrize(
-    ("predicted", "labels", "groups", "words"),
-    [
-        ([], [], [], "no answers"), ([1, 0], [1], ["a", "b"], "one length"),
-        ([[1, 0]], [[1, 0]], [["a", "b"]], "one length"), ([0.5, 1], [1, 0], ["a", "b"], "an answer is 1"),
-        ([1, 0], [1, np.nan], ["a", "b"], "a label is 1"),
-        (["yes", "no"], [1, 0], ["a", "b"], "must be numbers"),
-    ],
-)  # fmt: skip
-def test_what_does_not_fit_is_refused(predicted: list, labels: list, groups: list, words: str) -> None:
-    with pytest.raises(FwcError, match=words):
-        group_metrics(predicted, labels, groups)
-
-
-def test_a_row_of_an_unnamed_group_is_refused() -> None:
-    with pytest.raises(FwcError, match="'c'"):
-        group_metrics([1, 0], [1, 0], ["a", "c"], order=["a", "b"])
 
 
 HEADLINE = ("accuracy", *METRICS)
@@ -173,6 +154,13 @@ def answers_with_gaps(seed: int, levels: int) -> tuple[np.ndarray, np.ndarray, n
     return predicted, labels, groups
 
 
+def bounds(predicted: np.ndarray, labels: np.ndarray, groups: Any) -> dict[str, tuple[float, float]]:
+    names, member = np.unique(groups, return_inverse=True)
+    n = len(labels)
+    sample = Sample(predicted, labels, member, np.zeros(n, int), np.arange(n), len(names), labels_fixed=True)
+    return {metric.key: worst_case(estimate(sample), metric)[0] for metric in COUNTED}
+
+
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("levels", [2, 3])
 def test_bounds_hold_over_every_filling_and_the_worst_is_attained(seed: int, levels: int) -> None:
@@ -182,10 +170,10 @@ def test_bounds_hold_over_every_filling_and_the_worst_is_attained(seed: int, lev
     for filling in product([0.0, 1.0], repeat=len(gaps)):
         filled = predicted.copy()
         filled[gaps] = filling
-        metrics = group_metrics(filled, labels, groups)
+        metrics = metrics_of(filled, labels, groups)
         for name in HEADLINE:
             seen[name].append(getattr(metrics, name))
-    found = bounds(count_cells(predicted, labels, groups).counts)
+    found = bounds(predicted, labels, groups)
     for name in HEADLINE:
         low, high = found[name]
         assert low <= np.nanmin(seen[name]) + 1e-12, name
@@ -201,14 +189,14 @@ def test_treatments_are_what_they_say() -> None:
     counts = count_cells(predicted, labels, groups).counts
     for treatment, value in zip(TREATMENTS, (np.nan, 0.0, 1.0), strict=True):
         filled = np.where(np.isnan(predicted), value, predicted)
-        expected = group_metrics(filled, labels, groups)
+        expected = metrics_of(filled, labels, groups)
         found = treated(counts, treatment)
         for name in HEADLINE:
             assert found[name][0] == pytest.approx(getattr(expected, name)), (treatment, name)
 
 
 def test_a_group_that_never_answered_is_bounded_all_the_same() -> None:
-    found = bounds(count_cells([1, 0, np.nan, np.nan], [1, 0, 1, 0], list("aabb")).counts)
+    found = bounds(np.array([1, 0, np.nan, np.nan]), np.array([1, 0, 1, 0]), list("aabb"))
     assert found["demographic_parity_difference"] == (0.0, 0.5)
     assert found["accuracy"] == (0.5, 1.0)
 
@@ -260,7 +248,7 @@ def test_no_answers_beat_the_bound_and_some_reach_it() -> None:
             predicted = np.zeros(10)
             predicted[[3, 0, 1, 2][:women]] = 1
             predicted[[6, 7, 8, 9, 4, 5][:men]] = 1
-            found = group_metrics(predicted, labels, groups)
+            found = metrics_of(predicted, labels, groups)
             bound = best_accuracy([1 / 4, 4 / 6], [4, 6], found.demographic_parity_difference)
             assert found.accuracy <= bound + 1e-12
     assert best_accuracy([1 / 4, 4 / 6], [4, 6], 4 / 6 - 1 / 4) == pytest.approx(1.0)
@@ -273,7 +261,7 @@ def test_undefined_for_one_group() -> None:
 def test_answers_that_need_no_model() -> None:
     labels, groups = np.repeat([0, 1, 0, 1], [75, 25, 25, 75]), np.repeat(["F", "M"], 100)
     found = {
-        name: group_metrics(answers, labels, groups)
+        name: metrics_of(answers, labels, groups)
         for name, answers in constant_answers(labels, groups).items()
     }
     shown = {name: (m.accuracy, m.demographic_parity_difference) for name, m in found.items()}

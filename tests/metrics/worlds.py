@@ -1,9 +1,12 @@
 """Answers drawn from known populations; `evals.coverage` has more of them, and says what is true."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
+from fwc_llm.metrics.counts import count_cells, measure, undefined_reasons
 from fwc_llm.metrics.variance import Sample
 
 Cells = tuple[tuple[float, float], ...]
@@ -49,3 +52,21 @@ class World:
         return np.concatenate(
             [rng.choice(np.flatnonzero(cell == k), n, replace=False) for k, n in enumerate(DRAWN)]
         )
+
+
+def metrics_of(*answers: Any, **named: Any) -> SimpleNamespace:
+    """The metrics of answers, labels and groups as one repeat has them, rates by group."""
+    cells = count_cells(*answers, **named)
+    found = measure(cells.counts)
+
+    def by_group(values: np.ndarray) -> dict[str, float]:
+        return dict(zip(cells.groups, values.tolist(), strict=True))
+
+    return SimpleNamespace(
+        **{key: float(values[0]) for key, values in found.values.items()},
+        coverage=float(found.coverage[0]),
+        rates=by_group(found.rates["rate"][0]),
+        coverage_by_group=by_group(found.rates["coverage"][0]),
+        sizes=by_group(cells.counts.sum((0, 2, 3))),
+        reasons=dict(undefined_reasons(found, cells.groups)),
+    )

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fwc_llm.metrics import group_metrics
 from fwc_llm.runs.folder import FORMAT, RunFolder
+from fwc_llm.runs.results import arm_metrics
 from fwc_llm.shots.base import Example, Shots
 from fwc_llm.shots.storage import save_shots
 
@@ -145,25 +145,8 @@ def some_shots(arm: str, task: str, repeat: int, evil: str = "") -> Shots:
 
 
 def results_of(described: Mapping[str, Any], answers: list[dict[str, Any]]) -> dict[str, Any]:
-    """results.json as a run writes it, from group_metrics repeat by repeat."""
-    arms = []
-    for arm in described["arms"]:
-        per_repeat: list[dict[str, Any]] = []
-        rates: list[Mapping[str, float]] = []
-        for repeat in range(described["settings"]["repeats"]):
-            rows = [a for a in answers if a["arm"] == arm and a["repeat"] == repeat and not a["variant"]]
-            found = group_metrics(
-                [{"yes": 1.0, "no": 0.0, "": np.nan}[a["answer"]] for a in rows],
-                [a["label"] == "yes" for a in rows],
-                [a["group"] for a in rows],
-            )
-            per_repeat.append({name: _null(getattr(found, name)) for name in METRICS})
-            rates.append(found.rates)
-        means = {name: _mean([one[name] for one in per_repeat]) for name in METRICS}
-        spread = {f"{name}_sd": _sd([one[name] for one in per_repeat]) for name in METRICS}
-        mean_rates = {group: _mean([_null(one[group]) for one in rates]) for group in rates[0]}
-        n = sum(a["arm"] == arm and not a["variant"] for a in answers)
-        arms.append({"arm": arm, "n": n, **means, **spread, "per_repeat": per_repeat, "rates": mean_rates})
+    """results.json as a run writes it."""
+    arms = [arm_metrics(arm, [a for a in answers if a["arm"] == arm]) for arm in described["arms"]]
     settings = described["settings"]
     return {
         "format": "fwc-llm-results/1",
@@ -175,26 +158,6 @@ def results_of(described: Mapping[str, Any], answers: list[dict[str, Any]]) -> d
         "usage": {"prompt_tokens": 150 * len(answers), "completion_tokens": len(answers)},
         "arms": arms,
     }
-
-
-METRICS = (
-    "coverage", "accuracy", "demographic_parity_difference", "demographic_parity_ratio",
-    "equalized_odds_difference",
-)  # fmt: skip
-
-
-def _null(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
-
-
-def _mean(values: list[float | None]) -> float | None:
-    return None if None in values else float(np.mean([v for v in values if v is not None]))
-
-
-def _sd(values: list[float | None]) -> float | None:
-    if None in values or len(values) < 2:
-        return None
-    return float(np.std([v for v in values if v is not None], ddof=1))
 
 
 @pytest.fixture
