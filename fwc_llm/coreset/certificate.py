@@ -12,13 +12,7 @@ import numpy as np
 from fwc_llm.coreset.descent.plain import share_out
 from fwc_llm.coreset.distance import wasserstein
 from fwc_llm.coreset.problem.cells import find_cells, groups_of, limits_of, overall_target
-from fwc_llm.coreset.problem.encoding import (
-    ArrayScaler,
-    ColumnWeights,
-    Encoding,
-    encode_array,
-    encode_likewise,
-)
+from fwc_llm.coreset.problem.encoding import ColumnWeights, Encoder
 from fwc_llm.coreset.problem.frames import Columns, take_named
 from fwc_llm.coreset.problem.ground_cost import BLOCK, cost_matrix
 from fwc_llm.coreset.problem.input_rows import Terms
@@ -49,12 +43,12 @@ class Rows:
 class Represented:
     """m representatives, encoded, and the terms of their problem.
 
-    `points` are encoded by `encoding` and have the cells `cell_of` (m,); `levels` and `outcomes` are the
+    `points` are encoded by `encoder` and have the cells `cell_of` (m,); `levels` and `outcomes` are the
     labels of the cells, None where the fit had none; `target` (|Y|,) is p_T.
     """
 
     points: Table
-    encoding: Encoding
+    encoder: Encoder
     cell_of: np.ndarray
     levels: np.ndarray | None
     outcomes: np.ndarray | None
@@ -90,7 +84,7 @@ class Represented:
     def read(self, columns: Columns) -> Rows:
         """The rows as the fit sees them; y and sensitive may be None."""
         X, y, sensitive, sample_weight = take_named(*columns)
-        table = encode_likewise(self.encoding, X, self.points.p, "X")
+        table = self.encoder.encode(X, strict=False, what="X")
         cells = find_cells(y, sensitive, table.n)
         level, outcome = np.divmod(cells.cell, cells.n_outcomes)
         return Rows(
@@ -120,22 +114,6 @@ class Represented:
         for block, costs in self.blocks(rows):
             matrix[block] = costs
         return matrix
-
-
-def published(points: np.ndarray, chosen: Any, table: Table, encoding: Encoding) -> tuple[np.ndarray, Any]:
-    """The points (m, p) float64 of the table as the certificate has them, and as X has them.
-
-    `chosen` are the rows of X that they are, None if they are free.
-    """
-    if encoding is None:
-        exact = points.astype(table.values.dtype, copy=False)
-        return exact.astype(np.float64, copy=False), exact
-    if chosen is not None:
-        return points, chosen
-    returned: Any = encoding.decode(points)
-    if isinstance(encoding, ArrayScaler):
-        points = encoding.scaled(encode_array(returned)).values.astype(np.float64, copy=False)
-    return points, returned
 
 
 def places(labels: np.ndarray, known: np.ndarray) -> np.ndarray:
@@ -233,7 +211,7 @@ def certify(
     terms = Terms(epsilon, cost, target, *costs, scale, column_weights, penalty, crossed)
     rows = replace(terms, epsilon=None, penalty=None).read(Columns(X, y, sensitive, sample_weight))
     table, cells = rows.table, rows.cells
-    encoded = encode_likewise(rows.encoding, points, table.p, "points")
+    encoded = rows.encoder.encode(points, strict=False, what="points")
     own = find_cells(points_y, points_sensitive, encoded.n)
     outcome = places(own.outcomes, cells.outcomes)
     if (outcome < 0).any():
@@ -242,7 +220,7 @@ def certify(
     level, which = np.divmod(own.cell, own.n_outcomes)
     own_points = Represented(
         Table(encoded.numbers.astype(np.float64), encoded.codes),
-        rows.encoding,
+        rows.encoder,
         level * cells.n_outcomes + outcome[which],
         own.levels,
         cells.outcomes,

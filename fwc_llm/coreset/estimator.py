@@ -11,7 +11,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from fwc_llm.coreset.certificate import CoresetCertificate, Represented, Rows, certified, published
+from fwc_llm.coreset.certificate import CoresetCertificate, Represented, Rows, certified
 from fwc_llm.coreset.checks import candidate_mask, check_choice, check_jobs, generator
 from fwc_llm.coreset.descent.loop import Descent, Steps
 from fwc_llm.coreset.descent.updates import Shares
@@ -20,7 +20,7 @@ from fwc_llm.coreset.out_of_core.blocks import Table as BlockTable
 from fwc_llm.coreset.out_of_core.tables import open_table
 from fwc_llm.coreset.problem.allocation import count_slots
 from fwc_llm.coreset.problem.cells import check_attributes, check_levels, groups_of, limits_of, overall_target
-from fwc_llm.coreset.problem.encoding import ColumnWeights, Encoder, encode_likewise, pick
+from fwc_llm.coreset.problem.encoding import ColumnWeights, pick
 from fwc_llm.coreset.problem.frames import Columns, take_named
 from fwc_llm.coreset.problem.ground_cost import between_cells
 from fwc_llm.coreset.problem.input_rows import Estimator, InputRows, Terms, is_constrained
@@ -373,8 +373,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         if not self.crossed:
             check_attributes(self.epsilon, cells, seats > 0, target)
         move = between_cells(cells, self.cost_sensitive, self.cost_outcome)
-        encoding = rows.encoding
-        to_ranks = encoding.to_ranks if isinstance(encoding, Encoder) and encoding.has_ranks else None
+        to_ranks = rows.encoder.to_ranks if rows.encoder.has_ranks else None
         terms = (target, limits_of(self.epsilon, cells.levels, self.crossed), self.cost, self.support)
         return Problem(
             table, cells, cell_of, *terms, move, pools, ids, to_ranks, rows.masses, self.penalty, groups
@@ -402,10 +401,9 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             return rows
         if self.support != "free":
             raise InputError(f"init must be rows (m,) by position with support={self.support!r}, not points")
-        columns = problem.table.p
-        points = encode_likewise(among.encoding, self.init, columns, "init", strict=True).values
-        if points.shape != (self.m, columns):
-            raise InputError(f"init has shape {points.shape}: give points as ({self.m}, {columns})")
+        points = among.encoder.encode(self.init).values
+        if len(points) != self.m:
+            raise InputError(f"init has shape {points.shape}: give points as ({self.m}, {problem.table.p})")
         return points
 
     def _solve(self, problem: Problem, rows: InputRows) -> tuple[Descent, Steps]:
@@ -465,12 +463,14 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         self.sensitive_ = cells.levels[level] if rows.has_levels else None
         self.y_ = cells.outcomes[outcome] if rows.has_y else None
         self.row_index_ = places
-        points, self.representatives_ = published(points, chosen, problem.table, rows.encoding)
+        self.representatives_ = rows.encoder.decode(points) if chosen is None else chosen
+        if chosen is None and rows.encoder.dtype is not None:
+            points = rows.encoder.encode(self.representatives_).values.astype(np.float64, copy=False)
         self._set_features(rows)
         numbers, codes = np.split(points, [problem.table.n_numeric], axis=1)
         self._represented = Represented(
             Table(numbers, codes.astype(np.int32)),
-            rows.encoding,
+            rows.encoder,
             problem.cell_of,
             cells.levels if rows.has_levels else None,
             cells.outcomes if rows.has_y else None,

@@ -22,7 +22,7 @@ import numpy as np
 
 from fwc_llm.coreset.out_of_core.blocks import Block, Table
 from fwc_llm.coreset.out_of_core.survey import Key, Survey, groups_of, weights_of
-from fwc_llm.coreset.problem.encoding import Encoding, encode_likewise, outside
+from fwc_llm.coreset.problem.encoding import Encoder, outside
 from fwc_llm.coreset.problem.frames import is_frame
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.table import Table as Encoded
@@ -62,7 +62,7 @@ class _Visit:
     points: np.ndarray
     prices: np.ndarray
     margin: float
-    encoding: Encoding
+    encoder: Encoder
     cell_of: dict[Key, int]
 
     def __call__(self, block: Block) -> _Plan:
@@ -90,7 +90,7 @@ class _Visit:
         X = block.columns.X
         if is_frame(X):
             X = X.set_axis(np.arange(block.first, block.first + block.n), axis=0)
-        return encode_likewise(self.encoding, X, self.points.shape[1], block.where)
+        return self.encoder.encode(X, strict=False, what=block.where)
 
     def _problem_of(self, block: Block, used: np.ndarray) -> Problem:
         """The problem of a block's rows, as far as their costs need it."""
@@ -136,7 +136,7 @@ def certify_table(
         prices, margin = inner.prices, doubt_margin(cost, inner.prices)
     terms = problem.without_rows()
     for reading in count(1):
-        visit = _Visit(terms, points, prices, margin, survey.rows.encoding, survey.cell_of)
+        visit = _Visit(terms, points, prices, margin, survey.rows.encoder, survey.cell_of)
         _check_room(survey, cost, prices, margin)
         plans = table.read(visit, list, lambda share, reading=reading: tick(reading, share))  # type: ignore[misc]
         kept, paid = (sum(getattr(plan, name) for plan in plans) for name in ("kept", "cost"))

@@ -13,7 +13,7 @@ import numpy as np
 
 from fwc_llm.apportion import largest_remainder
 from fwc_llm.coreset.out_of_core.blocks import Block, Table
-from fwc_llm.coreset.problem.encoding import ArrayScaler, Encoder, encode_likewise
+from fwc_llm.coreset.problem.encoding import Encoder
 from fwc_llm.coreset.problem.frames import Columns, as_pandas, column_kind, is_frame
 from fwc_llm.coreset.problem.input_rows import InputRows, Terms
 from fwc_llm.coreset.weights import read_weights
@@ -78,10 +78,9 @@ def survey(
     if is_frame(raw):
         raw = raw.set_axis(positions, axis=0)
     rows = terms.read(Columns(raw, y, sensitive, masses))
-    if rows.encoding is not None and parts[0].moments:
-        encoding = _of_whole_table(rows.encoding, parts)
-        encoded = encode_likewise(encoding, raw, rows.table.p, "the sample")
-        rows = replace(rows, encoding=encoding, table=encoded)
+    if parts[0].moments:
+        encoder = _of_whole_table(rows.encoder, parts)
+        rows = replace(rows, encoder=encoder, table=encoder.encode(raw, what="the sample"))
     cell_of = np.empty(len(place), np.int64)
     cell_of[group[kept]] = rows.cells.cell
     whole = np.bincount(cell_of, counts, rows.cells.n_cells).astype(np.int64)
@@ -274,10 +273,10 @@ def _moments(block: Block, used: np.ndarray, weights: np.ndarray, scale: bool | 
     return moments
 
 
-def _of_whole_table(encoding: Encoder | ArrayScaler, parts: list[_Part]) -> Encoder | ArrayScaler:
-    """The encoding of the sample with the means and spreads of the whole table."""
+def _of_whole_table(encoder: Encoder, parts: list[_Part]) -> Encoder:
+    """The encoder of the sample with the means and spreads of the whole table."""
     columns = []
-    for column in encoding.columns:
+    for column in encoder.columns:
         if column.kind != "categorical":
             found = [part.moments[column.name] for part in parts if column.name in part.moments]
             mean, squares, mass = np.array(found).T
@@ -289,7 +288,7 @@ def _of_whole_table(encoding: Encoder | ArrayScaler, parts: list[_Part]) -> Enco
             constant = spread <= _SAME * abs(centre)
             column = replace(column, mean=centre, scale=np.inf if constant else spread)
         columns.append(column)
-    return replace(encoding, columns=tuple(columns))
+    return replace(encoder, columns=tuple(columns))
 
 
 def _joined(parts: list[_Part]) -> _Part:

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,6 @@ from fwc_llm.errors import InputError, ScaleWarning
 
 _APART = 100  # how many times as large as another a column may be without a warning
 _SOME = 4096  # rows that say how large a column is
-_FEW = 64  # rows that say whether it may hold only two values
 _HEAVIEST = 1_000_000  # weight of a column
 
 
@@ -65,15 +64,17 @@ class ColumnCode:
 
 @dataclass(frozen=True)
 class Encoder:
-    """Turns a DataFrame into a `Table` and points of that table back into a DataFrame.
+    """Turns a DataFrame or an array into a `Table`, and points of that table back into what X was.
 
     Numeric columns (numbers, decimals) and ordinal columns (pandas' ordered categorical dtype, replaced by
     the rank of their category) are z-scored over the rows given, a constant one becoming 0; everything else
-    (text, booleans, unordered categoricals) is categorical: 1 for every mismatch.
+    (text, booleans, unordered categoricals) is categorical: 1 for every mismatch. `order` are the names of
+    X's columns; `dtype` is that of an array, whose precision is kept, None for a DataFrame.
     """
 
     columns: tuple[ColumnCode, ...]
     order: tuple[Any, ...]
+    dtype: Any = None
 
     @classmethod
     def fit(
@@ -85,32 +86,53 @@ class Encoder:
         """
         if not len(frame.columns):
             raise InputError("X has no columns: pass at least one feature")
-        columns = {name: _checked_column(frame, name, "X") for name in frame.columns}
-        kinds = [column_kind(column) for column in columns.values()]
-        scaled: list[ColumnCode] = []
-        coded: list[ColumnCode] = []
+        series = [_checked_column(frame, name, "X") for name in frame.columns]
+        kinds = [column_kind(column) for column in series]
+        columns: list[ColumnCode] = []
         numbers = np.empty((len(frame), len(kinds) - kinds.count("categorical")))
         codes: list[np.ndarray] = []
-        for (name, series), kind in zip(columns.items(), kinds, strict=True):
+        # The sort is stable: numbers first, each kind in the order of X.
+        for own, kind in sorted(zip(series, kinds, strict=True), key=lambda pair: pair[1] == "categorical"):
             if kind == "categorical":
-                places, labels = pd.factorize(series.astype(object), sort=False)
+                places, labels = pd.factorize(own.astype(object), sort=False)
                 codes.append(places.astype(np.min_scalar_type(len(labels) - 1)))
-                coded.append(ColumnCode(name, kind, np.asarray(labels, dtype=object)))
+                columns.append(ColumnCode(own.name, kind, np.asarray(labels, dtype=object)))
                 continue
-            ranks = series.cat if kind == "ordinal" else None
-            values = np.empty(0) if ranks is None else np.asarray(ranks.categories, dtype=object)
-            raw = (series if ranks is None else ranks.codes).to_numpy(dtype=float)
-            _check_finite(series, raw, "X")
-            column, numbers[:, len(scaled)] = scale_column(name, kind, values, raw, scale, masses)
-            scaled.append(column)
+            values = np.asarray(own.cat.categories if kind == "ordinal" else [], dtype=object)
+            raw = (own.cat.codes if kind == "ordinal" else own).to_numpy(dtype=float)
+            _check_finite(own, raw, "X")
+            column, numbers[:, len(columns)] = scale_column(own.name, kind, values, raw, scale, masses)
+            columns.append(column)
         table = Table(numbers, _side_by_side(codes, len(frame), np.uint8))
-        return cls((*scaled, *coded), tuple(frame.columns)), table
+        return cls(tuple(columns), tuple(frame.columns)), table
 
-    def encode(self, points: pd.DataFrame, strict: bool = True, what: str = "init") -> Table:
-        """Points in the units of the DataFrame as a table; `strict` refuses a value that X does not hold.
+    @classmethod
+    def fit_array(cls, table: Table, scale: bool, masses: Masses | None = None) -> tuple["Encoder", Table]:
+        """The encoder of an unscaled table of numbers, whose rows `masses` weigh, and the table encoded."""
+        columns = [ColumnCode(k, "numeric", np.empty(0)) for k in range(table.p)]
+        numbers = np.empty_like(table.numbers) if scale else table.numbers
+        for k, column in enumerate(columns if scale else ()):
+            raw = table.numbers[:, k].astype(np.float64)
+            columns[k], numbers[:, k] = scale_column(k, "numeric", column.values, raw, True, masses)
+        encoder = cls(tuple(columns), tuple(range(table.p)), numbers.dtype)
+        return encoder, Table(numbers, table.codes) if scale else table
+
+    def encode(self, points: Any, strict: bool = True, what: str = "init") -> Table:
+        """Points or other rows in the units of X as a table; `strict` refuses a value that X does not hold.
 
         Errors call the points `what`.
         """
+        points = as_pandas(points)
+        if self.dtype is not None:
+            return self._encode_array(points, what)
+        if not is_frame(points):
+            plain_array(points)  # what is wrong with it as an array is said first
+            raise InputError(
+                f"{what} is none, but FairCoreset was fitted on a DataFrame: pass one with the columns "
+                f"{', '.join(map(repr, self.order))}"
+            )
+        if not len(points):
+            raise InputError(f"{what} has no rows: pass at least one")
         numbers, codes = [], []
         for column in self.columns:
             values: Any = _checked_column(points, column.name, what)
@@ -133,6 +155,23 @@ class Encoder:
         encoded = _side_by_side(numbers, n, float), _side_by_side(codes, n, np.int32).astype(np.int32)
         return Table(*encoded, units=self.units)
 
+    def _encode_array(self, points: Any, what: str) -> Table:
+        table, p = encode_array(points), len(self.columns)
+        if table.p != p:
+            raise InputError(
+                f"{what} has {table.p} features, but FairCoreset is expecting {p} features as input"
+            )
+        if self.is_plain:
+            return table
+        mean, size = (np.array([getattr(own, name) for own in self.columns]) for name in ("mean", "size"))
+        return Table(((table.numbers - mean) / size).astype(table.numbers.dtype, copy=False), table.codes)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether X is an array that is used as it is."""
+        as_it_is = {(0.0, 1.0, 1.0)}
+        return self.dtype is not None and {(c.mean, c.scale, c.factor) for c in self.columns} == as_it_is
+
     @property
     def units(self) -> np.ndarray:
         """(c,) float32, what a mismatch costs in each categorical column."""
@@ -153,8 +192,13 @@ class Encoder:
                 moved[off, k] = rank[off]
         return moved
 
-    def decode(self, points: np.ndarray) -> pd.DataFrame:
-        """Points (m, p) of the table in the units of the DataFrame, its columns in their order."""
+    def decode(self, points: np.ndarray) -> Any:
+        """Points (m, p) of the table in the units of X: a DataFrame, or an array in its precision."""
+        if self.dtype is not None:
+            if not self.is_plain:
+                step, mean = (np.array([getattr(c, name) for c in self.columns]) for name in ("step", "mean"))
+                points = points * step + mean
+            return np.asarray(points).astype(self.dtype, copy=False)
         decoded: dict[Any, Any] = {}
         for column, values in zip(self.columns, points.T, strict=True):
             if column.kind == "numeric":
@@ -235,61 +279,21 @@ def encode_array(x: Any) -> Table:
     return Table(array, np.empty((len(array), 0), np.int32))
 
 
-@dataclass(frozen=True)
-class ArrayScaler:
-    """Turns the columns of an array into z-scores and back; float32 stays float32."""
-
-    columns: tuple[ColumnCode, ...]
-    dtype: Any
-
-    @classmethod
-    def fit(cls, table: Table, masses: Masses | None = None) -> tuple[Self, Table]:
-        """The scaler of an unscaled table of numbers, whose rows `masses` weigh, and the table scaled."""
-        columns, scaled = [], np.empty_like(table.numbers)
-        for k in range(table.n_numeric):
-            numbers = table.numbers[:, k].astype(np.float64)
-            column, scaled[:, k] = scale_column(k, "numeric", np.empty(0), numbers, True, masses)
-            columns.append(column)
-        return cls(tuple(columns), table.numbers.dtype), Table(scaled, table.codes)
-
-    def scaled(self, table: Table) -> Table:
-        """An unscaled table of as many columns, scaled likewise."""
-        mean = np.array([column.mean for column in self.columns])
-        scale = np.array([column.size for column in self.columns])
-        return Table(((table.numbers - mean) / scale).astype(table.numbers.dtype, copy=False), table.codes)
-
-    def decode(self, points: np.ndarray) -> np.ndarray:
-        """Points (m, p) of the table in the units of the array, in its precision."""
-        step, mean = (np.array([getattr(own, name) for own in self.columns]) for name in ("step", "mean"))
-        return np.asarray(points * step + mean).astype(self.dtype, copy=False)
-
-
-Encoding: TypeAlias = Encoder | ArrayScaler | None  # None: an array as it is
 ColumnWeights: TypeAlias = Mapping[Any, float] | Sequence[float] | np.ndarray | None
 
 
-def _weighted(
-    encoding: Encoding, table: Table, column_weights: ColumnWeights, cost: str
-) -> tuple[Encoding, Table]:
-    """The encoding and the table with weights of columns, which multiply their parts of the cost."""
-    if column_weights is None:
-        return encoding, table
-    names = encoding.order if isinstance(encoding, Encoder) else tuple(range(table.p))
-    weights = _column_weights(column_weights, names)
-    if encoding is None:
-        plain = tuple(ColumnCode(k, "numeric", np.empty(0)) for k in names)
-        encoding = ArrayScaler(plain, table.numbers.dtype)
+def _weighted(encoder: Encoder, table: Table, weights: dict[Any, float], cost: str) -> tuple[Encoder, Table]:
+    """The encoder and the table with weights of columns, which multiply their parts of the cost."""
     columns, numbers = [], table.numbers.copy()
-    for k, column in enumerate(encoding.columns):
+    for k, column in enumerate(encoder.columns):
         factor, mean = weights[column.name], column.mean
         if column.kind != "categorical":
             factor = factor**0.5 if cost == "sqeuclidean" else factor
             mean += 0.0 if factor else float(numbers[:, k].mean(dtype=np.float64)) * column.step
             numbers[:, k] *= factor
         columns.append(replace(column, factor=factor, mean=mean))
-    encoding = replace(encoding, columns=tuple(columns))
-    units = encoding.units if isinstance(encoding, Encoder) else None
-    return encoding, replace(table, numbers=numbers, units=units)
+    encoder = replace(encoder, columns=tuple(columns))
+    return encoder, replace(table, numbers=numbers, units=encoder.units)
 
 
 def _column_weights(weights: Any, names: tuple[Any, ...]) -> dict[Any, float]:
@@ -319,7 +323,7 @@ def encode(
     sample_weight: Any = None,
     column_weights: ColumnWeights = None,
     cost: str = "l1",
-) -> tuple[Encoding, Table, Masses | None]:
+) -> tuple[Encoder, Table, Masses | None]:
     """A table by its kinds of columns, or an array; how others are encoded likewise; and the rows' masses.
 
     `scale`: whether numbers become z-scores; "auto": those of a DataFrame do, those of an array do not, with
@@ -329,44 +333,20 @@ def encode(
     if scale not in (True, False, "auto") or not isinstance(scale, bool | str):
         raise InputError(f"scale={scale!r}: use True, False or 'auto'")
     X = as_pandas(X)
-    encoding: Encoding = None
     if is_frame(X):
         if not len(X):
             raise InputError("X has no rows: pass at least one")
         masses = read_weights(sample_weight, len(X))
-        encoding, table = Encoder.fit(X, bool(scale), masses)
+        encoder, table = Encoder.fit(X, bool(scale), masses)
     else:
         table = encode_array(X)
         masses = read_weights(sample_weight, table.n)
-        if scale is True:
-            encoding, table = ArrayScaler.fit(table, masses)
-        elif scale == "auto" and column_weights is None:
+        if scale == "auto" and column_weights is None:
             warn_of_sizes(table)
-    return *_weighted(encoding, table, column_weights, cost), masses
-
-
-def encode_likewise(encoding: Encoding, points: Any, columns: int, what: str, strict: bool = False) -> Table:
-    """Other rows or points in the units of X, encoded as those of X were, whose `columns` they have.
-
-    `strict` refuses a category that X does not hold. Errors call them `what`.
-    """
-    points = as_pandas(points)
-    if isinstance(encoding, Encoder):
-        if not is_frame(points):
-            plain_array(points)  # what is wrong with it as an array is said first
-            raise InputError(
-                f"{what} is none, but FairCoreset was fitted on a DataFrame: pass one with the columns "
-                f"{', '.join(map(repr, encoding.order))}"
-            )
-        if not len(points):
-            raise InputError(f"{what} has no rows: pass at least one")
-        return encoding.encode(points, strict, what)
-    table = encode_array(points)
-    if table.p != columns:
-        raise InputError(
-            f"{what} has {table.p} features, but FairCoreset is expecting {columns} features as input"
-        )
-    return table if encoding is None else encoding.scaled(table)
+        encoder, table = Encoder.fit_array(table, scale is True, masses)
+    if column_weights is not None:
+        encoder, table = _weighted(encoder, table, _column_weights(column_weights, encoder.order), cost)
+    return encoder, table, masses
 
 
 def pick(X: Any, rows: np.ndarray) -> Any:
@@ -381,11 +361,8 @@ def warn_of_sizes(table: Table) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         size = np.abs(some - np.median(some, axis=1)[:, None]).mean(axis=1)
         # A rare yes among many noes is not small: half a step, as if both were common.
-        ends = low[:, None], high[:, None]
-        few = some[:, :_FEW]
-        for k in np.flatnonzero(((few == ends[0]) | (few == ends[1])).all(axis=1)):
-            if ((some[k] == low[k]) | (some[k] == high[k])).all():
-                size[k] = high[k] / 2 - low[k] / 2
+        two = ((some == low[:, None]) | (some == high[:, None])).all(axis=1)
+        size[two] = high[two] / 2 - low[two] / 2
     size[(size == 0) | ~np.isfinite(size)] = np.nan
     if np.isnan(size).all():
         return

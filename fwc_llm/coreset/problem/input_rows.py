@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 from fwc_llm.coreset.checks import check_choice, check_epsilon, check_not_negative, check_penalty
 from fwc_llm.coreset.problem.cells import Cells, find_cells
-from fwc_llm.coreset.problem.encoding import ColumnWeights, Encoder, Encoding, encode
+from fwc_llm.coreset.problem.encoding import ColumnWeights, Encoder, encode
 from fwc_llm.coreset.problem.frames import Columns, take_named
 from fwc_llm.coreset.problem.ground_cost import COSTS
 from fwc_llm.coreset.problem.table import Table
@@ -25,7 +25,7 @@ class InputRows:
     rows, None if they are all of them. `has_y` and `has_levels` say whether labels were given.
     """
 
-    encoding: Encoding
+    encoder: Encoder
     table: Table
     cells: Cells
     masses: Masses | None
@@ -86,7 +86,7 @@ class Terms:
         be left out: all rows are alike.
         """
         X, y, sensitive, sample_weight = take_named(*columns)
-        encoding, table, masses = encode(X, self.scale, sample_weight, self.column_weights, self.cost)
+        encoder, table, masses = encode(X, self.scale, sample_weight, self.column_weights, self.cost)
         n = table.n
         constrained = is_constrained(self)
         if constrained and n == 1:
@@ -106,7 +106,7 @@ class Terms:
         if masses is not None and kept is not None:
             table, masses = table.take(kept), masses.take(kept)
         table.check_costs(self.cost)
-        return InputRows(encoding, table, cells, masses, kept, n, y is not None, sensitive is not None)
+        return InputRows(encoder, table, cells, masses, kept, n, y is not None, sensitive is not None)
 
 
 def is_constrained(terms: Any) -> bool:
@@ -124,8 +124,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         """Sets `n_features_in_` and, of a DataFrame, `feature_names_in_`."""
         self.n_features_in_ = rows.table.p
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
-        if isinstance(rows.encoding, Encoder):
-            self.feature_names_in_ = np.array(rows.encoding.order, dtype=object)
+        if rows.encoder.dtype is None:
+            self.feature_names_in_ = np.array(rows.encoder.order, dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         """Tags for scikit-learn's tools."""

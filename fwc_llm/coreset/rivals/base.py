@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from fwc_llm.coreset.checks import candidate_mask
-from fwc_llm.coreset.problem.encoding import Encoding, encode
+from fwc_llm.coreset.problem.encoding import Encoder, encode, pick
 from fwc_llm.coreset.problem.ground_cost import MISMATCH
 from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.weights import Masses
@@ -58,7 +58,7 @@ class LabelledTable(Table):
     levels: np.ndarray
     outcomes: np.ndarray
     source: Any
-    encoder: Encoding
+    encoder: Encoder
     masses: Masses | None = None
 
     @property
@@ -113,7 +113,7 @@ class LabelledTable(Table):
         )
 
     def _source(self, rows: np.ndarray) -> Any:
-        return self.source.iloc[rows] if self.encoder else self.source[rows]
+        return pick(self.source, rows)
 
 
 def as_rows(X: Any, y: Any, sensitive: Any, sample_weight: Any = None) -> LabelledTable:
@@ -128,7 +128,7 @@ def as_rows(X: Any, y: Any, sensitive: Any, sample_weight: Any = None) -> Labell
     levels, d = np.unique(sensitive, return_inverse=True)
     outcomes, outcome = np.unique(y, return_inverse=True)
     codes = np.column_stack([table.codes, d, outcome]).astype(np.int32)
-    source = X if encoder else table.numbers
+    source = X if encoder.dtype is None else table.numbers
     numbers = table.numbers.astype(np.float64)
     return LabelledTable(numbers, codes, levels, outcomes, source, encoder, masses)
 

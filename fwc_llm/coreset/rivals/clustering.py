@@ -40,6 +40,6 @@ def rounded_coreset(rows: LabelledTable, centres: np.ndarray, weights: np.ndarra
     parts = np.split(centres[:, k:], np.cumsum(rows.sizes)[:-1], axis=1)
     codes = [part.argmax(axis=1) for part in parts]
     points: Any = np.column_stack([centres[:, :k].astype(float), *codes[:-2]])
-    if rows.encoder is not None:
+    if rows.encoder.dtype is None:
         points = rows.encoder.decode(points)
     return Coreset(points, None, rows.levels[codes[-2]], rows.outcomes[codes[-1]], weights.astype(float))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fwc_llm.coreset import FairCoreset, FairWASP, certify
 from fwc_llm.coreset.problem.allocation import count_slots
 from fwc_llm.coreset.problem.cells import find_cells, overall_target
-from fwc_llm.coreset.problem.encoding import ArrayScaler, Encoder, encode, encode_array, encode_likewise
+from fwc_llm.coreset.problem.encoding import Encoder, encode, encode_array
 from fwc_llm.coreset.problem.table import value_ids
 from fwc_llm.errors import FwcError, InputError, ScaleWarning
 
@@ -196,12 +196,11 @@ def test_other_scales_are_refused(scale) -> None:
 def test_scaling_there_and_back() -> None:
     x = np.column_stack([np.arange(5.0) * 1e300, np.full(5, 7.0), np.arange(5.0) * 1e-300])
     encoding, table, _ = encode(x, True)
-    assert isinstance(encoding, ArrayScaler)
     np.testing.assert_allclose(table.numbers.std(axis=0), [1, 0, 1])
     np.testing.assert_allclose(encoding.decode(table.numbers), x)
-    np.testing.assert_allclose(encode_likewise(encoding, x, 3, "init").numbers, table.numbers, atol=1e-12)
+    np.testing.assert_allclose(encoding.encode(x).numbers, table.numbers, atol=1e-12)
     with pytest.raises(InputError, match="init has 2 features"):
-        encode_likewise(encoding, x[:, :2], 3, "init")
+        encoding.encode(x[:, :2])
 
 
 # --- The memory of reading a table
