@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from fwc_llm.apportion import largest_remainder
 from fwc_llm.coreset.out_of_core.blocks import Block, Table
@@ -31,7 +32,7 @@ class Survey:
     """The sample as rows in memory, scaled as the whole table is; its cells have the sums of the whole table.
 
     `raw` are the sample's rows as their owner has them, at the ascending `positions` (s,) in the table.
-    `cell_of` is the cell of every group of labels; `total` is the mass of all `n` rows.
+    `cell_of` is the cell of every group of labels; the table has `n` rows.
     """
 
     rows: InputRows
@@ -39,7 +40,11 @@ class Survey:
     positions: np.ndarray
     cell_of: dict[Key, int]
     n: int
-    total: float
+
+    @property
+    def total(self) -> float:
+        """The mass of all rows."""
+        return float(self.rows.cells.sizes.sum())
 
 
 def survey(
@@ -63,18 +68,21 @@ def survey(
     parts = [part for part in table.read(look, look.shrink, tick) if part.sums]
     if not parts:
         raise InputError("sample_weight is zero for every row: at least one row must count")
-    drawn = _joined(parts)
-    place = {key: k for k, key in enumerate(dict.fromkeys(key for part in parts for key in part.sums))}
+    keys = dict.fromkeys(key for part in parts for key in part.sums)
+    place = {key: k for k, key in enumerate(keys)}
     counts, sums = np.zeros(len(place), np.int64), np.zeros(len(place))
     for part in parts:
         for key, (count, mass) in part.sums.items():
             counts[place[key]] += count
             sums[place[key]] += mass
+    drawn = pd.concat([part.drawn for part in parts], ignore_index=True)
+    columns = Columns(*(_stacked(list(some)) for some in zip(*(p.columns for p in parts), strict=True)))
+    group = np.array([place[key] for key in drawn["group"]], np.int64)
     equal = min(part.ends[0] for part in parts) == max(part.ends[1] for part in parts)
-    group = np.array([place[key] for key in drawn.labels], np.int64)[drawn.group]
-    kept, masses = _choose(look, drawn, group, counts, sums, equal)
-    positions = drawn.positions[kept]
-    raw, y, sensitive, _ = drawn.columns.each(lambda part: _some(part, np.flatnonzero(kept)))
+    weight = 1.0 if columns.sample_weight is None else np.asarray(columns.sample_weight, float)
+    chosen, masses = _choose(look, drawn["key"].to_numpy(), weight, group, counts, sums, equal)
+    positions = drawn["position"].to_numpy()[chosen]
+    raw, y, sensitive, _ = columns.each(lambda part: _some(part, chosen))
     if is_frame(raw):
         raw = raw.set_axis(positions, axis=0)
     rows = terms.read(Columns(raw, y, sensitive, masses))
@@ -82,12 +90,11 @@ def survey(
         encoder = _of_whole_table(rows.encoder, parts)
         rows = replace(rows, encoder=encoder, table=encoder.encode(raw, what="the sample"))
     cell_of = np.empty(len(place), np.int64)
-    cell_of[group[kept]] = rows.cells.cell
+    cell_of[group[chosen]] = rows.cells.cell
     whole = np.bincount(cell_of, counts, rows.cells.n_cells).astype(np.int64)
     sizes = whole if equal else np.bincount(cell_of, sums, rows.cells.n_cells)
-    cells = replace(rows.cells, counts=whole, sizes=sizes)
-    known = dict(zip(place, cell_of.tolist(), strict=True))
-    return Survey(replace(rows, cells=cells), raw, positions, known, table.n, float(cells.sizes.sum()))
+    rows = replace(rows, cells=replace(rows.cells, counts=whole, sizes=sizes))
+    return Survey(rows, raw, positions, dict(zip(place, cell_of.tolist(), strict=True)), table.n)
 
 
 def weights_of(block: Block) -> tuple[np.ndarray, np.ndarray]:
@@ -109,27 +116,23 @@ def groups_of(block: Block, used: np.ndarray) -> tuple[list[Key], np.ndarray]:
     Raises:
         InputError: a label is missing, or there are too many.
     """
-    import pandas as pd
-
-    code, labels = np.zeros(len(used), np.int64), []
+    labels: dict[int, Any] = {0: np.zeros(len(used), np.int8)}  # where there are none, all rows are alike
     for role in ("y", "sensitive"):
         for column in _label_columns(getattr(block.columns, role)):
             if len(column) != block.n:
                 raise InputError(f"{role} has {len(column)} rows but X has {block.n} in {block.where}")
-            codes, distinct = pd.factorize(_some(column, used))
-            if (codes < 0).any():
-                row = block.first + used[(codes < 0).argmax()]
+            labels[len(labels)] = own = pd.Series(_some(column, used)).reset_index(drop=True)
+            if own.isna().any():
+                row = block.first + used[int(own.isna().to_numpy().argmax())]
                 raise InputError(
                     f"{role} is missing in row {row} of {block.where}: drop such rows or give them a level "
                     "of their own"
                 )
-            if len(distinct) > _MOST_GROUPS:
+            if own.nunique() > _MOST_GROUPS:
                 raise InputError(f"{role} holds more than {_MOST_GROUPS:,} different values: pass labels")
-            _, code = np.unique(code * (len(distinct) + 1) + codes, return_inverse=True)
-            labels.append((codes, distinct.tolist()))
-    first = np.unique(code, return_index=True)[1]
-    keys = [tuple(distinct[codes[row]] for codes, distinct in labels) for row in first.tolist()]
-    return keys, code
+    frame = pd.DataFrame(labels)
+    keys = list(frame.drop_duplicates().itertuples(index=False, name=None))
+    return keys, frame.groupby(list(frame), sort=False, observed=True).ngroup().to_numpy()
 
 
 def _label_columns(values: Any) -> list[Any]:
@@ -145,25 +148,18 @@ def _label_columns(values: Any) -> list[Any]:
 class _Part:
     """What a block tells: rows and mass of its groups, the ends of its weights, means and squares about them.
 
-    And rows drawn from it: positions and keys (k,), and the group among `labels`.
+    And rows drawn from it: their `columns`, and a frame of their position, key and group.
     """
 
     sums: dict[Key, tuple[int, float]]
     ends: tuple[float, float]
     moments: dict[Any, np.ndarray]  # of a column of numbers: mean, sum of squares about it, mass
-    positions: np.ndarray
-    keys: np.ndarray
-    labels: list[Key]
-    group: np.ndarray
+    drawn: pd.DataFrame
     columns: Columns
 
-    def keep(self, rows: np.ndarray) -> "_Part":
-        """Some of the drawn rows, (k,) bool."""
-        if rows.all():
-            return self
-        columns = self.columns.each(lambda part: _some(part, np.flatnonzero(rows)))
-        drawn = {"positions": self.positions[rows], "keys": self.keys[rows], "group": self.group[rows]}
-        return replace(self, columns=columns, **drawn)
+    def take(self, rows: np.ndarray) -> "_Part":
+        """Some of the rows drawn."""
+        return replace(self, drawn=self.drawn.iloc[rows], columns=self.columns.each(lambda c: _some(c, rows)))
 
 
 @dataclass(frozen=True)
@@ -179,20 +175,19 @@ class _Look:
     def __call__(self, block: Block) -> _Part:
         """What one block tells."""
         used, weights = weights_of(block)
-        if not len(used):
-            return _Part({}, (0.0, 0.0), {}, used, weights, [], used, block.columns)
-        labels, group = groups_of(block, used)
-        counts, sums = np.bincount(group), np.bincount(group, weights)
-        totals = dict(zip(labels, zip(counts.tolist(), sums.tolist(), strict=True), strict=True))
-        keys = self._uniform(block.first, block.n)[used] / weights
+        keys, group = groups_of(block, used)
+        counts, sums = np.bincount(group, minlength=0), np.bincount(group, weights)
+        totals = dict(zip(keys, zip(counts.tolist(), sums.tolist(), strict=True), strict=True))
+        key = self._uniform(block.first, block.n)[used] / weights
         # More rows than are needed stay below; with weights the limit is not known.
         limit = 1.1 * self._most / self.n if block.columns.sample_weight is None else np.inf
-        rows = np.flatnonzero((keys < limit) | (_rank_in_group(keys, group) < self.least))
+        rows = np.flatnonzero((key < limit) | (_rank(key, group) < self.least))
         columns = block.columns.each(lambda part: _some(part, used[rows]))
-        ends = float(weights.min()), float(weights.max())
-        moments = _moments(block, used, weights, self.scale)
-        drawn = block.first + used[rows], keys[rows], labels, group[rows], columns
-        return _Part(totals, ends, moments, *drawn)
+        ends = (float(weights.min()), float(weights.max())) if len(used) else (0.0, 0.0)
+        moments = _moments(block, used, weights, self.scale) if len(used) else {}
+        own = pd.Series([keys[k] for k in group[rows]], dtype=object)
+        drawn = pd.DataFrame({"position": block.first + used[rows], "key": key[rows], "group": own})
+        return _Part(totals, ends, moments, drawn, columns)
 
     def _uniform(self, first: int, count: int) -> np.ndarray:
         """Random numbers (count,) in [0, 1), which belong to the positions of the rows."""
@@ -207,43 +202,51 @@ class _Look:
 
     def shrink(self, parts: list[_Part]) -> list[_Part]:
         """The parts without rows that cannot be in the sample, once there are many."""
-        if sum(len(part.keys) for part in parts) <= 2 * self._most:
+        if sum(len(part.drawn) for part in parts) <= 2 * self._most:
             return parts
-        drawn = [part for part in parts if part.sums]
-        joint = _joined([replace(part, columns=Columns(None)) for part in drawn])
-        kept = (_ranks(joint.keys) < self._most) | (_rank_in_group(joint.keys, joint.group) < self.least)
-        cuts = np.cumsum([len(part.keys) for part in drawn])[:-1]
-        return [part.keep(own) for part, own in zip(drawn, np.split(kept, cuts), strict=True)]
+        drawn = pd.concat([part.drawn for part in parts], ignore_index=True)
+        wanted = (drawn["key"].rank(method="first") <= self._most) | (
+            _rank(drawn["key"], drawn["group"]) < self.least
+        )
+        cuts = np.cumsum([len(part.drawn) for part in parts])[:-1]
+        rows = [np.flatnonzero(own) for own in np.split(wanted.to_numpy(), cuts)]
+        return [part.take(own) for part, own in zip(parts, rows, strict=True)]
 
 
 def _choose(
-    look: _Look, drawn: _Part, group: np.ndarray, counts: np.ndarray, sums: np.ndarray, equal: bool
+    look: _Look,
+    key: np.ndarray,
+    weight: Any,
+    group: np.ndarray,
+    counts: np.ndarray,
+    sums: np.ndarray,
+    equal: bool,
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Which of the rows drawn are in the sample, and their masses; None where all count the same.
 
     Every group has its share of the rows or, with weights, what it has among the first keys; at least `least`
     rows. Masses add up to those of the groups in the table.
     """
-    n, keys = int(counts.sum()), drawn.keys
+    n = int(counts.sum())
     if equal:
         size = min(look.sample, n)
         share = largest_remainder(size * counts / n, size, np.zeros_like(counts), counts)
     else:
-        share = np.bincount(group[_ranks(keys) < look.sample], minlength=len(counts))
+        first = key.argsort(kind="stable")[: look.sample]
+        share = np.bincount(group[first], minlength=len(counts))
     wanted = np.maximum(share, np.minimum(counts, look.least))
-    rank = _rank_in_group(keys, group)
-    kept = rank < wanted[group]
-    own = group[kept]
+    rank = _rank(key, group)
+    chosen = np.flatnonzero(rank < wanted[group])
+    own = group[chosen]
     if equal and (np.abs(wanted - len(own) * counts / n) <= 1).all():
-        return kept, None
+        return chosen, None
     # A row stands for the rows of its group whose keys are as small as the first one that was not drawn.
     beyond = np.full(len(counts), np.inf)
     next_one = rank == wanted[group]
-    beyond[group[next_one]] = keys[next_one]
-    weight = np.ones(len(keys)) if drawn.columns.sample_weight is None else drawn.columns.sample_weight
-    base = np.maximum(np.asarray(weight, float), 1 / beyond[group])[kept]
+    beyond[group[next_one]] = key[next_one]
+    base = np.maximum(weight, 1 / beyond[group])[chosen]
     mass = base * (sums / np.maximum(np.bincount(own, base, len(counts)), 1e-300))[own]
-    return kept, mass * (len(own) / mass.sum())
+    return chosen, mass * (len(own) / mass.sum())
 
 
 def _moments(block: Block, used: np.ndarray, weights: np.ndarray, scale: bool | str) -> dict[Any, np.ndarray]:
@@ -278,8 +281,8 @@ def _of_whole_table(encoder: Encoder, parts: list[_Part]) -> Encoder:
     columns = []
     for column in encoder.columns:
         if column.kind != "categorical":
-            found = [part.moments[column.name] for part in parts if column.name in part.moments]
-            mean, squares, mass = np.array(found).T
+            sums = [part.moments[column.name] for part in parts if column.name in part.moments]
+            mean, squares, mass = np.array(sums).T
             with np.errstate(over="ignore", invalid="ignore"):
                 centre = float(mean @ mass / mass.sum())
                 spread = float(((squares + mass * (mean - centre) ** 2).sum() / mass.sum()) ** 0.5)
@@ -291,28 +294,9 @@ def _of_whole_table(encoder: Encoder, parts: list[_Part]) -> Encoder:
     return replace(encoder, columns=tuple(columns))
 
 
-def _joined(parts: list[_Part]) -> _Part:
-    """The drawn rows of all parts as those of one."""
-    place: dict[Key, int] = {}
-    numbers = [np.array([place.setdefault(key, len(place)) for key in p.labels], np.int64) for p in parts]
-    group = np.concatenate([number[part.group] for number, part in zip(numbers, parts, strict=True)])
-    positions, keys = (np.concatenate([getattr(p, name) for p in parts]) for name in ("positions", "keys"))
-    columns = Columns(*(_stacked(list(some)) for some in zip(*(p.columns for p in parts), strict=True)))
-    return _Part({}, (0.0, 0.0), {}, positions, keys, list(place), group, columns)
-
-
-def _ranks(keys: np.ndarray) -> np.ndarray:
-    """The place of every key, from 0, in ascending order."""
-    return np.asarray(keys.argsort(kind="stable").argsort(kind="stable"))
-
-
-def _rank_in_group(keys: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """The place of every key among those of its group."""
-    order = np.lexsort((keys, group))
-    start = np.searchsorted(group[order], np.arange(int(group.max(initial=-1)) + 1))
-    rank = np.empty(len(keys), np.int64)
-    rank[order] = np.arange(len(keys)) - start[group[order]]
-    return rank
+def _rank(key: Any, group: Any) -> np.ndarray:
+    """The place of every key, from 0, among those of its group."""
+    return pd.Series(key).groupby(group).rank(method="first").to_numpy() - 1
 
 
 def _some(part: Any, rows: np.ndarray) -> Any:
@@ -326,8 +310,6 @@ def _stacked(parts: list[Any]) -> Any:
         return None
     if not hasattr(parts[0], "iloc"):
         return np.concatenate(parts)
-    import pandas as pd
-
     joint = pd.concat(parts, ignore_index=True)
     for name in joint.columns if is_frame(joint) else ():
         dtypes = {part[name].dtype for part in parts if name in part}
