@@ -1,21 +1,17 @@
 """Values in notebooks: text, tables and bars, as HTML without scripts. What is not `Markup` is escaped."""
 
-import html
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
+
+import markupsafe
+from markupsafe import Markup
 
 MOST_ROWS = 20
 _LONGEST_CELL = 90
 _FRAME = (
     "font:13px/1.45 system-ui,sans-serif;max-width:60em;overflow-x:auto;font-variant-numeric:tabular-nums"
 )
-
-
-class Markup(str):
-    """HTML that is not escaped again."""
-
-    __slots__ = ()
 
 
 def in_notebook() -> bool:
@@ -38,7 +34,7 @@ def visible(text: str) -> str:
 
 def escape(value: object) -> Markup:
     """Return a value as HTML: markup as it is, anything else as text."""
-    return value if isinstance(value, Markup) else Markup(html.escape(visible(str(value))))
+    return value if isinstance(value, Markup) else markupsafe.escape(visible(str(value)))
 
 
 def join(parts: Iterable[object]) -> Markup:

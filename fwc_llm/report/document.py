@@ -87,7 +87,6 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
         sections.further(stats),
         sections.pooled(stats),
         sections.comparisons(stats),
-        sections.noise(stats),
         sections.paper(stats),
         sections.attributes(stats),
         who_was_selected(run["audit"]),

@@ -5,12 +5,10 @@ import time
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import jinja2
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field, field_validator
@@ -27,9 +25,9 @@ from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.metrics.counts import BY_KEY, UNPARSED, count_cells, measure
 from fwc_llm.metrics.looks import FIRST_LOOK, Looks
 from fwc_llm.metrics.statistics import plain
-from fwc_llm.notebook import visible
 from fwc_llm.report.charts import axis
 from fwc_llm.report.format import DASH, interval, number
+from fwc_llm.report.page import environment
 from fwc_llm.report.predictions_reader import read_predictions
 from fwc_llm.report.tables import Cell, Section
 from fwc_llm.schema import Checked, check
@@ -282,13 +280,6 @@ def _by_version(state: State, min_group: int) -> Section:
 
 def page(state: State, checks: Sequence[Check], title: str) -> str:
     """Return the state as one HTML page, with a picture of the sequence; it loads nothing."""
-    loader = jinja2.FunctionLoader(
-        lambda name: (files("fwc_llm.report") / "templates" / name).read_text(encoding="utf-8")
-    )
-    environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
-    environment.filters["cell"] = lambda value: (
-        value if isinstance(value, Cell) else Cell(visible(str(value)))
-    )
     bound = parse_condition(state.asked["conditions"][0]).bound
     known = [entry for entry in state.history if entry["value"] is not None]
     ends = [entry[name] for entry in known for name in ("high", "value_of_new") if entry[name] is not None]
@@ -300,7 +291,7 @@ def page(state: State, checks: Sequence[Check], title: str) -> str:
         | {"x": x.at(place + 0.5)}
         for place, entry in enumerate(state.history)
     ]
-    return environment.get_template("monitor.html.j2").render(
-        title=visible(title), checks=checks, sections=sections(state), marks=marks, y=y,
+    return environment().get_template("monitor.html.j2").render(
+        title=title, checks=checks, sections=sections(state), marks=marks, y=y,
         bound=y.at(bound),
     )  # fmt: skip

@@ -28,15 +28,31 @@ def page(document: Mapping[str, Any], appendix: bool = False) -> str:
 
     Runs with a `browser` (their rows) bring the one script of the page. `appendix` prints the folded parts.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_template),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_visible,
+    browsers = [run["browser"] for run in document["runs"] if run.get("browser")]
+    labelled = [(run["label"], run["statistics"]) for run in document["runs"]]
+    audit = any(KEY in run["about"] for run in document["runs"])
+    return (
+        environment()
+        .get_template("page.html.j2")
+        .render(
+            document=document,
+            several=len(document["runs"]) > 1,
+            audit=audit,
+            overview=overview(labelled, "All runs"),
+            appendix=appendix,
+            browsers=browsers,
+            **_script(bool(browsers)),
+        )
     )
-    environment.filters |= {
+
+
+def environment() -> jinja2.Environment:
+    """Return what renders pages: all text from the data is escaped, and what would hide in it is visible."""
+    made = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_template), autoescape=True, undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, finalize=_visible,
+    )  # fmt: skip
+    made.filters |= {
         "json_block": lambda value: Markup(json_block(value)),
         "cell": lambda value: value if isinstance(value, Cell) else Cell(str(value)),
         "number": number,
@@ -44,7 +60,7 @@ def page(document: Mapping[str, Any], appendix: bool = False) -> str:
         "count": lambda value: DASH if value is None else f"{value:,}",
         "tint": lambda place: (place - 1) % 10 + 1 if place else 0,
     }
-    environment.globals |= {
+    made.globals |= {
         "charts": charts,
         "shape": charts.shape_path,
         "sections_of": sections_of,
@@ -53,18 +69,7 @@ def page(document: Mapping[str, Any], appendix: bool = False) -> str:
         "signed": SIGNED,
         "dash": DASH,
     }
-    browsers = [run["browser"] for run in document["runs"] if run.get("browser")]
-    labelled = [(run["label"], run["statistics"]) for run in document["runs"]]
-    audit = any(KEY in run["about"] for run in document["runs"])
-    return environment.get_template("page.html.j2").render(
-        document=document,
-        several=len(document["runs"]) > 1,
-        audit=audit,
-        overview=overview(labelled, "All runs"),
-        appendix=appendix,
-        browsers=browsers,
-        **_script(bool(browsers)),
-    )
+    return made
 
 
 def _script(with_rows: bool) -> dict[str, Any]:

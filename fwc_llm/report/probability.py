@@ -17,7 +17,6 @@ _NAMES = {
     "held_out": "the same, held out",
     "least_gap": "least gap of all",
 }
-_BIN = 0.1
 
 
 def probabilities(stats: Stats) -> Section:
@@ -45,7 +44,7 @@ def probabilities(stats: Stats) -> Section:
         *("Arm", "AUC", "Brier score", "Calibration error", "Gap of mean P(yes)"),
         *("Equal rates: accuracy %", "Equal rates: DP gap", "Answers", "Coverage"),
     ]
-    parts = [calibration(stats), _bins(stats), thresholds(stats)] if rows else []
+    parts = [calibration(stats), thresholds(stats)] if rows else []
     return Section("Probabilities", headings, rows, notes(stats), intro, name="probabilities", parts=parts)
 
 
@@ -74,23 +73,6 @@ def calibration(stats: Stats) -> Section:
         *("Calibration error", "By noise: mean", "By noise: 95 %"),
     ]
     return Section("Is P(yes) right, in each group?", headings, rows, (), intro, 2, "calibration")
-
-
-def _bins(stats: Stats) -> Section:
-    """Per arm, group and tenth of P(yes) the stated and the true share."""
-    rows: list[Row] = []
-    for arm, p in _arms(stats):
-        for group, figures in ({} if is_clipped(arm) else p["calibration_by_group"]).items():
-            bins = figures["bins"]
-            columns = (bins[name] for name in ("start", "questions", "rows", "mean", "share", "low", "high"))
-            for start, questions, n, mean, share, low, high in zip(*columns, strict=True):
-                tenth = f"{100 * start:.0f} to {100 * (start + _BIN):.0f}"
-                true = Cell(number(share, 1, 100), interval((low, high), 1, 100))
-                rows.append(
-                    [arm["arm"], group, tenth, f"{questions:,}", f"{n:,}", number(mean, 1, 100), true]
-                )
-    headings = ["Arm", "Group", "P(yes), %", "Answers", "Rows", "Mean P(yes), %", "Share of yes, %"]
-    return Section("Calibration by tenths of P(yes)", headings, rows, keys=3)
 
 
 def thresholds(stats: Stats) -> Section:

@@ -183,18 +183,6 @@ def paper(stats: Stats) -> Section:
     return Section("The paper’s summary", ["Arm", *_titles(METRICS)], rows, intro=intro, name="repeats")
 
 
-def noise(stats: Stats) -> Section:
-    """Return each arm's gap beside the mean gap that chance alone shows."""
-    rows, two = list[Row](), stats["arms"][0]["signed_gap"]
-    for arm in stats["arms"]:
-        sign = [] if arm["signed_gap"] is None else [valued(arm["signed_gap"], 3)]
-        gap = arm[GAP.key]
-        rows.append([arm["arm"], *sign, number(gap["value"], 3), number(gap["noise_expected"], 3)])
-    headings = ["Arm", *([two["of"]] if two else []), GAP.title, "Mean by chance"]
-    intro = "Groups treated exactly alike still differ in a sample of this size, by the mean shown."
-    return Section("The gap beside chance", headings, rows, intro=intro)
-
-
 def comparisons(stats: Stats) -> Section:
     """Return every pair of arms: differences, intervals, p-values, verdicts, and what they speak of."""
     intro = (

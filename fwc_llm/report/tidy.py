@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fwc_llm.metrics.counts import METRICS
-from fwc_llm.untrusted import visible
+from fwc_llm.untrusted import as_cell, visible
 
 COLUMNS = (
     *("run", "task", "model", "simulated", "arm", "repeat", "group", "metric", "value", "low", "high", "n"),
@@ -31,15 +31,10 @@ def as_csv(lines: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
     out = io.StringIO()
     writer = csv.DictWriter(out, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: _harmless(value) for name, value in line.items()} for line in lines)
+    for line in lines:
+        texts = {name: visible(as_cell(value)) for name, value in line.items() if isinstance(value, str)}
+        writer.writerow({**line, **texts})
     return out.getvalue()
-
-
-def _harmless(value: Any) -> Any:
-    """Text with an apostrophe in front where a spreadsheet would read a formula; any other value as it is."""
-    if not isinstance(value, str):
-        return value
-    return visible(f"'{value}" if value[:1] in {"=", "+", "-", "@", "\t", "\r"} else value)
 
 
 def head(document: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, str]:
