@@ -1,4 +1,4 @@
-"""Values in notebooks: text, tables and bars, as HTML without scripts. What is not `Markup` is escaped."""
+"""Values in notebooks: text, tables, as HTML without scripts. What is not `Markup` is escaped."""
 
 import sys
 import unicodedata
@@ -65,34 +65,15 @@ def note(text: str) -> Markup:
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]], total: int | None = None) -> Markup:
     """Return a table of its first `MOST_ROWS` rows; `total` is how many there are, when only these are given.
 
-    Long text is cut; columns of numbers are aligned to the right.
+    Long text is cut.
     """
-    listed = list(rows)
+    import pandas as pd
+
+    listed = [[visible(str(cell)) for cell in row] for row in rows]
+    cut = [
+        [cell if len(cell) <= _LONGEST_CELL else f"{cell[:_LONGEST_CELL]}…" for cell in row] for row in listed
+    ]
+    frame = pd.DataFrame(cut[:MOST_ROWS], columns=[visible(heading) for heading in headings])
     total = len(listed) if total is None else total
-    columns = list(zip(*listed, strict=True)) if listed else [()] * len(headings)
-    sides = ["right" if cells and all(map(_is_number, cells)) else "left" for cells in columns]
-
-    def line(kind: str, cells: Sequence[object]) -> Markup:
-        return element("tr", *(_cell(kind, cell, side) for cell, side in zip(cells, sides, strict=True)))
-
-    head, body = line("th", headings), [line("td", row) for row in listed[:MOST_ROWS]]
     more = note(f"… and {total - MOST_ROWS:,} more") if total > MOST_ROWS else ""
-    return join([element("table", element("thead", head), element("tbody", *body)), more])
-
-
-def _is_number(cell: object) -> bool:
-    return not isinstance(cell, Markup) and str(cell)[:1] in "0123456789+-−–<>"
-
-
-def _cell(kind: str, cell: object, side: str) -> Markup:
-    if not isinstance(cell, Markup) and len(str(cell)) > _LONGEST_CELL:
-        cell = str(cell)[: _LONGEST_CELL - 1] + "…"
-    style = f"text-align:{side};vertical-align:top;padding:.15em 1em .15em 0;white-space:nowrap"
-    return element(kind, cell, style=style)
-
-
-def bar(share: float, text: str = "") -> Markup:
-    """Return a bar as long as a share between 0 and 1, with its text behind it."""
-    width = f"{6 * min(max(share, 0.0), 1.0):.2f}em"
-    style = f"display:inline-block;height:.7em;width:{width};background:#2f7fd1;margin-right:.4em"
-    return element("span", element("span", style=style), text)
+    return join([Markup(frame.to_html(index=False, border=0, justify="left")), more])

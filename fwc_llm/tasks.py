@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import home_expanded
-from fwc_llm.notebook import MOST_ROWS, Markup, bar, figure, note, table
+from fwc_llm.notebook import MOST_ROWS, Markup, figure, note, table
 from fwc_llm.resources import resource_dir
 from fwc_llm.taskfile import ENDINGS, Column, Source, TaskFile, choose, parse_taskfile, read_taskfile
 
@@ -191,8 +191,7 @@ class Task:
             return note(str(error))
         rows = []
         for name, (no, yes) in zip(self.groups, cells.tolist(), strict=True):
-            share = yes / (no + yes)
-            rows.append([name, f"{no + yes:,}", f"{no:,}", f"{yes:,}", bar(share, f"{share:.1%}")])
+            rows.append([name, f"{no + yes:,}", f"{no:,}", f"{yes:,}", f"{yes / (no + yes):.1%}"])
         return table((" & ".join(self.protected), "rows", "no", "yes", "share of yes"), rows)
 
     @cached_property

@@ -21,7 +21,7 @@ from rich.console import Console
 from fwc_llm import FwcError, load_task, select_shots
 from fwc_llm.apportion import largest_remainder
 from fwc_llm.files import write_whole
-from fwc_llm.notebook import MOST_ROWS, bar, element, figure, note, table, visible
+from fwc_llm.notebook import MOST_ROWS, element, figure, note, table, visible
 from fwc_llm.progress import Progress, Silent, Terminal, choose
 from fwc_llm.records import Cell, clean, decimal
 from fwc_llm.tasks import Column
@@ -184,7 +184,7 @@ def parsed(html: str) -> ElementTree.Element:
 
 @given(st.text(), st.text(), st.text())
 def test_data_never_becomes_markup(title: str, cell: str, words: str) -> None:
-    drawn = figure(title, table(("a",), [[cell]]), note(words), bar(0.5, words))
+    drawn = figure(title, table(("a",), [[cell]]), note(words))
     names = {part.tag for part in parsed(drawn).iter()}
     assert names <= {"div", "b", "table", "thead", "tbody", "tr", "th", "td", "span"}
 
