@@ -2,12 +2,13 @@
 
 import errno
 import hashlib
+import json
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO, Any, BinaryIO
 
 from fwc_llm.errors import FwcError
 
@@ -80,6 +81,11 @@ def whole_file(path: Path) -> Iterator[IO[str]]:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
         raise
+
+
+def json_text(content: Any) -> str:
+    """`content` as a file of JSON; NaN must have become null before."""
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def write_whole(text: str, path: Path, what: str = "") -> None:

@@ -87,15 +87,15 @@ def audit(
 
     Nothing is assumed about how rows were drawn: labels count as random, as in any sample.
     """
-    import json
-
     from fwc_llm.cli.console import err, notes
     from fwc_llm.cli.console import out as console
     from fwc_llm.errors import FwcError
-    from fwc_llm.files import sha256, write_whole
+    from fwc_llm.files import json_text, sha256, write_whole
     from fwc_llm.report.audit_file import Asked, audit_of_file, judged
+    from fwc_llm.report.impact import selected
     from fwc_llm.report.local_law_144 import write_summaries
-    from fwc_llm.report.terminal import probability_tables, selection_table, statistics_table
+    from fwc_llm.report.tables import terminal
+    from fwc_llm.report.terminal import probability_tables, statistics_table
     from fwc_llm.report.write import choose_format, write_document
     from fwc_llm.schema import check
 
@@ -113,14 +113,14 @@ def audit(
     }  # fmt: skip
     made = audit_of_file(predictions, check(Asked, given, "the options of the audit"), population)
     gates.begin(made.crossed.arms)
-    selected = made.document["audit"]["attributes"]
-    for (name, of_attribute), view in zip(() if as_json else made.audits.items(), selected, strict=False):
+    views = made.document["audit"]["attributes"]
+    for (name, of_attribute), view in zip(() if as_json else made.audits.items(), views, strict=False):
         console.print(f"{predictions.name} by {name}: {made.rows:,} predictions", style="bold")
         console.print(statistics_table(of_attribute.to_dict(), rates=True, view=view))
         console.print(probability_tables(of_attribute.to_dict()))
     notes([made.ties, *(made.notes if as_json else ())])
-    for view in () if as_json else selected:
-        console.print(selection_table(view))
+    for view in () if as_json else views:
+        console.print(terminal(selected(view)))
     summarized = made.document["ll144"]
     refused = summarized["refused"] if ll144 is not None and law == "csv" else ""
     if ll144 is not None and not refused:
@@ -146,7 +146,7 @@ def audit(
         made.document["files"] |= {
             what: {"name": path.name, "sha256": sha256(path)} for what, path in files.items()
         }
-        write_whole(json.dumps(made.document, indent=1, ensure_ascii=False, allow_nan=False) + "\n", out)
+        write_whole(json_text(made.document), out)
         notes([f"wrote {out}"])
     found = {f"by {name}": of_attribute.answered for name, of_attribute in made.audits.items()}
     gates.settle(found, (), made.document if as_json else None)

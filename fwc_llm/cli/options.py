@@ -13,6 +13,7 @@ from typer.core import HAS_RICH, TyperCommand, TyperGroup
 from typer.models import ArgumentInfo, ParameterInfo
 
 from fwc_llm.errors import FwcError
+from fwc_llm.files import json_text
 from fwc_llm.options import COST, EXPERIMENT, SERVICE, Options, default_words, extended, facts_of
 from fwc_llm.untrusted import parse_json
 
@@ -317,12 +318,10 @@ def open_task(
 
 def print_json(document: Mapping[str, Any]) -> None:
     """Print the document; what is no number (NaN, infinity) is null."""
-    import json
-
     from fwc_llm.cli.console import write
     from fwc_llm.metrics.statistics import plain
 
-    write(json.dumps(plain(document), indent=1, ensure_ascii=False, allow_nan=False) + "\n", is_json=True)
+    write(json_text(plain(document)), is_json=True)
 
 
 def epilog(command: str) -> str:

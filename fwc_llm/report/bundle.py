@@ -5,7 +5,6 @@ quote one. What is left out has its hash in hashes.json, so that it can be check
 """
 
 import hashlib
-import json
 import os
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fwc_llm.errors import FwcError, StorageError
-from fwc_llm.files import reason, sha256
+from fwc_llm.files import json_text, reason, sha256
 from fwc_llm.report.document import make_document
 from fwc_llm.report.format import interval
 from fwc_llm.report.write import write_document
@@ -51,16 +50,16 @@ def write_bundle(
         names = [name for name in names if name in _WITHOUT_ROWS]
         described = {key: value for key, value in folder.describe().items() if key not in _NAMES_VALUES}
         results = folder.results() | {"no_reply": [], "stopped": None}
-        texts = {"run.json": _json(described), "results.json": _json(results)}
+        texts = {"run.json": json_text(described), "results.json": json_text(results)}
         for one in document["runs"]:
             one["examples"], one["prompts"] = ({arm: [] for arm in one["examples"]} for _ in range(2))
             one["about"] = described | {"command": "", "returned_models": results.get("returned_models", [])}
     texts["report.html"] = write_document(document, "html")
-    texts[CARD] = _json(model_card(document["runs"][0]))
+    texts[CARD] = json_text(model_card(document["runs"][0]))
     digests = {name: digest for name, digest in now.items() if name in names and name not in texts}
     digests |= {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
     left_out = {name: digest for name, digest in now.items() if digests.get(name) != digest}
-    texts[HASHES] = _json({"format": FORMAT, "files": digests, "left_out": left_out})
+    texts[HASHES] = json_text({"format": FORMAT, "files": digests, "left_out": left_out})
     partial = out.with_name(f"{out.name}.partial")
     try:
         with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -73,10 +72,6 @@ def write_bundle(
             partial.unlink()
         raise StorageError(f"cannot write {out}: {reason(error)}") from None
     return sorted({*names, *texts})
-
-
-def _json(content: Any) -> str:
-    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def model_card(run: Mapping[str, Any]) -> dict[str, Any]:

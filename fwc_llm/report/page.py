@@ -16,8 +16,9 @@ from fwc_llm.report.format import DASH, number, percent
 from fwc_llm.report.provenance import SIGNED
 from fwc_llm.report.read import KEY
 from fwc_llm.report.rows import json_block
-from fwc_llm.report.sections import certificate_rows, overview
+from fwc_llm.report.sections import overview
 from fwc_llm.report.tables import Cell
+from fwc_llm.shots.base import Certificate
 
 _SCRIPTS = ("rows_model.js", "rows_detail.js", "rows_view.js")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -65,7 +66,7 @@ def environment() -> jinja2.Environment:
         "shape": charts.shape_path,
         "sections_of": sections_of,
         "first_section": first_section,
-        "certificate_rows": certificate_rows,
+        "certificate": Certificate,
         "signed": SIGNED,
         "dash": DASH,
     }

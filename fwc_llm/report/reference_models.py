@@ -99,7 +99,8 @@ def references_of(run: Run) -> References | None:
 
 def make_references(run: Run, task: "Task") -> _File:
     """Return the content of reference.json. The same run and table give the same content."""
-    _check_table(run, task)
+    if task.fingerprint != run.described.get("fingerprint"):
+        raise FwcError("the data found here is not the table that the run was made with")
     named = ", ".join(task.protected)
     kinds = [(model, protected) for model in (LOGISTIC, BOOSTING) for protected in (True, False)]
     questions = _questions(run)
@@ -165,11 +166,6 @@ def _trainings(
         if len(free) > _MOST_ROWS:
             chosen = np.sort(np.random.default_rng(0).choice(free, _MOST_ROWS, replace=False))
         yield here, pool.iloc[chosen], test[here], len(pool) - len(free)
-
-
-def _check_table(run: Run, task: "Task") -> None:
-    if task.fingerprint != run.described.get("fingerprint"):
-        raise FwcError("the data found here is not the table that the run was made with")
 
 
 def _rows(features: "pd.DataFrame", ids: Sequence[str]) -> "pd.DataFrame":

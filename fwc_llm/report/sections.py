@@ -35,10 +35,6 @@ _PARTS = {
 }
 
 
-def _titles(metrics: Sequence[Metric]) -> list[str]:
-    return [metric.title for metric in metrics]
-
-
 def results(stats: Stats) -> Section:
     """Return the arms with their values and 95 % intervals; a mark is the verdict on the gap before it."""
     metrics = [metric for metric in METRICS if stats["labelled"] or metric.rates == ("rate",)]
@@ -82,7 +78,15 @@ def further(stats: Stats) -> Section:
         Section("AUC and Brier score per group", ["Group", "Arm", *(t for t, _ in ranked)], scores, keys=2)
     ]
     intro = "In brackets 95 % intervals; the marks are verdicts, as above."
-    return Section("Further gaps", ["Arm", *_titles(shown)], rows, notes, intro, name="further", parts=parts)
+    return Section(
+        "Further gaps",
+        ["Arm", *(metric.title for metric in shown)],
+        rows,
+        notes,
+        intro,
+        name="further",
+        parts=parts,
+    )
 
 
 def _share_of(group: Mapping[str, Any], rate: str) -> Cell:
@@ -180,7 +184,13 @@ def paper(stats: Stats) -> Section:
         "Mean ± standard deviation of each repeat’s own value. The mean of gaps is never below the gap of "
         "means; noise adds to it, the more so the fewer rows a repeat has."
     )
-    return Section("The paper’s summary", ["Arm", *_titles(METRICS)], rows, intro=intro, name="repeats")
+    return Section(
+        "The paper’s summary",
+        ["Arm", *(metric.title for metric in METRICS)],
+        rows,
+        intro=intro,
+        name="repeats",
+    )
 
 
 def comparisons(stats: Stats) -> Section:
@@ -238,7 +248,7 @@ def references(stats: Stats) -> Section:
         "a probability of a half or more. Differences are taken row by row, and their verdicts are made over "
         "these alone.",
     ]
-    headings = ["Line", *_titles(PLAIN)]
+    headings = ["Line", *(metric.title for metric in PLAIN)]
     return Section("Reference lines", headings, values, notes, intro, parts=[tests], name="references")
 
 
@@ -252,7 +262,7 @@ def context(stats: Stats) -> Section:
         "Other answers to the same rows: a perfect classifier inherits the groups’ different base rates, and "
         "constant answers are fair and useless. In the chart up is better, left is fairer."
     )
-    headings = ["Answers", *_titles(PLAIN)]
+    headings = ["Answers", *(metric.title for metric in PLAIN)]
     return Section("Without a language model", headings, rows, intro=intro, name="tradeoff")
 
 
@@ -450,20 +460,6 @@ def _again(stats: Stats) -> Section:
 
 
 _RANKED = {"auc": "AUC", "brier": "Brier score", "calibration_error": "Calibration error"}
-
-
-def certificate_rows(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return a selection's certificate without what the table of its examples shows anyway."""
-    shown = []
-    for name, value in certificate.items():
-        if name in {"rows", "weights", "fingerprint", "seed"}:
-            continue
-        if name == "slots" and isinstance(value, list):
-            value = [
-                " ".join(map(str, item.values())) if isinstance(item, Mapping) else item for item in value
-            ]
-        shown.append((name.replace("_", " "), as_words(value)))
-    return shown
 
 
 def as_words(value: Any) -> str:

@@ -11,6 +11,7 @@ import pandas as pd
 
 from fwc_llm.coreset.distance import wasserstein
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
+from fwc_llm.coreset.transport.parity import violation
 from fwc_llm.errors import FwcError
 from fwc_llm.models.tokens import TokenCounter
 from fwc_llm.prompts import Prompt
@@ -107,29 +108,24 @@ def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> Compar
     positions = pool.index.get_indexer(pd.Index([example.row for example in shots.examples], dtype=object))
     weights = np.array([1.0 if example.weight is None else example.weight for example in shots.examples])
     examples = rows.take(positions)
+    target, carried = (
+        np.bincount(rows.codes[:, -1], rows.mass),
+        np.zeros((len(rows.levels), len(rows.outcomes))),
+    )
+    np.add.at(carried, (rows.codes[positions, -2], rows.codes[positions, -1]), weights)
     level, yes = rows.codes[positions, -2], rows.outcomes[rows.codes[positions, -1]] == 1
     return Comparison(
         shots.strategy,
         shots.m,
         wasserstein(cost_matrix(rows, examples, "l1"), weights, rows.masses).value,
         float(np.average(cost_matrix(rows, examples, "sqeuclidean").min(axis=1), weights=rows.mass)),
-        parity_violation(rows, positions, weights),
+        violation(carried, target / target.sum()),
         {
             str(name): (float(np.sum(yes & (level == d))), float(np.sum(level == d)))
             for d, name in enumerate(rows.levels)
         },
         note=note,
     )
-
-
-def parity_violation(rows: "LabelledTable", positions: np.ndarray, weights: np.ndarray) -> float:
-    """Largest |p(y|d) / p(y) − 1| of the weighted rows at `positions`, p(y) that of the whole table."""
-    target = np.bincount(rows.codes[:, -1], rows.mass)
-    target = target / target.sum()
-    carried = np.zeros((len(rows.levels), len(rows.outcomes)))
-    np.add.at(carried, (rows.codes[positions, -2], rows.codes[positions, -1]), weights)
-    carried = carried[carried.sum(axis=1) > 0]
-    return float(np.abs(carried / carried.sum(axis=1, keepdims=True) / target - 1).max())
 
 
 def _average(measured: Sequence[Comparison]) -> Comparison:

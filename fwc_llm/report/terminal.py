@@ -11,7 +11,6 @@ from rich.text import Text
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report import sections
 from fwc_llm.report.ablation import ablation
-from fwc_llm.report.impact import selected
 from fwc_llm.report.narrative import REFERENCE, findings, four_fifths, lost_lines, wording_lines
 from fwc_llm.report.probability import calibration, notes, probabilities, thresholds
 from fwc_llm.report.tables import Section, terminal
@@ -112,8 +111,3 @@ def probability_tables(stats: Mapping[str, Any]) -> RenderableType:
     """Return calibration per group and what thresholds would answer, for rich; nothing without P(yes)."""
     parts = [terminal(part) for part in (calibration(stats), thresholds(stats)) if part]
     return Group(*parts, *(Text(note, style="dim") for note in notes(stats)))
-
-
-def selection_table(view: Mapping[str, Any]) -> RenderableType:
-    """Return the selection rates and impact ratios of one attribute of `impact_tables`, for rich to print."""
-    return terminal(selected(view))

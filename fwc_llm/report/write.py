@@ -1,11 +1,17 @@
 """From run folders to the text of a report, in any format."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
+from fwc_llm.files import json_text
+from fwc_llm.report.document import make_document, sections_of
+from fwc_llm.report.local_law_144 import summaries, write_summaries
+from fwc_llm.report.page import page
+from fwc_llm.report.provenance import SIGNED
+from fwc_llm.report.tables import Section, escaped, markdown
+from fwc_llm.report.tidy import tidy_csv
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
@@ -41,8 +47,6 @@ def render(
 
     Only a page has the rows. With `appendix` it prints its folded parts too.
     """
-    from fwc_llm.report.document import make_document
-
     rows = with_rows and format == "html"
     return write_document(make_document(runs, task, data_dir, rows, reference), format, appendix)
 
@@ -50,14 +54,10 @@ def render(
 def write_document(document: Mapping[str, Any], format: str, appendix: bool = False) -> str:
     """Return a document (`make_document`) as text in one of `FORMATS`; `appendix`: print it whole."""
     if format == "json":
-        return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        return json_text(document)
     if format == "csv":
-        from fwc_llm.report.tidy import tidy_csv
-
         return tidy_csv(document)
     if kind := _SUMMARY.get(format):
-        from fwc_llm.report.local_law_144 import summaries, write_summaries
-
         made = summaries(document)
         if kind == "csv" and (refused := next(filter(None, (one["refused"] for one in made)), "")):
             raise FwcError(refused)
@@ -69,17 +69,11 @@ def write_document(document: Mapping[str, Any], format: str, appendix: bool = Fa
         rest = ["", f"{len(lines) - _LONGEST_COMMENT + 2} more lines: see the report."]
         lines = lines if len(lines) <= _LONGEST_COMMENT else lines[: _LONGEST_COMMENT - 2] + rest
         return "\n".join(lines).rstrip().replace("@", "@\u200b") + "\n"  # names of groups call nobody
-    from fwc_llm.report.page import page
-
     return page(document, appendix)
 
 
 def _markdown(document: Mapping[str, Any]) -> Iterator[str]:
     """The report's sentences and sections for a README, an issue or a paper's draft."""
-    from fwc_llm.report.document import sections_of
-    from fwc_llm.report.provenance import SIGNED
-    from fwc_llm.report.tables import Section, escaped, markdown
-
     yield from (f"# {escaped(document['title'])}", "")
     for run in document["runs"]:
         yield from (f"## {escaped(run['label'])}", "")
@@ -91,8 +85,6 @@ def _markdown(document: Mapping[str, Any]) -> Iterator[str]:
 
 def _head(run: Mapping[str, Any]) -> Iterator[str]:
     """What a run is, and what was found."""
-    from fwc_llm.report.tables import escaped
-
     if run["simulated"]:
         yield from ("> **Simulated.** Nothing here is a finding about a language model.", "")
     if warning := (run["rows"] or {}).get("warning"):
@@ -109,9 +101,6 @@ def _head(run: Mapping[str, Any]) -> Iterator[str]:
 
 def _comment(document: Mapping[str, Any]) -> Iterator[str]:
     """What a pull request has room for: of every run what was found, and the first table."""
-    from fwc_llm.report.document import sections_of
-    from fwc_llm.report.tables import escaped, markdown
-
     yield from (f"### {escaped(document['title'])}", "")
     for run in document["runs"]:
         yield from (f"#### {escaped(run['label'])}", "")

@@ -21,7 +21,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from fwc_llm.answers import Reason
 from fwc_llm.errors import FwcError, StorageError
-from fwc_llm.files import LARGEST_FILE, is_file, open_binary, read_text, reason, whole_file
+from fwc_llm.files import LARGEST_FILE, is_file, json_text, open_binary, read_text, reason, whole_file
 from fwc_llm.models.base import UsageKey
 from fwc_llm.runs.settings import Settings
 from fwc_llm.schema import check
@@ -165,7 +165,7 @@ class RunFolder:
 
     def write_json(self, name: str, content: Any) -> None:
         """Write one JSON file whole; NaN must have become null before."""
-        self.write_text(name, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        self.write_text(name, json_text(content))
 
     def write_text(self, name: str, text: str) -> None:
         """Write one text file whole."""

@@ -1,6 +1,5 @@
 """Shots as a JSON file: what was chosen, from which table, with which weights and certificate."""
 
-import json
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from fwc_llm.errors import FwcError
-from fwc_llm.files import read_text, write_whole
+from fwc_llm.files import json_text, read_text, write_whole
 from fwc_llm.schema import check
 from fwc_llm.shots.base import Example, Shots
 from fwc_llm.shots.select import check_examples
@@ -24,15 +23,10 @@ _LARGEST = 1 << 26  # bytes
 def save_shots(shots: Shots, path: str | Path) -> None:
     """Write `shots` to `path`, completely or not at all. Errors: `FwcError` when it cannot be written."""
     path = Path(path)
-    text = shots_text(shots)
+    text = json_text(shots_json(shots))
     with suppress(OSError):  # the write below reports the error
         path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(text, path, "the shots to ")
-
-
-def shots_text(shots: Shots) -> str:
-    """Return the content of a shots file."""
-    return json.dumps(shots_json(shots), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data: bool = False) -> Shots:
