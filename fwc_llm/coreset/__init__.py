@@ -5,22 +5,14 @@ from typing import TYPE_CHECKING
 from fwc_llm.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from fwc_llm.coreset.certificate import CoresetCertificate, certify
-    from fwc_llm.coreset.estimator import FairCoreset
-    from fwc_llm.coreset.fairwasp import FairWASP
-    from fwc_llm.coreset.path import FairPath, fair_path
-    from fwc_llm.coreset.transport.fair import Transport, fair_transport
-
-__all__ = [
-    "CoresetCertificate",
-    "FairCoreset",
-    "FairPath",
-    "FairWASP",
-    "Transport",
-    "certify",
-    "fair_path",
-    "fair_transport",
-]
+    from fwc_llm.coreset.certificate import CoresetCertificate as CoresetCertificate
+    from fwc_llm.coreset.certificate import certify as certify
+    from fwc_llm.coreset.estimator import FairCoreset as FairCoreset
+    from fwc_llm.coreset.fairwasp import FairWASP as FairWASP
+    from fwc_llm.coreset.path import FairPath as FairPath
+    from fwc_llm.coreset.path import fair_path as fair_path
+    from fwc_llm.coreset.transport.fair import Transport as Transport
+    from fwc_llm.coreset.transport.fair import fair_transport as fair_transport
 
 _HOME = {
     "CoresetCertificate": "certificate",
@@ -33,4 +25,5 @@ _HOME = {
     "fair_transport": "transport.fair",
 }
 
+__all__ = list(_HOME)
 __getattr__, __dir__ = lazy_names(__name__, _HOME)

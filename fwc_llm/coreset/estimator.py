@@ -21,7 +21,7 @@ from fwc_llm.coreset.out_of_core.tables import open_table
 from fwc_llm.coreset.problem.allocation import count_slots
 from fwc_llm.coreset.problem.cells import check_attributes, check_levels, groups_of, limits_of, overall_target
 from fwc_llm.coreset.problem.encoding import ColumnWeights, pick
-from fwc_llm.coreset.problem.frames import Columns, take_named
+from fwc_llm.coreset.problem.frames import Columns
 from fwc_llm.coreset.problem.ground_cost import between_cells
 from fwc_llm.coreset.problem.input_rows import Estimator, InputRows, Terms, is_constrained
 from fwc_llm.coreset.problem.problem import Problem
@@ -33,6 +33,8 @@ from fwc_llm.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from fwc_llm.coreset.out_of_core.survey import Survey
 
 _STARTS = ("k-means++", "random")
 # Rows of a sample for a representative: the objective is then about 0.1 % above that of a fit of all rows.
@@ -185,29 +187,34 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         """
         self._check_parameters()
         by_position = candidates is not None or (not isinstance(self.init, str) and np.ndim(self.init) == 1)
-        columns, table = Columns(X, y, sensitive, sample_weight), None
+        columns, table, survey = Columns(X, y, sensitive, sample_weight), None, None
         if not (by_position and isinstance(X, np.memmap)):  # an array for those who need one
-            table = open_table(*columns, check_jobs(self.n_jobs))
-        if table is not None:
-            if by_position:
-                raise InputError(
-                    "candidates and an init of row numbers need the rows in memory: leave them out"
-                )
-            if table.n > self._sample_size():
-                self._fit_table(table, progress or (lambda words: None))
-                return self
-            columns = table.whole()
-        columns = take_named(*columns)
-        rows = Terms.of(self).read(columns)
+            table = open_table(columns, check_jobs(self.n_jobs))
+        if table is not None and by_position:
+            raise InputError("candidates and an init of row numbers need the rows in memory: leave them out")
+        say = progress or (lambda words: None)
+        if table is not None and table.n > self._sample_size():
+            survey = self._survey(table, say)
+            rows = survey.rows
+        else:
+            rows = Terms.of(self).read(columns if table is None else table.whole())
         problem = self._problem(rows, candidates)
         best, steps = self._solve(problem, rows)
-        places = None if best.rows is None else rows.positions(best.rows)
-        chosen = None if places is None else pick(columns.X, places)
-        points = self._represent(best.points, places, chosen, problem, rows)
-        inner, shares = steps.certify(points)
-        self._certify(shares.weights(), inner.objective, inner.lower_bound, best, problem)
-        self.labels_: np.ndarray | None = np.full(rows.n, -1, np.int32)
-        self.labels_[rows.of_all(np.arange(rows.n))] = main_labels(shares)
+        points = self._represent(best, problem, rows, None if survey is None else survey.positions)
+        if table is None or survey is None:
+            inner, shares = steps.certify(points)
+            self._certify(shares.weights(), inner.objective, inner.lower_bound, best, problem)
+            self.labels_: np.ndarray | None = np.full(rows.n, -1, np.int32)
+            self.labels_[rows.of_all(np.arange(rows.n))] = main_labels(shares)
+            return self
+        from fwc_llm.coreset.out_of_core.certificate import certify_table  # loads numba
+
+        steps.rest()
+        whole = certify_table(
+            table, survey, problem, points, lambda k, share: say(f"reading {k + 1}, distances: {share:.0%}")
+        )
+        self._certify(whole.weights, whole.objective, whole.lower_bound, best, problem)
+        self.labels_, self.proven_ = None, False
         return self
 
     def plot(self) -> "Figure":
@@ -222,7 +229,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         m, everything = len(self.weights_), np.full(len(self.weights_), "all")
         levels = everything if self.sensitive_ is None else self.sensitive_
         names, level = np.unique(
-            [" & ".join(map(str, np.atleast_1d(one))) for one in levels], return_inverse=True
+            [" & ".join(map(str, np.atleast_1d(level))) for level in levels], return_inverse=True
         )
         kinds, outcome = np.unique(everything if self.y_ is None else self.y_, return_inverse=True)
         carried = np.zeros((len(names), len(kinds)))
@@ -289,8 +296,8 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             sample_weight: (n,) what each row stands for, as in `fit`.
         """
         points, rows = self._rows(X, y, sensitive, sample_weight)
-        for name, given, known in (("y", y, points.outcomes), ("sensitive", sensitive, points.levels)):
-            if given is None and known is not None:
+        for name, labels, known in (("y", y, points.outcomes), ("sensitive", sensitive, points.levels)):
+            if labels is None and known is not None:
                 raise InputError(f"certify needs {name}, because the fit had it: pass one value a row")
         return certified(points, rows, weights)
 
@@ -355,7 +362,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         available *= cells.counts > 0
         slots = self.slots
         if not isinstance(self.init, str) and np.ndim(self.init) == 1:
-            slots = np.bincount(cells.cell[self._given_rows(rows)], minlength=cells.n_cells)
+            slots = np.bincount(cells.cell[self._init_rows(rows)], minlength=cells.n_cells)
         if self.m > table.n:
             raise InputError(f"m={self.m} is larger than the {table.n} rows (n_samples={table.n}): lower m")
         groups = groups_of(cells.levels, self.crossed)
@@ -379,7 +386,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             table, cells, cell_of, *terms, move, pools, ids, to_ranks, rows.masses, self.penalty, groups
         )
 
-    def _given_rows(self, among: InputRows) -> np.ndarray:
+    def _init_rows(self, among: InputRows) -> np.ndarray:
         """The rows given as `init`, checked, in cell order."""
         rows, n = np.asarray(self.init), among.n
         if rows.dtype.kind not in "iu" or rows.shape != (self.m,) or rows.min() < 0 or rows.max() >= n:
@@ -389,10 +396,10 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         rows = among.places(rows)
         return np.asarray(rows[np.argsort(among.cells.cell[rows], kind="stable")])
 
-    def _given_start(self, problem: Problem, among: InputRows) -> np.ndarray:
+    def _init_start(self, problem: Problem, among: InputRows) -> np.ndarray:
         """The rows (m,) or points (m, p) given as `init`, checked."""
         if np.ndim(self.init) == 1:
-            rows = self._given_rows(among)
+            rows = self._init_rows(among)
             for g, pool in enumerate(problem.pools):
                 refused = np.setdiff1d(rows[problem.cell_of == g], pool)
                 if len(refused):
@@ -413,24 +420,23 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         effort = Effort(int(self.max_iter), self.swaps, self.progressive, check_jobs(self.n_jobs))
         if isinstance(self.init, str):
             solver = Solver(problem, effort, starts or 1)
-            found = best_start(solver, self.init, rng, starts)
-            best, self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = found
+            result = best_start(solver, self.init, rng, starts)
+            best, self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = result
         else:
             solver = Solver(problem, effort, 1)
             self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = 1, 1, False, None
-            best = solver.from_start(self._given_start(problem, rows), rng)
+            best = solver.from_start(self._init_start(problem, rows), rng)
         return best, solver.steps
 
     def _sample_size(self) -> int:
         """The rows of a table on disk that are solved in memory."""
         return max(int(self.sample), ROWS_FOR_EACH[self.cost] * int(self.m))
 
-    def _fit_table(self, table: BlockTable, say: Callable[[str], None]) -> None:
-        """Solves a sample of a table on disk; the whole table certifies the result."""
-        from fwc_llm.coreset.out_of_core.certificate import certify_table  # loads numba
-        from fwc_llm.coreset.out_of_core.survey import survey
+    def _survey(self, table: BlockTable, say: Callable[[str], None]) -> "Survey":
+        """A sample of a table on disk."""
+        from fwc_llm.coreset.out_of_core.survey import take_survey
 
-        seen = survey(
+        survey = take_survey(
             table,
             Terms.of(self),
             sample=self._sample_size(),
@@ -438,34 +444,28 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             seed=int(generator(deepcopy(self.random_state)).integers(1, 2**53)),
             tick=lambda share: say(f"reading 1, a sample: {share:.0%}"),
         )
-        say(f"solving a sample of {seen.rows.n:,} rows")
-        problem = self._problem(seen.rows, None)
-        best, steps = self._solve(problem, seen.rows)
-        steps.rest()
-        places = None if best.rows is None else seen.positions[best.rows]
-        chosen = None if best.rows is None else pick(seen.raw, best.rows)
-        points = self._represent(best.points, places, chosen, problem, seen.rows)
-        found = certify_table(
-            table, seen, problem, points, lambda k, share: say(f"reading {k + 1}, distances: {share:.0%}")
-        )
-        self._certify(found.weights, found.objective, found.lower_bound, best, problem)
-        self.labels_, self.proven_ = None, False
+        say(f"solving a sample of {survey.rows.table.n:,} rows")
+        return survey
 
     def _represent(
-        self, points: np.ndarray, places: np.ndarray | None, chosen: Any, problem: Problem, rows: InputRows
+        self, best: Descent, problem: Problem, rows: InputRows, positions: np.ndarray | None
     ) -> np.ndarray:
-        """Sets the attributes of the representatives, and returns them as published: in the precision of X.
+        """Sets the attributes of the representatives; returns them (m, p) as published: in X's precision.
 
-        They are `points` (m, p), or the rows `chosen`, which are those in these `places` of X.
+        `positions` are those of the rows in X, if they are a sample.
         """
-        cells = problem.cells
+        cells, points = problem.cells, best.points
         level, outcome = np.divmod(problem.cell_of, cells.n_outcomes)
         self.sensitive_ = cells.levels[level] if rows.has_levels else None
         self.y_ = cells.outcomes[outcome] if rows.has_y else None
-        self.row_index_ = places
-        self.representatives_ = rows.encoder.decode(points) if chosen is None else chosen
-        if chosen is None and rows.encoder.dtype is not None:
-            points = rows.encoder.encode(self.representatives_).values.astype(np.float64, copy=False)
+        own = self.row_index_ = None if best.rows is None else rows.positions(best.rows)
+        if own is not None:
+            self.row_index_ = own if positions is None else positions[own]
+            self.representatives_ = pick(rows.X, own)
+        else:
+            self.representatives_ = rows.encoder.decode(points)
+            if rows.encoder.dtype is not None:
+                points = rows.encoder.encode(self.representatives_).values.astype(np.float64, copy=False)
         self._set_features(rows)
         numbers, codes = np.split(points, [problem.table.n_numeric], axis=1)
         self._represented = Represented(
@@ -486,9 +486,9 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         self.weights_ = weights * (problem.m / weights.sum())
         self.objective_ = objective
         self.lower_bound_ = lower_bound
-        held = np.bincount(problem.cell_of, self.weights_, problem.cells.n_cells)
-        self.violation_ = violation(held, problem.target, groups=problem.groups)
-        self.imbalance_ = imbalance(held, problem.target)
+        mass = np.bincount(problem.cell_of, self.weights_, problem.cells.n_cells)
+        self.violation_ = violation(mass, problem.target, groups=problem.groups)
+        self.imbalance_ = imbalance(mass, problem.target)
         self.target_ = problem.target
         # The points in the precision of X may be a rounding above or below those of the descent.
         self.history_ = np.maximum(best.history, objective)

@@ -25,7 +25,6 @@ from fwc_llm.coreset.out_of_core.survey import Key, Survey, groups_of, weights_o
 from fwc_llm.coreset.problem.encoding import Encoder, outside
 from fwc_llm.coreset.problem.frames import is_frame
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.problem.table import Table as Encoded
 from fwc_llm.coreset.search.samples import missed
 from fwc_llm.errors import InputError, SampleWarning
 
@@ -40,7 +39,7 @@ _SAME = 1e-9  # relative difference of sums of the same weights
 class Certified:
     """The optimum of the inner problem of a whole table."""
 
-    weights: np.ndarray  # (m,) mass of each representative
+    weights: Any  # (m,) mass of each representative
     objective: float
     lower_bound: float
 
@@ -49,8 +48,8 @@ class Certified:
 class _Plan:
     """The rows of a block at fixed prices."""
 
-    kept: np.ndarray  # (m,) mass that each representative keeps
-    cost: np.ndarray  # (G,) what the mass costs that is kept in each cell
+    carried: np.ndarray  # (m,) mass of rows that are in no doubt, by representative
+    cost: np.ndarray  # (G,) what this mass costs in each cell
     doubt: tuple[np.ndarray, np.ndarray, np.ndarray]  # costs and labels (d, G), masses (d,)
 
 
@@ -81,24 +80,21 @@ class _Visit:
         reduced[rows, cell] = np.inf
         sure = reduced.min(axis=1) > least + self.margin
         own, at = label[cell[sure], rows[sure]], cell[sure]
-        kept = np.bincount(own, mass[sure], self.problem.m)
+        carried = np.bincount(own, mass[sure], self.problem.m)
         paid = np.bincount(at, mass[sure] * cost[rows[sure], at], len(self.prices))
         doubt = np.flatnonzero(~sure)
-        return _Plan(kept, paid, (cost[doubt], label[:, doubt].T.astype(np.int32), mass[doubt]))
-
-    def _table_of(self, block: Block) -> Encoded:
-        X = block.columns.X
-        if is_frame(X):
-            X = X.set_axis(np.arange(block.first, block.first + block.n), axis=0)
-        return self.encoder.encode(X, strict=False, what=block.where)
+        return _Plan(carried, paid, (cost[doubt], label[:, doubt].T.astype(np.int32), mass[doubt]))
 
     def _problem_of(self, block: Block, used: np.ndarray) -> Problem:
         """The problem of a block's rows, as far as their costs need it."""
         labels, group = groups_of(block, used)
         cell = np.array([self.cell_of.get(key, -1) for key in labels], np.int64)
         if (cell < 0).any():
-            raise _changed(block.where, f"its labels {labels[int(cell.argmin())]} are new")
-        table = self._table_of(block).take(used)
+            raise _changed(block.where, f"its labels {labels[int(cell.argmin())][1:]} are new")
+        X = block.columns.X
+        if is_frame(X):
+            X = X.set_axis(np.arange(block.first, block.first + block.n), axis=0)
+        table = self.encoder.encode(X, strict=False, what=block.where).take(used)
         return replace(self.problem, table=table, cells=replace(self.problem.cells, cell=cell[group]))
 
 
@@ -139,34 +135,27 @@ def certify_table(
         visit = _Visit(terms, points, prices, margin, survey.rows.encoder, survey.cell_of)
         _check_room(survey, cost, prices, margin)
         plans = table.read(visit, list, lambda share, reading=reading: tick(reading, share))  # type: ignore[misc]
-        kept, paid = (sum(getattr(plan, name) for plan in plans) for name in ("kept", "cost"))
-        costs, labels, mass = (np.concatenate(part) for part in zip(*(p.doubt for p in plans), strict=True))
-        total = float(np.sum(kept)) + float(mass.sum())
+        carried, paid = (sum(getattr(plan, name) for plan in plans) for name in ("carried", "cost"))
+        doubt = tuple(np.concatenate(part) for part in zip(*(plan.doubt for plan in plans), strict=True))
+        total = float(np.sum(carried)) + float(doubt[2].sum())
         if abs(total - survey.total) > _SAME * survey.total:
             raise _changed(table.name, "other rows or weights than before")
-        if not problem.fair:
+        if problem.fair:
+            solved, weights = _solve(terms, doubt, carried, paid, prices, margin)
+            certified = Certified(weights, solved.objective, solved.lower_bound)
+        else:
             objective = float(np.sum(paid)) / total
-            return _with_warning(Certified(np.asarray(kept), objective, objective), inner.objective, problem)
-        solved, weights = _solve(
-            terms, (costs, labels, mass), np.asarray(kept), np.asarray(paid), prices, margin
-        )
-        if weights is not None:
-            return _with_warning(
-                Certified(weights, solved.objective, solved.lower_bound), inner.objective, problem
-            )
+            certified = Certified(carried, objective, objective)
+        if certified.weights is not None:
+            break
         moved = float(np.ptp(solved.prices - prices))
         prices, margin = solved.prices, max(_WIDER * margin, 2 * moved)
-    raise AssertionError
-
-
-def _with_warning(certified: Certified, sampled: float, problem: Problem) -> Certified:
-    """Return the certificate; warn where the sample, of this objective, lacked rows that count."""
-    if missed(certified.objective, sampled, problem.table.n / problem.m):
+    if missed(certified.objective, inner.objective, problem.table.n / problem.m):
         warnings.warn(
-            f"the objective of the whole table is {certified.objective / sampled:.3g} times the sample's: "
-            "some rows lie far from all others, and the sample lacks them; the certificate holds, but other "
-            "representatives can be much nearer: raise sample, or scale or clip the columns in which these "
-            "rows lie far out",
+            f"the objective of the whole table is {certified.objective / inner.objective:.3g} times the "
+            "sample's: some rows lie far from all others, and the sample lacks them; the certificate holds, "
+            "but other representatives can be much nearer: raise sample, or scale or clip the columns in "
+            "which these rows lie far out",
             SampleWarning,
             outside(),
         )
@@ -186,24 +175,19 @@ def doubt_margin(cost: np.ndarray, prices: np.ndarray) -> float:
 
 
 def _solve(
-    terms: Problem,
-    doubt: tuple[np.ndarray, np.ndarray, np.ndarray],
-    kept: np.ndarray,
-    paid: np.ndarray,
-    prices: np.ndarray,
-    margin: float,
+    terms: Problem, doubt: Any, carried: np.ndarray, paid: np.ndarray, prices: np.ndarray, margin: float
 ) -> tuple[Any, np.ndarray | None]:
     """The plan of the rows in doubt and the anchors, and the weights (m,); None where an anchor moves."""
     costs, labels, mass = doubt
-    carried = np.bincount(terms.cell_of, kept, len(prices))
-    cells = np.flatnonzero(carried > 0)
-    anchors = (paid[cells] / carried[cells] - prices[cells])[:, None] + prices + margin
+    by_cell = np.bincount(terms.cell_of, carried, len(prices))
+    cells = np.flatnonzero(by_cell > 0)
+    anchors = (paid[cells] / by_cell[cells] - prices[cells])[:, None] + prices + margin
     anchors[np.arange(len(cells)), cells] -= margin
-    solved = terms.transport(np.concatenate([costs, anchors]), prices, np.concatenate([mass, carried[cells]]))
+    solved = terms.transport(np.concatenate([costs, anchors]), prices, np.concatenate([mass, by_cell[cells]]))
     first = len(costs)
     if (solved.cell[first:] != cells).any() or (solved.split_row >= first).any():
         return solved, None
-    weights = kept + np.bincount(labels[np.arange(first), solved.cell[:first]], mass, terms.m)
+    weights = carried + np.bincount(labels[np.arange(first), solved.cell[:first]], mass, terms.m)
     row, part = solved.split_row, solved.split_share * mass[solved.split_row]
     np.subtract.at(weights, labels[row, solved.cell[row]], part)
     np.add.at(weights, labels[row, solved.split_cell], part)

@@ -31,12 +31,11 @@ Key = tuple[Any, ...]  # the labels of a group: y, then the protected attributes
 class Survey:
     """The sample as rows in memory, scaled as the whole table is; its cells have the sums of the whole table.
 
-    `raw` are the sample's rows as their owner has them, at the ascending `positions` (s,) in the table.
-    `cell_of` is the cell of every group of labels; the table has `n` rows.
+    They are at the ascending `positions` (s,) in the table, which has `n` rows. `cell_of` is the cell of
+    every group of labels.
     """
 
     rows: InputRows
-    raw: Any
     positions: np.ndarray
     cell_of: dict[Key, int]
     n: int
@@ -47,7 +46,7 @@ class Survey:
         return float(self.rows.cells.sizes.sum())
 
 
-def survey(
+def take_survey(
     table: Table, terms: Terms, *, sample: int, least: int, seed: int, tick: Callable[[float], None]
 ) -> Survey:
     """Read the table once.
@@ -82,19 +81,18 @@ def survey(
     weight = 1.0 if columns.sample_weight is None else np.asarray(columns.sample_weight, float)
     chosen, masses = _choose(look, drawn["key"].to_numpy(), weight, group, counts, sums, equal)
     positions = drawn["position"].to_numpy()[chosen]
-    raw, y, sensitive, _ = columns.each(lambda part: _some(part, chosen))
-    if is_frame(raw):
-        raw = raw.set_axis(positions, axis=0)
-    rows = terms.read(Columns(raw, y, sensitive, masses))
+    columns = columns.each(lambda part: _some(part, chosen))
+    X = columns.X.set_axis(positions, axis=0) if is_frame(columns.X) else columns.X
+    rows = terms.read(columns._replace(X=X, sample_weight=masses))
     if parts[0].moments:
         encoder = _of_whole_table(rows.encoder, parts)
-        rows = replace(rows, encoder=encoder, table=encoder.encode(raw, what="the sample"))
+        rows = replace(rows, encoder=encoder, table=encoder.encode(X, what="the sample"))
     cell_of = np.empty(len(place), np.int64)
     cell_of[group[chosen]] = rows.cells.cell
     whole = np.bincount(cell_of, counts, rows.cells.n_cells).astype(np.int64)
     sizes = whole if equal else np.bincount(cell_of, sums, rows.cells.n_cells)
     rows = replace(rows, cells=replace(rows.cells, counts=whole, sizes=sizes))
-    return Survey(rows, raw, positions, dict(zip(place, cell_of.tolist(), strict=True)), table.n)
+    return Survey(rows, positions, dict(zip(place, cell_of.tolist(), strict=True)), table.n)
 
 
 def weights_of(block: Block) -> tuple[np.ndarray, np.ndarray]:

@@ -18,21 +18,19 @@ from fwc_llm.errors import InputError
 from fwc_llm.untrusted import shortened, visible
 
 
-def open_table(X: Any, y: Any, sensitive: Any, sample_weight: Any, n_jobs: int | None = None) -> Table | None:
+def open_table(columns: Columns, n_jobs: int | None = None) -> Table | None:
     """Return the table in blocks, or None for an ordinary table in memory.
 
     Args:
-        X: a path, a pattern (`rows-*.parquet`), a folder or a list of paths of Parquet files; a pyarrow
-            `Dataset`; a memory map; a dask.array or a dask.dataframe.
-        y: the name of a column of X; for a memory map the labels (n,), for a dask.array another one.
-        sensitive: the name of a column of X, or several, whose levels are crossed; else as y.
-        sample_weight: as y.
+        columns: X is a path, a pattern (`rows-*.parquet`), a folder or a list of paths of Parquet files; a
+            pyarrow `Dataset`; a memory map; a dask.array or a dask.dataframe. Labels and weights are names of
+            its columns; for a memory map values (n,), for a dask.array others.
         n_jobs: number of threads; None for all processors.
 
     Raises:
         InputError: files that cannot be read or do not fit together, or a column that is not there.
     """
-    columns, threads = Columns(X, y, sensitive, sample_weight), n_jobs or count_threads()
+    X, threads = columns.X, n_jobs or count_threads()
     if is_dask(X):
         return DaskTable(columns)
     if isinstance(X, np.memmap) and X.ndim == 2:

@@ -25,6 +25,7 @@ class InputRows:
     rows, None if they are all of them. `has_y` and `has_levels` say whether labels were given.
     """
 
+    X: Any
     encoder: Encoder
     table: Table
     cells: Cells
@@ -106,7 +107,7 @@ class Terms:
         if masses is not None and kept is not None:
             table, masses = table.take(kept), masses.take(kept)
         table.check_costs(self.cost)
-        return InputRows(encoder, table, cells, masses, kept, n, y is not None, sensitive is not None)
+        return InputRows(X, encoder, table, cells, masses, kept, n, y is not None, sensitive is not None)
 
 
 def is_constrained(terms: Any) -> bool:

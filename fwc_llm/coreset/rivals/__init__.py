@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 from fwc_llm.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from fwc_llm.coreset.rivals.base import Coreset
-    from fwc_llm.coreset.rivals.clustering import kmeans
-    from fwc_llm.coreset.rivals.fairlet_clustering import fairlets
-    from fwc_llm.coreset.rivals.faster_pam import kmedoids
-    from fwc_llm.coreset.rivals.sampling import indfair_coreset, kmedian_coreset, reweigh, reweighing, uniform
+    from fwc_llm.coreset.rivals.base import Coreset as Coreset
+    from fwc_llm.coreset.rivals.clustering import kmeans as kmeans
+    from fwc_llm.coreset.rivals.fairlet_clustering import fairlets as fairlets
+    from fwc_llm.coreset.rivals.faster_pam import kmedoids as kmedoids
+    from fwc_llm.coreset.rivals.sampling import indfair_coreset as indfair_coreset
+    from fwc_llm.coreset.rivals.sampling import kmedian_coreset as kmedian_coreset
+    from fwc_llm.coreset.rivals.sampling import reweigh as reweigh
+    from fwc_llm.coreset.rivals.sampling import reweighing as reweighing
+    from fwc_llm.coreset.rivals.sampling import uniform as uniform
 
 _HOME = {
     "uniform": "sampling",
@@ -22,19 +26,10 @@ _HOME = {
     "kmedoids": "faster_pam",
     "kmeans": "clustering",
     "reweighing": "sampling",
+    "Coreset": "base",
+    "reweigh": "sampling",
 }
-RIVALS = tuple(_HOME)
-__all__ = [
-    "RIVALS",
-    "Coreset",
-    "fairlets",
-    "indfair_coreset",
-    "kmeans",
-    "kmedian_coreset",
-    "kmedoids",
-    "reweigh",
-    "reweighing",
-    "uniform",
-]
+RIVALS = tuple(name for name in _HOME if name not in {"Coreset", "reweigh"})
+__all__ = [*_HOME, "RIVALS"]
 
-__getattr__, __dir__ = lazy_names(__name__, {**_HOME, "Coreset": "base", "reweigh": "sampling"})
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -65,8 +65,8 @@ def fairlets(
         clusters = lloyd(among.squared_points(), m, seed)
         weights = np.bincount(clusters.labels_, weights=sizes, minlength=m)
         return rounded_coreset(among, clusters.cluster_centers_, weights)
-    found = swap_medoids(among, m, rng, metric, 20, possible)
-    return rows.chosen(centres[found.medoids], np.bincount(found.labels, weights=sizes, minlength=m), NOTE)
+    medoids = swap_medoids(among, m, rng, metric, 20, possible)
+    return rows.chosen(centres[medoids.rows], np.bincount(medoids.labels, weights=sizes, minlength=m), NOTE)
 
 
 def decompose(

@@ -3,29 +3,18 @@
 See `fwc_llm.coreset.swaps.engine`, here with one cell and no prices.
 """
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fwc_llm.coreset.rivals.base import METRICS, Coreset, LabelledTable, prepare, sizes
-from fwc_llm.coreset.swaps.engine import Patience, exchange
+from fwc_llm.coreset.swaps.engine import Exchanged, Patience, exchange
 from fwc_llm.coreset.swaps.state import Points, Space
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.errors import InputError
 
 MAX_CANDIDATES = 100_000
-
-
-@dataclass(frozen=True)
-class MedoidClusters:
-    """`medoids` (m,) positions; `labels` (n,) the nearest of them; `losses`: the sum of distances at the
-    start and after every swap; `converged`: no swap with any candidate lowers it."""
-
-    medoids: np.ndarray
-    labels: np.ndarray
-    losses: list[float]
-    converged: bool
 
 
 def kmedoids(
@@ -49,26 +38,27 @@ def kmedoids(
     if len(allowed) > MAX_CANDIDATES:
         note = f"medoids among a sample of {MAX_CANDIDATES} of {len(allowed)} rows"
         allowed = np.sort(rng.choice(allowed, max(MAX_CANDIDATES, m), replace=False))
-    found = swap_medoids(rows, m, rng, metric, max_passes, allowed)
-    if not found.converged:
+    clusters = swap_medoids(rows, m, rng, metric, max_passes, allowed)
+    if not clusters.converged:
         note = "; ".join(filter(None, (note, f"stopped after {max_passes} passes")))
-    return rows.chosen(found.medoids, sizes(found.labels, m, rows), note)
+    return rows.chosen(clusters.rows, sizes(clusters.labels, m, rows), note)
 
 
 def swap_medoids(
     rows: LabelledTable, m: int, rng: np.random.Generator, metric: str, max_passes: int, allowed: np.ndarray
-) -> MedoidClusters:
-    """FasterPAM from random medoids among `allowed` (positions); every swap lowers the loss."""
+) -> Exchanged:
+    """FasterPAM from random medoids among `allowed` (positions); every swap lowers the loss.
+
+    The `rows` (m,) of the result are the medoids.
+    """
     if metric not in METRICS:
         raise InputError(f"metric is {metric!r}: choose one of {', '.join(METRICS)}")
     values = np.column_stack([rows.numbers, rows.codes]).astype(np.float32)
     mass = None if rows.mass is None else rows.mass.astype(np.float32)
-    one_cell = np.zeros(rows.n, int), np.zeros((1, 1)), np.zeros(1)
-    space = Space(values, rows.n_numeric, *one_cell, metric, mass)
+    single = np.zeros(rows.n, int), np.zeros((1, 1)), np.zeros(1)
+    space = Space(values, rows.n_numeric, *single, metric, mass)
     order = rng.permutation(allowed)
     points = Points(values[order[:m]], np.zeros(m, int), order[:m])
-    found = exchange(
-        space, points, order, np.zeros(len(order), int), order, Patience(passes=max_passes), Threads()
-    )
-    medoids = np.where(found.rows < 0, order[:m], found.rows)
-    return MedoidClusters(medoids, found.labels, found.losses, found.converged)
+    cells, patience = np.zeros(len(order), int), Patience(passes=max_passes)
+    exchanged = exchange(space, points, order, cells, order, patience, Threads())
+    return replace(exchanged, rows=np.where(exchanged.rows < 0, order[:m], exchanged.rows))

@@ -14,6 +14,7 @@ from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.out_of_core import blocks
 from fwc_llm.coreset.out_of_core.blocks import Block, Table
 from fwc_llm.coreset.out_of_core.tables import open_table
+from fwc_llm.coreset.problem.frames import Columns
 from fwc_llm.errors import InputError
 
 N = 3000
@@ -69,21 +70,21 @@ def test_all_places_give_the_same_rows_in_the_same_order(folder: Path) -> None:
         str(folder / "part-*.parquet"),
         ds.dataset([str(path) for path in paths]),
     ):
-        table = open_table(X, "y", "d", None, 3)
+        table = open_table(Columns(X, "y", "d"), 3)
         found = collected(table)
         assert {block.n for block in found[:-1]} == {1024}
         pd.testing.assert_frame_equal(joined(found), wanted, check_dtype=False)
         assert table is not None
         assert table.n == N
         assert len(table.whole()[0]) == N
-    filtered = open_table(ds.dataset(paths[0]).filter(ds.field("age") > 50), "y", "d", None, 1)
+    filtered = open_table(Columns(ds.dataset(paths[0]).filter(ds.field("age") > 50), "y", "d"), 1)
     assert sum(block.n for block in collected(filtered)) == (frame()[:450].age > 50).sum()
 
 
 def test_folders_of_partitions_are_columns(tmp_path: Path) -> None:
     rows = frame()
     rows.to_parquet(tmp_path / "parts", partition_cols=["d", "y"])
-    found = joined(collected(open_table(tmp_path / "parts", "y", "d", None)))
+    found = joined(collected(open_table(Columns(tmp_path / "parts", "y", "d"))))
     assert sorted(found.columns) == sorted(rows.columns)
     for name in ("age", "d", "y"):
         assert (
@@ -103,7 +104,7 @@ def test_files_of_several_writers_are_one_table(tmp_path: Path) -> None:
     ]
     for k, part in enumerate(parts):
         part.to_parquet(tmp_path / f"{k}.parquet")
-    found = joined(collected(open_table(tmp_path, "y", "d", None)))
+    found = joined(collected(open_table(Columns(tmp_path, "y", "d"))))
     pd.testing.assert_frame_equal(
         found[rows.columns], rows.astype({"job": str, "grade": str}), check_dtype=False
     )
@@ -118,7 +119,7 @@ def test_memory_maps_and_parts_of_them(tmp_path: Path, order: Any) -> None:
     changed[5] = 7
     whole, d = np.load(tmp_path / "x.npy", mmap_mode="r"), np.load(tmp_path / "d.npy", mmap_mode="r")
     for X in (whole, whole[100:][50:400], whole[::2], changed):
-        (found,) = collected(open_table(X, pd.Series(range(len(X))), d[: len(X)], None))
+        (found,) = collected(open_table(Columns(X, pd.Series(range(len(X))), d[: len(X)])))
         assert np.array_equal(found.columns.X, X)
         assert list(found.columns.y) == list(range(len(X)))
         assert found.columns.sensitive.tolist() == d[: len(X)].tolist()
@@ -127,7 +128,7 @@ def test_memory_maps_and_parts_of_them(tmp_path: Path, order: Any) -> None:
 def test_ordinary_tables_are_none() -> None:
     rows = frame()
     for X in (rows, rows.to_numpy(object), [[1.0, 2.0], [3.0, 4.0]], [(1, 2)], pa.table(rows), None):
-        assert open_table(X, "y", "d", None) is None
+        assert open_table(Columns(X, "y", "d")) is None
 
 
 def test_what_is_wrong_with_files_is_named(folder: Path) -> None:
@@ -135,7 +136,7 @@ def test_what_is_wrong_with_files_is_named(folder: Path) -> None:
 
     def refused(X: Any, words: str, y: Any = "y", d: Any = "d") -> None:
         with pytest.raises(InputError, match=words):
-            collected(open_table(X, y, d, None))
+            collected(open_table(Columns(X, y, d)))
 
     refused(str(folder / "no-*.parquet"), "there is no such file")
     refused([folder / "rows-0.parquet", folder / "gone.parquet"], "gone.parquet")

@@ -98,13 +98,13 @@ def test_no_swap_makes_kmedoids_better_and_none_made_it_worse(metric: str, m: in
     if metric == "l2":
         points = rows.dense(math.sqrt(0.5)).astype(float)
         distance = cdist(points, points)
-    loss = distance[:, found.medoids].min(axis=1).sum()
+    loss = distance[:, found.rows].min(axis=1).sum()
     assert found.losses[-1] == pytest.approx(loss, rel=1e-5)
     assert np.array_equal(
-        distance[np.arange(150), found.medoids[found.labels]], distance[:, found.medoids].min(axis=1)
+        distance[np.arange(150), found.rows[found.labels]], distance[:, found.rows].min(axis=1)
     )
     for slot in range(m):
-        kept = np.delete(found.medoids, slot)
+        kept = np.delete(found.rows, slot)
         for row in range(150):
             swapped = distance[:, [*kept, row]].min(axis=1).sum()
             assert swapped >= loss * (1 - 1e-6)
