@@ -1,6 +1,5 @@
 """Tables as blocks of rows, and threads that work on the blocks."""
 
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -30,24 +29,19 @@ class Block:
         return len(self.columns.X)
 
 
-class Table(ABC):
-    """A table in blocks: the same rows in the same order at every reading."""
+@dataclass
+class Table:
+    """A table in blocks: the same rows in the same order at every reading.
 
-    name: str  # in errors
+    `name` is what errors call it. `parts` gives the columns of `n` rows a block at a time, `whole` all of
+    them in memory. `threads` work on blocks.
+    """
+
+    name: str
+    n: int
     threads: int
-
-    @property
-    @abstractmethod
-    def n(self) -> int:
-        """Number of rows."""
-
-    @abstractmethod
-    def whole(self) -> Columns:
-        """All rows in memory."""
-
-    @abstractmethod
-    def blocks(self) -> Iterator[Block]:
-        """All rows, in order."""
+    parts: Callable[[], Iterator[Columns]]
+    whole: Callable[[], Columns]
 
     def read(
         self,
@@ -65,11 +59,15 @@ class Table(ABC):
         """
         parts: list[Part] = []
         waiting: deque[tuple[int, Future[Part]]] = deque()
+        first = 0
         with ThreadPoolExecutor(self.threads, thread_name_prefix="fwc-llm-blocks") as pool:
-            for block in chain(self.blocks(), [None]):
-                if block is not None:
-                    waiting.append((block.first + block.n, pool.submit(task, block)))
-                while len(waiting) > (0 if block is None else self.threads):
+            for columns in chain(self.parts(), [None]):
+                if columns is not None:
+                    block = Block(first, self.name, columns)
+                    first += block.n
+                    waiting.append((first, pool.submit(task, block)))
+                    del block
+                while len(waiting) > (0 if columns is None else self.threads):
                     done, future = waiting.popleft()
                     parts.append(future.result())
                     tick(done / self.n)

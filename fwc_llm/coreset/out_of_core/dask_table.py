@@ -3,11 +3,11 @@
 That is on the workers of the current client, else the scheduler that Dask is set to. No cluster is started.
 """
 
-from collections.abc import Callable, Iterator
-from functools import cached_property
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from fwc_llm.coreset.out_of_core.blocks import MERGED, Block, Part, Table
 from fwc_llm.coreset.problem.frames import Columns, is_dask, take_named
@@ -22,18 +22,14 @@ class DaskTable(Table):
         InputError: no table, or parts that do not belong together.
     """
 
-    threads = 1
-
     def __init__(self, columns: Columns) -> None:
         X = columns.X
         if not (_is_frame(X) or _is_array(X)) or X.ndim != 2:
             raise InputError(f"X is a dask {type(X).__name__}: pass a dask.dataframe or a dask.array (n, p)")
-        self.name = "the dask DataFrame" if _is_frame(X) else "the dask array"
+        self.name = name = "the dask DataFrame" if _is_frame(X) else "the dask array"
         self._names = Columns(None, *(None if is_dask(part) else part for part in columns[1:]))
         labels = columns.labels().items()
         if _is_frame(X):
-            import pandas as pd
-
             empty = pd.DataFrame(columns=list(X.columns))
             if not take_named(empty, *self._names[1:], only_names=True).X.shape[1]:
                 raise InputError("every column of X is named as a label or weight: no feature is left")
@@ -47,8 +43,10 @@ class DaskTable(Table):
         beside = {role: _aligned(values, role, X) for role, values in labels if is_dask(values)}
         self._collections = {"X": X, **beside}
 
-    @cached_property
-    def lengths(self) -> tuple[int, ...]:
+        self.lengths = self._count()
+        super().__init__(name, sum(self.lengths), 1, lambda: iter(()), self._whole)
+
+    def _count(self) -> tuple[int, ...]:
         """Rows of each partition; Dask counts them where it does not know them."""
         X = self._collections["X"]
         if _is_array(X) and not np.isnan(X.chunks[0]).any():
@@ -59,19 +57,9 @@ class DaskTable(Table):
         narrow = X if _is_array(X) else X[list(X.columns[:1])]
         return tuple(self._compute([count(part) for part in _parts(narrow)]))
 
-    @property
-    def n(self) -> int:
-        """See `Table`."""
-        return sum(self.lengths)
-
-    def whole(self) -> Columns:
-        """See `Table`."""
+    def _whole(self) -> Columns:
         values = dict(zip(self._collections, self._compute(list(self._collections.values())), strict=True))
         return _named(values, self._names)
-
-    def blocks(self) -> Iterator[Block]:
-        """See `Table`: there are none on this machine, see `read`."""
-        raise NotImplementedError
 
     def read(
         self,

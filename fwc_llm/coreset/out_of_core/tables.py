@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from fwc_llm.coreset.out_of_core.blocks import Block, Table, block_rows
+from fwc_llm.coreset.out_of_core.blocks import Table, block_rows
 from fwc_llm.coreset.out_of_core.dask_table import DaskTable
 from fwc_llm.coreset.problem.frames import Columns, are_paths, is_dask, is_dataset, take_named
 from fwc_llm.coreset.threads import count_threads
@@ -34,92 +35,65 @@ def open_table(columns: Columns, n_jobs: int | None = None) -> Table | None:
     if is_dask(X):
         return DaskTable(columns)
     if isinstance(X, np.memmap) and X.ndim == 2:
-        return MappedTable(columns, threads)
+        return _map_table(columns, threads)
     if is_dataset(X):
-        return DatasetTable(X, "the dataset", columns, threads)
+        return _dataset_table(X, "the dataset", columns, threads)
     if isinstance(X, str | os.PathLike) or are_paths(X):
-        return DatasetTable(*_open_files(X), columns, threads)
+        return _dataset_table(*_open_files(X), columns, threads)
     return None
 
 
-class MappedTable(Table):
+def _map_table(columns: Columns, threads: int) -> Table:
     """A memory map (n, p), with labels and weights that are memory maps too or in memory."""
+    n, p = columns.X.shape
+    for role, values in columns.labels().items():
+        if isinstance(values, str):
+            raise InputError(f"{role}={values!r}: the columns of X have no names; pass the values")
+        if np.ndim(values) == 0 or len(values) != n:
+            raise InputError(f"{role} has shape {np.shape(values)} but X has {n} rows")
+    columns = columns.each(lambda part: part if hasattr(part, "iloc") else np.asanyarray(part))
 
-    def __init__(self, columns: Columns, threads: int) -> None:
-        self.name, self.threads = str(getattr(columns.X, "filename", None) or "X"), threads
-        for role, values in columns.labels().items():
-            if isinstance(values, str):
-                raise InputError(f"{role}={values!r}: the columns of X have no names; pass the values")
-            if np.ndim(values) == 0 or len(values) != len(columns.X):
-                raise InputError(f"{role} has shape {np.shape(values)} but X has {len(columns.X)} rows")
-        self._columns = columns.each(lambda part: part if hasattr(part, "iloc") else np.asanyarray(part))
+    def some(low: int, high: int) -> Columns:
+        return columns.each(
+            lambda part: part.iloc[low:high] if hasattr(part, "iloc") else np.array(part[low:high])
+        )
 
-    @property
-    def n(self) -> int:
-        """See `Table`."""
-        return len(self._columns.X)
-
-    def whole(self) -> Columns:
-        """See `Table`."""
-        return self._some(0, self.n)
-
-    def blocks(self) -> Iterator[Block]:
-        """See `Table`."""
-        step = block_rows(self._columns.X.shape[1])
-        for low in range(0, self.n, step):
-            yield Block(low, self.name, self._some(low, low + step))
-            for part in self._columns:
+    def parts() -> Iterator[Columns]:
+        step = block_rows(p)
+        for low in range(0, n, step):
+            yield some(low, low + step)
+            for part in columns:
                 # Pages that were read would stay in memory. Those of mode "c" may hold changes.
                 if isinstance(part, np.memmap) and part.mode != "c" and hasattr(mmap, "MADV_DONTNEED"):
                     part._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
 
-    def _some(self, low: int, high: int) -> Columns:
-        """Some rows, in memory."""
-        return self._columns.each(
-            lambda part: part.iloc[low:high] if hasattr(part, "iloc") else np.array(part[low:high])
-        )
+    name = str(getattr(columns.X, "filename", None) or "X")
+    return Table(name, n, threads, parts, lambda: some(0, n))
 
 
-class DatasetTable(Table):
+def _dataset_table(dataset: Any, name: str, roles: Columns, threads: int) -> Table:
     """The rows of a pyarrow `Dataset`, such as Parquet files."""
+    import pyarrow as pa
 
-    def __init__(self, dataset: Any, name: str, columns: Columns, threads: int) -> None:
-        import pandas as pd
+    def named(frame: Any) -> Columns:
+        return take_named(frame, *roles[1:], name, only_names=True)
 
-        self.name, self.threads, self._dataset, self._roles = name, threads, dataset, columns[1:]
-        index = (dataset.schema.pandas_metadata or {}).get("index_columns", ())
-        self._columns = [column for column in dataset.schema.names if column not in index]
-        if not self._named(pd.DataFrame(columns=self._columns)).X.shape[1]:
-            raise InputError(f"{name} has no columns besides y, sensitive and weights: it needs a feature")
+    def whole() -> Columns:
         with _reading(name):
-            self._n = int(dataset.count_rows())
-        if not self._n:
-            raise InputError(f"{name} has no rows: pass at least one")
+            table = dataset.to_table(columns=columns)
+        return named(table.to_pandas(ignore_metadata=True))
 
-    @property
-    def n(self) -> int:
-        """See `Table`."""
-        return self._n
-
-    def whole(self) -> Columns:
-        """See `Table`."""
-        with _reading(self.name):
-            table = self._dataset.to_table(columns=self._columns)
-        return self._named(table.to_pandas(ignore_metadata=True))
-
-    def blocks(self) -> Iterator[Block]:
+    def parts() -> Iterator[Columns]:
         """Blocks of equal length, however files and row groups cut the rows."""
-        import pyarrow as pa
-
-        step = block_rows(len(self._columns))
-        batches = self._dataset.to_batches(
-            columns=self._columns, batch_size=step, batch_readahead=2, fragment_readahead=1
+        step = block_rows(len(columns))
+        batches = dataset.to_batches(
+            columns=columns, batch_size=step, batch_readahead=2, fragment_readahead=1
         )
         waiting: list[Any] = []
-        buffered = first = 0
+        buffered = 0
         batch: Any = True
         while batch is not None:
-            with _reading(self.name):
+            with _reading(name):
                 batch = next(batches, None)
             if batch is not None:
                 waiting.append(batch)
@@ -128,13 +102,18 @@ class DatasetTable(Table):
                 table = pa.Table.from_batches(waiting)
                 waiting, buffered = table.slice(step).to_batches(), max(buffered - step, 0)
                 table = table.slice(0, step).unify_dictionaries()
-                frame = table.to_pandas(split_blocks=True, ignore_metadata=True)
-                yield Block(first, self.name, self._named(frame))
-                first += len(frame)
-                del table, frame
+                yield named(table.to_pandas(split_blocks=True, ignore_metadata=True))
+                del table
 
-    def _named(self, frame: Any) -> Columns:
-        return take_named(frame, *self._roles, self.name, only_names=True)
+    index = (dataset.schema.pandas_metadata or {}).get("index_columns", ())
+    columns = [column for column in dataset.schema.names if column not in index]
+    if not named(pd.DataFrame(columns=columns)).X.shape[1]:
+        raise InputError(f"{name} has no columns besides y, sensitive and weights: it needs a feature")
+    with _reading(name):
+        n = int(dataset.count_rows())
+    if not n:
+        raise InputError(f"{name} has no rows: pass at least one")
+    return Table(name, n, threads, parts, whole)
 
 
 @contextmanager
