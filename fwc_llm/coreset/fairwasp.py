@@ -30,6 +30,7 @@ from fwc_llm.coreset.problem.ground_cost import between_cells
 from fwc_llm.coreset.problem.input_rows import Estimator, Terms, is_constrained
 from fwc_llm.coreset.problem.table import Table, value_ids
 from fwc_llm.coreset.threads import Threads
+from fwc_llm.coreset.tile import in_groups
 from fwc_llm.coreset.transport.fair import Transport, fair_transport
 from fwc_llm.coreset.transport.parity import violation
 
@@ -164,7 +165,7 @@ def nearest_rows(
         if not len(members):
             least[:, g] = np.inf
             continue
-        terms = make_tiles(values[members]), members, read_only(table.mismatch), cost == "sqeuclidean"
+        terms = in_groups(values[members], WIDTH), members, read_only(table.mismatch), cost == "sqeuclidean"
         for low in range(0, len(others), _AT_ONCE):
             some = others[low : low + _AT_ONCE]
             result = np.full(len(some), np.inf), np.zeros(len(some), np.int64)
@@ -175,12 +176,6 @@ def nearest_rows(
     nearest = nearest[kind]
     nearest[rows, cells.cell] = rows
     return least[kind], nearest
-
-
-def make_tiles(values: np.ndarray) -> np.ndarray:
-    """The rows of `values` (K, p) as (T, p, WIDTH), the last tile filled up with the last row."""
-    full = np.minimum(np.arange(-(-len(values) // WIDTH) * WIDTH), len(values) - 1)
-    return np.ascontiguousarray(values[full].reshape(-1, WIDTH, values.shape[1]).transpose(0, 2, 1))
 
 
 @kernel(_nrt=True)  # it makes an array

@@ -25,6 +25,13 @@ _VECTOR = ir.VectorType(_F32, LANES)
 _VECTORS = ROWS // LANES
 
 
+def in_groups(values: np.ndarray, size: int) -> np.ndarray:
+    """(ceil(q / size), p, size) of the points (q, p); the last group is filled up with the last point."""
+    count = -(-len(values) // size)
+    places = np.minimum(np.arange(count * size), len(values) - 1).reshape(count, size)
+    return np.ascontiguousarray(values[places].transpose(0, 2, 1))
+
+
 def _make_tile_costs(squared: bool) -> Any:
     @intrinsic
     def tile_costs(typing: Any, block: Any, tiles: Any, t: Any, unit: Any, out: Any) -> Any:

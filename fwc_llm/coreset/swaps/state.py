@@ -8,7 +8,7 @@ import numpy as np
 
 from fwc_llm.coreset.compiled import kernel, part, read_only
 from fwc_llm.coreset.threads import Threads
-from fwc_llm.coreset.tile import ROWS, WIDTH, l1_tile, sqeuclidean_tile
+from fwc_llm.coreset.tile import ROWS, WIDTH, in_groups, l1_tile, sqeuclidean_tile
 
 _WORTH_SHARING = 2_000_000  # comparisons of two values: about half a millisecond
 
@@ -89,11 +89,11 @@ class Standing:
         should stand together.
         """
         self._sorted = rows = self._sorted or self._sort()
-        m, points = len(self._points), _in_groups(self._points, ROWS)
+        m, points = len(self._points), in_groups(self._points, ROWS)
         slots, changes = np.empty(len(cells), np.int64), np.empty(len(cells))
 
         def compare_part(part: np.ndarray) -> None:
-            tiles = points, self._cell_of, _in_groups(candidates[part], WIDTH), cells[part]
+            tiles = points, self._cell_of, in_groups(candidates[part], WIDTH), cells[part]
             room = np.empty((WIDTH, ROWS), np.float32), np.empty((WIDTH, m), np.float32), np.empty((WIDTH, m))
             own = slots[part[0] : part[-1] + 1], changes[part[0] : part[-1] + 1]
             best_exchanges(*rows, *tiles, *self._cost, self.prices, *room, *own)
@@ -135,7 +135,7 @@ class Standing:
         """Finds the two nearest points of the rows, of all or, beside those known, of some that are new."""
         self._sorted = None
         only = np.arange(len(self._points)) if slots is None else slots
-        tiles = _in_groups(self._points[only], WIDTH), only, self._cell_of[only], slots is None
+        tiles = in_groups(self._points[only], WIDTH), only, self._cell_of[only], slots is None
         p = self._values.shape[1]
 
         def find(part: np.ndarray) -> None:
@@ -185,13 +185,6 @@ class Standing:
         costs = (np.where(full, own[rows], far) for own in (d_first, d_second))
         reach = np.where(full, reach[rows], far)[::_CHUNK]
         return blocks, space.cell[rows].astype(np.uint16), *costs, slot, reach, removal, mass
-
-
-def _in_groups(values: np.ndarray, size: int) -> np.ndarray:
-    """(ceil(q / size), p, size) of the points (q, p); the last group is filled up with the last point."""
-    count = -(-len(values) // size)
-    places = np.minimum(np.arange(count * size), len(values) - 1).reshape(count, size)
-    return np.ascontiguousarray(values[places].transpose(0, 2, 1))
 
 
 @part(fastmath={"reassoc", "nsz"})
