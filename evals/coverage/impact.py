@@ -40,7 +40,7 @@ from evals.coverage.readings import Reading, Verdict
 from evals.coverage.tally import Interval, Tally, Verdicts
 from evals.coverage.verdicts import faults
 from evals.coverage.worlds import ARMS, EXAMPLES, Sample, World
-from fwc_llm.metrics.adverse_impact import BY_DESIGN, Population, impact_tables
+from fwc_llm.metrics.adverse_impact import BY_DESIGN, impact_tables
 from fwc_llm.metrics.audit_table import from_frame
 
 RESULT = Path(__file__).resolve().parent.parent / "results" / "impact.md"
@@ -78,10 +78,9 @@ def measure(world: World, runs: int, seed: int = 0) -> Tally:
     """Read the tables of so many runs; the same seed draws the same answers."""
     rng = np.random.default_rng([seed, crc32(world.name.encode())])
     found = Tally(runs, {}, {})
-    table = np.asarray(world.table, float)
     for _ in range(runs):
         sample = world.draw(rng)
-        for one in _read(sample, Population(world.groups, table)):
+        for one in _read(sample):
             key = (one.quantity, "", one.of)
             if isinstance(one, Reading):
                 found.intervals.setdefault(key, Interval()).add(one)
@@ -90,14 +89,16 @@ def measure(world: World, runs: int, seed: int = 0) -> Tally:
     return found
 
 
-def _read(sample: Sample, population: Population) -> Iterator[Reading | Verdict]:
+def _read(sample: Sample) -> Iterator[Reading | Verdict]:
     designed = not isinstance(sample.world.rows, int)
     frame = sample.frame()
     answered = from_frame(frame[frame["arm"] == ARMS[0]], "group and label" if designed else "group")
-    tables = impact_tables(answered, designed, population)
+    cells = zip(sample.world.groups, sample.world.table, strict=True)
+    counted = [{"group": group, "no": no, "yes": yes} for group, (no, yes) in cells]
+    tables = impact_tables(answered, designed, counted)
     (view,) = tables["attributes"]
     (arm,) = view["arms"]
-    true = _truths(sample, arm["of"], population)
+    true = _truths(sample, arm["of"])
     for name, group in arm["groups"].items():
         for kind, ends in _ENDS.items():
             limits = group[ends[0]], group[ends[1]]
@@ -128,15 +129,15 @@ _ENDS = {
 }
 
 
-def _truths(sample: Sample, of: str, population: Population) -> dict[str, dict[str, float]]:
+def _truths(sample: Sample, of: str) -> dict[str, dict[str, float]]:
     """The truth of every group under the table's own mix of labels, or of the labels that are read."""
     found = sample.truths[of if of in sample.truths else EXAMPLES][0]
     kinds = ("false_positive_rate", "true_positive_rate")
-    mix = population.rows
+    mix = np.asarray(sample.world.table, float)
     if isinstance(sample.world.rows, int):
         mix = mix * sample.world.read
     rates: dict[str, dict[str, float]] = {name: {} for name in _ENDS}
-    for group, (no, yes) in zip(population.groups, mix.tolist(), strict=True):
+    for group, (no, yes) in zip(sample.world.groups, mix.tolist(), strict=True):
         false, true = (found[f"{kind} of {group}"] for kind in kinds)
         rates["selection_rate"][group] = (no * false + yes * true) / (no + yes)
         rates["precision"][group] = yes * true / (yes * true + no * false)

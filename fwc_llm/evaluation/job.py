@@ -365,7 +365,7 @@ def describe_asked(
         "versions": versions(),
         "command": command(),
         "rows": task.rows.as_json() if task.rows else None,
-        "population": population(task).as_json(),
+        "population": population(task),
     }
     if task.whole is not None:
         described["sample"] = {"rows": len(task.pool()), "of": len(task.whole)}

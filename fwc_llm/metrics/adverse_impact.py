@@ -86,35 +86,10 @@ def views(groups: Sequence[str], attributes: Sequence[str]) -> list[View]:
     return [*alone, whole]
 
 
-@dataclass(frozen=True)
-class Population:
-    """A table's rows per group and label: `rows` (G, 2) in the order of `groups`, label no, then yes."""
-
-    groups: tuple[str, ...]
-    rows: Floats
-
-    def in_order(self, groups: Sequence[str]) -> "Population":
-        """Return the rows of these groups, 0 for one that the table does not have."""
-        rows = dict(zip(self.groups, self.rows, strict=True))
-        ordered = [rows.get(name, np.zeros(2)) for name in groups]
-        return Population(tuple(groups), np.array(ordered).reshape(-1, 2))
-
-    def as_json(self) -> list[dict[str, Any]]:
-        """Return the counts as run.json holds them."""
-        pairs = zip(self.groups, self.rows.tolist(), strict=True)
-        return [{"group": group, "no": int(no), "yes": int(yes)} for group, (no, yes) in pairs]
-
-
-def population_of(counted: Sequence[Mapping[str, Any]]) -> Population:
-    """Return the counts that `as_json` wrote."""
-    rows = np.array([[one["no"], one["yes"]] for one in counted], dtype=np.float64).reshape(-1, 2)
-    return Population(tuple(str(one["group"]) for one in counted), rows)
-
-
 def impact_tables(
     answered: Answered,
     designed: bool = False,
-    table: Population | None = None,
+    counted: Sequence[Mapping[str, Any]] | None = None,
     lost: Iterable[Mapping[str, Any]] = (),
     keep_small: bool = False,
     scored: Answered | None = None,
@@ -127,16 +102,18 @@ def impact_tables(
     group before the run) and `arms`, each with `groups`, `reference` (the group with the highest rate) and
     `pairs` (of many groups, where `all_pairs` is false, those with the reference).
 
-    `designed` says that the number of rows of each group and label was chosen, `table` has those that they
-    were drawn from. Groups of it that no row was asked about are there with zeros. `keep_small` leaves no
-    small group out of the ratios. `scored` has yes where a score is above the median of all; by default it is
-    made of P(yes), where every arm has it. Where people are counted, groups then have a `scoring_rate` and a
-    `scoring_impact_ratio` with limits, and arms a `scoring_reference`.
+    `designed` says that the number of rows of each group and label was chosen, `counted` has those of the
+    table that they were drawn from (`group`, `no` and `yes`). Groups of it that no row was asked about are
+    there with zeros. `keep_small` leaves no small group out of the ratios. `scored` has yes where a score is
+    above the median of all; by default it is made of P(yes), where every arm has it. Where people are
+    counted, groups then have a `scoring_rate` and a `scoring_impact_ratio` with limits, and arms a
+    `scoring_reference`.
     """
-    if table is not None:
-        more = [name for name in table.groups if name not in answered.groups]
-        answered = replace(answered, groups=(*answered.groups, *more))
-        table = table.in_order(answered.groups)
+    table = None
+    if counted is not None:
+        sizes = {str(one["group"]): (one["no"], one["yes"]) for one in counted}
+        answered = replace(answered, groups=tuple(dict.fromkeys((*answered.groups, *sizes))))
+        table = np.array([sizes.get(name, (0, 0)) for name in answered.groups], np.float64)
     kind = WITHHELD if table is None else REWEIGHTED
     kind = kind if designed or answered.labels_fixed else AS_DRAWN
     asked_once = all(map(_asked_once, answered.plain_samples.values()))
@@ -162,7 +139,7 @@ def impact_tables(
                 "arms": arms,
             }
         )
-    rows = 0 if table is None else int(table.rows.sum())
+    rows = 0 if table is None else int(table.sum())
     tables: dict[str, Any] = plain(
         {
             "basis": {"kind": kind, "text": _TEXTS[kind].format(rows=rows)},
@@ -187,7 +164,7 @@ def over_median(scores: Floats) -> Floats:
 
 
 def _arm(
-    answered: Answered, arm: str, view: View, kind: str, table: Population | None, keep_small: bool
+    answered: Answered, arm: str, view: View, kind: str, table: Floats | None, keep_small: bool
 ) -> dict[str, Any]:
     whole = answered.plain_samples[arm]
     sample = replace(whole, group=view.level_of[whole.group], groups=len(view.levels))
@@ -198,7 +175,7 @@ def _arm(
     counted = _accounting(answered.answers[arm], answered.groups, view)
     in_table = None
     if table is not None:
-        in_table = np.bincount(view.level_of, table.rows.sum(1), len(view.levels)).astype(np.float64)
+        in_table = np.bincount(view.level_of, table.sum(1), len(view.levels)).astype(np.float64)
     if kind == REWEIGHTED and cells is not None and table is not None and in_table is not None:
         owner = np.repeat(view.level_of, 2)
         rates = _weighted(cells, table, owner, owner)
@@ -254,9 +231,9 @@ def _lost(groups: Iterable[Mapping[str, Any]], view: View, width: int, place: in
     return sums
 
 
-def _weighted(cells: Shares, table: Population, owner: Codes, of: Codes) -> Shares:
+def _weighted(cells: Shares, table: Floats, owner: Codes, of: Codes) -> Shares:
     """Sums of cells' shares (2G,), each weighted by its part of the table's rows `of` its level (or kind)."""
-    rows = table.rows.ravel()
+    rows = table.ravel()
     total = np.bincount(of, rows)
     size = np.zeros(int(owner.max()) + 1)
     size[owner] = total[of]
@@ -428,7 +405,7 @@ def four_fifths(ratio: float, low: float, high: float) -> dict[str, Any]:
 
 
 def _confusion(
-    sample: Sample, view: View, kind: str, cells: Shares | None, table: Population | None
+    sample: Sample, view: View, kind: str, cells: Shares | None, table: Floats | None
 ) -> dict[str, dict[str, Any]]:
     """Of every level the counts of its parsed answers, its rates and its precision.
 

@@ -7,7 +7,7 @@ they are re-weighted to the table's own rates, or withheld (docs/statistics.md, 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.metrics.adverse_impact import REWEIGHTED, WITHHELD, impact_tables, population_of
+from fwc_llm.metrics.adverse_impact import REWEIGHTED, WITHHELD, impact_tables
 from fwc_llm.report.format import DASH, defined, interval, number, p_value, signed
 from fwc_llm.report.read import Run
 from fwc_llm.report.tables import Cell, Row, Section
@@ -30,14 +30,11 @@ def is_designed(run: Run) -> bool:
 
 def audit_tables(run: Run, task: "Task | None" = None) -> dict[str, Any]:
     """Return the tables of a run, see `impact_tables`; a run of earlier versions needs its `task`'s table."""
-    counted, table = run.described.get("population"), None
-    if counted is not None:
-        table = population_of(counted)
-    elif task is not None and task.fingerprint == run.described.get("fingerprint"):
-        table = population(task)
-    return impact_tables(
-        run.answered, is_designed(run), table, (run.results.get("rows") or {}).get("groups", ())
-    )
+    counted = run.described.get("population")
+    if counted is None and task is not None and task.fingerprint == run.described.get("fingerprint"):
+        counted = population(task)
+    lost = (run.results.get("rows") or {}).get("groups", ())
+    return impact_tables(run.answered, is_designed(run), counted, lost)
 
 
 _CONFUSED = {

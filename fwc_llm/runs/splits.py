@@ -18,7 +18,6 @@ from fwc_llm.tasks import Task
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fwc_llm.metrics.adverse_impact import Population
     from fwc_llm.metrics.assisted import Table
     from fwc_llm.metrics.planning import Design
 
@@ -221,11 +220,10 @@ def check_cells(
         )
 
 
-def population(task: "Task") -> "Population":
-    """Return the rows per group and label of the table that test rows are drawn from."""
-    from fwc_llm.metrics.adverse_impact import Population
-
-    return Population(task.groups, task.cells_of(task.test()).astype(np.float64))
+def population(task: "Task") -> list[dict[str, Any]]:
+    """Return the rows per group and label of the table that test rows are drawn from, for run.json."""
+    cells = zip(task.groups, task.cells_of(task.test()).tolist(), strict=True)
+    return [{"group": group, "no": no, "yes": yes} for group, (no, yes) in cells]
 
 
 def table_of(task: "Task") -> "Table":

@@ -9,7 +9,7 @@ from scipy.stats import fisher_exact
 
 from evals.coverage.impact import measure, worlds
 from evals.coverage.verdicts import faults
-from fwc_llm.metrics.adverse_impact import FISHER, LEAST_SHARE, Population, four_fifths, impact_tables, views
+from fwc_llm.metrics.adverse_impact import FISHER, LEAST_SHARE, four_fifths, impact_tables, views
 from fwc_llm.metrics.answers import is_known
 from fwc_llm.metrics.audit_table import from_frame
 
@@ -182,7 +182,12 @@ def test_groups_that_do_not_split_are_taken_as_they_are() -> None:
 ASKED = {"F": ((75, 15), (25, 20)), "M": ((25, 10), (75, 70))}
 
 
-TABLE = Population(("F", "M"), np.array([[900.0, 100.0], [700.0, 300.0]]))
+def counted(groups: Any, rows: Any) -> list[dict[str, Any]]:
+    """A table's rows as run.json has them."""
+    return [{"group": name, "no": no, "yes": yes} for name, (no, yes) in zip(groups, rows, strict=True)]
+
+
+TABLE = counted(("F", "M"), [[900.0, 100.0], [700.0, 300.0]])
 
 
 def sample(asked: dict[str, tuple[tuple[int, int], ...]] = ASKED) -> pd.DataFrame:
@@ -195,7 +200,7 @@ def sample(asked: dict[str, tuple[tuple[int, int], ...]] = ASKED) -> pd.DataFram
     return pd.DataFrame(rows, columns=["group", "label", "answer"])
 
 
-def groups(frame: pd.DataFrame, table: Population | None = TABLE, **options: Any) -> dict[str, Any]:
+def groups(frame: pd.DataFrame, table: Any = TABLE, **options: Any) -> dict[str, Any]:
     answered = from_frame(frame, "group and label", options.get("attributes", ("sex",)))
     found = impact_tables(answered, True, table)
     assert found["basis"]["kind"] == ("withheld" if table is None else "re-weighted")
@@ -243,7 +248,7 @@ def test_a_test_by_design_is_its_interval_excluding_0() -> None:
     for _ in range(40):
         yes = rng.integers(0, 26, (3, 2))
         asked = {name: ((25, int(no)), (25, int(true))) for name, (no, true) in zip("abc", yes, strict=True)}
-        table = Population(tuple("abc"), rng.integers(50, 900, (3, 2)).astype(float))
+        table = counted("abc", rng.integers(50, 900, (3, 2)).astype(float))
         found = impact_tables(from_frame(sample(asked), "group and label", ("sex",)), True, table)
         for pair in found["attributes"][0]["arms"][0]["pairs"]:
             excluded = pair["low"] > 1e-9 or pair["high"] < -1e-9
@@ -267,7 +272,7 @@ def test_crossed_cells_are_mixed_as_the_table_mixes_them() -> None:
         f"{sex} & {race}": ((20, 4 * k), (20, 4 * k))
         for k, (sex, race) in enumerate(["Fa", "Fb", "Ma", "Mb"])
     }
-    table = Population(tuple(asked), np.array([[900.0, 0], [50, 50], [250, 250], [400, 100]]))
+    table = counted(asked, [[900.0, 0], [50, 50], [250, 250], [400, 100]])
     found = groups(sample(asked), table, attributes=("sex", "race"))
     assert found["F"]["selection_rate"] == pytest.approx(0.1 * 0.2)
     assert found["M"]["selection_rate"] == pytest.approx(0.5 * 0.4 + 0.5 * 0.6)
@@ -284,7 +289,7 @@ def test_a_part_of_the_table_that_nobody_asked_about_is_undefined() -> None:
     found = groups(sample(half))
     assert found["F"]["selection_rate"] is None
     assert found["F"]["reason"] == "0/0: no parsed answer about one of the labels that the table has of it"
-    more = Population(("F", "M", "X"), np.array([[900.0, 100.0], [700.0, 300.0], [5.0, 5.0]]))
+    more = counted(("F", "M", "X"), [[900.0, 100.0], [700.0, 300.0], [5.0, 5.0]])
     stranger = groups(sample(), more)["X"]
     assert (stranger["rows"], stranger["in_table"], stranger["selection_rate"]) == (0, 10, None)
     assert stranger["reason"] == "no row of it was asked about"
