@@ -226,11 +226,16 @@ class Job:
         return Result(folder.path, score_and_judge(folder, journal, stopped, self.plan.task), self.plan.task)
 
     def budget(self, elsewhere: float = 0.0) -> "Budget | None":
-        """The limit in dollars, if the client has one; `FwcError` where it cannot be kept."""
+        """The limit in dollars, if the client has one; `FwcError` where it cannot be kept.
+
+        A model that asks nobody needs none.
+        """
         from fwc_llm.runs.budget import Budget
 
-        most = self.client.max_cost
-        return None if most is None else Budget(self.model, self.price, most, elsewhere=elsewhere)
+        most, about = self.client.max_cost, traits(self.model)
+        if most is None or about.simulated or about.reference or about.local:
+            return None
+        return Budget(self.model, self.price, most, elsewhere=elsewhere)
 
     def ask(
         self,
@@ -279,17 +284,13 @@ class Job:
             save_shots(shots, folder / saved_name(arm))
 
     def beside(self, name: str, notice: Callable[[str], None] | None = None) -> "Job":
-        """The same questions to another model. One that asks nobody needs no limit of cost."""
+        """The same questions to another model."""
         settings = self.plan.settings
         model = self.model
         if name != model.name:
             model = open_model(name, self.client, api=settings.api, notice=notice)
         check_api(model, settings, self.client)
-        about = traits(model)
-        limited = self.client.max_cost is not None and not (about.simulated or about.reference or about.local)
-        return replace(
-            self, model=model, client=self.client if limited else self.client.updated(max_cost=None)
-        )
+        return replace(self, model=model)
 
     def used(self, folder: Path) -> float:
         """What the run in a folder has cost so far, in dollars; 0 where no price is known."""

@@ -34,13 +34,12 @@ from fwc_llm.progress import choose as choose_progress
 from fwc_llm.prompts import Prompt, instructed
 from fwc_llm.report.tuning import FILE_NAME, kind_words
 from fwc_llm.runs.batch import batches_under_way
-from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import FILE_NAME as JOURNAL
 from fwc_llm.runs.journal import Call, Journal, read_records
 from fwc_llm.runs.plan import make_plan, rows_of
 from fwc_llm.runs.settings import Api, Settings
-from fwc_llm.runs.splits import Split, draw_split, hold_out
+from fwc_llm.runs.splits import Split, hold_out
 from fwc_llm.shots import save_shots, select_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.select import check_order
@@ -203,7 +202,7 @@ class _Tuning:
                 answers[arm][place] = {"yes": 1.0, "no": 0.0}.get(str(record.get("answer")), np.nan)
         return answers
 
-    def conclude(self, standing: Mapping[str, Standing], split: Split | None, settings: Settings) -> Tuned:
+    def conclude(self, standing: Mapping[str, Standing], split: Split | None) -> Tuned:
         """Choose, write what was chosen, and test it on the test rows of `split`, if there is one."""
         with self.show.working("comparing the candidates by their answers"):
             winner, reached, verdict = self._choose(standing)
@@ -216,7 +215,7 @@ class _Tuning:
         result = None
         if shots is not None:
             save_shots(shots, path / "shots.json")
-            result = self._test(shots, settings.updated(template=template), split) if split else None
+            result = self._test(shots, template, split) if split else None
         return Tuned(path, verdict, reached, shots, template, self.folder.read_json(FILE_NAME), result)
 
     def _choose(self, standing: Mapping[str, Standing]) -> tuple[str | None, bool, str]:
@@ -287,11 +286,12 @@ class _Tuning:
             f"({low:.1f} to {high:.1f})"
         )
 
-    def _test(self, shots: Shots, settings: Settings, split: Split) -> Result:
+    def _test(self, shots: Shots, template: str, split: Split) -> Result:
         """Ask once about the test rows: the winner, and what it is measured against."""
         arms = (replace(shots, strategy=TUNED), ZERO, BALANCED, "fwc")
+        task, settings = self.job.plan.task, self.job.plan.settings.updated(template=template)
         with self.show.working("choosing the examples of the test") as step:
-            plan = make_plan(self.job.plan.task, arms, settings, progress=step, splits=[split])
+            plan = make_plan(task, arms, settings, progress=step, split=split)
         job = Job(plan, self.job.model, self.job.client, reference=None)
         with self.show.asking(plan.n_calls) as state:
             return job.run(self.folder.path, state, self.cancel_batch)
@@ -363,24 +363,23 @@ def tune(
     chosen |= {"base_parity": base_parity} if base_parity != "task" else {}
     settings = Settings(seed=seed, template=templates[0], api=api, **chosen)
     with show.working("reading the table") as step:
+        arms = (ZERO,) if sizes else (ZERO, BALANCED)  # the default of m is that of arms with examples
         bare = prepare(
-            task, model, ("zero",), settings, client or Client(), data_dir, on_step=step, notice=show.say
+            task, model, arms, settings, client or Client(), data_dir, on_step=step, notice=show.say
         )
         if traits(bare.model).reference:
             raise FwcError(
                 f"{bare.model.name} reads no prompt, so there is nothing to tune: name a language model "
                 "(--model)"
             )
-        table = bare.plan.task
-        settings = fit_defaults(table, settings)[0]
-        base_parity, n_test, sizes = settings.base_parity, settings.n_test, sizes or [settings.m]
-        rows, fewest = n_test if rows is None else rows, _FEWEST_A_GROUP * len(table.groups)
+        table, settings, drawn = bare.plan.task, bare.plan.settings, bare.plan.repeats[0].split
+        rows, fewest = settings.n_test if rows is None else rows, _FEWEST_A_GROUP * len(table.groups)
+        sizes = sizes or [settings.m]
         if rows < fewest:
             raise FwcError(
                 f"rows is {rows}: comparing candidates takes at least {fewest}, {_FEWEST_A_GROUP} a group"
             )
-        split = draw_split(table, n_test, base_parity, seed)
-        pool_rows, split = hold_out(table, split, rows, base_parity, seed)
+        pool_rows, split = hold_out(table, drawn, rows, settings.base_parity, seed)
         free = int(split.candidates.sum())
         if max(sizes) > free:
             raise FwcError(f"m is {max(sizes)}, but only {free} rows may become examples: lower --m")
@@ -407,15 +406,15 @@ def tune(
         "parameters": json.loads(json.dumps(dict(bare.model.parameters), default=str)),
         "goal": {"metric": goal.metric, "target": goal.target, "max_loss": goal.max_loss},
         "rows": rows,
-        "n_test": n_test,
-        "base_parity": base_parity,
+        "n_test": settings.n_test,
+        "base_parity": settings.base_parity,
         "seed": seed,
         "candidates": [each.as_json() for each in tried],
     }
-    arms = fixed | {each.name: each for each in tried}
-    tuning = _Tuning(bare, folder, asked, goal, pool, arms, show, cancel_batch, propose)
+    named = fixed | {each.name: each for each in tried}
+    tuning = _Tuning(bare, folder, asked, goal, pool, named, show, cancel_batch, propose)
     try:
-        return tuning.conclude(tuning.race(), split if test else None, settings)
+        return tuning.conclude(tuning.race(), split if test else None)
     except KeyboardInterrupt:
         raise InterruptedRunError(
             f"interrupted; the same command with --out {quote(str(folder.path))} continues"

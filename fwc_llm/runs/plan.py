@@ -78,15 +78,28 @@ class Repeat:
 class Plan:
     """A whole run before its first request.
 
-    `notes` say which defaults had to move; `saved` are the examples that were given, by their arms' source.
+    `moved` says which defaults had to move; `saved` are the examples that were given, by their arms' source.
     """
 
     task: "Task"
     arms: tuple[Arm, ...]
     settings: Settings
     repeats: tuple[Repeat, ...]
-    notes: tuple[str, ...] = ()
+    moved: tuple[str, ...] = ()
     saved: Mapping[str, Shots] = field(default_factory=dict, repr=False)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a caller should know of the plan, in sentences."""
+        notes = list(self.moved)
+        if rows := [len(repeat.validation) for repeat in self.repeats if repeat.validation is not None]:
+            arms = len(self.arms)
+            each = f"{arms} arm{'s' * (arms > 1)} and {len(rows)} repeat{'s' * (len(rows) > 1)}"
+            more = (
+                f"{rows[0]:,} rows of the pool, for each of {each}: {self.n_threshold_calls:,} requests more"
+            )
+            notes.append(f"--threshold {self.settings.threshold} first asks about {more}")
+        return [*notes, *self.probe_notes]
 
     @property
     def n_calls(self) -> int:
@@ -304,16 +317,16 @@ def make_plan(
     settings: Settings,
     allow_changed_data: bool = False,
     progress: Callable[[str], None] | None = None,
-    splits: "Sequence[Split] | None" = None,
+    split: "Split | None" = None,
     model: Model | None = None,
     max_prompt_tokens: int | None = None,
 ) -> Plan:
     """Draw the test rows and choose the examples of every repeat (docs/protocol.md, "Repeats").
 
     Repeat r draws test rows, examples and solver start from seed + r; all arms of a repeat see the same
-    rows. Test rows that equal an example of a saved shots file are left out, for all arms alike. `splits`
-    are the rows of every repeat where they were drawn before. `model` decides the api, and its tokens, of
-    which no prompt may have more than `max_prompt_tokens`, the largest m up to that of `settings`.
+    rows. Test rows that equal an example of a saved shots file are left out, for all arms alike. `split` are
+    the rows where they were drawn before. `model` decides the api, and its tokens, of which no prompt may
+    have more than `max_prompt_tokens`, the largest m up to that of `settings`.
 
     Errors: `FwcError` for an unknown strategy, a shots file of another task, counts that are not whole.
     """
@@ -334,15 +347,14 @@ def make_plan(
     settings, notes = fit_defaults(task, settings, chooses, api=api, weight=task.weight or None)
     for template in settings.wordings if model is not None else ():  # before examples are chosen: that may
         traits(model).check(bare_prompt(task, template, settings.questions))  # take minutes
-    notes = *notes, *_unused_columns(task, settings)
-    draw = partial(_drawn, task, arms, saved=saved, notes=notes, progress=progress, splits=splits)
+    bare = Plan(task, arms, settings, (), (*notes, *_unused_columns(task, settings)), saved)
     if model is None or max_prompt_tokens is None:
-        return draw(settings)
+        return _drawn(bare, progress, split)
     counter = TokenCounter(model.name)
 
     @cache
     def plan(m: int) -> Plan:
-        return draw(settings.updated(m=m))
+        return _drawn(replace(bare, settings=settings.updated(m=m)), progress, split)
 
     def longest(m: int) -> int:
         return max(counter.count(call.messages) for call in plan(m).calls())
@@ -350,46 +362,28 @@ def make_plan(
     return plan(fit_m_to(settings.m, max_prompt_tokens, longest))
 
 
-def _drawn(
-    task: "Task",
-    arms: tuple[Arm, ...],
-    settings: Settings,
-    *,
-    saved: Mapping[str, Shots],
-    notes: tuple[str, ...],
-    progress: Callable[[str], None] | None,
-    splits: "Sequence[Split] | None",
-) -> Plan:
-    """The plan by these settings: rows and examples of every repeat."""
-    fixed_values = [example.values for shots in saved.values() for example in shots.examples]
-    chosen_once = [
-        arm for arm in arms if arm.source not in saved and not is_per_row(arm.source, _options(arm, settings))
-    ]
+def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | None") -> Plan:
+    """The plan with the rows and examples of every repeat."""
+    task, settings = plan.task, plan.settings
+    fixed_values = [example.values for shots in plan.saved.values() for example in shots.examples]
     repeats: list[Repeat] = []
     for index in range(settings.repeats):
         seed = settings.seed + index
-        drawn = settings.n_test, settings.base_parity, seed
-        split = splits[index] if splits else draw_split(task, *drawn, not_equal_to=fixed_values)
+        drawn = split or draw_split(task, settings.n_test, settings.base_parity, seed, fixed_values)
         if settings.until_decided and settings.base_parity is not None:
-            split = replace(split, test=split.test.iloc[evenly(cells_of_rows(task, split.test))])
-        validation, split = draw_validation_rows(task, split, settings, seed, fixed_values)
-        by_source, chosen = dict(saved), dict[str, Shots]()  # by source: before an arm orders them
-        for arm in arms:
-            if arm in chosen_once:
+            drawn = replace(drawn, test=drawn.test.iloc[evenly(cells_of_rows(task, drawn.test))])
+        validation, drawn = draw_validation_rows(task, drawn, settings, seed, fixed_values)
+        by_source, chosen = dict(plan.saved), dict[str, Shots]()  # by source: before an arm orders them
+        for arm in plan.arms:
+            if arm.source not in by_source and not is_per_row(arm.source, _options(arm, settings)):
                 if progress:
                     progress(f"choosing examples: {arm.name}, repeat {index + 1} of {settings.repeats}")
-                if arm.source not in by_source:
-                    by_source[arm.source] = _select(task, arm, settings, split, seed, None)
+                by_source[arm.source] = _select(task, arm, settings, drawn, seed, None)
             if arm.source in by_source:
                 chosen[arm.name] = _ordered(by_source[arm.source], arm, seed)
         again = range(index * settings.samples, (index + 1) * settings.samples)
-        repeats += [Repeat(sample, seed, split, chosen, validation) for sample in again]
-    if rows := [len(repeat.validation) for repeat in repeats if repeat.validation is not None]:
-        each = f"{len(arms)} arm{'s' * (len(arms) > 1)} and {len(rows)} repeat{'s' * (len(rows) > 1)}"
-        more = f"{rows[0]:,} rows of the pool, for each of {each}: {sum(rows) * len(arms):,} requests more"
-        notes = *notes, f"--threshold {settings.threshold} first asks about {more}"
-    plan = Plan(task, arms, settings, tuple(repeats), notes, saved)
-    plan = replace(plan, notes=(*notes, *plan.probe_notes))
+        repeats += [Repeat(sample, seed, drawn, chosen, validation) for sample in again]
+    plan = replace(plan, repeats=tuple(repeats))
     if settings.rows_per_request > 1 and plan.chooses_per_row:
         raise FwcError(
             "rows_per_request puts rows under the same examples: leave out arms that choose them for each row"
