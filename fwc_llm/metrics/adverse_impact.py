@@ -12,14 +12,14 @@ speak of the table again; the table's own shares count as estimates from its row
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fwc_llm.metrics import arm_estimates
-from fwc_llm.metrics.answers import CROSSING, Answered, Answers, is_known
+from fwc_llm.metrics.answers import CROSSING, Answered, Answers, View, is_known, views
 from fwc_llm.metrics.counts import Codes, Floats
 from fwc_llm.metrics.intervals import LEVEL, p_value
 from fwc_llm.metrics.statistics import plain
@@ -53,37 +53,6 @@ _CONFUSED = {
     "false_positive_rate": "0/0: no parsed answer to a row with label no",
     "precision": "0/0: no row was answered yes",
 }
-
-
-@dataclass(frozen=True)
-class View:
-    """One grouping: its `name`, its `levels` (L,), and the level of each of the run's groups (G,).
-
-    `crossed` says that it joins several attributes.
-    """
-
-    name: str
-    levels: tuple[str, ...]
-    level_of: Codes
-    crossed: bool = False
-
-
-def views(groups: Sequence[str], attributes: Sequence[str]) -> list[View]:
-    """Return every attribute by itself, then (where there are several) the groups as they are, crossed.
-
-    `groups` join the levels of several attributes by " & ". Groups that do not split into as many parts as
-    there are attributes are taken as they are.
-    """
-    names = [str(name) for name in attributes] or ["group"]
-    whole = View(CROSSING.join(names), tuple(groups), np.arange(len(groups)), len(names) > 1)
-    parts = [group.split(CROSSING) for group in groups]
-    if len(names) == 1 or any(len(part) != len(names) for part in parts):
-        return [whole]
-    alone = []
-    for place, name in enumerate(names):
-        levels = tuple(dict.fromkeys(part[place] for part in parts))
-        alone.append(View(name, levels, np.array([levels.index(part[place]) for part in parts])))
-    return [*alone, whole]
 
 
 def impact_tables(

@@ -115,6 +115,37 @@ def is_known(group: str) -> bool:
     return "unknown" not in (part.strip().lower() for part in group.split(CROSSING))
 
 
+@dataclass(frozen=True)
+class View:
+    """One grouping: its `name`, its `levels` (L,), and the level of each of the run's groups (G,).
+
+    `crossed` says that it joins several attributes.
+    """
+
+    name: str
+    levels: tuple[str, ...]
+    level_of: Codes
+    crossed: bool = False
+
+
+def views(groups: Sequence[str], attributes: Sequence[str]) -> list[View]:
+    """Return every attribute by itself, then (where there are several) the groups as they are, crossed.
+
+    `groups` join the levels of several attributes by " & ". Groups that do not split into as many parts as
+    there are attributes are taken as they are.
+    """
+    names = [str(name) for name in attributes] or ["group"]
+    whole = View(CROSSING.join(names), tuple(groups), np.arange(len(groups)), len(names) > 1)
+    parts = [group.split(CROSSING) for group in groups]
+    if len(names) == 1 or any(len(part) != len(names) for part in parts):
+        return [whole]
+    alone = []
+    for place, name in enumerate(names):
+        levels = tuple(dict.fromkeys(part[place] for part in parts))
+        alone.append(View(name, levels, np.array([levels.index(part[place]) for part in parts])))
+    return [*alone, whole]
+
+
 def numbered(columns: Sequence["Names"]) -> list[Codes]:
     """Return numbers for names, in the order in which they first come; alike in all of the columns."""
     import pandas as pd

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fwc_llm.metrics import counts
-from fwc_llm.metrics.answers import Answered, Answers, Variation, is_known, mapped, questions_of
+from fwc_llm.metrics.answers import Answered, Answers, Variation, is_known, mapped, questions_of, views
 from fwc_llm.metrics.arm_comparison import comparisons
 from fwc_llm.metrics.arm_estimates import (
     RATIO_MARGIN,
@@ -23,14 +23,13 @@ from fwc_llm.metrics.arm_estimates import (
     worst_case,
 )  # fmt: skip
 from fwc_llm.metrics.assisted import FEWEST, RATES_ASSISTED, compared
-from fwc_llm.metrics.audit_table import part_of
 from fwc_llm.metrics.frontier import constant_answers, frontier
 from fwc_llm.metrics.intervals import NOWHERE, UNTOLD
 from fwc_llm.metrics.probability import probability_statistics
 from fwc_llm.metrics.probability_checks import decision_notes
 from fwc_llm.metrics.probes import changes, flips, repetition_statistics
 from fwc_llm.metrics.spread import PARTS, Asked, as_numbers, split_variance
-from fwc_llm.metrics.variance import LEAST_SETS, THESE_EXAMPLES, of_words
+from fwc_llm.metrics.variance import LEAST_SETS, THESE_EXAMPLES, Sample, of_words
 
 SMALL = 10  # rows a repeat; a group below says little
 _LISTED = 4  # groups that a note names
@@ -144,7 +143,7 @@ def arm_statistics(run: Answered, arm: str, found: Estimates, cells: counts.Cell
     described["repetition"] = repetition_statistics(a, run.times, run.groups, run.labels_fixed)
     described["flips"] = _flips(run, arm)
     described["probes"] = _probes(run, arm)
-    described["by_attribute"] = _by_attribute(run, a)
+    described["by_attribute"] = _by_attribute(run, sample)
     if not run.labelled:
         for metric in counts.TABLE:
             if metric.key in described and set(metric.rates) - {"rate"}:
@@ -320,24 +319,18 @@ def _probes(run: Answered, arm: str) -> list[dict[str, Any]]:
     return found
 
 
-def _by_attribute(run: Answered, a: Answers) -> list[dict[str, Any]]:
+def _by_attribute(run: Answered, sample: Sample) -> list[dict[str, Any]]:
     """With several protected attributes: each by itself; the crossed groups are the main table's."""
-    width = {group.count(" & ") + 1 for group in run.groups}
-    if width == {1} or len(width) != 1:
-        return []
-    names = run.attributes or [f"attribute {place + 1}" for place in range(width.pop())]
-    found = []
-    for place, name in enumerate(names):
-        level = part_of(a.group, place)
-        levels, code = counts.levels_of(level)
-        alone = replace(run, answers={"": replace(a, group=level)}, groups=tuple(levels))
-        measured = estimate(alone.samples[""])
-        known = [key for key in counts.METRICS if run.labelled or counts.BY_KEY[key].rates == ("rate",)]
-        found.append(
+    known = [key for key in counts.METRICS if run.labelled or counts.BY_KEY[key].rates == ("rate",)]
+    described = []
+    for view in views(run.groups, run.attributes)[:-1]:
+        level = view.level_of[sample.group]
+        measured = estimate(replace(sample, group=level, groups=len(view.levels), assist=None))
+        described.append(
             {
-                "attribute": str(name),
-                "rates": dict(zip(levels, measured.counted("rate").values.tolist(), strict=True)),
-                "sizes": dict(zip(levels, np.bincount(code).tolist(), strict=True)),
+                "attribute": view.name,
+                "rates": dict(zip(view.levels, measured.counted("rate").values.tolist(), strict=True)),
+                "sizes": dict(zip(view.levels, np.bincount(level).tolist(), strict=True)),
                 **{key: measured[key].value if key in known else None for key in counts.METRICS},
                 "intervals": {key: [measured[key].low, measured[key].high] for key in known},
                 "verdicts": {key: measured[key].verdict(run.margin) for key in known},
@@ -345,7 +338,7 @@ def _by_attribute(run: Answered, a: Answers) -> list[dict[str, Any]]:
                 "p_value": measured[_PARITY].p_value,
             }
         )
-    return found
+    return described
 
 
 def _context(a: Answers, groups: tuple[str, ...]) -> list[dict[str, Any]]:
