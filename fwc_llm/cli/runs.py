@@ -17,22 +17,18 @@ def runs(
 
     listed = list_runs(folder)
     if as_json:
-        print_json({"format": "fwc-llm-runs/1", "runs": [run.as_json() for run in listed]})
+        print_json({"format": "fwc-llm-runs/1", "runs": listed})
         return
     if not listed:
         console.err.print(f"{folder} holds no run", soft_wrap=True)
-        return
     for run in listed:
-        where = run.folder.relative_to(folder) if run.folder != folder else run.folder
-        if run.problem:
-            console.out.print(f"{where}: {run.problem}", soft_wrap=True, highlight=False)
-            continue
-        state = "complete" if run.complete else f"{run.answered:,} of {run.requests:,} answered"
-        mark = ", simulated" if run.simulated else ""
-        when = run.created[:16].replace("T", " ")
-        console.out.print(f"{where}: {state}", style="bold", soft_wrap=True, highlight=False)
-        console.out.print(
-            f"  {run.task} · {run.model}{mark} · {', '.join(run.arms)} · {when}",
-            soft_wrap=True,
-            highlight=False,
-        )
+        own = Path(run["folder"])
+        where = own.relative_to(folder) if own != folder else own
+        state = "complete" if run["complete"] else f"{run['answered']:,} of {run['requests']:,} answered"
+        mark = ", simulated" if run["simulated"] else ""
+        when = run["created"][:16].replace("T", " ")
+        lines = [f"  {run['task']} · {run['model']}{mark} · {', '.join(run['arms'])} · {when}"]
+        style = None if run["problem"] else "bold"
+        console.out.print(f"{where}: {run['problem'] or state}", style=style, soft_wrap=True, highlight=False)
+        for line in () if run["problem"] else lines:
+            console.out.print(line, soft_wrap=True, highlight=False)

@@ -68,54 +68,33 @@ def expanded(paths: Iterable[Path]) -> Iterator[Path]:
         yield from runs
 
 
-@dataclass(frozen=True)
-class Listed:
-    """A run's folder. `answered` of `requests` have a reply; `problem` says why nothing else is known."""
+def list_runs(folder: Path) -> list[dict[str, Any]]:
+    """The runs in a folder and below it, oldest first, as plain values; links are not followed.
 
-    folder: Path
-    task: str = ""
-    model: str = ""
-    arms: tuple[str, ...] = ()
-    created: str = ""
-    simulated: bool = False
-    requests: int = 0
-    answered: int = 0
-    problem: str = ""
-
-    @property
-    def complete(self) -> bool:
-        """Whether every request has a reply."""
-        return not self.problem and 0 < self.requests <= self.answered
-
-    def as_json(self) -> dict[str, Any]:
-        """The run as plain values."""
-        plain = {"folder": str(self.folder), "arms": list(self.arms), "complete": self.complete}
-        return vars(self) | plain | {"problem": self.problem or None}
-
-
-def list_runs(folder: Path) -> list[Listed]:
-    """The runs in a folder and below it, oldest first; links are not followed.
-
-    Errors: `FwcError` when it is no folder. A damaged run is listed with its problem.
+    `answered` of `requests` have a reply; `problem` says why nothing else is known. Errors: `FwcError` when
+    it is no folder. A damaged run is listed with its problem.
     """
     if not folder.is_dir():
         raise FwcError(f"{folder} is not a folder: name one that holds runs, as --out or ./runs")
     begun = {path.parent for name in ("run.json", JOURNAL) for path in folder.rglob(name) if is_file(path)}
-    return sorted(map(_listed, begun), key=lambda run: (run.created, str(run.folder)))
+    return sorted(map(_listed, begun), key=lambda run: (run["created"], run["folder"]))
 
 
-def _listed(folder: Path) -> Listed:
+def _listed(folder: Path) -> dict[str, Any]:
     run = RunFolder(folder)
+    listed: dict[str, Any] = {"folder": str(folder), "task": "", "model": "", "arms": [], "created": ""}
+    listed |= {"simulated": False, "requests": 0, "answered": 0, "problem": None, "complete": False}
     if not run.begun:
-        return Listed(folder, problem="it was stopped before its first request")
+        return listed | {"problem": "it was stopped before its first request"}
     try:
         described = run.describe()
         requests = int(described.get("calls") or 0)
-        about = described["task"], described["model"], tuple(described["arms"])
-        created = str(described.get("created") or "")
-        return Listed(folder, *about, created, described["simulated"], requests, _answered(run, requests))
+        answered = _answered(run, requests)
     except (FwcError, OSError) as error:
-        return Listed(folder, problem=" ".join(str(error).split()))
+        return listed | {"problem": " ".join(str(error).split())}
+    listed |= {name: described[name] for name in ("task", "model", "arms", "simulated")}
+    counts = {"requests": requests, "answered": answered, "complete": 0 < requests <= answered}
+    return listed | counts | {"created": str(described.get("created") or "")}
 
 
 def _answered(run: RunFolder, requests: int) -> int:
