@@ -107,7 +107,7 @@ def _forecast_json(job: "Job", numbers: "Forecast | None") -> dict[str, Any]:
         **tokens | ({} if _writes_text(job) else {"completion_tokens": None}),
         "dollars": 0.0 if numbers is None else numbers.dollars,
         "dollars_most": 0.0 if numbers is None else numbers.dollars_most,
-        "price": asdict(numbers.price) if numbers and numbers.price else None,
+        "price": numbers.price.model_dump() if numbers and numbers.price else None,
     }
 
 

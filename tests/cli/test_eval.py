@@ -99,6 +99,9 @@ def test_another_server_and_rescoring(fwc: Run, service: Service, tmp_path: Path
     assert (run / "results.json").read_bytes() == before
 
 
+CENSUS_DRY = ("eval", "--model", "gpt-4", "--task", "census", "--shots", "zero", "--n-test", 8, "--dry-run")
+
+
 @pytest.mark.slow
 def test_a_dry_run_counts(fwc: Run, tmp_path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -106,6 +109,8 @@ def test_a_dry_run_counts(fwc: Run, tmp_path: Path, data_dir: Path, monkeypatch:
     assert outcome.code == 0, outcome.err
     assert "16 requests to gpt-4" in outcome.out
     assert re.search(r"^\$\d+\.\d\d, by prices", outcome.out, re.M)  # gpt-4 has no cheaper cache
+    (model,) = json.loads(fwc(*CENSUS_DRY, "--json").out)["models"]
+    assert (model["price"]["model"], model["price"]["output"]) == ("gpt-4", 60.0)
     assert not list(tmp_path.iterdir())
 
 
