@@ -43,15 +43,9 @@ RATES = {
 }
 
 
-@pytest.mark.slow
-def test_1000_random_tables_agree_with_fairlearn_weights_included() -> None:
+def test_random_tables_agree_with_fairlearn_weights_included() -> None:
     """Values of metrics and rates, through counts and through the arrays that intervals come from."""
-    for seed in range(1000):
-        agrees_with_fairlearn(seed)
-
-
-def test_20_random_tables_agree_with_fairlearn() -> None:
-    for seed in range(20):
+    for seed in range(100):
         agrees_with_fairlearn(seed)
 
 
