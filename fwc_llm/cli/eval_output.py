@@ -14,7 +14,7 @@ from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, Pr
 from fwc_llm.models import is_local, traits
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.runs.folder import RunFolder
-from fwc_llm.runs.listing import Group
+from fwc_llm.runs.listing import Group, list_runs
 
 if TYPE_CHECKING:
     from fwc_llm.evaluation.job import Job
@@ -240,7 +240,7 @@ def _interrupted(
     """Say what is there, and how all models go on; nothing of a part of the answers is shown as a result."""
     if group:
         requests, folder = len(jobs) * jobs[0].plan.n_calls, group.path
-        answered = sum(job.answered(group.folder(job.model.name)) for job in jobs)
+        answered = sum(run.answered for run in list_runs(folder))
         again = f"interrupted; the same command with --out {quote(str(folder))} continues"
         error = InterruptedRunError(again)
     elif error.result is None:

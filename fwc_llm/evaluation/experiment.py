@@ -101,14 +101,5 @@ def _line(name: str, value: Any) -> str:
         value = ",".join(value)
     elif isinstance(value, Mapping):
         value = [f"{key}={json.dumps(item, ensure_ascii=False)}" for key, item in value.items()]
-    return f"{name} = {_toml(value)}"
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+    text = json.dumps(value, ensure_ascii=False, default=str)  # as TOML has it, but for one character
+    return f"{name} = {text}".replace("\x7f", "\\u007f")

@@ -57,7 +57,6 @@ def prepare(
     See `evaluate` for the arguments. `notice` receives the notes of the model's client. `named` is the name
     or the file that the task was read from, where it is a value; `no_rows` leaves rows out of reports.
     """
-
     needs_p = settings.threshold is not None and settings.api == "chat" and not client.logprobs
     needs_p = needs_p and isinstance(model, str)
     client = client.updated(logprobs=True) if needs_p else client
@@ -112,7 +111,7 @@ class Job:
     def run(
         self,
         out: str | Path | None = None,
-        on_progress: "Callable[[Progress], None] | None" = None,
+        on_progress: Callable[[Progress], None] | None = None,
         cancel_batch: bool = False,
         on_resume: Callable[[int], None] | None = None,
         elsewhere: float = 0.0,
@@ -131,9 +130,7 @@ class Job:
         folder.create()
         with Journal(folder.path) as journal:
             try:
-                described = describe(self.plan, self.model, folder.path)
-                if self.asked.get("no_rows"):
-                    described["no_rows"] = True
+                described = self._description(folder.path)
                 if begun:
                     folder.begin(described)
                 else:
@@ -152,17 +149,11 @@ class Job:
                     calls = list(islice(self.plan.calls(), TRIED))
                     self.ask(lambda: iter(calls), len(calls), journal, budget)
                     check_probability(self.model, calls, journal)
-                ask = partial(
-                    self.ask,
-                    total=self.plan.n_calls,
-                    journal=journal,
-                    budget=budget,
-                    cancel_batch=cancel_batch,
-                )
                 if until:
-                    outcome = self._until_decided(ask, folder, journal, on_progress)
+                    outcome = self._until_decided(folder, journal, budget, on_progress, cancel_batch)
                 else:
-                    outcome = ask(self.plan.calls, on_progress=on_progress)
+                    asked = self.plan.n_calls, journal, budget, on_progress, cancel_batch
+                    outcome = self.ask(self.plan.calls, *asked)
             except FwcError as error:
                 with suppress(FwcError):  # if the disk is full, the first error says so
                     error.result = self._result(folder, journal)
@@ -182,11 +173,12 @@ class Job:
 
     def _until_decided(
         self,
-        ask: Callable[..., "Outcome"],
         folder: RunFolder,
         journal: Journal,
-        on_progress: "Callable[[Progress], None] | None",
-    ) -> "Outcome":
+        budget: "Budget | None",
+        on_progress: Callable[[Progress], None] | None,
+        cancel_batch: bool,
+    ) -> Outcome:
         """Ask about more and more rows, in their order, until all conditions are decided at a look.
 
         What one look needs is answered before the next part is asked, so that no answer's speed matters. A
@@ -207,7 +199,8 @@ class Job:
 
             if not asked:
                 _limit(folder, part)
-            outcome = ask(partial(part.calls, asked), on_progress=tell)
+            calls = partial(part.calls, asked)
+            outcome = self.ask(calls, self.plan.n_calls, journal, budget, tell, cancel_batch)
             if outcome.stopped and asked:
                 folder.change(ended=outcome.stopped)
                 return replace(outcome, stopped=None)
@@ -243,18 +236,17 @@ class Job:
         total: int,
         journal: Journal,
         budget: "Budget | None" = None,
-        on_progress: "Callable[[Progress], None] | None" = None,
+        on_progress: Callable[[Progress], None] | None = None,
         cancel_batch: bool = False,
-    ) -> "Outcome":
+    ) -> Outcome:
         """Ask the `total` calls that `calls()` yields and the journal does not answer, as the client is set.
 
         The budget counts all that the journal holds.
         """
-
         model, batch, folder = self.model, self.client.batch, journal.path.parent
         here = traits(model).local or is_local(traits(model).address or self.client.base_url)
 
-        async def work() -> "Outcome":
+        async def work() -> Outcome:
             if batch or cancel_batch or batches_under_way(folder):  # the rest is asked live
                 await run_batch(
                     model, calls(), journal, folder, progress=on_progress, budget=budget,
@@ -265,6 +257,15 @@ class Job:
             return await execute(model, calls(), journal, *asked, examples)
 
         return run_to_end(work())
+
+    def _description(self, folder: Path) -> dict[str, Any]:
+        """The content of run.json in `folder`: everything that determines the run, and the versions used."""
+        task, model, about = self.plan.task, self.model, traits(self.model)
+        described = describe_asked(self.plan, model.name, model.parameters, about.simulated, about.reference)
+        described |= {"local": True} if about.local else {}
+        described |= {"task_folder": relative(task.folder, folder)} if task.folder is not None else {}
+        described |= {"data": relative(task.data, folder)} if task.data else {}
+        return described | ({"no_rows": True} if self.asked.get("no_rows") else {})
 
     def _answered(self, journal: Journal) -> int:
         """How many questions of the plan have a reply in the journal."""
@@ -299,13 +300,6 @@ class Job:
         with Journal(folder) as journal:
             return journal.cost(self.price)
 
-    def answered(self, folder: Path) -> int:
-        """How many questions of the plan have a reply in a folder."""
-        if not RunFolder(folder).begun:
-            return 0
-        with Journal(folder) as journal:
-            return self._answered(journal)
-
     def refuse_early(self) -> None:
         """Before anything is written, refuse what the model would refuse: a missing key, a limit of cost
         without a price, unusable prompts.
@@ -324,19 +318,6 @@ class Job:
                 raise FwcError(f"arm {call.arm!r}, row {call.row}: {error}") from None
         if self.price is not None and self.price.context is not None:
             forecast(self.model, self.plan.first_calls, self.price)  # does a prompt exceed the window?
-
-
-def describe(plan: Plan, model: Model, folder: Path) -> dict[str, Any]:
-    """The content of run.json in `folder`: everything that determines the run, and the versions used."""
-    about = traits(model)
-    described = describe_asked(plan, model.name, model.parameters, about.simulated, about.reference)
-    if about.local:
-        described["local"] = True
-    if plan.task.folder is not None:
-        described["task_folder"] = relative(plan.task.folder, folder)
-    if plan.task.data:
-        described["data"] = relative(plan.task.data, folder)
-    return described
 
 
 def describe_asked(

@@ -117,11 +117,9 @@ class Plan:
     @cached_property
     def n_questions(self) -> int:
         """How many answers about test rows there are to be."""
-        others = sum(len(levels) - 1 for levels in self._levels.values()) * self.settings.counterfactual
-        others += self.settings.rows_per_request > 1
-        others += sum(map(len, self._named.values()))
-        others += sum(proxies.pool[proxies.attribute].nunique() - 1 for proxies in self._proxies)
-        return sum(len(repeat.split.test) for repeat in self.repeats) * len(self.arms) * (1 + others)
+        tests = [repeat.split.test for repeat in self.repeats]
+        each = sum(1 for _ in self.variants(*next(rows_of(tests[0])))) + (self.settings.rows_per_request > 1)
+        return sum(map(len, tests)) * len(self.arms) * each
 
     def part(self, rows: int) -> "Plan":
         """The same run about the first `rows` test rows of every repeat."""
