@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fwc_llm.metrics.probability import auc
 from fwc_llm.metrics.thresholds import most_accurate, threshold_curve
+from fwc_llm.metrics.variance import area
 from fwc_llm.models import open_model
 from fwc_llm.progress import Progress
 from fwc_llm.prompts import Prompt
@@ -106,8 +106,12 @@ def measured(test: list[dict[str, Any]], fit: list[dict[str, Any]]) -> dict[str,
     labels = np.array([row["label"] for row in test])
     groups = np.array([row["group"] for row in test])
     above, ranked = p >= threshold, ~np.isnan(p)
+
+    def ranking(rows: npt.NDArray[np.intp]) -> float:
+        return area(p[rows], labels[rows], np.ones(len(rows)))[0]
+
     measures: dict[str, Callable[[npt.NDArray[np.intp]], float]] = {
-        "auc": lambda rows: auc(p[rows][ranked[rows]], labels[rows][ranked[rows]]),
+        "auc": lambda rows: ranking(rows[ranked[rows]]),
         "accuracy": lambda rows: float(np.mean((said == labels)[rows] & given[rows])),
         "dp": lambda rows: gap(said[rows], groups[rows]),
         "fitted_accuracy": lambda rows: float(np.mean((above == labels)[rows])),

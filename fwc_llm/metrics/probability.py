@@ -15,7 +15,7 @@ from fwc_llm.metrics.answers import LEAST_PROBABILITIES, Answers, samples_of
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.counts import Codes, Floats, count_cells, levels_of, overall
 from fwc_llm.metrics.intervals import Z, clopper_pearson
-from fwc_llm.metrics.variance import area, codes
+from fwc_llm.metrics.variance import codes
 
 _POINTS = 60  # of the frontier, evenly thinned
 _CURVE_POINTS = 200  # of the curve, evenly thinned; choices are made on all
@@ -38,6 +38,8 @@ def probability_statistics(a: Answers, order: tuple[str, ...], labels_fixed: boo
     known = a.where(~np.isnan(a.p_yes))
     if len(known) < LEAST_PROBABILITIES:
         return None
+    from sklearn.metrics import brier_score_loss, roc_auc_score
+
     p, labels, groups, weight = known.p_yes, known.label, known.group, known.weight
     curve = thresholds.threshold_curve(p, labels, groups, weight)
     best = curve.best
@@ -51,8 +53,8 @@ def probability_statistics(a: Answers, order: tuple[str, ...], labels_fixed: boo
             name: float((~np.isnan(a.p_yes[a.group == name])).mean()) for name in levels_of(a.group)[0]
         },
         "clipped": float(np.mean((p < LEAST_CERTAIN) | (p > 1 - LEAST_CERTAIN))),
-        "auc": auc(p, labels, weight),
-        "brier": brier(p, labels, weight),
+        "auc": float(roc_auc_score(labels, p, sample_weight=weight)) if np.ptp(labels) else np.nan,
+        "brier": float(brier_score_loss(labels, p, sample_weight=weight, pos_label=1)),
         "calibration_error": of_all["error"],
         "calibration": {
             **{name: bins[name] for name in ("mean", "share")},
@@ -163,19 +165,6 @@ def _at(curve: thresholds.Curve, threshold: float) -> dict[str, Any]:
     """A threshold that need not be a value of P(yes)."""
     point = _point(curve, curve.place(threshold))
     return point | {"threshold": threshold, "ties": point["ties"] * (point["threshold"] == threshold)}
-
-
-def auc(p: npt.ArrayLike, labels: npt.ArrayLike, weights: Floats | None = None) -> float:
-    """Return the area under the ROC curve: the chance that a yes ranks above a no, ties counting half."""
-    score, truth = np.asarray(p, float), (np.asarray(labels) == 1).astype(np.int64)
-    weight = np.ones(len(score)) if weights is None else weights
-    return area(score, truth, weight)[0] if 0 < truth @ weight < weight.sum() else np.nan
-
-
-def brier(p: npt.ArrayLike, labels: npt.ArrayLike, weights: Floats | None = None) -> float:
-    """Return the mean squared distance between probability and label; 0.25 is a coin's."""
-    score, truth = np.asarray(p, float), np.asarray(labels, float)
-    return float(np.average((score - truth) ** 2, weights=weights)) if len(score) else np.nan
 
 
 def probability_gap(p: npt.ArrayLike, groups: Any, weights: Floats | None = None) -> float:

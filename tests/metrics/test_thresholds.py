@@ -6,14 +6,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import sklearn.metrics
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwc_llm import audit
 from fwc_llm.metrics.answers import Answered, Answers
 from fwc_llm.metrics.intervals import clopper_pearson
-from fwc_llm.metrics.probability import BINS, auc, brier, calibrate, probability_gap
+from fwc_llm.metrics.probability import BINS, calibrate, probability_gap
 from fwc_llm.metrics.probability_checks import contradictions, decision_notes, ties
 from fwc_llm.metrics.thresholds import (
     Curve,
@@ -185,18 +184,6 @@ def test_weights_stand_for_so_many_equal_rows() -> None:
     ]
     assert np.ptp(rates[0]) < 0.03
     assert rates[0] == pytest.approx(rates[1], abs=0.05)
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.integers(0, 10_000), st.integers(1, 3))
-def test_auc_and_brier_agree_with_scikit_learn(seed: int, decimals: int) -> None:
-    p, labels, _ = two_groups(seed, decimals=decimals)
-    assert auc(p, labels) == pytest.approx(sklearn.metrics.roc_auc_score(labels, p))
-    assert brier(p, labels) == pytest.approx(sklearn.metrics.brier_score_loss(labels, p))
-
-
-def test_auc_needs_both_labels() -> None:
-    assert np.isnan(auc([0.1, 0.9], [1, 1]))
 
 
 def test_gap_of_the_mean_probability() -> None:
