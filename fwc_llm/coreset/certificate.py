@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.coreset.descent.plain import share_out
-from fwc_llm.coreset.distance import wasserstein
+from fwc_llm.coreset.distance import check_weights, wasserstein
 from fwc_llm.coreset.problem.cells import find_cells, groups_of, limits_of, overall_target
 from fwc_llm.coreset.problem.encoding import ColumnWeights, Encoder
 from fwc_llm.coreset.problem.frames import Columns, take_named
@@ -238,16 +238,16 @@ def certified(points: Represented, rows: Rows, weights: Any) -> CoresetCertifica
     if weights is None:
         objective, lower_bound, weight = _best_weights(points, rows, n_cells)
     else:
-        weight = _checked(weights, points.m)
+        weight = check_weights(weights, points.m)
         distance = wasserstein(points.costs(rows), weight, rows.masses)
         objective, lower_bound = distance.value, distance.lower_bound
     charge = 0.0 if weights is None else points.terms.penalty or 0.0
     weight = weight * (points.m / weight.sum())
-    held, epsilon = np.bincount(points.cell_of, weight, n_cells), points.terms.epsilon
-    moving = imbalance(held, points.target)
+    mass, epsilon = np.bincount(points.cell_of, weight, n_cells), points.terms.epsilon
+    moving = imbalance(mass, points.target)
     objective, lower_bound = objective + charge * moving, lower_bound + charge * moving
-    apart = violation(held, points.target, groups=points.groups)
-    excess = -np.inf if epsilon is None else violation(held, points.target, points.limits, points.groups)
+    apart = violation(mass, points.target, groups=points.groups)
+    excess = -np.inf if epsilon is None else violation(mass, points.target, points.limits, points.groups)
     return CoresetCertificate(objective, lower_bound, apart, weight, epsilon, rows.table.n, excess, moving)
 
 
@@ -267,15 +267,3 @@ def _best_weights(points: Represented, rows: Rows, n_cells: int) -> tuple[float,
         groups=points.groups,
     )
     return inner.objective, inner.lower_bound, share_out(inner, label, points.m, rows.masses).weights()
-
-
-def _checked(weights: Any, m: int) -> np.ndarray:
-    try:
-        weight = np.asarray(weights, np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"weights must be numbers ({error})") from None
-    if weight.shape != (m,):
-        raise InputError(f"weights have shape {weight.shape}: give one for each of the {m} points, or None")
-    if not (np.isfinite(weight).all() and (weight >= 0).all() and (weight > 0).any()):
-        raise InputError("weights must be finite, not negative and not all 0")
-    return np.asarray(weight / weight.max())

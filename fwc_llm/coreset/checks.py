@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.coreset.threads import count_threads
+from fwc_llm.coreset.weights import read_numbers
 from fwc_llm.errors import InputError
 
 
@@ -33,6 +34,16 @@ def check_penalty(penalty: Any, epsilon: Any) -> None:
         check_not_negative("penalty", penalty)
         if epsilon is not None:
             raise InputError("penalty takes the place of a limit: pass epsilon=None with it, or leave it out")
+
+
+def check_target(target: Any, n_outcomes: int) -> np.ndarray:
+    """The shares (|Y|,) of a target distribution, in sorted order of the outcomes, checked."""
+    share = read_numbers(target, "target").astype(np.float64)
+    if share.shape != (n_outcomes,):
+        raise InputError(f"target has shape {share.shape}: give one share for each of {n_outcomes} outcomes")
+    if not (np.isfinite(share).all() and (share > 0).all() and abs(share.sum() - 1) <= 1e-8):
+        raise InputError(f"target is {share.tolist()}: it must be positive shares that sum to 1")
+    return np.asarray(share / share.sum())
 
 
 def check_not_negative(name: str, value: Any) -> None:

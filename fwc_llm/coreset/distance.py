@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.coreset.transport.fair import fair_transport
+from fwc_llm.coreset.weights import read_numbers
 from fwc_llm.errors import InputError
 
 _DUST = 1e-14  # of all weight: less is lost in the rounding of the sum
@@ -31,17 +32,25 @@ def wasserstein(cost: Any, weights: Any, sample_weight: Any = None) -> Distance:
 
     Errors: `InputError` for wrong shapes, a cost that is not finite, invalid weights.
     """
-    matrix, weight = np.asarray(cost, np.float64), np.asarray(weights, np.float64)
-    if matrix.ndim != 2 or weight.shape != matrix.shape[1:] or not len(matrix):
-        raise InputError(f"cost is {matrix.shape} and weights {weight.shape}: give (n, m) and (m,)")
+    matrix = np.asarray(cost, np.float64)
+    if matrix.ndim != 2 or not len(matrix):
+        raise InputError(f"cost is {matrix.shape}: give (n, m)")
     if not np.isfinite(matrix).all():
         raise InputError("cost must be finite")
-    if not (np.isfinite(weight).all() and (weight >= 0).all() and (weight > 0).any()):
-        raise InputError("weights must be finite, not negative and not all 0")
-    share = weight / weight.max()
+    share = check_weights(weights, matrix.shape[1])
     positive = share > _DUST * share.sum()
     if not positive.all():
         matrix, share = matrix[:, positive], share[positive]
     share = share / share.sum()
     inner = fair_transport(matrix, 1, len(share), share, 0.0, sample_weight=sample_weight)
     return Distance(inner.objective, inner.lower_bound)
+
+
+def check_weights(weights: Any, m: int) -> np.ndarray:
+    """The weights (m,) of points, checked and divided by the largest."""
+    weight = read_numbers(weights, "weights").astype(np.float64)
+    if weight.shape != (m,):
+        raise InputError(f"weights have shape {weight.shape}: give one for each of the {m} points, or None")
+    if not (np.isfinite(weight).all() and (weight >= 0).all() and (weight > 0).any()):
+        raise InputError("weights must be finite, not negative and not all 0")
+    return np.asarray(weight / weight.max())

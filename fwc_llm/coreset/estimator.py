@@ -380,7 +380,8 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         if not self.crossed:
             check_attributes(self.epsilon, cells, seats > 0, target)
         move = between_cells(cells, self.cost_sensitive, self.cost_outcome)
-        to_ranks = rows.encoder.to_ranks if rows.encoder.has_ranks else None
+        kinds = {column.kind for column in rows.encoder.columns}
+        to_ranks = rows.encoder.to_ranks if "ordinal" in kinds else None
         terms = (target, limits_of(self.epsilon, cells.levels, self.crossed), self.cost, self.support)
         return Problem(
             table, cells, cell_of, *terms, move, pools, ids, to_ranks, rows.masses, self.penalty, groups

@@ -77,7 +77,7 @@ def test_the_objective_of_a_fair_coreset_is_its_distance() -> None:
 
 def test_what_is_no_problem_is_refused() -> None:
     for cost, weights, message in (
-        (np.ones((3, 2)), [1.0], "give \\(n, m\\) and \\(m,\\)"),
+        (np.ones((3, 2)), [1.0], "give one for each"),
         (np.ones((0, 2)), [1.0, 1.0], "give \\(n, m\\)"),
         (np.full((3, 2), np.inf), [1.0, 1.0], "cost must be finite"),
         (np.ones((3, 2)), [1.0, -1.0], "weights must be"),

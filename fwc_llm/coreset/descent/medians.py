@@ -40,7 +40,8 @@ class Changes:
         `points` (m, p) are the representatives; the rows are None where all may have changed.
         """
         m, old = shares.m, self.label
-        label = shares.label.astype(label_type(m))
+        # Nearly always of one type, as kernels are compiled for each.
+        label = shares.label.astype(np.uint16 if m < 2**16 else np.uint32)
         label[shares.part_row] = m
         changed = None if old is None else np.flatnonzero(label != old)
         touched = np.ones(m + 1, bool)
@@ -158,13 +159,13 @@ class Medians:
         def find(low: int, high: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             room = (high - low) * q + 1
             at, where = np.empty(room, np.int64), np.empty(room, np.int64)
-            found = find_entries(self._bins, label, slot, band, *self._steps, at, where, low, high)
+            count = find_entries(self._bins, label, slot, band, *self._steps, at, where, low, high)
             # The places first, then the values: so the reads of distant values overlap.
-            where = where[:found].copy()  # not the whole room, which would stay until all is put in place
-            values = self._flat.take(at[:found]).astype(np.float64)
+            where = where[:count].copy()  # not the whole room, which would stay until all is put in place
+            values = self._flat.take(at[:count]).astype(np.float64)
             if units is None:
-                return values, where, np.full(found, UNIT)
-            rows = at[:found] // q if self._steps[1] == 1 else at[:found] % n
+                return values, where, np.full(count, UNIT)
+            rows = at[:count] // q if self._steps[1] == 1 else at[:count] % n
             return values, where, units[rows]
 
         # Few rows at once, whose room is small.
@@ -187,11 +188,6 @@ class Medians:
         return self._threads.over_rows(kernel, *arguments, n=n, chunk=-(-n // pieces))
 
 
-def label_type(m: int) -> type[np.unsignedinteger]:
-    """The type of labels from 0 to m: nearly always the same, as kernels are compiled for each."""
-    return np.uint16 if m < 2**16 else np.uint32
-
-
 def cut(edges: np.ndarray, only: np.ndarray, values: np.ndarray) -> None:
     """Writes edges between bins, ascending, to `edges` (bins − 1,): quantiles of a sample of the values.
 
@@ -201,9 +197,9 @@ def cut(edges: np.ndarray, only: np.ndarray, values: np.ndarray) -> None:
     some = np.sort(values[:: max(1, len(values) // _SAMPLE)])
     quantiles = some[np.linspace(0, len(some) - 1, len(only) + 1)[1:-1].astype(np.int64)]
     frequent = np.unique(quantiles[1:][quantiles[1:] == quantiles[:-1]])
-    found = np.unique(np.concatenate([quantiles, np.nextafter(frequent, values.dtype.type(np.inf))]))
-    edges[: len(found)] = found
-    only[np.searchsorted(found, frequent) + 1] = frequent
+    cuts = np.unique(np.concatenate([quantiles, np.nextafter(frequent, values.dtype.type(np.inf))]))
+    edges[: len(cuts)] = cuts
+    only[np.searchsorted(cuts, frequent) + 1] = frequent
 
 
 def make_grid(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

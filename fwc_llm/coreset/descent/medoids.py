@@ -67,13 +67,13 @@ class CompiledMedoids(Medoids):
         occupied = np.flatnonzero(np.diff(groups.start))
         batch = 4 * self._threads.count
 
-        def one(j: int) -> Better:
+        def find(j: int) -> Better:
             return self._better_rows(*groups.of(j), int(row_index[j]), self.pools[cell_of[j]], j)
 
         for start in range(0, len(occupied), batch):
-            for found in self._threads.over(one, occupied[start : start + batch].tolist()):
-                self._open[found.representative] = bool((found.costs < found.own).any())
-                yield found
+            for better in self._threads.over(find, occupied[start : start + batch].tolist()):
+                self._open[better.representative] = bool((better.costs < better.own).any())
+                yield better
 
     def _better_rows(
         self, rows: np.ndarray, weight: np.ndarray, own: int, pool: np.ndarray, j: int
@@ -92,9 +92,9 @@ class CompiledMedoids(Medoids):
         floor = low.min(axis=1)
         low -= floor[:, None]
         limit = cost - float(floor.sum()) + _ROUNDING * cost
-        found = np.empty(len(pool), np.int64)
+        rest = np.empty(len(pool), np.int64)
         room = np.empty(_BLOCK, np.int64), np.empty(_BLOCK)
-        few = found[: below(self._bins, pool, low, limit, *room, found)]
+        few = rest[: below(self._bins, pool, low, limit, *room, rest)]
         few = few[few != own]
         if len(few) > _ONE_BY_ONE:
             costs = self._cost_together(values, weight, few, centre)

@@ -63,15 +63,15 @@ class PlainSteps:
         """See `Steps`."""
         tiny = self.problem.table.n <= _TINY
         key = points.tobytes() if tiny else b""
-        found = self._known.get(key)
-        if found is None:
+        solved = self._known.get(key)
+        if solved is None:
             cost, label = self.nearest(points)
             inner = self.problem.transport(cost, self.prices)
-            found = inner, share_out(inner, label, self.problem.m, self.problem.masses)
+            solved = inner, share_out(inner, label, self.problem.m, self.problem.masses)
             if tiny and len(self._known) * (self.problem.table.n + points.size) < _REMEMBERED:
-                self._known[key] = found
-        self.prices = found[0].prices
-        return found
+                self._known[key] = solved
+        self.prices = solved[0].prices
+        return solved
 
     def solve(self, points: np.ndarray) -> tuple[float, Shares]:
         """See `Steps`."""

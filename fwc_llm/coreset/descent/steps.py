@@ -116,7 +116,7 @@ class CompiledSteps:
     def _forget(self) -> None:
         """Lets go of all that another iteration would look up."""
         self._held = self._reps = self._mover = self._medoids = None
-        self.problem.table.let_go()
+        vars(self.problem.table).pop("single", None)  # a copy, made again when it is asked for
 
     def solve(self, points: np.ndarray) -> tuple[float, Shares]:
         """See `Steps`."""

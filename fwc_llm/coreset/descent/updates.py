@@ -3,7 +3,7 @@
 See docs/method.md, "Updates of the representatives".
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -88,8 +88,8 @@ class Shares:
         own = np.flatnonzero(wanted[self.label])
         rest = np.full(len(own), UNIT, np.int64) if self.masses is None else self.masses.units[own]
         part = self.part_units()
-        given = wanted[self.label[self.part_row]]
-        np.subtract.at(rest, np.searchsorted(own, self.part_row[given]), part[given])
+        split = wanted[self.label[self.part_row]]
+        np.subtract.at(rest, np.searchsorted(own, self.part_row[split]), part[split])
         taken = wanted[self.part_label]
         small = np.uint16 if self.m <= 2**16 else np.int64  # the first is sorted in time that grows with n
         label = np.concatenate([self.label[own].astype(small), self.part_label[taken].astype(small)])
@@ -137,15 +137,8 @@ def medians(table: Table, shares: Shares, points: np.ndarray) -> np.ndarray:
 
     Any value between the lower and the upper median is as good: a point moves the least that reaches one.
     """
-    moved = points.copy()
-    move_to_medians(table, shares.grouped(), range(len(points)), moved)
-    return modes(table, shares, moved)
-
-
-def move_to_medians(table: Table, groups: "Groups", which: Iterable[int], points: np.ndarray) -> None:
-    """Moves the numeric columns of the representatives `which`, in place, to weighted medians."""
-    columns = np.arange(table.n_numeric)
-    for j in which:
+    moved, groups, columns = points.copy(), shares.grouped(), np.arange(table.n_numeric)
+    for j in range(len(points)):
         part = slice(groups.start[j], groups.start[j + 1])
         if part.start == part.stop:
             continue
@@ -155,7 +148,8 @@ def move_to_medians(table: Table, groups: "Groups", which: Iterable[int], points
         twice = 2 * np.cumsum(groups.units[part][order], axis=1)
         total = groups.units[part].sum()
         low, high = (twice < total).sum(1), (twice <= total).sum(1)
-        points[j, columns] = np.clip(points[j, columns], ordered[columns, low], ordered[columns, high])
+        moved[j, columns] = np.clip(moved[j, columns], ordered[columns, low], ordered[columns, high])
+    return modes(table, shares, moved)
 
 
 def modes(table: Table, shares: Shares, points: np.ndarray) -> np.ndarray:
@@ -208,12 +202,12 @@ class Medoids:
 
     def _move(self, groups: Groups, row_index: np.ndarray, cell_of: np.ndarray) -> np.ndarray:
         moved = row_index.copy()
-        for found in self._better(groups, row_index, cell_of):
-            j, costs = found.representative, found.costs
-            taken = np.isin(self.ids[found.rows], self.ids[moved[cell_of == cell_of[j]]])
+        for better in self._better(groups, row_index, cell_of):
+            j, costs = better.representative, better.costs
+            taken = np.isin(self.ids[better.rows], self.ids[moved[cell_of == cell_of[j]]])
             costs = np.where(taken, np.inf, costs)
-            if costs.min(initial=np.inf) < found.own - 1e-12 * abs(found.own):
-                moved[j] = found.rows[costs.argmin()]
+            if costs.min(initial=np.inf) < better.own - 1e-12 * abs(better.own):
+                moved[j] = better.rows[costs.argmin()]
         return moved
 
     def _better(self, groups: Groups, row_index: np.ndarray, cell_of: np.ndarray) -> Iterator[Better]:

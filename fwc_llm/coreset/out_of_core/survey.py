@@ -14,8 +14,9 @@ import pandas as pd
 
 from fwc_llm.apportion import largest_remainder
 from fwc_llm.coreset.out_of_core.blocks import Block, Table
+from fwc_llm.coreset.problem.cells import label_columns
 from fwc_llm.coreset.problem.encoding import Encoder
-from fwc_llm.coreset.problem.frames import Columns, as_pandas, column_kind, is_frame
+from fwc_llm.coreset.problem.frames import Columns, column_kind, is_frame
 from fwc_llm.coreset.problem.input_rows import InputRows, Terms
 from fwc_llm.coreset.weights import read_weights
 from fwc_llm.errors import InputError
@@ -116,7 +117,8 @@ def groups_of(block: Block, used: np.ndarray) -> tuple[list[Key], np.ndarray]:
     """
     labels: dict[int, Any] = {0: np.zeros(len(used), np.int8)}  # where there are none, all rows are alike
     for role in ("y", "sensitive"):
-        for column in _label_columns(getattr(block.columns, role)):
+        values = getattr(block.columns, role)
+        for column in [] if values is None else label_columns(values):
             if len(column) != block.n:
                 raise InputError(f"{role} has {len(column)} rows but X has {block.n} in {block.where}")
             labels[len(labels)] = own = pd.Series(_some(column, used)).reset_index(drop=True)
@@ -131,15 +133,6 @@ def groups_of(block: Block, used: np.ndarray) -> tuple[list[Key], np.ndarray]:
     frame = pd.DataFrame(labels)
     keys = list(frame.drop_duplicates().itertuples(index=False, name=None))
     return keys, frame.groupby(list(frame), sort=False, observed=True).ngroup().to_numpy()
-
-
-def _label_columns(values: Any) -> list[Any]:
-    if values is None:
-        return []
-    values = as_pandas(values)
-    if is_frame(values):
-        return [values.iloc[:, k] for k in range(values.shape[1])]
-    return list(values.T) if values.ndim == 2 else [values]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fwc_llm.coreset.checks import check_target
 from fwc_llm.coreset.problem.frames import as_pandas, is_frame
 from fwc_llm.coreset.transport.linear_program import GroupedParitySet, least_limit
 from fwc_llm.coreset.weights import Masses
@@ -114,16 +115,20 @@ def _check_not_continuous(labels: np.ndarray, what: str) -> None:
         )
 
 
+def label_columns(values: Any) -> list[Any]:
+    """The columns (n,) of labels: one, or several of a matrix or a frame."""
+    values = as_pandas(values)
+    if is_frame(values):
+        return [values.iloc[:, k] for k in range(values.shape[1])]
+    values = values if hasattr(values, "iloc") else np.asarray(values)
+    return list(values.T) if values.ndim == 2 else [values]
+
+
 def _labels(values: Any, what: str, n: int, columns: bool) -> list[np.ndarray]:
     """Labels as arrays (n,) that `np.unique` can sort: one, or several where columns are crossed."""
     if np.ma.is_masked(values):
         raise InputError(f"{what} is an array with masked values: drop such rows")
-    values = as_pandas(values)
-    if is_frame(values):
-        arrays = [values.iloc[:, k].to_numpy() for k in range(values.shape[1])]
-    else:
-        array = np.asarray(values)
-        arrays = list(array.T) if array.ndim == 2 else [array]
+    arrays = [np.asarray(column) for column in label_columns(values)]
     if not arrays or arrays[0].ndim != 1 or (len(arrays) > 1 and not columns):
         raise InputError(f"{what} has shape {np.shape(values)}: pass one value per row, ({n},)")
     if len(arrays[0]) != n:
@@ -253,12 +258,4 @@ def overall_target(cells: Cells, target: Any) -> np.ndarray:
                 f"target names {list(target)}: give a probability for each of {cells.outcomes.tolist()}"
             )
         target = [target[value] for value in cells.outcomes.tolist()]
-    p = np.asarray(target, dtype=float)
-    if p.shape != (cells.n_outcomes,):
-        raise InputError(
-            f"target has shape {p.shape}: give one probability per outcome, in the order "
-            f"{cells.outcomes.tolist()}"
-        )
-    if not np.isfinite(p).all() or (p <= 0).any() or abs(p.sum() - 1) > 1e-9:
-        raise InputError(f"target {p.tolist()}: every probability must be positive and they must sum to 1")
-    return np.asarray(p / p.sum())
+    return check_target(target, cells.n_outcomes)

@@ -177,11 +177,6 @@ class Encoder:
         """(c,) float32, what a mismatch costs in each categorical column."""
         return np.array([own.factor for own in self.columns if own.kind == "categorical"], np.float32)
 
-    @property
-    def has_ranks(self) -> bool:
-        """Whether there are ordinal columns."""
-        return any(column.kind == "ordinal" for column in self.columns)
-
     def to_ranks(self, points: np.ndarray) -> np.ndarray:
         """Points (m, p) of the table with the values of ordinal columns moved to the nearest rank."""
         moved = points.copy()

@@ -98,10 +98,6 @@ class Table:
             near[low : low + _BLOCK] = self.values_of(slice(low, low + _BLOCK)) - point
         return near
 
-    def let_go(self) -> None:
-        """Frees `single`, if it is a copy, until it is asked for again."""
-        vars(self).pop("single", None)
-
     @property
     def shift(self) -> np.ndarray:
         """(p,) by which `single` differs from `values`."""

@@ -123,10 +123,6 @@ class CostTable:
                 break
         return min(1e-12 * float(costs.mean()), 1e-11 * max(1.0, float(np.average(two[:, 0], weights=mass))))
 
-    def is_exact(self, gap: float, cost: float) -> bool:
-        """Whether the gap between the sums of a plan and its bound is rounding."""
-        return gap <= EXACT * max(self.noise / 1e-12 * self.total, abs(cost))
-
     def nearest(self) -> Optimum:
         """The plan without a parity limit: every row goes to its (first) cheapest cell."""
         prices, none = np.zeros(self.cost.shape[1]), np.zeros(0, np.intp)

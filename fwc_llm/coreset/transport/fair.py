@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array, csr_array
 
-from fwc_llm.coreset.checks import check_epsilon, check_penalty
+from fwc_llm.coreset.checks import check_epsilon, check_penalty, check_target
 from fwc_llm.coreset.transport.column_generation import AT_ONCE, CostTable, Optimum, solve, two_cheapest
 from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError
 from fwc_llm.coreset.transport.linear_program import linear_program, parity_set
@@ -116,7 +116,7 @@ def fair_transport(
     """
     costs = _checked_cost(cost, n_sensitive, n_outcomes)
     masses = read_weights(sample_weight, len(costs))
-    share = _checked_target(target, n_outcomes)
+    share = check_target(target, n_outcomes)
     limits = None if epsilon is None else np.asarray(epsilon)
     together = None if groups is None else np.asarray(groups, np.float64)
     if together is not None and (together.shape[1:] != (n_sensitive,) or penalty is not None):
@@ -274,15 +274,6 @@ def _checked_cost(cost: ArrayLike, n_sensitive: int, n_outcomes: int) -> NDArray
             f"of the {n_sensitive} × {n_outcomes} cells"
         )
     return costs
-
-
-def _checked_target(target: ArrayLike, n_outcomes: int) -> Floats:
-    share = read_numbers(target, "target").astype(np.float64)
-    if share.shape != (n_outcomes,):
-        raise InputError(f"target has shape {share.shape}: give one share for each of {n_outcomes} outcomes")
-    if not (np.isfinite(share).all() and (share > 0).all() and abs(share.sum() - 1) <= 1e-8):
-        raise InputError(f"target is {share.tolist()}: it must be positive shares that sum to 1")
-    return np.asarray(share / share.sum())
 
 
 def _live_cells(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fwc_llm.coreset.transport.column_generation import CostTable, narrow
+from fwc_llm.coreset.transport.column_generation import EXACT, CostTable, narrow
 from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError
 from fwc_llm.coreset.transport.fair import Transport, transport_of
 from fwc_llm.coreset.transport.parity import Floats, ParitySet, violation
@@ -74,7 +74,8 @@ class Repeated:
                 self._follow(table, start, prices)
                 plan = transport_of(proven, fair, fair.target, np.arange(len(prices)), len(prices), table)
                 gap = (plan.objective - plan.lower_bound) * table.total
+                scale = max(table.noise / 1e-12 * table.total, abs(plan.objective * table.total))
                 keeps = violation(plan.mass, fair.target, fair.limits, fair.groups) <= _FAIR
-                return plan if keeps and table.is_exact(gap, plan.objective * table.total) else None
+                return plan if keeps and gap <= EXACT * scale else None
             margin *= _WIDER
         return None
