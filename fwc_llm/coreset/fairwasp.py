@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 
 from fwc_llm.coreset.compiled import kernel, read_only
+from fwc_llm.coreset.descent.plain import share_out
 from fwc_llm.coreset.problem.cells import (
     Cells,
     check_attributes,
@@ -31,7 +32,7 @@ from fwc_llm.coreset.problem.input_rows import Estimator, Terms, is_constrained
 from fwc_llm.coreset.problem.table import Table, value_ids
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.tile import in_groups
-from fwc_llm.coreset.transport.fair import Transport, fair_transport
+from fwc_llm.coreset.transport.fair import fair_transport
 from fwc_llm.coreset.transport.parity import violation
 
 WIDTH = 16  # rows that are compared at once
@@ -122,7 +123,8 @@ class FairWASP(Estimator):
                 penalty=self.penalty,
                 groups=groups,
             )
-            weights = _moved_weights(plan, nearest)
+            weights = share_out(plan, nearest.T, table.n).weights()
+            weights *= 1 if rows.masses is None else table.n
             self.objective_, self.lower_bound_ = plan.objective, plan.lower_bound
         self.weights_ = np.zeros(rows.n)
         self.weights_[rows.of_all(np.arange(rows.n))] = weights
@@ -130,19 +132,6 @@ class FairWASP(Estimator):
         self.violation_ = violation(mass, target, groups=groups)
         self._set_features(rows)
         return self
-
-
-def _moved_weights(plan: Transport, nearest: np.ndarray) -> np.ndarray:
-    """(n,) weights of the rows when every row has moved to the `nearest` (n, G) of its cells; n in all."""
-    rows = np.arange(len(nearest))
-    whole, parts = np.ones(len(rows)), plan.split_share
-    np.subtract.at(whole, plan.split_row, parts)
-    if plan.row_mass is not None:
-        mass = plan.row_mass * len(rows)
-        whole, parts = whole * mass, parts * mass[plan.split_row]
-    weights = np.bincount(nearest[rows, plan.cell], whole, len(rows))
-    np.add.at(weights, nearest[plan.split_row, plan.split_cell], parts)
-    return weights
 
 
 def nearest_rows(
