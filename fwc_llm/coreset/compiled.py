@@ -105,11 +105,3 @@ class _Listener(event.Listener):  # type: ignore[misc]
 
 
 event.register("numba:compile", _Listener())  # type: ignore[no-untyped-call]
-
-
-@part
-def column_cost(apart, unit, squared):  # type: ignore[no-untyped-def]
-    """What a column adds where values differ by `apart`; `unit`: of a mismatch, −1 for numbers."""
-    if unit >= 0:
-        return np.float64(unit) if apart != 0 else 0.0
-    return apart * apart if squared else abs(apart)

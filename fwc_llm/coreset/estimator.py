@@ -17,6 +17,8 @@ from fwc_llm.coreset.descent.loop import Descent, Steps
 from fwc_llm.coreset.descent.updates import Shares
 from fwc_llm.coreset.distance import wasserstein
 from fwc_llm.coreset.out_of_core.blocks import Table as BlockTable
+from fwc_llm.coreset.out_of_core.certificate import certify_table
+from fwc_llm.coreset.out_of_core.survey import Survey, take_survey
 from fwc_llm.coreset.out_of_core.tables import open_table
 from fwc_llm.coreset.problem.allocation import count_slots
 from fwc_llm.coreset.problem.cells import check_attributes, check_levels, groups_of, limits_of, overall_target
@@ -33,8 +35,6 @@ from fwc_llm.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from fwc_llm.coreset.out_of_core.survey import Survey
 
 _STARTS = ("k-means++", "random")
 # Rows of a sample for a representative: the objective is then about 0.1 % above that of a fit of all rows.
@@ -207,8 +207,6 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             self.labels_: np.ndarray | None = np.full(rows.n, -1, np.int32)
             self.labels_[rows.of_all(np.arange(rows.n))] = main_labels(shares)
             return self
-        from fwc_llm.coreset.out_of_core.certificate import certify_table  # loads numba
-
         steps.rest()
         whole = certify_table(
             table, survey, problem, points, lambda k, share: say(f"reading {k + 1}, distances: {share:.0%}")
@@ -301,14 +299,9 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
                 raise InputError(f"certify needs {name}, because the fit had it: pass one value a row")
         return certified(points, rows, weights)
 
-    def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> np.ndarray:
+    def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> np.ndarray | None:
         """Fit, and return `labels_`: each row's representative under the optimal plan."""
-        labels: np.ndarray | None = self.fit(X, y, **fit_params).labels_
-        if labels is None:
-            raise InputError(
-                "X has more rows than `sample`, whose labels are not in memory: fit, then predict"
-            )
-        return labels
+        return self.fit(X, y, **fit_params).labels_
 
     def _rows(self, *columns: Any) -> tuple[Represented, Rows]:
         check_is_fitted(self)
@@ -332,9 +325,8 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             raise InputError(f"init={self.init!r} is unknown: use one of {', '.join(_STARTS)}, or an array")
         for name, least in (("m", 1), ("n_init", 1), ("max_iter", 0), ("sample", 1)):
             value = getattr(self, name)
-            if name == "n_init" and value == "auto":
-                continue
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+            whole = isinstance(value, Integral) and not isinstance(value, bool)
+            if not (whole and value >= least) and not (name == "n_init" and value == "auto"):
                 raise InputError(f"{name}={value!r}: give a whole number of at least {least}")
         for name in ("swaps", "progressive"):
             value = getattr(self, name)
@@ -433,10 +425,8 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         """The rows of a table on disk that are solved in memory."""
         return max(int(self.sample), ROWS_FOR_EACH[self.cost] * int(self.m))
 
-    def _survey(self, table: BlockTable, say: Callable[[str], None]) -> "Survey":
+    def _survey(self, table: BlockTable, say: Callable[[str], None]) -> Survey:
         """A sample of a table on disk."""
-        from fwc_llm.coreset.out_of_core.survey import take_survey
-
         survey = take_survey(
             table,
             Terms.of(self),

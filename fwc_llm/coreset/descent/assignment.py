@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fwc_llm.coreset.compiled import column_cost, kernel, part
+from fwc_llm.coreset.compiled import kernel, part
 from fwc_llm.coreset.tile import ROWS, WIDTH, l1_pair, l1_tile, sqeuclidean_pair, sqeuclidean_tile
 
 # A cost is a lower bound; exact in float32; its nearest one is in doubt; or it must be made exact.
@@ -249,9 +249,10 @@ def find_exactly(values, points, start, stop, unit, squared, place, least):  # t
         for j in range(start[q], stop[q]):
             total = 0.0
             for k in range(n_numeric):
-                total += column_cost(values[q, k] - points[j, k], np.float32(-1), squared)
+                apart = values[q, k] - points[j, k]
+                total += apart * apart if squared else abs(apart)
             for k in range(n_numeric, values.shape[1]):
-                total += column_cost(values[q, k] - points[j, k], unit[k - n_numeric], squared)
+                total += np.float64(unit[k - n_numeric]) if values[q, k] != points[j, k] else 0.0
             if total < best:
                 best, nearest = total, j
         place[q], least[q] = nearest, best

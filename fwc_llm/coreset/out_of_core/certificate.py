@@ -20,12 +20,16 @@ from typing import Any
 
 import numpy as np
 
+from fwc_llm.coreset.descent.loop import Steps
+from fwc_llm.coreset.descent.plain import PlainSteps
+from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.out_of_core.blocks import Block, Table
 from fwc_llm.coreset.out_of_core.survey import Key, Survey, groups_of, weights_of
 from fwc_llm.coreset.problem.encoding import Encoder, outside
 from fwc_llm.coreset.problem.frames import is_frame
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.samples import missed
+from fwc_llm.coreset.threads import Threads
 from fwc_llm.errors import InputError, SampleWarning
 
 _DOUBT = 4.0  # width of the margin, in standard deviations of the sample's prices
@@ -100,14 +104,9 @@ class _Visit:
 
 def nearest(problem: Problem, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The costs (n, G) of the nearest points of every cell, and which they are, (G, n); by one thread."""
-    if not problem.table.fits_single:
-        from fwc_llm.coreset.descent.plain import PlainSteps
-
-        return PlainSteps(problem).nearest(points)
-    from fwc_llm.coreset.descent.steps import CompiledSteps
-    from fwc_llm.coreset.threads import Threads
-
-    return CompiledSteps(problem, Threads(1)).nearest(points)
+    single = problem.table.fits_single
+    steps: Steps = CompiledSteps(problem, Threads(1)) if single else PlainSteps(problem)
+    return steps.nearest(points)
 
 
 def certify_table(

@@ -38,7 +38,7 @@ def open_table(columns: Columns, n_jobs: int | None = None) -> Table | None:
         return _map_table(columns, threads)
     if is_dataset(X):
         return _dataset_table(X, "the dataset", columns, threads)
-    if isinstance(X, str | os.PathLike) or are_paths(X):
+    if are_paths(X):
         return _dataset_table(*_open_files(X), columns, threads)
     return None
 

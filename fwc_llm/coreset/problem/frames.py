@@ -160,15 +160,15 @@ def is_dataset(X: Any) -> bool:
 
 
 def are_paths(X: Any) -> bool:
-    """Whether it is a list of paths."""
-    return isinstance(X, list | tuple) and bool(X) and all(isinstance(x, str | os.PathLike) for x in X)
+    """Whether it is a path, or a list of paths."""
+    paths = X if isinstance(X, list | tuple) else [X]
+    return bool(paths) and all(isinstance(path, str | os.PathLike) for path in paths)
 
 
 def _check_in_memory(X: Any) -> None:
     """Refuse files, datasets and frames of Dask, where the rows are needed themselves."""
-    if is_dask(X, "dask.dataframe") or is_dataset(X) or isinstance(X, str | os.PathLike) or are_paths(X):
-        files = isinstance(X, str | os.PathLike | list)
-        what = f"names files ({X!r})" if files else f"is a {type(X).__name__}"
+    if is_dask(X, "dask.dataframe") or is_dataset(X) or are_paths(X):
+        what = f"names files ({X!r})" if are_paths(X) else f"is a {type(X).__name__}"
         raise InputError(
             f"X {what}, which FairCoreset.fit alone reads in blocks: pass the rows in memory, such as "
             "pandas.read_parquet(path) or X.compute(), or parts of them one by one"

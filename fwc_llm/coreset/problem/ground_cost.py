@@ -4,9 +4,8 @@
                                  + cost_sensitive [d ≠ d'] + cost_outcome [y ≠ y']
 
 Of `column_weights`, those of numbers are in the numbers, and v_k is that of a category, 1 by default.
-All code that needs this cost takes it from here. Compiled loops take the terms of a column from
-`fwc_llm.coreset.compiled.column_cost`, and `fwc_llm.coreset.tile` repeats them, for speed. All agree
-(tests/coreset/problem/test_ground_cost.py).
+All code that needs this cost takes it from here. Compiled loops, and `fwc_llm.coreset.tile`, repeat it, for
+speed. All agree (tests/coreset/problem/test_ground_cost.py).
 """
 
 import numpy as np

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array, csr_array
 
 from fwc_llm.coreset.checks import check_epsilon, check_penalty, check_target
-from fwc_llm.coreset.transport.column_generation import AT_ONCE, CostTable, Optimum, solve, two_cheapest
+from fwc_llm.coreset.transport.column_generation import CostTable, Optimum, solve, two_cheapest
 from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError
 from fwc_llm.coreset.transport.linear_program import linear_program, parity_set
 from fwc_llm.coreset.transport.parity import ParitySet, violation
@@ -228,9 +228,8 @@ def _with_idle_rows(plan: Transport, costs: NDArray[Any], rows: NDArray[np.intp]
     live = np.flatnonzero(plan.mass > 0)  # a cell that can carry nothing has no price
     cell, mass = np.empty(len(costs), dtype=np.int32), np.zeros(len(costs))
     resting = np.flatnonzero(idle)
-    for low in range(0, len(resting), AT_ONCE):
-        some = resting[low : low + AT_ONCE]
-        cell[some] = live[two_cheapest(costs[some][:, live].T.astype(np.float64), plan.prices[live])[0]]
+    own = costs[np.ix_(resting, live)].T.astype(np.float64)
+    cell[resting] = live[two_cheapest(own, plan.prices[live])[0]]
     cell[rows] = plan.cell
     mass[rows] = 1 / len(rows) if plan.row_mass is None else plan.row_mass
     return replace(plan, cell=cell, split_row=rows[plan.split_row], row_mass=mass)

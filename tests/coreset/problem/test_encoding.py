@@ -297,7 +297,7 @@ def test_target_is_the_rows_own_or_the_callers():
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        ([1.0, 0.0], "positive"), ([1.0], "per outcome"), ({0: 0.5, 2: 0.5}, "each of"),
+        ([1.0, 0.0], "positive"), ([1.0], "one share"), ({0: 0.5, 2: 0.5}, "each of"),
     ],
 )  # fmt: skip
 def test_bad_targets_are_refused(target, words):
