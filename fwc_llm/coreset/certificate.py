@@ -3,7 +3,7 @@
 See docs/method.md, "Plan and certificate".
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from fwc_llm.coreset.distance import check_weights, wasserstein
 from fwc_llm.coreset.problem.cells import find_cells, groups_of, limits_of, overall_target
 from fwc_llm.coreset.problem.encoding import ColumnWeights, Encoder
 from fwc_llm.coreset.problem.frames import Columns, take_named
-from fwc_llm.coreset.problem.ground_cost import BLOCK, cost_matrix
+from fwc_llm.coreset.problem.ground_cost import blocks, cost_matrix
 from fwc_llm.coreset.problem.input_rows import Terms
 from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.transport.fair import fair_transport
@@ -94,26 +94,15 @@ class Represented:
             read_weights(sample_weight, table.n),
         )
 
-    def blocks(self, rows: Rows) -> Iterator[tuple[slice, np.ndarray]]:
-        """The ground costs (b, m) of b rows at a time to all representatives."""
+    def costs(self, rows: Rows, block: slice = slice(None)) -> np.ndarray:
+        """The ground costs (b, m) of a block of rows, or of all, to all representatives."""
         level, outcome = np.divmod(self.cell_of, self.n_outcomes)
-        for start in range(0, rows.table.n, BLOCK):
-            block = slice(start, min(start + BLOCK, rows.table.n))
-            costs = cost_matrix(
-                rows.table.take(np.arange(block.start, block.stop)), self.points, self.terms.cost
-            )
-            if rows.level is not None:
-                costs += self.terms.cost_sensitive * (rows.level[block, None] != level)
-            if rows.outcome is not None:
-                costs += self.terms.cost_outcome * (rows.outcome[block, None] != outcome)
-            yield block, costs
-
-    def costs(self, rows: Rows) -> np.ndarray:
-        """The ground costs (n, m) of all rows to all representatives."""
-        matrix = np.empty((rows.table.n, self.m))
-        for block, costs in self.blocks(rows):
-            matrix[block] = costs
-        return matrix
+        costs = cost_matrix(rows.table.take(block), self.points, self.terms.cost)
+        if rows.level is not None:
+            costs += self.terms.cost_sensitive * (rows.level[block, None] != level)
+        if rows.outcome is not None:
+            costs += self.terms.cost_outcome * (rows.outcome[block, None] != outcome)
+        return costs
 
 
 def places(labels: np.ndarray, known: np.ndarray) -> np.ndarray:
@@ -122,8 +111,8 @@ def places(labels: np.ndarray, known: np.ndarray) -> np.ndarray:
     A label that is there as text, or as what the text says, is the same: files hold text for numbers.
     """
     place = {read(label): k for read in (_text, _key) for k, label in enumerate(known.tolist())}
-    found = [place.get(_key(label), place.get(_text(label), -1)) for label in labels.tolist()]
-    return np.array(found, dtype=np.intp)
+    known_places = [place.get(_key(label), place.get(_text(label), -1)) for label in labels.tolist()]
+    return np.array(known_places, dtype=np.intp)
 
 
 def _key(label: Any) -> Any:
@@ -254,7 +243,8 @@ def certified(points: Represented, rows: Rows, weights: Any) -> CoresetCertifica
 def _best_weights(points: Represented, rows: Rows, n_cells: int) -> tuple[float, float, np.ndarray]:
     """Objective and lower bound of the inner problem, and the weights (m,) of its plan."""
     cost, label = np.full((rows.table.n, n_cells), np.inf), np.zeros((n_cells, rows.table.n), np.int32)
-    for block, costs in points.blocks(rows):
+    for block in blocks(rows.table.n):
+        costs = points.costs(rows, block)
         for g in np.unique(points.cell_of):
             members = np.flatnonzero(points.cell_of == g)
             nearest = costs[:, members].argmin(axis=1)

@@ -24,7 +24,7 @@ from fwc_llm.coreset.problem.allocation import count_slots
 from fwc_llm.coreset.problem.cells import check_attributes, check_levels, groups_of, limits_of, overall_target
 from fwc_llm.coreset.problem.encoding import ColumnWeights, pick
 from fwc_llm.coreset.problem.frames import Columns
-from fwc_llm.coreset.problem.ground_cost import between_cells
+from fwc_llm.coreset.problem.ground_cost import between_cells, blocks
 from fwc_llm.coreset.problem.input_rows import Estimator, InputRows, Terms, is_constrained
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.table import Table, value_ids
@@ -261,8 +261,8 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         """
         points, rows = self._rows(X, y, sensitive)
         nearest = np.empty(rows.table.n, np.intp)
-        for block, costs in points.blocks(rows):
-            nearest[block] = costs.argmin(axis=1)
+        for block in blocks(rows.table.n):
+            nearest[block] = points.costs(rows, block).argmin(axis=1)
         return nearest
 
     def transform(self, X: Any, y: Any = None, sensitive: Any = None) -> np.ndarray:

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from fwc_llm.coreset.descent.updates import Better, Groups, Medoids, Shares, means, medians
-from fwc_llm.coreset.problem.ground_cost import BLOCK, cost_matrix, feature_costs
+from fwc_llm.coreset.problem.ground_cost import blocks, cost_matrix, feature_costs
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.transport.fair import Transport
 from fwc_llm.coreset.weights import Masses
@@ -49,8 +49,7 @@ class PlainSteps:
         n = self._columns.shape[1]
         cost = np.full((problem.cells.n_cells, n), np.inf)
         label = np.full((problem.cells.n_cells, n), -1, np.int32)
-        for start in range(0, n, BLOCK):
-            rows = slice(start, start + BLOCK)
+        for rows in blocks(n):
             block = np.ascontiguousarray(self._columns[:, rows])
             for j, g in enumerate(problem.cell_of):
                 costs = feature_costs(block, points[j], problem.cost, problem.table.mismatch)

@@ -134,14 +134,11 @@ def take_named(
             return values
         if not is_frame(X):
             raise InputError(f"{role}={values!r}: the columns of {what} have no names; pass the values")
-        for name in names:
-            if name not in X.columns:
-                raise InputError(
-                    f"{role} names the column {name!r}, which {what} does not have: it has "
-                    f"{', '.join(map(repr, X.columns[:20]))}{', …' if len(X.columns) > 20 else ''}"
-                )
-            if (X.columns == name).sum() > 1:
-                raise InputError(f"column {name!r} occurs twice in {what}: name every column once")
+        if lacking := [name for name in names if name not in X.columns]:
+            raise InputError(
+                f"{role} names the column {lacking[0]!r}, which {what} does not have: it has "
+                f"{', '.join(map(repr, X.columns[:20]))}{', …' if len(X.columns) > 20 else ''}"
+            )
         taken.update(names)
         return X[values] if isinstance(values, str) else X[names]
 

@@ -15,7 +15,7 @@ from fwc_llm.coreset.problem.table import Table
 
 COSTS = ("l1", "sqeuclidean")
 MISMATCH = 1.0  # cost of two different categories where no weight is given
-BLOCK = 2048  # rows per step: with a few dozen columns they fit into the cache
+_BLOCK = 2048  # rows per step: with a few dozen columns they fit into the cache
 
 
 def column_costs(
@@ -48,13 +48,17 @@ def feature_costs(values: np.ndarray, point: np.ndarray, cost: str, unit: np.nda
 def cost_matrix(rows: Table, points: Table, cost: str) -> np.ndarray:
     """(n, m) feature costs of every row to every point; `points` are encoded as the rows are."""
     matrix = np.empty((rows.n, points.n))
-    for start in range(0, rows.n, BLOCK):
-        block = slice(start, start + BLOCK)
+    for block in blocks(rows.n):
         numbers, codes = (np.ascontiguousarray(part[block].T) for part in (rows.numbers, rows.codes))
         for j in range(points.n):
             point = points.numbers[j], points.codes[j]
             matrix[block, j] = column_costs(numbers, codes, *point, cost, rows.mismatch)
     return matrix
+
+
+def blocks(n: int) -> list[slice]:
+    """Blocks of n rows."""
+    return [slice(low, min(low + _BLOCK, n)) for low in range(0, n, _BLOCK)]
 
 
 def between_cells(cells: Cells, cost_sensitive: float, cost_outcome: float) -> np.ndarray:

@@ -148,8 +148,8 @@ class Table:
                 "for double precision; scale that column"
             )
 
-    def take(self, rows: np.ndarray) -> Self:
-        """Some of the rows, (n',) positions or (n,) bool."""
+    def take(self, rows: Which) -> Self:
+        """Some of the rows."""
         return replace(self, numbers=np.ascontiguousarray(self.numbers[rows]), codes=self.codes[rows])
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from fwc_llm.coreset.checks import candidate_mask
 from fwc_llm.coreset.problem.encoding import Encoder, encode, pick
 from fwc_llm.coreset.problem.ground_cost import MISMATCH
-from fwc_llm.coreset.problem.table import Table
+from fwc_llm.coreset.problem.table import Table, Which
 from fwc_llm.coreset.weights import Masses
 from fwc_llm.errors import InputError
 
@@ -100,7 +100,7 @@ class LabelledTable(Table):
             start += size
         return matrix
 
-    def take(self, rows: np.ndarray) -> Self:
+    def take(self, rows: Which) -> Self:
         """Some of the rows, with their source."""
         masses = None if self.masses is None else self.masses.take(rows)
         return replace(super().take(rows), source=self._source(rows), masses=masses)
@@ -112,7 +112,7 @@ class LabelledTable(Table):
             self._source(rows), rows, self.sensitive[rows], self.y[rows], np.asarray(weights, float), note
         )
 
-    def _source(self, rows: np.ndarray) -> Any:
+    def _source(self, rows: Any) -> Any:
         return pick(self.source, rows)
 
 
