@@ -239,15 +239,14 @@ def _interrupted(
 ) -> InterruptedRunError:
     """Say what is there, and how all models go on; nothing of a part of the answers is shown as a result."""
     if group:
-        requests, folder = len(jobs) * jobs[0].plan.n_calls, group.path
-        answered = sum(run.answered for run in list_runs(folder))
+        folder = group.path
         again = f"interrupted; the same command with --out {quote(str(folder))} continues"
         error = InterruptedRunError(again)
     elif error.result is None:
         return error
     else:
-        requests, folder = int(error.result.data["requests"]), error.result.folder
-        answered = requests - error.result.unanswered
+        folder = error.result.folder
+    requests, answered = len(jobs) * jobs[0].plan.n_calls, sum(run["answered"] for run in list_runs(folder))
     whole = f"{answered:,} of {requests:,} requests are answered"
     console.notes([whole, f"what was answered is in {folder}"])
     return error

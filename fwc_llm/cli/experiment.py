@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 from typer.models import OptionInfo
 
+from fwc_llm.cli.options import words
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import read_text, reason
 
@@ -65,9 +66,9 @@ def _as_given(value: Any, annotation: Any, where: str) -> Any:
             raise FwcError(f"{where}: a value in it is a date, or no number, which cannot be sent") from None
     if kind is str and isinstance(value, list) and all(isinstance(word, str) for word in value):
         return ",".join(value)
-    types, words = _TYPES[kind]
+    types, kind_words = _TYPES[kind]
     if not isinstance(value, types) or (isinstance(value, bool) and kind is not bool):
-        raise FwcError(f"{where} is {value!r}: give {words}")
+        raise FwcError(f"{where} is {value!r}: give {kind_words}")
     return str(value) if kind is str else value
 
 
@@ -83,12 +84,9 @@ def _placed(options: dict[str, Any], folder: Path) -> dict[str, Any]:
     if str(options.get("task", "")).endswith(".toml"):
         options["task"] = place(options["task"])
     if "shots" in options:
-        arms = (arm.strip() for arm in options["shots"].split(","))
+        arms = words(options["shots"])
         options["shots"] = ",".join(place(arm) if _A_FILE.search(arm) else arm for arm in arms)
-    if "template" in options:
-        whole = (folder / options["template"]).is_dir()
-        sets = [options["template"]] if whole else [name.strip() for name in options["template"].split(",")]
-        options["template"] = ",".join(
-            place(name) if name and (folder / name).is_dir() else name for name in sets
-        )
+    if template := options.get("template"):
+        sets = (template,) if (folder / template).is_dir() else words(template)
+        options["template"] = ",".join(place(name) if (folder / name).is_dir() else name for name in sets)
     return options

@@ -48,7 +48,7 @@ def prepare(
     max_prompt_tokens: int | None = None,
     on_step: Callable[[str], None] | None = None,
     notice: Callable[[str], None] | None = None,
-    reference: bool | None = False,
+    reference: bool = False,
     named: str | None = None,
     no_rows: bool = False,
 ) -> "Job":
@@ -75,7 +75,7 @@ def prepare(
     asked = {
         "task": task_option(named or task), "data_dir": data_dir, "allow_changed_data": allow_changed_data,
         "no_rows": no_rows,
-        "reference": bool(reference), "data": table.data or None,
+        "reference": reference, "data": table.data or None,
         "protected": None if table.protected in ((), table.usual) else ",".join(table.protected),
     }  # fmt: skip
     return Job(plan, answerer, client, asked, reference)
@@ -85,15 +85,14 @@ def prepare(
 class Job:
     """A planned run: its questions, its model and its client options.
 
-    `reference` adds reference lines to what the run found: True all of them, None those that need nothing
-    which is not installed.
+    `reference` adds reference lines to what the run measured.
     """
 
     plan: Plan
     model: Model
     client: Client
     asked: Mapping[str, Any] = field(default_factory=dict)  # options besides those of plan and client
-    reference: bool | None = False
+    reference: bool = False
 
     @cached_property
     def price(self) -> "Price | None":
@@ -165,7 +164,7 @@ class Job:
                 interrupted.result = self._result(folder, journal)
                 raise interrupted from None
             result = self._result(folder, journal, outcome.stopped)
-        if self.reference is not False and result.unanswered < result.data["requests"]:
+        if self.reference and result.unanswered < result.data["requests"]:
             from fwc_llm.report.reference_models import add_references
 
             add_references([folder.path], self.plan.task)

@@ -292,7 +292,7 @@ class _Tuning:
         task, settings = self.job.plan.task, self.job.plan.settings.updated(template=template)
         with self.show.working("choosing the examples of the test") as step:
             plan = make_plan(task, arms, settings, progress=step, split=split)
-        job = Job(plan, self.job.model, self.job.client, reference=None)
+        job = Job(plan, self.job.model, self.job.client, reference=True)
         with self.show.asking(plan.n_calls) as state:
             return job.run(self.folder.path, state, self.cancel_batch)
 

@@ -343,8 +343,9 @@ def make_plan(
     task = _judged(task, settings, [arm.name for arm in arms])
     chooses = any(arm.source not in saved and arm.source != "zero" for arm in arms)
     settings, notes = fit_defaults(task, settings, chooses, api=api, weight=task.weight or None)
-    for template in settings.wordings if model is not None else ():  # before examples are chosen: that may
-        traits(model).check(bare_prompt(task, template, settings.questions))  # take minutes
+    if model is not None:  # before examples are chosen: that may take minutes
+        for template in settings.wordings:
+            traits(model).check(bare_prompt(task, template, settings.questions))
     bare = Plan(task, arms, settings, (), (*notes, *_unused_columns(task, settings)), saved)
     if model is None or max_prompt_tokens is None:
         return _drawn(bare, progress, split)
@@ -463,7 +464,11 @@ def _arms(
             key, name = f"shots-{len(saved)}", source.strategy
             saved[key] = source
         else:
-            name, own_order = _own_order(source, settings)
+            name = source
+            if source.endswith(tuple(f"@{order}" for order in ORDERS)):
+                name, _, own_order = source.rpartition("@")
+                if settings.orders:
+                    raise FwcError(f"the arm {source!r} has an order of its own: leave --order out")
             key, edits = split_edits(name)
             if not key.endswith(".json"):
                 is_per_row(key, {})  # an unknown strategy is refused here, before any work
@@ -490,16 +495,6 @@ def _arms(
 def _short(template: str) -> str:
     """A template set's name; of a folder its last part."""
     return Path(template).name or template
-
-
-def _own_order(source: str, settings: Settings) -> tuple[str, str | None]:
-    """An arm without the order of its own that it may name: `fwc@random`."""
-    name, _, order = source.rpartition("@")
-    if not name or order not in ORDERS:
-        return source, None
-    if settings.orders:
-        raise FwcError(f"the arm {source!r} has an order of its own: leave --order out")
-    return name, order
 
 
 def _options(arm: Arm, settings: Settings) -> dict[str, Any]:
