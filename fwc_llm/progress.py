@@ -24,9 +24,7 @@ class Progress:
     """Where a run stands. `total` is None when unknown; `rate` is requests a second since it started.
 
     `done` questions have a reply, `errors` none; `skipped` were answered before. `cost` is what the run has
-    cost so far, earlier passes included, in dollars; None where no price is known. `read` is the share of the
-    text that a model on this machine has read, of what it reads since the run started: examples, which it
-    reads once, take longer than rows.
+    cost so far, earlier passes included, in dollars; None where no price is known.
     """
 
     done: int
@@ -35,7 +33,6 @@ class Progress:
     total: int | None
     rate: float
     cost: float | None = None
-    read: float | None = None
 
     def line(self, total: int) -> str:
         """How many of `total` questions are asked; rate, errors, cost and time left, as far as known."""
@@ -46,10 +43,7 @@ class Progress:
         if self.cost is not None:
             words.append(f"${self.cost:.2f}" if self.cost >= 1 else f"${self.cost:.4f}")
         if self.rate > 0 and total > passed:
-            left = (total - passed) / self.rate
-            if self.read:
-                left = (self.done + self.errors) / self.rate * (1 / self.read - 1)
-            words.append(f"{_duration(left)} left")
+            words.append(f"{_duration((total - passed) / self.rate)} left")
         return f"asked {passed:,} of {total:,} ({', '.join(words)})"
 
 

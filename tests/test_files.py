@@ -106,12 +106,6 @@ def state(
     return Progress(done, errors, skipped, None, rate, cost)
 
 
-def test_the_time_left_counts_the_examples_that_are_still_to_be_read() -> None:
-    assert "20 s left" in state(rate=0.2).line(14)
-    halfway = Progress(4, 0, 6, None, 0.2, None, 0.1)  # a tenth of the text took 20 seconds
-    assert "3 min left" in halfway.line(14)
-
-
 @pytest.mark.slow
 def test_a_file_or_pipe_shows_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     assert isinstance(choose(), Silent)

@@ -58,7 +58,7 @@ def power(
     from fwc_llm.models.openai.prices import price_of
     from fwc_llm.report.narrative import expected_lines, power_lines
     from fwc_llm.runs.defaults import fit_defaults
-    from fwc_llm.runs.power import Needed, needed, sample_cost
+    from fwc_llm.runs.power import needed, sample_cost
     from fwc_llm.runs.splits import design_of
 
     if detect is not None and not 0.0 < detect < 1.0:
@@ -75,12 +75,8 @@ def power(
         if detect is not None and model is not None:
             step("counting tokens")
             opened = open_model(model)
-            cost = sample_cost(
-                table, arms, settings.m, settings.base_parity, opened, price_of(opened.name, prices), batch
-            )  # fmt: skip
-    designs = list[Needed]()
-    if detect is not None:
-        designs = list(needed(table, detect, settings, len(arms), assumptions, cost))
+            cost = sample_cost(table, arms, settings, opened, price_of(opened.name, prices), batch)
+    designs = [] if detect is None else list(needed(table, detect, settings, len(arms), assumptions, cost))
     console.notes(notes)
     if as_json:
         document = {

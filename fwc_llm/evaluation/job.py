@@ -252,8 +252,7 @@ class Job:
                     begin=batch and not cancel_batch, cancel=cancel_batch,
                 )  # fmt: skip
             asked = self.client.concurrency, on_progress, total, budget, None if here else self.price
-            examples = self.plan.examples if traits(model).local else None
-            return await execute(model, calls(), journal, *asked, examples)
+            return await execute(model, calls(), journal, *asked)
 
         return run_to_end(work())
 

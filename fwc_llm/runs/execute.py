@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from fwc_llm.models.base import Messages, Model, Reply, traits
+from fwc_llm.models.base import Model, Reply, traits
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.progress import Progress
 from fwc_llm.runs.budget import Budget
@@ -41,20 +41,18 @@ async def execute(
     total: int | None = None,
     budget: Budget | None = None,
     price: Price | None = None,
-    examples: int | None = None,
 ) -> Outcome:
     """Ask every call that the journal does not answer, at most `concurrency` at once.
 
     `calls` is consumed lazily: memory does not grow with its length. Each reply is journaled before it
-    counts. `progress` is called about ten times a second and at the end; `price` gives its cost. `examples`
-    are the characters of all fixed parts of prompts, where a model reads each of them once. The model's
+    counts. `progress` is called about ten times a second and at the end; `price` gives its cost. The model's
     connections are closed at the end; it opens new ones when it is asked again.
 
     Errors: `ProviderError` when the provider rejects the run, `StorageError` when the journal cannot be
     written, `FwcError` when a key is missing; on these and on cancellation (Ctrl-C) the journal keeps all
     that was answered.
     """
-    run = _Run(model, iter(calls), journal, progress, total, budget, price, examples)
+    run = _Run(model, iter(calls), journal, progress, total, budget, price)
     return await run.finish(concurrency)
 
 
@@ -69,11 +67,8 @@ class _Run:
     total: int | None
     budget: Budget | None
     price: Price | None
-    examples: int | None = None
 
     def __post_init__(self) -> None:
-        self.fixed: dict[tuple[str, int], int] = {}  # characters of what was read once
-        self.rows = 0
         self.parameters, self.ask_row = parameters_json(self.model), traits(self.model).ask_row
         self.done = self.errors = self.skipped = 0
         self.under_way: set[str] = set()
@@ -127,9 +122,6 @@ class _Run:
             self.under_way.discard(request)
             self.errors += reply.text is None
             self.done += reply.text is not None
-            if self.examples is not None:
-                self.fixed[call.arm, call.repeat] = characters(call.messages[: call.fixed])
-                self.rows += characters(call.messages[call.fixed :])
             self._report()
             await self._give_way()
 
@@ -171,18 +163,4 @@ class _Run:
         cost = self.journal.cost(self.price) if self.price else None
         with suppress(OSError, ValueError):  # a closed terminal must not end the run
             counts = self.done, self.errors, self.skipped, self.total
-            self.progress(Progress(*counts, rate, cost, self._read()))
-
-    def _read(self) -> float | None:
-        """The share of the text that is read, if the rows to come are as long as those so far."""
-        asked = self.done + self.errors
-        if self.examples is None or self.total is None or not asked:
-            return None
-        read = sum(self.fixed.values()) + self.rows
-        to_come = self.rows / asked * (self.total - self.skipped - asked)
-        return read / (read + max(0, self.examples - sum(self.fixed.values())) + to_come)
-
-
-def characters(messages: Messages) -> int:
-    """Return how many characters messages have."""
-    return sum(len(message["content"]) for message in messages)
+            self.progress(Progress(*counts, rate, cost))

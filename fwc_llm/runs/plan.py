@@ -14,7 +14,6 @@ from fwc_llm.models.base import Asked, Messages, Model, Training, traits
 from fwc_llm.models.tokens import TokenCounter
 from fwc_llm.prompts import Prompt, split_edits
 from fwc_llm.runs.defaults import fit_defaults
-from fwc_llm.runs.execute import characters
 from fwc_llm.runs.folder import COUNTERFACTUAL, ROW_COLUMNS, THRESHOLD, file_name
 from fwc_llm.runs.joint import ROWS, joint_messages
 from fwc_llm.runs.journal import Call
@@ -173,16 +172,6 @@ class Plan:
             arm.name: {"family": arm.family, "order": arm.order or "", "template": _short(arm.template or "")}
             for arm in self.arms
         }
-
-    @property
-    def examples(self) -> int | None:
-        """The characters of all fixed parts of prompts; None where an arm chooses examples for each row."""
-        if self.chooses_per_row:
-            return None
-        parts = {
-            (each.seed, arm.name): self._builder(each, arm, 0) for each in self.repeats for arm in self.arms
-        }
-        return sum(characters(part.prefix) for part in parts.values())
 
     @property
     def chooses_per_row(self) -> bool:

@@ -70,8 +70,7 @@ def needed(
 def sample_cost(
     task: "Task",
     arms: Sequence[str],
-    m: int,
-    base_parity: float | None,
+    settings: "Settings",
     model: "Model",
     price: "Price | None",
     batch: bool,
@@ -79,9 +78,7 @@ def sample_cost(
     """Forecast a few requests of every arm, enough to know what one costs. Nothing is asked."""
     from fwc_llm.runs.budget import forecast
     from fwc_llm.runs.plan import make_plan
-    from fwc_llm.runs.settings import Settings
 
-    rows = 1 if base_parity is None else whole_step(task.groups, base_parity)
-    rows *= -(-_ROWS // rows)
-    plan = make_plan(task, arms, Settings(m=m, n_test=rows, base_parity=base_parity))
+    rows = 1 if settings.base_parity is None else whole_step(task.groups, settings.base_parity)
+    plan = make_plan(task, arms, settings.updated(n_test=rows * -(-_ROWS // rows), repeats=1))
     return forecast(model, plan.calls(), price, batch)
