@@ -8,6 +8,7 @@ Pictures that leave the page are `figures`.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
 WIDTH, HEIGHT = 340.0, 330.0
@@ -16,72 +17,85 @@ _TOP, _BOTTOM, _LEFT = 14, 288, 46
 _NEAR = 17.0  # marks closer than this are drawn as one
 MOST_RATES = 100  # groups in a chart of rates, as many as rows in a table
 _MOST_GROUPS = 4  # in a chart of P(yes)
+_ACCURACY, _GAP = "accuracy", "demographic_parity_difference"
+_CORNERS = (  # of a group's mark, from its middle: circle, diamond, square, triangle
+    (),
+    ((0.0, -1.2), (1.2, 0.0), (0.0, 1.2), (-1.2, 0.0)),
+    ((-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)),
+    ((0.0, -1.0), (1.0, 0.8), (-1.0, 0.8)),
+)
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A linear axis: data from `low` to `high` on pixels from `start` to `end`, with ticks."""
+    """A linear axis: data from `low` to `high` on pixels from `start` to `end`."""
 
     low: float
     high: float
     start: float
     end: float
-    ticks: tuple[tuple[float, str], ...] = ()
+    percent: bool = False
 
-    def at(self, value: float) -> float:
-        """Return the place of a value, rounded for the SVG and kept on the axis."""
+    def at(self, value: float | None) -> float | None:
+        """Return the place of a value, rounded and kept on the axis; None where it is undefined."""
+        if value is None:
+            return None
         share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
         return round(self.start + share * (self.end - self.start), 2)
 
+    def ends(self, value: Mapping[str, Any]) -> tuple[float | None, float | None] | None:
+        """Return the places of a value's interval, its keys `low` and `high`; None where there is none."""
+        return None if value["low"] is None else (self.at(value["low"]), self.at(value["high"]))
 
-def axis(low: float, high: float, start: float, end: float, percent: bool = False, about: int = 5) -> Axis:
-    """Return an axis whose ticks are round numbers."""
-    raw = (high - low) / about
-    step = 10.0 ** math.floor(math.log10(raw))
-    step *= next(factor for factor in (1, 2, 5, 10) if raw <= factor * step * (1 + 1e-9))
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    digits = max(0, -math.floor(math.log10(step) + 1e-9)) if not percent else 0
-    plain = Axis(low, high, start, end)
-    ticks = tuple(
-        (plain.at(place * step), f"{place * step * (100 if percent else 1):.{digits}f}")
-        for place in range(first, last + 1)
-    )
-    return Axis(low, high, start, end, ticks)
+    @property
+    def ticks(self) -> list[tuple[float | None, str]]:
+        """The places of some five round numbers, and their texts."""
+        raw = (self.high - self.low) / 5
+        step = 10.0 ** math.floor(math.log10(raw))
+        step *= next(factor for factor in (1, 2, 5, 10) if raw <= factor * step * (1 + 1e-9))
+        digits, scale = max(0, -math.floor(math.log10(step) + 1e-9)), 1
+        if self.percent:
+            digits, scale = 0, 100
+        places = range(math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9) + 1)
+        return [(self.at(place * step), f"{place * step * scale:.{digits}f}") for place in places]
+
+
+def _row(
+    x: Axis, name: str, value: Mapping[str, Any], y: float, least: float
+) -> tuple[dict[str, Any], float]:
+    """A named line with a value (`value` or `rate`) and its interval from y down, and where it ends."""
+    lines = wrapped(name, 15)
+    height = max(least, 12.0 * len(lines) + 4)
+    place = x.at(value["rate"] if "rate" in value else value["value"])
+    middle = round(y + height / 2, 2)
+    return {"name": name, "lines": lines, "y": middle, "x": place, "ends": x.ends(value)}, y + height
 
 
 def forest(stats: Mapping[str, Any], metric: str) -> dict[str, Any] | None:
     """Return the chart of a metric with intervals, an arm a line; small dots are its repeats."""
-    values = [arm[metric][end] for arm in stats["arms"] for end in ("low", "high", "value")]
-    each = [value for arm in stats["arms"] for value in arm[metric]["per_repeat"]]
-    known = [value for value in (*values, *each) if value is not None]
+    estimates = {arm["arm"]: arm[metric] for arm in stats["arms"]}
+    values = [(e["low"], e["high"], e["value"], *e["per_repeat"]) for e in estimates.values()]
+    known = [value for of_arm in values for value in of_arm if value is not None]
     if not known:
         return None
     margin = 0.05 * (max(known) - min(known)) or 0.05
-    low = max(0.0, min(known) - margin) if metric == "accuracy" else 0.0
-    x = axis(low, min(1.0, max(known) + margin), _GUTTER, WIDTH - 14, percent=metric == "accuracy")
+    low = max(0.0, min(known) - margin) if metric == _ACCURACY else 0.0
+    x = Axis(low, min(1.0, max(known) + margin), _GUTTER, WIDTH - 14, percent=metric == _ACCURACY)
     rows, y = [], 12.0
-    for place, arm in enumerate(stats["arms"], start=1):
-        estimate, lines = arm[metric], wrapped(arm["arm"], 15)
-        own = [value for value in estimate["per_repeat"] if value is not None]
-        height = max(
-            34.0 if len(own) > 1 else 26.0 if len(stats["arms"]) < 7 else 20.0, 12.0 * len(lines) + 6
-        )
-        middle = y + height / 2
-        dots = [
-            (x.at(value), round(middle + (-10.0, 8.0, -6.0, 12.0)[k % 4], 2)) for k, value in enumerate(own)
-        ]
-        rows.append(
-            {
-                "lines": lines,
-                "arm": place,
-                "y": round(middle, 2),
-                "dots": dots if len(own) > 1 else [],
-                "x": None if estimate["value"] is None else x.at(estimate["value"]),
-                "ends": _ends(x, estimate),
-            }
-        )
-        y += height
+    for place, (name, estimate) in enumerate(estimates.items(), start=1):
+        repeats = [value for value in estimate["per_repeat"] if value is not None]
+        repeats = repeats if len(repeats) > 1 else []
+        row, y = _row(x, name, estimate, y, 34.0 if repeats else 26.0 if len(estimates) < 7 else 20.0)
+        heights = (round(row["y"] + (-10.0, 8.0, -6.0, 12.0)[k % 4], 2) for k in range(len(repeats)))
+        rows.append(row | {"arm": place, "dots": list(zip(map(x.at, repeats), heights, strict=True))})
     return {"width": WIDTH, "height": y + 44, "bottom": y + 6, "x": x, "rows": rows}
+
+
+def without_model(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the answers that need no language model: the `name`, accuracy and DP gap of each, both known."""
+    lines = (stats.get("reference_lines") or {"lines": ()})["lines"]
+    plain = ({"name": line["line"], **{m: line[m]["value"] for m in (_ACCURACY, _GAP)}} for line in lines)
+    return [row for row in (*stats["context"], *plain) if None not in (row[_GAP], row[_ACCURACY])]
 
 
 def tradeoff(stats: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -90,113 +104,72 @@ def tradeoff(stats: Mapping[str, Any]) -> dict[str, Any] | None:
     Marks that lie on each other become one with all their numbers: `marks` and `context` each have `number`
     and `names`.
     """
-    accuracy, gap = "accuracy", "demographic_parity_difference"
-    arms = [
-        (place, arm)
-        for place, arm in enumerate(stats["arms"], start=1)
-        if arm[accuracy]["value"] is not None and arm[gap]["value"] is not None
-    ]
+    placed = ((place, arm, arm[_GAP], arm[_ACCURACY]) for place, arm in enumerate(stats["arms"], start=1))
+    arms = [entry for entry in placed if None not in (entry[2]["value"], entry[3]["value"])]
     if not arms:
         return None
-    lines = (stats.get("reference_lines") or {"lines": ()})["lines"]
-    plain = [{"name": line["line"], **{m: line[m]["value"] for m in (accuracy, gap)}} for line in lines]
-    context = [
-        row for row in (*stats["context"], *plain) if row[gap] is not None and row[accuracy] is not None
-    ]
-    gaps = [arm[gap] for _, arm in arms]
-    right = max([g["high"] or g["value"] for g in gaps] + [0.1])
-    right = min(1.0, 1.08 * max([right, *(row[gap] for row in context)]))
-    lows = [_known(arm[accuracy]["low"], arm[accuracy]["value"]) for _, arm in arms]
-    x = axis(0.0, right, _LEFT, WIDTH - 14)
-    y = axis(max(0.0, min([*lows, *(row[accuracy] for row in context)]) - 0.06), 1.02, _BOTTOM, _TOP, True)
-    marks = [
-        {
-            "x": x.at(arm[gap]["value"]),
-            "y": y.at(arm[accuracy]["value"]),
-            "number": str(place),
-            "names": [arm["arm"]],
-            "arm": place,
-            "across": _ends(x, arm[gap]),
-            "up": _ends(y, arm[accuracy]),
-        }
-        for place, arm in arms
-    ]
-    letters = ((chr(97 + place % 26), row) for place, row in enumerate(context))
-    quiet = [
-        {"x": x.at(row[gap]), "y": y.at(row[accuracy]), "number": letter, "names": [row["name"]]}
-        for letter, row in letters
-    ]
-    edge = [
-        (x.at(at), y.at(best))
-        for at, best in zip(stats["frontier"]["gap"], stats["frontier"]["accuracy"], strict=True)
-        if best is not None and at <= right + 0.01
-    ]
+    context = without_model(stats)
+    gaps = [gap["high"] or gap["value"] for _, _, gap, _ in arms] + [row[_GAP] for row in context]
+    right = min(1.0, 1.08 * max([0.1, *gaps]))
+    lows = [accuracy["value"] if accuracy["low"] is None else accuracy["low"] for *_, accuracy in arms]
+    x = Axis(0.0, right, _LEFT, WIDTH - 14)
+    y = Axis(max(0.0, min([*lows, *(row[_ACCURACY] for row in context)]) - 0.06), 1.02, _BOTTOM, _TOP, True)
+
+    def mark(number: str, name: str, gap: float, accuracy: float) -> dict[str, Any]:
+        return {"x": x.at(gap), "y": y.at(accuracy), "number": number, "names": [name]}
+
+    marks = (
+        mark(str(place), arm["arm"], gap["value"], accuracy["value"])
+        | {"arm": place, "across": x.ends(gap), "up": y.ends(accuracy)}
+        for place, arm, gap, accuracy in arms
+    )
+    quiet = (mark(chr(97 + k % 26), r["name"], r[_GAP], r[_ACCURACY]) for k, r in enumerate(context))
+    frontier = zip(stats["frontier"]["gap"], stats["frontier"]["accuracy"], strict=True)
     return {
-        "width": WIDTH,
-        "height": HEIGHT,
-        "bottom": _BOTTOM,
-        "x": x,
-        "y": y,
-        "marks": _merged(marks),
-        "context": _merged(quiet),
-        "edge": edge,
-    }
+        "width": WIDTH, "height": HEIGHT, "bottom": _BOTTOM, "x": x, "y": y,
+        "marks": _merged(marks), "context": _merged(quiet),
+        "edge": [(x.at(at), y.at(best)) for at, best in frontier if best is not None and at <= right + 0.01],
+    }  # fmt: skip
 
 
 def _merged(marks: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Marks that would cover each other become the first of them, with all their numbers and names."""
     shown: list[dict[str, Any]] = []
     for mark in marks:
-        near = (
-            other for other in shown if math.hypot(other["x"] - mark["x"], other["y"] - mark["y"]) < _NEAR
-        )
-        twin = next(near, None)
-        if twin is None:
-            shown.append(mark)
+        near = [m for m in shown if math.hypot(m["x"] - mark["x"], m["y"] - mark["y"]) < _NEAR]
+        if near:
+            near[0]["number"] += f" {mark['number']}"
+            near[0]["names"] += mark["names"]
         else:
-            twin["number"] = f"{twin['number']} {mark['number']}"
-            twin["names"] = [*twin["names"], *mark["names"]]
+            shown.append(mark)
     return shown
 
 
-def _known(value: float | None, otherwise: float) -> float:
-    return otherwise if value is None else value
-
-
-def _ends(scale: Axis, value: Mapping[str, Any]) -> tuple[float, float] | None:
-    return None if value["low"] is None else (scale.at(value["low"]), scale.at(value["high"]))
+def rates_of(stats: Mapping[str, Any]) -> tuple[list[str], dict[str, list[Mapping[str, Any]]]]:
+    """Return the groups of a chart of rates, and their rates by line: the true shares, if known, and arms."""
+    groups = shown_groups(stats, MOST_RATES)
+    base = {group["group"]: {"rate": group["base_rate"], "low": None} for group in stats["groups"]}
+    lines = {"true share of yes": base} if stats["labelled"] else {}
+    lines |= {arm["arm"]: arm["groups"] for arm in stats["arms"]}
+    return groups, {name: [rates[group] for group in groups] for name, rates in lines.items()}
 
 
 def group_rates(stats: Mapping[str, Any]) -> dict[str, Any]:
     """Return the chart of each arm's rate of yes per group, the groups' base rates first: a line a group."""
-    x = axis(0.0, 1.0, _GUTTER, WIDTH - 14, percent=True)
-    names = shown_groups(stats, MOST_RATES)
-    base = {group["group"]: {"rate": group["base_rate"], "low": None} for group in stats["groups"]}
-    arms = [("true share of yes", base), *((arm["arm"], arm["groups"]) for arm in stats["arms"])]
-    rows, y, start = [], 16.0, 0 if stats["labelled"] else 1
-    for place, (name, groups) in enumerate(arms[start:], start):
-        top = y
-        points: list[dict[str, Any]] = []
-        for shape, group in enumerate(names):
-            lines, rate = wrapped(group, 15), groups[group]
-            height = max(16.0, 12.0 * len(lines) + 4)
-            y += height
-            points.append(
-                {
-                    "name": group,
-                    "lines": lines,
-                    "y": round(y - height / 2 + 10, 2),
-                    "shape": shape,
-                    "x": None if rate["rate"] is None else x.at(rate["rate"]),
-                    "ends": _ends(x, rate),
-                }
-            )
+    x = Axis(0.0, 1.0, _GUTTER, WIDTH - 14, percent=True)
+    groups, lines = rates_of(stats)
+    rows, y = [], 26.0
+    for place, (name, rates) in enumerate(lines.items(), 0 if stats["labelled"] else 1):
+        points, top = [], y - 10
+        for shape, (group, rate) in enumerate(zip(groups, rates, strict=True)):
+            point, y = _row(x, group, rate, y, 16.0)
+            points.append(point | {"shape": shape})
         places = [point["x"] for point in points if point["x"] is not None]
         span = (min(places), max(places)) if places else None
-        rows.append({"name": name, "arm": place, "y": top, "points": points, "span": span, "end": y + 12})
+        rows.append({"name": name, "arm": place, "y": top, "points": points, "span": span, "end": y + 2})
         y += 34
-    bottom = y - 16
-    return {"width": WIDTH, "height": bottom + 36, "bottom": bottom, "x": x, "rows": rows, "groups": names}
+    bottom = y - 26
+    return {"width": WIDTH, "height": bottom + 36, "bottom": bottom, "x": x, "rows": rows, "groups": groups}
 
 
 def shown_groups(stats: Mapping[str, Any], most: int = _MOST_GROUPS) -> list[str]:
@@ -207,7 +180,7 @@ def shown_groups(stats: Mapping[str, Any], most: int = _MOST_GROUPS) -> list[str
 
 def calibration_by_group(arm: Mapping[str, Any], groups: Sequence[str]) -> dict[str, Any]:
     """Return the chart of one arm's stated against true shares: a mark a group and tenth, with its limits."""
-    x, y = axis(0.0, 1.0, _LEFT, WIDTH - 14, True), axis(0.0, 1.0, _BOTTOM, _TOP, True)
+    x, y = Axis(0.0, 1.0, _LEFT, WIDTH - 14, True), Axis(0.0, 1.0, _BOTTOM, _TOP, True)
     marks = []
     for shape, name in enumerate(groups):
         bins = arm["probabilities"]["calibration_by_group"].get(name, {}).get("bins")
@@ -229,30 +202,14 @@ def calibration_by_group(arm: Mapping[str, Any], groups: Sequence[str]) -> dict[
 
 
 def wrapped(name: str, longest: int = 24) -> list[str]:
-    """Return the name in at most three lines, broken at spaces and behind +; what is longer is cut."""
-    lines = [""]
-    for word in name.replace("+", "+\0").replace(" ", " \0").split("\0"):
-        if lines[-1] and len(lines[-1]) + len(word) > longest:
-            lines.append(word)
-        else:
-            lines[-1] += word
-    lines = [line.strip() for line in lines]
-    cut = [line if len(line) <= longest + 1 else line[:longest] + "…" for line in lines[:3]]
-    if len(lines) > 3:
-        cut[-1] += " …"
-    return cut
+    """Return the name in at most three lines, broken at spaces and behind + and -; what is longer is cut."""
+    lines = wrap(name.replace("+", "+\v"), longest, max_lines=3, placeholder=" …", replace_whitespace=False)
+    return [line.replace("\v", "") for line in lines]
 
 
 def shape_path(shape: int, x: float, y: float, size: float) -> str:
     """Return the path of a mark by group: circle, diamond, square, triangle, and round again."""
-    r = size / 2
-    kind = shape % 4
-    if kind == 0:
+    r, corners = size / 2, _CORNERS[shape % 4]
+    if not corners:
         return f"M{x - r:.2f} {y:.2f}a{r:.2f} {r:.2f} 0 1 0 {size:.2f} 0a{r:.2f} {r:.2f} 0 1 0 {-size:.2f} 0z"
-    if kind == 1:
-        r *= 1.2
-        return f"M{x:.2f} {y - r:.2f}l{r:.2f} {r:.2f}l{-r:.2f} {r:.2f}l{-r:.2f} {-r:.2f}z"
-    if kind == 2:
-        r *= 0.9
-        return f"M{x - r:.2f} {y - r:.2f}h{2 * r:.2f}v{2 * r:.2f}h{-2 * r:.2f}z"
-    return f"M{x:.2f} {y - r:.2f}l{r:.2f} {1.8 * r:.2f}h{-2 * r:.2f}z"
+    return f"M{'L'.join(f'{x + r * right:.2f} {y + r * down:.2f}' for right, down in corners)}z"

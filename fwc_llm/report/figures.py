@@ -1,8 +1,11 @@
 """Pictures that leave the page: a run's charts, strategies compared; by matplotlib (extra `plot`)."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from fwc_llm.errors import FwcError
 from fwc_llm.plotting import (
@@ -17,7 +20,7 @@ from fwc_llm.plotting import (
     save,
     short,
 )
-from fwc_llm.report.charts import MOST_RATES, shown_groups
+from fwc_llm.report.charts import MOST_RATES, rates_of, without_model
 from fwc_llm.report.sections import ACCURACY, GAP
 from fwc_llm.runs.folder import file_name
 
@@ -38,10 +41,10 @@ def marks(simulated: bool, reference: bool) -> list[str]:
 
 def overview(stats: Mapping[str, Any], title: Sequence[str]) -> "Figure":
     """Return one figure of a run or audit: rates of yes per group, and accuracy against the gap if known."""
-    shown = [_draw_rates, *([_draw_tradeoff] if _has_both(stats) else [])]
+    drawings = [draw for name, (_, draw, _) in _pictures(stats).items() if name in ("rates", "tradeoff")]
     lines = [*title, "95 % intervals"]
-    with panels(lines, [6.0] * len(shown), max(3.5, _height_of_rates(stats))) as (figure, drawn):
-        for draw, panel in zip(shown, drawn, strict=True):
+    with panels(lines, [6.0] * len(drawings), max(3.5, _height_of_rates(stats))) as (figure, drawn):
+        for draw, panel in zip(drawings, drawn, strict=True):
             draw(stats, panel)
     return figure
 
@@ -57,32 +60,27 @@ def write_figures(document: Mapping[str, Any], folder: str | Path) -> list[Path]
     labels = [file_name(str(run["label"])) for run in document["runs"]]
     for number, (run, label) in enumerate(zip(document["runs"], labels, strict=True), 1):
         prefix = "" if len(labels) == 1 else f"{label}-" if labels.count(label) == 1 else f"{number}-{label}-"
-        for name, figure in _figures(run).items():
+        beside = [run["label"], *marks(run["simulated"], run["reference"])]
+        for name, (title, draw, height) in _pictures(run["statistics"]).items():
+            with panels([f"{title}, 95 % intervals", *beside], [6.0], height) as (figure, (panel,)):
+                draw(run["statistics"], panel)
             for suffix in FORMATS:
                 written.append(folder / f"{prefix}{name}{suffix}")
                 save(figure, written[-1])
     return written
 
 
-def _figures(run: Mapping[str, Any]) -> "dict[str, Figure]":
-    stats, beside = run["statistics"], [run["label"], *marks(run["simulated"], run["reference"])]
-    drawn: dict[str, Any] = {"rates": (_RATES, _draw_rates, _height_of_rates(stats))}
-    if _has_both(stats):
+def _pictures(stats: Mapping[str, Any]) -> dict[str, tuple[str, Any, float]]:
+    """The pictures of a run or audit by name: title, what draws them, and height."""
+    drawn: dict[str, tuple[str, Any, float]] = {"rates": (_RATES, _draw_rates, _height_of_rates(stats))}
+    if any(all(arm[m.key]["value"] is not None for m in (ACCURACY, GAP)) for arm in stats["arms"]):
         drawn["tradeoff"] = _TRADEOFF, _draw_tradeoff, 4.5
     if len(stats["arms"][0]["accuracy"]["per_repeat"]) > 1:
         height = 1.5 + 0.35 * len(stats["arms"])
         for metric, name in ((ACCURACY, "accuracy"), (GAP, "dp-gap")):
             title = f"{metric.title.rstrip(' %')} of each repeat, and over all"
-            drawn[f"repeats-{name}"] = title, lambda s, p, m=metric: _draw_repeats(s, p, m), height
-    figures = {}
-    for name, (title, draw, height) in drawn.items():
-        with panels([f"{title}, 95 % intervals", *beside], [6.0], height) as (figures[name], (panel,)):
-            draw(stats, panel)
-    return figures
-
-
-def _has_both(stats: Mapping[str, Any]) -> bool:
-    return any(all(arm[m.key]["value"] is not None for m in (ACCURACY, GAP)) for arm in stats["arms"])
+            drawn[f"repeats-{name}"] = title, partial(_draw_repeats, metric=metric), height
+    return drawn
 
 
 def _height_of_rates(stats: Mapping[str, Any]) -> float:
@@ -91,22 +89,17 @@ def _height_of_rates(stats: Mapping[str, Any]) -> float:
 
 def _draw_rates(stats: Mapping[str, Any], panel: "Axes") -> None:
     """Each arm's rate of yes per group, and the groups' true shares above."""
-    shown, arms = shown_groups(stats, MOST_RATES), stats["arms"]
-    groups = [group for group in stats["groups"] if group["group"] in shown]
-    lines = [(arm["arm"], [arm["groups"][group["group"]] for group in groups]) for arm in arms]
-    if groups[0].get("base_rate") is not None:
-        true = [{"rate": group["base_rate"], "low": None} for group in groups]
-        lines.insert(0, ("true share of yes", true))
-    for place, (_, rates) in enumerate(lines):
+    groups, lines = rates_of(stats)
+    for place, rates in enumerate(lines.values()):
         for number, (group, rate) in enumerate(zip(groups, rates, strict=True)):
             y = place + 0.5 * ((number + 0.5) / len(groups) - 0.5)
             colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
-            label = short(group["group"]) if place == 0 else None
-            _point(panel, (rate, "rate", 100), y, color=colour, label=label, fmt=marker)
+            label = short(group) if place == 0 else None
+            _point(panel, rate, "rate", 100, y, color=colour, label=label, fmt=marker)
     all_groups = len(stats["groups"])
     left_out = f" (the {len(groups)} largest of {all_groups})" * (len(groups) < all_groups)
     panel.set(xlabel="share of yes, %", xlim=(0, 100), title=_RATES + left_out)
-    name_lines(panel, [name for name, _ in lines])
+    name_lines(panel, list(lines))
     panel.legend(**_LEGEND)
 
 
@@ -117,15 +110,9 @@ def _draw_tradeoff(stats: Mapping[str, Any], panel: "Axes") -> None:
     panel.plot(
         *zip(*best, strict=True), "--", color=SOFT, linewidth=1, label="best that any answers can have"
     )
-    lines = (stats.get("reference_lines") or {"lines": ()})["lines"]
-    plain = [
-        {"name": line["line"], **{m.key: line[m.key]["value"] for m in (ACCURACY, GAP)}} for line in lines
-    ]
     names = dict[tuple[float, float], list[str]]()  # of equal answers together
-    for row in (*stats["context"], *plain):
-        if row[ACCURACY.key] is not None and row[GAP.key] is not None:
-            at = round(row[GAP.key], 2), round(100 * row[ACCURACY.key], 1)
-            names.setdefault(at, []).append(row["name"])
+    for row in without_model(stats):
+        names.setdefault((round(row[GAP.key], 2), round(100 * row[ACCURACY.key], 1)), []).append(row["name"])
     for place, (at, equal) in enumerate(names.items()):
         letter = chr(97 + place)
         label = f"{letter}  {short(', '.join(equal), 60)}"
@@ -151,25 +138,25 @@ def _draw_repeats(stats: Mapping[str, Any], panel: "Axes", metric: Any) -> None:
         colour = COLOURS[place % len(COLOURS)]
         own = [metric.scale * value for value in arm[metric.key]["per_repeat"] if value is not None]
         panel.plot(own, [place + 0.25] * len(own), "|", color=colour)
-        _point(panel, (arm[metric.key], "value", metric.scale), place, color=colour, fmt="o")
+        _point(panel, arm[metric.key], "value", metric.scale, place, color=colour, fmt="o")
     panel.set_xlabel(metric.title)
     name_lines(panel, [arm["arm"] for arm in arms])
 
 
-def _point(panel: "Axes", value: tuple[Mapping[str, Any], str, float], y: float, **style: Any) -> None:
-    """A value with its interval; `value` is an object, its key and its scale."""
-    estimate, name, scale = value
+def _point(
+    panel: "Axes", estimate: Mapping[str, Any], name: str, scale: float, y: float, **style: Any
+) -> None:
+    """A value, the estimate's key `name`, with its interval."""
     if estimate[name] is not None:
         panel.errorbar(scale * estimate[name], y, xerr=_error(estimate, name, scale), markersize=5, **style)
 
 
-def _error(estimate: Mapping[str, Any], name: str, scale: float) -> list[list[float]] | None:
+def _error(estimate: Mapping[str, Any], name: str, scale: float) -> Any:
+    """How far the interval reaches below and above the value (2, 1)."""
     if estimate["low"] is None:
         return None
-    return [
-        [scale * max(0.0, estimate[name] - estimate["low"])],
-        [scale * max(0.0, estimate["high"] - estimate[name])],
-    ]
+    value = estimate[name]
+    return scale * np.maximum([[value - estimate["low"]], [estimate["high"] - value]], 0.0)
 
 
 def plot_comparison(lines: "Sequence[Comparison]", path: str | Path, title: str) -> None:

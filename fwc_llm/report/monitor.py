@@ -18,14 +18,14 @@ from fwc_llm.files import is_file, read_text
 from fwc_llm.gates import Check, decide, parse_condition
 from fwc_llm.gates.change import check_watched, collected, total
 from fwc_llm.gates.condition import METRICS, Condition
-from fwc_llm.metrics.answers import Answered
+from fwc_llm.metrics.answers import Answered, Answers
 from fwc_llm.metrics.arm_comparison import from_intervals
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.metrics.counts import BY_KEY, UNPARSED, count_cells, measure
 from fwc_llm.metrics.looks import FIRST_LOOK, Looks
 from fwc_llm.metrics.statistics import plain
-from fwc_llm.report.charts import axis
+from fwc_llm.report.charts import Axis
 from fwc_llm.report.format import DASH, interval, number
 from fwc_llm.report.page import environment
 from fwc_llm.report.predictions_reader import read_predictions
@@ -48,7 +48,7 @@ class State(Checked):
     format: Literal["fwc-llm-monitor/1"] = "fwc-llm-monitor/1"
     asked: dict[str, Any]
     salt: str = Field(default_factory=lambda: secrets.token_hex(8))
-    seen: str = ""  # a hash of each row's name and one of its content, by the first, eight bytes each
+    seen: str = ""  # a hash of each row's name, then one of each content, eight bytes each
     counts: dict[str, Counts] = Field(default_factory=dict)  # by version
     evidence: dict[str, dict[str, list[float]]] = Field(default_factory=dict)  # by condition
     history: list[dict[str, Any]] = Field(default_factory=list)
@@ -69,7 +69,7 @@ class State(Checked):
 
     @property
     def hashes(self) -> npt.NDArray[np.uint64]:
-        """The hashes (2, n): of names, in order, and of contents."""
+        """The hashes (2, n): of names, and of contents."""
         return np.frombuffer(b64decode(self.seen), np.uint64).reshape(2, -1)
 
     @property
@@ -83,12 +83,7 @@ class State(Checked):
 
 
 def monitor(
-    path: Path,
-    state_file: Path,
-    conditions: Sequence[Condition],
-    columns: Mapping[str, Any],
-    run_length: int,
-    min_group: int = FIRST_LOOK,
+    path: Path, state_file: Path, conditions: Sequence[Condition], columns: Mapping[str, Any], run_length: int
 ) -> tuple[State, list[Check]]:
     """Return the state after the decisions of a file that are new, and what is decided now.
 
@@ -112,43 +107,45 @@ def monitor(
                 "file with --state"
             )
     frame, whole = _read(path, columns)
-    if whole is None:
-        if not state.history:
-            raise FwcError(f"{path} has no decisions")
-        return state, _decided(
-            state, _answered(state.groups, asked, len(conditions), min_group), conditions, run_length
-        )
-    fresh, state = _unseen(state, frame, path)
-    new, names = whole.where(fresh), list(whole.group.categories)
-    version = frame["by"].astype(str).to_numpy()[fresh] if columns["by"] else np.full(len(new), "")
-    said = np.where(np.isnan(new.answer), UNPARSED, new.answer).astype(np.int64)
-    cell = np.asarray(new.group.codes, np.int64) * 6 + 3 * new.label + said
-    for name in dict.fromkeys(version.tolist()):
-        counts = np.bincount(cell[version == name], minlength=6 * len(names)).reshape(-1, 2, 3)
+    if whole is None and not state.history:
+        raise FwcError(f"{path} has no decisions")
+    key, entry = METRICS[conditions[0].metric], dict[str, Any](new=0, value_of_new=None)
+    if whole is not None:
+        fresh, state = _unseen(state, frame, path)
+        new = whole.where(fresh)
+        _add(state, new, frame["by"].astype(str).to_numpy()[fresh] if columns["by"] else "", conditions)
+        entry["new"] = len(new)
+        if len(new):
+            measured = measure(count_cells(new.answer, new.label, new.group).counts)
+            entry["value_of_new"] = float((measured[key] if key in BY_KEY else measured.coverage)[0])
+    answered = _answered(state.groups, asked, len(conditions))
+    if entry["new"] or not state.history:
+        estimates = estimate(answered.samples["answers"])
+        metric = estimates[key] if key in BY_KEY else estimates.coverage
+        entry |= {
+            "at": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "rows": len(answered.answers["answers"]),
+            "value": metric.value, "low": metric.low, "high": metric.high,
+            "evidence": {c.text: total(state.evidence[c.text]) for c in conditions},
+        }  # fmt: skip
+        state.history.append(plain(entry))
+    return state, _decided(state, answered, conditions, run_length)
+
+
+def _add(
+    state: State, new: Answers, version: npt.NDArray[Any] | str, conditions: Sequence[Condition]
+) -> None:
+    """Add new decisions to the state's counts, by their `version`, and to its evidence."""
+    names, group = list(new.group.categories), np.asarray(new.group.codes, np.int64)
+    answer = np.where(np.isnan(new.answer), UNPARSED, new.answer).astype(np.int64)
+    cell, versions = group * 6 + 3 * new.label + answer, np.broadcast_to(version, len(new))
+    for name in dict.fromkeys(versions.tolist()):
+        counts = np.bincount(cell[versions == name], minlength=6 * len(names)).reshape(-1, 2, 3)
         old = state.counts.setdefault(name, {})
         for place in np.flatnonzero(counts.any((1, 2))):
             old[names[place]] = (np.array(old.get(names[place], 0)) + counts[place]).tolist()
     for condition in conditions:
-        state.evidence[condition.text] = collected(
-            state.evidence.get(condition.text, {}), condition, new.answer, new.label,
-            np.asarray(new.group.codes, np.int64), names,
-        )  # fmt: skip
-    answered = _answered(state.groups, asked, len(conditions), min_group)
-    checks = _decided(state, answered, conditions, run_length)
-    if len(new) or not state.history:
-        key, found = METRICS[conditions[0].metric], estimate(answered.samples["answers"])
-        metric = found[key] if key in BY_KEY else found.coverage
-        own = None
-        if len(new):
-            measured = measure(count_cells(new.answer, new.label, new.group).counts)
-            own = float((measured[key] if key in BY_KEY else measured.coverage)[0])
-        entry = {
-            "at": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "rows": len(answered.answers["answers"]),
-            "new": len(new), "value_of_new": own, "value": metric.value, "low": metric.low,
-            "high": metric.high, "evidence": {c.text: total(state.evidence[c.text]) for c in conditions},
-        }  # fmt: skip
-        state.history.append(plain(entry))
-    return state, checks
+        before = state.evidence.get(condition.text, {})
+        state.evidence[condition.text] = collected(before, condition, new.answer, new.label, group, names)
 
 
 def _read(path: Path, columns: Mapping[str, Any]) -> "tuple[pd.DataFrame, Any]":
@@ -186,22 +183,21 @@ def _unseen(state: State, frame: "pd.DataFrame", path: Path) -> tuple[npt.NDArra
         pd.util.hash_pandas_object(part, index=False, hash_key=state.salt).to_numpy()
         for part in (frame["row"].astype(str), content)
     )
-    known, before = state.hashes if state.seen else np.zeros((2, 0), np.uint64)
-    place = np.minimum(np.searchsorted(known, key), max(0, len(known) - 1))
-    old = known[place] == key if len(known) else np.zeros(len(key), dtype=np.bool_)
-    changed = old & (before[place] != now) if len(known) else old
-    if changed.any():
-        row = frame["row"].iloc[int(np.argmax(changed))]
+    known, before = state.hashes
+    place = pd.Index(known).get_indexer(key)
+    old = place >= 0
+    changed = np.flatnonzero(old)[before[place[old]] != now[old]]
+    if len(changed):
+        row = frame["row"].iloc[int(changed[0])]
         raise FwcError(
             f"{path}: the row {row!r} was seen before and has changed: a sequence is of decisions as they "
             "were made; restore it, or begin a new state with --state"
         )
     both = np.concatenate([[known, before], np.stack([key, now])[:, ~old]], axis=1)
-    order = np.argsort(both[0], kind="stable")
-    return ~old, state.model_copy(update={"seen": b64encode(both[:, order].tobytes()).decode()})
+    return ~old, state.model_copy(update={"seen": b64encode(both.tobytes()).decode()})
 
 
-def _answered(counts: Counts, asked: Mapping[str, Any], checks: int, min_group: int) -> Answered:
+def _answered(counts: Counts, asked: Mapping[str, Any], checks: int) -> Answered:
     """The decisions that counts stand for, with intervals that hold at every look."""
     import pandas as pd
 
@@ -212,7 +208,7 @@ def _answered(counts: Counts, asked: Mapping[str, Any], checks: int, min_group: 
     frame = pd.DataFrame(dict(zip(("group", "label", "answer"), texts, strict=True)))
     answered = from_frame(
         frame, attributes=asked["protected"], label="label" if asked["label"] else None,
-        min_group=min_group, least_groups=1,
+        min_group=FIRST_LOOK, least_groups=1,
     )  # fmt: skip
     return replace(answered, looks=Looks(checks, _MOST))
 
@@ -241,7 +237,7 @@ def _decided(
     return checks
 
 
-def sections(state: State, min_group: int = FIRST_LOOK) -> list[Section]:
+def sections(state: State) -> list[Section]:
     """Return the sequence of all calls, and versions side by side, as tables."""
     conditions = state.asked["conditions"]
     rows = [
@@ -253,18 +249,16 @@ def sections(state: State, min_group: int = FIRST_LOOK) -> list[Section]:
         for entry in state.history
     ]  # fmt: skip
     heads = "Call", "Decisions", "New", "Of the new", "Of all", *(f"Evidence: {text}" for text in conditions)
-    found = [Section(f"{conditions[0]}, call by call", heads, rows, name="sequence")]
-    if len(state.counts) > 1:
-        found.append(_by_version(state, min_group))
-    return found
+    sequence = Section(f"{conditions[0]}, call by call", heads, rows, name="sequence")
+    return [sequence, *([_by_version(state)] if len(state.counts) > 1 else [])]
 
 
-def _by_version(state: State, min_group: int) -> Section:
+def _by_version(state: State) -> Section:
     """Each version's DP gap, and its difference to the version before, as they first came."""
     gaps = {}
     for name, counts in state.counts.items():
         if len(counts) > 1:
-            sample = _answered(counts, state.asked, len(state.counts), min_group).samples["answers"]
+            sample = _answered(counts, state.asked, len(state.counts)).samples["answers"]
             gaps[name] = sample.rows, estimate(sample)["demographic_parity_difference"]
     drift = {name: from_intervals(gaps[before][1], gaps[name][1]) for before, name in pairwise(gaps)}
     rows = [
@@ -283,15 +277,12 @@ def page(state: State, checks: Sequence[Check], title: str) -> str:
     bound = parse_condition(state.asked["conditions"][0]).bound
     known = [entry for entry in state.history if entry["value"] is not None]
     ends = [entry[name] for entry in known for name in ("high", "value_of_new") if entry[name] is not None]
-    x = axis(0.0, max(2.0, float(len(state.history))), 46.0, 620.0)
-    y = axis(0.0, min(1.0, max([0.1, bound, *ends]) * 1.1), 250.0, 12.0)
+    x = Axis(0.0, max(2.0, float(len(state.history))), 46.0, 620.0)
+    y = Axis(0.0, min(1.0, max([0.1, bound, *ends]) * 1.1), 250.0, 12.0)
     names = ("value_of_new", "value", "low", "high")
     marks = [
-        {name: None if entry[name] is None else y.at(entry[name]) for name in names}
-        | {"x": x.at(place + 0.5)}
+        {"x": x.at(place + 0.5), **{name: y.at(entry[name]) for name in names}}
         for place, entry in enumerate(state.history)
     ]
-    return environment().get_template("monitor.html.j2").render(
-        title=title, checks=checks, sections=sections(state), marks=marks, y=y,
-        bound=y.at(bound),
-    )  # fmt: skip
+    shown = {"title": title, "checks": checks, "sections": sections(state)}
+    return environment().get_template("monitor.html.j2").render(shown, marks=marks, y=y, bound=y.at(bound))
