@@ -43,7 +43,7 @@ KINDS = {
         "wasserstein(rng.random((2_000, 16)), rng.random(16))"
     ),
     "k-medoids, n = 2,000": (
-        "from fwc_llm.coreset.rivals.faster_pam import kmedoids\nkmedoids(*synthetic(2_000, 10), 16)"
+        "from fwc_llm.coreset.rivals.clustering import kmedoids\nkmedoids(*synthetic(2_000, 10), 16)"
     ),
 }
 COMMAND = "fwc-llm warm-up"

@@ -79,7 +79,7 @@ def _warm_up() -> None:
 
 
 def _our_medoids(n: int, m: int) -> tuple[float, float]:
-    from fwc_llm.coreset.rivals.faster_pam import swap_medoids
+    from fwc_llm.coreset.rivals.clustering import swap_medoids
 
     rows = _rows(n)
     return _timed(lambda: swap_medoids(rows, m, np.random.default_rng(0), "l1", 20, np.arange(n)).losses[-1])

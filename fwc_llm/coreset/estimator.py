@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import pandas as pd
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
@@ -226,25 +227,21 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
 
         m, everything = len(self.weights_), np.full(len(self.weights_), "all")
         levels = everything if self.sensitive_ is None else self.sensitive_
-        names, level = np.unique(
-            [" & ".join(map(str, np.atleast_1d(level))) for level in levels], return_inverse=True
-        )
-        kinds, outcome = np.unique(everything if self.y_ is None else self.y_, return_inverse=True)
-        carried = np.zeros((len(names), len(kinds)))
-        np.add.at(carried, (level, outcome), self.weights_)
-        shares = carried / carried.sum(axis=1, keepdims=True)
+        names = np.array([" & ".join(map(str, np.atleast_1d(level))) for level in levels])
+        outcomes = everything if self.y_ is None else np.asarray(self.y_)
+        shares = pd.crosstab(names, outcomes, self.weights_, aggfunc="sum", normalize="index").fillna(0.0)
         title = f"{m} representatives: objective {self.objective_:.6g}, violation {self.violation_:.2g}"
-        with panels([title], [5.0, 4.0], 1.8 + 0.3 * len(names)) as (figure, (parity, descent)):
-            for place, kind in enumerate(kinds):
+        with panels([title], [5.0, 4.0], 1.8 + 0.3 * len(shares)) as (figure, (parity, descent)):
+            for place, (kind, share) in enumerate(shares.items()):
                 colour, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
-                parity.plot(shares[:, place], range(len(names)), marker, color=colour, label=str(kind))
-                if isinstance(self.epsilon, Real) and len(kinds) == len(self.target_):
+                parity.plot(share, range(len(shares)), marker, color=colour, label=str(kind))
+                if isinstance(self.epsilon, Real) and shares.shape[1] == len(self.target_):
                     ends = [self.target_[place] * (1 + sign * float(self.epsilon)) for sign in (-1, 1)]
                     parity.axvspan(*ends, color=colour, alpha=0.3, linewidth=0)
             parity.set(
                 xlabel="share of the outcome by weight", xlim=(0, 1), title="Outcome within each level"
             )
-            name_lines(parity, names.tolist())
+            name_lines(parity, shares.index.tolist())
             parity.legend(frameon=False)
             descent.plot(self.history_, color=COLOURS[4])
             descent.axhline(self.lower_bound_, color=SOFT, linestyle="--", label="lower bound")

@@ -12,7 +12,7 @@ from fwc_llm.coreset.compiled import compiled, quietly
 from fwc_llm.coreset.descent.assignment import assign_rows
 from fwc_llm.coreset.estimator import FairCoreset
 from fwc_llm.coreset.fairwasp import FairWASP
-from fwc_llm.coreset.rivals.faster_pam import kmedoids
+from fwc_llm.coreset.rivals.clustering import kmedoids
 from fwc_llm.coreset.transport.column_generation import scan
 from fwc_llm.coreset.transport.fair import fair_transport
 

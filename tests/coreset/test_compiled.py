@@ -105,7 +105,7 @@ import pandas as pd
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.distance import wasserstein
 from fwc_llm.coreset.fairwasp import FairWASP
-from fwc_llm.coreset.rivals.faster_pam import kmedoids
+from fwc_llm.coreset.rivals.clustering import kmedoids
 rng = np.random.default_rng(0)
 def table(n, p):
     return rng.normal(size=(n, p)), rng.integers(0, 2, n), rng.integers(0, 3, n)

@@ -308,10 +308,6 @@ class CompiledSteps:
 
 def tiles_of(cell_of: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray]:
     """Tiles (T, WIDTH) of representatives in the order of cells, −1 for none, and the cells' (G + 1,)."""
-    counts = np.bincount(cell_of, minlength=cells)
-    start = np.concatenate([[0], np.cumsum(-(-counts // WIDTH))])
-    label = np.full((int(start[-1]), WIDTH), -1, np.int32)
-    first = np.cumsum(counts) - counts
-    within = np.arange(len(cell_of)) - first[cell_of]
-    label[start[cell_of] + within // WIDTH, within % WIDTH] = np.arange(len(cell_of))
-    return label, start
+    own = [np.flatnonzero(cell_of == g).astype(np.int32) for g in range(cells)]
+    tiles = [np.pad(j, (0, -len(j) % WIDTH), constant_values=-1).reshape(-1, WIDTH) for j in own]
+    return np.concatenate(tiles), np.cumsum([0, *map(len, tiles)])

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fwc_llm.coreset.problem.table import Table, column_codes
+from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.weights import Masses
 
 UNIT = 1 << 32  # the weight of a whole row in sums that must not depend on their order
@@ -221,7 +221,10 @@ class Medoids:
 
     @cached_property
     def _columns(self) -> tuple[list[np.ndarray], np.ndarray]:
-        return column_codes(self.table)
+        """Every column's sorted distinct values, and each entry's place among them, (p, n) int32."""
+        table = self.table
+        pairs = [np.unique(table.column(k), return_inverse=True) for k in range(table.p)]
+        return [values for values, _ in pairs], np.array([place for _, place in pairs], np.int32)
 
     @property
     def codes(self) -> np.ndarray:

@@ -153,15 +153,6 @@ class Table:
         return replace(self, numbers=np.ascontiguousarray(self.numbers[rows]), codes=self.codes[rows])
 
 
-def column_codes(table: Table) -> tuple[list[np.ndarray], np.ndarray]:
-    """Every column's sorted distinct values, and each entry's place among them, (p, n) int32."""
-    distinct, places = [], np.empty((table.p, table.n), np.int32)
-    for k in range(table.p):
-        values, places[k] = np.unique(table.column(k), return_inverse=True)
-        distinct.append(values)
-    return distinct, places
-
-
 def value_ids(values: np.ndarray | Table) -> np.ndarray:
     """(n,) ids, equal exactly when the rows of `values` (n, p), or of a table, are equal."""
     n, p = (values.n, values.p) if isinstance(values, Table) else values.shape

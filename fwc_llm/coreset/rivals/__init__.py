@@ -10,8 +10,8 @@ from fwc_llm.lazy import lazy_names
 if TYPE_CHECKING:
     from fwc_llm.coreset.rivals.base import Coreset as Coreset
     from fwc_llm.coreset.rivals.clustering import kmeans as kmeans
+    from fwc_llm.coreset.rivals.clustering import kmedoids as kmedoids
     from fwc_llm.coreset.rivals.fairlet_clustering import fairlets as fairlets
-    from fwc_llm.coreset.rivals.faster_pam import kmedoids as kmedoids
     from fwc_llm.coreset.rivals.sampling import indfair_coreset as indfair_coreset
     from fwc_llm.coreset.rivals.sampling import kmedian_coreset as kmedian_coreset
     from fwc_llm.coreset.rivals.sampling import reweigh as reweigh
@@ -23,7 +23,7 @@ _HOME = {
     "kmedian_coreset": "sampling",
     "indfair_coreset": "sampling",
     "fairlets": "fairlet_clustering",
-    "kmedoids": "faster_pam",
+    "kmedoids": "clustering",
     "kmeans": "clustering",
     "reweighing": "sampling",
     "Coreset": "base",

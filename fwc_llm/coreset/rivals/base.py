@@ -133,13 +133,6 @@ def as_rows(X: Any, y: Any, sensitive: Any, sample_weight: Any = None) -> Labell
     return LabelledTable(numbers, codes, levels, outcomes, source, encoder, masses)
 
 
-def check_size(m: int, available: int) -> int:
-    """Refuse a size below 1 or above the number of rows that may be chosen."""
-    if not 1 <= m <= available:
-        raise InputError(f"m is {m}: choose from 1 to the {available} rows that may be chosen")
-    return int(m)
-
-
 def prepare(
     X: Any, y: Any, sensitive: Any, m: int, seed: int, candidates: Any = None, sample_weight: Any = None
 ) -> tuple[LabelledTable, np.ndarray, np.random.Generator]:
@@ -147,7 +140,8 @@ def prepare(
     rows = as_rows(X, y, sensitive, sample_weight)
     may = candidate_mask(candidates, rows.n)
     allowed = np.flatnonzero(may if rows.mass is None else may & (rows.mass > 0))
-    check_size(m, len(allowed))
+    if not 1 <= m <= len(allowed):
+        raise InputError(f"m is {m}: choose from 1 to the {len(allowed)} rows that may be chosen")
     return rows, allowed, np.random.default_rng(seed)
 
 

@@ -1,11 +1,23 @@
-"""k-means (Lloyd 1982) from a greedy k-means++ start (Arthur, Vassilvitskii 2007), by scikit-learn."""
+"""k-means and k-medoids.
+
+k-means (Lloyd 1982) starts from a greedy k-means++ (Arthur, Vassilvitskii 2007), by scikit-learn. k-medoids
+are found by swaps: FasterPAM (Schubert, Rousseeuw 2021) with memory linear in n, see
+`fwc_llm.coreset.swaps.engine`, here with one cell and no prices.
+"""
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.rivals.base import Coreset, LabelledTable, prepare, sizes
+from fwc_llm.coreset.rivals.base import METRICS, Coreset, LabelledTable, prepare, sizes
+from fwc_llm.coreset.swaps.engine import Exchanged, Patience, exchange
+from fwc_llm.coreset.swaps.state import Points, Space
+from fwc_llm.coreset.threads import Threads
+from fwc_llm.errors import InputError
+
+_MOST_CANDIDATES = 100_000
 
 
 def kmeans(
@@ -43,3 +55,50 @@ def rounded_coreset(rows: LabelledTable, centres: np.ndarray, weights: np.ndarra
     if rows.encoder.dtype is None:
         points = rows.encoder.decode(points)
     return Coreset(points, None, rows.levels[codes[-2]], rows.outcomes[codes[-1]], weights.astype(float))
+
+
+def kmedoids(
+    X: Any,
+    y: Any,
+    sensitive: Any,
+    m: int,
+    seed: int = 0,
+    metric: str = "l1",
+    max_passes: int = 20,
+    candidates: Any = None,
+    sample_weight: Any = None,
+) -> Coreset:
+    """m rows with the least summed distance to all rows, in L1 or (not squared) L2; weight = cluster size.
+
+    A local optimum with respect to swaps of one medoid for one candidate. `max_passes` bounds the rounds over
+    all candidates; of more than 100,000 candidates a seeded sample of that size is tried, with a note.
+    """
+    rows, allowed, rng = prepare(X, y, sensitive, m, seed, candidates, sample_weight)
+    note = ""
+    if len(allowed) > _MOST_CANDIDATES:
+        note = f"medoids among a sample of {_MOST_CANDIDATES} of {len(allowed)} rows"
+        allowed = np.sort(rng.choice(allowed, max(_MOST_CANDIDATES, m), replace=False))
+    clusters = swap_medoids(rows, m, rng, metric, max_passes, allowed)
+    if not clusters.converged:
+        note = "; ".join(filter(None, (note, f"stopped after {max_passes} passes")))
+    return rows.chosen(clusters.rows, sizes(clusters.labels, m, rows), note)
+
+
+def swap_medoids(
+    rows: LabelledTable, m: int, rng: np.random.Generator, metric: str, max_passes: int, allowed: np.ndarray
+) -> Exchanged:
+    """FasterPAM from random medoids among `allowed` (positions); every swap lowers the loss.
+
+    The `rows` (m,) of the result are the medoids.
+    """
+    if metric not in METRICS:
+        raise InputError(f"metric is {metric!r}: choose one of {', '.join(METRICS)}")
+    values = np.column_stack([rows.numbers, rows.codes]).astype(np.float32)
+    mass = None if rows.mass is None else rows.mass.astype(np.float32)
+    single = np.zeros(rows.n, int), np.zeros((1, 1)), np.zeros(1)
+    space = Space(values, rows.n_numeric, *single, metric, mass)
+    order = rng.permutation(allowed)
+    points = Points(values[order[:m]], np.zeros(m, int), order[:m])
+    cells, patience = np.zeros(len(order), int), Patience(passes=max_passes)
+    exchanged = exchange(space, points, order, cells, order, patience, Threads())
+    return replace(exchanged, rows=np.where(exchanged.rows < 0, order[:m], exchanged.rows))

@@ -14,9 +14,8 @@ import numpy as np
 from fwc_llm.coreset.checks import candidate_mask
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
 from fwc_llm.coreset.problem.table import Table
-from fwc_llm.coreset.rivals.base import METRICS, Coreset, LabelledTable, as_rows, check_size
-from fwc_llm.coreset.rivals.clustering import lloyd, rounded_coreset
-from fwc_llm.coreset.rivals.faster_pam import swap_medoids
+from fwc_llm.coreset.rivals.base import METRICS, Coreset, LabelledTable, as_rows
+from fwc_llm.coreset.rivals.clustering import lloyd, rounded_coreset, swap_medoids
 from fwc_llm.errors import InputError
 
 _DENOMINATORS = 5
@@ -55,11 +54,10 @@ def fairlets(
     centres = np.array([_centre(rows, group, metric) for group in groups])
     sizes = np.array([len(group) for group in groups])
     possible = np.flatnonzero(allowed[centres])
-    if m > len(possible):
+    if not 1 <= m <= len(possible):
         raise InputError(
-            f"m is {m}, but the table has {len(possible)} fairlets whose centre may be chosen: lower m"
+            f"m is {m}, but the table has {len(possible)} fairlets whose centre may be chosen: choose m so"
         )
-    check_size(m, len(possible))
     among = rows.take(centres)
     if clustering == "kmeans":
         clusters = lloyd(among.squared_points(), m, seed)

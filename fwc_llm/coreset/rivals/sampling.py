@@ -62,42 +62,28 @@ def kmedian_coreset(
     k: int = 50,
     candidates: Any = None,
     sample_weight: Any = None,
+    individually_fair: bool = False,
 ) -> Coreset:
     """m draws with replacement in proportion to the k-median sensitivity; E[Σ weights] = n.
 
     Bachem, Lucic, Lattanzi (2018). A row's sensitivity bounds its influence on the cost of any clustering;
     weights are the inverse of the probability, so that every weighted sum is unbiased.
     """
-    return _sampled(prepare(X, y, sensitive, m, seed, candidates, sample_weight), m, seed, k, fair=False)
-
-
-def indfair_coreset(
-    X: Any,
-    y: Any,
-    sensitive: Any,
-    m: int,
-    seed: int = 0,
-    k: int = 50,
-    candidates: Any = None,
-    sample_weight: Any = None,
-) -> Coreset:
-    """m draws with replacement in proportion to the individually fair sensitivity; E[Σ weights] = n.
-
-    Chhaya et al. (2022).
-    """
-    return _sampled(prepare(X, y, sensitive, m, seed, candidates, sample_weight), m, seed, k, fair=True)
-
-
-def _sampled(
-    prepared: tuple[LabelledTable, np.ndarray, np.random.Generator], m: int, seed: int, k: int, fair: bool
-) -> Coreset:
-    rows, allowed, rng = prepared
-    probability = sampling_probability(rows, seed, k, fair, allowed)
+    rows, allowed, rng = prepare(X, y, sensitive, m, seed, candidates, sample_weight)
+    probability = sampling_probability(rows, seed, k, individually_fair, allowed)
     chosen = rng.choice(rows.n, m, p=probability)
     # Weights sum to n, the size of the whole table, in expectation, even if only candidates are drawn.
     mass = np.ones(rows.n) if rows.mass is None else rows.mass
     own = mass[chosen] / mass[allowed].sum()
     return rows.chosen(chosen, rows.n * own / (m * probability[chosen]))
+
+
+def indfair_coreset(X: Any, y: Any, sensitive: Any, m: int, seed: int = 0, **options: Any) -> Coreset:
+    """`kmedian_coreset`, whose `options` it takes, with the individually fair sensitivity.
+
+    Chhaya et al. (2022).
+    """
+    return kmedian_coreset(X, y, sensitive, m, seed, **options, individually_fair=True)
 
 
 def sampling_probability(

@@ -127,7 +127,7 @@ class CostTable:
         """The plan without a parity limit: every row goes to its (first) cheapest cell."""
         prices, none = np.zeros(self.cost.shape[1]), np.zeros(0, np.intp)
         key, _, load, cost = self.scan(prices, -np.inf)  # no row is in doubt, however large the costs are
-        return Optimum(Vertex(prices, key, none, none, np.zeros(0), 0), cost, cost, load)
+        return Optimum(Vertex(prices, key, none, none, np.zeros(0)), cost, cost, load)
 
     def sample(self, count: int) -> Columns:
         """Every k-th row or, of rows with masses, those at equal steps of mass."""
@@ -328,9 +328,7 @@ def _part(vertex: Vertex, place: Ints, mass: Floats) -> Vertex:
     split = np.unique(np.array(rows, np.intp))
     rest = mass[split] - np.bincount(split.searchsorted(np.array(rows, np.intp)), amounts, len(split))
     terms = np.append(rows, split).astype(np.intp), np.append(cells, key[split]).astype(np.intp)
-    return Vertex(
-        vertex.prices, key, *largest_stay(key, *terms, np.append(amounts, rest.clip(0.0))), vertex.pivots
-    )
+    return Vertex(vertex.prices, key, *largest_stay(key, *terms, np.append(amounts, rest.clip(0.0))))
 
 
 def _check(cost: np.ndarray, rows: Ints) -> None:

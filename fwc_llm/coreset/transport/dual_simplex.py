@@ -43,7 +43,6 @@ class Vertex:
     split_row: Ints  # (s,) rows that are split, possibly several times
     split_cell: Ints  # (s,) where a part of the row goes
     split_mass: Floats  # (s,) how much of the row's mass goes there
-    pivots: int
 
 
 @np.errstate(divide="ignore", invalid="ignore")
@@ -63,14 +62,14 @@ def dual_simplex(
     in tables of whole numbers. The result's error is of that order. Another `turn` draws others.
     """
     basis = _Basis(cost, mass, prices, fair, noise, width, np.roll(_RANDOM, 97 * turn))
-    for pivots in range(_MAX_PIVOTS):
+    for _ in range(_MAX_PIVOTS):
         basis.factorize()
         leaving = basis.leaving()
         if leaving is None and basis.updates:
             basis.factorize(anew=True)
             leaving = basis.leaving()
         if leaving is None:
-            return Vertex(basis.exact_prices(cost), *basis.split(), pivots)
+            return Vertex(basis.exact_prices(cost), *basis.split())
         basis.pivot(*leaving)
     raise StalledError("the inner problem does not settle: rescale the cost, or drop outliers")
 

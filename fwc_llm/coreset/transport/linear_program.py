@@ -68,7 +68,7 @@ def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
     plan[np.arange(n), key] = 0.0
     split_row, split_cell = np.nonzero(plan > 0)
     amount = plan[split_row, split_cell] * mass[split_row]
-    return Vertex(prices, key, split_row, split_cell, amount, int(solution.nit))
+    return Vertex(prices, key, split_row, split_cell, amount)
 
 
 class GroupedParitySet(ParitySet):

@@ -14,9 +14,8 @@ from scipy.spatial.distance import cdist
 from evals.synthetic import synthetic
 from fwc_llm.coreset import rivals
 from fwc_llm.coreset.rivals.base import LabelledTable, as_rows
-from fwc_llm.coreset.rivals.clustering import lloyd
+from fwc_llm.coreset.rivals.clustering import lloyd, swap_medoids
 from fwc_llm.coreset.rivals.fairlet_clustering import decompose, fairlet_decomposition
-from fwc_llm.coreset.rivals.faster_pam import swap_medoids
 from fwc_llm.coreset.rivals.sampling import sampling_probability, sensitivity
 from fwc_llm.errors import FwcError
 

@@ -217,7 +217,6 @@ def test_vertices_are_optimal(levels: int, outcomes: int, n: int, kind: str, eps
         vertex = dual_simplex(cost, mass, np.zeros(cells), fair, 1e-12)
         found = table.optimum(vertex)
         expected = table.optimum(linear_program(cost.T, mass, fair))
-        assert vertex.pivots > 0
         assert found.cost == pytest.approx(expected.cost, rel=1e-8, abs=1e-8 * mass.sum())
         bound = found.bound + mass.sum() * fair.best(vertex.prices)[0]
         assert bound == pytest.approx(found.cost, rel=1e-9, abs=1e-10 * mass.sum())
