@@ -22,11 +22,11 @@ from fwc_llm.coreset.out_of_core.certificate import certify_table
 from fwc_llm.coreset.out_of_core.survey import Survey, take_survey
 from fwc_llm.coreset.out_of_core.tables import open_table
 from fwc_llm.coreset.problem.allocation import count_slots
-from fwc_llm.coreset.problem.cells import check_attributes, check_levels, groups_of, limits_of, overall_target
+from fwc_llm.coreset.problem.cells import check_attributes, groups_of, limits_of, overall_target
 from fwc_llm.coreset.problem.encoding import ColumnWeights, pick
 from fwc_llm.coreset.problem.frames import Columns
 from fwc_llm.coreset.problem.ground_cost import between_cells, blocks
-from fwc_llm.coreset.problem.input_rows import Estimator, InputRows, Terms, is_constrained
+from fwc_llm.coreset.problem.input_rows import Estimator, InputRows, Terms
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.table import Table, value_ids
 from fwc_llm.coreset.search.restarts import best_start
@@ -334,8 +334,6 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
     def _problem(self, rows: InputRows, candidates: Any) -> Problem:
         """The problem of these rows: cells, slots and the rows that may stand for each cell."""
         table, cells = rows.table, rows.cells
-        if is_constrained(self):
-            check_levels(cells)
         if candidates is not None and self.support == "free":
             raise InputError(
                 "support='free' chooses no rows, so it takes no candidates: use 'rows' or 'features'"
@@ -383,7 +381,11 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             raise InputError(f"init must be m={self.m} row numbers from 0 to {n - 1}, or a name, or points")
         if len(np.unique(rows)) < len(rows):
             raise InputError("init names a row twice: the representatives start from different rows")
-        rows = among.places(rows)
+        place = np.full(n, -1)
+        place[among.positions(np.arange(among.table.n))] = np.arange(among.table.n)
+        if (place[rows] < 0).any():
+            raise InputError(f"init names row {rows[place[rows].argmin()]}, whose weight is 0")
+        rows = place[rows]
         return np.asarray(rows[np.argsort(among.cells.cell[rows], kind="stable")])
 
     def _init_start(self, problem: Problem, among: InputRows) -> np.ndarray:

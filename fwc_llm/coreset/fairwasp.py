@@ -19,7 +19,6 @@ from fwc_llm.coreset.descent.plain import share_out
 from fwc_llm.coreset.problem.cells import (
     Cells,
     check_attributes,
-    check_levels,
     empty_cell,
     groups_of,
     limits_of,
@@ -97,8 +96,6 @@ class FairWASP(Estimator):
         """
         rows = Terms.of(self).read(Columns(X, y, sensitive, sample_weight))
         table, cells = rows.table, rows.cells
-        if is_constrained(self):
-            check_levels(cells)
         target, groups = overall_target(cells, self.target), groups_of(cells.levels, self.crossed)
         if groups is not None:
             check_attributes(self.epsilon, cells, cells.counts > 0, target)

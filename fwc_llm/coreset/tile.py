@@ -104,8 +104,8 @@ def _accumulate(
 
 def _broadcast(builder: Any, scalar: Any) -> Any:
     empty = ir.Constant(_VECTOR, ir.Undefined)
-    one = builder.insert_element(empty, scalar, ir.IntType(32)(0))
-    return builder.shuffle_vector(one, empty, ir.VectorType(ir.IntType(32), LANES)([0] * LANES))
+    scalars = builder.insert_element(empty, scalar, ir.IntType(32)(0))
+    return builder.shuffle_vector(scalars, empty, ir.VectorType(ir.IntType(32), LANES)([0] * LANES))
 
 
 def _absolute(builder: Any, x: Any, c: Any) -> Any:

@@ -117,7 +117,7 @@ class Medians:
 
         threads.over_rows(put, n=n, chunk=min(-(-n // _CHUNKS), _AT_ONCE))
         self._count = np.empty((m + 1, q, bins), np.int32)  # rows by representative and bin
-        self._held = np.empty((0, q, bins), np.int64)  # their mass, where rows have masses
+        self._carried = np.empty((0, q, bins), np.int64)  # their mass, where rows have masses
         self._changes = Changes()
 
     def move(self, shares: Shares, points: np.ndarray) -> np.ndarray:
@@ -132,10 +132,10 @@ class Medians:
         if old is None or changed is None or 2 * len(changed) > n:
             self._count[:] = 0
             if units is not None:
-                self._held = np.zeros(self._count.shape, np.int64)
+                self._carried = np.zeros(self._count.shape, np.int64)
             old, changed = label[:0], np.arange(n)
         masses = np.zeros(0, np.int64) if units is None else units
-        terms = old, label, changed, masses, self._count, self._held
+        terms = old, label, changed, masses, self._count, self._carried
         self._over(q, len(changed), count_bins, self._bins, *terms)
         which = np.flatnonzero(touched)
         t = len(which)
@@ -146,7 +146,7 @@ class Medians:
         size, below = np.zeros((t, q), np.int64), np.empty((t, q), np.int64)
         total = np.empty(t, np.int64)
         parts = part_row, part_mass
-        fixed = (which, self._count, self._held, self._only, self._bins, UNIT, parts, ends)
+        fixed = (which, self._count, self._carried, self._only, self._bins, UNIT, parts, ends)
         written = (place, band, size, below, total)
         self._over(
             t, q * bins, lambda low, high: find_bands(*fixed, np.empty(bins, np.int64), *written, low, high)
@@ -245,11 +245,11 @@ def put_in_bins(values, edges, start, step, first, bins):  # type: ignore[no-unt
 
 
 @kernel
-def count_bins(bins, old, new, rows, units, count, held, low, high):  # type: ignore[no-untyped-def]
+def count_bins(bins, old, new, rows, units, count, carried, low, high):  # type: ignore[no-untyped-def]
     """Counts the `rows` by their new label and bin: columns low … high − 1 of `count` (m + 1, q, bins).
 
     They are taken from those of their `old` label, if there are old labels. So are their `units` (n,) in
-    `held` (m + 1, q, bins), if they have any.
+    `carried` (m + 1, q, bins), if they have any.
     """
     for q in range(len(rows)):
         i = rows[q]
@@ -260,35 +260,35 @@ def count_bins(bins, old, new, rows, units, count, held, low, high):  # type: ig
             count[new[i], k, b] += 1
             if len(units):
                 if len(old):
-                    held[old[i], k, b] -= units[i]
-                held[new[i], k, b] += units[i]
+                    carried[old[i], k, b] -= units[i]
+                carried[new[i], k, b] += units[i]
 
 
 @kernel
 def find_bands(  # type: ignore[no-untyped-def]
-    which, count, held, only, bins, unit, parts, ends, mass, place, band, size, below, total, low, high
+    which, count, carried, only, bins, unit, parts, ends, mass, place, band, size, below, total, low, high
 ):
     """Finds the bins in which the medians of the labels `which[low … high − 1]` lie.
 
-    `count` (m + 1, q, bins) are the rows of each label by bin, and `held` (m + 1, q, bins) their mass; if it
-    is empty, each row has the mass `unit`. `parts`, rows and masses,
-    are split rows, of which the label `which[t]` has those from `ends[0, t]` and before `ends[1, t]`. Where
+    `count` (m + 1, q, bins) are the rows of each label by bin, and `carried` (m + 1, q, bins) their mass; if
+    it is empty, each row has the mass `unit`. `parts`, rows and masses, are split rows, of which the label
+    `which[t]` has those from `ends[0, t]` and before `ends[1, t]`. Where
     both medians lie in bins that hold `only` (q, bins) one value, `place` (t, q) is moved here. Else `band`
     (2, m + 1, q) gets the two bins, `size` (t, q) how many entries they have, and `below` (t, q) the mass in
     the bins before. `total` (t,) gets the mass of the label, and `mass` (bins,) is room.
     """
     part_row, part_mass = parts
-    weighted = len(held) > 0
+    weighted = len(carried) > 0
     for t in range(low, high):
         j = which[t]
         total[t] = 0
         for b in range(count.shape[2] if count.shape[1] else 0):
-            total[t] += held[j, 0, b] if weighted else count[j, 0, b] * unit
+            total[t] += carried[j, 0, b] if weighted else count[j, 0, b] * unit
         for e in range(ends[0, t], ends[1, t]):
             total[t] += part_mass[e]
         for k in range(count.shape[1] if total[t] else 0):
             for b in range(count.shape[2]):
-                mass[b] = held[j, k, b] if weighted else count[j, k, b] * unit
+                mass[b] = carried[j, k, b] if weighted else count[j, k, b] * unit
             for e in range(ends[0, t], ends[1, t]):
                 mass[bins[part_row[e], k]] += part_mass[e]
             before, left = 0, 0
@@ -331,11 +331,11 @@ def find_entries(bins, label, slot, band, row_step, column_step, at, place, low,
 
 
 @kernel
-def put_in_place(found, mass, place, end, near, near_mass):  # type: ignore[no-untyped-def]
-    """Puts the values `found` and their masses side by side with those of their place, behind its `end`."""
-    for q in range(len(found)):
+def put_in_place(values, mass, place, end, near, near_mass):  # type: ignore[no-untyped-def]
+    """Puts the `values` and their masses side by side with those of their place, behind its `end`."""
+    for q in range(len(values)):
         at = end[place[q]]
-        near[at], near_mass[at] = found[q], mass[q]
+        near[at], near_mass[at] = values[q], mass[q]
         end[place[q]] += 1
 
 

@@ -168,8 +168,8 @@ def bound_costs(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def below(bins, pool, low, limit, place, cost, found):  # type: ignore[no-untyped-def]
-    """Writes those rows of the `pool` (c,) whose bounds sum to at most `limit` to `found`; returns how many.
+def below(bins, pool, low, limit, place, cost, rest):  # type: ignore[no-untyped-def]
+    """Writes those rows of the `pool` (c,) whose bounds sum to at most `limit` to `rest`; returns how many.
 
     `bins` (n, p) are all entries' bins, `low` (p, bins) the bounds; `place` and `cost` are room for a block.
     """
@@ -179,16 +179,16 @@ def below(bins, pool, low, limit, place, cost, found):  # type: ignore[no-untype
         for c in range(count):
             place[c], cost[c] = pool[start + c], 0.0
         for k in range(bins.shape[1]):
-            kept = 0
+            left = 0
             for c in range(count):  # without a branch that could be mispredicted
                 row = place[c]
                 value = cost[c] + low[k, bins[row, k]]
-                place[kept], cost[kept] = row, value
-                kept += value <= limit
-            count = kept
+                place[left], cost[left] = row, value
+                left += value <= limit
+            count = left
             if count == 0:
                 break
         for c in range(count):
-            found[total + c] = place[c]
+            rest[total + c] = place[c]
         total += count
     return total

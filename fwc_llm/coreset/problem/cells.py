@@ -54,14 +54,10 @@ class Cells:
         cell = self.cell[rows]
         return replace(self, cell=cell, **_sums(cell, self.n_cells, masses))
 
-    def level_name(self, d: int) -> str:
-        """The level in the user's terms; crossed attributes are joined by " & "."""
-        return " & ".join(str(value) for value in np.atleast_1d(self.levels[d]))
-
     def labels(self, g: int) -> tuple[str, str]:
         """The level and the outcome of a cell, as text."""
         level, outcome = divmod(g, self.n_outcomes)
-        return self.level_name(level), str(self.outcomes[outcome])
+        return level_names(self.levels, True)[level], str(self.outcomes[outcome])
 
     def name(self, g: int) -> str:
         """The cell in the user's terms."""
@@ -175,15 +171,6 @@ def _check_apart(column: np.ndarray, text: np.ndarray, what: str) -> None:
 def as_known(label: Any, known: np.ndarray) -> Any:
     """A label of the caller's as `known` has it: the text of a number where labels became text."""
     return str(label) if known.dtype.kind == "U" else label
-
-
-def check_levels(cells: Cells) -> None:
-    """Refuse a single protected level: parity needs at least two."""
-    if cells.n_levels == 1:
-        raise InputError(
-            f"sensitive has one level only ({cells.level_name(0)}), but parity needs at least two: "
-            "pass another attribute, or epsilon=None"
-        )
 
 
 def level_names(levels: np.ndarray, crossed: bool) -> list[str]:

@@ -21,7 +21,7 @@ from fwc_llm.errors import InputError
 class InputRows:
     """Rows without those of weight 0, which are as if they were not there.
 
-    `masses` are those of the rows, None for 1 each; `kept` (n',) are the rows' positions in X, which has `n`
+    `masses` are those of the rows, None for 1 each; `used` (n',) are the rows' positions in X, which has `n`
     rows, None if they are all of them. `has_y` and `has_levels` say whether labels were given.
     """
 
@@ -30,26 +30,18 @@ class InputRows:
     table: Table
     cells: Cells
     masses: Masses | None
-    kept: np.ndarray | None
+    used: np.ndarray | None
     n: int
     has_y: bool
     has_levels: bool
 
     def of_all(self, values: np.ndarray) -> np.ndarray:
         """Those of the values, one for each row of X, that belong to these rows."""
-        return values if self.kept is None else values[self.kept]
+        return values if self.used is None else values[self.used]
 
     def positions(self, rows: np.ndarray) -> np.ndarray:
         """Where these rows stand in X."""
-        return rows if self.kept is None else self.kept[rows]
-
-    def places(self, positions: np.ndarray) -> np.ndarray:
-        """The rows at these positions in X; `InputError` for one of weight 0."""
-        place = np.full(self.n, -1)
-        place[self.positions(np.arange(self.table.n))] = np.arange(self.table.n)
-        if (place[positions] < 0).any():
-            raise InputError(f"init names row {positions[place[positions].argmin()]}, whose weight is 0")
-        return np.asarray(place[positions])
+        return rows if self.used is None else self.used[rows]
 
 
 @dataclass(frozen=True)
@@ -103,11 +95,16 @@ class Terms:
                 "by metadata routing), or epsilon=None for no limit"
             )
         cells = find_cells(y, sensitive, n, masses)
-        kept = None if masses is None else masses.positive
-        if masses is not None and kept is not None:
-            table, masses = table.take(kept), masses.take(kept)
+        if constrained and cells.n_levels == 1:
+            raise InputError(
+                f"sensitive has one level only ({cells.labels(0)[0]}), but parity needs at least two: "
+                "pass another attribute, or epsilon=None"
+            )
+        used = None if masses is None else masses.positive
+        if masses is not None and used is not None:
+            table, masses = table.take(used), masses.take(used)
         table.check_costs(self.cost)
-        return InputRows(X, encoder, table, cells, masses, kept, n, y is not None, sensitive is not None)
+        return InputRows(X, encoder, table, cells, masses, used, n, y is not None, sensitive is not None)
 
 
 def is_constrained(terms: Any) -> bool:

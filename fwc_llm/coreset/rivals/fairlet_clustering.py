@@ -170,28 +170,28 @@ def _take(
     starts = np.flatnonzero(np.r_[True, code[1:] != code[:-1]])
     sizes = np.diff(np.r_[starts, len(rows)])
     reds = np.add.reduceat(red.astype(np.int64), starts)
-    kept = np.array([sizes - reds, reds])  # blue, red; each child has its reds after its blues
-    before = kept.copy()
+    stay = np.array([sizes - reds, reds])  # blue, red; each child has its reds after its blues
+    before = stay.copy()
     # 1. The surplus of each child's majority colour.
-    kept = np.minimum(kept, kept[::-1] * q // p)
+    stay = np.minimum(stay, stay[::-1] * q // p)
     # 2. Spare rows of the children in the colour that is scarce among the rows taken.
-    scarce, missing = _missing((before - kept).sum(axis=1), p, q)
+    scarce, missing = _missing((before - stay).sum(axis=1), p, q)
     if missing:
-        spare = np.maximum(kept[scarce] + (-kept[1 - scarce] * p // q), 0)  # −(−a // b) rounds up
-        kept[scarce] -= np.clip(missing - (np.cumsum(spare) - spare), 0, spare)
-        scarce, missing = _missing((before - kept).sum(axis=1), p, q)
+        spare = np.maximum(stay[scarce] + (-stay[1 - scarce] * p // q), 0)  # −(−a // b) rounds up
+        stay[scarce] -= np.clip(missing - (np.cumsum(spare) - spare), 0, spare)
+        scarce, missing = _missing((before - stay).sum(axis=1), p, q)
     # 3. Rows outside whole fairlets; the children then have the ratio p to q exactly.
     if missing:
-        whole = np.minimum(kept[scarce] // p, kept[1 - scarce] // q)
-        for child in np.flatnonzero(kept[scarce] > p * whole):
-            kept[scarce, child], kept[1 - scarce, child] = p * whole[child], q * whole[child]
-            if _missing((before - kept).sum(axis=1), p, q)[1] == 0:
+        whole = np.minimum(stay[scarce] // p, stay[1 - scarce] // q)
+        for child in np.flatnonzero(stay[scarce] > p * whole):
+            stay[scarce, child], stay[1 - scarce, child] = p * whole[child], q * whole[child]
+            if _missing((before - stay).sum(axis=1), p, q)[1] == 0:
                 break
     position = np.arange(len(rows)) - np.repeat(starts, sizes)
-    blue_kept, red_kept, blues = (np.repeat(values, sizes) for values in (kept[0], kept[1], before[0]))
-    stays = np.where(red, position - blues < red_kept, position < blue_kept)
+    blue_stay, red_stay, blues = (np.repeat(values, sizes) for values in (stay[0], stay[1], before[0]))
+    stays = np.where(red, position - blues < red_stay, position < blue_stay)
     remaining = rows[stays]
-    ends = np.cumsum(kept.sum(axis=0))
+    ends = np.cumsum(stay.sum(axis=0))
     return rows[~stays], [part for part in np.split(remaining, ends[:-1]) if len(part)]
 
 
