@@ -100,8 +100,9 @@ def test_copies_are_made_from_the_wheel(installed: Path, tmp_path: Path) -> None
     assert (tmp_path / "german.toml").is_file()
 
 
-def test_the_demonstration_runs_from_the_wheel(installed: Path, tmp_path: Path) -> None:
-    done = outside(installed, tmp_path, "-m", "fwc_llm", "eval", "--out", "run")
+def test_the_census_is_asked_from_the_wheel(installed: Path, tmp_path: Path) -> None:
+    words = "-m fwc_llm eval --task census --model surrogate --shots balanced --n-test 8 --out run"
+    done = outside(installed, tmp_path, *words.split())
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "run" / "results.json").is_file()
 

@@ -16,6 +16,7 @@ import pytest
 from fwc_llm import evaluate
 from tests.cli.conftest import Outcome
 from tests.cli.test_options import commands
+from tests.people import make_people, write_people
 
 Run = Callable[..., Outcome]
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "shell.md"
@@ -47,6 +48,10 @@ def test_every_command_with_a_table_has_it_and_is_on_the_page() -> None:
 
 
 def arguments(run: Path, tmp_path: Path) -> dict[str, tuple[object, ...]]:
+    people = write_people(tmp_path / "people", make_people(400, 2))
+    (tmp_path / "of_age.py").write_text(
+        "def model(messages):\n    return 'yes' if 'age: 4' in str(messages[-1]) else 'no'\n"
+    )
     csv = tmp_path / "said.csv"
     csv.write_text("said,was,sex\n" + "yes,yes,a\nno,yes,b\nyes,no,a\nno,no,b\n" * 10)
     keyed = tmp_path / "keyed.csv"
@@ -55,8 +60,8 @@ def arguments(run: Path, tmp_path: Path) -> dict[str, tuple[object, ...]]:
         "eval": ("eval", *SMALL, "--shots", "zero", "--out", tmp_path / "new", "--fail-if", "dp > 0.99"),
         "eval --dry-run": ("eval", *SMALL, "--shots", "zero", "--dry-run"),
         "tune": (
-            "tune", "--task", "census", "--target-dp", "0.3", "--rows", 40, "--n-test", 40, "--candidates", 2,
-            "--strategy", "random", "--out", tmp_path / "tuned",
+            "tune", "--task", people, "--model", "python:of_age:model", "--target-dp", "0.3", "--rows", 40,
+            "--n-test", 40, "--candidates", 2, "--strategy", "random", "--out", tmp_path / "tuned",
         ),
         "rescore": ("rescore", run),
         "verify": ("verify", run),
@@ -79,7 +84,10 @@ def arguments(run: Path, tmp_path: Path) -> dict[str, tuple[object, ...]]:
 
 
 @pytest.mark.slow
-def test_the_keys_are_those_of_the_page_and_nothing_else(fwc: Run, run: Path, tmp_path: Path) -> None:
+def test_the_keys_are_those_of_the_page_and_nothing_else(
+    fwc: Run, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
     asked = arguments(run, tmp_path)
     assert set(asked) == set(documented())
     found: dict[str, Any] = {}

@@ -38,5 +38,4 @@ def fits(jobs: int, state: str) -> str:
 def test_a_process_and_its_threads_do_not_change_a_coreset() -> None:
     fresh = fits(1, "fresh")
     assert fresh.count("\n") == 37
-    assert fits(3, "fresh") == fresh
-    assert fits(2, "warm") == fresh
+    assert fits(3, "warm") == fresh

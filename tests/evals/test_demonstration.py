@@ -12,37 +12,25 @@ from fwc_llm.report.read import read_run
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("demonstration")
-
-
-@pytest.fixture(scope="module")
-def parts(folder: Path) -> dict[str, str]:
-    return parts_of(run(folder))
-
-
-def test_the_pages_and_the_picture_show_the_run(parts: dict[str, str]) -> None:
+def test_pages_picture_and_words_show_the_run_which_tells_arms_apart_to_five_points(tmp_path: Path) -> None:
+    """One test: its run is made once, whatever else runs beside it."""
+    shown = run(tmp_path)
+    assert "SIMULATED" in shown
+    assert "fwc-llm eval --model" in shown
+    parts = parts_of(shown)
     assert all(parts.values())
+    shown = " ".join(parts.values())
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         assert "<!-- demonstration: " in text
         assert text == written(text, parts), f"{page.name}: run python -m evals.demonstration"
-    assert picture_says(PICTURE) == parts["results"]
-
-
-def test_numbers_in_the_words_are_the_runs(parts: dict[str, str]) -> None:
-    shown = " ".join(parts.values())
-    for page in PAGES:
-        for number in re.findall(r"\b0\.\d{3}\b", page.read_text(encoding="utf-8")):
+        for number in re.findall(r"\b0\.\d{3}\b", text):
             assert number in shown, (page.name, number)
-
-
-def test_the_effect_of_the_examples_is_known_to_five_points(parts: dict[str, str], folder: Path) -> None:
-    assert parts
-    read = read_run(folder / "demo")
-    assert read.simulated
-    for test in statistics(read.answered)["comparisons"]:
+    assert picture_says(PICTURE) == parts["results"]
+    demonstrated = read_run(tmp_path / "demo")
+    assert demonstrated.simulated
+    assert list(demonstrated.arms) == ["zero", "balanced", "fwc"]
+    for test in statistics(demonstrated.answered)["comparisons"]:
         gap = test["demographic_parity_difference"]
         assert (gap["high"] - gap["low"]) / 2 <= 0.05
         assert gap["difference"] == 0 or gap["verdict"] == "differs"

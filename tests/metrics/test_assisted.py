@@ -49,7 +49,7 @@ def both(run: Answered, table: Table) -> tuple[Estimates, Estimates]:
     ("strength", "repeats", "worth"), [(3.0, 1, 1.5), (3.0, 3, 1.5), (0.0, 1, 0.95)], ids=str
 )
 def test_intervals_hold_and_nothing_is_biased(strength: float, repeats: int, worth: float) -> None:
-    rng, runs = np.random.default_rng(0), 150
+    rng, runs = np.random.default_rng(0), 100
     held, width, off = np.zeros(4), np.zeros(2), []
     for _ in range(runs):
         table, chance = world(rng, strength)
