@@ -117,7 +117,8 @@ for cost in ("l1", "sqeuclidean"):
     frame = pd.DataFrame(x.round(1)).rename(columns=str).assign(kind=rng.choice(list("abc"), len(x)))
     FairCoreset(300, cost=cost, max_iter=2, init="random", random_state=0).fit(frame, y, d)
     for support in ("rows", "features"):
-        FairCoreset(12, cost=cost, support=support, max_iter=1, n_init=1, random_state=0).fit(*table(4_500, 60))
+        few = FairCoreset(12, cost=cost, support=support, max_iter=1, n_init=1, random_state=0)
+        few.fit(*table(4_500, 60))
     FairCoreset(6, cost=cost, max_iter=2, swaps=True, random_state=0).fit(*table(900, 3))
 x, y, d = table(40_000, 12)
 with tempfile.NamedTemporaryFile() as file:
@@ -125,7 +126,8 @@ with tempfile.NamedTemporaryFile() as file:
     rows = np.memmap(file.name, x.dtype, mode="r", shape=x.shape)
     for cost in ("l1", "sqeuclidean"):
         for support in ("free", "rows"):
-            FairCoreset(9, cost=cost, support=support, sample=500, max_iter=1, n_init=1, random_state=0).fit(rows, y, d)
+            few = FairCoreset(9, cost=cost, support=support, sample=500, max_iter=1, n_init=1, random_state=0)
+            few.fit(rows, y, d)
 kmedoids(*table(700, 4), 6)
 kmedoids(*table(700, 4), 6, metric="l2")
 FairWASP().fit(*table(4_000, 9))
