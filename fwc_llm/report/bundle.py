@@ -51,9 +51,12 @@ def write_bundle(
         described = {key: value for key, value in folder.describe().items() if key not in _NAMES_VALUES}
         results = folder.results() | {"no_reply": [], "stopped": None}
         texts = {"run.json": json_text(described), "results.json": json_text(results)}
-        for one in document["runs"]:
-            one["examples"], one["prompts"] = ({arm: [] for arm in one["examples"]} for _ in range(2))
-            one["about"] = described | {"command": "", "returned_models": results.get("returned_models", [])}
+        for entry in document["runs"]:
+            entry["examples"], entry["prompts"] = ({arm: [] for arm in entry["examples"]} for _ in range(2))
+            entry["about"] = described | {
+                "command": "",
+                "returned_models": results.get("returned_models", []),
+            }
     texts["report.html"] = write_document(document, "html")
     texts[CARD] = json_text(model_card(document["runs"][0]))
     digests = {name: digest for name, digest in now.items() if name in names and name not in texts}
@@ -80,13 +83,9 @@ def model_card(run: Mapping[str, Any]) -> dict[str, Any]:
     Each arm's gap is a `fairnessAssessment` of the group that is told yes least often.
     """
     about, known = run["about"], run["provenance"]["about"]
-    said = {key: value for key, value in known.items() if value}
-    table = run["provenance"]["hashes"].get("table as used")
     considerations = {
-        "useCases": [said["intended_use"]] if "intended_use" in said else [],
-        "technicalLimitations": [
-            text for text in (said.get("limits"), _SIMULATED * run["simulated"]) if text
-        ],
+        "useCases": list(filter(None, [known.get("intended_use")])),
+        "technicalLimitations": list(filter(None, [known.get("limits"), _SIMULATED * run["simulated"]])),
         "fairnessAssessments": list(_assessments(run)),
     }
     model = {
@@ -100,7 +99,7 @@ def model_card(run: Mapping[str, Any]) -> dict[str, Any]:
         },
     }
     data: dict[str, Any] = {"type": "data", "bom-ref": "table", "name": str(about["task"])}
-    if table:
+    if table := run["provenance"]["hashes"].get("table as used"):
         data["hashes"] = [{"alg": "SHA-256", "content": table}]
     tool = {"type": "application", "name": "fwc-llm", "version": run["provenance"]["report_version"]}
     return {
@@ -122,12 +121,10 @@ _SIMULATED = "The answers or the table are simulated: nothing here is a finding 
 def _metrics(run: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for arm in run["statistics"]["arms"]:
         for name in _METRICS:
-            if (one := arm[name])["value"] is not None:
-                metric = {"type": name, "value": str(one["value"]), "slice": arm["arm"]}
-                if one["low"] is not None:
-                    ends = {"lowerBound": str(one["low"]), "upperBound": str(one["high"])}
-                    metric["confidenceInterval"] = ends
-                yield metric
+            if (estimate := arm[name])["value"] is not None:
+                ends = {"lowerBound": str(estimate["low"]), "upperBound": str(estimate["high"])}
+                limits = {"confidenceInterval": ends} if estimate["low"] is not None else {}
+                yield {"type": name, "value": str(estimate["value"]), "slice": arm["arm"]} | limits
 
 
 def _assessments(run: Mapping[str, Any]) -> Iterator[dict[str, str]]:

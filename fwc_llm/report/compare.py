@@ -6,15 +6,15 @@ from typing import Any
 
 from rich.console import Group, RenderableType
 
-from fwc_llm.metrics.answers import Answers, mapped, samples_of
+from fwc_llm.metrics.answers import mapped, samples_of
 from fwc_llm.metrics.arm_comparison import COMPARED, adjust, compare_estimates
-from fwc_llm.metrics.arm_estimates import Estimates, estimate
+from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.format import DASH, number, p_value
 from fwc_llm.report.narrative import lost_lines
 from fwc_llm.report.read import Run, check_same_task
 from fwc_llm.report.sections import ACCURACY, GAP, as_words, verdict_on
-from fwc_llm.report.tables import Cell, Row, Section, difference, terminal
+from fwc_llm.report.tables import Row, Section, difference, terminal
 from fwc_llm.taskfile import without_key
 
 
@@ -30,19 +30,17 @@ def compare_runs(first: Run, second: Run) -> dict[str, Any]:
     check_same_task(first, second)
     arms = [_compare_arm(first, second, arm) for arm in first.arms if arm in second.answers]
     adjust(arms)
-    compared: dict[str, Any] = plain(
-        {
-            "task": first.task,
-            "first": {"label": first.label, "folder": str(first.folder)},
-            "second": {"label": second.label, "folder": str(second.folder)},
-            "changed": list(_changed(first.described, second.described)),
-            "arms": arms,
-            "only_first": [arm for arm in first.arms if arm not in second.answers],
-            "only_second": [arm for arm in second.arms if arm not in first.answers],
-            "notes": list(_warnings(first, second)),
-        }
-    )
-    return compared
+    compared = {
+        "task": first.task,
+        "first": {"label": first.label, "folder": str(first.folder)},
+        "second": {"label": second.label, "folder": str(second.folder)},
+        "changed": list(_changed(first.described, second.described)),
+        "arms": arms,
+        "only_first": [arm for arm in first.arms if arm not in second.answers],
+        "only_second": [arm for arm in second.arms if arm not in first.answers],
+        "notes": list(_warnings(first, second)),
+    }
+    return dict(plain(compared))
 
 
 def _warnings(first: Run, second: Run) -> Iterator[str]:
@@ -95,16 +93,13 @@ def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
         **{name: tests[name] for name in ("n", "of", "reason", "these_examples")},
     }
     if set(first.groups) != set(second.groups):  # each has its own gaps, though no difference
-        estimates = _own(first, before, fixed), _own(second, after, fixed)
+        of_runs = (samples_of({"own": a}, run.groups, fixed) for run, a in ((first, before), (second, after)))
+        own = [estimate(sample["own"]) for sample in of_runs]
+        estimates = own[0], own[1]
     for metric in COMPARED:
         values = [of_run[metric].value for of_run in estimates]
         compared[metric] = {"first": values[0], "second": values[1], **tests[metric]}
     return compared
-
-
-def _own(run: Run, answers: Answers, fixed: bool) -> Estimates:
-    """What a run's answers say of its own groups."""
-    return estimate(samples_of({"own": answers}, run.groups, fixed)["own"])
 
 
 def _changed(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[dict[str, str]]:
@@ -130,8 +125,8 @@ def comparison_sections(compared: Mapping[str, Any]) -> tuple[Section, Section]:
             test = arm[metric.key]
             values = [number(test[side], metric.digits, metric.scale) for side in ("first", "second")]
             change = difference(test, metric.digits, metric.scale)
-            end: list[Cell | str] = [change, p_value(test["p_adjusted"]), verdict_on(test)]
-            rows.append([arm["arm"], metric.title, *values, *end])
+            end = p_value(test["p_adjusted"]), verdict_on(test)
+            rows.append([arm["arm"], metric.title, *values, change, *end])
     headings = ["Arm", "Metric", "First", "Second", "Difference", "p (adjusted)", "Verdict"]
     head = Section("", ["What changed", first, second] if changed else (), changed, intro=intro)
     return head, Section("", headings, rows, list(_notes(compared)), keys=2)

@@ -26,10 +26,10 @@ from fwc_llm.metrics.counts import BY_KEY, UNPARSED, count_cells, measure
 from fwc_llm.metrics.looks import FIRST_LOOK, Looks
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.charts import Axis
-from fwc_llm.report.format import DASH, interval, number
+from fwc_llm.report.format import DASH, number
 from fwc_llm.report.page import environment
 from fwc_llm.report.predictions_reader import read_predictions
-from fwc_llm.report.tables import Cell, Section
+from fwc_llm.report.tables import Section, difference, valued
 from fwc_llm.schema import Checked, check
 from fwc_llm.untrusted import parse_json
 
@@ -243,7 +243,7 @@ def sections(state: State) -> list[Section]:
     rows = [
         [
             entry["at"][:16], f"{entry['rows']:,}", f"{entry['new']:,}", number(entry["value_of_new"], 3),
-            Cell(number(entry["value"], 3), interval((entry["low"], entry["high"]), 3)),
+            valued(entry, 3),
             *(f"{entry['evidence'][text]:,.3g}" for text in conditions),
         ]
         for entry in state.history
@@ -263,9 +263,8 @@ def _by_version(state: State) -> Section:
     drift = {name: from_intervals(gaps[before][1], gaps[name][1]) for before, name in pairwise(gaps)}
     rows = [
         [
-            name, f"{rows:,}", Cell(number(gap.value, 3), interval((gap.low, gap.high), 3)),
-            Cell(number(drift[name].difference, 3), interval((drift[name].low, drift[name].high), 3))
-            if name in drift else DASH,
+            name, f"{rows:,}", valued(vars(gap), 3),
+            difference(vars(drift[name]), 3) if name in drift else DASH,
         ]
         for name, (rows, gap) in gaps.items()
     ]  # fmt: skip

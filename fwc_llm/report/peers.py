@@ -6,6 +6,7 @@ known `row`, `repeat` and `arm`, and the variables and metadata that the tool ke
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,38 +46,50 @@ def peer_table(path: Path, content: bytes) -> "pd.DataFrame | None":
 def _rows(path: Path, content: bytes) -> list[dict[str, Any]] | None:
     if path.suffix == ".eval":
         return list(_inspect(path))
+    try:
+        whole = _values(path, content)
+    except ValueError:  # the reader of tables says what is wrong
+        return None
+    if isinstance(whole, dict):
+        data, columns = whole.get("data"), whole.get("columns")
+        if "evalId" in whole and isinstance(whole.get("results"), dict):
+            return list(_promptfoo(whole["results"], path))
+        if {"eval", "plan"} <= set(whole):
+            return list(_inspect(path))
+        if isinstance(data, list) and whole.get("object") == "list":
+            return list(_evals(data, path))
+        if isinstance(data, list) and isinstance(columns, list):  # pandas' "split"
+            lines = [dict(zip(map(str, columns), line, strict=False)) for line in data]
+            return _exported(lines) or lines
+        raise FwcError(
+            f"{path} is a JSON object of no known kind: known are promptfoo's results, logs of Inspect, "
+            "output items of OpenAI Evals, and tables of MLflow; else give a list of objects, one for every row"
+        )
+    if not (whole and isinstance(whole, list) and all(isinstance(item, dict) for item in whole)):
+        return None
+    if str(whole[0].get("object", "")).startswith("eval.") or {"item", "sample"} <= set(whole[0]):
+        return list(_evals(whole, path))
+    return _exported(whole)
+
+
+def _values(path: Path, content: bytes) -> Any:
+    """What a file holds: a JSON value, those of its lines, or the rows of a tool's CSV; None for others."""
     if path.suffix == ".csv":
         import pandas as pd
 
-        titles = content[:10_000].split(b"\n")[0].decode("utf-8-sig", "replace").replace('"', "").strip()
-        if _kind(set(titles.split(","))) is None:
+        if _kind(set(pd.read_csv(BytesIO(content), nrows=0).columns)) is None:
             return None
-        return exported(pd.read_csv(BytesIO(content), dtype=str, keep_default_na=False).to_dict("records"))
+        return pd.read_csv(BytesIO(content), dtype=str, keep_default_na=False).to_dict("records")
     if path.suffix not in (".json", ".jsonl"):
         return None
-    try:
-        text = content.decode("utf-8-sig")
-        whole = parse_json(text) if path.suffix == ".json" else None
-    except ValueError:  # lines, or nothing that is JSON: the reader of tables says what is wrong
-        whole = None
-    if not isinstance(whole, dict):
-        return _listed(whole, text, path)
-    if "evalId" in whole and isinstance(whole.get("results"), dict):
-        return list(_promptfoo(whole["results"], path))
-    if {"eval", "plan"} <= set(whole):
-        return list(_inspect(path))
-    if isinstance(whole.get("data"), list) and whole.get("object") == "list":
-        return list(_evals(whole["data"], path))
-    if isinstance(whole.get("data"), list) and isinstance(whole.get("columns"), list):  # pandas' "split"
-        lines = [dict(zip(map(str, whole["columns"]), line, strict=False)) for line in whole["data"]]
-        return exported(lines) or lines
-    raise FwcError(
-        f"{path} is a JSON object of no known kind: known are promptfoo's results, logs of Inspect, output "
-        "items of OpenAI Evals, and tables of MLflow; else give a list of objects, one for every row"
-    )
+    text = content.decode("utf-8-sig")
+    with suppress(ValueError):
+        if path.suffix == ".json":
+            return parse_json(text)
+    return [parse_json(line) for line in text.splitlines() if line.strip()]
 
 
-def exported(lines: Sequence[Mapping[Any, Any]]) -> list[dict[str, Any]] | None:
+def _exported(lines: Sequence[Mapping[Any, Any]]) -> list[dict[str, Any]] | None:
     """Return the rows of a table of Langfuse or MLflow, their objects as columns; None for another table."""
     kind = _kind({str(title) for line in lines[:1] for title in line})
     if kind is None:
@@ -137,17 +150,17 @@ def _promptfoo(results: Mapping[str, Any], path: Path) -> Iterator[dict[str, Any
             "is read: write it again with `promptfoo export eval`, or save a table"
         )
     seen: dict[tuple[str, str], int] = {}
-    results_of = [one for one in results.get("results") or () if isinstance(one, dict)]
-    several = len({str(one.get("promptIdx")) for one in results_of}) > 1
-    for one in results_of:
-        provider, test = one.get("provider") or {}, one.get("testCase") or {}
+    entries = [entry for entry in results.get("results") or () if isinstance(entry, dict)]
+    several = len({str(entry.get("promptIdx")) for entry in entries}) > 1
+    for entry in entries:
+        provider, test = entry.get("provider") or {}, entry.get("testCase") or {}
         arm = str(provider.get("label") or provider.get("id") or "")
-        arm += f" prompt {one.get('promptIdx')}" if several else ""
-        row = str(one.get("testIdx"))
+        arm += f" prompt {entry.get('promptIdx')}" if several else ""
+        row = str(entry.get("testIdx"))
         repeat = seen[arm, row] = seen.get((arm, row), -1) + 1
-        reply = (one.get("response") or {}).get("output")
-        own = {"output": _text(reply), "arm": arm, "row": row, "repeat": repeat, "pass": one.get("success")}
-        yield _row(own, one.get("vars"), test.get("metadata"))
+        reply = _text((entry.get("response") or {}).get("output"))
+        own = {"output": reply, "arm": arm, "row": row, "repeat": repeat, "pass": entry.get("success")}
+        yield _row(own, entry.get("vars"), test.get("metadata"))
 
 
 def _inspect(path: Path) -> Iterator[dict[str, Any]]:
@@ -161,33 +174,17 @@ def _inspect(path: Path) -> Iterator[dict[str, Any]]:
         yield _row(own | {"repeat": sample.epoch - 1}, sample.metadata, scores)
 
 
-def _listed(whole: Any, text: str, path: Path) -> list[dict[str, Any]] | None:
-    """The rows of a list or of lines: items of OpenAI Evals, or an exported table; None for others."""
-    try:
-        items = (
-            whole if whole is not None else [parse_json(line) for line in text.splitlines() if line.strip()]
-        )
-    except ValueError:
-        return None
-    if not (items and isinstance(items, list) and all(isinstance(one, dict) for one in items)):
-        return None
-    if str(items[0].get("object", "")).startswith("eval.") or {"item", "sample"} <= set(items[0]):
-        return list(_evals(items, path))
-    return exported(items)
-
-
 def _evals(items: Iterable[Any], path: Path) -> Iterator[dict[str, Any]]:
     """Output items (`evals.runs.output_items.list`), or the lines of `item` and `sample` of stored data."""
-    for place, one in enumerate(items, 1):
-        if not isinstance(one, dict):
-            raise FwcError(f"{path}: item {place} is no object")
-        kind, sample = one.get("object", "eval.run.output_item"), one.get("sample") or {}
+    for place, item in enumerate(items, 1):
+        kind = item.get("object", "eval.run.output_item") if isinstance(item, dict) else "no object"
         if kind != "eval.run.output_item":
             raise FwcError(
                 f"{path}: item {place} is {kind!r:.60}; output items (eval.run.output_item) are read"
             )
+        sample = item.get("sample") or {}
         reply = sample.get("output_text") or sample.get("output") or sample.get("outputs")
-        row = str(one.get("datasource_item_id", place))
+        row = str(item.get("datasource_item_id", place))
         own = {"output": _text(reply), "arm": str(sample.get("model") or ""), "row": row}
-        grades = {f"score.{grade.get('name')}": grade.get("score") for grade in one.get("results") or ()}
-        yield _row(own, one.get("datasource_item") or one.get("item"), grades)
+        grades = {f"score.{grade.get('name')}": grade.get("score") for grade in item.get("results") or ()}
+        yield _row(own, item.get("datasource_item") or item.get("item"), grades)

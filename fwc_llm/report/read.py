@@ -1,6 +1,6 @@
 """A run's folder, read and checked: what the report, the comparison and the statistics start from."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -108,14 +108,14 @@ class Run:
     @cached_property
     def answered(self) -> Answered:
         """What the statistics start from; reads the examples, to know which repeats share them."""
-        settings = self.described["settings"]
+        settings, variations = self.described["settings"], self.described.get("variations") or {}
         return Answered(
             {arm: replace(a, examples=self._examples(arm)) for arm, a in self.answers.items()},
             self.groups,
             settings.get("base_parity") is not None,
             self.counterfactuals,
             tuple(self.described.get("protected") or ()),
-            self._variations,
+            {arm: Variation(**variations[arm]) for arm in self.arms if arm in variations},
             self.times,
             settings["min_group"],
             settings["margin"],
@@ -125,18 +125,10 @@ class Run:
             assists=self.assists,
             assist=bool(self.assist or settings.get("assist")),
             looks=looks_of(
-                settings.get("until_decided") or (),
-                self.arms,
-                settings["n_test"],
+                settings.get("until_decided") or (), self.arms, settings["n_test"],
                 self.described.get("ended") or "",
             ),
-        )
-
-    @property
-    def _variations(self) -> dict[str, Variation]:
-        """What arms of one family differ in."""
-        variations = self.described.get("variations") or {}
-        return {arm: Variation(**variations[arm]) for arm in self.arms if arm in variations}
+        )  # fmt: skip
 
     def _examples(self, arm: str) -> "Names":
         """A name of the set of examples under which each question was asked: two names, two prompts.
@@ -146,10 +138,7 @@ class Run:
         """
         a = self.answers[arm]
         if shots := self.shots(arm):
-            shown = {
-                r: str([(e.row, e.label, w) for e, w in shots_of_repeat.shown()])
-                for r, shots_of_repeat in shots.items()
-            }
+            shown = {r: str([(e.row, e.label, w) for e, w in drawn.shown()]) for r, drawn in shots.items()}
             sets = {text: str(number) for number, text in enumerate(dict.fromkeys(shown.values()))}
             repeats, place = np.unique(a.repeat, return_inverse=True)
             return as_names(np.array([sets.get(shown.get(int(r), ""), "") for r in repeats])[place])
@@ -163,11 +152,9 @@ class Run:
         from fwc_llm.shots.storage import load_shots
 
         folder = self.folder / "shots"
-        paths = {repeat: folder / f"{file_name(arm)}-{repeat}.json" for repeat in self._repeats(arm)}
+        repeats = np.unique(self.answers[arm].repeat).tolist()
+        paths = {repeat: folder / f"{file_name(arm)}-{repeat}.json" for repeat in repeats}
         return {repeat: load_shots(path) for repeat, path in paths.items() if path.is_file()}
-
-    def _repeats(self, arm: str) -> list[int]:
-        return sorted(set(self.answers[arm].repeat.tolist()))
 
     def prompt(self, arm: str) -> list[dict[str, str]]:
         """Return the arm's example of a full prompt as messages; empty when it was not kept."""
@@ -197,7 +184,6 @@ def read_run(path: str | Path, label: str | None = None) -> Run:
         raise FwcError(
             f"{path} holds no reply yet: run the same `fwc-llm eval` command with --out {path} first"
         )
-    told_otherwise = {arm: a.where(a.variant != "") for arm, a in by_arm.items()}
     run = Run(
         folder=folder.path,
         label=label or str(described["model"]),
@@ -206,8 +192,8 @@ def read_run(path: str | Path, label: str | None = None) -> Run:
         arms=tuple(answers),
         groups=groups_by_rate(next(iter(answers.values()))),
         answers=answers,
-        counterfactuals=_told(told_otherwise, lambda name: name.startswith(COUNTERFACTUAL)),
-        probes=_told(told_otherwise, lambda name: not name.startswith(COUNTERFACTUAL)),
+        counterfactuals=_told(by_arm, counterfactual=True),
+        probes=_told(by_arm, counterfactual=False),
         at_threshold={arm: a.where(a.variant == "") for arm, a in at_threshold.items()},
     )
     _check_results(run)
@@ -233,10 +219,13 @@ def assisted(run: Run, task: "Task | None", why: str = "") -> Run:
     return replace(run, assist=True)
 
 
-def _told(answers: Mapping[str, Answers], chosen: Callable[[str], bool]) -> dict[str, Answers]:
-    """The answers of arms that have any to the variants that are chosen by name."""
-    by_arm = {arm: a.where(np.array([chosen(name) for name in a.variant.categories])[a.variant.codes])
-             for arm, a in answers.items() if len(a)}  # fmt: skip
+def _told(answers: Mapping[str, Answers], counterfactual: bool) -> dict[str, Answers]:
+    """The answers of arms that have any to rows told otherwise: as counterfactuals, or for a probe."""
+    by_arm = {}
+    for arm, a in answers.items():
+        names = a.variant.categories
+        chosen = [name != "" and name.startswith(COUNTERFACTUAL) == counterfactual for name in names]
+        by_arm[arm] = a.where(np.array(chosen)[a.variant.codes])
     return {arm: a for arm, a in by_arm.items() if len(a)}
 
 

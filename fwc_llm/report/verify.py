@@ -5,7 +5,6 @@ its own; every prompt is checked against the identity of its request, every repl
 as. An audit is made again from its table. What cannot be checked, because it is not here, is named.
 """
 
-import csv
 import json
 import math
 import shutil
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.files import LARGEST_FILE, is_file, read_text, sha256
+from fwc_llm.files import is_file, read_text, sha256
 from fwc_llm.report.audit_file import FORMAT as AUDIT
 from fwc_llm.report.audit_file import Asked, audit_of_file
 from fwc_llm.report.document import FORMAT as REPORT
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 
 FORMAT = "fwc-llm-verify/1"
 SAME, DIFFERS, UNVERIFIED = "same", "differs", "not verified"
+_OF_MACHINE = "files", "versions"  # keys of an audit
 _MOST = 10  # differences of one file that are listed
 _CLOSE = 1e-7  # relative: other machines sum in another order
 _PREDICTED = 1e-3  # predictions of fitted models, and what follows from them
@@ -120,8 +120,12 @@ def _run(
             for arm in (*recorded["arms"], *now["arms"]):
                 arm.pop("verdict", None)
         yield from _some("results.json", differences(recorded, now), "every number is made again")
-        if is_file(folder.path / "assisted.json"):
-            yield from _assisted(folder, again)
+        if is_file(folder.path / (name := "assisted.json")):
+            if is_file(again.path / name):
+                texts = differences(folder.read_json(name), again.read_json(name), close=_PREDICTED)
+                yield from _some(name, texts, "every prediction is made again")
+            else:
+                yield Finding(name, UNVERIFIED, "its predictions need the table")
         yield from _reports(folder, task, again)
 
 
@@ -211,29 +215,15 @@ def _questions(folder: RunFolder, task: "Task") -> Iterator[str]:
 
 
 def _answers(folder: RunFolder, again: RunFolder) -> Iterator[str]:
-    csv.field_size_limit(max(csv.field_size_limit(), LARGEST_FILE))
-    with (
-        (folder.path / "answers.csv").open(encoding="utf-8", newline="") as was,
-        (again.path / "answers.csv").open(encoding="utf-8", newline="") as now,
-    ):
-        lines, others = csv.reader(was), csv.reader(now)
-        names = next(lines, [])
-        if names != next(others, []):
-            yield "line 1: the columns are others"
-            return
-        for number, (line, other) in enumerate(zip_longest(lines, others, fillvalue=()), 2):
-            for name, cell, made in zip_longest(names, line, other, fillvalue=""):
-                if cell != made:
-                    yield f"line {number}, {name}: {cell!r:.60} is recorded, the journal gives {made!r:.60}"
-
-
-def _assisted(folder: RunFolder, again: RunFolder) -> Iterator[Finding]:
-    name = "assisted.json"
-    if not is_file(again.path / name):
-        yield Finding(name, UNVERIFIED, "its predictions need the table")
+    lines, others = folder.read_cells(), again.read_cells()
+    names = next(lines)
+    if names != next(others):
+        yield "line 1: the columns are others"
         return
-    was, now = folder.read_json(name), again.read_json(name)
-    yield from _some(name, differences(was, now, close=_PREDICTED), "every prediction is made again")
+    for number, (line, other) in enumerate(zip_longest(lines, others, fillvalue=()), 2):
+        for name, cell, made in zip_longest(names, line, other, fillvalue=""):
+            if cell != made:
+                yield f"line {number}, {name}: {cell!r:.60} is recorded, the journal gives {made!r:.60}"
 
 
 def _reports(folder: RunFolder, task: "Task | None", again: RunFolder) -> Iterator[Finding]:
@@ -244,9 +234,8 @@ def _reports(folder: RunFolder, task: "Task | None", again: RunFolder) -> Iterat
         if content.get("format") == REPORT and len(content.get("runs") or ()) == 1:
             now = make_document([again.path], task)["runs"][0]
             was = content["runs"][0]
-            names = {row["name"] for row in now["statistics"]["context"]}  # earlier versions have more
-            lines = [row for row in was["statistics"]["context"] if row["name"] in names]
-            was["statistics"]["context"] = lines
+            context, names = was["statistics"]["context"], {r["name"] for r in now["statistics"]["context"]}
+            context[:] = [row for row in context if row["name"] in names]  # earlier versions have more
             keys = [key for key in ("statistics", "audit", "findings") if key in was]
             texts = differences({key: was[key] for key in keys}, {key: now[key] for key in keys})
             yield from _some(path.name, texts, "every number is made again")
@@ -257,17 +246,16 @@ def _reports(folder: RunFolder, task: "Task | None", again: RunFolder) -> Iterat
 def _audit(path: Path) -> Iterator[Finding]:
     recorded, tables = _content(path), dict[str, Path]()
     if not isinstance(recorded.get("files"), dict):
-        yield Finding(
-            path.name, UNVERIFIED, "it is of an earlier version, which kept no options: audit again"
-        )
+        why = "it is of an earlier version, which kept no options: audit again"
+        yield Finding(path.name, UNVERIFIED, why)
         return
-    for what, one in recorded["files"].items():
-        name = Path(str(one["name"])).name  # never outside of the folder
+    for what, entry in recorded["files"].items():
+        name = Path(str(entry["name"])).name  # never outside of the folder
         file, table = path.parent / name, what in ("predictions", "population")
         if not is_file(file):
             yield Finding(name, UNVERIFIED, "it is not here" + ": no number can be made again" * table)
-        elif (now := sha256(file)) != one["sha256"]:
-            yield Finding(name, DIFFERS, f"its sha256 is {now}, recorded is {one['sha256']}")
+        elif (now := sha256(file)) != entry["sha256"]:
+            yield Finding(name, DIFFERS, f"its sha256 is {now}, recorded is {entry['sha256']}")
         else:
             yield Finding(name, SAME, f"sha256 {now}")
         tables |= {what: file} if table else {}
@@ -282,12 +270,9 @@ def _audit(path: Path) -> Iterator[Finding]:
     except FwcError as error:
         yield Finding(path.name, DIFFERS, f"it cannot be made again: {error}")
         return
-    made_again = json.loads(json.dumps(made.document))
-    keys = [key for key in made_again if key not in ("files", "versions")]
+    remade = {key: v for key, v in json.loads(json.dumps(made.document)).items() if key not in _OF_MACHINE}
     close = _PREDICTED if "population" in tables else _CLOSE
-    texts = differences(
-        {key: recorded.get(key) for key in keys}, {key: made_again[key] for key in keys}, close=close
-    )
+    texts = differences({key: recorded.get(key) for key in remade}, remade, close=close)
     yield from _some(path.name, texts, "every number is made again from the table")
 
 
@@ -297,9 +282,9 @@ def differences(was: Any, now: Any, at: str = "", close: float = _CLOSE) -> Iter
         for key in (*was, *(key for key in now if key not in was)):
             yield from differences(was.get(key), now.get(key), f"{at}.{key}" if at else str(key), close)
     elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
-        for place, (one, other) in enumerate(zip(was, now, strict=True)):
-            name = one.get("arm", place) if isinstance(one, Mapping) else place
-            yield from differences(one, other, f"{at}[{name}]", close)
+        for place, (before, after) in enumerate(zip(was, now, strict=True)):
+            name = before.get("arm", place) if isinstance(before, Mapping) else place
+            yield from differences(before, after, f"{at}[{name}]", close)
     elif was != now and not _close(was, now, close):
         yield f"{at}: {was!r:.60} is recorded, {now!r:.60} is made again"
 
