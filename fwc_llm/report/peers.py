@@ -63,7 +63,7 @@ def _rows(path: Path, content: bytes) -> list[dict[str, Any]] | None:
             return _exported(lines) or lines
         raise FwcError(
             f"{path} is a JSON object of no known kind: known are promptfoo's results, logs of Inspect, "
-            "output items of OpenAI Evals, and tables of MLflow; else give a list of objects, one for every row"
+            "output items of OpenAI Evals, tables of MLflow; else give a list of objects, one for every row"
         )
     if not (whole and isinstance(whole, list) and all(isinstance(item, dict) for item in whole)):
         return None
