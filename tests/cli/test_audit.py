@@ -61,26 +61,6 @@ def test_several_attributes_one_by_one_and_crossed(fwc: Run, predictions: Path, 
     assert crossed["arms"][0]["by_attribute"][0]["demographic_parity_difference"] == pytest.approx(race)
 
 
-def test_who_was_selected_and_local_law_144(fwc: Run, predictions: Path, tmp_path: Path) -> None:
-    written, table = tmp_path / "audit.json", tmp_path / "table.csv"
-    outcome = fwc("audit", predictions, *USUAL[:-1], "race,sex", "-o", written, "--ll144", table)
-    assert outcome.code == 0, outcome.err
-    for words in ("Who was selected, by race & sex", "the highest rate", "below", "Fisher's exact test"):
-        assert words in outcome.out, words
-    views = {one["attribute"]: one for one in json.loads(written.read_text())["audit"]["attributes"]}
-    assert set(views) == {"race", "sex", "race & sex"}
-    people = pd.read_csv(predictions)
-    rates = people.groupby("race")["said"].mean()
-    of_race = views["race"]["arms"][0]["groups"]
-    assert {name: one["selection_rate"] for name, one in of_race.items()} == pytest.approx(rates.to_dict())
-    rows = pd.read_csv(table, keep_default_na=False)
-    lines = rows[rows["table"] == "race"].set_index("category")
-    assert lines.loc["A", "applicants"] == (people["race"] == "A").sum()
-    assert float(lines.loc["B", "impact_ratio"]) == pytest.approx(rates["B"] / rates["A"], abs=1e-4)
-    assert lines.loc["unknown", "applicants"] == 0
-    assert set(rows["model"]) == {"said"}
-
-
 def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
     """F 20, M 29 and one without answer, X 1, unknown 1: 52 people, whose median score is 3.045."""
     people = [("F", 10, 4, 3.0), ("F", 10, 2, 1.0), ("M", 20, 10, 4.0), ("M", 9, 3, 2.0), ("X", 1, 1, 9.0)]

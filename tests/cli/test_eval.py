@@ -32,11 +32,6 @@ def service() -> Iterator[tuple[list[HttpReply], str]]:
         yield replies, f"{url}/v1"
 
 
-def small_run(model: str, url: str, out: Path) -> tuple[object, ...]:
-    """The arguments of a run of eight requests to a service."""
-    return ("eval", "--model", model, "--base-url", url, "--shots", "zero", "--n-test", 8, "--out", out)
-
-
 @pytest.mark.slow
 def test_the_command_and_the_function_make_the_same_run(fwc: Run, tmp_path: Path) -> None:
     words = "eval --task census --model surrogate --shots zero,random --m 4 --n-test 8 --order random"
@@ -54,35 +49,6 @@ def test_the_command_and_the_function_make_the_same_run(fwc: Run, tmp_path: Path
     assert described[0] == described[1]
     results = [(tmp_path / run / "results.json").read_bytes() for run in ("a", "b")]
     assert results[0] == results[1]
-
-
-@pytest.mark.slow
-def test_saved_shots_are_chosen_used_and_shown(fwc: Run, tmp_path: Path, data_dir: Path) -> None:
-    shots = tmp_path / "shots.json"
-    assert fwc("shots", "--task", "adult", "--strategy", "fwc", "--m", 16, "-o", shots).code == 0
-    assert len(json.loads(shots.read_text())["examples"]) == 16
-    shown = fwc("prompt", "--task", "adult", "--shots", shots, "--row", 3)
-    assert shown.code == 0, shown.err
-    outcome = fwc(
-        "eval", "--task", "adult", "--model", "surrogate", "--shots", shots, "--out", tmp_path / "run"
-    )
-    assert outcome.code == 0, outcome.err
-    asked = json.loads((tmp_path / "run" / "prompts" / "shots.json").read_text())
-    assert asked[0]["content"].splitlines()[0] in shown.out
-
-
-@pytest.mark.slow
-def test_another_server_and_rescoring(fwc: Run, service: Service, tmp_path: Path, data_dir: Path) -> None:
-    run = tmp_path / "run"
-    arguments = small_run("my-model", service[1], run)
-    outcome = fwc(*arguments)
-    assert outcome.code == 0, outcome.err
-    assert "8 requests to my-model" in outcome.err
-    assert json.loads((run / "results.json").read_text())["arms"][0]["accuracy"] == 0.5
-    before = (run / "results.json").read_bytes()
-    (run / "results.json").unlink()
-    assert fwc("rescore", run).code == 0
-    assert (run / "results.json").read_bytes() == before
 
 
 CENSUS_DRY = ("eval", "--model", "gpt-4", "--task", "census", "--shots", "zero", "--n-test", 8, "--dry-run")

@@ -57,25 +57,6 @@ def test_a_folder_of_ones_own(fwc: Run, tmp_path: Path) -> None:
     assert (outcome.code, outcome.line) == (2, f"fwc-llm: {tmp_path}/query.j2, line 2: 'sex' is undefined")
 
 
-# --- The surrogate from the command line
-
-
-COMMON = ("--task", "census", "--model", "surrogate", "--shots", "zero,balanced", "--n-test", 16)
-
-
-@pytest.mark.slow
-def test_a_template_without_the_attributes_is_refused(fwc: Run, tmp_path: Path) -> None:
-    (tmp_path / "system.j2").write_text("")
-    (tmp_path / "shots.j2").write_text("")
-    (tmp_path / "query.j2").write_text(
-        '{% call message("user") %}{{ row["age"] }} {{ row["sex"] }}{% endcall %}'
-    )
-    outcome = fwc("eval", *COMMON, "--template", tmp_path, "--out", tmp_path / "r")
-    assert outcome.code == 2
-    assert "did not find 'age'" in outcome.line
-    assert not (tmp_path / "r").exists()
-
-
 # --- `fwc-llm template init` and `fwc-llm task copy`
 
 

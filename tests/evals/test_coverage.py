@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from evals.coverage.__main__ import main, run
-from evals.coverage.populations import ADULT_200, GERMAN_100, RANDOM_100, TWO, quick_populations
+from evals.coverage.populations import ADULT_200, TWO, quick_populations
 from evals.coverage.readings import Reading, Verdict
 from evals.coverage.tally import Interval, Tally, Verdicts, measure
 from evals.coverage.verdicts import faults
@@ -23,32 +23,6 @@ def test_the_short_version_is_accepted(world: World) -> None:
     tally = measure(world, runs=80)
     assert not faults(tally, strict=False)
     assert min(one.given for one in tally.intervals.values()) > 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "world",
-    [
-        ADULT_200.world("equal arms", EQUAL, 5, correlation=0.5),
-        GERMAN_100.world("equal arms", EQUAL, 20, correlation=1.0, parsed=((0.5, 0.9), (0.95, 0.7))),
-        RANDOM_100.world("equal arms", EQUAL, 5, correlation=0.5, shift=0.05),
-    ],
-)
-def test_the_mean_of_many_draws_is_the_truth(world: World) -> None:
-    rng = np.random.default_rng(0)
-    seen, said, right = (np.zeros(4) for _ in range(3))
-    for _ in range(300):
-        sample = world.draw(rng)
-        answers, cell = sample.answers[0].ravel(), sample.cell.ravel()
-        known = ~np.isnan(answers)
-        seen += np.bincount(cell[known], minlength=4)
-        said += np.bincount(cell[known], answers[known], 4)
-        right += np.bincount(cell[known], answers[known] == cell[known] % 2, 4)
-    expected = world.of_strategies[0]
-    assert right.sum() / seen.sum() == pytest.approx(expected["accuracy"], abs=0.01)
-    rates = said.reshape(2, 2).sum(1) / seen.reshape(2, 2).sum(1)
-    assert rates == pytest.approx([expected["rate of A"], expected["rate of B"]], abs=0.012)
-    assert said[3] / seen[3] == pytest.approx(expected["true_positive_rate of B"], abs=0.012)
 
 
 def test_sets_of_examples_move_the_truth_of_these_examples_alone() -> None:

@@ -7,14 +7,12 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
-from scipy.optimize import linprog
-from scipy.spatial.distance import cdist
 
 from evals.bench import scale, selectors
 from evals.bench.selectors_peers import peers
 from evals.paper.again import measure_again
 from evals.paper.data import Space, draw_split
-from evals.paper.distances import parity_violation, second_opinion, wasserstein
+from evals.paper.distances import parity_violation
 from evals.paper.downstream import Constant, Network, judge, train
 from evals.paper.experiment import Cell, Experiment, Options, Row
 from evals.paper.ledger import Ledger
@@ -22,9 +20,7 @@ from evals.paper.methods import choose
 from evals.paper.pareto import average_gain, average_reduction, on_front
 from evals.paper.published import published
 from evals.paper.runner import run_cells
-from fwc_llm.coreset.problem.encoding import encode_array
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
-from fwc_llm.coreset.problem.table import Table
 
 
 def test_every_printed_tradeoff_follows_from_its_disparity_and_auc() -> None:
@@ -134,38 +130,6 @@ def test_fwc_is_closest_on_a_small_reference_table(monkeypatch: pytest.MonkeyPat
 
 
 # --- Distances
-
-
-def normal(rng: np.random.Generator, n: int, p: int = 3) -> Table:
-    return encode_array(rng.normal(size=(n, p)))
-
-
-def by_linear_program(rows: Table, points: Table, weights: np.ndarray) -> float:
-    n, m = rows.n, points.n
-    sums = np.vstack([np.kron(np.eye(n), np.ones(m)), np.kron(np.ones(n), np.eye(m))])
-    masses = np.concatenate([np.full(n, 1 / n), weights / weights.sum()])
-    cost = cdist(rows.numbers, points.numbers, "cityblock").ravel()
-    return float(linprog(cost, A_eq=sums[:-1], b_eq=masses[:-1], method="highs").fun)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_wasserstein_is_the_linear_programs_optimum(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    rows, points, weights = normal(rng, 30), normal(rng, 6), rng.random(6)
-    assert wasserstein(rows, points, weights) == pytest.approx(
-        by_linear_program(rows, points, weights), abs=1e-9
-    )
-
-
-@pytest.mark.parametrize("decimals", [0, 8])
-def test_the_network_simplex_gives_the_same(decimals: int) -> None:
-    """POT's solver, as a second opinion; without decimals most distances are tied."""
-    pytest.importorskip("ot")
-    rng = np.random.default_rng(decimals)
-    rows, points = (encode_array(normal(rng, size).numbers.round(decimals)) for size in (2000, 90))
-    weights = rng.exponential(size=90) * (rng.random(90) < 0.9)
-    found = wasserstein(rows, points, weights)
-    assert found == pytest.approx(second_opinion(rows, points, weights), rel=1e-10)
 
 
 def test_parity_violation_is_the_worst_ratio() -> None:

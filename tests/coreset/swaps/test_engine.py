@@ -60,21 +60,6 @@ def test_no_swap_within_a_cell_gains(cost: str, m: int) -> None:
             assert every[:, [*kept, row]].min(axis=1).sum() >= loss - 1e-3
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("cost", ["l1", "l2", "sqeuclidean"])
-def test_swaps_are_the_same_for_any_threads(cost: str) -> None:
-    where = space(cost, 4000)  # so many that threads share a batch
-    start = np.random.default_rng(1).permutation(4000)[:30]
-    points = Points(where.values[start], where.cell[start], start)
-    order = np.random.default_rng(2).permutation(4000)
-    one, three = (
-        exchange(where, points, order, where.cell[order], order, Patience(1, 1e-4, again=8), threads)
-        for threads in (Threads(1), Threads(3))
-    )
-    np.testing.assert_array_equal(one.rows, three.rows)
-    assert one.losses == three.losses
-
-
 def test_a_judge_has_the_last_word() -> None:
     where = space("l1")
     start = np.arange(6)
