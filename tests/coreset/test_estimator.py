@@ -72,6 +72,8 @@ def test_starting_from_a_result_stays_there(data):
         ({"init": np.zeros(12, int)}, "names a row twice"), ({"slots": "fair"}, "slots='fair' is unknown"),
         ({"slots": "balanced-positive"}, r"positive=1 is not in \['no', 'yes'\]"),
         ({"target": [0.5, 0.6]}, "sum to 1"), ({"cost_outcome": -1}, "cost_outcome=-1"),
+        ({"target": [1.0, 0.0]}, "positive"), ({"target": [1.0]}, "one share"),
+        ({"target": {"no": 0.5, "maybe": 0.5}}, "each of"), ({"scale": np.array([1])}, "scale="),
         ({"max_iter": -1}, "max_iter=-1"), ({"swaps": "maybe"}, "swaps='maybe'"), ({"n_jobs": 0}, "n_jobs=0"),
         ({"n_jobs": 1.5}, "n_jobs=1.5"), ({"scale": "yes"}, "scale='yes'"),
     ],

@@ -216,12 +216,6 @@ def test_what_is_no_weight_is_refused_with_its_row(given: object, said: str) -> 
         read_weights(given, 3)
 
 
-def test_equal_weights_are_no_weights() -> None:
-    assert read_weights(None, 3) is None
-    assert read_weights([7.3, 7.3, 7.3], 3) is None
-    assert read_weights(pd.Series([True, True]), 2) is None
-
-
 @pytest.mark.parametrize("scale", [1e-300, 2.0**-70, 3.0, 1e300])
 def test_masses_are_the_weights_scaled_by_a_power_of_two(scale: float) -> None:
     weights = np.array([3.0, 1.0, 0.0, 7.0, 5e6]) * scale
