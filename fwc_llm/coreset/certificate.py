@@ -61,11 +61,6 @@ class Represented:
         return len(self.cell_of)
 
     @property
-    def n_outcomes(self) -> int:
-        """|Y|."""
-        return len(self.target)
-
-    @property
     def n_levels(self) -> int:
         """|D|."""
         return 1 if self.levels is None else len(self.levels)
@@ -96,7 +91,7 @@ class Represented:
 
     def costs(self, rows: Rows, block: slice = slice(None)) -> np.ndarray:
         """The ground costs (b, m) of a block of rows, or of all, to all representatives."""
-        level, outcome = np.divmod(self.cell_of, self.n_outcomes)
+        level, outcome = np.divmod(self.cell_of, len(self.target))
         costs = cost_matrix(rows.table.take(block), self.points, self.terms.cost)
         if rows.level is not None:
             costs += self.terms.cost_sensitive * (rows.level[block, None] != level)
@@ -223,7 +218,7 @@ def certify(
 
 def certified(points: Represented, rows: Rows, weights: Any) -> CoresetCertificate:
     """The certificate of representatives for rows: with these weights, or with the best if they are None."""
-    n_cells = points.n_levels * points.n_outcomes
+    n_cells = points.n_levels * len(points.target)
     if weights is None:
         objective, lower_bound, weight = _best_weights(points, rows, n_cells)
     else:
@@ -251,7 +246,7 @@ def _best_weights(points: Represented, rows: Rows, n_cells: int) -> tuple[float,
             label[g, block] = members[nearest]
             cost[block, g] = costs[np.arange(len(costs)), members[nearest]]
     inner = fair_transport(
-        *(cost, points.n_levels, points.n_outcomes, points.target, points.limits),
+        *(cost, points.n_levels, len(points.target), points.target, points.limits),
         sample_weight=rows.masses,
         penalty=points.terms.penalty,
         groups=points.groups,

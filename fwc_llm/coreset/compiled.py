@@ -28,7 +28,7 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compiles the function at its first call and keeps the code on disk; it runs without Python's lock."""
     if function is None:
         return lambda function: kernel(function, **options)
-    return _kept([], {"nogil": True, "no_cfunc_wrapper": True, **options}, function)
+    return _cached([], {"nogil": True, "no_cfunc_wrapper": True, **options}, function)
 
 
 def part(function: Callable[..., Any] | None = None, *, signature: Any = None, **options: Any) -> Any:
@@ -39,7 +39,7 @@ def part(function: Callable[..., Any] | None = None, *, signature: Any = None, *
     if function is None:
         return lambda function: part(function, signature=signature, **options)
     if signature is not None:
-        return _kept([signature], options, function)
+        return _cached([signature], options, function)
     # Python never calls it: without its wrappers compiling takes a sixth less.
     decorate: Any = njit
     return decorate(**_BARE, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
@@ -48,7 +48,7 @@ def part(function: Callable[..., Any] | None = None, *, signature: Any = None, *
 _BARE = {"error_model": "numpy", "_nrt": False}
 
 
-def _kept(signatures: list[Any], options: dict[str, Any], function: Callable[..., Any]) -> Any:
+def _cached(signatures: list[Any], options: dict[str, Any], function: Callable[..., Any]) -> Any:
     """The function, compiled code of which is kept on disk, if there is a folder that can be written."""
     decorate: Any = njit
     options = {**_BARE, **options}

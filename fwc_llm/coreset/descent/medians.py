@@ -101,7 +101,10 @@ class Medians:
     def __init__(self, table: Table, m: int, threads: Threads) -> None:
         n, q = table.n, table.n_numeric
         self._threads = threads
-        self._flat, self._steps = table.flat()  # the steps from row to row and from column to column
+        by_rows = table.numbers.flags.c_contiguous
+        numbers = table.numbers if by_rows else np.asfortranarray(table.numbers)
+        # All numbers in one row, and the steps from row to row and from column to column.
+        self._flat, self._steps = numbers.ravel(order="K"), (q, 1) if by_rows else (1, n)
         # Two rows to a bin and representative: the counts take half as much as the table, or a quarter.
         each, self._at_once = (2, _AT_ONCE) if n < _LARGE else (4, _AT_ONCE // 4)
         bins = int(np.clip(n // (each * m), 4, NONE))

@@ -55,7 +55,7 @@ class CompiledSteps:
         self.problem = problem
         self._threads = threads
         table, cells = problem.table, problem.cells
-        self._shift, x = table.shift, table.single
+        self._shift, x = np.zeros(table.p) if table.is_single else table.centre, table.single
         self._cell = cells.cell.astype(np.int16)
         self._held: Rows | None = None
         largest = np.maximum(np.abs(x.min(axis=0)), np.abs(x.max(axis=0))).astype(np.float64)

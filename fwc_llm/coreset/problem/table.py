@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 
@@ -74,12 +74,6 @@ class Table:
             return np.asarray(self.numbers[rows, k])
         return np.asarray(self.codes[rows, k - self.n_numeric])
 
-    def flat(self) -> tuple[Any, tuple[int, int]]:
-        """All numbers in one row, of which `take` gives some, and the steps between rows and columns."""
-        by_rows = self.numbers.flags.c_contiguous
-        numbers = self.numbers if by_rows else np.asfortranarray(self.numbers)
-        return numbers.ravel(order="K"), (self.n_numeric, 1) if by_rows else (1, self.n)
-
     @property
     def is_single(self) -> bool:
         """Whether `values` are float32 in memory, row after row."""
@@ -88,8 +82,8 @@ class Table:
 
     @cached_property
     def single(self) -> np.ndarray:
-        """(n, p) float32: `values` themselves if they are that, else less the `shift`."""
-        return self.numbers if self.is_single else self.about(self.shift)
+        """(n, p) float32: `values` themselves if they are that, else less the `centre`."""
+        return self.numbers if self.is_single else self.about(self.centre)
 
     def about(self, point: np.ndarray) -> np.ndarray:
         """(n, p) float32 `values` less a point (p,), in memory of their own."""
@@ -97,11 +91,6 @@ class Table:
         for low in range(0, self.n, _BLOCK):
             near[low : low + _BLOCK] = self.values_of(slice(low, low + _BLOCK)) - point
         return near
-
-    @property
-    def shift(self) -> np.ndarray:
-        """(p,) by which `single` differs from `values`."""
-        return np.zeros(self.p) if self.is_single else self.centre
 
     @cached_property
     def centre(self) -> np.ndarray:
