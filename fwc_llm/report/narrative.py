@@ -16,7 +16,6 @@ from fwc_llm.report.format import interval, number, percent
 if TYPE_CHECKING:
     from fwc_llm.report.read import Run
 
-REFERENCE = "the answers come from the rows, not from prompts, so that the arms differ in nothing"
 GAP = COMPARED[1]
 _NAMES = {GAP: "the DP gap", "accuracy": "accuracy"}
 _MOST = 4  # differences that have a sentence of their own
@@ -30,7 +29,7 @@ def what_was_run(run: "Run", stats: Mapping[str, Any]) -> str:
     if "epochs" in run.described:  # of Inspect every epoch is a repeat
         repeats //= run.times
     parity = settings.get("base_parity")
-    rates = ", ".join(f"{group['group']} {group['base_rate']:.0%}" for group in stats["groups"])
+    rates = ", ".join(f"{_cut(group['group'])} {group['base_rate']:.0%}" for group in stats["groups"])
     rows = f"{run.n_test} test rows of {run.described.get('title') or run.task}"
     drawn = (
         "drawn at random" if parity is None else f"drawn so that the groups’ base rates differ by {parity:g}"

@@ -113,10 +113,10 @@ def _kind(titles: set[str]) -> tuple[tuple[str, ...], str] | None:
     return None
 
 
-def _row(own: dict[str, Any], *kept: Any) -> dict[str, Any]:
-    """A row: its own columns, what was kept beside the reply, and the decision that the reply is."""
+def _row(own: dict[str, Any], *beside: Any) -> dict[str, Any]:
+    """A row: its own columns, what stands beside the reply, and the decision that the reply is."""
     row = own | {"decision": parse_answer(Reply(own["output"])).value or ""}
-    for values in kept:
+    for values in beside:
         for name, cell in values.items() if isinstance(values, Mapping) else ():
             row.setdefault(str(name), _text(cell) if isinstance(cell, dict | list) else cell)
     return row

@@ -101,9 +101,8 @@ def costs(run: Mapping[str, Any]) -> Section:
     """Return the requests and tokens of a run, and their price."""
     cost = run["cost"]
     missing = f", {cost['unanswered']:,} without reply" if cost["unanswered"] else ""
-    rows: list[Row] = [
-        ("Requests", f"{cost['requests']:,}{missing}" if cost["requests"] is not None else DASH)
-    ]
+    requests = DASH if cost["requests"] is None else f"{cost['requests']:,}{missing}"
+    rows: list[Row] = [("Requests", requests)]
     if cut := cost.get("truncated"):
         rows.append(("Answers about a part of the input, which the service cut off", f"{cut:,}"))
     rows += [(name.replace("_", " ").capitalize(), f"{tokens:,}") for name, tokens in cost["usage"].items()]

@@ -337,10 +337,10 @@ def _columns(folder: RunFolder) -> "dict[str, Names]":
 
     lines = folder.read_cells()
     titles, blocks = list(next(lines)), list[Any]()
-    kept = [name for name in titles if name in _NAMED]
+    named = [name for name in titles if name in _NAMED]
     while block := list(islice(lines, _BLOCK)):
-        blocks.append(pd.DataFrame(block, columns=titles)[kept].astype("category"))
-    return {name: as_names(union_categoricals([b[name].array for b in blocks])) for name in kept if blocks}
+        blocks.append(pd.DataFrame(block, columns=titles)[named].astype("category"))
+    return {name: as_names(union_categoricals([b[name].array for b in blocks])) for name in named if blocks}
 
 
 def _numbers(names: "Names") -> npt.NDArray[np.float64]:

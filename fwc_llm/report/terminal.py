@@ -1,6 +1,6 @@
 """The reports of the terminal: the sections that answer the question, in the order in which they are read."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from rich.text import Text
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report import sections
 from fwc_llm.report.ablation import ablation
-from fwc_llm.report.narrative import REFERENCE, findings, four_fifths, lost_lines, wording_lines
+from fwc_llm.report.narrative import findings, four_fifths, lost_lines, what_was_run, wording_lines
 from fwc_llm.report.probability import calibration, notes, probabilities, thresholds
 from fwc_llm.report.tables import Section, terminal
 from fwc_llm.report.thresholds import at_threshold, threshold_section
@@ -42,31 +42,12 @@ def run_table(folder: str | Path) -> RenderableType:
         title.append("  REFERENCE, NO LANGUAGE MODEL", style="bold black on cyan")
     stats = statistics(run.answered, references_of(run))
     asked = (run.described.get("parameters") or {}).get("logprobs")
-    lines = list(_about(run))
+    lines = [what_was_run(run, stats), *wording_lines(run.results), *lost_lines(run.results.get("rows"))]
     if asked and not any(arm["probabilities"] for arm in stats["arms"]):
         lines.append(_NO_PROBABILITY)
     further = [at_threshold(threshold_section(run)), *([ablation(stats)] if run.arms == ARMS else [])]
     tables = [statistics_table(stats, rates=True), *(terminal(section) for section in further if section)]
     return Group(title, *tables, *(Text(line, style="dim") for line in lines))
-
-
-def _about(run: "Run") -> Iterator[str]:
-    """The design in a line, then what is simulated, untrue, contradicted or lost."""
-    settings = run.described["settings"]
-    parity, repeats, seed = settings.get("base_parity"), int(settings["repeats"]), settings["seed"]
-    drawn = "drawn at random" if parity is None else f"base-rate parity {parity:g}"
-    over = f"{repeats} repeat{'s' if repeats > 1 else ''}"
-    over += f", each asked {run.times} times" if run.times > 1 else ""
-    yield f"{run.n_test} test rows, {drawn}; {over}; seed {seed}."
-    if run.simulated:
-        source = "the rows are of no real people"
-        if run.simulated_answers:
-            source = "the answers come from an offline surrogate, not from a language model"
-        yield f"Simulated: {source}; nothing here is a finding about a language model."
-    if run.reference:
-        yield f"Reference, no language model: {REFERENCE}."
-    yield from (f"{arm}: {change}" for arm, change in (run.results.get("untrue") or {}).items())
-    yield from (*wording_lines(run.results), *lost_lines(run.results.get("rows")))
 
 
 def models_table(runs: "Sequence[Run]") -> RenderableType:

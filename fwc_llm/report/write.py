@@ -47,8 +47,8 @@ def render(
 
     Only a page has the rows. With `appendix` it prints its folded parts too.
     """
-    rows = with_rows and format == "html"
-    return write_document(make_document(runs, task, data_dir, rows, reference), format, appendix)
+    document = make_document(runs, task, data_dir, with_rows and format == "html", reference)
+    return write_document(document, format, appendix)
 
 
 def write_document(document: Mapping[str, Any], format: str, appendix: bool = False) -> str:
@@ -59,8 +59,9 @@ def write_document(document: Mapping[str, Any], format: str, appendix: bool = Fa
         return tidy_csv(document)
     if kind := _SUMMARY.get(format):
         made = summaries(document)
-        if kind == "csv" and (refused := next(filter(None, (one["refused"] for one in made)), "")):
-            raise FwcError(refused)
+        refusals = [summary["refused"] for summary in made if summary["refused"]]
+        if kind == "csv" and refusals:
+            raise FwcError(refusals[0])
         return write_summaries(made, kind)
     if format == "md":
         return "\n".join(_markdown(document)).rstrip() + "\n"
