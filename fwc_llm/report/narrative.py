@@ -212,7 +212,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _cut(name: str) -> str:
-    return name if len(name) <= 60 else f"{name[:59]}…"
+    return name if len(name) <= 40 else f"{name[:39]}…"
 
 
 def wording_lines(results: Mapping[str, Any]) -> Iterator[str]:
