@@ -105,13 +105,13 @@ def audit(
     law = "csv" if ll144 is None else ll144.suffix.lstrip(".").lower()
     if law not in ("csv", "md", "html"):
         raise FwcError(f"--ll144 {ll144} ends in none of .csv, .md and .html: name such a file")
-    given = {
+    asked = {
         "protected": words(protected), "answer": answer, "label": label, "positive": positive, "arm": arm,
         "repeat": repeat, "row": row or key, "key": key, "p_yes": p_yes, "score": score,
         "threshold": threshold, "examples": examples, "missing": missing, "small": small, "because": because,
         "about": _about(about or ()), "settings": judged(settings),
     }  # fmt: skip
-    made = audit_of_file(predictions, check(Asked, given, "the options of the audit"), population)
+    made = audit_of_file(predictions, check(Asked, asked, "the options of the audit"), population)
     gates.begin(made.crossed.arms)
     views = made.document["audit"]["attributes"]
     for (name, of_attribute), view in zip(() if as_json else made.audits.items(), views, strict=False):
@@ -148,19 +148,19 @@ def audit(
         }
         write_whole(json_text(made.document), out)
         notes([f"wrote {out}"])
-    found = {f"by {name}": of_attribute.answered for name, of_attribute in made.audits.items()}
-    gates.settle(found, (), made.document if as_json else None)
+    answered = {f"by {name}": of_attribute.answered for name, of_attribute in made.audits.items()}
+    gates.settle(answered, (), made.document if as_json else None)
     if refused:
         raise FwcError(refused)
 
 
-def _about(given: Iterable[str]) -> dict[str, str]:
+def _about(texts: Iterable[str]) -> dict[str, str]:
     """What --about says: KEY=TEXT, or the [about] of a task file."""
     from fwc_llm.errors import FwcError
     from fwc_llm.taskfile import read_taskfile
 
     about: dict[str, str] = {}
-    for text in given:
+    for text in texts:
         key, equals, value = text.partition("=")
         if equals:
             about[key.strip()] = value.strip()

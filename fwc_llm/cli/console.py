@@ -84,14 +84,14 @@ def printing_aside() -> Iterator[None]:
             yield
             return
         sys.__stdout__.flush()
-        kept = os.dup(1)
+        stdout = os.dup(1)
         os.dup2(2, 1)
         try:
             yield
         finally:
             sys.__stdout__.flush()
-            os.dup2(kept, 1)
-            os.close(kept)
+            os.dup2(stdout, 1)
+            os.close(stdout)
 
 
 def let_go(stream: IO[str]) -> None:

@@ -95,7 +95,7 @@ def _packages() -> Iterator[Finding]:
     except metadata.PackageNotFoundError:
         yield Finding("fwc-llm", "note", "not installed, read from its folder", "pip install .")
         return
-    for needed in (one for one in requires if "extra" not in one):
+    for needed in (requirement for requirement in requires if "extra" not in requirement):
         name = re.split(r"[^\w.-]", needed)[0]
         try:
             yield Finding(name, "ok", metadata.version(name))

@@ -147,8 +147,8 @@ def before_asking(out: Path | None) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        kept = f"what is in {out} is as it was" if out is not None and out.exists() else "nothing is written"
-        raise InterruptedRunError(f"interrupted before any request: {kept}") from None
+        state = f"what is in {out} is as it was" if out is not None and out.exists() else "nothing is written"
+        raise InterruptedRunError(f"interrupted before any request: {state}") from None
 
 
 def ask_all(

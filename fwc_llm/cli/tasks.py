@@ -147,34 +147,34 @@ def check(
     from fwc_llm.report.sections import lost
     from fwc_llm.tasks import load_task
 
-    found = load_task(task, data_dir, protected=protected)
+    named = load_task(task, data_dir, protected=protected)
     with working("reading the table"):
-        found.pool()
+        named.pool()
     if as_json:
-        flags.print_json(_as_json(found, template))
+        flags.print_json(_as_json(named, template))
         return
-    out.print(Text(f"{found.name}: {found.title}", style="bold"))
-    for note in found.notes:
+    out.print(Text(f"{named.name}: {named.title}", style="bold"))
+    for note in named.notes:
         out.print(Text(f"  {note}"), soft_wrap=True)
-    rows = found.rows.as_json() if found.rows else None
+    rows = named.rows.as_json() if named.rows else None
     if rows and rows["lost"]:
         out.print(Text("Rows lost, by group and reason", style="bold"))
         table = lost(rows)
         out.print(_listing(list(table.headings), table.rows))
         for line in lost_lines({**rows, "outcome": ""})[1:]:
             out.print(Text(f"  {line}"), soft_wrap=True)
-    out.print(Text(f"Groups by {' & '.join(found.protected)}, and answers by {found.outcome}", style="bold"))
+    out.print(Text(f"Groups by {' & '.join(named.protected)}, and answers by {named.outcome}", style="bold"))
     counts = (
-        (group, f"{n:,}", f"{no:,}", f"{yes:,}", f"{yes / n:.1%}") for group, n, no, yes in _counts(found)
+        (group, f"{n:,}", f"{no:,}", f"{yes:,}", f"{yes / n:.1%}") for group, n, no, yes in _counts(named)
     )
     out.print(_listing(["group", "rows", "no", "yes", "yes %"], counts))
-    if found.rows:
-        out.print(Text(f"  {found.rows.outcome}"), soft_wrap=True)
-    sample = f", in a sample of {len(found.whole.sample):,} rows" if found.whole else ""
+    if named.rows:
+        out.print(Text(f"  {named.rows.outcome}"), soft_wrap=True)
+    sample = f", in a sample of {len(named.whole.sample):,} rows" if named.whole else ""
     for title, lines in (
-        (f"Columns{sample}", _columns(found)),
-        ("Two rows as a prompt shows them", _shown(found, template)),
-        ("What to know, and what will be refused", _findings(found)),
+        (f"Columns{sample}", _columns(named)),
+        ("Two rows as a prompt shows them", _shown(named, template)),
+        ("What to know, and what will be refused", _findings(named)),
     ):
         out.print(Text(title, style="bold"))
         for line in lines:

@@ -28,9 +28,9 @@ def verify(
     if as_json:
         print_json({"format": "fwc-llm-verify/1", "folders": documents})
     for document in () if as_json else documents:
-        for one in document["findings"]:
-            if everything or one["status"] != SAME:
-                out.print(f"{one['status']}: {one['file']}: {one['detail']}", soft_wrap=True, highlight=False)
+        for row in document["findings"]:
+            if everything or row["status"] != SAME:
+                out.print(f"{row['status']}: {row['file']}: {row['detail']}", soft_wrap=True, highlight=False)
         same = len(document["findings"]) - document["differs"] - document["not_verified"]
         counts = f"{document['differs']} differ, {document['not_verified']} not verified, {same} the same."
         out.print(counts, style="bold")
@@ -39,5 +39,5 @@ def verify(
                 f"sha256 of {name}: {digest} (compare it with the one that you were given)", soft_wrap=True
             )
     findings = [finding for document in documents for finding in document["findings"]]
-    if first := next((one for one in findings if one["status"] == DIFFERS), None):
+    if first := next((row for row in findings if row["status"] == DIFFERS), None):
         raise GateFailedError(f"{folder} was changed: {first['file']}: {first['detail']}")

@@ -72,19 +72,19 @@ def _differences(
 ) -> Iterator[tuple[str, Floats]]:
     """Yield what is compared, and the differences of its blocks in order."""
     metric, bound = BY_KEY.get(METRICS[condition.metric]), condition.bound
-    said = np.where(np.isnan(answer), UNPARSED, answer).astype(np.int64)
+    kind = np.where(np.isnan(answer), UNPARSED, answer).astype(np.int64)
     for rate in ("coverage",) if metric is None else metric.rates:
-        counted, hits = RATES[rate].counted[label, said], RATES[rate].hits[label, said].astype(np.float64)
+        counted, hits = RATES[rate].counted[label, kind], RATES[rate].hits[label, kind].astype(np.float64)
         if metric is None or metric.kind == "share":
             if counted.any():
                 yield rate, bound - hits[counted]
             continue
         rows = [hits[counted & (group == place)] for place in range(len(names))]
-        for one, other in permutations(range(len(names)), 2):
-            if blocks := min(len(rows[one]), len(rows[other])):
-                high, low = _means(rows[one], blocks), _means(rows[other], blocks)
+        for first, second in permutations(range(len(names)), 2):
+            if blocks := min(len(rows[first]), len(rows[second])):
+                high, low = _means(rows[first], blocks), _means(rows[second], blocks)
                 differences = high - low - bound if metric.kind == "gap" else bound * low - high
-                yield f"{rate}: {names[one]} | {names[other]}", differences
+                yield f"{rate}: {names[first]} | {names[second]}", differences
 
 
 def _means(values: Floats, blocks: int) -> Floats:

@@ -227,14 +227,14 @@ class _Net:
         return Difference.of_error(net, float(np.sqrt(variance[0])), float(freedom[0]))
 
 
-def comparisons(run: Answered, found: Mapping[str, Estimates]) -> list[dict[str, Any]]:
+def comparisons(run: Answered, estimates: Mapping[str, Estimates]) -> list[dict[str, Any]]:
     """Return every pair of arms, each as `compare_estimates` describes it, with verdicts.
 
     Those with the arm `run.against` (default: the first; "all": every pair) are decided together, each
     metric by itself; see `adjust`.
     """
     tests = [
-        compare_estimates(found[first], found[second]) | {"first": first, "second": second}
+        compare_estimates(estimates[first], estimates[second]) | {"first": first, "second": second}
         for first, second in combinations(run.arms, 2)
     ]
     against = run.against or (run.arms[0] if run.arms else "")
@@ -284,14 +284,14 @@ def _changed(one: Sample, other: Sample) -> tuple[int, int | None, int | None, b
     return len(here), int((net > 0).sum()), int((net < 0).sum()), same
 
 
-def adjust(found: Sequence[dict[str, Any]], margin: float = MARGIN) -> None:
+def adjust(comparisons: Sequence[dict[str, Any]], margin: float = MARGIN) -> None:
     """Add to every test the verdict that is made together with the others of its metric.
 
     With k comparisons an interval has the level 1 − 0.05/k: `simultaneous_low` and `simultaneous_high`, the
     verdict, `p_adjusted` = k p (Bonferroni) and `distinguishable`, which says that it differs.
     """
     for metric in COMPARED:
-        tests = [one[metric] for one in found]
+        tests = [comparison[metric] for comparison in comparisons]
         k = max(1, sum(not np.isnan(test["p_value"]) for test in tests))
         wider = 1.0 if k < 2 else pairs_reach(2, 1, np.inf, 1 - (1 - LEVEL) / k) / Z  # as normal quantiles do
         for test in tests:

@@ -225,20 +225,20 @@ def pairs_of(shares: Shares, places: Codes) -> Iterator[tuple[Codes, Codes]]:
         yield places[start + one], places[start + other]
 
 
-def _of_metric(found: Estimates, metric: Metric) -> Estimate:
+def _of_metric(estimates: Estimates, metric: Metric) -> Estimate:
     if metric.kind == "share":
-        return share_limits(found.counted(f"{metric.rates[0]} of all")).at(0)
-    judged, shares = found.sample.judged, {rate: found.counted(rate) for rate in metric.rates}
-    each = value_of(metric, {rate: one.per_repeat[:, judged] for rate, one in shares.items()}, {})
-    if len(judged) < 2 or any(np.isnan(one.values[judged]).any() for one in shares.values()):
+        return share_limits(estimates.counted(f"{metric.rates[0]} of all")).at(0)
+    judged, shares = estimates.sample.judged, {rate: estimates.counted(rate) for rate in metric.rates}
+    each = value_of(metric, {rate: own.per_repeat[:, judged] for rate, own in shares.items()}, {})
+    if len(judged) < 2 or any(np.isnan(own.values[judged]).any() for own in shares.values()):
         return Estimate(np.nan, np.nan, np.nan, each)
     if metric.kind == "ratio":
-        return _ratio(found, shares[metric.rates[0]], judged, each)
+        return _ratio(estimates, shares[metric.rates[0]], judged, each)
     groups, kinds = len(judged), len(shares)
     pairs = (
-        gaps_of_pairs(one, *pair, groups, kinds) for one in shares.values() for pair in pairs_of(one, judged)
+        gaps_of_pairs(own, *pair, groups, kinds) for own in shares.values() for pair in pairs_of(own, judged)
     )
-    return _largest(found.sample, pairs, groups, kinds, each)
+    return _largest(estimates.sample, pairs, groups, kinds, each)
 
 
 def _largest(sample: Sample, pairs: Iterable[Pairs], groups: int, kinds: int, each: Floats) -> Estimate:
@@ -278,13 +278,13 @@ def ratios_of_pairs(shares: Shares, first: Codes, second: Codes, groups: int = 2
     return under, over
 
 
-def _ratio(found: Estimates, rates: Shares, judged: Codes, each: Floats) -> Estimate:
+def _ratio(estimates: Estimates, rates: Shares, judged: Codes, each: Floats) -> Estimate:
     """The smallest rate over the largest, from the limits of the ratios of all pairs of groups.
 
     Its upper limit is below 1 exactly where the gap's lower one is above 0: a gap of g makes any ratio at
     most 1 − g.
     """
-    p, gap = rates.values[judged], found["demographic_parity_difference"]
+    p, gap = rates.values[judged], estimates["demographic_parity_difference"]
     if p.max() <= 0:
         return Estimate(np.nan, np.nan, np.nan, each)
     low, high = 1.0, 1.0 - gap.low
@@ -310,12 +310,12 @@ def _deviations(shares: Shares) -> Floats:
     return np.asarray(np.sqrt(alike))
 
 
-def _noise(found: Estimates, metric: Metric) -> NoiseFloor:
-    judged, shares = found.sample.judged, [found.counted(rate) for rate in metric.rates]
-    deviations = np.stack([_deviations(one)[judged] for one in shares])
-    if np.isnan(found[metric.key].value) or np.isnan(deviations).any():
+def _noise(estimates: Estimates, metric: Metric) -> NoiseFloor:
+    judged, shares = estimates.sample.judged, [estimates.counted(rate) for rate in metric.rates]
+    deviations = np.stack([_deviations(share)[judged] for share in shares])
+    if np.isnan(estimates[metric.key].value) or np.isnan(deviations).any():
         return NoiseFloor()
-    wider = pairs_reach(2, 1, float(min(one.spread(judged)[1].min() for one in shares))) / Z
+    wider = pairs_reach(2, 1, float(min(share.spread(judged)[1].min() for share in shares))) / Z
     if metric.kind == "gap" and deviations.shape == (1, 2):
         deviation = float(np.hypot(*deviations[0]))
         return NoiseFloor(min(1.0, deviation * float(np.sqrt(2 / np.pi))), min(1.0, wider * Z * deviation))
@@ -325,29 +325,29 @@ def _noise(found: Estimates, metric: Metric) -> NoiseFloor:
     if metric.kind == "gap":
         expected, far = (np.ptp(x, axis=-1).max(-1) for x in (drawn, wide))
         return NoiseFloor(min(1.0, float(expected.mean())), min(1.0, float(np.quantile(far, LEVEL))))
-    size = np.maximum(found.sample.rows_of_groups[judged], 1)
+    size = np.maximum(estimates.sample.rows_of_groups[judged], 1)
     middle = float(np.average(shares[0].values[judged], weights=size))
     rates = (np.clip(middle + x[:, 0], 0.0, 1.0) for x in (drawn, wide))
     expected, far = (each.min(-1) / np.maximum(each.max(-1), 1e-12) for each in rates)
     return NoiseFloor(float(expected.mean()), float(np.quantile(far, 1 - LEVEL)))
 
 
-def rows_needed(found: Estimate, rows: int, margin: float) -> int | None:
+def rows_needed(estimate: Estimate, rows: int, margin: float) -> int | None:
     """Return the rows at which the upper end of groups treated alike would be the margin; None where it
     is no gap. Distances shrink with the root of the rows.
     """
-    if np.isnan(found.reach) or margin <= 0:
+    if np.isnan(estimate.reach) or margin <= 0:
         return None
-    return int(np.ceil(rows * max(1.0, (found.reach / margin) ** 2)))
+    return int(np.ceil(rows * max(1.0, (estimate.reach / margin) ** 2)))
 
 
-def worst_case(found: Estimates, metric: Metric) -> tuple[Interval, Interval]:
+def worst_case(estimates: Estimates, metric: Metric) -> tuple[Interval, Interval]:
     """Return the (lowest, highest) value of a metric of counts over all readings of the unparsed answers, and
     limits with sampling error: each rate lies between those with the least and the most favourable readings,
     each with its interval. The worst value is one that some reading attains; the best is a bound that whole
     answers may miss by less than one row. NaN where such a rate is undefined.
     """
-    sample, kinds = found.sample, len(metric.rates)
+    sample, kinds = estimates.sample, len(metric.rates)
     if metric.kind == "share":
         name = f"{metric.rates[0]} of all"
         least, most = (share_limits(_counted(_read(sample, metric.rates[0], s), name)).at(0) for s in (0, 1))
@@ -384,18 +384,18 @@ def _worst_pairs(sample: Sample, rate: str, kind: str, kinds: int) -> tuple[Inte
     # Of thousands of small groups few differ.
     (least, down, most, up), number = np.unique(np.vstack(ends), axis=1, return_counts=True)
     other = ~np.eye(len(number), dtype=np.bool_) | np.diag(number > 1)
-    found, column = [], np.s_[:, None]
+    ends_of, column = [], np.s_[:, None]
     for below, above in ((0 * down, 0 * up), (down, up)):
         if kind == "gap":
             high = (most[column] - least + np.hypot(above[column], below))[other].max()
             low = (least[column] - most - np.hypot(below[column], above))[other].max()
-            found.append((max(0.0, float(low)), float(np.clip(high, 0.0, 1.0))))
+            ends_of.append((max(0.0, float(low)), float(np.clip(high, 0.0, 1.0))))
             continue
         limits = ratio_limits(least[column], below[column], most, above)[other]
         with np.errstate(divide="ignore"):  # a ratio is at most one over the least that its inverse can be
             high = min(1.0, float(1.0 / limits.max())) if (most + above).min() > 0 else 0.0
-        found.append((min(1.0, float(limits.min())), high) if (most + above).max() > 0 else NOWHERE)
-    return found[0], found[1]
+        ends_of.append((min(1.0, float(limits.min())), high) if (most + above).max() > 0 else NOWHERE)
+    return ends_of[0], ends_of[1]
 
 
 def shrunken(shares: Shares) -> Floats:
@@ -432,26 +432,26 @@ def conditional_parity(
     weight = sample.parsed if sample.weight is None else sample.weight * sample.parsed
     rows = np.bincount(cell, weight, len(names) * number).reshape(-1, number)
     whole = (rows[:, judged] > 0).all(1)
-    kept = np.flatnonzero(whole)
+    here = np.flatnonzero(whole)
     described: dict[str, Any] = {
-        "strata": len(kept),
+        "strata": len(here),
         "dropped": [names[place] for place in np.flatnonzero(~whole)],
         **dict.fromkeys(("value", "low", "high", "p_value", "verdict", "first", "second")),
     }
     gaps: list[Pairs] = []
     ends: list[tuple[str, str]] = []
-    for one, other in zip(*np.triu_indices(len(judged), 1), strict=True) if len(kept) else ():
-        pair = judged[one], judged[other]
-        share = rows[kept, pair[0]] * rows[kept, pair[1]] / (rows[kept, pair[0]] + rows[kept, pair[1]])
+    for i, j in zip(*np.triu_indices(len(judged), 1), strict=True) if len(here) else ():
+        pair = judged[i], judged[j]
+        share = rows[here, pair[0]] * rows[here, pair[1]] / (rows[here, pair[0]] + rows[here, pair[1]])
         owner, part = np.zeros(rows.size, dtype=np.int64), np.zeros(rows.size)
         for place, group in enumerate(pair):
-            owner[kept * number + group], part[kept * number + group] = place, share / share.sum()
+            owner[here * number + group], part[here * number + group] = place, share / share.sum()
         both = cells.combined(owner, part, 2)
         gaps.append(gaps_of_pairs(both, np.array([0]), np.array([1]), len(judged)))
         ends.append((groups[pair[0]], groups[pair[1]]))
     if gaps:
-        found = _largest(sample, gaps, len(judged), 1, np.zeros(0))
-        described |= {name: getattr(found, name) for name in ("value", "low", "high", "p_value")}
+        largest = _largest(sample, gaps, len(judged), 1, np.zeros(0))
+        described |= {name: getattr(largest, name) for name in ("value", "low", "high", "p_value")}
         first, second = ends[int(np.argmax([abs(gap.value[0]) for gap in gaps]))]
-        described |= {"verdict": found.verdict(margin), "first": first, "second": second}
+        described |= {"verdict": largest.verdict(margin), "first": first, "second": second}
     return described

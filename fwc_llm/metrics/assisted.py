@@ -280,10 +280,10 @@ def compared(plain: Estimates, assisted: Estimates, key: str, margin: float) -> 
     """Return an assisted metric: `value`, `low`, `high`, `verdict`, and `rows_worth`, the rows that the plain
     estimate would need for the same variance (None where it has none).
     """
-    one = assisted[key]
-    verdict = None if np.isnan(one.equal) else one.verdict(margin)
+    more = assisted[key]
+    verdict = None if np.isnan(more.equal) else more.verdict(margin)
     rows = rows_worth(plain, assisted, key)
-    return {"value": one.value, "low": one.low, "high": one.high, "verdict": verdict, "rows_worth": rows}
+    return {"value": more.value, "low": more.low, "high": more.high, "verdict": verdict, "rows_worth": rows}
 
 
 def rows_worth(plain: Estimates, assisted: Estimates, key: str) -> int | None:

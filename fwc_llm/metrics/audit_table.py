@@ -139,8 +139,8 @@ def with_population(
         raise FwcError(f"the population has two rows {rows[rows.duplicated()].iloc[0]!r}: name each once")
     if lost := asked[~asked.isin(rows)].tolist():
         raise FwcError(f"the population lacks the row {lost[0]!r}, which was asked about")
-    found = population.set_axis(rows)[lacking].reindex(asked)
-    return frame.assign(**{name: found[name].to_numpy() for name in lacking})
+    of_rows = population.set_axis(rows)[lacking].reindex(asked)
+    return frame.assign(**{name: of_rows[name].to_numpy() for name in lacking})
 
 
 def of_population(
@@ -179,14 +179,14 @@ def of_population(
     levels = [_text(population, name) for name in groups]
     group = np.asarray(_crossed(levels) if answered.attributes else levels[0], object)
     rows = pd.Index(np.asarray(_text(population, key), object))
-    asked = {name for one in answered.answers.values() for name in one.row}
+    asked = {name for sample in answered.answers.values() for name in sample.row}
     others = population.loc[:, ~population.columns.isin([*used, answer, "answer", "label"])]
     # A column that is alike in all rows not asked about, or empty, says who was asked, not what others say.
     tells = others[~rows.isin(asked)].head(MOST).astype(str).nunique() > 1
     features = others.loc[:, tells.to_numpy()].set_axis(map(str, range(tells.sum())), axis=1)
     table = Table(rows, group, truth.astype(np.int64), features)
     samples = assisted_samples(answered, answered.plain_samples, table, of_labels)
-    assists = {arm: one.assist for arm, one in samples.items() if one.assist is not None}
+    assists = {arm: sample.assist for arm, sample in samples.items() if sample.assist is not None}
     return replace(answered, assists=assists, assist=True)
 
 

@@ -178,7 +178,7 @@ def value_of(metric: Metric, rates: Mapping[str, Floats], whole: Mapping[str, Fl
     if each[0].shape[-1] < 2:
         return np.full(each[0].shape[:-1], np.nan)
     if metric.kind == "gap":
-        return np.asarray(np.maximum.reduce([np.ptp(one, axis=-1) for one in each]))
+        return np.asarray(np.maximum.reduce([np.ptp(rate, axis=-1) for rate in each]))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(each[0].min(-1) / each[0].max(-1))
 
@@ -201,13 +201,13 @@ def levels_of(names: Any) -> tuple[list[str], Codes]:
     return levels.tolist(), places if code is None else places[code]
 
 
-def undefined_reasons(found: Measures, groups: Sequence[str]) -> Iterator[tuple[str, str]]:
+def undefined_reasons(values: Measures, groups: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield (metric, sentence) for each metric of one repeat's measures that is undefined."""
     for metric in COUNTED:
-        if not np.isnan(found[metric.key][0]):
+        if not np.isnan(values[metric.key][0]):
             continue
         empty = {
-            name: [group for group, rate in zip(groups, found.rates[name][0], strict=True) if np.isnan(rate)]
+            name: [group for group, rate in zip(groups, values.rates[name][0], strict=True) if np.isnan(rate)]
             for name in metric.rates
         }
         if metric.kind == "share":

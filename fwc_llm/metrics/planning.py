@@ -191,9 +191,9 @@ def effective_rows(design: Design, correlation: float) -> Floats:
 
 def limit_of(question: str, design: Design, assumptions: Assumptions) -> float:
     """Return what no number of repeats can get below, of these examples: every row of the table is asked."""
-    kept = design.judged | (question == "accuracy")
-    names = tuple(group for group, judged in zip(design.groups, kept, strict=True) if judged)
-    endless = Design(names, design.rows[kept], design.table[kept], _ENDLESS, 1)
+    asked = design.judged | (question == "accuracy")
+    names = tuple(group for group, judged in zip(design.groups, asked, strict=True) if judged)
+    endless = Design(names, design.rows[asked], design.table[asked], _ENDLESS, 1)
     return smallest_of(question, endless, assumptions, strategy=False)
 
 

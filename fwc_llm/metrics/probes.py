@@ -100,20 +100,20 @@ def changes(factual: Answers, changed: Answers, cluster: Codes) -> dict[str, Any
     answers of one `cluster` (n,) as one observation. A pair with a missing answer is left out of all but
     `p_yes`. `n` counts the pairs, `lost` those whose second answer alone is missing.
     """
-    one, two = factual.answer, changed.answer
-    both = ~np.isnan(one) & ~np.isnan(two)
-    before, after, label = one[both], two[both], factual.label[both]
+    before_all, after_all = factual.answer, changed.answer
+    both = ~np.isnan(before_all) & ~np.isnan(after_all)
+    before, after, label = before_all[both], after_all[both], factual.label[both]
     moved = np.asarray(after != before, dtype=np.float64)
     right = np.asarray(after == label, dtype=np.float64)
-    found = {
+    described = {
         "n": int(both.sum()),
-        "lost": int((~np.isnan(one) & np.isnan(two)).sum()),
+        "lost": int((~np.isnan(before_all) & np.isnan(after_all)).sum()),
         "changed": _numbers(float(moved.mean()) if len(moved) else np.nan, _limits(moved, cluster[both])),
         "yes": _moved(moved * after, moved * before, cluster[both]),
         "accuracy": _moved(moved * right, moved * (1.0 - right), cluster[both]),
     }
     known = ~np.isnan(factual.p_yes) & ~np.isnan(changed.p_yes)
-    return found | {"p_yes": _mean(changed.p_yes[known] - factual.p_yes[known], cluster[known])}
+    return described | {"p_yes": _mean(changed.p_yes[known] - factual.p_yes[known], cluster[known])}
 
 
 def _numbers(value: float, ends: Interval) -> dict[str, float]:

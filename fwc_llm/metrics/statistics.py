@@ -64,7 +64,7 @@ def statistics(run: Answered, references: Lines | None = None) -> dict[str, Any]
     _split_variances(run, estimates, arms)
     base_rates = people[:, 1] / people.sum(1)
     gaps, best = frontier(base_rates, people.sum(1)) if run.labelled else (np.zeros(0),) * 2
-    found = {
+    content = {
         "groups": [
             {
                 "group": name,
@@ -87,11 +87,11 @@ def statistics(run: Answered, references: Lines | None = None) -> dict[str, Any]
         "min_group": run.min_group,
         "reference_lines": None if references is None else references.described(run, estimates),
     }
-    described: dict[str, Any] = plain({**found, "notes": notes(run, found)})
+    described: dict[str, Any] = plain({**content, "notes": notes(run, content)})
     return described
 
 
-def arm_statistics(run: Answered, arm: str, found: Estimates, cells: counts.Cells) -> dict[str, Any]:
+def arm_statistics(run: Answered, arm: str, estimates: Estimates, cells: counts.Cells) -> dict[str, Any]:
     """Return one arm's statistics.
 
     Every metric of `counts.TABLE` has its `value` over all repeats, the 95 % interval (`low`, `high`) and
@@ -101,40 +101,40 @@ def arm_statistics(run: Answered, arm: str, found: Estimates, cells: counts.Cell
     cannot be told, the `p_value` of no difference at all and the noise floor; `all_groups` has the values
     over all groups where some are not judged.
     """
-    a, sample = run.answers[arm], found.sample
+    a, sample = run.answers[arm], estimates.sample
     measured = counts.overall(cells.counts)
     described: dict[str, Any] = {
         "arm": arm,
         "n": len(a),
-        "of": found.of,
+        "of": estimates.of,
         "unanswered": int((a.reason == "error").sum()),
     }
     for metric in counts.TABLE:
         if metric.headline or not metric.probability or sample.p_yes is not None:
-            described[metric.key] = _described(found[metric.key]) | {"of": found.of}
+            described[metric.key] = _described(estimates[metric.key]) | {"of": estimates.of}
             if metric.kind != "share":
-                described[metric.key] |= _judged(found, metric.key, run.margin)
+                described[metric.key] |= _judged(estimates, metric.key, run.margin)
     if arm in run.assists:
         own, more = (estimate(samples[arm]) for samples in (run.plain_samples, run.assisted_samples))
         for metric in counts.COUNTED:
             if set(metric.rates) <= set(RATES_ASSISTED):
                 described[metric.key]["assisted"] = compared(own, more, metric.key, run.margin)
-    described[_PARITY]["smallest_found"] = found.smallest_found()
+    described[_PARITY]["smallest_found"] = estimates.smallest_found()
     everything = len(sample.judged) == sample.groups
     described["all_groups"] = None if everything else {key: float(measured[key][0]) for key in counts.METRICS}
     described["signed_gap"] = None
-    if found.signed_gap is not None:
+    if estimates.signed_gap is not None:
         low_group, high_group = run.groups
-        described["signed_gap"] = _described(found.signed_gap) | {"of": f"{high_group} − {low_group}"}
-    described["coverage"] = found.coverage.value
-    described["coverage_low"], described["coverage_high"] = found.coverage.low, found.coverage.high
-    described["groups"] = _groups(run.groups, found)
+        described["signed_gap"] = _described(estimates.signed_gap) | {"of": f"{high_group} − {low_group}"}
+    described["coverage"] = estimates.coverage.value
+    described["coverage_low"], described["coverage_high"] = estimates.coverage.low, estimates.coverage.high
+    described["groups"] = _groups(run.groups, estimates)
     described["unparsed"] = a.unparsed
-    described["treatments"] = _treatments(cells, found)
+    described["treatments"] = _treatments(cells, estimates)
     described["reasons"] = {
         key: why
         for key, why in counts.undefined_reasons(measured, cells.groups)
-        if np.isnan(found[key].value)
+        if np.isnan(estimates[key].value)
     }
     described["conditional_parity"] = conditional_parity(sample, run.groups, run.margin)
     described["probabilities"] = None
@@ -155,39 +155,39 @@ def arm_statistics(run: Answered, arm: str, found: Estimates, cells: counts.Cell
     return described
 
 
-def _described(found: Estimate) -> dict[str, Any]:
+def _described(estimate: Estimate) -> dict[str, Any]:
     """A metric for JSON. The paper's summary is undefined where a repeat's value is."""
-    each = found.per_repeat
+    each = estimate.per_repeat
     sd = float(each.std(ddof=1)) if len(each) > 1 else math.nan
     return {
-        **{name: getattr(found, name) for name in ("value", "low", "high")},
+        **{name: getattr(estimate, name) for name in ("value", "low", "high")},
         "sd": sd,
         "per_repeat": each.tolist(),
         "paper_summary": {"mean": float(each.mean()) if len(each) else math.nan, "sd": sd},
     }
 
 
-def _judged(found: Estimates, key: str, margin: float) -> dict[str, Any]:
-    one, noise = found[key], found.noise(key)
+def _judged(estimates: Estimates, key: str, margin: float) -> dict[str, Any]:
+    metric, noise = estimates[key], estimates.noise(key)
     own = RATIO_MARGIN if counts.BY_KEY[key].kind == "ratio" else margin
-    decided = one.verdict(margin)
+    decided = metric.verdict(margin)
     return {
         "verdict": decided,
         "margin": own,
-        "rows_needed": rows_needed(one, found.sample.rows, margin) if decided == UNTOLD else None,
-        "p_value": one.p_value,
+        "rows_needed": rows_needed(metric, estimates.sample.rows, margin) if decided == UNTOLD else None,
+        "p_value": metric.p_value,
         "noise_expected": noise.expected,
         "noise_95": noise.percentile_95,
     }
 
 
-def _groups(names: tuple[str, ...], found: Estimates) -> dict[str, Any]:
-    sample = found.sample
+def _groups(names: tuple[str, ...], estimates: Estimates) -> dict[str, Any]:
+    sample = estimates.sample
     size = np.bincount(sample.group, minlength=sample.groups)
     judged = np.isin(np.arange(sample.groups), sample.judged)
     ranked = () if sample.p_yes is None else ("auc", "brier")
-    rates = {rate: found.rates(rate) for rate in (*_GROUP_RATES, *ranked)}
-    rows, pooled = found.counted("rate").effective_rows, shrunken(found.counted("rate"))
+    rates = {rate: estimates.rates(rate) for rate in (*_GROUP_RATES, *ranked)}
+    rows, pooled = estimates.counted("rate").effective_rows, shrunken(estimates.counted("rate"))
     described: dict[str, dict[str, Any]] = {}
     for place, name in enumerate(names):
         described[name] = {
@@ -199,12 +199,12 @@ def _groups(names: tuple[str, ...], found: Estimates) -> dict[str, Any]:
         }
         for rate, limits in rates.items():
             prefix = "" if rate == "rate" else f"{rate}_"
-            one = limits.at(place)
-            described[name] |= {rate: one.value, f"{prefix}low": one.low, f"{prefix}high": one.high}
+            limit = limits.at(place)
+            described[name] |= {rate: limit.value, f"{prefix}low": limit.low, f"{prefix}high": limit.high}
     return described
 
 
-def _treatments(cells: counts.Cells, found: Estimates) -> dict[str, Any]:
+def _treatments(cells: counts.Cells, estimates: Estimates) -> dict[str, Any]:
     """Each metric with unparsed answers dropped, as no, as yes, and its worst-case bounds, also with the
     sampling error of the rates that they rest on.
     """
@@ -212,7 +212,7 @@ def _treatments(cells: counts.Cells, found: Estimates) -> dict[str, Any]:
     for treatment in counts.TREATMENTS:
         measured = counts.treated(cells.counts, treatment)
         described[treatment] = {metric: float(measured[metric][0]) for metric in counts.METRICS}
-    ends = {metric.key: worst_case(found, metric) for metric in counts.COUNTED}
+    ends = {metric.key: worst_case(estimates, metric) for metric in counts.COUNTED}
     described["worst case"] = {key: list(ends[key][0]) for key in counts.METRICS}
     described["worst case, 95 %"] = {key: list(each) for key, (_, each) in ends.items()}
     return described
@@ -243,9 +243,9 @@ def _family_variances(run: Answered, estimates: Mapping[str, Estimates], family:
     shape = len(orders), len(wordings), len(sample.answer)
     right, yes = np.full(shape, np.nan), np.full(shape, np.nan)
     for arm, way in zip(family, ways, strict=True):
-        place, one = (orders.index(way.order), wordings.index(way.template)), run.samples[arm]
-        yes[place] = one.answer
-        right[place] = np.where(one.parsed & run.labelled, one.yes == one.label, np.nan)
+        place, own = (orders.index(way.order), wordings.index(way.template)), run.samples[arm]
+        yes[place] = own.answer
+        right[place] = np.where(own.parsed & run.labelled, own.yes == own.label, np.nan)
     repeat = sample.repeat // run.times
 
     def asked(answer: counts.Floats, here: npt.NDArray[np.bool_], alone: counts.Codes) -> Asked:
@@ -253,13 +253,13 @@ def _family_variances(run: Answered, estimates: Mapping[str, Estimates], family:
         return Asked(answer[..., here], repeat[here], sample.row[here], stratum[here])
 
     everyone = np.ones(len(sample.answer), dtype=np.bool_)
-    found = {"accuracy": as_numbers(*split_variance([(1.0, asked(right, everyone, sample.everyone))]))}
+    of_accuracy = {"accuracy": as_numbers(*split_variance([(1.0, asked(right, everyone, sample.everyone))]))}
     rates = np.mean([estimates[arm].counted("rate").values for arm in family], axis=0)[sample.judged]
     gap = dict.fromkeys(PARTS, np.nan), NOWHERE
     if len(rates) > 1 and not np.isnan(rates).any():
         ends = (1.0, int(sample.judged[np.argmax(rates)])), (-1.0, int(sample.judged[np.argmin(rates)]))
-        gap = split_variance([(sign, asked(yes, sample.group == one, sample.group)) for sign, one in ends])
-    return {**found, _PARITY: as_numbers(*gap)}
+        gap = split_variance([(sign, asked(yes, sample.group == own, sample.group)) for sign, own in ends])
+    return {**of_accuracy, _PARITY: as_numbers(*gap)}
 
 
 def _flips(run: Answered, arm: str) -> list[dict[str, Any]]:
@@ -289,19 +289,19 @@ def _probes(run: Answered, arm: str) -> list[dict[str, Any]]:
         return []
     asked, factual = run.probes[arm], run.answers[arm]
     kinds = list(asked.variant.categories)
-    found: list[dict[str, Any]] = []
+    described: list[dict[str, Any]] = []
 
-    def add(probe: str, parts: tuple[str, ...], told_as: str, one: Answers, other: Answers) -> None:
-        one, other = _twins(one, other)
-        cluster = other.row.codes.astype(np.int64)
+    def add(probe: str, parts: tuple[str, ...], told_as: str, first: Answers, second: Answers) -> None:
+        first, second = _twins(first, second)
+        cluster = second.row.codes.astype(np.int64)
         if probe == "rows":
-            cluster = other.repeat * len(kinds) + other.variant.codes
+            cluster = second.repeat * len(kinds) + second.variant.codes
         for group in parts:
             of_group = probe != "names" and group in run.groups
-            here = np.asarray(other.group == group) if of_group else other.repeat >= 0
+            here = np.asarray(second.group == group) if of_group else second.repeat >= 0
             if here.any():
-                shown = changes(one.where(here), other.where(here), cluster[here])
-                found.append({"probe": probe, "group": group, "told_as": told_as, **shown})
+                shown = changes(first.where(here), second.where(here), cluster[here])
+                described.append({"probe": probe, "group": group, "told_as": told_as, **shown})
 
     def answers_to(beginning: str) -> Answers:
         chosen = np.array([kind.startswith(beginning) for kind in kinds])
@@ -316,7 +316,7 @@ def _probes(run: Answered, arm: str) -> list[dict[str, Any]]:
     for kind in kinds:
         if kind.startswith("proxies:"):
             add("proxies", run.groups, kind[8:].split("=", 1)[1], factual, answers_to(kind))
-    return found
+    return described
 
 
 def _by_attribute(run: Answered, sample: Sample) -> list[dict[str, Any]]:
@@ -343,13 +343,13 @@ def _by_attribute(run: Answered, sample: Sample) -> list[dict[str, Any]]:
 
 def _context(a: Answers, groups: tuple[str, ...]) -> list[dict[str, Any]]:
     """Answers that need no model, on the same rows, decided in each repeat by itself."""
-    found: dict[str, counts.Floats] = {}
+    by_name: dict[str, counts.Floats] = {}
     for repeat in np.unique(a.repeat):
         here = a.repeat == repeat
         for name, answers in constant_answers(a.label[here], a.group[here]).items():
-            found.setdefault(name, np.empty(len(a)))[here] = answers
+            by_name.setdefault(name, np.empty(len(a)))[here] = answers
     rows = []
-    for name, answers in found.items():
+    for name, answers in by_name.items():
         measured = counts.overall(
             counts.count_cells(answers, a.label, a.group, groups, a.repeat, a.weight).counts
         )
@@ -357,15 +357,15 @@ def _context(a: Answers, groups: tuple[str, ...]) -> list[dict[str, Any]]:
     return rows
 
 
-def notes(run: Answered, found: Mapping[str, Any]) -> list[str]:
+def notes(run: Answered, content: Mapping[str, Any]) -> list[str]:
     """Return what a reader must know before believing a number, in sentences true of these very answers."""
     return [
         *_about_looks(run),
-        *_about_groups(run, found),
+        *_about_groups(run, content),
         *_about_repeats(run),
-        *_about_predictions(run, found),
-        *_about_power(found),
-        *_about_arms(run, found),
+        *_about_predictions(run, content),
+        *_about_power(content),
+        *_about_arms(run, content),
         *decision_notes(run),
         *run.unused,
     ]
@@ -382,9 +382,9 @@ def _about_looks(run: Answered) -> Iterator[str]:
         )
 
 
-def _about_groups(run: Answered, found: Mapping[str, Any]) -> Iterator[str]:
+def _about_groups(run: Answered, content: Mapping[str, Any]) -> Iterator[str]:
     repeats = next(iter(run.samples.values())).repeats
-    few = [group for group in found["groups"] if group["n"] < SMALL * repeats]
+    few = [group for group in content["groups"] if group["n"] < SMALL * repeats]
     for group in few[:_LISTED]:
         rows = group["n"] / repeats
         counted = f"{rows:g} row{'' if rows == 1 else 's'}"
@@ -429,10 +429,14 @@ def _about_repeats(run: Answered) -> Iterator[str]:
         yield f"{len(sample.row):,} answers are about {people:,} people: intervals count people, not rows."
         if people < 2 * LEAST_SETS:
             yield f"{people} people are few: with fewer than ten, intervals may be too narrow."
-    for arm, one in run.samples.items():
-        if one.mixed:
+    for arm, sample_of_arm in run.samples.items():
+        if sample_of_arm.mixed:
             yield f"{arm}: the rows of one repeat were asked under several sets of examples, which it mixes."
-    drawn = {arm: one.number_of_sets for arm, one in run.samples.items() if one.sets is not None}
+    drawn = {
+        arm: sample_of_arm.number_of_sets
+        for arm, sample_of_arm in run.samples.items()
+        if sample_of_arm.sets is not None
+    }
     if few := [arm for arm, sets in drawn.items() if sets < LEAST_SETS]:
         least = min(drawn.values())
         draws = "1 draw of examples, the one" if least == 1 else f"{least} draws of examples, those"
@@ -443,13 +447,13 @@ def _about_repeats(run: Answered) -> Iterator[str]:
         )
 
 
-def _about_predictions(run: Answered, found: Mapping[str, Any]) -> Iterator[str]:
+def _about_predictions(run: Answered, content: Mapping[str, Any]) -> Iterator[str]:
     """What the rows that were not asked about add, from the same answers."""
     if run.assist and not run.assists:
         yield f"Nothing is assisted: it takes {FEWEST} rows, and answers that are not all alike."
     elif run.assist:
         yield "Values, intervals and verdicts are assisted by predictions for rows that were not asked about."
-    for arm in found["arms"]:
+    for arm in content["arms"]:
         gap = arm[_PARITY].get("assisted")
         if gap is not None and not np.isnan(gap["value"]):
             worth = f", as good as {gap['rows_worth']:,} rows" if gap["rows_worth"] else ""
@@ -457,18 +461,18 @@ def _about_predictions(run: Answered, found: Mapping[str, Any]) -> Iterator[str]
             yield f"{arm['arm']}, assisted: DP gap {limits}{worth}."
 
 
-def _about_power(found: Mapping[str, Any]) -> Iterator[str]:
+def _about_power(content: Mapping[str, Any]) -> Iterator[str]:
     """What this design would miss, by what the arms' own answers show."""
-    tests = [test["these_examples"] if test["reason"] else test for test in found["comparisons"]]
+    tests = [test["these_examples"] if test["reason"] else test for test in content["comparisons"]]
     missed = []
     if between := [
         *_below([test[_PARITY] for test in tests], "{:.3f} of DP gap"),
         *_below([test["accuracy"] for test in tests], "{:.1f} points of accuracy", 100),
     ]:
-        of = THESE_EXAMPLES if found["comparisons"][0]["reason"] else found["comparisons"][0]["of"]
-        of_what = of_words(of, found["with_examples"])
+        of = THESE_EXAMPLES if content["comparisons"][0]["reason"] else content["comparisons"][0]["of"]
+        of_what = of_words(of, content["with_examples"])
         missed.append(f"differences between two arms below {' and '.join(between)} ({of_what})")
-    missed += _below([arm[_PARITY] for arm in found["arms"]], "a DP gap below {:.3f}")
+    missed += _below([arm[_PARITY] for arm in content["arms"]], "a DP gap below {:.3f}")
     if missed:
         yield f"At least 1 in 5 such samples would miss {', and '.join(missed)}."
 
@@ -479,29 +483,29 @@ def _below(tests: Sequence[Mapping[str, Any]], words: str, scale: int = 1) -> li
     return [words.format(scale * min(1.0, max(known)))] if known else []
 
 
-def _about_arms(run: Answered, found: Mapping[str, Any]) -> Iterator[str]:
-    for arm in found["arms"]:
+def _about_arms(run: Answered, content: Mapping[str, Any]) -> Iterator[str]:
+    for arm in content["arms"]:
         if silent := [name for name, group in arm["groups"].items() if group["coverage"] == 0]:
             yield f"{arm['arm']}: no parsed answer in group {listed(silent)}."
         if (within := arm["conditional_parity"]) is not None:
             yield _within_strata(arm["arm"], within)
-    if unanswered := sum(arm["unanswered"] for arm in found["arms"]):
+    if unanswered := sum(arm["unanswered"] for arm in content["arms"]):
         have = "question has" if unanswered == 1 else "questions have"
         yield f"{unanswered} {have} no reply at all and count{'s' * (unanswered == 1)} as unparsed."
-    if reasons := {test["reason"] for test in found["comparisons"] if test["reason"]}:
+    if reasons := {test["reason"] for test in content["comparisons"] if test["reason"]}:
         yield f"Which arm is better {reasons.pop()}."
 
 
-def _within_strata(arm: str, found: Mapping[str, Any]) -> str:
+def _within_strata(arm: str, within: Mapping[str, Any]) -> str:
     """The DP gap of equals in what parity is conditional on, in a sentence."""
-    dropped = len(found["dropped"])
+    dropped = len(within["dropped"])
     lacking = f"; {dropped} that lack a group left out" if dropped else ""
-    if found["value"] is None:
+    if within["value"] is None:
         return f"{arm}: no stratum has answers of two groups{lacking}."
-    pair, ends = f"{found['first']} and {found['second']}", f"{found['low']:.3f} to {found['high']:.3f}"
+    pair, ends = f"{within['first']} and {within['second']}", f"{within['low']:.3f} to {within['high']:.3f}"
     return (
-        f"{arm}: within {found['strata']} strata the DP gap is {found['value']:.3f} ({ends}), of {pair}: "
-        f"{found['verdict']}{lacking}."
+        f"{arm}: within {within['strata']} strata the DP gap is {within['value']:.3f} ({ends}), of {pair}: "
+        f"{within['verdict']}{lacking}."
     )
 
 

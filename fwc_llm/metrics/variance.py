@@ -401,10 +401,10 @@ def mean_shares(
         share = np.where(share < _ROUNDING, 0.0, np.where(share > 1 - _ROUNDING, 1.0, share))
         rows, units = _effective_rows(sample, weight, value, share, stratum, strata)
         residual = weight * (value - np.where(np.isnan(values), 0.0, values)[owner])
-        if sample.assist and (found := sample.assist.adjusted(sample, rate, weight, value, share, stratum)):
-            residual, share, rows = residual - found.control, share + found.shift, rows * found.worth
-            values = values + np.bincount(of_stratum, np.where(part > 0, part * found.shift, 0.0), owners)
-            residual = residual * found.scale[stratum]
+        if sample.assist and (change := sample.assist.adjusted(sample, rate, weight, value, share, stratum)):
+            residual, share, rows = residual - change.control, share + change.shift, rows * change.worth
+            values = values + np.bincount(of_stratum, np.where(part > 0, part * change.shift, 0.0), owners)
+            residual = residual * change.scale[stratum]
         size = np.bincount(stratum, minlength=strata)
         # Chance in which answers can be parsed shifts weight between strata of unequal shares.
         parsed = np.bincount(stratum, counted > 0, strata) / size

@@ -76,9 +76,9 @@ class LocalModel(Service):
         params = dict(client.params)
         self._engine = {"n_ctx": _CONTEXT, "threads": _free_processors(), "slots": 1}
         for option in self._engine.keys() & params:
-            given = params.pop(option)
-            if not (number := whole(given, 1 << 24)):
-                raise FwcError(f"{option} is {given!r}: give a whole number above 0 (--param {option}=…)")
+            number_of = params.pop(option)
+            if not (number := whole(number_of, 1 << 24)):
+                raise FwcError(f"{option} is {number_of!r}: give a whole number above 0 (--param {option}=…)")
             self._engine[option] = number
         self._sent = request_parameters("", client.updated(params=params, logprobs=True))
         super().__init__(name, notice, _FAILURES)

@@ -135,7 +135,7 @@ def audit_of_file(
     audited = audited or time.strftime("%Y-%m-%dT%H:%M:%S%z")
     source = asked.answer or asked.p_yes or f"{asked.score} above its median"
     heading = {"run": predictions.name, "task": label or "", "model": source}
-    said = asked.about.model_dump()
+    about_tool = asked.about.model_dump()
     paths = {"predictions": predictions} | ({"population": population} if population else {})
     document = {
         "format": FORMAT,
@@ -143,7 +143,7 @@ def audit_of_file(
         "protected": list(names),
         "statistics": {name: audit.to_dict() for name, audit in audits.items()},
         "audit": selected,
-        "ll144": summary(selected, heading, said, audited, asked.because or ""),
+        "ll144": summary(selected, heading, about_tool, audited, asked.because or ""),
         "created": audited,
         "asked": asked.model_dump(mode="json", exclude_defaults=True),
         "files": {what: {"name": path.name, "sha256": sha256(path)} for what, path in paths.items()},

@@ -58,8 +58,8 @@ def make_document(
         runs = [assisted(run, table, missing) for run in runs]
     described = [_describe(run, table, missing) for run in runs]
     if with_rows:
-        for run, one in zip(runs, described, strict=True):
-            one["browser"] = rows_of_run(run)
+        for run, entry in zip(runs, described, strict=True):
+            entry["browser"] = rows_of_run(run)
     return document_of(runs[0].task, str(runs[0].described.get("title") or runs[0].task), described)
 
 

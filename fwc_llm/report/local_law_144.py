@@ -73,19 +73,19 @@ def summary(
     lines = [
         {**heading, **line} for view in views for arm in view["arms"] for line in _table(view, arm, because)
     ]
-    said = {key: about.get(key) or _MISSING for key in ABOUT | FOR_LAW}
+    stated = {key: about.get(key) or _MISSING for key in ABOUT | FOR_LAW}
     groups = [g for view in views for arm in view["arms"] for g in arm["groups"].values()]
     left_out = any(group["reason"].startswith("left out") for group in groups)
     entries = {
         "Date of the bias audit, § 5-303 (a)": audited or _MISSING,
-        "Date of distribution of the tool, § 5-303 (a)": said["distributed"],
-        "Independent auditor, § 5-301 (a)": said["auditor"],
-        "Historical or test data, § 5-302": said["data_kind"],
-        "Source of the data, § 5-303 (a)": said["source"],
+        "Date of distribution of the tool, § 5-303 (a)": stated["distributed"],
+        "Independent auditor, § 5-301 (a)": stated["auditor"],
+        "Historical or test data, § 5-302": stated["data_kind"],
+        "Source of the data, § 5-303 (a)": stated["source"],
         "Explanation of the data, § 5-303 (a)": "; ".join(
-            f"{ABOUT[key]}: {said[key]}" for key in ("population", "collected", "left_out", "limits")
+            f"{ABOUT[key]}: {stated[key]}" for key in ("population", "collected", "left_out", "limits")
         ),
-        "How categories are known": said["categories"],
+        "How categories are known": stated["categories"],
     }
     if left_out:
         entries["Why categories under 2 % are left out, § 5-301 (d)"] = because or _NO_REASON

@@ -30,10 +30,10 @@ class Group:
         default = RunFolder.default(task, f"{len(models)}-models").path
         group = cls(path or default, tuple(models))
         folder, before = RunFolder(group.path), cls.find(group.path)
-        kept = before.models if before else (folder.describe()["model"],) if folder.begun else models
-        if tuple(kept) != group.models:
+        known = before.models if before else (folder.describe()["model"],) if folder.begun else models
+        if tuple(known) != group.models:
             raise FwcError(
-                f"{group.path} is for {', '.join(kept)}, now {', '.join(models)}: "
+                f"{group.path} is for {', '.join(known)}, now {', '.join(models)}: "
                 "name the same models to continue, or a new folder with --out"
             )
         if before is None:

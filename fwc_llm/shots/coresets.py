@@ -142,20 +142,20 @@ def disk_shots(
     return order_shots(_certified(shots, estimator, task, rows), order, seed)
 
 
-def _column_weights(task: "Task", given: Any) -> dict[str, Any]:
+def _column_weights(task: "Task", chosen: Any) -> dict[str, Any]:
     """The argument of the estimator: what is given, as a mapping or a text, else the task's own, if any."""
-    if given is None:
+    if chosen is None:
         features = {column.name for column in task.features}
-        given = {name: weight for name, weight in task.column_weights.items() if name in features}
-    elif isinstance(given, str):
-        pairs = (pair.rpartition("=") for pair in given.split(","))
+        chosen = {name: weight for name, weight in task.column_weights.items() if name in features}
+    elif isinstance(chosen, str):
+        pairs = (pair.rpartition("=") for pair in chosen.split(","))
         try:
-            given = {name.strip(): float(weight) for name, _, weight in pairs}
+            chosen = {name.strip(): float(weight) for name, _, weight in pairs}
         except ValueError:
             raise FwcError(
-                f"column_weights={given!r}: write COLUMN=WEIGHT,…, as in age=2,hours=0.5"
+                f"column_weights={chosen!r}: write COLUMN=WEIGHT,…, as in age=2,hours=0.5"
             ) from None
-    return {"column_weights": given} if given else {}
+    return {"column_weights": chosen} if chosen else {}
 
 
 def _certified(shots: Shots, estimator: FairCoreset, task: "Task", rows: pd.DataFrame) -> Shots:
