@@ -10,8 +10,10 @@ the reason are told. § 5-302: historical or test data; § 5-303: what is publis
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from markupsafe import Markup
+
 from fwc_llm.metrics.adverse_impact import AS_DRAWN
-from fwc_llm.notebook import Markup, element
+from fwc_llm.notebook import element
 from fwc_llm.report.format import DASH, number
 from fwc_llm.report.provenance import ABOUT, FOR_LAW
 from fwc_llm.report.tables import Section, markdown
