@@ -47,20 +47,6 @@ def test_five_thousand_predictions_of_three_groups(fwc: Run, predictions: Path) 
         assert words in outcome.out, words
 
 
-def test_several_attributes_one_by_one_and_crossed(fwc: Run, predictions: Path, tmp_path: Path) -> None:
-    written = tmp_path / "audit.json"
-    outcome = fwc("audit", predictions, *USUAL[:-1], "race, sex", "-o", written)
-    assert outcome.code == 0, outcome.err
-    for name in ("by race:", "by sex:", "by race & sex:"):
-        assert name in outcome.out
-    found = json.loads(written.read_text())
-    assert set(found["statistics"]) == {"race", "sex", "race & sex"}
-    crossed = found["statistics"]["race & sex"]
-    assert len(crossed["groups"]) == 6
-    race = found["statistics"]["race"]["arms"][0]["demographic_parity_difference"]["value"]
-    assert crossed["arms"][0]["by_attribute"][0]["demographic_parity_difference"] == pytest.approx(race)
-
-
 def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
     """F 20, M 29 and one without answer, X 1, unknown 1: 52 people, whose median score is 3.045."""
     people = [("F", 10, 4, 3.0), ("F", 10, 2, 1.0), ("M", 20, 10, 4.0), ("M", 9, 3, 2.0), ("X", 1, 1, 9.0)]

@@ -56,7 +56,16 @@ def test_saved_examples_and_odd_options_come_along(fwc: Run, tmp_path: Path) -> 
     shots = tmp_path / "mine.json"
     assert fwc("shots", "--task", "census", "--strategy", "random", "--m", 2, "-o", shots).code == 0
     small = ("eval", "--task", "census", "--model", "surrogate", "--n-test", 8, "--repeats", 2)
-    options = ("--shots", f"{shots},fwc", "--m", 8, "--option", 'slots="equal"', "--order", "random,given")
+    options = (
+        "--shots",
+        f"{shots},{shots}+unweighted,fwc,random+instruction",
+        "--m",
+        8,
+        "--option",
+        'slots="equal"',
+        "--order",
+        "random,given",
+    )
     first = fwc(*small, *options, "--param", 'x="5"', "-o", tmp_path / "run")
     assert first.code == 0, first.err
     shots.unlink()
@@ -116,23 +125,6 @@ def test_a_project_may_move_with_its_runs(fwc: Run, tmp_path: Path) -> None:
     again = fwc("eval", moved / "run" / "experiment.toml", "-o", moved / "again")
     assert again.code == 0, again.err
     assert (moved / "again" / "answers.csv").read_bytes() == (moved / "run" / "answers.csv").read_bytes()
-
-
-def test_edits_and_orders_of_single_arms_are_kept(fwc: Run, tmp_path: Path) -> None:
-    shots = tmp_path / "mine.json"
-    assert fwc("shots", "--task", "census", "--strategy", "random", "--m", 2, "-o", shots).code == 0
-    arms = f"removal,random@given,random+instruction@random,{shots},{shots}+unweighted"
-    options = ("--task", "census", "--model", "baseline", "--n-test", 8, "--m", 4)
-    assert fwc("eval", *options, "--shots", arms, "--out", tmp_path / "run").code == 0
-    again = fwc("eval", tmp_path / "run" / "experiment.toml", "--out", tmp_path / "again")
-    assert again.code == 0, again.line
-    first, second = (
-        json.loads((tmp_path / name / "results.json").read_text())["arms"] for name in ("run", "again")
-    )
-    assert [arm["arm"] for arm in first] == [
-        "removal", "random@given", "random+instruction@random", "mine", "mine+unweighted",
-    ]  # fmt: skip
-    assert first == second
 
 
 def test_an_order_of_its_own_and_one_for_all_do_not_go_together(fwc: Run, tmp_path: Path) -> None:

@@ -223,6 +223,12 @@ OF: dict[str, list[tuple[str, str]]] = {
         ("--data here", "name the task too"), ("--task german --shots zero", "the surrogate cannot read"),
         ("--model gpt-4", "OPENAI_API_KEY"), ("--model gpt-4 --max-cost 1", ""),
     ],
+    "eval --task census --shots zero --n-test 8 --model": [
+        ("a,b,a", "names 'a' twice"), (",", "names no model"), ("surrogate,b", "no key for b"),
+    ],
+    "tune --task census --target-dp 0.1": [
+        ("--m many", "whole numbers"), ("--model baseline", "baseline reads no prompt, so there is nothing to"),
+    ],
     "prompt --task census": [
         ("--row 200", "row 200 is outside the test split: it has rows 0 to 199"),
         ("--row -1", "row -1 is outside the test split"),

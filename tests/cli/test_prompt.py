@@ -43,20 +43,6 @@ def test_a_decision_models_question_stands_apart(fwc: Run) -> None:
     assert asked == [("user", None), ("question", None), ("question", "negation"), ("question", "paraphrase")]
 
 
-@pytest.mark.slow
-def test_a_folder_of_ones_own(fwc: Run, tmp_path: Path) -> None:
-    (tmp_path / "system.j2").write_text("")
-    (tmp_path / "shots.j2").write_text("")
-    (tmp_path / "query.j2").write_text(
-        '{% call message("user") %}{{ task.question }} {{ row["sex"] }}{% endcall %}'
-    )
-    outcome = fwc("prompt", "--task", "census", "--template", tmp_path, "--json")
-    assert [message["role"] for message in json.loads(outcome.out)] == ["user"]
-    (tmp_path / "query.j2").write_text("\n{{ sex }}")
-    outcome = fwc("prompt", "--task", "census", "--template", tmp_path)
-    assert (outcome.code, outcome.line) == (2, f"fwc-llm: {tmp_path}/query.j2, line 2: 'sex' is undefined")
-
-
 # --- `fwc-llm template init` and `fwc-llm task copy`
 
 

@@ -107,17 +107,6 @@ def test_the_limit_of_cost_is_that_of_all_models(fwc: Run, tmp_path: Path) -> No
     assert not (tmp_path / "other").exists()
 
 
-@pytest.mark.parametrize(
-    ("models", "words"),
-    [("a,b,a", "names 'a' twice"), (" , ", "names no model"), ("surrogate,b", "no key for b")],
-)
-def test_what_cannot_be_asked_is_refused_at_first(fwc: Run, tmp_path: Path, models: str, words: str) -> None:
-    outcome = fwc(*SMALL, "--model", models, "-o", tmp_path / "run")
-    assert outcome.code == 2
-    assert words in outcome.line
-    assert not (tmp_path / "run").exists()
-
-
 def test_the_list_of_runs_survives_what_lies_about(fwc: Run, tmp_path: Path) -> None:
     assert fwc("runs", tmp_path / "nowhere").code == 2
     assert "holds no run" in fwc("runs", tmp_path).err

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from tests.cli.conftest import Outcome
 from tests.people import make_people, write_people
 
@@ -22,19 +20,3 @@ def test_the_front_the_verdict_and_the_test_are_printed(fwc: Run, tmp_path: Path
         assert words in outcome.out
     shots = tmp_path / "tuned" / "shots.json"
     assert fwc("eval", *asked, "--shots", shots, "--n-test", 8, "--out", tmp_path / "run").code == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--target-dp", "0.1", "--m", "many"), "whole numbers"),
-        (("--target-dp", "0.1", "--model", "baseline"), "baseline reads no prompt, so there is nothing to"),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_code_2(
-    fwc: Run, tmp_path: Path, arguments: tuple[str, ...], words: str
-) -> None:
-    outcome = fwc("tune", "--task", "census", *arguments, "--out", tmp_path / "tuned")
-    assert outcome.code == 2
-    assert words in outcome.line
-    assert not (tmp_path / "tuned").exists()

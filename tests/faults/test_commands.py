@@ -92,18 +92,6 @@ def last_line(text: str) -> str:
     return text.strip().splitlines()[-1]
 
 
-def test_a_rejected_key_ends_with_3(
-    tmp_path: Path, evaluate: Callable[..., "subprocess.CompletedProcess[str]"]
-) -> None:
-    rejected = refusal(401, f"Incorrect API key provided: {KEY}", "invalid_api_key")
-    with serve_in_thread(Service(lambda content, count: rejected if count > 10 else None)) as url:
-        done = evaluate(url)
-    assert done.returncode == 3
-    assert "rejects the key" in last_line(done.stderr)
-    assert "[key]" in last_line(done.stderr)
-    assert 0 < len(journaled(tmp_path)) <= 10, "what was answered is kept"
-
-
 def test_rows_without_a_reply_end_with_4_and_are_named(
     tmp_path: Path, evaluate: Callable[..., "subprocess.CompletedProcess[str]"]
 ) -> None:

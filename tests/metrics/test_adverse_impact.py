@@ -223,25 +223,6 @@ def test_rates_are_the_strata_weighted_as_the_table_has_them() -> None:
         assert female[f"{name}_low"] < female[name] < female[f"{name}_high"]
 
 
-def test_a_perfect_model_has_the_tables_own_rates() -> None:
-    """In the sample its rates are 0.25 and 0.75, whoever the people are."""
-    right = {"F": ((75, 0), (25, 25)), "M": ((25, 0), (75, 75))}
-    found = groups(sample(right))
-    assert [found[name]["selection_rate"] for name in ("F", "M")] == pytest.approx([0.1, 0.3])
-    assert found["F"]["impact_ratio"] == pytest.approx(1 / 3)
-    assert (found["F"]["precision"], found["F"]["false_positive_rate"]) == (1, 0)
-    assert found["F"]["precision_low"] < 1 == found["F"]["precision_high"]
-
-
-def test_a_sample_like_the_table_needs_no_weights() -> None:
-    like = {"F": ((90, 20), (10, 8)), "M": ((70, 30), (30, 25))}
-    weighted = groups(sample(like))
-    plain = impact_tables(from_frame(sample(like), attributes=("sex",)))["attributes"][0]["arms"][0]["groups"]
-    for name in ("F", "M"):
-        for kind in ("selection_rate", "impact_ratio", "precision", "true_positive_rate"):
-            assert weighted[name][kind] == pytest.approx(plain[name][kind])
-
-
 def test_a_test_by_design_is_its_interval_excluding_0() -> None:
     rng = np.random.default_rng(0)
     seen = set()

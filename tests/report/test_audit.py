@@ -78,18 +78,6 @@ def test_the_dictionary_is_json_and_nobodys_to_change() -> None:
     assert len(found.to_dict()["arms"]) == 2
 
 
-def test_few_draws_of_examples_say_that_it_cannot_be_told() -> None:
-    frame = answers(3)
-    frame["examples"] = frame["arm"] + frame["repeat"].astype(str)
-    found = audit(frame)
-    (test,) = found.to_dict()["comparisons"]
-    assert test["accuracy"]["p_value"] is None
-    assert test["accuracy"]["distinguishable"] is None
-    assert "cannot be told with 3" in test["reason"]
-    assert test["these_examples"]["accuracy"]["p_value"] is not None
-    assert "cannot be told with 3" in str(found)
-
-
 def test_a_stray_value_of_examples_is_one_draw() -> None:
     frame = answers(1, arms="x").assign(examples="a")
     frame.loc[0, "examples"] = "b"
