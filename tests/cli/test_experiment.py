@@ -56,16 +56,8 @@ def test_saved_examples_and_odd_options_come_along(fwc: Run, tmp_path: Path) -> 
     shots = tmp_path / "mine.json"
     assert fwc("shots", "--task", "census", "--strategy", "random", "--m", 2, "-o", shots).code == 0
     small = ("eval", "--task", "census", "--model", "surrogate", "--n-test", 8, "--repeats", 2)
-    options = (
-        "--shots",
-        f"{shots},{shots}+unweighted,fwc,random+instruction",
-        "--m",
-        8,
-        "--option",
-        'slots="equal"',
-        "--order",
-        "random,given",
-    )
+    arms = f"{shots},{shots}+unweighted,fwc,random+instruction"
+    options = ("--shots", arms, "--m", 8, "--option", 'slots="equal"', "--order", "random,given")
     first = fwc(*small, *options, "--param", 'x="5"', "-o", tmp_path / "run")
     assert first.code == 0, first.err
     shots.unlink()

@@ -227,7 +227,7 @@ OF: dict[str, list[tuple[str, str]]] = {
         ("a,b,a", "names 'a' twice"), (",", "names no model"), ("surrogate,b", "no key for b"),
     ],
     "tune --task census --target-dp 0.1": [
-        ("--m many", "whole numbers"), ("--model baseline", "baseline reads no prompt, so there is nothing to"),
+        ("--m many", "whole numbers"), ("--model baseline", "reads no prompt, so there is nothing to"),
     ],
     "prompt --task census": [
         ("--row 200", "row 200 is outside the test split: it has rows 0 to 199"),
