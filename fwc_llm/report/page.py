@@ -30,27 +30,17 @@ def page(document: Mapping[str, Any], appendix: bool = False) -> str:
     Runs with a `browser` (their rows) bring the one script of the page. `appendix` prints the folded parts.
     """
     browsers = [run["browser"] for run in document["runs"] if run.get("browser")]
-    labelled = [(run["label"], run["statistics"]) for run in document["runs"]]
-    audit = any(KEY in run["about"] for run in document["runs"])
-    return (
-        environment()
-        .get_template("page.html.j2")
-        .render(
-            document=document,
-            several=len(document["runs"]) > 1,
-            audit=audit,
-            overview=overview(labelled, "All runs"),
-            appendix=appendix,
-            browsers=browsers,
-            **_script(bool(browsers)),
-        )
-    )
+    overall = overview([(run["label"], run["statistics"]) for run in document["runs"]], "All runs")
+    audit, several = any(KEY in run["about"] for run in document["runs"]), len(document["runs"]) > 1
+    values = {"document": document, "several": several, "audit": audit, "overview": overall}
+    values |= {"appendix": appendix, "browsers": browsers, **_script(bool(browsers))}
+    return environment().get_template("page.html.j2").render(values)
 
 
 def environment() -> jinja2.Environment:
     """Return what renders pages: all text from the data is escaped, and what would hide in it is visible."""
     made = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_template), autoescape=True, undefined=jinja2.StrictUndefined,
+        loader=jinja2.PackageLoader("fwc_llm.report"), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, finalize=_visible,
     )  # fmt: skip
     made.filters |= {
@@ -80,14 +70,12 @@ def _script(with_rows: bool) -> dict[str, Any]:
     """
     if not with_rows:
         return {"policy": Markup(f"{_POLICY}; script-src 'none'"), "script": None}
-    script = f'"use strict";\n(() => {{\n{"".join(map(_template, _SCRIPTS))}}})();\n'
+    folder = files("fwc_llm.report") / "templates"
+    parts = "".join((folder / name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    script = f'"use strict";\n(() => {{\n{parts}}})();\n'
     checksum = b64encode(hashlib.sha256(script.encode()).digest()).decode()
     allowed = f"script-src 'sha256-{checksum}'; require-trusted-types-for 'script'; trusted-types 'none'"
     return {"policy": Markup(f"{_POLICY}; {allowed}"), "script": Markup(script)}
-
-
-def _template(name: str) -> str:
-    return (files("fwc_llm.report") / "templates" / name).read_text(encoding="utf-8")
 
 
 def _visible(value: Any) -> Any:

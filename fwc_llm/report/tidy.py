@@ -1,7 +1,5 @@
 """The numbers of a document as tidy CSV: one line a number."""
 
-import csv
-import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,13 +26,11 @@ def tidy_csv(document: Mapping[str, Any]) -> str:
 
 def as_csv(lines: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """Return lines as CSV with these columns; text that a spreadsheet would run is made harmless."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, columns, lineterminator="\n")
-    writer.writeheader()
-    for line in lines:
-        texts = {name: visible(as_cell(value)) for name, value in line.items() if isinstance(value, str)}
-        writer.writerow({**line, **texts})
-    return out.getvalue()
+    import pandas as pd
+
+    texts = ({k: visible(as_cell(v)) if isinstance(v, str) else v for k, v in line.items()} for line in lines)
+    table = pd.DataFrame(list(texts), columns=list(columns), dtype=object)
+    return str(table.to_csv(index=False, lineterminator="\n"))
 
 
 def head(document: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, str]:

@@ -295,7 +295,6 @@ def _close(was: Any, now: Any, close: float = _CLOSE) -> bool:
 
 
 def _content(path: Path) -> dict[str, Any]:
-    with suppress(OSError, ValueError):
-        content = parse_json(read_text(path))
-        return content if isinstance(content, dict) else {}
+    with suppress(FwcError):
+        return RunFolder(path.parent).read_json(path.name)
     return {}
