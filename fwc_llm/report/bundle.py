@@ -40,9 +40,8 @@ def write_bundle(
     names = list(files_of(folder.path))
     now = {name: sha256(folder.path / name) for name in names}
     if other := [name for name, was in read_hashes(folder).items() if now.get(name, was) != was]:
-        raise FwcError(
-            f"{run / other[0]} was changed since the run was scored: `fwc-llm verify {run}` says where"
-        )
+        why = f"was changed since the run was scored: `fwc-llm verify {run}` says where"
+        raise FwcError(f"{run / other[0]} {why}")
     with_rows = with_rows and not folder.describe().get("no_rows")
     document = make_document([run], data_dir=data_dir, with_rows=with_rows)
     texts: dict[str, str] = {}
@@ -51,12 +50,10 @@ def write_bundle(
         described = {key: value for key, value in folder.describe().items() if key not in _NAMES_VALUES}
         results = folder.results() | {"no_reply": [], "stopped": None}
         texts = {"run.json": json_text(described), "results.json": json_text(results)}
+        about = described | {"command": "", "returned_models": results.get("returned_models", [])}
         for entry in document["runs"]:
-            entry["examples"], entry["prompts"] = ({arm: [] for arm in entry["examples"]} for _ in range(2))
-            entry["about"] = described | {
-                "command": "",
-                "returned_models": results.get("returned_models", []),
-            }
+            nothing: dict[str, list[Any]] = {arm: [] for arm in entry["examples"]}
+            entry.update(examples=nothing, prompts=nothing, about=about)
     texts["report.html"] = write_document(document, "html")
     texts[CARD] = json_text(model_card(document["runs"][0]))
     digests = {name: digest for name, digest in now.items() if name in names and name not in texts}

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MOST = 3_333  # rows, of which 0.3 are where the sequence is tightest
-_KINDS = "no", "yes", ""
+_KINDS = ["no", "yes", ""]
 
 _ByAnswer = Annotated[list[int], Field(min_length=3, max_length=3)]  # no, yes and unparsed
 Counts = dict[str, Annotated[list[_ByAnswer], Field(min_length=2, max_length=2)]]  # by group; labels no, yes
@@ -189,11 +189,10 @@ def _answered(counts: Counts, asked: Mapping[str, Any], checks: int) -> Answered
 
     cells = np.array(list(counts.values())).reshape(-1, 2, 3)
     group, label, answer = np.unravel_index(np.repeat(np.arange(cells.size), cells.ravel()), cells.shape)
-    names = ((group, list(counts)), (label, ["no", "yes"]), (answer, list(_KINDS)))
-    texts = (pd.Categorical.from_codes(codes, pd.Index(texts)) for codes, texts in names)
-    frame = pd.DataFrame(dict(zip(("group", "label", "answer"), texts, strict=True)))
+    names = {"group": (group, list(counts)), "label": (label, ["no", "yes"]), "answer": (answer, _KINDS)}
+    columns = {n: pd.Categorical.from_codes(codes, pd.Index(texts)) for n, (codes, texts) in names.items()}
     answered = from_frame(
-        frame, attributes=asked["protected"], label="label" if asked["label"] else None,
+        pd.DataFrame(columns), attributes=asked["protected"], label="label" if asked["label"] else None,
         min_group=FIRST_LOOK, least_groups=1,
     )  # fmt: skip
     return replace(answered, looks=Looks(checks, _MOST))
