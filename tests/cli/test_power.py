@@ -24,24 +24,6 @@ def test_it_says_what_the_design_finds(fwc: Run) -> None:
 
 
 @pytest.mark.slow
-def test_as_json(fwc: Run) -> None:
-    outcome = fwc(
-        "power", "--task", "census", "--base-parity", "0.5", "--repeats", 5, "--detect", "0.1",
-        "--shots", "zero,fwc", "--json",
-    )  # fmt: skip
-    found = json.loads(outcome.out)
-    assert found["format"] == "fwc-llm-power/1"
-    assert (found["n_test"], found["repeats"], found["requests"]) == (200, 5, 2000)
-    prompt, strategy = found["smallest"]
-    assert (prompt["of"], strategy["of"]) == ("these examples", "this strategy")
-    assert prompt["gap"] < strategy["gap"]
-    assert found["limit"]["gap"] < prompt["gap"]
-    once = next(one for one in found["needed"] if (one["question"], one["repeats"]) == ("gap", 1))
-    assert (once["n_test"], once["requests"], once["dollars"]) == (792, 1584, None)
-    assert found["assumptions"]["discordant"] == 0.25
-
-
-@pytest.mark.slow
 def test_what_it_costs_to_find_a_difference(fwc: Run) -> None:
     arguments = ("power", "--task", "census", "--shots", "zero", "--detect", "0.1", "--json")
     (cheap, dear) = (
