@@ -115,24 +115,30 @@ def groups_of(block: Block, used: np.ndarray) -> tuple[list[Key], np.ndarray]:
     Raises:
         InputError: a label is missing, or there are too many.
     """
-    labels: dict[int, Any] = {0: np.zeros(len(used), np.int8)}  # where there are none, all rows are alike
+    labels: list[Any] = [[0]]
+    codes: dict[Any, Any] = {0: np.zeros(len(used), np.int64)}  # without labels all are alike
     for role in ("y", "sensitive"):
         values = getattr(block.columns, role)
         for column in [] if values is None else label_columns(values):
             if len(column) != block.n:
                 raise InputError(f"{role} has {len(column)} rows but X has {block.n} in {block.where}")
-            labels[len(labels)] = own = pd.Series(_some(column, used)).reset_index(drop=True)
-            if own.isna().any():
-                row = block.first + used[int(own.isna().to_numpy().argmax())]
+            code, distinct = pd.factorize(_some(column, used))
+            if (code < 0).any():
+                row = block.first + used[int((code < 0).argmax())]
                 raise InputError(
                     f"{role} is missing in row {row} of {block.where}: drop such rows or give them a level "
                     "of their own"
                 )
-            if own.nunique() > _MOST_GROUPS:
+            if len(distinct) > _MOST_GROUPS:
                 raise InputError(f"{role} holds more than {_MOST_GROUPS:,} different values: pass labels")
-    frame = pd.DataFrame(labels)
-    keys = list(frame.drop_duplicates().itertuples(index=False, name=None))
-    return keys, frame.groupby(list(frame), sort=False, observed=True).ngroup().to_numpy()
+            codes[len(codes)] = code
+            labels.append(distinct.tolist())
+    frame = pd.DataFrame(codes)
+    keys = [
+        tuple(names[code] for names, code in zip(labels, row, strict=True))
+        for row in frame.drop_duplicates().sort_values(list(codes)).itertuples(index=False, name=None)
+    ]
+    return keys, frame.groupby(list(codes)).ngroup().to_numpy()
 
 
 @dataclass(frozen=True)
