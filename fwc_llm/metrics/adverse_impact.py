@@ -80,7 +80,7 @@ def impact_tables(
     """
     table = None
     if counted is not None:
-        sizes = {str(one["group"]): (one["no"], one["yes"]) for one in counted}
+        sizes = {str(group["group"]): (group["no"], group["yes"]) for group in counted}
         answered = replace(answered, groups=tuple(dict.fromkeys((*answered.groups, *sizes))))
         table = np.array([sizes.get(name, (0, 0)) for name in answered.groups], np.float64)
     kind = WITHHELD if table is None else REWEIGHTED
@@ -102,7 +102,7 @@ def impact_tables(
             {
                 "attribute": view.name,
                 "crossed": view.crossed,
-                "weighted": any(one.weight is not None for one in answered.plain_samples.values()),
+                "weighted": any(sample.weight is not None for sample in answered.plain_samples.values()),
                 "lost": _lost(lost, view, len(answered.attributes), place),
                 "unknown": sum(groups[name]["rows"] for name in view.levels if not is_known(name)),
                 "arms": arms,
@@ -407,8 +407,8 @@ def _confusion(
     for place, name in enumerate(view.levels):
         confused[name] = {**dict(zip(kinds, counts[place], strict=True)), "reasons": {}}
         for rate, reason in why.items():
-            one = measured[rate].at(place) if rate in measured else None
-            numbers = (one.value, one.low, one.high) if one else (math.nan,) * 3
+            estimate = measured[rate].at(place) if rate in measured else None
+            numbers = (estimate.value, estimate.low, estimate.high) if estimate else (math.nan,) * 3
             confused[name] |= dict(zip((rate, f"{rate}_low", f"{rate}_high"), numbers, strict=True))
             if math.isnan(numbers[0]):
                 confused[name]["reasons"][rate] = reason

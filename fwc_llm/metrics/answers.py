@@ -247,13 +247,13 @@ class Answered:
     def plain_samples(self) -> dict[str, Sample]:
         """Each arm as numbers, all in the same order of questions."""
         samples = samples_of(self.answers, self.groups, self.labels_fixed, self.min_group)
-        return {arm: replace(one, labelled=self.labelled, looks=self.looks) for arm, one in samples.items()}
+        return {arm: replace(own, labelled=self.labelled, looks=self.looks) for arm, own in samples.items()}
 
     @cached_property
     def assisted_samples(self) -> dict[str, Sample]:
         """The same with the predictions of `assists`, where an arm has them."""
         samples = self.plain_samples
-        return {arm: replace(one, assist=self.assists.get(arm)) for arm, one in samples.items()}
+        return {arm: replace(own, assist=self.assists.get(arm)) for arm, own in samples.items()}
 
     @property
     def samples(self) -> dict[str, Sample]:

@@ -118,14 +118,14 @@ def _test(metric: str, first: Estimates, second: Estimates, aligned: bool, strat
     return from_intervals(first[metric], second[metric])
 
 
-def from_intervals(one: Estimate, other: Estimate) -> Difference:
+def from_intervals(first: Estimate, second: Estimate) -> Difference:
     """Return the difference from both intervals, by MOVER, as if the arms were independent: arms that answer
     alike differ less than it says.
     """
-    value = other.value - one.value
-    if np.isnan([one.low, other.low]).any():
+    value = second.value - first.value
+    if np.isnan([first.low, second.low]).any():
         return Difference(value)
-    down, up = mover(other.value, (other.low, other.high), one.value, (one.low, one.high))
+    down, up = mover(second.value, (second.low, second.high), first.value, (first.low, first.high))
     to_zero = down if value > 0 else up
     errors = 0.0 if value == 0 else abs(value) / to_zero * Z if to_zero > 0 else np.inf
     smallest = smallest_difference(float(max(down, up) / Z) ** 2)
@@ -185,10 +185,10 @@ class _Net:
 
     def moments(self, first: Codes, second: Codes | None = None) -> tuple[Floats, Floats]:
         """Return the variance (P,) of shares, or of second less first, and its degrees of freedom."""
-        one, other = self.own
+        first_arm, second_arm = self.own
         net = joined(self.own, (self.sign, 1.0), self._sets() if self.aligned else None)
-        by_row = net.over_units + np.nan_to_num((one.two_rows + other.two_rows) / 2)
-        of_arms = np.minimum(one.freedom, other.freedom)
+        by_row = net.over_units + np.nan_to_num((first_arm.two_rows + second_arm.two_rows) / 2)
+        of_arms = np.minimum(first_arm.freedom, second_arm.freedom)
         variance, freedom = by_row[first], of_arms[first]
         if second is not None:
             variance = variance + by_row[second] - 2 * net.shared(first, second)
@@ -269,18 +269,18 @@ def compare_estimates(
     }
 
 
-def _changed(one: Sample, other: Sample) -> tuple[int, int | None, int | None, bool]:
+def _changed(first: Sample, second: Sample) -> tuple[int, int | None, int | None, bool]:
     """Questions that both answered, rows where the second is right more and less often, equal answers."""
-    many = 1 + max(int(sample.row.max()) for sample in (one, other))
-    keys = one.repeat * many + one.row, other.repeat * many + other.row
+    many = 1 + max(int(sample.row.max()) for sample in (first, second))
+    keys = first.repeat * many + first.row, second.repeat * many + second.row
     _, here, there = np.intersect1d(*keys, assume_unique=True, return_indices=True)
-    both = one.parsed[here] & other.parsed[there]
+    both = first.parsed[here] & second.parsed[there]
     here, there = here[both], there[both]
-    same = len(here) > 0 and np.array_equal(one.yes[here], other.yes[there])
-    if not one.labelled:
+    same = len(here) > 0 and np.array_equal(first.yes[here], second.yes[there])
+    if not first.labelled:
         return len(here), None, None, same
-    gained = (other.yes == other.label)[there].astype(float) - (one.yes == one.label)[here]
-    net = np.bincount(one.row[here], gained)
+    gained = (second.yes == second.label)[there].astype(float) - (first.yes == first.label)[here]
+    net = np.bincount(first.row[here], gained)
     return len(here), int((net > 0).sum()), int((net < 0).sum()), same
 
 

@@ -1,10 +1,10 @@
 """One arm's metrics with intervals and verdicts, from plain arrays (docs/statistics.md, "The method").
 
     sample = Sample(answer, label, group, repeat, row, groups=2, labels_fixed=True, examples=repeat)
-    found = estimate(sample)
-    found.of, found["accuracy"].value, found["accuracy"].low, found["accuracy"].high
-    gap = found["demographic_parity_difference"]
-    gap.verdict(0.05), gap.p_value, found.noise("demographic_parity_difference").percentile_95
+    estimates = estimate(sample)
+    estimates.of, estimates["accuracy"].value, estimates["accuracy"].low, estimates["accuracy"].high
+    gap = estimates["demographic_parity_difference"]
+    gap.verdict(0.05), gap.p_value, estimates.noise("demographic_parity_difference").percentile_95
 
 Every key of `counts.TABLE` is a metric; a new one needs its line there and nothing here. Two arms:
 `arm_comparison`. Both are a few dozen numpy operations, so that a simulation may call them often.
@@ -221,8 +221,8 @@ def pairs_of(shares: Shares, places: Codes) -> Iterator[tuple[Codes, Codes]]:
     n, sets = len(places), len(shares.influence.of_sets)
     rows = max(1, _PAIRS // max(n, 1) // (1 + sets // 50))
     for start in range(0, n - 1, rows):
-        one, other = np.triu_indices(min(rows, n - start), 1, n - start)
-        yield places[start + one], places[start + other]
+        first, second = np.triu_indices(min(rows, n - start), 1, n - start)
+        yield places[start + first], places[start + second]
 
 
 def _of_metric(estimates: Estimates, metric: Metric) -> Estimate:

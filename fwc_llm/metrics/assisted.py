@@ -128,17 +128,17 @@ class Predictions:
         rest = of_cells(self.rows * eligible)
         asked = eligible[known] * (1.0 if sample.weight is None else sample.weight)
         asked = asked / np.bincount(stratum, asked, strata)[stratum]
-        if_no, if_yes = (np.tile(one, sample.groups) for one in hits)
+        if_no, if_yes = (np.tile(hit, sample.groups) for hit in hits)
         if self.of_labels:
             base = np.bincount(stratum, asked * (weight > 0), strata)[by_cell]
             if_no, if_yes = (
-                (hit - share[by_cell] * np.tile(one, sample.groups)) / base
-                for hit, one in zip((if_no, if_yes), counted, strict=True)
+                (hit - share[by_cell] * np.tile(among, sample.groups)) / base
+                for hit, among in zip((if_no, if_yes), counted, strict=True)
             )
         hit = self.predicted * if_yes[cell] + (1 - self.predicted) * if_no[cell]
         means = self.means.reshape(len(self.means), -1)
         predictions = np.nan_to_num(means * if_yes + (1 - means) * if_no) * (self.rows * eligible).ravel()
-        means = np.stack([of_cells(one) for one in predictions]) / rest  # (K, C)
+        means = np.stack([of_cells(fold) for fold in predictions]) / rest  # (K, C)
         part = np.bincount(stratum, weight, strata)
         psi = np.nan_to_num(weight / part[stratum] * (value - share[stratum]))
         away = np.nan_to_num(asked * (hit - np.bincount(stratum, asked * hit, strata)[stratum]))
@@ -147,7 +147,7 @@ class Predictions:
         scaled = np.nan_to_num(part[units.stratum]) ** 2 * control
         weights = units.elsewhere(scaled * answers, strata).sum(1, keepdims=True)
         weights = weights / units.elsewhere(scaled * control, strata).sum(1, keepdims=True)
-        number, enough = (np.bincount(units.stratum, units.sums(one) > 0, strata) for one in (asked, weight))
+        number, enough = (np.bincount(units.stratum, units.sums(w) > 0, strata) for w in (asked, weight))
         weights = np.clip(np.nan_to_num(weights), 0.0, _LARGEST) * rest / (rest + number)  # (K, C)
         own = weights[units.fold, units.stratum]
         before = np.bincount(units.stratum, answers**2, strata)
@@ -290,7 +290,7 @@ def rows_worth(plain: Estimates, assisted: Estimates, key: str) -> int | None:
     """Return n V / V_assisted of a metric, of the pair of groups that is farthest apart; None without any."""
     metric, judged = BY_KEY[key], plain.sample.judged
     if metric.kind == "share":
-        variances = [_variance(one.counted(f"{metric.rates[0]} of all")) for one in (plain, assisted)]
+        variances = [_variance(own.counted(f"{metric.rates[0]} of all")) for own in (plain, assisted)]
     else:
         gaps = {rate: np.ptp(assisted.counted(rate).values[judged]) for rate in metric.rates}
         rate = max(gaps, key=lambda name: gaps[name])
@@ -298,7 +298,7 @@ def rows_worth(plain: Estimates, assisted: Estimates, key: str) -> int | None:
         if len(judged) < 2 or np.isnan(values).any():
             return None
         pair = judged[[int(np.argmin(values))]], judged[[int(np.argmax(values))]]
-        variances = [_variance(one.counted(rate), *pair) for one in (plain, assisted)]
+        variances = [_variance(own.counted(rate), *pair) for own in (plain, assisted)]
     if not all(np.isfinite(variance) and variance > 0 for variance in variances):
         return None
     return round(plain.sample.rows * variances[0] / variances[1])

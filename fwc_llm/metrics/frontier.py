@@ -42,11 +42,11 @@ def best_accuracy(base_rates: npt.ArrayLike, sizes: npt.ArrayLike, gap: float) -
     # The cheapest group at the bottom and the cheapest at the top, or, where that is one group, the second.
     low, high = np.argsort(to_low, axis=1)[:, :2], np.argsort(to_high, axis=1)[:, :2]
     costs = [
-        np.take_along_axis(to_low, one, 1)
-        + np.take_along_axis(to_high, other, 1)
-        + np.where(one == other, np.inf, 0)
-        for one in np.split(low, 2, 1)
-        for other in np.split(high, 2, 1)
+        np.take_along_axis(to_low, lowest, 1)
+        + np.take_along_axis(to_high, highest, 1)
+        + np.where(lowest == highest, np.inf, 0)
+        for lowest in np.split(low, 2, 1)
+        for highest in np.split(high, 2, 1)
     ]
     return max(0.0, 1.0 - float((least[:, None] + np.min(costs, axis=0)).min()) / float(size.sum()))
 

@@ -102,10 +102,10 @@ def simulate(
     ends = wilson(p, rows.cumsum(0) * worth)
     reach = np.array([looks.reach(n, groups) for n in numbers]) / Z
     low, high = np.zeros(p.shape[:2]), np.zeros(p.shape[:2])
-    for one, other in combinations(range(groups), 2):
-        gap = p[..., one] - p[..., other]
-        down = reach * np.hypot(p[..., one] - ends[0][..., one], ends[1][..., other] - p[..., other])
-        up = reach * np.hypot(ends[1][..., one] - p[..., one], p[..., other] - ends[0][..., other])
+    for first, second in combinations(range(groups), 2):
+        gap = p[..., first] - p[..., second]
+        down = reach * np.hypot(p[..., first] - ends[0][..., first], ends[1][..., second] - p[..., second])
+        up = reach * np.hypot(ends[1][..., first] - p[..., first], p[..., second] - ends[0][..., second])
         low = np.maximum(low, np.maximum(gap - down, -gap - up))
         high = np.maximum(high, np.maximum(gap + up, down - gap))
     decided = (low > bound) | (high <= bound)

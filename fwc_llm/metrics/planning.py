@@ -110,9 +110,9 @@ def observed(answers: "Mapping[str, Answers]") -> Assumptions:
     shares, spread = [], [0.0]
     for first, second in combinations(answers.values(), 2):
         _, place, other = np.intersect1d(first.key, second.key, assume_unique=True, return_indices=True)
-        one, two = first.answer[place], second.answer[other]
-        both = ~np.isnan(one) & ~np.isnan(two)
-        shares += [float(np.mean(one[both] != two[both]))] if both.any() else []
+        own, others = first.answer[place], second.answer[other]
+        both = ~np.isnan(own) & ~np.isnan(others)
+        shares += [float(np.mean(own[both] != others[both]))] if both.any() else []
     for arm in answers.values():
         cell = 2 * np.unique(arm.group, return_inverse=True)[1] + arm.label
         spread.append(_variance_within(arm.answer, cell))

@@ -56,8 +56,8 @@ def decision_notes(run: Answered) -> Iterator[str]:
             yield f"{arm}: {few}: too few for an AUC, a Brier score or calibration."
         if (span := _still(known)) is not None:
             low, high = span
-            one, other = f"{low:.3g}", f"{high:.3g}"
-            values = f"is {one}" if one == other else f"lies from {one} to {other}"
+            lowest, highest = f"{low:.3g}", f"{high:.3g}"
+            values = f"is {lowest}" if lowest == highest else f"lies from {lowest} to {highest}"
             yield (
                 f"{arm}: P(yes) {values} whatever the row ({len(known):,} answers): it hardly depends on the "
                 "row, as when a service cuts its input off (try fewer examples or a shorter template)."

@@ -77,16 +77,16 @@ def flips(
     described = []
     for group, other in dict.fromkeys(zip(source.tolist(), target.tolist(), strict=True)):
         here = both & (source == group) & (target == other)
-        one, two = before[here], after[here]
+        first, second = before[here], after[here]
         described.append(
             {
                 "group": str(group),
                 "told_as": str(other),
-                "n": len(one),
-                "to_yes": int((one < two).sum()),
-                "to_no": int((one > two).sum()),
-                "rate": float((one != two).mean()) if len(one) else np.nan,
-                "interval": list(_limits((one != two).astype(np.float64), unit[here])),
+                "n": len(first),
+                "to_yes": int((first < second).sum()),
+                "to_no": int((first > second).sum()),
+                "rate": float((first != second).mean()) if len(first) else np.nan,
+                "interval": list(_limits((first != second).astype(np.float64), unit[here])),
             }
         )
     return described

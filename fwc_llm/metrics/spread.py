@@ -54,16 +54,16 @@ def split_variance(shares: Sequence[tuple[float, Asked]]) -> tuple[dict[str, flo
     if not repeats:
         return parts, interval
     units = [_Units.of(factor, asked) for factor, asked in shares]
-    sampled = sum(len(asked.row) for _, asked in shares) / sum(len(one.row) for one in units)
+    sampled = sum(len(asked.row) for _, asked in shares) / sum(len(unit.row) for unit in units)
     if sampled > 1:
-        parts["repetition"] = sum(one.independent(one.within, one.parsed) for one in units)
+        parts["repetition"] = sum(unit.independent(unit.within, unit.parsed) for unit in units)
     chance = max(0.0, np.nan_to_num(parts["repetition"]) / sampled)  # in the mean over samples
-    rows = [one.over_rows() for one in units]
+    rows = [unit.over_rows() for unit in units]
     over_rows = float(sum(part.sum() for part, _ in rows))
     if any(len(part) for part, _ in rows):
         # Of one way of asking, as long as it is not known what asking again does.
         single = 1.0 - 1.0 / (orders * wordings)
-        beside = (one.independent(-one.due if sampled > 1 else one.across * single) for one in units)
+        beside = (unit.independent(-unit.due if sampled > 1 else unit.across * single) for unit in units)
         parts["rows"] = over_rows + float(sum(beside))
     if repeats > 1:
         between = float(values.mean((0, 1)).var(ddof=1))
@@ -199,12 +199,12 @@ def _limits_of_rows(parts: Sequence[Contributions]) -> Interval:
     return _limits(total, min(2.0 * total**2 / spread, 1e6) if spread > 0 else 1e6)
 
 
-def _difference(one: float, own: Interval, other: float, others: Interval) -> Interval:
+def _difference(value: float, own: Interval, other: float, others: Interval) -> Interval:
     """The limits of the difference of two independent estimates; not below 0."""
     if np.isnan([*own, *others]).any():
         return NOWHERE
-    down, up = mover(one, own, other, others)
-    return max(0.0, one - other - down), max(0.0, one - other + up)
+    down, up = mover(value, own, other, others)
+    return max(0.0, value - other - down), max(0.0, value - other + up)
 
 
 def as_numbers(parts: Mapping[str, float], interval: Interval) -> dict[str, object]:

@@ -322,11 +322,11 @@ class Shares:
         first = np.arange(len(self.values)) if first is None else first
         variance, plain, freedom = self.variance[first], self.plain[first], self.freedom[first]
         if second is not None:
-            one, other = variance, self.variance[second]
-            variance, plain = one + other, plain + self.plain[second]
+            own, others = variance, self.variance[second]
+            variance, plain = own + others, plain + self.plain[second]
             if np.isfinite(freedom).any():
                 with np.errstate(divide="ignore", invalid="ignore"):
-                    both = variance**2 / (one**2 / freedom + other**2 / self.freedom[second])
+                    both = variance**2 / (own**2 / freedom + others**2 / self.freedom[second])
                 freedom = np.where(np.isnan(both), np.minimum(freedom, self.freedom[second]), both)
             variance = np.maximum(variance - 2 * self.influence.shared(first, second), 0.05 * variance)
         if self.influence.sets is not None:
@@ -517,7 +517,7 @@ def area(score: Floats, label: Any, weight: Floats) -> tuple[float, Floats]:
 
 def joined(shares: Sequence[Shares], signs: Sequence[float], sets: Codes | None) -> Influence:
     """Return the influence of samples' shares on their signed sum; `sets` are those of all in turn."""
-    own = [one.influence for one in shares]
-    psi = np.concatenate([sign * one.psi for sign, one in zip(signs, own, strict=True)])
-    owner, unit = (np.concatenate([getattr(one, name) for one in own]) for name in ("owner", "unit"))
+    own = [share.influence for share in shares]
+    psi = np.concatenate([sign * influence.psi for sign, influence in zip(signs, own, strict=True)])
+    owner, unit = (np.concatenate([getattr(part, name) for part in own]) for name in ("owner", "unit"))
     return Influence(psi, owner, own[0].owners, unit, own[0].spans, sets)
