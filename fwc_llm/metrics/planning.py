@@ -31,7 +31,7 @@ import numpy.typing as npt
 from scipy.special import ndtri, stdtrit
 
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.counts import Codes, Floats
+from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.intervals import pairs_reach
 from fwc_llm.metrics.variance import LEAST_SETS, THESE_EXAMPLES, THIS_STRATEGY
 
@@ -114,21 +114,16 @@ def observed(answers: "Mapping[str, Answers]") -> Assumptions:
         both = ~np.isnan(own) & ~np.isnan(others)
         shares += [float(np.mean(own[both] != others[both]))] if both.any() else []
     for arm in answers.values():
-        cell = 2 * np.unique(arm.group, return_inverse=True)[1] + arm.label
-        spread.append(_variance_within(arm.answer, cell))
+        known = ~np.isnan(arm.answer)
+        cell = (2 * np.unique(arm.group, return_inverse=True)[1] + arm.label)[known]
+        n = np.bincount(cell)
+        share = np.bincount(cell, arm.answer[known]) / np.maximum(n, 1)
+        spread.append(float((n * share * (1 - share)).sum()) / max(float(n.sum()), 1.0))
     if not shares:
         raise FwcError(
             "the run has no two arms that answered the same rows: give the share with --discordant"
         )
     return Assumptions(discordant=max(shares), variance=min(0.25, max(spread)), source="as observed")
-
-
-def _variance_within(answer: Floats, cell: Codes) -> float:
-    """The variance of the answers around their cell's mean."""
-    known = ~np.isnan(answer)
-    n = np.bincount(cell[known])
-    share = np.bincount(cell[known], answer[known]) / np.maximum(n, 1)
-    return float((n * share * (1 - share)).sum()) / max(float(n.sum()), 1.0)
 
 
 @dataclass(frozen=True)
