@@ -18,7 +18,6 @@ MODULES = (
     "fwc_llm.coreset.rivals",
     "fwc_llm.shots",
     "fwc_llm.models",
-    "fwc_llm.metrics",
     "fwc_llm.gates",
     "fwc_llm.testing",
     "fwc_llm.inspect",

@@ -159,18 +159,6 @@ def test_progress_ends_with_the_whole_count(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_examples_that_are_read_once_count_until_they_are_read(tmp_path: Path) -> None:
-    seen: list[Progress] = []
-
-    def asked(arm: str, number: int) -> Call:
-        fixed, row = {"role": "system", "content": "e" * 90}, {"role": "user", "content": f"q{number:09}"}
-        return Call(arm, 0, f"test:{number}", "", [fixed, row], fixed=1)
-
-    calls = [asked(arm, number) for arm in ("a", "b") for number in range(2)]
-    run(Scripted(), iter(calls[:2]), tmp_path, concurrency=1, total=4, examples=180, progress=seen.append)
-    assert seen[-1].read == pytest.approx((90 + 20) / (180 + 40))
-
-
 def test_memory_does_not_grow_with_the_calls(tmp_path: Path) -> None:
     """Objects, not bytes: what stays of a call is its place in the journal."""
 
