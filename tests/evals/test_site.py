@@ -23,14 +23,6 @@ README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
 NOTEBOOKS = sorted(notebooks.FOLDER.glob("*.ipynb"))
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built once; a warning fails it, and the broken link is named on standard error."""
-    out = tmp_path_factory.mktemp("site")
-    assert build.build(tmp_path_factory.mktemp("made"), out) == 0
-    return out
-
-
 class Links(HTMLParser):
     """What a page refers to: links, what it loads by itself, and the places in it."""
 
@@ -52,8 +44,7 @@ class Links(HTMLParser):
             self.loaded.add(given["src"])
 
 
-@pytest.mark.slow
-def test_every_link_of_the_site_leads_somewhere_and_nothing_is_loaded_from_elsewhere(site: Path) -> None:
+def links_lead_somewhere_and_nothing_is_loaded_from_elsewhere(site: Path) -> None:
     read = {path: Links(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
     assert len(read) > 50
     for path, found in read.items():
@@ -70,8 +61,7 @@ def test_every_link_of_the_site_leads_somewhere_and_nothing_is_loaded_from_elsew
         assert not re.search(r"url\(\s*[\"']?(?:https?:)?//", style.read_text(encoding="utf-8")), style
 
 
-@pytest.mark.slow
-def test_every_page_of_the_manual_is_in_the_menu(site: Path) -> None:
+def every_page_of_the_manual_is_in_the_menu(site: Path) -> None:
     menu = (site / "index.html").read_text(encoding="utf-8")
     for page in [*pages.DOCS.rglob("*.md"), *NOTEBOOKS]:
         where = pages.place(page.relative_to(CHECKOUT).as_posix()).removesuffix(".md")
@@ -79,8 +69,7 @@ def test_every_page_of_the_manual_is_in_the_menu(site: Path) -> None:
         assert where == "index" or unlisted or f'"{where}.html"' in menu or f'"{where}.html#' in menu, page
 
 
-@pytest.mark.slow
-def test_every_public_name_and_every_option_has_its_place(site: Path) -> None:
+def every_public_name_and_every_option_has_its_place(site: Path) -> None:
     for module in api.MODULES:
         page = (site / "reference" / f"{module}.html").read_text(encoding="utf-8")
         for name in import_module(module).__all__:
@@ -92,8 +81,7 @@ def test_every_public_name_and_every_option_has_its_place(site: Path) -> None:
                 assert f">{option}</span>" in page, f"{name} {option}"
 
 
-@pytest.mark.slow
-def test_pages_ask_no_other_host_fit_a_phone_and_can_be_searched(site: Path, browser: Browser) -> None:
+def pages_ask_no_other_host_fit_a_phone_and_can_be_searched(site: Path, browser: Browser) -> None:
     for page, width in (("index", 390), ("reference/fwc_llm", 390), ("notebooks/choosing", 1300)):
         window = browser.new_page(viewport={"width": width, "height": 800})
         asked: list[str] = []
@@ -124,6 +112,17 @@ def test_pages_ask_no_other_host_fit_a_phone_and_can_be_searched(site: Path, bro
     window.wait_for_selector("ul.search li a")
     assert "The numbers in plain words" in window.inner_text("ul.search")
     window.close()
+
+
+@pytest.mark.slow
+def test_the_site(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> None:
+    """Built once; a warning fails it, and the broken link is named on standard error."""
+    site = tmp_path_factory.mktemp("site")
+    assert build.build(tmp_path_factory.mktemp("made"), site) == 0
+    links_lead_somewhere_and_nothing_is_loaded_from_elsewhere(site)
+    every_page_of_the_manual_is_in_the_menu(site)
+    every_public_name_and_every_option_has_its_place(site)
+    pages_ask_no_other_host_fit_a_phone_and_can_be_searched(site, browser)
 
 
 def said(notebook: dict[str, object]) -> list[str]:
