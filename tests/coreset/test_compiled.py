@@ -113,14 +113,14 @@ for cost in ("l1", "sqeuclidean"):
     x, y, d = table(120_000, 6)
     x[0, 0] = 1e4
     FairCoreset(40, cost=cost, max_iter=5, random_state=0).fit(x.astype(np.float32), y, d)
-    x, y, d = table(30_000, 12)
+    x, y, d = table(8_000, 12)
     frame = pd.DataFrame(x.round(1)).rename(columns=str).assign(kind=rng.choice(list("abc"), len(x)))
-    FairCoreset(300, cost=cost, max_iter=2, init="random", random_state=0).fit(frame, y, d)
+    FairCoreset(100, cost=cost, max_iter=2, init="random", random_state=0).fit(frame, y, d)
     for support in ("rows", "features"):
         few = FairCoreset(12, cost=cost, support=support, max_iter=1, n_init=1, random_state=0)
-        few.fit(*table(4_500, 60))
+        few.fit(*table(1_500, 60))
     FairCoreset(6, cost=cost, max_iter=2, swaps=True, random_state=0).fit(*table(900, 3))
-x, y, d = table(40_000, 12)
+x, y, d = table(10_000, 12)
 with tempfile.NamedTemporaryFile() as file:
     x.tofile(file.name)
     rows = np.memmap(file.name, x.dtype, mode="r", shape=x.shape)
