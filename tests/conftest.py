@@ -11,6 +11,7 @@ from typing import Any
 import hypothesis
 import pytest
 
+from tests.command import fwc as fwc
 from tests.people import three as three
 from tests.people import two as two
 

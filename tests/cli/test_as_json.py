@@ -7,18 +7,16 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fwc_llm import evaluate
-from tests.cli.conftest import Outcome
 from tests.cli.test_options import commands
+from tests.command import Run
 from tests.people import make_people, write_people
 
-Run = Callable[..., Outcome]
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "shell.md"
 # They print no table: files, lines about their work, a server's address.
 NO_TABLE = {"serve-surrogate", "bundle", "warm-up", "task init", "task copy", "template init"}
@@ -158,11 +156,8 @@ BLOCK = '<script type="application/json">'
 CSV = "sex,said,was\n" + "f,yes,no\nm,no,no\nm,yes,yes\nf,no,yes\n" * 20
 
 
-Fwc = Callable[..., Any]
-
-
 @pytest.mark.slow
-def test_a_run_without_rows_has_none_in_any_report(fwc: Fwc, tmp_path: Path) -> None:
+def test_a_run_without_rows_has_none_in_any_report(fwc: Run, tmp_path: Path) -> None:
     run = tmp_path / "run"
     asked = ("eval", "--task", "census", "--model", "surrogate", "--shots", "zero", "--n-test", 16, "--out")
     assert fwc(*asked, run, "--no-rows").code == 0
@@ -187,7 +182,7 @@ def test_a_run_without_rows_has_none_in_any_report(fwc: Fwc, tmp_path: Path) -> 
     assert BLOCK not in (tmp_path / "b.html").read_text(encoding="utf-8")
 
 
-def test_an_audit_has_its_rows_once(fwc: Fwc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_audit_has_its_rows_once(fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     table = CSV.replace("sex,", "sex,age,").replace("f,", "f,old,").replace("m,", "m,new,")
     (tmp_path / "a.csv").write_text(table)

@@ -5,16 +5,13 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from tests.cli.conftest import Outcome
-
-Run = Callable[..., Outcome]
+from tests.command import Run
 
 
 @pytest.fixture

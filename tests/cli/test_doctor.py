@@ -5,16 +5,13 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Outcome
+from tests.command import Outcome, Run
 from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread
-
-Run = Callable[..., Outcome]
 
 
 def checks(outcome: Outcome) -> dict[str, dict[str, Any]]:

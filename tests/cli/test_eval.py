@@ -7,16 +7,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from fwc_llm import evaluate
-from tests.cli.conftest import Outcome
+from tests.command import Run
 from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread, serving
 
-Run = Callable[..., Outcome]
 Service = tuple[list[HttpReply], str]
 
 

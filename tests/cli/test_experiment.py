@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,10 @@ from typing import Any
 import pytest
 
 from fwc_llm.resources import resource_dir
-from tests.cli.conftest import Outcome
+from tests.command import Run
 from tests.conftest import missing
 from tests.people import make_people, write_people
 
-Run = Callable[..., Outcome]
 SMALL = """
 task = "census"
 model = "surrogate"

@@ -1,7 +1,6 @@
 """Gates on the command line: three outcomes, their exit codes, JUnit, and what is refused beforehand."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,10 +10,9 @@ import pytest
 
 from fwc_llm import load_task
 from fwc_llm.report.read import read_run
-from tests.cli.conftest import Outcome
+from tests.command import Run
 from tests.report.conftest import write_run
 
-Run = Callable[..., Outcome]
 EVAL = ("eval", "--task", "census", "--model", "surrogate", "--shots", "zero", "--n-test", 40)
 
 

@@ -14,11 +14,10 @@ import pandas as pd
 import pytest
 
 from fwc_llm.cli.console import printing_aside
-from tests.cli.conftest import Outcome
+from tests.command import Run
 from tests.conftest import CHECKOUT
 from tests.faults.loopback import HttpReply, completion, serve_in_thread
 
-Run = Callable[..., Outcome]
 ESCAPES = "\x1b]52;c;ZXZpbA==\x07 \x9b31m \u202e"
 EVAL = ("eval", "--task", "census", "--shots", "zero", "--n-test", 8, "--model", "test-model")
 

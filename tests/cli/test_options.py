@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,7 @@ import typer
 
 from fwc_llm.cli import app
 from fwc_llm.cli.options import EVERYDAY, EXAMPLES, completed
-from tests.cli.conftest import Outcome
-
-Run = Callable[..., Outcome]
+from tests.command import Run
 
 
 def commands() -> Iterator[tuple[str, Any]]:

@@ -5,23 +5,17 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 from evals.walks.loans import loans
-from fwc_llm.cli import app
 from fwc_llm.data import load
-from fwc_llm.errors import FwcError
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.tasks import load_task
-from tests.cli.conftest import Outcome
+from tests.command import Run
 from tests.data.test_disk_table import BLOCK, HELD, frame, write
-
-Run = Callable[..., Outcome]
 
 
 def grants(folder: Path) -> Path:
@@ -212,28 +206,24 @@ def test_the_baseline_costs_nothing_and_a_table_is_no_task(fwc: Run, loan_task: 
 # --- `fwc-llm eval` of a table that stays on disk
 
 
-def invoke(*words: Any) -> Any:
-    return CliRunner().invoke(app, list(map(str, words)))
-
-
 @pytest.mark.slow
-def test_a_run_of_a_table_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_of_a_table_on_disk(fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = write(tmp_path)
     rows = tmp_path / "rows"
     rows.mkdir()
     for path in sorted(tmp_path.glob("rows-*.parquet")):
         path.rename(rows / path.name)
     asked = ("--task", task, "--data", rows, "--n-test", 48, "--model", "baseline")
-    inner = invoke("eval", *asked, "--shots", "zero,balanced", "-o", tmp_path / "inner")
-    assert inner.exit_code == 0, inner.output
-    shots = invoke("shots", "--task", task, "--data", rows, "--m", 8, "-o", tmp_path / "shots.json")
-    assert shots.exit_code == 0, shots.output
+    inner = fwc("eval", *asked, "--shots", "zero,balanced", "-o", tmp_path / "inner")
+    assert inner.code == 0, inner.err
+    shots = fwc("shots", "--task", task, "--data", rows, "--m", 8, "-o", tmp_path / "shots.json")
+    assert shots.code == 0, shots.err
 
     monkeypatch.setattr(load, "LARGE", HELD)
     monkeypatch.setattr(load, "BLOCK", BLOCK)
-    outer = invoke("eval", *asked, "--shots", "zero,balanced", "-o", tmp_path / "outer")
-    assert outer.exit_code == 0, outer.output
-    assert "the table stays on disk: examples are chosen among" in outer.output
+    outer = fwc("eval", *asked, "--shots", "zero,balanced", "-o", tmp_path / "outer")
+    assert outer.code == 0, outer.err
+    assert "the table stays on disk: examples are chosen among" in outer.err
     one, two = (json.loads((tmp_path / name / "run.json").read_text()) for name in ("inner", "outer"))
     for name in ("fingerprint", "population", "rows", "settings", "data", "task_folder"):
         assert one[name] == two[name]
@@ -245,23 +235,25 @@ def test_a_run_of_a_table_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert questions[0] == questions[1]
 
     # Its experiment file repeats it, in the same folder and from there.
-    again = invoke("eval", tmp_path / "outer" / "experiment.toml", "-o", tmp_path / "outer")
-    assert again.exit_code == 0, again.output
-    assert "nothing to ask" in again.output
+    again = fwc("eval", tmp_path / "outer" / "experiment.toml", "-o", tmp_path / "outer")
+    assert again.code == 0, again.err
+    assert "nothing to ask" in again.err
     # The report finds the rows that were asked about.
-    page = invoke("report", tmp_path / "outer", "-o", tmp_path / "page.html")
-    assert page.exit_code == 0, page.output
-    assert "not the table that the run was made with" not in page.output
+    page = fwc("report", tmp_path / "outer", "-o", tmp_path / "page.html")
+    assert page.code == 0, page.err
+    assert "not the table that the run was made with" not in page.err
     # Other examples are another run.
-    refused = invoke("eval", tmp_path / "outer" / "experiment.toml", "-o", tmp_path / "inner")
-    assert "holds another run" in str(refused.exception)
+    refused = fwc("eval", tmp_path / "outer" / "experiment.toml", "-o", tmp_path / "inner")
+    assert "holds another run" in refused.line
 
     # Examples that the streamed solver chose are of this very table.
-    given = invoke("eval", *asked, "--shots", tmp_path / "shots.json", "-o", tmp_path / "given")
-    assert given.exit_code == 0, given.output
+    given = fwc("eval", *asked, "--shots", tmp_path / "shots.json", "-o", tmp_path / "given")
+    assert given.code == 0, given.err
 
 
-def test_a_check_says_what_is_of_the_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_says_what_is_of_the_sample(
+    fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     task = write(tmp_path)
     task.write_text(task.read_text().replace('{ name = "job" }', '{ name = "job", missing = "category" }'))
     rows: pd.DataFrame = frame()
@@ -269,34 +261,34 @@ def test_a_check_says_what_is_of_the_sample(tmp_path: Path, monkeypatch: pytest.
     for path in tmp_path.glob("rows-*.parquet"):
         path.unlink()
     rows.to_parquet(tmp_path / "rows-0.parquet")
-    inner = invoke("task", "check", task)
-    assert inner.exit_code == 0, inner.output
+    inner = fwc("task", "check", task)
+    assert inner.code == 0, inner.err
     monkeypatch.setattr(load, "LARGE", HELD)
-    outer = invoke("task", "check", task)
-    assert outer.exit_code == 0, outer.output
-    assert "\nColumns\n" in inner.output
-    assert "\nColumns, in a sample of " in outer.output
-    made = next(part for part in re.split(r"; |\n", inner.output) if "made the category" in part).strip()
-    assert made in outer.output
+    outer = fwc("task", "check", task)
+    assert outer.code == 0, outer.err
+    assert "\nColumns\n" in inner.out
+    assert "\nColumns, in a sample of " in outer.out
+    made = next(part for part in re.split(r"; |\n", inner.out) if "made the category" in part).strip()
+    assert made in outer.out
 
 
 @pytest.mark.parametrize("command", ["eval", "shots"])
-def test_empty_data_is_not_the_folder_that_one_is_in(tmp_path: Path, command: str) -> None:
-    refused = invoke(command, "--task", write(tmp_path), "--data", "", "-o", tmp_path / "out")
-    assert isinstance(refused.exception, FwcError)
-    assert "--data is empty" in str(refused.exception)
+def test_empty_data_is_not_the_folder_that_one_is_in(fwc: Run, tmp_path: Path, command: str) -> None:
+    refused = fwc(command, "--task", write(tmp_path), "--data", "", "-o", tmp_path / "out")
+    assert refused.code == 2
+    assert "--data is empty" in refused.line
 
 
-def test_a_cell_without_rows_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cell_without_rows_is_named(fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = write(tmp_path)
     rows: pd.DataFrame = frame()
     away = (rows["nation"] == "away") & (rows["sex"] == "f")
     rows.assign(paid=rows["paid"].where(~away, "no")).to_parquet(tmp_path / "one.parquet")
     monkeypatch.setattr(load, "LARGE", HELD)
-    refused = invoke(
+    refused = fwc(
         "eval", "--task", task, "--data", tmp_path / "one.parquet", "--model", "baseline", "--n-test", 48,
         "--base-parity", 0.5, "--shots", "zero", "-o", tmp_path / "run",
     )  # fmt: skip
-    assert isinstance(refused.exception, FwcError)
-    assert "the cell sex & nation = f & away, paid = yes has 0 rows to draw from" in str(refused.exception)
+    assert refused.code == 2
+    assert "the cell sex & nation = f & away, paid = yes has 0 rows to draw from" in refused.line
     assert not (tmp_path / "run").exists()

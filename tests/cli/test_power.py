@@ -1,15 +1,12 @@
 """`fwc-llm power`: what a design finds, what finding a difference takes, and every refusal in one line."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Outcome
+from tests.command import Run
 from tests.report.conftest import write_run
-
-Run = Callable[..., Outcome]
 
 
 @pytest.mark.slow

@@ -1,16 +1,13 @@
 """`fwc-llm prompt`: what is sent for one row."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from fwc_llm.prompts import templates
 from fwc_llm.tasks import load_task
-from tests.cli.conftest import Outcome
-
-Run = Callable[..., Outcome]
+from tests.command import Run
 
 
 @pytest.mark.slow

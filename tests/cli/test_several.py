@@ -2,16 +2,14 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Outcome
+from tests.command import Outcome, Run
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
 
-Run = Callable[..., Outcome]
 SMALL = ("eval", "--task", "census", "--shots", "zero,random", "--m", 2, "--n-test", 8)
 PRICES = """
 date = "2026-01-01"

@@ -1,12 +1,9 @@
 """`fwc-llm tune` from the command line."""
 
-from collections.abc import Callable
 from pathlib import Path
 
-from tests.cli.conftest import Outcome
+from tests.command import Run
 from tests.people import make_people, write_people
-
-Run = Callable[..., Outcome]
 
 
 def test_the_front_the_verdict_and_the_test_are_printed(fwc: Run, tmp_path: Path) -> None:

@@ -3,15 +3,13 @@
 import re
 import shlex
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from evals.walks import loans, oracle
 from fwc_llm.cli import console
-from tests.cli.conftest import Outcome
-from tests.cli.conftest import fwc as fwc
+from tests.command import Run
 
 WALKS = Path(__file__).parents[2] / "evals" / "walks"
 _BLOCK = re.compile(r"^```(console|toml)\n(.*?)^```", re.S | re.M)
@@ -36,7 +34,7 @@ def steps(page: str) -> list[tuple[str, list[str]]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("page", ["own-table.md", "safe-defaults.md"])
 def test_what_a_walk_shows_is_printed(
-    page: str, fwc: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: str, fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for place in (console.out, console.err):

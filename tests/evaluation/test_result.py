@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -20,8 +19,7 @@ from fwc_llm.report.write import render
 from fwc_llm.runs.folder import FORMAT, RunFolder
 from fwc_llm.runs.journal import Journal
 from fwc_llm.tasks import Task, census_task
-from tests.cli.conftest import Outcome
-from tests.cli.conftest import fwc as fwc
+from tests.command import Run
 from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread
 from tests.people import make_people, write_people
 from tests.report.conftest import write_folder
@@ -270,9 +268,6 @@ def test_the_limit_of_cost_counts_the_rows_of_the_pool(two: Task, tmp_path: Path
         )  # fmt: skip
     assert "stopped before --max-cost" in result.data["stopped"]
     assert result.unanswered == 16  # the money ended among the rows of the pool
-
-
-Run = Callable[..., Outcome]
 
 
 @pytest.mark.slow

@@ -10,8 +10,7 @@ import pytest
 from fwc_llm import FwcError, Result, evaluate
 from fwc_llm.inspect import import_log
 from fwc_llm.report.document import make_document
-from tests.cli.conftest import Outcome
-from tests.cli.conftest import fwc as fwc
+from tests.command import Outcome
 from tests.inspect.designs import CENSUS, KEY, MOCKED, REASONS
 
 pytestmark = pytest.mark.slow

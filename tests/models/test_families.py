@@ -7,7 +7,6 @@ import respx
 
 from fwc_llm.models import Usage
 from fwc_llm.models.openai.prices import ending_of, family_of, price_of
-from tests.cli.conftest import fwc as fwc
 from tests.faults.loopback import completion
 from tests.models.asking import KEY, ask, quick, sent
 

@@ -12,8 +12,7 @@ from fwc_llm.models import open_model
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.tasks import Task
-from tests.cli.conftest import Outcome
-from tests.cli.conftest import fwc as fwc
+from tests.command import Run
 
 PROVIDER = """
 from dataclasses import dataclass, field
@@ -79,7 +78,7 @@ def test_an_installed_package_provides_its_names(install: Install) -> None:
         assert isinstance(open_model(other), ChatModel)
 
 
-def test_prints_are_no_output(fwc: Callable[..., Outcome], install: Install, tmp_path: Path) -> None:
+def test_prints_are_no_output(fwc: Run, install: Install, tmp_path: Path) -> None:
     install()
     asked = ("--task", "census", "--shots", "zero", "--n-test", 8, "--json", "--out", tmp_path / "run")
     outcome = fwc("eval", "--model", "python:echoing:talks", *asked)

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -28,8 +27,7 @@ from fwc_llm.report.predictions_reader import (
 )
 from fwc_llm.report.tables import texts
 from fwc_llm.report.write import render
-
-MakeRun = Callable[..., Path]
+from tests.report.conftest import MakeRun
 
 
 def answers(repeats: int = 2, groups: str = "FM", arms: str = "xy", seed: int = 0) -> pd.DataFrame:

@@ -14,7 +14,6 @@ from scipy.stats import binomtest
 
 from fwc_llm import evaluate
 from fwc_llm.answers import parse_answer
-from fwc_llm.cli import main
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.models.base import Reply
 from fwc_llm.report.compare import compare_runs, comparison_table
@@ -22,9 +21,10 @@ from fwc_llm.report.narrative import what_was_run
 from fwc_llm.report.read import read_run
 from fwc_llm.report.tables import as_text
 from fwc_llm.tasks import load_task
+from tests.command import Run
 from tests.data.tables import write_task
+from tests.report.conftest import MakeRun
 
-MakeRun = Callable[..., Path]
 FAIR = {"Female": (0.3, 0.6), "Male": (0.3, 0.6)}
 UNFAIR = {"Female": (0.05, 0.5), "Male": (0.5, 0.95)}
 
@@ -191,65 +191,35 @@ def test_gpt_4s_gap_is_fairlearns_and_more_than_chance(
 # --- `fwc-llm report` and `fwc-llm compare` from the command line
 
 
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., int]:
-    """Runs `fwc-llm` with these words in an empty folder, without data; returns the exit code."""
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An empty folder to work in, without data."""
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("FWC_LLM_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
-    def run(*words: object) -> int:
-        monkeypatch.setattr("sys.argv", ["fwc-llm", *map(str, words)])
-        try:
-            main()
-        except SystemExit as stop:
-            return int(stop.code or 0)
-        return 0
 
-    return run
-
-
-def test_a_report_is_one_page_in_the_folder_named(make_run: MakeRun, command: Callable[..., int]) -> None:
+def test_a_report_is_one_page_in_the_folder_named_and_text_is_printed(make_run: MakeRun, fwc: Run) -> None:
     folder = make_run(repeats=1)
-    assert command("report", folder) == 0
-    assert not Path("report.html").exists()
+    assert json.loads(fwc("report", folder, "--format", "json").out)["task"] == "adult"
+    assert fwc("report", folder, "--format", "csv").out.startswith("run,task,model")
+    assert not (folder / "report.html").exists()
+    assert fwc("report", folder).code == 0
+    assert not list(Path().iterdir())
     assert (folder / "report.html").read_text().startswith("<!DOCTYPE html>")
-    assert command("report", folder, "-o", "other.md") == 0
+    assert fwc("report", folder, "-o", "other.md").code == 0
     assert Path("other.md").read_text().startswith("# UCI Adult")
 
 
-def test_the_page_of_several_runs_overwrites_nothing_unless_named(
-    make_run: MakeRun, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_page_of_several_runs_overwrites_nothing_unless_named(make_run: MakeRun, fwc: Run) -> None:
     runs = make_run("a", repeats=1), make_run("b", repeats=1)
-    assert command("report", *runs) == 0
+    assert fwc("report", *runs).code == 0
     before = Path("report.html").read_text()
-    assert command("report", *runs) == 2
-    assert "report.html exists already" in capsys.readouterr().err
-    assert command("report", runs[0], "-o", "report.html") == 0
+    again = fwc("report", *runs)
+    assert (again.code, "report.html exists already" in again.err) == (2, True)
+    assert fwc("report", runs[0], "-o", "report.html").code == 0
     assert Path("report.html").read_text() != before
-
-
-def test_text_is_printed(
-    make_run: MakeRun, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = make_run(repeats=1)
-    assert command("report", folder, "--format", "json") == 0
-    assert json.loads(capsys.readouterr().out)["task"] == "adult"
-    assert command("report", folder, "--format", "csv") == 0
-    assert capsys.readouterr().out.startswith("run,task,model")
-    assert not list(Path().iterdir())
-
-
-def test_compare_prints_a_table_or_json(
-    make_run: MakeRun, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
-) -> None:
-    first, second = make_run("a", repeats=1), make_run("b", repeats=1, model="gpt-4o")
-    assert command("compare", first, second) == 0
-    assert "gpt-4o" in capsys.readouterr().out
-    assert command("compare", first, second, "--json") == 0
-    assert len(json.loads(capsys.readouterr().out)["arms"]) == 3
 
 
 @pytest.mark.parametrize(
@@ -265,15 +235,10 @@ def test_compare_prints_a_table_or_json(
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(
-    make_run: MakeRun,
-    command: Callable[..., int],
-    capsys: pytest.CaptureFixture[str],
-    words: tuple[str, ...],
-    message: str,
+    make_run: MakeRun, fwc: Run, words: tuple[str, ...], message: str
 ) -> None:
     places = {"a": make_run("a", repeats=1), "german": make_run("g", repeats=1, task="german")}
-    assert command(*(word.format(**places) for word in words)) == 2
-    said = capsys.readouterr()
-    assert message in said.err
-    assert said.err.count("\n") == 1
-    assert said.out == ""
+    outcome = fwc(*(word.format(**places) for word in words))
+    assert (outcome.code, outcome.out) == (2, "")
+    assert message in outcome.err
+    assert outcome.err.count("\n") == 1

@@ -24,9 +24,8 @@ from fwc_llm.report.read import read_run
 from fwc_llm.report.tables import as_text
 from fwc_llm.report.terminal import run_table
 from fwc_llm.runs.folder import RunFolder
-from tests.report.conftest import some_shots
+from tests.report.conftest import MakeRun, some_shots
 
-MakeRun = Callable[..., Path]
 NAMES = ["rates", "tradeoff", "repeats-accuracy", "repeats-dp-gap"]
 EVIL = "</svg><script>alert(1)</script>\x1b[31m\u202e$x^2$"
 

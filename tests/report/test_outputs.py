@@ -4,22 +4,19 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from fwc_llm.errors import FwcError
-from fwc_llm.files import write_whole
 from fwc_llm.metrics.counts import TABLE
 from fwc_llm.report import sections
 from fwc_llm.report.page import page
 from fwc_llm.report.tables import as_text
 from fwc_llm.report.terminal import run_table
 from fwc_llm.report.tidy import COLUMNS
-from fwc_llm.report.write import choose_format, render
+from fwc_llm.report.write import render
+from tests.report.conftest import MakeRun
 
-MakeRun = Callable[..., Path]
 EVIL = "<script>alert('x')</script>"
 
 
@@ -154,15 +151,6 @@ def test_odd_runs_still_make_a_page(make_run: MakeRun) -> None:
     assert "–" in render([empty], "html")
     three = {"x": {"A": (0.1, 0.4), "B": (0.2, 0.5), "C": (0.3, 0.6)}}
     assert "Rate of yes per group" in render([make_run("d", rates=three, probabilities=True)], "html")
-
-
-def test_an_unknown_format_and_an_unwritable_file_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(FwcError, match="none of html, md, json, csv"):
-        choose_format("pdf", None)
-    with pytest.raises(FwcError, match="ending"):
-        choose_format(None, Path("x.pdf"))
-    with pytest.raises(FwcError, match="cannot write"):
-        write_whole("text", tmp_path / "missing" / "x.html")
 
 
 @pytest.mark.slow

@@ -8,16 +8,14 @@ reference of its exports, MLflow's `search_traces`. Logs of Inspect: `tests/insp
 
 import csv
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from openai.types.evals.runs import OutputItemListResponse
 
-from tests.cli.conftest import Outcome, fwc  # noqa: F401
+from tests.command import Run
 
-Run = Callable[..., Outcome]
 HERE = Path(__file__).parent / "peers"
 PEOPLE: list[dict[str, Any]] = [
     {"sex": ("man", "woman")[n % 2], "years": n, "hired": "yes" if n > 5 else "no"} for n in range(12)
@@ -83,7 +81,7 @@ def written(kind: str, folder: Path) -> Path:
     ["promptfoo-0.121.20", "mlflow-3.17.2", "evals", "evals lines", "evals stored lines", "langfuse",
      "langfuse lines", "langfuse csv", "mlflow traces", "mlflow traces csv"],
 )  # fmt: skip
-def test_the_same_applicants_from_every_tool(fwc: Run, tmp_path: Path, kind: str) -> None:  # noqa: F811
+def test_the_same_applicants_from_every_tool(fwc: Run, tmp_path: Path, kind: str) -> None:
     path = HERE / f"{kind}.json" if "-" in kind else written(kind, tmp_path)
     outcome = fwc("audit", path, *ASKED)
     assert outcome.code == 0, outcome.err
@@ -92,7 +90,7 @@ def test_the_same_applicants_from_every_tool(fwc: Run, tmp_path: Path, kind: str
     assert arm["accuracy"]["value"] == 1.0  # whole years: nobody is between the two bars
 
 
-def test_a_results_page_of_another_tool(fwc: Run, tmp_path: Path) -> None:  # noqa: F811
+def test_a_results_page_of_another_tool(fwc: Run, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     outcome = fwc("audit", HERE / "promptfoo-0.121.20.json", *ASKED[:-1], "--report", page)
     assert outcome.code == 0, outcome.err
@@ -111,7 +109,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("kind", list(BAD))
-def test_what_is_not_known_is_refused(fwc: Run, tmp_path: Path, kind: str) -> None:  # noqa: F811
+def test_what_is_not_known_is_refused(fwc: Run, tmp_path: Path, kind: str) -> None:
     document, reason = BAD[kind]
     path = tmp_path / "results.json"
     path.write_text(json.dumps(document))

@@ -27,9 +27,7 @@ from fwc_llm.runs.journal import Journal
 from fwc_llm.shots import load_shots
 from tests.models.four_members import FourMembers
 from tests.people import TOML, make_people
-from tests.report.conftest import write_run
-
-MakeRun = Callable[..., Path]
+from tests.report.conftest import MakeRun, write_run
 
 
 def edit_answers(folder: Path, change: Callable[[list[dict[str, str]]], Any]) -> None:
@@ -154,19 +152,6 @@ def test_damaged_prompts_and_shots_are_refused(make_run: MakeRun) -> None:
     (run.folder / "shots" / "fwc-0.json").write_text("{}")
     with pytest.raises(FwcError, match="shots"):
         run.shots("fwc")
-
-
-def test_runs_of_different_tasks_are_refused(make_run: MakeRun) -> None:
-    with pytest.raises(FwcError, match="different tasks"):
-        read_runs([make_run("a", repeats=1), make_run("b", repeats=1, task="german")])
-
-
-def test_no_run_and_the_same_run_twice_are_refused(make_run: MakeRun) -> None:
-    folder = make_run(repeats=1)
-    with pytest.raises(FwcError, match="at least one"):
-        read_runs([])
-    with pytest.raises(FwcError, match="twice"):
-        read_runs([folder, folder])
 
 
 MANY = 12_000  # more than one block

@@ -1,7 +1,6 @@
 """The statistics of a run: what its answers were made of comes out again, and oddities are said."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,7 @@ from fwc_llm.report.read import read_run
 from fwc_llm.report.sections import pooled
 from fwc_llm.tasks import Task
 from tests.people import make_people, write_people
-
-MakeRun = Callable[..., Path]
+from tests.report.conftest import MakeRun
 
 
 def found_in(folder: Path) -> dict[str, Any]:

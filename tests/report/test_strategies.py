@@ -2,8 +2,6 @@
 
 import json
 import re
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +9,13 @@ import ot
 import pytest
 from scipy.spatial.distance import cdist
 
-from fwc_llm.cli import main
 from fwc_llm.errors import FwcError
 from fwc_llm.report.figures import plot_comparison
 from fwc_llm.report.strategies import compare, measure
 from fwc_llm.shots import load_shots, select_shots, strategies
 from fwc_llm.shots.examples import labelled_pool
 from fwc_llm.tasks import Task
+from tests.command import Run
 from tests.people import make_people, write_people
 
 
@@ -80,58 +78,35 @@ def test_the_plot_is_a_picture(two: Task, tmp_path: Path, suffix: str) -> None:
         plot_comparison([line for line in lines if line.strategy == "zero"], path, "people")
 
 
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """`fwc-llm shots` with these arguments: exit code, standard output, standard error on one line."""
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setenv("NO_COLOR", "1")
-
-    def shots(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["fwc-llm", "shots", *map(str, arguments)])
-        capsys.readouterr()
-        code = 0
-        try:
-            main()
-        except SystemExit as done:
-            code = int(done.code or 0)
-        captured = capsys.readouterr()
-        return code, captured.out, " ".join(captured.err.split())
-
-    return shots
-
-
 @pytest.fixture
 def people(tmp_path: Path) -> Path:
     return write_people(tmp_path / "table", make_people(120, 2))
 
 
-def test_the_command_saves_what_select_shots_chooses(run: Run, people: Path, tmp_path: Path) -> None:
+def test_the_command_saves_what_select_shots_chooses(fwc: Run, people: Path, tmp_path: Path) -> None:
     from fwc_llm.tasks import load_task
 
     path = tmp_path / "shots.json"
-    code, out, err = run("--task", people, "--m", 8, "--seed", 3, "-o", path)
-    assert (code, out) == (0, "")
-    assert "8 examples by fwc" in err
-    assert "certificate: distance" in err
+    done = fwc("shots", "--task", people, "--m", 8, "--seed", 3, "-o", path)
+    assert (done.code, done.out) == (0, "")
+    assert "8 examples by fwc" in done.err
+    assert "certificate: distance" in done.err
     task = load_task(people)
     assert load_shots(path, task) == select_shots(task, "fwc", 8, seed=3)
     assert json.loads(path.read_text())["certificate"]["seed"] == 3
 
 
 @pytest.mark.slow
-def test_the_command_compares_and_plots(run: Run, people: Path, tmp_path: Path) -> None:
+def test_the_command_compares_and_plots(fwc: Run, people: Path, tmp_path: Path) -> None:
     plot = tmp_path / "plot.svg"
-    code, out, err = run(
-        "--task", people, "--compare", "--strategy", "random,zero,fwc", "--m", 8, "--plot", plot
+    done = fwc(
+        "shots", "--task", people, "--compare", "--strategy", "random,zero,fwc", "--m", 8, "--plot", plot
     )
-    assert code == 0
-    assert out.index("fwc") < out.index("random") < out.index("zero")
-    assert "zero: no examples" in err
+    assert done.code == 0
+    assert done.out.index("fwc") < done.out.index("random") < done.out.index("zero")
+    assert "zero: no examples" in done.err
     assert plot.exists()
-    assert re.search(r"choosing and measuring took \d+\.\d s in all", err)
+    assert re.search(r"choosing and measuring took \d+\.\d s in all", " ".join(done.err.split()))
 
 
 @pytest.mark.parametrize(
@@ -142,11 +117,11 @@ def test_the_command_compares_and_plots(run: Run, people: Path, tmp_path: Path) 
         (("--plot", "plot.svg"), "add --compare"),
     ],
 )
-def test_what_a_comparison_cannot_do(run: Run, arguments: tuple[str, ...], words: str) -> None:
+def test_what_a_comparison_cannot_do(fwc: Run, arguments: tuple[str, ...], words: str) -> None:
     """The task is not even looked for."""
-    code, _, err = run("--task", "nowhere.toml", *arguments)
-    assert code == 2
-    assert words in err
+    done = fwc("shots", "--task", "nowhere.toml", *arguments)
+    assert done.code == 2
+    assert words in done.line
 
 
 @pytest.mark.slow
@@ -166,8 +141,8 @@ def test_what_a_comparison_cannot_do(run: Run, arguments: tuple[str, ...], words
         (("-o", "/proc/nowhere/shots.json"), "cannot write the shots to /proc/nowhere/shots.json"),
     ],
 )  # fmt: skip
-def test_the_command_refuses(run: Run, people: Path, arguments: tuple[str, ...], message: str) -> None:
-    code, out, err = run("--task", people, *arguments)
-    assert (code, out) == (2, "")
-    assert message in err
-    assert "Traceback" not in err
+def test_the_command_refuses(fwc: Run, people: Path, arguments: tuple[str, ...], message: str) -> None:
+    done = fwc("shots", "--task", people, *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.line
+    assert "Traceback" not in done.err

@@ -14,7 +14,6 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from fwc_llm import FwcError, evaluate
-from fwc_llm.cli import main
 from fwc_llm.models import Client
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.report.bundle import CARD, write_bundle
@@ -24,6 +23,7 @@ from fwc_llm.runs import batch as batch_module
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.hashes import write_hashes
 from fwc_llm.untrusted import parse_json
+from tests.command import Run
 from tests.faults.batch_service import BatchService
 from tests.faults.loopback import serve_in_thread
 
@@ -212,28 +212,20 @@ def test_a_bundle_can_be_verified_and_without_rows_holds_no_cell(tmp_path: Path)
         write_bundle(run, tmp_path / "changed.zip")
 
 
-def test_an_audit_is_made_again_from_its_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_audit_is_made_again_from_its_table(
+    fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     lines = [f"{'fm'[k % 2]},{('no', 'yes')[k % 3 == 0]},0.{k % 10}" for k in range(60)]
     Path("a.csv").write_text("\n".join(["sex,hired,p", *lines]) + "\n")
 
-    def fwc(*words: str) -> int:
-        monkeypatch.setattr("sys.argv", ["fwc-llm", *words])
-        try:
-            main()
-        except SystemExit as exit_:
-            return int(str(exit_.code))
-        return 0
-
-    assert (
-        fwc("audit", "a.csv", "--answer", "hired", "--p-yes", "p", "--protected", "sex", "-o", "audit.json")
-        == 0
-    )
-    assert fwc("verify", ".") == 0
+    asked = ("audit", "a.csv", "--answer", "hired", "--p-yes", "p", "--protected", "sex", "-o", "audit.json")
+    assert fwc(*asked).code == 0
+    assert fwc("verify", ".").code == 0
     audit: dict[str, Any] = json.loads(Path("audit.json").read_text())
     audit["audit"]["attributes"][0]["arms"][0]["groups"]["f"]["impact_ratio"] = 0.99
     Path("audit.json").write_text(json.dumps(audit))
-    assert fwc("verify", ".") == 5
+    assert fwc("verify", ".").code == 5
     ((file, detail),) = differing(tmp_path)
     assert (file, "groups.f.impact_ratio: 0.99 is recorded" in detail) == ("audit.json", True)
     Path("a.csv").unlink()

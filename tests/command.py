@@ -21,8 +21,11 @@ class Outcome:
         return self.err.strip().splitlines()[-1]
 
 
+Run = Callable[..., Outcome]
+
+
 @pytest.fixture
-def fwc(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+def fwc(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run `fwc-llm` with these arguments."""
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.setenv("NO_COLOR", "1")
