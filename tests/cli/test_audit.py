@@ -125,22 +125,27 @@ def test_any_two_values_with_the_one_that_means_yes(fwc: Run, tmp_path: Path) ->
     assert sum(rates) == pytest.approx(1.0)
 
 
-def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:
+def by_models(path: Path, repeats: int, *models: str) -> tuple[pd.DataFrame, tuple[object, ...]]:
+    """Answers of two models to 80 rows, as a file; and the words that name its columns."""
     rng = np.random.default_rng(0)
     asked = pd.DataFrame({"id": np.arange(80), "sex": np.arange(80) % 2, "label": np.arange(80) // 2 % 2})
     whole = [
-        asked.assign(model=model, run=run, said=(rng.random(80) < rate).astype(int))
-        for model, rate in (("a", 0.3), ("b", 0.7))
-        for run in range(2)
+        asked.assign(model=model, run=run, shown=f"{model}{run}", said=(rng.random(80) < rate).astype(int))
+        for model, rate in zip(models, (0.3, 0.7), strict=True)
+        for run in range(repeats)
     ]
-    path = tmp_path / "models.csv"
     pd.concat(whole).to_csv(path, index=False)
     words = ("audit", path, "--answer", "said", "--label", "label", "--protected", "sex", "--arm", "model")
+    return pd.concat(whole), words
+
+
+def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:
+    whole, words = by_models(tmp_path / "models.csv", 2, "a", "b")
     assert "need --row" in fwc(*words).line
     outcome = fwc(*words, "--repeat", "run", "--row", "id")
     assert outcome.code == 0, outcome.err
     assert "There is one arm" not in outcome.out
-    pd.concat(whole)[1:].to_csv(path, index=False)
+    whole[1:].to_csv(tmp_path / "models.csv", index=False)
     assert "the arm 'a' lacks the row '0'" in fwc(*words, "--repeat", "run", "--row", "id").line
 
 
@@ -148,6 +153,7 @@ def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:
     ("content", "options", "words"),
     [
         (None, (), "cannot read"), ("", (), "is no table"), ('a,"b\n', (), "is no table"),
+        ("a,b\n1,2\n1,2,3\n", (), "is no table"),
         ("race,was\nA,1\n", (), "has no column 'said'.* it has race, was"),
         ("race,was,said,said\nA,1,1,0\n", (), "two columns 'said'"),
         ("race,was,said\nA,1,1\n,0,1\n", (), "1 rows have no race .* row 2.* --missing group"),
@@ -305,6 +311,7 @@ def test_a_threshold_decides(fwc: Run, shares: Path, tmp_path: Path) -> None:
         (("--label", "hired", "--answer", "p"), "looks like probabilities: name it with --p-yes"),
         (("--label", "hired", "--answer", "hired", "--threshold", "0.4"), "leave out one of them"),
         (("--label", "hired", "--p-yes", "p", "--threshold", "40"), "--threshold 40 is not from 0 to 1"),
+        (("--label", "hired", "--p-yes", "p", "--threshold", "nan"), "--threshold nan is not from 0 to 1"),
         (("--label", "hired", "--p-yes", "sex"), "'sex' is not P(yes) in 200 of 200 rows"),
         (("--label", "hired", "--p-yes", "q"), "it has sex, hired, p"),
         (("--label", "hired", "--p-yes", "p", "--report", "x.pdf"), "is none of html, md, json, csv"),
@@ -318,16 +325,8 @@ def test_bad_probabilities_are_named(fwc: Run, shares: Path, options: tuple[str,
 
 
 def test_the_report_of_an_audit_keeps_arms_repeats_and_examples(fwc: Run, tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    asked = pd.DataFrame({"id": np.arange(80), "sex": np.arange(80) % 2, "label": np.arange(80) // 2 % 2})
-    whole = [
-        asked.assign(model=model, run=run, shown=f"{model}{run}", said=(rng.random(80) < rate).astype(int))
-        for model, rate in (("=a<script>", 0.3), ("b", 0.7))
-        for run in range(6)
-    ]
     path, out, report = tmp_path / "models.csv", tmp_path / "audit.json", tmp_path / "report.json"
-    pd.concat(whole).to_csv(path, index=False)
-    words = ("audit", path, "--answer", "said", "--label", "label", "--protected", "sex", "--arm", "model")
+    _, words = by_models(path, 6, "=a<script>", "b")
     words = (*words, "--repeat", "run", "--row", "id", "--examples", "shown")
     assert fwc(*words, "-o", out, "--report", report).code == 0
     one = json.loads(out.read_text())["statistics"]["sex"]

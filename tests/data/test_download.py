@@ -147,11 +147,6 @@ def test_the_order_of_the_search(taskfile: Path, tmp_path: Path, monkeypatch: py
     ]
 
 
-def test_a_data_folder_that_is_not_there(taskfile: Path, tmp_path: Path) -> None:
-    with pytest.raises(FwcError, match="does not exist"):
-        load_task(taskfile, tmp_path / "nowhere")
-
-
 def test_a_changed_copy_is_used_and_said(taskfile: Path, tmp_path: Path) -> None:
     (tmp_path / "made").mkdir()
     (tmp_path / "made" / "made.csv").write_bytes(BODY + b"1,f,1\n")

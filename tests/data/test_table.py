@@ -1,6 +1,7 @@
 """Reading and cleaning a table: what comes out, and every complaint."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from fwc_llm.errors import FwcError
 from fwc_llm.tasks import load_task
-from tests.data.tables import small_task, write_task
+from tests.data.tables import CSV, small_task, write_task
 
 
 def test_a_table_comes_out_typed_and_named_by_line(tmp_path: Path) -> None:
@@ -29,24 +30,43 @@ def test_a_table_comes_out_typed_and_named_by_line(tmp_path: Path) -> None:
     assert not task.simulated
 
 
-def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
-    csv = '# made up\nx,colour,sex,y\n\n1,"two\nlines",f,yes\n# and a comment\n2, spaced ,m,no\n'
-    table = small_task(tmp_path, csv, data='comment = "#"').pool()
-    assert table.index.tolist() == ["data.csv:4", "data.csv:7"]
-    assert table["colour"].tolist() == ["two\nlines", "spaced"]
+HEAD = "x,colour,sex,y\n"
+READ: dict[str, tuple[str | bytes, dict[str, str], dict[str, list[Any]]]] = {
+    "lines of the file": (
+        f'# made up\n{HEAD}\n1,"two\nlines",f,yes\n# and a comment\n2, spaced ,m,no\n',
+        {"data": 'comment = "#"'},
+        {"index": ["data.csv:4", "data.csv:7"], "colour": ["two\nlines", "spaced"]},
+    ),
+    "None and NA are categories": (
+        f"{HEAD}1.0,NA,f,yes\n-2e3,None,m,no\n3,null,f,no\n",
+        {},
+        {"colour": ["NA", "None", "null"], "x": [1, -2000, 3]},
+    ),
+    "latin-1 with semicolons": (
+        "x;colour;sex;y\n1;grün;f;yes\n2;blau;m;no\n".encode("latin-1"),
+        {"data": 'separator = ";"\nencoding = "latin-1"'},
+        {"colour": ["grün", "blau"]},
+    ),
+    "missing values as a category": (
+        f"{HEAD}1,?,f,yes\n2,blue,m,no\n3,red,NaN,no\n",
+        {"top": 'missing = "category"'},
+        {"colour": ["unknown", "blue", "red"], "sex": ["f", "m", "unknown"]},
+    ),
+    "a threshold is strict": (
+        f"{HEAD}1,a,0.06,2\n2,a,0.07,3\n3,b,0.05,2.5\n",
+        {"outcome": "threshold = { above = 2.5 }",
+         "protected": 'threshold = { above = 0.06 }\nlevels = ["few", "many"]'},
+        {"sex": ["few", "many", "few"], "y": ["no", "yes", "no"]},
+    ),
+}  # fmt: skip
 
 
-def test_none_and_na_are_categories(tmp_path: Path) -> None:
-    csv = "x,colour,sex,y\n1.0,NA,f,yes\n-2e3,None,m,no\n3,null,f,no\n"
-    table = small_task(tmp_path, csv).pool()
-    assert table["colour"].tolist() == ["NA", "None", "null"]
-    assert (table["x"].dtype, table["x"].tolist()) == (np.int64, [1, -2000, 3])  # whole numbers
-
-
-def test_a_latin_1_table_with_semicolons(tmp_path: Path) -> None:
-    csv = "x;colour;sex;y\n1;grün;f;yes\n2;blau;m;no\n".encode("latin-1")
-    task = small_task(tmp_path, csv, data='separator = ";"\nencoding = "latin-1"')
-    assert task.pool()["colour"].tolist() == ["grün", "blau"]
+@pytest.mark.parametrize("name", READ)
+def test_cells_come_out_as_written(tmp_path: Path, name: str) -> None:
+    csv, parts, columns = READ[name]
+    table = small_task(tmp_path, csv, **parts).pool().reset_index(names="index")
+    assert {column: table[column].tolist() for column in columns} == columns
+    assert name != "None and NA are categories" or table["x"].dtype == np.int64  # whole numbers
 
 
 def test_parquet_reads_as_csv_does(tmp_path: Path) -> None:
@@ -86,13 +106,6 @@ def test_missing_rows_are_dropped_and_said(tmp_path: Path) -> None:
     assert task.notes == ("data.csv: 2 of 4 rows kept", "2 rows with a missing value dropped (x 1, colour 1)")
 
 
-def test_missing_values_become_a_category(tmp_path: Path) -> None:
-    csv = "x,colour,sex,y\n1,?,f,yes\n2,blue,m,no\n3,red,NaN,no\n"
-    task = small_task(tmp_path, csv, top='missing = "category"')
-    assert task.pool()["colour"].tolist() == ["unknown", "blue", "red"]
-    assert task.pool()["sex"].tolist() == ["f", "m", "unknown"]
-
-
 def test_pool_and_test_are_two_files(tmp_path: Path) -> None:
     path = write_task(tmp_path)
     (tmp_path / "more.csv").write_text("y,sex,x,colour\nyes,f,7,red\n")
@@ -120,18 +133,6 @@ def test_a_derived_attribute_takes_its_columns_place(tmp_path: Path) -> None:
     assert [column.name for column in kept.features] == ["x", "colour", "sex"]
 
 
-def test_a_threshold_is_strict(tmp_path: Path) -> None:
-    csv = "x,colour,sex,y\n1,a,0.06,2\n2,a,0.07,3\n3,b,0.05,2.5\n"
-    task = small_task(
-        tmp_path,
-        csv,
-        outcome="threshold = { above = 2.5 }",
-        protected='threshold = { above = 0.06 }\nlevels = ["few", "many"]',
-    )
-    assert task.pool()["sex"].tolist() == ["few", "many", "few"]
-    assert task.pool()["y"].tolist() == ["no", "yes", "no"]
-
-
 def test_several_protected_attributes_are_crossed(tmp_path: Path) -> None:
     task = small_task(tmp_path, protected='[[protected]]\ncolumn = "colour"')
     assert task.protected == ("sex", "colour")
@@ -142,12 +143,7 @@ def test_several_protected_attributes_are_crossed(tmp_path: Path) -> None:
 def test_the_fingerprint_follows_the_values(tmp_path: Path) -> None:
     first = small_task(tmp_path).fingerprint
     assert small_task(tmp_path).fingerprint == first
-    assert (
-        small_task(
-            tmp_path, "x,colour,sex,y\n1,red,f,yes\n2,blue,m,no\n3.5,red,f,no\n4,green,m,no\n"
-        ).fingerprint
-        != first
-    )
+    assert small_task(tmp_path, CSV.replace("green,m,yes", "green,m,no")).fingerprint != first
 
 
 BAD_DATA = {

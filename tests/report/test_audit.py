@@ -18,13 +18,7 @@ from fwc_llm.metrics.answers import as_names
 from fwc_llm.report import probability as tables
 from fwc_llm.report.charts import calibration_by_group, shown_groups
 from fwc_llm.report.document import make_document
-from fwc_llm.report.predictions_reader import (
-    answered_at,
-    choose_threshold,
-    looks_like_probability,
-    probabilities,
-    read_columns,
-)
+from fwc_llm.report.predictions_reader import answered_at, looks_like_probability, probabilities, read_columns
 from fwc_llm.report.tables import texts
 from fwc_llm.report.write import render
 from tests.report.conftest import MakeRun
@@ -135,21 +129,6 @@ def test_probabilities_in_place_of_answers_are_recognised() -> None:
     assert not looks_like_probability(["0", "1", ""])
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ((None, None, None), "--answer, that of probabilities with --p-yes"),
-        (("said", "p", 0.4), "leave out one of them"),
-        ((None, "p", 1.4), "not from 0 to 1"),
-        ((None, "p", float("nan")), "not from 0 to 1"),
-    ],
-)
-def test_columns_must_fit(given: tuple[str | None, str | None, float | None], said: str) -> None:
-    with pytest.raises(FwcError, match=said):
-        choose_threshold(*given)
-    assert choose_threshold(None, "p", None) == 0.5
-
-
 def test_every_format_has_the_texts_of_a_csv_file(tmp_path: Path) -> None:
     frame = pd.DataFrame(
         {
@@ -174,20 +153,6 @@ def test_every_format_has_the_texts_of_a_csv_file(tmp_path: Path) -> None:
     }
     frame[["text", "flag"]].to_csv(tmp_path / "a.csv", index=False)
     assert read_columns(tmp_path / "a.csv", ["text"])[0]["text"].tolist() == ['b, "c"', "", "NA"]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "words"),
-    [
-        ("bad.parquet", b"PAR1", "is no Parquet table"), ("bad.csv", b"a,b\n1,2\n1,2,3\n", "is no table"),
-        ("none.parquet", None, "cannot read"), ("none.csv", None, "cannot read"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes | None, words: str) -> None:
-    if content is not None:
-        (tmp_path / name).write_bytes(content)
-    with pytest.raises(FwcError, match=words):
-        read_columns(tmp_path / name, ["a"])
 
 
 # --- What a report says of P(yes)
