@@ -139,7 +139,7 @@ def find_task(
         task.pool()
     except FwcError as error:
         return None, _UNUSABLE if text else str(error)
-    if text and task.fingerprint != run.described.get("fingerprint"):
+    if task.fingerprint != run.described.get("fingerprint"):
         return None, "the data found here is not the table that the run was made with"
     return task, ""
 

@@ -31,7 +31,7 @@ def is_designed(run: Run) -> bool:
 def audit_tables(run: Run, task: "Task | None" = None) -> dict[str, Any]:
     """Return the tables of a run, see `impact_tables`; a run of earlier versions needs its `task`'s table."""
     counted = run.described.get("population")
-    if counted is None and task is not None and task.fingerprint == run.described.get("fingerprint"):
+    if counted is None and task is not None:
         counted = population(task)
     lost = (run.results.get("rows") or {}).get("groups", ())
     return impact_tables(run.answered, is_designed(run), counted, lost)

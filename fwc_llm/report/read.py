@@ -209,13 +209,11 @@ def with_predictions(run: Run, task: "Task | None" = None) -> Run:
 def assisted(run: Run, task: "Task | None", why: str = "") -> Run:
     """Return the run with assisted values everywhere.
 
-    Raises `FwcError` where there are no predictions and the table is not there (`why`), or is another one.
+    Raises `FwcError` where there are no predictions, and no `task` with the run's table (`why`).
     """
     run = with_predictions(run, task)
     if not run.assists and task is None:
         raise FwcError(f"assisted estimates need the table: {why}")
-    if not run.assists and task is not None and task.fingerprint != run.described.get("fingerprint"):
-        raise FwcError("assisted estimates need the table that the run was made with: this is another one")
     return replace(run, assist=True)
 
 

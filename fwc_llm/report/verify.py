@@ -134,8 +134,6 @@ def _table(
 ) -> "tuple[Finding, Task | None]":
     """What is known of the table, and the task with it, where it is here."""
     task, missing = find_task(run, named, data_dir)
-    if task is not None and task.fingerprint != run.described.get("fingerprint"):
-        task, missing = None, "the data found here is not the table that the run was made with"
     status = SAME if task else DIFFERS if "not the table" in missing else UNVERIFIED
     return Finding("table", status, missing or "its hash is that of run.json"), task
 
@@ -148,15 +146,19 @@ def _hashes(folder: RunFolder) -> Iterator[Finding]:
         path = folder.path / name
         if not path.resolve().is_relative_to(folder.path.resolve()) or not is_file(path):
             yield Finding(name, DIFFERS, "it is missing, and hashes.json has its hash")
-        elif (now := sha256(path)) == digest:
-            yield Finding(name, SAME, f"sha256 {now}")
         else:
-            yield Finding(name, DIFFERS, f"its sha256 is {now}, recorded is {digest}")
+            yield _hashed(path, name, digest)
     for name, digest in left_out.items():
         yield Finding(name, UNVERIFIED, f"it was left out of this bundle; its sha256 is {digest}")
     for name in files_of(folder.path):
         if recorded and name not in recorded:
             yield Finding(name, UNVERIFIED, "hashes.json does not have it")
+
+
+def _hashed(path: Path, name: str, digest: str) -> Finding:
+    if (now := sha256(path)) == digest:
+        return Finding(name, SAME, f"sha256 {now}")
+    return Finding(name, DIFFERS, f"its sha256 is {now}, recorded is {digest}")
 
 
 def _some(file: str, differences: Iterator[str], otherwise: str) -> Iterator[Finding]:
@@ -254,10 +256,8 @@ def _audit(path: Path) -> Iterator[Finding]:
         file, table = path.parent / name, what in ("predictions", "population")
         if not is_file(file):
             yield Finding(name, UNVERIFIED, "it is not here" + ": no number can be made again" * table)
-        elif (now := sha256(file)) != entry["sha256"]:
-            yield Finding(name, DIFFERS, f"its sha256 is {now}, recorded is {entry['sha256']}")
         else:
-            yield Finding(name, SAME, f"sha256 {now}")
+            yield _hashed(file, name, entry["sha256"])
         tables |= {what: file} if table else {}
     if not all(map(is_file, tables.values())):
         yield Finding(path.name, UNVERIFIED, "its numbers need the table")

@@ -264,5 +264,5 @@ def test_predictions_of_other_answers_or_another_table_are_not_used(two: Task, t
     assert "assisted" in result.assisted().to_dict()["arms"][0][GAP], "made again from the task's table"
     kept.write_text("{}")
     other = load_task(write_people(tmp_path / "other", make_people(240, 2, seed=9)))
-    with pytest.raises(FwcError, match="another one"):
+    with pytest.raises(FwcError, match="not the table"):
         Result(result.folder, result.data, other).assisted()
