@@ -91,7 +91,7 @@ def audit(
     from fwc_llm.cli.console import out as console
     from fwc_llm.errors import FwcError
     from fwc_llm.files import json_text, sha256, write_whole
-    from fwc_llm.report.audit_file import Asked, audit_of_file, judged
+    from fwc_llm.report.audit_file import Asked, audit_of_file, document_of_decisions
     from fwc_llm.report.impact import selected
     from fwc_llm.report.local_law_144 import write_summaries
     from fwc_llm.report.tables import terminal
@@ -109,7 +109,7 @@ def audit(
         "protected": words(protected), "answer": answer, "label": label, "positive": positive, "arm": arm,
         "repeat": repeat, "row": row or key, "key": key, "p_yes": p_yes, "score": score,
         "threshold": threshold, "examples": examples, "missing": missing, "small": small, "because": because,
-        "about": _about(about or ()), "settings": judged(settings),
+        "about": _about(about or ()), "settings": {name: getattr(settings, name) for name in JUDGED},
     }  # fmt: skip
     made = audit_of_file(predictions, check(Asked, asked, "the options of the audit"), population)
     gates.begin(made.crossed.arms)
@@ -128,7 +128,6 @@ def audit(
         notes([f"wrote {ll144}"])
     if report is not None or figures is not None:
         from fwc_llm.cli.report import draw
-        from fwc_llm.report.audit_document import document_of_decisions
 
         kind = choose_format(None, report)
         with_rows = report is not None and kind == "html" and not no_rows
@@ -141,11 +140,9 @@ def audit(
         if figures is not None:
             draw(decisions, figures)
     if out is not None:
-        beside = {"report": report, "ll144": None if refused else ll144}
-        files = {what: path for what, path in beside.items() if path is not None and path.is_file()}
-        made.document["files"] |= {
-            what: {"name": path.name, "sha256": sha256(path)} for what, path in files.items()
-        }
+        for what, path in (("report", report), ("ll144", None if refused else ll144)):
+            if path is not None and path.is_file():
+                made.document["files"][what] = {"name": path.name, "sha256": sha256(path)}
         write_whole(json_text(made.document), out)
         notes([f"wrote {out}"])
     answered = {f"by {name}": of_attribute.answered for name, of_attribute in made.audits.items()}

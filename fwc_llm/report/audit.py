@@ -8,11 +8,12 @@ from fwc_llm.gates import Check, all_of, decide, parse_condition
 from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.audit_table import from_frame, of_population, with_population
 from fwc_llm.metrics.statistics import statistics
-from fwc_llm.report.reference_statistics import References
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+    from fwc_llm.report.reference_models import References
 
 
 class Audit:
@@ -22,7 +23,7 @@ class Audit:
     json` has as a run's "statistics".
     """
 
-    def __init__(self, answered: Answered, references: References | None = None) -> None:
+    def __init__(self, answered: Answered, references: "References | None" = None) -> None:
         self.answered, self._references = answered, references
 
     @cached_property

@@ -1,22 +1,27 @@
 """Reference lines: plain models of the table beside a run's answers, kept in its folder as reference.json.
 
 They are trained on rows of the pool alone: no test row, and none that equals one (docs/statistics.md,
-"Reference lines").
+"Reference lines"). They are no arms: they add nothing to the comparisons of the arms, nor to Holm's
+correction over those.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, StrictBool, ValidationError
 
 from fwc_llm.errors import FwcError, StorageError
+from fwc_llm.metrics.answers import Answered, one_name, samples_of
+from fwc_llm.metrics.arm_comparison import adjust, compare_estimates
+from fwc_llm.metrics.arm_estimates import Estimate, Estimates, estimate
+from fwc_llm.metrics.counts import METRICS
 from fwc_llm.models.baseline import BOOSTING, LOGISTIC, TableModel
 from fwc_llm.report.read import Run, read_run
-from fwc_llm.report.reference_statistics import Line, References
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.shots.examples import features_frame
 
@@ -29,8 +34,6 @@ FILE_NAME = "reference.json"
 _MOST_ROWS = 100_000  # that a model is trained on: more cost time and change nothing
 _ONE_FIT = 0.9  # of the pool that must be left for one fit without the test rows of all repeats
 
-Floats = npt.NDArray[np.float64]
-
 
 class _About(BaseModel):
     trained_on: tuple[int, int]
@@ -42,6 +45,11 @@ class _About(BaseModel):
 
 
 class _Line(BaseModel):
+    """A line's name, model, whether it sees the protected attribute, and its answers.
+
+    In lines of earlier versions a threshold for each group may decide (`by_group`) and keep a `limit`.
+    """
+
     line: str
     model: str
     uses_protected: StrictBool
@@ -57,6 +65,52 @@ class _File(BaseModel):
     about: _About
     questions: list[tuple[int, str]]
     lines: list[_Line]
+
+
+@dataclass(frozen=True)
+class References:
+    """Reference lines; `order` (n,) has the place in them of each of the first arm's questions."""
+
+    content: _File
+    order: npt.NDArray[np.intp]
+
+    def described(self, run: Answered, estimates: Mapping[str, Estimates]) -> dict[str, Any]:
+        """Return each line's values with intervals, and every arm less every line of one threshold.
+
+        Thresholds per group are compared with nothing. The correction runs over these comparisons alone.
+        """
+        first, lines = run.answers[run.arms[0]], self.content.lines
+        none, unknown = one_name("", len(first)), np.full(len(first), np.nan)
+        answers = {
+            str(place): replace(
+                first, answer=np.array(line.answer, np.float64)[self.order], reason=none, p_yes=unknown,
+                examples=none,
+            )
+            for place, line in enumerate(lines)
+        }  # fmt: skip
+        samples = samples_of({"": first, **answers}, run.groups, run.labels_fixed, run.min_group)
+        own = [estimate(samples[place]) for place in answers]
+        tests = [
+            compare_estimates(of_line, estimates[arm]) | {"line": line.line, "arm": arm}
+            for line, of_line in zip(lines, own, strict=True)
+            if not line.by_group
+            for arm in run.arms
+        ]
+        adjust(tests, run.margin)
+        described = [
+            {
+                **line.model_dump(exclude={"answer"}),
+                "of": "these rows",
+                **{metric: _ends(of_line[metric], "value") for metric in METRICS},
+                "groups": {name: _ends(rates.at(place), "rate") for place, name in enumerate(run.groups)},
+            }
+            for line, of_line, rates in zip(lines, own, (each.rates() for each in own), strict=True)
+        ]
+        return {**self.content.about.model_dump(mode="json"), "lines": described, "comparisons": tests}
+
+
+def _ends(estimate: Estimate, name: str) -> dict[str, Any]:
+    return {name: estimate.value, "low": estimate.low, "high": estimate.high}
 
 
 def add_references(folders: Sequence[Path], task: "Task") -> None:
@@ -90,11 +144,7 @@ def references_of(run: Run) -> References | None:
             f"{path} is damaged, or not of these answers ({error}): remove it, or write it again with "
             "`fwc-llm report --reference`"
         ) from None
-    lines = [
-        Line(np.array(line.answer, np.float64)[order], line.model_dump(exclude={"answer"}))
-        for line in content.lines
-    ]
-    return References(lines, content.about.model_dump(mode="json"))
+    return References(content, order)
 
 
 def make_references(run: Run, task: "Task") -> _File:

@@ -14,7 +14,7 @@ from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.report.audit import Audit
-from fwc_llm.report.audit_document import document_of_decisions
+from fwc_llm.report.audit_file import document_of_decisions
 from fwc_llm.report.page import page as make_page
 from fwc_llm.report.write import render
 from fwc_llm.runs.settings import Settings
