@@ -79,15 +79,12 @@ class Answers:
         return np.char.add(np.char.add(self.repeat.astype(np.str_), "\x1f"), np.asarray(self.row, np.str_))
 
 
-def names_of(codes: Any, texts: Sequence[str]) -> "Names":
-    """Return names (n,) by their places in `texts`; equal texts become one."""
+def names_of(codes: Any, texts: Any) -> "Names":
+    """Return names (n,) by their places in texts (k,); equal texts become one."""
     import pandas as pd
 
-    different: dict[str, int] = {}
-    place = np.array([different.setdefault(text, len(different)) for text in texts], np.int64)
-    if len(different) < len(texts):
-        codes = place[codes]
-    return pd.Categorical.from_codes(codes, pd.Index(list(different), dtype="str"))
+    place, different = pd.factorize(pd.Index(texts, dtype="str"))
+    return pd.Categorical.from_codes(place[codes], different)
 
 
 def as_names(texts: Any) -> "Names":
@@ -273,7 +270,9 @@ def samples_of(
     samples = {}
     for (arm, a), row, cluster in zip(answers.items(), rows, people, strict=True):
         repeat = np.searchsorted(repeats, a.repeat)
-        order = np.lexsort((row, repeat))
+        order: Any = np.lexsort((row, repeat))
+        if (np.diff(order) == 1).all():
+            order = np.s_[:]  # views of the columns, not copies
         samples[arm] = Sample(
             answer=a.answer[order],
             label=a.label[order],

@@ -250,6 +250,10 @@ def _text(frame: "pd.DataFrame", name: str, otherwise: str = "", empty: bool = F
     """A column as text; a missing value is refused, unless `empty` makes it an empty text."""
     if name not in frame.columns:
         return one_name(otherwise, len(frame))
+    names: Any = _column(frame, name).array
+    whole = name == "row" and getattr(names, "categories", np.zeros(0)).dtype == "str"
+    if whole and not ((names.codes < 0) | (names == "")).any():
+        return as_names(names)  # a million rows are not named twice
     code, values = _coded(frame, name)
     if (code < 0).any():
         if not empty:

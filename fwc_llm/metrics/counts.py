@@ -192,13 +192,17 @@ def mean_of_known(values: Floats) -> Floats:
 
 def levels_of(names: Any) -> tuple[list[str], Codes]:
     """Return the names (n,) that occur, in order, and the place of each: of texts or of categories."""
-    texts, code = names, None
+    import pandas as pd
+
     if hasattr(names, "categories"):
-        present, code = np.unique(names.codes, return_inverse=True)
-        texts = names.categories[present]
-    levels, place = np.unique(np.asarray(texts).astype(np.str_), return_inverse=True)
-    places = place.ravel().astype(np.int64)
-    return levels.tolist(), places if code is None else places[code]
+        occurs = np.bincount(names.codes, minlength=len(names.categories)) > 0
+        code, texts = (np.cumsum(occurs) - 1)[names.codes], names.categories[occurs]
+    else:
+        code, different = pd.factorize(np.asarray(names), use_na_sentinel=False)
+        place, texts = pd.factorize(pd.Index(different.astype(np.str_), dtype="str"))
+        code = place[code]
+    order = texts.argsort()
+    return texts[order].tolist(), np.argsort(order)[code]
 
 
 def undefined_reasons(values: Measures, groups: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -44,7 +44,10 @@ def probability_statistics(a: Answers, order: tuple[str, ...], labels_fixed: boo
     curve = thresholds.threshold_curve(p, labels, groups, weight)
     best = curve.best
     best = best[np.unique(np.linspace(0, len(best) - 1, _POINTS).astype(np.intp))]
-    of_all = _calibration(known, labels_fixed)
+    rows = levels_of(known.row)[1]
+    units = None if known.cluster is None else levels_of(known.cluster)[1]
+    columns = p, labels, groups, rows if units is None else units, weight
+    of_all = _calibration(known, rows, units, labels_fixed)
     bins = of_all["bins"]
     return {
         "n": len(known),
@@ -67,26 +70,25 @@ def probability_statistics(a: Answers, order: tuple[str, ...], labels_fixed: boo
             _GAP: curve.gap[best].tolist(),
         },
         "equal_rate_thresholds": _measured(
-            known, thresholds.held_out(thresholds.equal_rate_thresholds, *_columns(known))
+            known, thresholds.held_out(thresholds.equal_rate_thresholds, *columns)
         ),
         "labels_fixed": labels_fixed,
         "calibration_of_all": of_all,
         "calibration_by_group": {
-            name: _calibration(known.where(groups == name), labels_fixed)
+            name: _calibration(
+                known.where(here), rows[here], None if units is None else units[here], labels_fixed
+            )
             for name in order
-            if (groups == name).any()
+            if (here := groups == name).any()
         },
-        "thresholds": _thresholds(known, curve, order, labels_fixed),
+        "thresholds": _thresholds(
+            known,
+            curve,
+            order,
+            labels_fixed,
+            thresholds.held_out(thresholds.one_for_all(thresholds.least_gap_keeping_half), *columns),
+        ),
     }
-
-
-def _columns(a: Answers) -> tuple[Floats, Any, Any, Codes, Floats | None]:
-    return a.p_yes, a.label, a.group, _units(a), a.weight
-
-
-def _units(a: Answers) -> Codes:
-    """Number what is drawn at once: people, or else rows."""
-    return levels_of(a.row if a.cluster is None else a.cluster)[1]
 
 
 def _measured(a: Answers, answers: Floats) -> dict[str, float]:
@@ -95,25 +97,24 @@ def _measured(a: Answers, answers: Floats) -> dict[str, float]:
     return {**values, "coverage": float(measured.coverage[0])}
 
 
-def _calibration(a: Answers, labels_fixed: bool) -> dict[str, Any]:
+def _calibration(a: Answers, rows: Codes, units: Codes | None, labels_fixed: bool) -> dict[str, Any]:
     """Stated against true shares, in the large and by bins; limits are over rows."""
     strata = np.zeros(len(a), dtype=np.int64)
     if labels_fixed:
         strata = 2 * levels_of(a.group)[1] + a.label
-    rows = levels_of(a.row)[1]
     truth = a.label.astype(np.float64)
-    return {"n": len(a), **calibrate(a.p_yes, truth, rows, strata, a.weight, _units(a))}
+    return {"n": len(a), **calibrate(a.p_yes, truth, rows, strata, a.weight, units)}
 
 
 def _thresholds(
-    a: Answers, curve: thresholds.Curve, order: tuple[str, ...], labels_fixed: bool
+    a: Answers, curve: thresholds.Curve, order: tuple[str, ...], labels_fixed: bool, held_out: Floats
 ) -> dict[str, Any]:
     """Accuracy, rates and gap by threshold, and the thresholds that somebody may want.
 
     Only that of one half was known beforehand, so that it alone has limits. The others were chosen on these
     very rows and look better here than elsewhere. `least_gap_keeping_half` keeps half of what the most
-    accurate one gains over one answer for all. `held_out` is what that one becomes where each row's threshold
-    was chosen on the half of the rows that it is not in.
+    accurate one gains over one answer for all. `held_out` are the answers (n,) where each row's threshold was
+    that one, chosen on the half of the rows that it is not in.
     """
     chosen: dict[str, int | None] = {
         "one_half": curve.place(thresholds.HALF),
@@ -137,9 +138,7 @@ def _thresholds(
             "of": half.of,
             **{name: [half[name].low, half[name].high] for name in ("accuracy", _GAP)},
         },
-        "held_out": _measured(
-            a, thresholds.held_out(thresholds.one_for_all(thresholds.least_gap_keeping_half), *_columns(a))
-        ),
+        "held_out": _measured(a, held_out),
         "curve": {
             "threshold": curve.thresholds[shown].tolist(),
             "accuracy": curve.accuracy[shown].tolist(),
@@ -241,7 +240,8 @@ def _bins(
     size, yes, stated = (np.bincount(place, weight * x, BINS)[filled] for x in (1.0, labels, p))
     share, mean = np.clip(yes / size, 0.0, 1.0), stated / size
     low, high = clopper_pearson(share, size**2 / squares)
-    rows = np.bincount(np.unique(row * BINS + place) % BINS, minlength=BINS)[filled]
+    of_rows = pairs if unit is row else np.unique(row * BINS + place)
+    rows = np.bincount(of_rows % BINS, minlength=BINS)[filled]
     ends = np.minimum(low, share), np.maximum(high, share)
     names = "start", "questions", "rows", "mean", "share", "low", "high"
     columns = filled / BINS, questions[filled], rows, mean, share, *ends

@@ -124,7 +124,11 @@ def at_base_rate(curve: Curve) -> int:
 
 def _least(places: Codes, *keys: Floats) -> int:
     """The first of `places` with the least key; of equal ones by the next key. NaN is the largest."""
-    return int(places[np.lexsort([key[places].round(_DIGITS) for key in keys[::-1]])[0]])
+    for key in keys:
+        values = key[places].round(_DIGITS)
+        if not np.isnan(values).all():
+            places = places[values == np.nanmin(values)]
+    return int(places[0])
 
 
 def _from_half(curve: Curve) -> Floats:

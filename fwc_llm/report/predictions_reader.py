@@ -188,8 +188,8 @@ def _texts(column: "pd.Series[Any]") -> "Names":
     import pandas as pd
 
     code, cells = pd.factorize(column)
-    texts = ["" if is_null(cell) else as_text(cell).strip() for cell in cells.tolist()]
-    return names_of(np.where(code < 0, len(texts), code), [*texts, ""])
+    texts = pd.Index(["" if is_null(cell) else as_text(cell) for cell in cells.tolist()], dtype="str")
+    return names_of(np.where(code < 0, len(texts), code), texts.str.strip().append(pd.Index([""])))
 
 
 def _yes_and_no(outcomes: Mapping[str, "Names"], positive: str) -> dict[str, "Names"]:
