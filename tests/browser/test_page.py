@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from fwc_llm.report.write import render
 from fwc_llm.shots import select_shots
 from fwc_llm.shots.base import Example, Shots
 from fwc_llm.tasks import load_task
+from tests.models.four_members import FourMembers
 from tests.report.conftest import write_run
 
 pytestmark = pytest.mark.slow
@@ -39,11 +40,10 @@ OVERFLOWING = """() => [...document.querySelectorAll('body *')].filter(element =
 View = tuple[Page, list[str]]
 
 
-class Reader:
+class Reader(FourMembers):
     """A simulated model that answers by age and sex and sometimes refuses, with a probability of yes."""
 
     name, simulated = "reader", True
-    parameters: Mapping[str, Any] = {}
 
     async def ask(self, messages: Messages) -> Reply:
         numbers = [int(found) for found in re.findall(r"\b\d+\b", messages[-1]["content"])]
@@ -56,9 +56,6 @@ class Reader:
         return Reply(
             "Yes" if score > bar else "No", finish_reason="stop", usage=Usage(150, 1), logprobs=logprobs
         )
-
-    async def aclose(self) -> None:
-        pass
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,8 @@
 """The browser of rows: it finds rows, shows everything about one, and draws only what is in view."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -19,6 +18,7 @@ from fwc_llm.report.page import page as make_page
 from fwc_llm.report.write import render
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import load_task
+from tests.models.four_members import FourMembers
 
 pytestmark = pytest.mark.slow
 
@@ -29,11 +29,10 @@ LIST, ITEMS, ONE = ".rows-list", ".rows-item", ".rows-one"
 MANY = 10_000
 
 
-class Partial:
+class Partial(FourMembers):
     """Says yes to men and to those that it is shown examples for, and refuses some with markup."""
 
     name, simulated = "partial", True
-    parameters: Mapping[str, Any] = {}
 
     async def ask(self, messages: Messages) -> Reply:
         question = messages[-1]["content"]
@@ -42,9 +41,6 @@ class Partial:
             return Reply(f"I must refuse. {EVIL}", finish_reason="stop")
         yes = len(messages) > 2 or "sex: Male" in question
         return Reply("Yes" if yes else "No", logprobs=(("Yes", -0.1 if yes else -2.3), ("No", -2.3)))
-
-    async def aclose(self) -> None:
-        pass
 
 
 @pytest.fixture(scope="module")

@@ -96,10 +96,6 @@ def test_a_wrong_file_is_one_line_and_exit_2(fwc: Run, tmp_path: Path, text: str
     assert "Traceback" not in outcome.err
 
 
-def test_a_task_in_place_of_a_file_is_told_where_it_belongs(fwc: Run) -> None:
-    assert "a task is named with --task" in fwc("eval", "adult").line
-
-
 @pytest.mark.slow
 def test_a_project_may_move_with_its_runs(fwc: Run, tmp_path: Path) -> None:
     """The task file is named as seen from the run's folder."""
@@ -115,15 +111,6 @@ def test_a_project_may_move_with_its_runs(fwc: Run, tmp_path: Path) -> None:
     again = fwc("eval", moved / "run" / "experiment.toml", "-o", moved / "again")
     assert again.code == 0, again.err
     assert (moved / "again" / "answers.csv").read_bytes() == (moved / "run" / "answers.csv").read_bytes()
-
-
-def test_an_order_of_its_own_and_one_for_all_do_not_go_together(fwc: Run, tmp_path: Path) -> None:
-    outcome = fwc("eval", "--shots", "random@given", "--order", "random", "--out", tmp_path / "run")
-    assert outcome.code == 2
-    assert "has an order of its own: leave --order out" in outcome.line
-    outcome = fwc("eval", "--ablate", "--shots", "zero", "--out", tmp_path / "run")
-    assert outcome.code == 2
-    assert "--ablate names its arms" in outcome.line
 
 
 # --- `eval --template a

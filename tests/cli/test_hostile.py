@@ -222,6 +222,22 @@ OF: dict[str, list[tuple[str, str]]] = {
     "eval --task census --shots zero --n-test 8 --model": [
         ("a,b,a", "names 'a' twice"), (",", "names no model"), ("surrogate,b", "no key for b"),
     ],
+    "eval": [
+        ("adult", "a task is named with --task"), ("--ablate --shots zero", "--ablate names its arms"),
+        ("--shots random@given --order random", "has an order of its own: leave --order out"),
+    ],
+    "shots --task nowhere.toml --compare": [  # the task is not even looked for
+        ("--plot plot.txt", "ends in .png or .svg"), ("-o x.json", "saves no examples"),
+    ],
+    "shots --task census": [
+        ("--plot plot.svg", "add --compare"), ("--strategy best", "unknown strategy 'best'"),
+        ("--strategy nearest", "chooses anew for every queried row"), ("--epsilon 2", "epsilon is 2.0"),
+        ("--epsilon x", "epsilon: "), ("--option slots", "--option is not KEY=VALUE"),
+        ("--option metric=l2", "it takes slots"), ("--ids people.csv:999", "not in the pool"),
+        ("--m 100000", "rows may become examples"), ("-o /proc/nowhere/shots.json", "cannot write the shots"),
+        ("--max-prompt-tokens 5", "the fewest examples that every arm accepts make prompts of more than"),
+        ("--max-prompt-tokens 5 --strategy random", "more than the 5 tokens"),
+    ],
     "tune --task census --target-dp 0.1": [
         ("--m many", "whole numbers"), ("--model baseline", "reads no prompt, so there is nothing to"),
     ],

@@ -130,6 +130,8 @@ def test_odd_tables_go_the_whole_way_at_the_defaults(
     [
         ("t.csv", b"a,b,c\n1,2,3\n4,5\n6,7,8\n", "with ',' line 3 has 2 values, most have 3"),
         ("t.csv", b"g,g,y\n1,2,3\n", "names column 'g' more than once"),
+        ("prose.csv", b"Call me Ishmael.\nSome years ago, never mind how long precisely.\n", "is no table"),
+        ("t.parquet", b"PAR1", "is no Parquet table"),
         ("t.jsonl", b'{"g": 1, "y": 2}\n[1]\n', "t.jsonl:2: a row is an object"),
         ("t.jsonl", b'{"g": 1, "y": 2}\n{"g"\n', "t.jsonl:2: this line is no JSON object"),
         ("t.json", b"[]", "it has no rows"),

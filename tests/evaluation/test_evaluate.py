@@ -1,6 +1,5 @@
 """The whole line, from a table to numbers on disk, against a real HTTP service on loopback."""
 
-import asyncio
 import inspect
 import json
 from collections.abc import Iterator
@@ -20,7 +19,6 @@ from fwc_llm.options import option, takes
 from fwc_llm.runs.splits import draw_split
 from fwc_llm.shots import save_shots
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
-from tests.models.four_members import FourMembers
 
 
 class MarriedMeansYes:
@@ -160,13 +158,6 @@ def test_the_counterfactual_probe_changes_the_level_alone(
     assert len(set(texts)) == 2 * len(swapped)
 
 
-def test_evaluate_works_inside_a_running_event_loop(adult: Task, service: Service, tmp_path: Path) -> None:
-    async def notebook() -> Result:
-        return run(adult, service[1], tmp_path / "run", arms=("zero",))
-
-    assert asyncio.run(notebook()).unanswered == 0
-
-
 def settings_of(out: Path) -> dict[str, object]:
     settings: dict[str, object] = json.loads((out / "run.json").read_text())["settings"]
     return settings
@@ -225,14 +216,6 @@ def test_the_signature_and_the_help_of_evaluate_have_all_options() -> None:
             assert name in (inspect.getdoc(evaluate) or "")
 
 
-def test_a_model_needs_four_members(adult: Task, tmp_path: Path) -> None:
-    result = evaluate(adult, FourMembers(), ("zero",), n_test=8, out=tmp_path / "run")
-    assert result.unanswered == 0
-    assert result.data["simulated"] is False
-    assert "SIMULATED" not in repr(result)
-    assert result.arms[0]["rates"] == {"Female": 1.0, "Male": 1.0}
-
-
 def test_callbacks_hear_every_step(adult: Task, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     steps: list[str] = []
     states: list[int] = []
@@ -252,6 +235,8 @@ def test_callbacks_hear_every_step(adult: Task, tmp_path: Path, capfd: pytest.Ca
         ({"redraw": "daily"}, "redraw.*daily"), ({"arms": ("zero", "zero")}, "named twice"),
         ({"arms": ("horoscope",)}, "horoscope"), ({"arms": ()}, "no arm"), ({"template": "haiku"}, "haiku"),
         ({"orders": ("sideways",)}, "sideways"), ({"n_test": 10}, "n"), ({"base_parity": 1.5}, "base parity"),
+        ({"samples": 0}, "samples.*0"), ({"templates": "default"}, "templates.*tuple"),
+        ({"templates": ("default", "default")}, "named twice"), ({"templates": ("default", "none")}, "none"),
         ({"tempalte": "paper"}, "did you mean 'template'"), ({"m": "many"}, "m: .*many"),
     ],
 )  # fmt: skip

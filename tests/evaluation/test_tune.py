@@ -33,7 +33,7 @@ SMALL: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Counting:
+class Counting(FourMembers):
     """The surrogate, which counts and can break off."""
 
     name = "surrogate"
@@ -52,9 +52,6 @@ class Counting:
             raise ProviderError("the service has gone")
         self.asked.append(json.dumps(list(messages)))
         return Surrogate().reply(messages)
-
-    async def aclose(self) -> None:
-        pass
 
 
 @pytest.fixture(scope="module")

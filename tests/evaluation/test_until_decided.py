@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from fwc_llm import Client, FwcError, Result, Settings, evaluate
-from fwc_llm.cli import app
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.looks import Looks, simulate
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.read import read_run
 from fwc_llm.report.verify import verify
 from fwc_llm.runs.splits import evenly
+from tests.command import Run
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
 
 GAP = "demographic_parity_difference"
@@ -126,12 +125,11 @@ def test_a_row_that_is_always_refused_counts_as_unparsed_and_asking_goes_on(tmp_
     assert found[0].data["until_decided"]["rows"] == 160  # beyond the first look
 
 
-def test_other_commands_withhold_what_a_fixed_number_of_rows_would_give(stopped: Result) -> None:
+def test_other_commands_withhold_what_a_fixed_number_of_rows_would_give(fwc: Run, stopped: Result) -> None:
     change = stopped.compare(stopped.folder)["arms"][0]
     assert "fixed number of rows does not hold" in change["reason"]
     assert change[GAP]["p_value"] is change[GAP]["low"] is None
-    planned = CliRunner().invoke(app, ["power", "--task", "census", "--run", str(stopped.folder)])
-    assert "asked until it was decided" in str(planned.exception)
+    assert "asked until it was decided" in fwc("power", "--task", "census", "--run", stopped.folder).line
     assert "of the population, at every look" in stopped.check("dp[zero] > 0.1").reason
     with pytest.raises(FwcError, match="names the arm 'other'"):  # before anything is asked
         evaluate("census", unequal, **OPTIONS | {"until_decided": "dp[other] > 0.1"})
@@ -152,22 +150,16 @@ def test_what_no_sequence_exists_for_is_refused_by_name(options: dict[str, Any],
         Settings(**options)
 
 
-def test_the_command_says_what_it_saved_and_what_to_expect(tmp_path: Path) -> None:
-    asked = ["eval", "--task", "census", "--model", "surrogate", "--shots", "zero", "--until-decided"]
-    asked += ["--n-test", "600", "--out", str(tmp_path / "run")]
-    result = CliRunner().invoke(app, asked)
-    assert result.exit_code == 0, result.output
-    assert re.search(r"Asked until decided: \d+ of at most 600 rows", " ".join(result.output.split()))
-    again = CliRunner().invoke(
-        app, ["eval", str(tmp_path / "run" / "experiment.toml"), "--out", str(tmp_path / "b")]
-    )
-    assert again.exit_code == 0, again.output
+def test_the_command_says_what_it_saved_and_what_to_expect(fwc: Run, tmp_path: Path) -> None:
+    asked = ("eval", "--task", "census", "--model", "surrogate", "--shots", "zero", "--until-decided")
+    result = fwc(*asked, "--n-test", 600, "--out", tmp_path / "run")
+    assert result.code == 0, result.err
+    assert re.search(r"Asked until decided: \d+ of at most 600 rows", " ".join(result.out.split()))
+    again = fwc("eval", tmp_path / "run" / "experiment.toml", "--out", tmp_path / "b")
+    assert again.code == 0, again.err
     assert (tmp_path / "b" / "answers.csv").read_text() == (tmp_path / "run" / "answers.csv").read_text()
-    for command in (
-        ["power", "--fail-if", "dp > 0.1"],
-        ["eval", "--until-decided", "--fail-if", "dp > 0.1", "--dry-run"],
-    ):
-        output = CliRunner().invoke(app, [*command, "--task", "census"]).output
+    for command in (("power",), ("eval", "--until-decided", "--dry-run")):
+        output = fwc(*command, "--fail-if", "dp > 0.1", "--task", "census").out
         assert "until dp > 0.1 is decided, at most 2,000 rows (simulated" in " ".join(output.split())
 
 

@@ -31,6 +31,7 @@ from fwc_llm.tasks import Task, load_task
 from fwc_llm.untrusted import visible
 from tests.faults.loopback import completion
 from tests.faults.mutation import HOSTILE_NUMBERS, damaged, hostile
+from tests.models.four_members import FourMembers
 
 TASK = b"""
 title = "Made"
@@ -218,13 +219,8 @@ def _run() -> Path:
     return folder
 
 
-class _Answers:
+class _Answers(FourMembers):
     """A model of its own that answers at once."""
-
-    name, simulated, parameters = "made", False, {"temperature": 0}
 
     async def ask(self, messages: object) -> Reply:
         return Reply("Yes" if len(str(messages)) % 2 else "No", logprobs=(("Yes", -0.5), ("No", -1.0)))
-
-    async def aclose(self) -> None:
-        return

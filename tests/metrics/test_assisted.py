@@ -1,7 +1,6 @@
 """Assisted estimates: unbiased whatever the predictor is, tighter where it is good, else as they were."""
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,12 @@ import pytest
 
 from evals.cost import RESULTS, as_markdown
 from fwc_llm import FwcError, audit
-from fwc_llm.cli import main
 from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.arm_estimates import Estimates, estimate
 from fwc_llm.metrics.assisted import FOLDS, Predictions, Table, assisted_samples, compared
 from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.metrics.statistics import statistics
+from tests.command import Run
 
 GAP = "demographic_parity_difference"
 
@@ -101,9 +100,7 @@ def test_a_document_has_both_and_a_run_says_which_it_shows() -> None:
     assert any(f"as good as {own['assisted']['rows_worth']:,} rows" in note for note in plain["notes"])
 
 
-def test_an_audit_with_a_population_and_the_command_say_the_same(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_audit_with_a_population_and_the_command_say_the_same(fwc: Run, tmp_path: Path) -> None:
     rng = np.random.default_rng(6)
     table, chance = world(rng)
     everybody = table.features.assign(id=table.rows, sex=table.group, was=table.label)
@@ -116,11 +113,9 @@ def test_an_audit_with_a_population_and_the_command_say_the_same(
     assert more["assisted"]["rows_worth"] > 250
     for frame, name in ((asked, "said.csv"), (everybody, "all.csv")):
         frame.to_csv(tmp_path / name, index=False)
-    command = [str(tmp_path / "said.csv"), "--answer", "said", "--protected", "sex", "--label", "was"]
-    more_of_it = ["--row", "id", "--population", str(tmp_path / "all.csv"), "--json"]
-    monkeypatch.setattr(sys, "argv", ["fwc-llm", "audit", *command, *more_of_it])
-    main()
-    said = json.loads(capsys.readouterr().out)["statistics"]["sex"]["arms"][0][GAP]
+    command = ("audit", tmp_path / "said.csv", "--answer", "said", "--protected", "sex", "--label", "was")
+    printed = fwc(*command, "--row", "id", "--population", tmp_path / "all.csv", "--json").out
+    said = json.loads(printed)["statistics"]["sex"]["arms"][0][GAP]
     assert said["value"] == pytest.approx(more["value"], abs=1e-9)
     with pytest.raises(FwcError, match="lacks the row"):
         audit(asked, **usual, key="id", population=everybody[:50])
@@ -143,7 +138,7 @@ LABELS = {"answer": "said", "protected": "sex", "label": "was", "key": "id"}
 
 
 def test_labels_of_some_rows_and_decisions_on_all_say_more_of_what_needs_labels(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    fwc: Run, tmp_path: Path
 ) -> None:
     rng, runs = np.random.default_rng(7), 5
     keys = (GAP, "accuracy", "equal_opportunity_difference", "predictive_parity_difference")
@@ -163,11 +158,20 @@ def test_labels_of_some_rows_and_decisions_on_all_say_more_of_what_needs_labels(
     files = {"labels.csv": some[["id", "was"]], "all.csv": decided}
     for name, frame in files.items():
         frame.to_csv(tmp_path / name, index=False)
-    labels, everybody = (str(tmp_path / name) for name in files)
-    command = [labels, "--population", everybody, "--key", "id", "--answer", "said", "--label", "was"]
-    monkeypatch.setattr(sys, "argv", ["fwc-llm", "audit", *command, "--protected", "sex", "--json"])
-    main()
-    by_command = json.loads(capsys.readouterr().out)["statistics"]["sex"]["arms"][0]
+    labels, everybody = (tmp_path / name for name in files)
+    command = (
+        "audit",
+        labels,
+        "--population",
+        everybody,
+        "--key",
+        "id",
+        "--answer",
+        "said",
+        "--label",
+        "was",
+    )
+    by_command = json.loads(fwc(*command, "--protected", "sex", "--json").out)["statistics"]["sex"]["arms"][0]
     for key in keys:
         assert by_command[key]["value"] == pytest.approx(more_of[key].value, abs=1e-9)
 

@@ -16,15 +16,15 @@ from fwc_llm.report.read import read_run
 from fwc_llm.report.rows import MOST_ROWS, Pack, chosen, json_block, rows_of_run
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import load_task
+from tests.models.four_members import FourMembers
 
 TASK = load_task("census")
 
 
-class Listener:
+class Listener(FourMembers):
     """Answers yes, and keeps what it was sent."""
 
     name, simulated = "listener", True
-    parameters: Mapping[str, Any] = {"temperature": 0.0}
 
     def __init__(self) -> None:
         self.heard: list[Messages] = []
@@ -32,9 +32,6 @@ class Listener:
     async def ask(self, messages: Messages) -> Reply:
         self.heard.append([dict(message) for message in messages])  # type: ignore[misc]
         return Reply("Yes")
-
-    async def aclose(self) -> None:
-        pass
 
 
 def run(out: Path, arms: list[str], **options: Any) -> tuple[Path, list[Messages]]:

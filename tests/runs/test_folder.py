@@ -21,6 +21,7 @@ from fwc_llm.runs.folder import RunFolder, command, file_name
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.results import Replies, Tally, arm_metrics
 from tests.faults.passage import N, plan, run_plan
+from tests.models.four_members import FourMembers
 
 HOSTILE = (
     "Yes \ud800", "=cmd|'/c calc'!A0", "'=1", "''+1", "-no", "@x", "\tno", "x" * 200_000,
@@ -34,10 +35,8 @@ def test_a_command_is_recorded_as_a_shell_reads_it(monkeypatch: pytest.MonkeyPat
     assert shlex.split(command()) == ["fwc-llm", *words]
 
 
-class Answers:
+class Answers(FourMembers):
     """A model that says `texts` in turn; `after` is called after each reply with how many there were."""
-
-    name, simulated, parameters = "made", False, {"temperature": 0}
 
     def __init__(self, *texts: str, after: Callable[[int], None] = lambda count: None) -> None:
         self.texts, self.after, self.asked = texts or ("Yes", "No"), after, 0
@@ -46,9 +45,6 @@ class Answers:
         self.asked += 1
         self.after(self.asked)
         return Reply(self.texts[self.asked % len(self.texts)])
-
-    async def aclose(self) -> None:
-        return
 
 
 class Probabilities(Answers):

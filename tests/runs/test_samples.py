@@ -3,7 +3,6 @@
 import json
 import random
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,14 @@ from fwc_llm.resources import resource_dir
 from fwc_llm.runs.budget import forecast
 from fwc_llm.runs.journal import call_id
 from fwc_llm.runs.plan import make_plan
+from tests.models.four_members import FourMembers
 from tests.people import make_people, write_people
 
 
-class Dice:
+class Dice(FourMembers):
     """A model that says yes now and then; `most` requests are answered, then Ctrl-C is pressed."""
 
     name, completion_limit = "dice", 1
-    parameters: Mapping[str, Any] = {}
 
     def __init__(self, most: int = 10**9, chance: float = 0.3) -> None:
         self.asked, self.most, self.chance, self.dice = 0, most, chance, random.Random(0)
@@ -35,9 +34,6 @@ class Dice:
             raise KeyboardInterrupt
         self.asked += 1
         return Reply("Yes" if self.dice.random() < self.chance else "No", usage=Usage(100, 1))
-
-    async def aclose(self) -> None:
-        pass
 
 
 SMALL = Settings(n_test=20, base_parity=None, m=4, repeats=2)
@@ -140,18 +136,3 @@ def test_each_template_set_makes_an_arm(task: Task, own: Path, tmp_path: Path) -
     again = Dice()
     evaluate(task, again, ("zero", "balanced"), templates=("default", str(own)), **options)
     assert again.asked == 0
-
-
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
-        ({"samples": 0}, "samples.*0"),
-        ({"templates": "default"}, "templates.*tuple"),
-        ({"templates": ("default", "default")}, "named twice"),
-        ({"templates": ("default", "no-such-set")}, "no-such-set"),
-    ],
-)
-def test_bad_input_is_refused(task: Task, tmp_path: Path, options: dict[str, Any], why: str) -> None:
-    with pytest.raises(FwcError, match=why):
-        evaluate(task, Dice(), ("zero",), settings=SMALL, out=tmp_path / "run", **options)
-    assert not (tmp_path / "run").exists()

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fwc_llm.errors import FwcError
 from fwc_llm.notebook import MOST_ROWS
 from fwc_llm.shots import ORDERS, Certificate, Example, Shots, order_shots, select_shots
 from fwc_llm.shots.kept import kept_shots
@@ -128,11 +127,6 @@ def test_random_depends_on_the_seed() -> None:
     shots = shots_of(tuple(Example(f"t:{i}", {}, "no") for i in range(10)))
     orders = {tuple(e.row for e in order_shots(shots, "random", seed).examples) for seed in range(5)}
     assert len(orders) == 5
-
-
-def test_an_unknown_order_is_refused() -> None:
-    with pytest.raises(FwcError, match="choose one of given, alternate, by-weight, random"):
-        order_shots(shots_of(()), "sorted")
 
 
 # --- Chosen examples in the cache
