@@ -119,12 +119,6 @@ def test_a_missing_attribute_is_named(adult: Task, template: str) -> None:
         build_prompt(adult, row, None, template)
 
 
-@pytest.mark.parametrize("nothing", [None, float("nan")])
-def test_a_value_that_is_not_there_is_named(adult: Task, nothing: object) -> None:
-    with pytest.raises(FwcError, match="no value for 'age'"):
-        build_prompt(adult, {**row_of(adult), "age": nothing})
-
-
 def test_an_unseen_category_passes(adult: Task) -> None:
     row = {**row_of(adult), "occupation": "Astronaut (retired)", "sex": "X"}
     for template in CHATS:

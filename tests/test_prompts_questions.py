@@ -78,11 +78,6 @@ def test_a_cell_cannot_answer_an_example_or_begin_a_record(census: Task) -> None
     assert text.count("\n\n") == 0
 
 
-def test_a_chat_with_the_set_decision_is_refused(census: Task) -> None:
-    with pytest.raises(FwcError, match="'decision' does not say the question: it is for decision models"):
-        build(census, None, "decision", questions="")
-
-
 def test_a_folder_of_ones_own_may_have_its_questions(census: Task, tmp_path: Path) -> None:
     folder = own(tmp_path)
     assert build(census, None, folder)[-1] == {"role": "question", "content": QUESTION}

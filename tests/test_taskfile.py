@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from fwc_llm.errors import FwcError
-from fwc_llm.taskfile import ABOUT, Column, choose, read_taskfile
-from fwc_llm.tasks import load_task, task_names
+from fwc_llm.taskfile import Column, choose, read_taskfile
+from fwc_llm.tasks import load_task
 
 GOOD = """
 question = "Is it?"
@@ -62,12 +62,6 @@ def test_what_it_says_about_its_purpose_and_data(tmp_path: Path) -> None:
     task = load_task(write(tmp_path, GOOD + '[about]\nlimits = " few rows "\nintended_use = "none"\n'))
     assert task.about == {"intended_use": "none", "limits": "few rows"}
     assert not load_task(write(tmp_path, GOOD)).about
-
-
-@pytest.mark.parametrize("name", task_names())
-def test_the_built_in_tasks_say_for_what_and_whence_they_are(name: str) -> None:
-    about = load_task(name).about
-    assert {"intended_use", "population", "source", "limits"} <= set(about) <= set(ABOUT)
 
 
 # The file, and the words of its complaint: the key, and what is wrong with it.
@@ -135,16 +129,6 @@ def test_a_mistake_is_named(tmp_path: Path, name: str) -> None:
     assert str(caught.value).startswith(f"{path}")
     assert message in str(caught.value)
     assert len(str(caught.value)) < 2000
-
-
-def test_a_task_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(FwcError, match=r"cannot read the task file .*no\.toml"):
-        load_task(tmp_path / "no.toml")
-
-
-def test_its_data_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(FwcError, match=r"its data file data\.csv is in none of"):
-        load_task(write(tmp_path, GOOD)).pool()
 
 
 def test_an_unknown_task_names_those_there_are() -> None:
