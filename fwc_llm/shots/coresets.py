@@ -5,22 +5,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.problem.allocation import RULES
 from fwc_llm.data.disk_table import LABEL, LEVEL
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import DEFAULT_M, Request, Shots
-from fwc_llm.shots.examples import (
-    LABELS,
-    features_frame,
-    labelled_pool,
-    make_examples,
-    make_shots,
-    make_weighted,
-    read_slots,
-)
+from fwc_llm.shots.examples import LABELS, features_frame, labelled_pool, make_weighted, read_slots
 from fwc_llm.shots.registry import strategy
 from fwc_llm.shots.select import order_shots
 
@@ -60,12 +51,10 @@ def fwc(
     Errors: `FwcError` when m is below the number of cells or a cell has no candidate.
     """
     task, pool = request.task, request.pool
-    settings: dict[str, Any] = {} if n_init is None else {"n_init": n_init}
-    weighed, epsilon = _column_weights(task, column_weights), request.epsilon
-    if penalty is not None:
-        weighed, epsilon = weighed | {"penalty": penalty}, None
+    recorded, epsilon = _limits(task, request.epsilon, column_weights, penalty)
+    settings = recorded | ({} if n_init is None else {"n_init": n_init})
     if not crossed:
-        weighed = weighed | {"crossed": False}
+        recorded["crossed"] = settings["crossed"] = False
     counts = slots
     if isinstance(slots, str) and ":" in slots:
         counts = {(level, LABELS.index(label)): n for (level, label), n in read_slots(slots, request).items()}
@@ -77,7 +66,6 @@ def fwc(
         max_iter=max_iter,
         random_state=request.seed,
         **settings,
-        **weighed,
     ).fit(
         features_frame(task, pool),
         task.labels(pool),
@@ -85,12 +73,8 @@ def fwc(
         candidates=request.candidates,
         sample_weight=request.weights,
     )
-    weights = np.asarray(estimator.weights_, float)
-    rows = np.asarray(estimator.row_index_)
-    order = np.argsort(-weights, kind="stable")
-    recorded = {"slots": slots if isinstance(slots, str) else "given"} | weighed
-    shots = make_shots(request, "fwc", rows[order], weights[order], epsilon=epsilon, **recorded)
-    return _certified(shots, estimator, task, pool.iloc[rows])
+    chosen = replace(request, pool=pool.iloc[np.asarray(estimator.row_index_)], epsilon=epsilon)
+    return _certified(chosen, estimator, {"slots": slots if isinstance(slots, str) else "given"} | recorded)
 
 
 def disk_shots(
@@ -108,14 +92,10 @@ def disk_shots(
         FwcError: an unknown option, a table of slots, or a table that `FairCoreset.fit` refuses.
     """
     settings: dict[str, Any] = {"slots": "balanced-positive", "max_iter": 300} | options
-    known = {"slots", "n_init", "max_iter"}
-    weighed, penalty = (
-        _column_weights(task, settings.pop("column_weights", None)),
-        settings.pop("penalty", None),
+    recorded, epsilon = _limits(
+        task, epsilon, settings.pop("column_weights", None), settings.pop("penalty", None)
     )
-    if penalty is not None:
-        weighed, epsilon = weighed | {"penalty": penalty}, None
-    if unknown := sorted(set(settings) - known):
+    if unknown := sorted(set(settings) - {"slots", "n_init", "max_iter"}):
         takes = "slots, n_init, max_iter, column_weights, penalty"
         raise FwcError(f"the strategy has no option {unknown[0]!r}: it takes {takes}")
     if settings["slots"] not in RULES:
@@ -125,25 +105,25 @@ def disk_shots(
     columns = [column.name for column in task.features]
     extra = [task.weight] if task.weight and task.weight not in columns else []
     weight = whole.names[task.weight] if task.weight else None
-    estimator = FairCoreset(m, epsilon=epsilon, support="rows", random_state=seed, **settings, **weighed).fit(
-        whole.dataset([*columns, *extra]), LABEL, LEVEL, sample_weight=weight, progress=say
-    )
-    weights, positions = np.asarray(estimator.weights_), np.asarray(estimator.row_index_)
-    heaviest = np.argsort(-weights, kind="stable")
-    rows = whole.take(positions[heaviest])
-    recorded = {"m": m, "epsilon": epsilon, "slots": settings["slots"]} | weighed
+    estimator = FairCoreset(
+        m, epsilon=epsilon, support="rows", random_state=seed, **settings, **recorded
+    ).fit(whole.dataset([*columns, *extra]), LABEL, LEVEL, sample_weight=weight, progress=say)
+    recorded = {"slots": settings["slots"]} | recorded
     if task.weight:
         recorded["sample_weight"] = task.weight
     say("a checksum of the table")
-    examples = make_examples(task, rows, weights[heaviest])
-    shots = Shots(
-        "fwc", task.name, task.fingerprint, seed, examples, options=recorded, protected=task.protected
-    )
-    return order_shots(_certified(shots, estimator, task, rows), order, seed)
+    rows = whole.take(np.asarray(estimator.row_index_))
+    request = Request(task, rows, np.ones(len(rows), dtype=bool), m, epsilon, seed)
+    return order_shots(_certified(request, estimator, recorded), order, seed)
 
 
-def _column_weights(task: "Task", chosen: Any) -> dict[str, Any]:
-    """The argument of the estimator: what is given, as a mapping or a text, else the task's own, if any."""
+def _limits(
+    task: "Task", epsilon: float | None, chosen: Any, penalty: float | None
+) -> tuple[dict[str, Any], float | None]:
+    """Arguments of the estimator: the weights of columns, the penalty; and ε, which a penalty replaces.
+
+    The weights are those `chosen`, as a mapping or a text, else the task's own, if any.
+    """
     if chosen is None:
         features = {column.name for column in task.features}
         chosen = {name: weight for name, weight in task.column_weights.items() if name in features}
@@ -155,12 +135,15 @@ def _column_weights(task: "Task", chosen: Any) -> dict[str, Any]:
             raise FwcError(
                 f"column_weights={chosen!r}: write COLUMN=WEIGHT,…, as in age=2,hours=0.5"
             ) from None
-    return {"column_weights": chosen} if chosen else {}
+    weighed = {"column_weights": chosen} if chosen else {}
+    return (weighed, epsilon) if penalty is None else (weighed | {"penalty": penalty}, None)
 
 
-def _certified(shots: Shots, estimator: FairCoreset, task: "Task", rows: pd.DataFrame) -> Shots:
-    """The shots with their certificate; `rows` (m) are the chosen ones."""
+def _certified(request: Request, estimator: FairCoreset, recorded: dict[str, Any]) -> Shots:
+    """The shots with their certificate; the pool of the `request` (m) are the chosen rows."""
+    task, rows, weights = request.task, request.pool, np.asarray(estimator.weights_)
     sensitive, labels = task.sensitive(rows), task.labels(rows)
+    shots = make_weighted(request, "fwc", range(len(rows)), weights, epsilon=request.epsilon, **recorded)
     certificate = {
         "objective": float(estimator.objective_),
         "lower_bound": float(estimator.lower_bound_),
