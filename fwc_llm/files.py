@@ -1,4 +1,7 @@
-"""Safe reading and writing: type and size are checked before reading; a write is complete or not made."""
+"""Safe reading and writing: type and size are checked before reading; a write is complete or not made.
+
+And where templates and task files lie (`resource_dir`).
+"""
 
 import errno
 import hashlib
@@ -13,6 +16,7 @@ from typing import IO, Any, BinaryIO
 from fwc_llm.errors import FwcError
 
 LARGEST_FILE = 1 << 28  # bytes of what is read as a whole
+_PACKAGE = Path(__file__).resolve().parent
 is_file = os.path.isfile  # False, not an error, for a name that the system refuses
 
 
@@ -52,6 +56,12 @@ def check_regular(handle: int, path: Path) -> None:
     """`OSError` for an open handle of a pipe or a device."""
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+
+
+def resource_dir(name: str) -> Path:
+    """The folder `name` ("prompts", "evals/tasks"): inside a wheel's package, beside that of a checkout."""
+    packaged = _PACKAGE / "_resources" / name
+    return packaged if packaged.is_dir() else _PACKAGE.parent / name
 
 
 def reason(error: Exception) -> str:

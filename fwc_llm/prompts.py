@@ -22,10 +22,9 @@ from jinja2.exceptions import TemplateNotFound, TemplateSyntaxError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from fwc_llm.errors import FwcError, did_you_mean
-from fwc_llm.files import read_text
+from fwc_llm.files import read_text, resource_dir
 from fwc_llm.models.base import CRITERIA, QUESTION
 from fwc_llm.records import Record, ShownColumns, clean, decimal
-from fwc_llm.resources import resource_dir
 from fwc_llm.untrusted import storable
 
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from markupsafe import Markup
 
 from fwc_llm.errors import FwcError, did_you_mean
-from fwc_llm.files import home_expanded
+from fwc_llm.files import home_expanded, resource_dir
 from fwc_llm.notebook import MOST_ROWS, figure, note, table
-from fwc_llm.resources import resource_dir
 from fwc_llm.taskfile import ENDINGS, Column, Source, TaskFile, choose, parse_taskfile, read_taskfile
 
 if TYPE_CHECKING:

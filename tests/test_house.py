@@ -22,13 +22,13 @@ PACKAGE = CHECKOUT / "fwc_llm"
 # The rooms from the ground up: each may know of those above it in this list, none of those below, and
 # `KNOWS` narrows that where a room is meant to stand alone.
 ORDER = (
-    "errors", "apportion", "files", "lazy", "resources", "untrusted", "version", "notebook", "plotting",
+    "errors", "apportion", "files", "lazy", "untrusted", "version", "notebook", "plotting",
     "schema", "options", "taskfile",
     "coreset", "metrics", "data", "tasks", "records", "progress", "shots", "models", "answers",
     "testing", "prompts", "gates", "runs", "report", "evaluation", "inspect", "cli",
 )  # fmt: skip
 BASE = {
-    "apportion", "errors", "files", "lazy", "notebook", "options", "plotting", "resources", "schema",
+    "apportion", "errors", "files", "lazy", "notebook", "options", "plotting", "schema",
     "untrusted", "version",
 }  # fmt: skip
 ALONE = {

@@ -50,7 +50,7 @@ def test_the_wheel_carries_templates_and_task_files(installed: Path, tmp_path: P
     code = """if True:
         import fwc_llm
         from fwc_llm.prompts import templates
-        from fwc_llm.resources import resource_dir
+        from fwc_llm.files import resource_dir
         print(fwc_llm.__file__)
         print(*templates())
         print(*sorted(path.stem for path in resource_dir("evals/tasks").glob("*.toml")))

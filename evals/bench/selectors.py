@@ -140,7 +140,7 @@ def all_of_adult() -> Any:
 
     import pandas as pd
 
-    from fwc_llm.resources import resource_dir
+    from fwc_llm.files import resource_dir
     from fwc_llm.tasks import load_task
 
     text = (resource_dir("evals/tasks") / "adult.toml").read_text(encoding="utf-8")

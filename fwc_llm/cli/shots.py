@@ -206,7 +206,7 @@ def _chooser(
     task: "Task", strategy: str, epsilon: float | None, seed: int, order: str, options: dict[str, Any]
 ) -> "Callable[[int], Shots]":
     from fwc_llm.shots import is_per_row, order_shots
-    from fwc_llm.shots.kept import kept_shots
+    from fwc_llm.shots.storage import kept_shots
 
     if is_per_row(strategy, options):
         raise FwcError(

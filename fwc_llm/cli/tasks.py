@@ -9,9 +9,8 @@ import typer
 
 from fwc_llm.cli import options as flags
 from fwc_llm.errors import FwcError
-from fwc_llm.files import read_text, reason, write_whole
+from fwc_llm.files import read_text, reason, resource_dir, write_whole
 from fwc_llm.models import open_model, traits
-from fwc_llm.resources import resource_dir
 from fwc_llm.runs.settings import Settings
 from fwc_llm.taskfile import parse_taskfile
 

@@ -23,8 +23,8 @@ from fwc_llm.runs.splits import Split, cells_of_rows, draw_split, evenly
 from fwc_llm.runs.threshold_selection import draw_validation_rows
 from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots, select_shots
 from fwc_llm.shots.base import Shots
-from fwc_llm.shots.kept import kept_shots
 from fwc_llm.shots.select import ORDERS
+from fwc_llm.shots.storage import kept_shots
 
 if TYPE_CHECKING:
     import pandas as pd

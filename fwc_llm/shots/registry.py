@@ -30,8 +30,8 @@ _BUILT_IN = {
     "ids": ("baselines:ids", "quick", "by name"),
     "uncertain": ("retrieval:uncertain",),
     "minority": ("baselines:minority",),
-    "counterfactual": ("diagnostics:counterfactual",),
-    "flipped": ("diagnostics:flipped", "by name"),
+    "counterfactual": ("baselines:counterfactual",),
+    "flipped": ("baselines:flipped", "by name"),
 }
 BUILT_IN = tuple(_BUILT_IN)
 ONLY_BY_NAME = frozenset(name for name, marks in _BUILT_IN.items() if "by name" in marks)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fwc_llm.resources import resource_dir
+from fwc_llm.files import resource_dir
 from tests.command import Run
 from tests.conftest import missing
 from tests.people import make_people, write_people

@@ -14,11 +14,11 @@ import pytest
 from fwc_llm.errors import FwcError, IncompleteRunError, ProviderError
 from fwc_llm.evaluation.gepa import gepa_propose
 from fwc_llm.evaluation.tune import tune
+from fwc_llm.files import resource_dir
 from fwc_llm.models import Client, Messages, Reply
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.prompts import build_prompt
 from fwc_llm.report.tuning import describe_tuning
-from fwc_llm.resources import resource_dir
 from fwc_llm.runs import batch as batch_module
 from fwc_llm.runs.splits import row_values
 from fwc_llm.shots import load_shots

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from fwc_llm.notebook import MOST_ROWS
 from fwc_llm.shots import ORDERS, Certificate, Example, Shots, order_shots, select_shots
-from fwc_llm.shots.kept import kept_shots
+from fwc_llm.shots.storage import kept_shots
 from fwc_llm.tasks import Task, census_task
 
 EVIL = "</td><script>alert(1)</script>\u202e"

@@ -17,7 +17,7 @@ from fwc_llm.report.strategies import compare
 from fwc_llm.shots import select_shots
 from fwc_llm.shots.coresets import disk_shots
 from fwc_llm.shots.examples import features_frame
-from fwc_llm.shots.kept import kept_shots
+from fwc_llm.shots.storage import kept_shots
 from fwc_llm.tasks import Task, load_task, recorded_task
 from tests.command import Run
 
