@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import date
 from importlib import metadata
 from importlib.util import find_spec
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from fwc_llm.cli.options import JSON, option, print_json, switch
 from fwc_llm.errors import FwcError
@@ -28,7 +28,7 @@ class Finding(NamedTuple):
     """A check's outcome; the state "note" is no fault: something that could be there, and is not."""
 
     check: str
-    state: Literal["ok", "note", "broken"]
+    state: str  # ok, note or broken
     found: str
     todo: str = ""
 
@@ -55,8 +55,8 @@ def doctor(
         print_json({**head, "checks": [finding._asdict() for finding in findings]})
     else:
         width = max(len(finding.check) for finding in findings)
-        for check, state, state_text, todo in findings:
-            line = f"{state:<6}  {check:<{width}}  {state_text}{'; ' * bool(todo)}{todo}"
+        for check, state, text, todo in findings:
+            line = f"{state:<6}  {check:<{width}}  {text}{'; ' * bool(todo)}{todo}"
             out.print(line, soft_wrap=True, highlight=False)
     if broken:
         raise FwcError(f"{broken} of {len(findings)} checks found something broken: see above what to do")
@@ -65,22 +65,20 @@ def doctor(
 def _examine(base_url: str | None, api_key_env: str | None, online: bool) -> Iterator[Finding]:
     yield Finding("python", "ok", f"{platform.python_version()} at {sys.executable}, {platform.machine()}")
     yield from _packages()
-    checks = {"prices": _facts, "data": _data, "compiled solver": _compiled}
-    for name, check in checks.items():
+    for name, check in {"prices": _prices, "data": _data, "compiled solver": _compiled}.items():
         try:
             yield from check()
         except (ImportError, FwcError, OSError) as error:
             yield Finding(name, "broken", f"cannot be looked at: {error}", "install the package again")
     for name, service in ({api_key_env: "the service"} if api_key_env else _KEYS).items():
-        value, state = os.environ.get(name) or "", "broken" if api_key_env else "note"
-        if not value:  # a variable that is set to nothing is one that was taken back
-            todo = f"export {name}=... to ask {service}; a server of your own needs none"
-            yield Finding(f"key {name}", state, "not set", todo)  # type: ignore[arg-type]
+        value = os.environ.get(name) or ""  # set to nothing: taken back
+        todo = f"export {name}=... to ask {service}; a server of your own needs none"
+        state = "ok", "set", ""
+        if not value:
+            state = "broken" if api_key_env else "note", "not set", todo
         elif value != value.strip() or not value.isprintable():
-            todo = "set the key alone"
-            yield Finding(f"key {name}", "broken", "set, with white space around or in it", todo)
-        else:
-            yield Finding(f"key {name}", "ok", "set")
+            state = "broken", "set, with white space around or in it", "set the key alone"
+        yield Finding(f"key {name}", *state)
     if base_url and not api_key_env:
         yield Finding("key for --base-url", "note", "none is sent", "name its variable with --api-key-env")
     if base_url or online:
@@ -90,34 +88,30 @@ def _examine(base_url: str | None, api_key_env: str | None, online: bool) -> Ite
 def _packages() -> Iterator[Finding]:
     """Check the packages that the installation requires, and which extras are whole."""
     try:
-        requires = metadata.requires("fwc-llm") or []
         yield Finding("fwc-llm", "ok", metadata.version("fwc-llm"))
     except metadata.PackageNotFoundError:
         yield Finding("fwc-llm", "note", "not installed, read from its folder", "pip install .")
         return
-    for needed in (requirement for requirement in requires if "extra" not in requirement):
+    for needed in metadata.requires("fwc-llm") or ():
         name = re.split(r"[^\w.-]", needed)[0]
-        try:
-            yield Finding(name, "ok", metadata.version(name))
-        except metadata.PackageNotFoundError:
-            yield Finding(name, "broken", "not installed", f"pip install '{needed}'")
+        if "extra" not in needed:
+            version = next((each.version for each in metadata.distributions(name=name)), "")
+            state = ("ok", version) if version else ("broken", "not installed", f"pip install '{needed}'")
+            yield Finding(name, *state)
     for extra, (what, module) in _EXTRAS.items():
-        if find_spec(module):
-            yield Finding(f"extra {extra}", "ok", what)
-        else:
-            todo = f"for {what}: pip install 'fwc-llm[{extra}]'"
-            yield Finding(f"extra {extra}", "note", f"{module} is not installed", todo)
+        todo = f"for {what}: pip install 'fwc-llm[{extra}]'"
+        state = ("ok", what) if find_spec(module) else ("note", f"{module} is not installed", todo)
+        yield Finding(f"extra {extra}", *state)
 
 
-def _facts() -> Iterator[Finding]:
+def _prices() -> Iterator[Finding]:
     """Say how old the built-in prices and ends of models are."""
     from fwc_llm.models.openai.prices import facts_date
 
     days = (date.today() - facts_date()).days
     todo = "compare them with the provider's pages, and give prices of your own by --prices"
-    old = days > _OLD_DAYS
-    age = f"as of {facts_date()}, {days} days old"
-    yield Finding("prices and ends of models", "note" if old else "ok", age, todo if old else "")
+    state, todo = ("note", todo) if days > _OLD_DAYS else ("ok", "")
+    yield Finding("prices and ends of models", state, f"as of {facts_date()}, {days} days old", todo)
 
 
 def _data() -> Iterator[Finding]:
@@ -141,20 +135,19 @@ def _data() -> Iterator[Finding]:
 def _compiled() -> Iterator[Finding]:
     from fwc_llm.coreset.compiled import quietly
 
-    name = "compiled solver"
     with quietly():  # looking compiles the tile, which is not the solver
         from fwc_llm.coreset.warm_up import cache_folder
 
         folder = cache_folder()
+    python = f"py{sys.version_info.major}{sys.version_info.minor}"  # another Python has code of its own
+    files = [] if folder is None else [f for f in folder.rglob(f"*.{python}*.nbc") if f.name[:5] != "tile."]
+    state = "ok", f"{len(files)} functions in {folder}", ""
     if folder is None:
         where = "no folder can be written, so that every process compiles the solver anew"
-        yield Finding(name, "note", where, "set NUMBA_CACHE_DIR to a folder that can be written")
-        return
-    python = f"py{sys.version_info.major}{sys.version_info.minor}"  # another Python has code of its own
-    if files := sum(not file.name.startswith("tile.") for file in folder.rglob(f"*.{python}*.nbc")):
-        yield Finding(name, "ok", f"{files} functions in {folder}")
-    else:
-        yield Finding(name, "note", f"nothing in {folder}: the first use takes seconds", "fwc-llm warm-up")
+        state = "note", where, "set NUMBA_CACHE_DIR to a folder that can be written"
+    elif not files:
+        state = "note", f"nothing in {folder}: the first use takes seconds", "fwc-llm warm-up"
+    yield Finding("compiled solver", *state)
 
 
 def _service(url: str) -> Finding:
