@@ -116,7 +116,7 @@ def audit(
     views = made.document["audit"]["attributes"]
     for (name, of_attribute), view in zip(() if as_json else made.audits.items(), views, strict=False):
         console.print(f"{predictions.name} by {name}: {made.rows:,} predictions", style="bold")
-        console.print(statistics_table(of_attribute.to_dict(), rates=True, view=view))
+        console.print(statistics_table(of_attribute.to_dict(), view))
         console.print(probability_tables(of_attribute.to_dict()))
     notes([made.ties, *(made.notes if as_json else ())])
     for view in () if as_json else views:

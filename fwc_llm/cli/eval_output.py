@@ -263,8 +263,9 @@ def _print_results(
     """Print what runs found, in whole or in part; nothing where no request has a reply."""
     from fwc_llm.report.cost import cost_line
     from fwc_llm.report.read import read_run
+    from fwc_llm.report.tables import terminal
     from fwc_llm.report.terminal import models_table, run_table
-    from fwc_llm.report.thresholds import threshold_table
+    from fwc_llm.report.thresholds import at_threshold, threshold_section
 
     if as_json:
         if results:
@@ -275,14 +276,12 @@ def _print_results(
         return
     console.notes(jobs[0].plan.task.notes)
     folders = [result.folder for result in answered.values()]
-    if group:
-        console.out.print(models_table(list(map(read_run, folders))))
-    else:
-        console.out.print(run_table(folders[0]))
-    for name, result in answered.items() if group else ():
-        if (table := threshold_table(result.folder)) is not None:
+    runs = [read_run(folder) for folder in folders] if group else []
+    console.out.print(models_table(runs) if group else run_table(folders[0]))
+    for name, run in zip(answered, runs, strict=False):
+        if table := at_threshold(threshold_section(run)):
             console.out.print(name, style="bold")
-            console.out.print(table)
+            console.out.print(terminal(table))
     for job in jobs:
         finished = answered.get(job.model.name)
         if finished is not None and not (finished.data["simulated_answers"] or finished.data["reference"]):

@@ -107,19 +107,18 @@ def compare(
     from fwc_llm.inspect.log import run_folders
     from fwc_llm.report.compare import compare_runs, comparison_table
     from fwc_llm.report.read import read_run
-    from fwc_llm.report.thresholds import threshold_section, threshold_table
+    from fwc_llm.report.tables import terminal
+    from fwc_llm.report.thresholds import at_threshold, threshold_section
 
     with run_folders([run_a, run_b]) as (first, second):
-        comparison = compare_runs(read_run(first), read_run(second))
-        if as_json:
-            sections = {
-                side: threshold_section(read_run(folder))
-                for side, folder in (("first", first), ("second", second))
-            }
-            flags.print_json({"format": "fwc-llm-compare/1", **comparison, "thresholds": sections})
-            return
-        out.print(comparison_table(comparison))
-        for side, folder in (("first", first), ("second", second)):
-            if (table := threshold_table(folder)) is not None:
-                out.print(f"\nThe {side} run, {comparison[side]['label']}, at its threshold", style="bold")
-                out.print(table)
+        runs = {"first": read_run(first), "second": read_run(second)}
+        comparison = compare_runs(*runs.values())
+        thresholds = {side: threshold_section(run) for side, run in runs.items()}
+    if as_json:
+        flags.print_json({"format": "fwc-llm-compare/1", **comparison, "thresholds": thresholds})
+        return
+    out.print(comparison_table(comparison))
+    for side, described in thresholds.items():
+        if table := at_threshold(described):
+            out.print(f"\nThe {side} run, {comparison[side]['label']}, at its threshold", style="bold")
+            out.print(terminal(table))

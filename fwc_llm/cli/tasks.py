@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 from fwc_llm.cli import options as flags
+from fwc_llm.cli.console import err, out, working
 from fwc_llm.errors import FwcError
 from fwc_llm.files import read_text, reason, resource_dir, write_whole
 from fwc_llm.models import open_model, traits
@@ -32,9 +35,6 @@ _FEW = 30  # rows of a group, below which its rates say little
 
 def tasks(data_dir: Path | None = flags.DATA_DIR, as_json: bool = flags.JSON) -> None:
     """List the tasks in groups: rows, what is protected or can be, outcome, source and licence."""
-    from rich.text import Text
-
-    from fwc_llm.cli.console import out
     from fwc_llm.tasks import layout, layout_names, load_task, task_names
 
     tasks = [load_task(name, data_dir) for name in task_names()]
@@ -105,9 +105,6 @@ def init(
     force: bool = FORCE,
 ) -> None:
     """Draft a commented task file for a table of your own, and list what to check in it."""
-    from rich.text import Text
-
-    from fwc_llm.cli.console import out
     from fwc_llm.data.task_draft import draft_task
     from fwc_llm.tasks import load_task
 
@@ -139,9 +136,6 @@ def check(
     as_json: bool = flags.JSON,
 ) -> None:
     """Show the rows kept and lost, groups, answers and two rows as prompts show them; say what is refused."""
-    from rich.text import Text
-
-    from fwc_llm.cli.console import out, working
     from fwc_llm.report.narrative import lost_lines
     from fwc_llm.report.sections import lost
     from fwc_llm.tasks import load_task
@@ -152,32 +146,30 @@ def check(
     if as_json:
         flags.print_json(_as_json(named, template))
         return
-    out.print(Text(f"{named.name}: {named.title}", style="bold"))
-    for note in named.notes:
-        out.print(Text(f"  {note}"), soft_wrap=True)
+    _print(f"{named.name}: {named.title}", *named.notes)
     rows = named.rows.as_json() if named.rows else None
-    if rows and rows["lost"]:
-        out.print(Text("Rows lost, by group and reason", style="bold"))
-        table = lost(rows)
+    if table := lost(rows):
+        _print("Rows lost, by group and reason")
         out.print(_listing(list(table.headings), table.rows))
-        for line in lost_lines({**rows, "outcome": ""})[1:]:
-            out.print(Text(f"  {line}"), soft_wrap=True)
-    out.print(Text(f"Groups by {' & '.join(named.protected)}, and answers by {named.outcome}", style="bold"))
+        _print("", *lost_lines({**(rows or {}), "outcome": ""})[1:])
+    _print(f"Groups by {' & '.join(named.protected)}, and answers by {named.outcome}")
     counts = (
         (group, f"{n:,}", f"{no:,}", f"{yes:,}", f"{yes / n:.1%}") for group, n, no, yes in _counts(named)
     )
     out.print(_listing(["group", "rows", "no", "yes", "yes %"], counts))
-    if named.rows:
-        out.print(Text(f"  {named.rows.outcome}"), soft_wrap=True)
+    _print("", *([named.rows.outcome] if named.rows else ()))
     sample = f", in a sample of {len(named.whole.sample):,} rows" if named.whole else ""
-    for title, lines in (
-        (f"Columns{sample}", _columns(named)),
-        ("Two rows as a prompt shows them", _shown(named, template)),
-        ("What to know, and what will be refused", _findings(named)),
-    ):
+    _print(f"Columns{sample}", *_columns(named))
+    _print("Two rows as a prompt shows them", *_shown(named, template))
+    _print("What to know, and what will be refused", *_findings(named))
+
+
+def _print(title: str, *lines: str) -> None:
+    """Print a title, if any, with lines below it."""
+    if title:
         out.print(Text(title, style="bold"))
-        for line in lines:
-            out.print(Text(f"  {line}"), soft_wrap=True)
+    for line in lines:
+        out.print(Text(f"  {line}"), soft_wrap=True)
 
 
 def _as_json(task: "Task", template: str) -> dict[str, Any]:
@@ -199,9 +191,6 @@ def _as_json(task: "Task", template: str) -> dict[str, Any]:
 
 def _listing(headings: list[str], body: Iterable[Sequence[object]], keys: int = 1) -> Any:
     """A plain table, of which the first `keys` columns are words."""
-    from rich.table import Table
-    from rich.text import Text
-
     listing = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for place, heading in enumerate(headings):
         listing.add_column(Text(heading), justify="left" if place < keys else "right", overflow="fold")
@@ -217,7 +206,6 @@ def _counts(task: "Task") -> Iterator[tuple[str, int, int, int]]:
 
 
 def _columns(task: "Task") -> Iterator[str]:
-
     table = task.table
     for column in task.features:
         values = table[column.name]
@@ -294,7 +282,6 @@ def template_init(
     ),
 ) -> None:
     """Copy a template set that comes with the package, to be changed and used with --template DIR."""
-    from fwc_llm.cli.console import err
     from fwc_llm.prompts import templates
 
     if template not in templates():
@@ -329,15 +316,14 @@ def task_copy(
         "A built-in task with a file, or one to copy (`fwc-llm tasks`).",
         autocompletion=flags.completed("copied"),
     ),
-    out: Path | None = flags.option("The file to write. [default: TASK.toml, here]", "--out", "-o"),
+    output: Path | None = flags.option("The file to write. [default: TASK.toml, here]", "--out", "-o"),
     force: bool = FORCE,
 ) -> None:
     """Copy the file of a built-in task, to be changed and used with --task FILE."""
-    from fwc_llm.cli.console import err
     from fwc_llm.tasks import layout_names, task_text
 
     text = task_text(task)
-    target = _new_file(out or Path(f"{task}.toml"), force)
+    target = _new_file(output or Path(f"{task}.toml"), force)
     write_whole(text, target, "the task file ")
     if task in layout_names():
         err.print(f"put the table that its first lines name beside {target}", soft_wrap=True)

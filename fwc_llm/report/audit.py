@@ -61,7 +61,7 @@ class Audit:
         from fwc_llm.report.tables import as_text
         from fwc_llm.report.terminal import statistics_table
 
-        return as_text(statistics_table(self._statistics, rates=True))
+        return as_text(statistics_table(self._statistics))
 
     def __repr__(self) -> str:
         return str(self)

@@ -64,7 +64,7 @@ def _row(
     x: Axis, name: str, value: Mapping[str, Any], y: float, least: float
 ) -> tuple[dict[str, Any], float]:
     """A named line with a value (`value` or `rate`) and its interval from y down, and where it ends."""
-    lines = wrapped(name, 15)
+    lines = wrapped(name)
     height = max(least, 12.0 * len(lines) + 4)
     place = x.at(value["rate"] if "rate" in value else value["value"])
     middle = round(y + height / 2, 2)
@@ -201,9 +201,9 @@ def calibration_by_group(arm: Mapping[str, Any], groups: Sequence[str]) -> dict[
     return {"width": WIDTH, "height": HEIGHT, "x": x, "y": y, "marks": marks}
 
 
-def wrapped(name: str, longest: int = 24) -> list[str]:
-    """Return the name in at most three lines, broken at spaces and behind + and -; what is longer is cut."""
-    lines = wrap(name.replace("+", "+\v"), longest, max_lines=3, placeholder=" …", replace_whitespace=False)
+def wrapped(name: str) -> list[str]:
+    """Return the name in at most three lines of 15, broken at spaces and behind + and -; the rest is cut."""
+    lines = wrap(name.replace("+", "+\v"), 15, max_lines=3, placeholder=" …", replace_whitespace=False)
     return [line.replace("\v", "") for line in lines]
 
 

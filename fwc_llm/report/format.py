@@ -25,14 +25,14 @@ def signed(value: float | None, digits: int = 3, scale: float = 1.0) -> str:
     return text if text == DASH or text.startswith("−") or not text.strip("0.") else f"+{text}"
 
 
-def percent(value: float | None, digits: int = 1) -> str:
+def percent(value: float | None) -> str:
     """Return a share as percent; "100 %" only when nothing is missing."""
     if value is None or math.isnan(value):
         return DASH
     if value in (0.0, 1.0):
         return f"{value:.0%}"
-    text = f"{value:.{digits}%}"
-    return f">{100 - 10**-digits:.{digits}f}%" if float(text[:-1]) == 100.0 else text
+    text = f"{value:.1%}"
+    return ">99.9%" if text == "100.0%" else text
 
 
 def mean_and_sd(mean: float | None, sd: float | None, scale: float = 1.0, digits: int = 3) -> str:

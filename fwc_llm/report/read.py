@@ -168,7 +168,7 @@ class Run:
         return [message.model_dump() for message in messages]
 
 
-def read_run(path: str | Path, label: str | None = None) -> Run:
+def read_run(path: str | Path) -> Run:
     """Read a run's folder.
 
     Raises `FwcError` for a folder that is no run, an empty run (nothing was answered), and a damaged one:
@@ -186,7 +186,7 @@ def read_run(path: str | Path, label: str | None = None) -> Run:
         )
     run = Run(
         folder=folder.path,
-        label=label or str(described["model"]),
+        label=str(described["model"]),
         described=described,
         results=results,
         arms=tuple(answers),

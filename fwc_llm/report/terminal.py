@@ -46,7 +46,7 @@ def run_table(folder: str | Path) -> RenderableType:
     if asked and not any(arm["probabilities"] for arm in stats["arms"]):
         lines.append(_NO_PROBABILITY)
     further = [at_threshold(threshold_section(run)), *([ablation(stats)] if run.arms == ARMS else [])]
-    tables = [statistics_table(stats, rates=True), *(terminal(section) for section in further if section)]
+    tables = [statistics_table(stats), *(terminal(section) for section in further if section)]
     return Group(title, *tables, *(Text(line, style="dim") for line in lines))
 
 
@@ -69,16 +69,14 @@ def models_table(runs: "Sequence[Run]") -> RenderableType:
     return Group(title, terminal(sections.overview(shown, "")), *(Text(line, style="dim") for line in lines))
 
 
-def statistics_table(
-    stats: Mapping[str, Any], rates: bool = False, view: Mapping[str, Any] | None = None
-) -> RenderableType:
+def statistics_table(stats: Mapping[str, Any], view: Mapping[str, Any] | None = None) -> RenderableType:
     """Return sentences and values with intervals for rich to print; `stats` is what `Audit.to_dict` returns.
 
-    With `rates` also each group's rate of yes; `view`, one of the `attributes` of `impact_tables`, adds what
-    lies below four fifths, and the further gaps. Below stand the counterfactual probe, P(yes), where the
-    spread comes from and the reference lines, of answers that have them.
+    `view`, one of the `attributes` of `impact_tables`, adds what lies below four fifths, and the further
+    gaps. Below stand the counterfactual probe, P(yes), where the spread comes from and the reference lines,
+    of answers that have them.
     """
-    shown = [sections.results(stats), *([sections.rates(stats), sections.attributes(stats)] if rates else [])]
+    shown = [sections.results(stats), sections.rates(stats), sections.attributes(stats)]
     p, more = probabilities(stats), sections.further(stats)
     shown += [Section(more.title, more.headings, more.rows)] if view else []
     shown += [sections.flips(stats), *sections.probes(stats), Section(p.title, p.headings, p.rows)]

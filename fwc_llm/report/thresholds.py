@@ -2,19 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from statistics import fmean
 from typing import Any
-
-from rich.console import RenderableType
 
 from fwc_llm.metrics.answers import samples_of
 from fwc_llm.metrics.arm_comparison import compare
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.report.format import DASH, number, percent
-from fwc_llm.report.read import Run, read_run
+from fwc_llm.report.read import Run
 from fwc_llm.report.sections import COMPARED
-from fwc_llm.report.tables import Cell, Row, Section, difference, terminal, valued
+from fwc_llm.report.tables import Cell, Row, Section, difference, valued
 from fwc_llm.runs.threshold_selection import NEVER
 
 _HEADINGS = (
@@ -114,9 +111,3 @@ def _pool_rows(per_repeat: Sequence[Mapping[str, Any]]) -> str:
     rows = sum(repeat.get("rows") or 0 for repeat in per_repeat)
     unknown = rows - sum(repeat.get("known") or 0 for repeat in per_repeat)
     return (f"{rows:,}" + (f", {unknown:,} without P(yes)" if unknown else "")) if rows else DASH
-
-
-def threshold_table(folder: str | Path) -> RenderableType | None:
-    """Return the answers at the threshold for rich to print; None for a run without one."""
-    section = at_threshold(threshold_section(read_run(folder)))
-    return terminal(section) if section else None
