@@ -1,6 +1,5 @@
 """`fwc-llm eval`: query a model over the test rows and report accuracy and demographic parity."""
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,6 @@ from fwc_llm.runs.settings import Settings
 if TYPE_CHECKING:
     from fwc_llm.evaluation.job import Job
 
-_flag = partial(flags.flag, panel=EXPERIMENT)
 _DEMONSTRATED = 1500  # rows: they cost nothing, and show what the examples change to ±0.05
 _EXPLANATION = """
 Each arm asked a simulated model about {n_test} rows of a simulated census, drawn as they fall: fewer \
@@ -49,7 +47,7 @@ def evaluate(
     ),
     task: str | None = flags.TASK,
     protected: str | None = flags.PROTECTED,
-    model: str | None = flags.flag(
+    model: str | None = flags.option(
         "The model's name as its provider spells it, `azure:DEPLOYMENT`, or `inspect:PROVIDER/MODEL` "
         "(what Inspect reaches), `python:MODULE:FUNCTION`, or a name that an installed package provides; "
         "without key or network `gguf:FILE` and `smollm2`, language models in this process, `baseline`, "
@@ -57,10 +55,12 @@ def evaluate(
         "census. Several, comma-separated, are asked the same questions. [default: surrogate]",
         panel=SERVICE,
     ),
-    shots: str = _flag(
+    shots: str = flags.option(
         "The arms, comma-separated: strategies or files of saved shots (.json). +removal takes the "
         f"protected attribute out of the prompt, +instruction asks for fairness. [default: {flags.ARMS}]",
         default=flags.ARMS,
+        panel=EXPERIMENT,
+        show_default=False,
     ),
     reference: bool = flags.switch(
         "Also say what plain models of the table answer to the same rows.", "--reference", panel=EXPERIMENT
@@ -71,15 +71,16 @@ def evaluate(
         "--ablate",
         panel=EXPERIMENT,
     ),
-    out: Path | None = flags.flag(
+    out: Path | None = flags.option(
         "The run's folder; an interrupted run continues there. [default: ./runs/<time>-<task>-<model>]",
         *("--out", "-o"),
         panel=EXPERIMENT,
     ),
     no_rows: bool = flags.NO_ROWS,
-    data: str | None = _flag(
+    data: str | None = flags.option(
         "Parquet files in the place of the task's table: a path, a pattern in quotes ('rows-*.parquet') "
         "or a folder. Of more than 400,000 rows test rows are drawn from all, examples from a sample.",
+        panel=EXPERIMENT,
         metavar="FILES",
     ),
     data_dir: Path | None = flags.DATA_DIR,

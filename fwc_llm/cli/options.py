@@ -32,14 +32,9 @@ def option(help: str, *names: str, default: Any = None, panel: str | None = None
     return typer.Option(default, *names, help=help, rich_help_panel=panel, **others)
 
 
-def flag(help: str, *names: str, default: Any = None, panel: str | None = None, **others: Any) -> Any:
-    """Return an option whose help says what holds without it."""
-    return option(help, *names, default=default, panel=panel, show_default=False, **others)
-
-
 def switch(help: str, *names: str, panel: str | None = None) -> Any:
     """Return an option without a value, which is off unless it is there."""
-    return flag(help, *names, default=False, panel=panel)
+    return option(help, *names, default=False, panel=panel, show_default=False)
 
 
 def argument(help: str, default: Any = ..., **others: Any) -> Any:
@@ -48,25 +43,25 @@ def argument(help: str, default: Any = ..., **others: Any) -> Any:
 
 
 # Options that commands share. A default that is shown stands in the help.
-TASK: str | None = flag(
+TASK: str | None = option(
     "A built-in task (`fwc-llm tasks`) or a task file (.toml). [default: adult, or the simulated census "
     "where adult's data is not on this machine]",
     panel=EXPERIMENT,
 )
-PROTECTED: str | None = flag(
+PROTECTED: str | None = option(
     "Which of the task's attributes are protected, comma-separated: those are crossed (`fwc-llm tasks` "
     "lists what a task offers). [default: the task's own choice]",
     panel=EXPERIMENT,
 )
-DATA_DIR: Path | None = flag(
+DATA_DIR: Path | None = option(
     "Where the data lies. [default: $FWC_LLM_DATA, the cache, then the UCI repository]", panel=EXPERIMENT
 )
 ALLOW_CHANGED: bool = switch(
     "Accept saved shots although the data has changed.", "--allow-changed-data", panel=EXPERIMENT
 )
-MAX_PROMPT_TOKENS: int | None = flag("Choose the largest m, up to --m, whose prompts fit.", panel=COST)
+MAX_PROMPT_TOKENS: int | None = option("Choose the largest m, up to --m, whose prompts fit.", panel=COST)
 NO_ROWS: bool = switch("Reports hold no rows, prompts or replies: they may be people's records.", "--no-rows")
-FIGURES: Path | None = flag("Write the charts to this folder, as SVG and PNG. Extra: plot.", metavar="DIR")
+FIGURES: Path | None = option("Write the charts to this folder, as SVG and PNG. Extra: plot.", metavar="DIR")
 JSON: bool = switch("Print everything as one JSON document; notes go to standard error.", "--json")
 APPENDIX: bool = switch("Print the page whole, not only its first screen.", "--appendix")
 CANCEL_BATCH: bool = switch(

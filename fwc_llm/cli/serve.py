@@ -1,6 +1,6 @@
 """`fwc-llm serve-surrogate`: the surrogate as a small OpenAI-compatible server."""
 
-from fwc_llm.cli.options import flag, option
+from fwc_llm.cli.options import option
 
 
 def serve_surrogate(
@@ -20,7 +20,9 @@ def serve_surrogate(
         default="surrogate",
         metavar="NAME",
     ),
-    require_key: str | None = flag("Answer only requests with the key in this variable.", metavar="VARIABLE"),
+    require_key: str | None = option(
+        "Answer only requests with the key in this variable.", metavar="VARIABLE"
+    ),
 ) -> None:
     """Serve the simulated model "surrogate" over HTTP, to try any client without key or network."""
     import os

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def shots(
     task: str | None = flags.TASK,
     protected: str | None = flags.PROTECTED,
-    strategy: str | None = flags.flag(
+    strategy: str | None = flags.option(
         f"How to choose: {', '.join(BUILT_IN)} (a diagnostic: its labels are not true), or "
         "module:function; with --compare several, comma-separated. "
         "[default: fwc; all but flipped and ids with --compare]"
@@ -32,27 +32,27 @@ def shots(
     order: str = flags.option(
         "alternate, random, by-weight, or given (the strategy's own).", default="given"
     ),
-    option: list[str] | None = flags.flag(
+    option: list[str] | None = flags.option(
         "KEY=VALUE for the strategy (slots=equal, slots=Female:no=1,Female:yes=7,…, labels=unbalanced); "
         "repeatable."
     ),
-    column_weights: str | None = flags.flag(
+    column_weights: str | None = flags.option(
         "Weights of features in the distance of fwc, 1 for others: age=2,hours=0.5. [default: the task's]"
     ),
-    penalty: float | None = flags.flag(
+    penalty: float | None = flags.option(
         "A soft limit of fwc in the place of --epsilon: what a share of 1 that is off parity costs."
     ),
     per_attribute: bool = flags.switch(
         "Each of several protected attributes keeps the limit in fwc, not their combinations.",
         "--per-attribute",
     ),
-    ids: str | None = flags.flag("Row ids, comma-separated: these rows, with the strategy `ids`."),
-    out: Path | None = flags.flag("Save the examples here, as JSON.", "--out", "-o", "--output"),
+    ids: str | None = flags.option("Row ids, comma-separated: these rows, with the strategy `ids`."),
+    out: Path | None = flags.option("Save the examples here, as JSON.", "--out", "-o", "--output"),
     compare: bool = flags.switch("Measure the strategies side by side.", "--compare"),
-    plot: Path | None = flags.flag("With --compare: also draw it, as .png or .svg (extra [plot])."),
+    plot: Path | None = flags.option("With --compare: also draw it, as .png or .svg (extra [plot])."),
     max_prompt_tokens: int | None = flags.MAX_PROMPT_TOKENS,
     model: str = flags.option("Count tokens as for this model.", default="gpt-4"),
-    data: str | None = flags.flag(
+    data: str | None = flags.option(
         "Parquet files as the task's table, however large: a path, a pattern in quotes "
         "('rows-*.parquet') or a folder. Of more than 400,000 rows, fwc certifies all and other "
         "strategies choose from a sample.",

@@ -99,7 +99,7 @@ def init(
         "The protected attributes' columns, comma-separated or one by one.", default=...
     ),
     outcome: str = flags.option("The outcome's column.", default=...),
-    output: Path | None = flags.flag(
+    output: Path | None = flags.option(
         "The task file to write. [default: beside the table]", "--out", "-o", "--output"
     ),
     force: bool = FORCE,
