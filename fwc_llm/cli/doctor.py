@@ -105,7 +105,6 @@ def _packages() -> Iterator[Finding]:
 
 
 def _prices() -> Iterator[Finding]:
-    """Say how old the built-in prices and ends of models are."""
     from fwc_llm.models.openai.prices import facts_date
 
     days = (date.today() - facts_date()).days

@@ -29,8 +29,12 @@ def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
     from fwc_llm.report.narrative import power_lines
     from fwc_llm.runs.splits import design_of
 
+    forecasts: "list[Forecast | None]" = []  # None where answers cost neither tokens nor dollars
     with working("counting tokens"):
-        forecasts = [None if _is_free(job) else job.forecast() for job in jobs]
+        for job in jobs:
+            model = traits(job.model)
+            free = model.reference or model.local or (model.simulated and job.client.base_url is None)
+            forecasts.append(None if free else job.forecast())
     dollars = [0.0 if numbers is None else numbers.dollars_most for numbers in forecasts]
     total = None if None in dollars else sum(filter(None, dollars))
     plan = jobs[0].plan
@@ -51,12 +55,6 @@ def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
         lines += expected_lines(design, settings.until_decided, arms, settings.margin)
     for line in (*lines, *(() if settings.until_decided else power_lines(design))):
         out.print(line, soft_wrap=True, highlight=False)
-
-
-def _is_free(job: "Job") -> bool:
-    """Whether answers cost neither tokens nor dollars."""
-    model = traits(job.model)
-    return model.reference or model.local or (model.simulated and job.client.base_url is None)
 
 
 def _forecast_lines(job: "Job", numbers: "Forecast | None") -> Iterator[str]:
@@ -112,7 +110,6 @@ def _forecast_json(job: "Job", numbers: "Forecast | None") -> dict[str, Any]:
 
 
 def _is_function(job: "Job") -> bool:
-    """Whether a function of the user answers."""
     return job.model.name.startswith("python:")
 
 
@@ -253,7 +250,6 @@ def _interrupted(
 
 
 def _answered(results: "Mapping[str, Result]") -> "dict[str, Result]":
-    """Return the results with any reply."""
     return {name: result for name, result in results.items() if result.unanswered < result.data["requests"]}
 
 

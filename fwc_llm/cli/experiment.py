@@ -56,7 +56,6 @@ def read_experiment(path: Path, command: Callable[..., None]) -> dict[str, Any]:
 
 
 def _as_given(value: Any, annotation: Any, where: str) -> Any:
-    """Return a value of the file as its flag takes it."""
     kinds = {annotation, *get_args(annotation)}
     kind = next((kind for kind in _TYPES if kind in kinds), str)
     if kind == list[str] and isinstance(value, dict):

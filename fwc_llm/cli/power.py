@@ -142,7 +142,6 @@ def _assumptions(
 
 
 def _print_needed(detect: float, designs: "Sequence[Needed]", cost: "Forecast | None") -> None:
-    """Print a table of the designs that detect the difference."""
     from fwc_llm.cli.console import out
     from fwc_llm.report.tables import Section, terminal
 

@@ -116,7 +116,6 @@ def shots(
 def _show_compared(
     lines: "Sequence[Comparison]", table: "Task", m: int, model: str, plot: Path | None, as_json: bool
 ) -> None:
-    """Print the comparison of strategies, and draw it where that is wanted."""
     from fwc_llm.report.tables import terminal
 
     if as_json:

@@ -139,7 +139,6 @@ def _known(key: str, answered: Answered) -> bool:
 
 
 def _undefined(metric: str, answered: Answered, arm: str) -> str:
-    """Why a metric of an arm is undefined."""
     key = METRICS[metric]
     if not _known(key, answered):
         return "there are no labels"

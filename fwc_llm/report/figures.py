@@ -71,7 +71,7 @@ def write_figures(document: Mapping[str, Any], folder: str | Path) -> list[Path]
 
 
 def _pictures(stats: Mapping[str, Any]) -> dict[str, tuple[str, Any, float]]:
-    """The pictures of a run or audit by name: title, what draws them, and height."""
+    """Title, what draws it, and height of each picture, by its name."""
     drawn: dict[str, tuple[str, Any, float]] = {"rates": (_RATES, _draw_rates, _height_of_rates(stats))}
     if any(all(arm[m.key]["value"] is not None for m in (ACCURACY, GAP)) for arm in stats["arms"]):
         drawn["tradeoff"] = _TRADEOFF, _draw_tradeoff, 4.5

@@ -201,7 +201,6 @@ def _answered(counts: Counts, asked: Mapping[str, Any], checks: int) -> Answered
 def _decided(
     state: State, answered: Answered, conditions: Sequence[Condition], run_length: int
 ) -> list[Check]:
-    """What is decided of all decisions so far, and of a change."""
     sample, checks = answered.samples["answers"], list[Check]()
     few = sample.rows_of_groups[sample.judged].min() < FIRST_LOOK
     limit = run_length * len(conditions)

@@ -61,7 +61,6 @@ def what_was_run(run: "Run", stats: Mapping[str, Any]) -> str:
 
 
 def _how(run: "Run") -> str:
-    """That a decision model was asked, and how."""
     api = run.results.get("api") or "chat"
     return "" if api == "chat" else f" (a decision model by /{api}: P(yes), yes from {THRESHOLD:g} on)"
 
@@ -175,12 +174,10 @@ def _gap_of(arm: Mapping[str, Any]) -> str:
 
 
 def _metrics_of(test: Mapping[str, Any]) -> list[str]:
-    """The metrics in which two arms differ."""
     return [metric for metric in reversed(COMPARED) if test[metric]["verdict"] == DIFFERS]
 
 
 def _changes(test: Mapping[str, Any]) -> str:
-    """The sizes of the differences."""
     parts = []
     for metric in _metrics_of(test):
         change, verb = test[metric], "lowers" if test[metric]["difference"] < 0 else "raises"
@@ -275,7 +272,8 @@ def expected_lines(
     The first condition on dp counts, or the margin where the verdict is to be told.
     """
     most = round(design.rows.sum())
-    bounds = [margin if text == TOLD else parse_condition(text).bound for text in conditions if _is_dp(text)]
+    parsed = [None if text == TOLD else parse_condition(text) for text in conditions]
+    bounds = [margin if c is None else c.bound for c in parsed if c is None or c.metric == "dp"]
     looks, shares = looks_of(conditions, arms, most), design.rows.sum(1)[design.judged]
     if not bounds or looks is None or len(shares) < 2:
         return []
@@ -284,10 +282,6 @@ def expected_lines(
         asked = f"{stops.rows.mean():,.0f} rows on average, {stops.rows.mean() / most:.0%}"
         lines.append(f"  true gap {gap:.2f}: {asked}; decided in {stops.decided:.0%} of such runs")
     return lines
-
-
-def _is_dp(text: str) -> bool:
-    return text == TOLD or parse_condition(text).metric == "dp"
 
 
 def _finds(size: Smallest) -> str:

@@ -69,7 +69,14 @@ def further(stats: Stats) -> Section:
     notes = ["TPR gap: equal opportunity. Precision gap: predictive parity.", *_undefined(stats, shown)]
     ranked = [(metric.title.removesuffix(" gap"), *metric.rates) for metric in rest if metric.probability]
     scores = [
-        [name, arm["arm"], *(_share_of(group, rate) for _, rate in ranked)]
+        [
+            name,
+            arm["arm"],
+            *(
+                valued({"value": group[r], "low": group[f"{r}_low"], "high": group[f"{r}_high"]}, 3)
+                for _, r in ranked
+            ),
+        ]
         for arm in arms
         for name, group in arm["groups"].items()
         if any(group.get(rate) is not None for _, rate in ranked)
@@ -87,11 +94,6 @@ def further(stats: Stats) -> Section:
         name="further",
         parts=parts,
     )
-
-
-def _share_of(group: Mapping[str, Any], rate: str) -> Cell:
-    ends = interval((group[f"{rate}_low"], group[f"{rate}_high"]))
-    return Cell(number(group[rate], 3), "" if ends == DASH else ends)
 
 
 def overview(runs: Sequence[tuple[str, Stats]], title: str) -> Section:

@@ -171,7 +171,6 @@ class _Fitting:
         yield from min(stacked, list(parts(self._turned, 0, len(self.rows))), key=len)
 
     def _table(self, start: int, end: int, stacked: bool = True) -> Table:
-        """The columns from start to end, behind the keys."""
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         places = [*range(self.keys), *range(start, end)]
         for place in places:

@@ -59,7 +59,6 @@ def _of_run(run: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _all(counts: Mapping[str, Any], **more: Any) -> Iterator[dict[str, Any]]:
-    """A line for every value."""
     return (more | {"metric": metric, "value": value} for metric, value in counts.items())
 
 

@@ -132,7 +132,6 @@ def _run(
 def _table(
     run: Run, named: "str | Path | Task | None", data_dir: str | Path | None
 ) -> "tuple[Finding, Task | None]":
-    """What is known of the table, and the task with it, where it is here."""
     task, missing = find_task(run, named, data_dir)
     status = SAME if task else DIFFERS if "not the table" in missing else UNVERIFIED
     return Finding("table", status, missing or "its hash is that of run.json"), task

@@ -85,7 +85,6 @@ def _markdown(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _head(run: Mapping[str, Any]) -> Iterator[str]:
-    """What a run is, and what was found."""
     if run["simulated"]:
         yield from ("> **Simulated.** Nothing here is a finding about a language model.", "")
     if warning := (run["rows"] or {}).get("warning"):

@@ -1,4 +1,4 @@
-/* The rows of one run, as the page holds them; see report/browser/pack.py for the names. */
+/* The rows of one run, as the page holds them; see report/rows.py for the names. */
 const WORDS = {1: "yes", 0: "no", "-": "no answer"};
 const ALL = "all";
 
