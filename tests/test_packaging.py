@@ -92,19 +92,13 @@ def test_the_source_is_small_and_makes_the_wheel(wheel: Path, tmp_path: Path) ->
     assert set(contents(next(tmp_path.glob("*.whl")))) == set(contents(wheel))
 
 
-def test_copies_are_made_from_the_wheel(installed: Path, tmp_path: Path) -> None:
-    for words in (("template", "init", "wording"), ("task", "copy", "german")):
-        done = outside(installed, tmp_path, "-m", "fwc_llm", *words)
+def test_copies_are_made_and_the_census_is_asked_from_the_wheel(installed: Path, tmp_path: Path) -> None:
+    asked = "eval --task census --model surrogate --shots balanced --n-test 8 --out run"
+    for words in ("template init wording", "task copy german", asked):
+        done = outside(installed, tmp_path, "-m", "fwc_llm", *words.split())
         assert done.returncode == 0, done.stderr
-    assert (tmp_path / "wording" / "query.j2").is_file()
-    assert (tmp_path / "german.toml").is_file()
-
-
-def test_the_census_is_asked_from_the_wheel(installed: Path, tmp_path: Path) -> None:
-    words = "-m fwc_llm eval --task census --model surrogate --shots balanced --n-test 8 --out run"
-    done = outside(installed, tmp_path, *words.split())
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "run" / "results.json").is_file()
+    for made in ("wording/query.j2", "german.toml", "run/results.json"):
+        assert (tmp_path / made).is_file()
 
 
 def test_the_wheel_brings_its_fixture_to_pytest(installed: Path, tmp_path: Path) -> None:

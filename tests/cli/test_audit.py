@@ -13,35 +13,7 @@ import pytest
 
 from tests.command import Run
 
-
-@pytest.fixture
-def predictions(tmp_path: Path) -> Path:
-    """Five thousand predictions of people of three groups and two sexes."""
-    rng = np.random.default_rng(0)
-    race = rng.choice(["A", "B", "C"], 5000, p=[0.6, 0.3, 0.1])
-    hired = rng.random(5000) < np.where(race == "A", 0.5, 0.3)
-    predicted = (rng.random(5000) < 0.2 + 0.4 * hired + 0.1 * (race == "A")).astype(int).astype(str)
-    table = {
-        "race": race,
-        "sex": rng.choice(["f", "m"], 5000),
-        "hired": np.where(hired, "good", "bad"),
-        "was": hired.astype(int),
-        "said": np.where(rng.random(5000) < 0.02, "", predicted),
-    }
-    path = tmp_path / "predictions.csv"
-    pd.DataFrame(table).to_csv(path, index=False)
-    return path
-
-
 USUAL = ("--answer", "said", "--label", "was", "--protected", "race")
-
-
-def test_five_thousand_predictions_of_three_groups(fwc: Run, predictions: Path) -> None:
-    outcome = fwc("audit", predictions, *USUAL)
-    assert outcome.code == 0, outcome.err
-    assert "predictions.csv by race: 5,000 predictions" in outcome.out
-    for words in ("Accuracy %", "DP gap", "the groups differ", " ≠", "below four fifths", " A ", "EO gap"):
-        assert words in outcome.out, words
 
 
 def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
@@ -192,6 +164,7 @@ def test_one_verdict_on_two_groups_whatever_a_third_of_five_rows_does(fwc: Run, 
         words = ("audit", path, "--answer", "said", "--protected", "race", "--fail-if", "dp > 0.1", "-o", out)
         outcome = fwc(*words)
         assert outcome.code == 5, outcome.err
+        assert not [said for said in ("the groups differ", " ≠", "below four") if said not in outcome.out]
         assert ("Not judged" in outcome.out) == ("not judged: Other" in outcome.out) == bool(few)
         found.append(json.loads(out.read_text())["statistics"]["race"]["arms"][0])
     gaps = [arm["demographic_parity_difference"] for arm in found]
@@ -274,7 +247,9 @@ def test_probabilities_are_audited_from_any_table(fwc: Run, shares: Path, tmp_pa
         out, page = tmp_path / f"{suffix}.json", tmp_path / f"{suffix}.html"
         outcome = fwc("audit", shares.with_suffix(suffix), *PROBABLE, "-o", out, "--report", page)
         assert outcome.code == 0, outcome.err
-        assert all(f"{name} gap" in outcome.out for name in ("TPR", "FPR", "Precision", "AUC", "Brier"))
+        assert all(
+            f"{name} gap" in outcome.out for name in ("TPR", "FPR", "Precision", "AUC", "Brier", "DP", "EO")
+        )
         for words in ("Is P(yes) right, in each group?", "What one threshold for all", "the same, held out"):
             assert words in outcome.out
         assert "rows lie just at 0.5; they count as yes; 2 have no P(yes)" in outcome.err

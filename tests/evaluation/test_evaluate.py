@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from fwc_llm import Client, FwcError, ProviderError, Result, Settings, Task, evaluate, load_task, select_shots
+from fwc_llm import Client, FwcError, Result, Settings, Task, evaluate, load_task, select_shots
 from fwc_llm.cli.experiment import read_experiment
 from fwc_llm.cli.options import read
 from fwc_llm.cli.options import takes as takes_flags
@@ -18,7 +18,7 @@ from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.options import option, takes
 from fwc_llm.runs.splits import draw_split
 from fwc_llm.shots import save_shots
-from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
+from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread
 
 
 class MarriedMeansYes:
@@ -26,13 +26,10 @@ class MarriedMeansYes:
 
     def __init__(self) -> None:
         self.asked: list[list[dict[str, str]]] = []
-        self.broken_after = 10**9
 
     def __call__(self, request: HttpRequest) -> HttpReply:
         messages = request.json()["messages"]
         self.asked.append(messages)
-        if len(self.asked) > self.broken_after:
-            return refusal(404, "The model does not exist", "model_not_found")
         married = "Married-civ-spouse" in messages[-1]["content"]
         return HttpReply(completion("Yes." if married else "no"))
 
@@ -92,29 +89,7 @@ def test_the_folder_holds_the_whole_run(adult: Task, service: Service, tmp_path:
     assert results["usage"]["prompt_tokens"] == 32 * 100
 
 
-@pytest.mark.slow
-def test_a_rejected_run_keeps_and_scores_what_was_answered(
-    adult: Task, service: Service, tmp_path: Path
-) -> None:
-    handler, url = service
-    handler.broken_after = 20
-    with pytest.raises(ProviderError, match="my-model") as caught:
-        run(adult, url, tmp_path / "run", concurrency=1)
-    partial = caught.value.result
-    assert partial is not None
-    assert partial.unanswered == 12
-    assert [arm["coverage"] for arm in partial.arms] == [1.0, 0.25]
-    handler.broken_after = 10**9
-    whole = run(adult, url, tmp_path / "run")
-    assert whole.unanswered == 0
-    assert len(handler.asked) == 21 + 12
-
-
-@pytest.mark.slow
-def test_a_folder_of_another_run_is_refused(adult: Task, service: Service, tmp_path: Path) -> None:
-    run(adult, service[1], tmp_path / "run")
-    with pytest.raises(FwcError, match=r"holds another run.*seed': 0.*seed': 1"):
-        run(adult, service[1], tmp_path / "run", seed=1)
+def test_a_folder_of_something_else_is_refused(adult: Task, service: Service, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("precious")
     with pytest.raises(FwcError, match="holds no run"):

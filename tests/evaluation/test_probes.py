@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import pytest
 
 from fwc_llm import Client, FwcError, Messages, Reply, Result, evaluate
 from fwc_llm.evaluation.job import prepare
-from fwc_llm.metrics.answers import Answers, one_name
 from fwc_llm.metrics.probes import changes
 from fwc_llm.models import open_model
 from fwc_llm.report.write import render
@@ -20,6 +20,7 @@ from fwc_llm.runs.probes import FIRST_NAME, find_proxies, name_variants, with_fi
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import Task, census_task
 from tests.faults.loopback import serving
+from tests.metrics.worlds import answers_of
 
 CENSUS = census_task(60, 400)
 MEN = {"Brad", "Brendan", "Brett", "Geoffrey", "Greg", "Jay", "Matthew", "Neil", "Todd"}
@@ -256,13 +257,7 @@ def test_only_requests_about_several_rows_have_room_for_several_answers() -> Non
     assert last - alone > 8 * 2 * 60e-6, "gpt-4's replies cost 60 dollars per million tokens"
 
 
-def answers(values: list[float], p: list[float] | None = None) -> Answers:
-    n = len(values)
-    none = one_name("", n)
-    return Answers(
-        np.zeros(n, np.int64), none, none, one_name("a", n), np.ones(n, np.int8), np.array(values), none,
-        np.full(n, np.nan) if p is None else np.array(p), none,
-    )  # fmt: skip
+one_group = partial(answers_of, groups="a", label=1)
 
 
 def test_changes_are_paired_and_requests_count_once() -> None:
@@ -270,14 +265,12 @@ def test_changes_are_paired_and_requests_count_once() -> None:
     cluster = np.repeat(np.arange(25), 20)
     before = rng.integers(0, 2, 500).astype(float)
     shift = np.repeat(rng.normal(0.1, 0.05, 25), 20)  # alike within a request
-    found = changes(
-        answers(before.tolist(), [0.5] * 500), answers(before.tolist(), (0.5 + shift).tolist()), cluster
-    )
+    found = changes(one_group(before, 0.5), one_group(before, 0.5 + shift), cluster)
     assert found["p_yes"]["value"] == pytest.approx(shift.mean())
     width = found["p_yes"]["high"] - found["p_yes"]["low"]
     each = shift[::20]
     assert width == pytest.approx(2 * 2.064 * each.std(ddof=1) / 5, rel=0.01)  # t with 24 degrees of freedom
-    missing = changes(answers([1.0, 0.0, 1.0]), answers([0.0, math.nan, 1.0]), np.arange(3))
+    missing = changes(one_group([1.0, 0.0, 1.0]), one_group([0.0, math.nan, 1.0]), np.arange(3))
     assert (missing["n"], missing["lost"]) == (2, 1)
     assert (missing["changed"]["value"], missing["yes"]["value"], missing["accuracy"]["value"]) == (
         0.5,

@@ -22,17 +22,9 @@ from fwc_llm.tasks import Task, census_task
 from tests.command import Run
 from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread
 from tests.people import make_people, write_people
-from tests.report.conftest import write_folder
+from tests.report.conftest import answer_row, write_folder
 
 EVIL = "</td><script>alert(1)</script>"
-
-
-def make(folder: Path, arm: str, answers: list[dict[str, str | int]], **described: str) -> Result:
-    """A result read from a folder that is written as a run writes it."""
-    settings = {"n_test": len(answers), "base_parity": None, "repeats": 1, "seed": 0}
-    whole = {"format": FORMAT, "simulated": False, "settings": settings, "arms": [arm], **described}
-    write_folder(folder, whole, answers)
-    return read(folder)
 
 
 @pytest.fixture(scope="module")
@@ -44,14 +36,6 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 def read(folder: Path) -> Result:
     return Result(folder, json.loads((folder / "results.json").read_text()))
-
-
-def answer(row: int, **changes: str) -> dict[str, str | int]:
-    given = {
-        "arm": "zero", "repeat": 0, "row": f"r:{row}", "variant": "", "group": "ab"[row % 2],
-        "label": ("yes", "no")[row // 2 % 2], "answer": "yes", "reason": "", "p_yes": "", "reply": "Yes",
-    }  # fmt: skip
-    return given | changes
 
 
 def test_a_result_is_one_line_and_one_table(result: Result) -> None:
@@ -88,8 +72,11 @@ def test_a_result_whose_folder_is_gone_says_so(result: Result, tmp_path: Path) -
 
 
 def test_names_from_the_data_are_escaped(tmp_path: Path) -> None:
-    rows = [answer(row, arm=EVIL, group=f"{EVIL}{row % 2}") for row in range(8)]
-    drawn = ElementTree.fromstring(make(tmp_path / "evil", EVIL, rows, task=EVIL, model=EVIL)._repr_html_())
+    rows = [answer_row(row, f"{EVIL}{row % 2}", "yes", "yes", arm=EVIL) for row in range(8)]
+    settings = {"n_test": 8, "base_parity": None, "repeats": 1, "seed": 0}
+    described = {"simulated": False, "settings": settings, "arms": [EVIL], "task": EVIL, "model": EVIL}
+    folder = write_folder(tmp_path / "evil", {"format": FORMAT, **described}, rows).path
+    drawn = ElementTree.fromstring(read(folder)._repr_html_())
     assert drawn.find(".//script") is None
     assert "".join(drawn.itertext()).count("script") > 4
 

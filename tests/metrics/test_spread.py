@@ -14,7 +14,6 @@ from scipy.stats import norm, studentized_range, t
 
 from fwc_llm.answers import parse_answer
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.answers import Answers
 from fwc_llm.metrics.planning import (
     FEW,
     Assumptions,
@@ -31,6 +30,7 @@ from fwc_llm.metrics.planning import (
 from fwc_llm.metrics.spread import PARTS, Asked, as_numbers, split_variance
 from fwc_llm.models.base import Reply
 from fwc_llm.report.narrative import power_lines
+from tests.metrics.worlds import answers_of
 
 REPEATS, ROWS, TIMES = 6, 60, 3
 ORDERS, WORDINGS = np.array([-0.05, 0.0, 0.05]), np.array([-0.04, 0.04])
@@ -248,27 +248,11 @@ def test_assumptions_out_of_range_are_refused(name: str, value: float) -> None:
         Assumptions(**{name: value})
 
 
-def answers(said: list[float], label: list[int] | None = None) -> Answers:
-    n = len(said)
-    empty = np.full(n, "", dtype=np.str_)
-    return Answers(
-        repeat=np.zeros(n, dtype=np.int64),
-        row=np.arange(n).astype(np.str_),
-        variant=empty,
-        group=np.array(["a", "b"] * n, dtype=np.str_)[:n],
-        label=np.array(label or [0] * n, dtype=np.int8),
-        answer=np.array(said, dtype=np.float64),
-        reason=empty,
-        p_yes=np.full(n, np.nan),
-        examples=empty,
-    )
-
-
 def test_what_a_run_shows() -> None:
     nan = math.nan
-    first = answers([0, 0, 1, 1, 0, 1, nan, 0])
-    second = answers([0, 1, 1, 1, 1, 1, 1, nan])  # 6 rows that both answered, 2 of them otherwise
-    third = answers([0, 0, 1, 1, 0, 1, 1, 0])
+    first = answers_of([0, 0, 1, 1, 0, 1, nan, 0])
+    second = answers_of([0, 1, 1, 1, 1, 1, 1, nan])  # 6 rows that both answered, 2 of them otherwise
+    third = answers_of([0, 0, 1, 1, 0, 1, 1, 0])
     shown = observed({"first": first, "second": second, "third": third})
     assert shown.discordant == pytest.approx(2 / 6)
     assert shown.variance == pytest.approx(0.25)  # the third arm's: half of each group
@@ -276,7 +260,7 @@ def test_what_a_run_shows() -> None:
 
 def test_a_run_of_one_arm_shows_no_discordance() -> None:
     with pytest.raises(FwcError, match="--discordant"):
-        observed({"only": answers([0, 1, 1])})
+        observed({"only": answers_of([0, 1, 1])})
 
 
 def test_the_defaults_are_what_was_recorded(data_dir: Path) -> None:

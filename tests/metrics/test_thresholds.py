@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwc_llm import audit
-from fwc_llm.metrics.answers import Answered, Answers
+from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.intervals import clopper_pearson
 from fwc_llm.metrics.probability import BINS, calibrate, probability_gap
 from fwc_llm.metrics.probability_checks import contradictions, decision_notes, ties
@@ -26,7 +26,7 @@ from fwc_llm.metrics.thresholds import (
     threshold_curve,
     two_halves,
 )
-from tests.metrics.worlds import metrics_of
+from tests.metrics.worlds import answers_of, metrics_of
 
 GROUPS = np.array(["F", "M", "X"])
 
@@ -226,19 +226,8 @@ def test_held_out_thresholds_never_see_the_row_they_answer() -> None:
 
 def notes(*p: Any, repeat: Any = 0) -> str:
     values = np.array(p, float)
-    n = len(values)
-    texts = np.array([""] * n)
-    answers = Answers(
-        repeat=np.broadcast_to(np.array(repeat), n),
-        row=np.array([f"row:{k}" for k in range(n)]),
-        variant=texts,
-        group=np.array(["f", "m"] * n)[:n],
-        label=np.zeros(n, dtype=np.int8),
-        answer=np.where(np.isnan(values), np.nan, values >= 0.5),
-        reason=texts,
-        p_yes=values,
-        examples=texts,
-    )
+    said = np.where(np.isnan(values), np.nan, values >= 0.5)
+    answers = answers_of(said, values, "fm", repeat=repeat)
     return " ".join(decision_notes(Answered({"zero": answers}, ("f", "m"))))
 
 

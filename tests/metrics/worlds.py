@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fwc_llm.metrics.answers import Answers, one_name
 from fwc_llm.metrics.counts import count_cells, measure, undefined_reasons
 from fwc_llm.metrics.variance import Sample
 
@@ -52,6 +53,19 @@ class World:
         return np.concatenate(
             [rng.choice(np.flatnonzero(cell == k), n, replace=False) for k, n in enumerate(DRAWN)]
         )
+
+
+def answers_of(
+    said: Any, p_yes: Any = np.nan, groups: str = "ab", label: int = 0, repeat: Any = 0
+) -> Answers:
+    """One arm's answers to as many rows, whose groups take turns."""
+    n, none = len(said), one_name("", len(said))
+    every = {"variant": none, "reason": none, "examples": none}
+    return Answers(
+        repeat=np.broadcast_to(np.array(repeat), n), row=np.array([f"row:{k}" for k in range(n)]),
+        group=np.array([*groups] * n)[:n], label=np.full(n, label, np.int8),
+        answer=np.array(said, float), p_yes=np.broadcast_to(np.array(p_yes, float), n), **every,
+    )  # fmt: skip
 
 
 def metrics_of(*answers: Any, **named: Any) -> SimpleNamespace:

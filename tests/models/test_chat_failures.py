@@ -86,28 +86,6 @@ def test_a_hopeless_row_is_given_up_at_once(provider: respx.MockRouter, response
 # --- failures that pass
 
 
-@pytest.mark.parametrize(
-    "response",
-    [
-        httpx.Response(500, text="Internal Server Error"),
-        httpx.Response(429, headers={"retry-after-ms": "1"}, json={"error": {"message": "slow down"}}),
-        httpx.Response(200, text="<html>maintenance</html>"), httpx.Response(200, text='{"choices": [{"mess'),
-        httpx.Response(200, json={"choices": None}), httpx.ConnectError("refused"),
-        httpx.RemoteProtocolError("gone"), httpx.ReadTimeout("slow"),
-    ],
-)  # fmt: skip
-def test_passing_failures_are_tried_again(provider: respx.MockRouter, response: Any) -> None:
-    if isinstance(response, Exception):
-        import httpx2
-
-        response = getattr(httpx2, type(response).__name__)(str(response))
-    route = provider.post("/chat/completions").mock(
-        side_effect=[response, httpx.Response(200, json=completion("No"))]
-    )
-    reply = ask(quick())
-    assert (reply.text, reply.attempts, route.call_count) == ("No", 2, 2)
-
-
 def test_the_deadline_of_a_row_covers_all_its_attempts(provider: respx.MockRouter) -> None:
     provider.post("/chat/completions").respond(500, text="oops")
     began = time.monotonic()

@@ -160,6 +160,21 @@ def results_of(described: Mapping[str, Any], answers: list[dict[str, Any]]) -> d
     }
 
 
+def answer_row(row: object, group: str, label: str, said: str, **more: Any) -> dict[str, Any]:
+    """A line of answers.csv; without an answer its reason is an error."""
+    return {
+        "arm": "zero", "repeat": 0, "row": str(row), "variant": "", "group": group, "label": label,
+        "answer": said, "reason": "" if said else "error", "p_yes": "", "reply": said,
+    } | more  # fmt: skip
+
+
+@pytest.fixture
+def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For runs that are invented: no table belongs to them."""
+    monkeypatch.setenv("FWC_LLM_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
 @pytest.fixture
 def make_folder(tmp_path: Path) -> Callable[..., Path]:
     """A function that writes a run's folder from answers: name, run.json's changes, rows of answers.csv."""

@@ -15,7 +15,9 @@ from fwc_llm.errors import FwcError
 from fwc_llm.report.local_law_144 import COLUMNS
 from fwc_llm.report.provenance import SIGNED
 from fwc_llm.report.write import render
-from tests.report.conftest import MakeRun
+from tests.report.conftest import MakeRun, answer_row
+
+pytestmark = pytest.mark.usefixtures("no_data")
 
 EVIL = "<script>alert('x')</script>"
 POPULATION = [{"group": "Female", "no": 4356, "yes": 557}, {"group": "Male", "no": 7004, "yes": 3143}]
@@ -36,26 +38,12 @@ limits = "Few rows."
 """
 
 
-@pytest.fixture(autouse=True)
-def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """These runs are invented, so that no table belongs to them."""
-    monkeypatch.setenv("FWC_LLM_DATA", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-
-
 def audit(folder: Path) -> dict[str, Any]:
     """The audit of the only run, from the JSON report: strict, so that NaN would be an error."""
     text = render([folder], "json")
     assert "NaN" not in text
     found: dict[str, Any] = json.loads(text)["runs"][0]["audit"]
     return found
-
-
-def answer(row: int, group: str, label: str, said: str, **more: Any) -> dict[str, Any]:
-    return {
-        "arm": "zero", "repeat": 0, "row": str(row), "variant": "", "group": group, "label": label,
-        "answer": said, "reason": "" if said else "error", "p_yes": "", "reply": said,
-    } | more  # fmt: skip
 
 
 def make(make_folder: Callable[..., Path], name: str, answers: list[dict[str, Any]], **changes: Any) -> Path:
@@ -101,9 +89,11 @@ def test_the_page_has_what_markdown_has(make_run: MakeRun) -> None:
 def test_the_csv_has_every_number_and_the_reason_of_every_undefined_one(
     make_folder: Callable[..., Path],
 ) -> None:
-    asked = [answer(k, "Female", "yes" if k % 2 else "no", "no") for k in range(12)]
-    asked += [answer(20 + k, "Male", "yes" if k % 2 else "no", "yes" if k < 6 else "no") for k in range(12)]
-    asked += [answer(40, "Male", "no", "")]
+    asked = [answer_row(k, "Female", "yes" if k % 2 else "no", "no") for k in range(12)]
+    asked += [
+        answer_row(20 + k, "Male", "yes" if k % 2 else "no", "yes" if k < 6 else "no") for k in range(12)
+    ]
+    asked += [answer_row(40, "Male", "no", "")]
     folder = make(make_folder, "run", asked)
     found = lines(render([folder], "csv"))
     own = {(one["metric"], one["group"]): one for one in found if one["attribute"] == "sex"}
@@ -121,9 +111,9 @@ def test_the_csv_has_every_number_and_the_reason_of_every_undefined_one(
 
 
 def test_local_law_144(make_folder: Callable[..., Path]) -> None:
-    asked = [answer(k, "F & =x", "no", "yes" if k < 10 else "no") for k in range(60)]
-    asked += [answer(100 + k, "M & y", "yes", "yes" if k < 30 else "no") for k in range(60)]
-    asked += [answer(200, "M & =x", "no", ""), answer(201, "M & unknown", "no", "yes")]
+    asked = [answer_row(k, "F & =x", "no", "yes" if k < 10 else "no") for k in range(60)]
+    asked += [answer_row(100 + k, "M & y", "yes", "yes" if k < 30 else "no") for k in range(60)]
+    asked += [answer_row(200, "M & =x", "no", ""), answer_row(201, "M & unknown", "no", "yes")]
     folder = make(make_folder, "run", asked, protected=["sex", "race"], reference=True)
     text = render([folder], "ll144")
     found = {(one["table"], one["category"]): one for one in lines(text)}
@@ -143,7 +133,7 @@ def test_local_law_144(make_folder: Callable[..., Path]) -> None:
 
 
 def test_local_law_144_counts_everybody_once(make_folder: Callable[..., Path]) -> None:
-    asked = [answer(k, "ab"[k % 2], "no", "yes" if k < 10 else "no") for k in range(40)]
+    asked = [answer_row(k, "ab"[k % 2], "no", "yes" if k < 10 else "no") for k in range(40)]
     again = [one | {"repeat": 1} for one in asked]
     folder = make(make_folder, "run", asked + again, settings=AS_DRAWN | {"repeats": 2})
     with pytest.raises(FwcError, match=r"more than once.*--repeats 1"):
@@ -169,7 +159,7 @@ def test_what_is_undefined_says_why_in_every_format(make_folder: Callable[..., P
     more = (
         {"population": [{"group": g, "no": 5, "yes": 5} for g in "ab"]} if kind == "a group at last" else {}
     )
-    asked = [answer(k, group, "no", yes) for k, (group, yes) in enumerate(said)]
+    asked = [answer_row(k, group, "no", yes) for k, (group, yes) in enumerate(said)]
     folder = make(make_folder, "run", asked, **more)
     (view,) = audit(folder)["attributes"]
     assert any(group["reason"].startswith(why) for group in view["arms"][0]["groups"].values())

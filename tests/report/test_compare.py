@@ -23,7 +23,7 @@ from fwc_llm.report.tables import as_text
 from fwc_llm.tasks import load_task
 from tests.command import Run
 from tests.data.tables import write_task
-from tests.report.conftest import MakeRun
+from tests.report.conftest import MakeRun, answer_row
 
 FAIR = {"Female": (0.3, 0.6), "Male": (0.3, 0.6)}
 UNFAIR = {"Female": (0.05, 0.5), "Male": (0.5, 0.95)}
@@ -136,18 +136,10 @@ def recorded(data_dir: Path) -> dict[str, list[dict[str, Any]]]:
             row = place[matched.groups()]
             text = response["choices"][0]["message"]["content"]
             answer = parse_answer(Reply(text, finish_reason=response["choices"][0]["finish_reason"]))
-            rows[row] = {
-                "arm": "zero",
-                "repeat": 0,
-                "row": row,
-                "variant": "",
-                "group": test.at[row, "sex"],
-                "label": test.at[row, "income"],
-                "answer": answer.value or "",
-                "reason": answer.reason,
-                "p_yes": "",
-                "reply": text,
-            }
+            said = {"reason": answer.reason, "reply": text}
+            rows[row] = answer_row(
+                row, test.at[row, "sex"], test.at[row, "income"], answer.value or "", **said
+            )
         found[model] = list(rows.values())
     return found
 
@@ -192,12 +184,10 @@ def test_gpt_4s_gap_is_fairlearns_and_more_than_chance(
 
 
 @pytest.fixture(autouse=True)
-def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, no_data: None) -> None:
     """An empty folder to work in, without data."""
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    monkeypatch.setenv("FWC_LLM_DATA", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
 
 def test_a_report_is_one_page_in_the_folder_named_and_text_is_printed(make_run: MakeRun, fwc: Run) -> None:

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import re
-from pathlib import Path
 
 import pytest
 
@@ -17,14 +16,9 @@ from fwc_llm.report.tidy import COLUMNS
 from fwc_llm.report.write import render
 from tests.report.conftest import MakeRun
 
+pytestmark = pytest.mark.usefixtures("no_data")
+
 EVIL = "<script>alert('x')</script>"
-
-
-@pytest.fixture(autouse=True)
-def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """These runs are invented, so that no table belongs to them; `test_table` has a real one."""
-    monkeypatch.setenv("FWC_LLM_DATA", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
 
 def test_json_is_strict_and_complete(make_run: MakeRun) -> None:

@@ -44,75 +44,66 @@ def differing(folder: Path) -> list[tuple[str, str]]:
     return [(one["file"], one["detail"]) for one in found if one["status"] == "differs"]
 
 
-def number(folder: Path) -> None:
-    path = folder / "results.json"
-    results = json.loads(path.read_text())
+def number(text: str) -> str:
+    results = json.loads(text)
     results["arms"][1]["rates"] = {group: rate / 2 for group, rate in results["arms"][1]["rates"].items()}
-    path.write_text(json.dumps(results))
+    return json.dumps(results)
 
 
-def cell(folder: Path) -> None:
-    path = folder / "answers.csv"
-    lines = list(csv.reader(path.read_text().splitlines()))
+def cell(text: str) -> str:
+    lines = list(csv.reader(text.splitlines()))
     place = next(k for k, line in enumerate(lines) if line[6] == "yes" and line[3])
     lines[place][6] = "no"
-    with path.open("w", newline="") as file:
-        csv.writer(file).writerows(lines)
+    return "\n".join(",".join(f'"{one}"' for one in line) for line in lines) + "\n"
 
 
-def reply(folder: Path) -> None:
-    path = folder / "journal.jsonl"
-    header, first, *others = path.read_text().splitlines()
+def reply(text: str) -> str:
+    header, first, *others = text.splitlines()
     record = json.loads(first)
     record["text"] = "no" if record["answer"] == "yes" else "yes"
-    path.write_text("\n".join([header, json.dumps(record), *others]) + "\n")
+    return "\n".join([header, json.dumps(record), *others]) + "\n"
 
 
-def prompt(folder: Path) -> None:
-    path = folder / "journal.jsonl"
-    path.write_text(
-        re.sub(
-            r"(\"prompt\":\[\{\"role\":\"user\",\"content\":\")", r"\1Hint: yes. ", path.read_text(), count=1
-        )
-    )
+def prompt(text: str) -> str:
+    return re.sub(r"(\"prompt\":\[\{\"role\":\"user\",\"content\":\")", r"\1Hint: yes. ", text, count=1)
 
 
-def label(folder: Path) -> None:
-    path = folder / "questions.jsonl"
-    path.write_text(path.read_text().replace('"no"', '"yes"', 1))
+def label(text: str) -> str:
+    return text.replace('"no"', '"yes"', 1)
 
 
-def model(folder: Path) -> None:
-    path = folder / "run.json"
-    path.write_text(json.dumps(parse_json(path.read_text()) | {"model": "gpt-6-luna"}))
-
-
-def page(folder: Path) -> None:
-    path = folder / "report.html"
-    path.write_text(path.read_text().replace("%", "‰", 1))
-
-
-def report(folder: Path) -> None:
-    path = folder / "report.json"
-    content = json.loads(path.read_text())
+def report(text: str) -> str:
+    content = json.loads(text)
     content["runs"][0]["statistics"]["arms"][0]["accuracy"]["value"] += 0.01
-    path.write_text(json.dumps(content))
+    return json.dumps(content)
 
 
-CHANGES: dict[str, list[tuple[Callable[[Path], None], str, str]]] = {
+# The file that is changed, its new text, the file that is named and what is said of it.
+CHANGES: dict[str, list[tuple[str, Callable[[str], str], str, str]]] = {
     "what is shown": [
-        (number, "results.json", r"^arms\[balanced\]\.rates\.\w+: 0\.\d+ is recorded, 0\.\d+ is made again"),
-        (cell, "answers.csv", r"line \d+, answer: 'no' is recorded, the journal gives 'yes'"),
-        (report, "report.json", r"^statistics\.arms\[zero\]\.accuracy\.value"),
+        ("results.json", number, "results.json",
+         r"^arms\[balanced\]\.rates\.\w+: 0\.\d+ is recorded, 0\.\d+ is made again"),
+        ("answers.csv", cell, "answers.csv", r"line \d+, answer: 'no' is recorded, the journal gives 'yes'"),
+        ("report.json", report, "report.json", r"^statistics\.arms\[zero\]\.accuracy\.value"),
     ],
     "what was asked": [
-        (reply, "journal.jsonl", r"line 2 \(arm zero, .*\): answer is '\w+', and the reply"),
-        (prompt, "journal.jsonl", r"line \d+ .*the prompt, the model or its parameters are not"),
-        (label, "questions.jsonl", r"row census.*: group and label are .* in the table"),
+        ("journal.jsonl", reply, "journal.jsonl", r"line 2 \(arm zero, .*\): answer is '\w+', and the reply"),
+        ("journal.jsonl", prompt, "journal.jsonl", r"line \d+ .*the prompt, the model or its param"),
+        ("questions.jsonl", label, "questions.jsonl", r"row census.*: group and label are .* in the table"),
     ],
-    "the model": [(model, "journal.jsonl", r"line 2 .*the prompt, the model or its parameters")],
-    "the page": [(page, "report.html", r"its sha256 is \w{64}, recorded is \w{64}")],
-}
+    "the model": [
+        ("run.json", lambda text: json.dumps(parse_json(text) | {"model": "gpt-6-luna"}), "journal.jsonl",
+         r"line 2 .*the prompt, the model or its parameters"),
+    ],
+    "the page": [
+        ("report.html", lambda text: text.replace("%", "‰", 1), "report.html",
+         r"its sha256 is \w{64}, recorded is \w{64}"),
+    ],
+}  # fmt: skip
+
+
+def change(path: Path, by: Callable[[str], str]) -> None:
+    path.write_text(by(path.read_text()))
 
 
 def test_an_untouched_run_is_the_same_with_and_without_its_table(untouched: Path, tmp_path: Path) -> None:
@@ -157,13 +148,13 @@ def test_every_kind_of_run_can_be_verified(how: str, tmp_path: Path, monkeypatch
 @pytest.mark.parametrize("what", CHANGES)
 def test_a_change_is_named_by_file_and_number(untouched: Path, tmp_path: Path, what: str) -> None:
     folder = shutil.copytree(untouched, tmp_path / "run")
-    for change, *_ in CHANGES[what]:
-        change(folder)
+    for file, by, *_ in CHANGES[what]:
+        change(folder / file, by)
     if what != "the page":  # also where whoever changed it writes the hashes anew
         write_hashes(RunFolder(folder))
         write_hashes(RunFolder(folder), "report.json")
     named = differing(folder)
-    for _, file, detail in CHANGES[what]:
+    for *_, file, detail in CHANGES[what]:
         assert any(name == file and re.search(detail, text) for name, text in named), (file, named)
 
 
@@ -207,7 +198,7 @@ def test_a_bundle_can_be_verified_and_without_rows_holds_no_cell(tmp_path: Path)
         text = "".join(each.read_text(encoding="utf-8") for each in folder.rglob("*") if each.is_file())
         assert ("xyName" in text) == with_rows
         assert ("people.csv:" in text) == with_rows, "row ids"
-    label(run)
+    change(run / "questions.jsonl", label)
     with pytest.raises(FwcError, match=r"questions.jsonl was changed since the run was scored"):
         write_bundle(run, tmp_path / "changed.zip")
 
