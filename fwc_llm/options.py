@@ -36,9 +36,7 @@ class Options(Checked):
     @property
     def chosen(self) -> dict[str, Any]:
         """The options that were given, defaults left out."""
-        return {
-            name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set
-        }
+        return {name: value for name, value in self if name in self.model_fields_set}
 
     def updated(self, **changes: Any) -> Self:
         """Return these options with some changed; the changed ones count as given."""

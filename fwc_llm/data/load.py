@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fwc_llm.data.disk_table import ID, LABEL, LEVEL, POSITION, DiskTable
 from fwc_llm.data.locate import Places, locate_or_download
-from fwc_llm.data.reading import NEEDS_PYARROW, check_titles, read_table, table_of
+from fwc_llm.data.reading import check_titles, open_parquet, read_table, table_of
 from fwc_llm.data.table import Seen, Tables, build_tables, check_whole, crossed, filled_note
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.taskfile import TaskFile
@@ -72,7 +72,7 @@ def is_large(task: TaskFile, paths: Sequence[Path]) -> bool:
         return False
     rows = 0
     for path in paths:
-        with _open(path) as file:
+        with open_parquet(path) as file:
             rows += file.metadata.num_rows
     return rows > LARGE
 
@@ -88,7 +88,7 @@ def load_large(task: TaskFile, paths: Sequence[Path]) -> Tables:
     beside = {attribute.source for attribute in task.protected} | {rule.column for rule in task.keep}
     names = [item.name for item in task.fields if item.use == "column" or item.name in beside]
     for file in paths:
-        with _open(file) as opened:
+        with open_parquet(file) as opened:
             titles = [str(title).strip() for title in opened.schema_arrow.names]
         check_titles(file, titles, names)
     numbers: dict[str, int] = {}
@@ -107,10 +107,10 @@ def load_large(task: TaskFile, paths: Sequence[Path]) -> Tables:
         *(f"{count:,} rows left out: {reason}" for reason, count in rows.reasons.items()),
         *([filled_note(filled)] if filled else []),
     ]
-    if len(table.sample) == len(table):
-        return Tables(frame, frame, tuple(notes), rows)
-    notes.append(f"the table stays on disk: examples are chosen among {len(frame):,} of its rows")
-    return Tables(frame, frame, tuple(notes), rows, table)
+    stays = len(frame) < len(table)
+    if stays:
+        notes.append(f"the table stays on disk: examples are chosen among {len(frame):,} of its rows")
+    return Tables(frame, frame, tuple(notes), rows, table if stays else None)
 
 
 def _clean_blocks(
@@ -120,7 +120,7 @@ def _clean_blocks(
     import pyarrow as pa
 
     for path in paths:
-        with _open(path) as file:
+        with open_parquet(path) as file:
             listed = [title for title in file.schema_arrow.names if title.strip() in names]
             first = 0
             try:
@@ -189,14 +189,3 @@ def _sample(cells: np.ndarray) -> np.ndarray:
         for cell, size in enumerate(sizes.tolist())
     ]
     return np.sort(np.concatenate(chosen))
-
-
-def _open(path: Path) -> Any:
-    try:
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise FwcError(NEEDS_PYARROW.format(path)) from error
-    try:
-        return pq.ParquetFile(path)
-    except Exception as error:  # pyarrow raises many kinds, all of which mean that this is no such table
-        raise FwcError(f"{path} is no Parquet table: {error}") from error

@@ -201,6 +201,18 @@ def _listed(content: bytes, names: Sequence[str]) -> list[str] | None:
     return titles if titles and len(titles) == len(set(names)) else None
 
 
+def open_parquet(path: Path) -> Any:
+    """The pyarrow `ParquetFile`, open; `FwcError` for a file that is none, or without pyarrow."""
+    try:
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise FwcError(NEEDS_PYARROW.format(path)) from error
+    try:
+        return pq.ParquetFile(path)
+    except Exception as error:  # pyarrow raises many kinds, all of which mean that this is no such table
+        raise FwcError(f"{path} is no Parquet table: {error}") from error
+
+
 def _read_jsonl(path: Path, content: bytes) -> pd.DataFrame:
     """JSON lines, or one JSON list: an object for every row."""
     rows: list[Any] = []

@@ -161,7 +161,7 @@ def build_tables(task: TaskFile, raws: Sequence[pd.DataFrame], seen: Seen | None
                     f"{strange.iloc[0]!r} in column {item.name!r}; add it in {task.path}"
                 )
             values[attribute.name] = level.fillna(UNKNOWN)
-            counts.levels.setdefault(attribute.name, Counter()).update(_counted(values[attribute.name]))
+            counts.levels.setdefault(attribute.name, Counter()).update(values[attribute.name].tolist())
             if not attribute.keep:
                 continue
         if item.kind == "numeric":
@@ -385,11 +385,6 @@ def _check_ids(task: TaskFile, raw: pd.DataFrame) -> None:
             )
 
 
-def _counted(cells: pd.Series) -> dict[str, int]:
-    """How often each text stands, in the order of its first row."""
-    return {str(cell): int(count) for cell, count in cells.value_counts(sort=False).items()}
-
-
 def _check_levels(where: str, counts: Mapping[str, int]) -> None:
     """Refuse a single level, and many."""
     levels = sorted(counts)
@@ -412,11 +407,10 @@ def _outcome(task: TaskFile, cells: pd.Series, seen: Seen) -> pd.Series:
     if rule.above is not None:
         yes = numbers(task, cells) > rule.above
     else:
-        counts = _counted(cells)
-        seen.outcomes.update(counts)
-        yes = cells.isin([value for value in counts if _means_yes(rule, value)])
+        seen.outcomes.update(cells.tolist())
+        yes = cells.isin([value for value in seen.outcomes if _means_yes(rule, value)])
     answers = yes.map({True: "yes", False: "no"})
-    seen.answers.update(_counted(answers))
+    seen.answers.update(answers.tolist())
     return answers
 
 

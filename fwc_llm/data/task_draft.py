@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from fwc_llm.data.reading import NEEDS_PYARROW, as_number, as_plain, csv_records, read_frame, read_table
+from fwc_llm.data.reading import as_number, as_plain, csv_records, open_parquet, read_frame, read_table
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.taskfile import DEFAULT_MARKERS, ENDINGS, Source, Written, parse_taskfile
 
@@ -246,14 +246,8 @@ def sniff_source(path: Path, content: bytes) -> tuple[Source, list[str]]:
     """How the file is written, and its column names."""
     format = ENDINGS.get(path.suffix.lower(), "csv")
     if format == "parquet":
-        try:
-            import pyarrow.parquet as parquet
-
-            return Source(file=path.name, format=format), list(parquet.read_schema(path).names)
-        except ImportError as error:
-            raise FwcError(NEEDS_PYARROW.format(path)) from error
-        except (OSError, ValueError) as error:
-            raise FwcError(f"{path} is no Parquet table: {error}") from error
+        with open_parquet(path) as file:
+            return Source(file=path.name, format=format), list(file.schema_arrow.names)
     if format != "csv":
         titles = read_frame(path, content, format).columns
         return Source(file=path.name, format=format), [str(title).strip() for title in titles]

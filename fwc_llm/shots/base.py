@@ -151,10 +151,10 @@ class Shots:
             axes,
         ):
             (panel,) = axes
+            lengths = [1.0 if example.weight is None else example.weight for example in self.examples]
             for place, label in enumerate(("yes", "no")):
-                own = {n: 1.0 if e.weight is None else e.weight for n, e in enumerate(self.examples)}
                 here = [n for n, example in enumerate(self.examples) if example.label == label]
-                panel.barh(here, [own[n] for n in here], color=COLOURS[place], label=label)
+                panel.barh(here, [lengths[n] for n in here], color=COLOURS[place], label=label)
             # A row is told by the protected attributes, where they are known, and by its first values.
             first = [
                 {name: e.values[name] for name in self.protected if name in e.values} | dict(e.values)

@@ -6,7 +6,7 @@ from fwc_llm.coreset.rivals.base import sizes
 from fwc_llm.coreset.rivals.clustering import lloyd, rounded_coreset
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Request, Shots
-from fwc_llm.shots.examples import labelled_pool, make_weighted, rival_coreset
+from fwc_llm.shots.examples import labelled_pool, make_shots, rival_coreset
 from fwc_llm.shots.registry import strategy
 
 
@@ -34,7 +34,7 @@ def kmeans(request: Request, max_iter: int) -> Shots:
         away = half_norms[allowed] - (points @ clusters.cluster_centers_[j])[allowed]
         chosen[j] = allowed[np.argmin(away)]
         free[chosen[j]] = False
-    return make_weighted(request, "kmeans", chosen, weights)
+    return make_shots(request, "kmeans", chosen, weights)
 
 
 @strategy(metric="l1", max_passes=20)
@@ -47,7 +47,7 @@ def kmedoids(request: Request, metric: str, max_passes: int) -> Shots:
     Options: `metric`, "l1" or "l2"; `max_passes` rounds over all candidates at most.
     """
     medoids = rival_coreset(request, "kmedoids", metric=metric, max_passes=max_passes)
-    return make_weighted(request, "kmedoids", medoids.rows, medoids.weights, medoids.note, metric=metric)
+    return make_shots(request, "kmedoids", medoids.rows, medoids.weights, medoids.note, metric=metric)
 
 
 @strategy(balance=None)
@@ -65,4 +65,4 @@ def fairlets(request: Request, balance: "tuple[int, int] | str | None") -> Shots
     if request.weights is not None:
         raise FwcError("fairlets groups rows by their number and knows no weights: choose another strategy")
     medoids = rival_coreset(request, "fairlets", balance=balance)
-    return make_weighted(request, "fairlets", medoids.rows, medoids.weights, medoids.note, balance=balance)
+    return make_shots(request, "fairlets", medoids.rows, medoids.weights, medoids.note, balance=balance)

@@ -11,7 +11,7 @@ from fwc_llm.coreset.problem.allocation import RULES
 from fwc_llm.data.disk_table import LABEL, LEVEL
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import DEFAULT_M, Request, Shots
-from fwc_llm.shots.examples import LABELS, features_frame, labelled_pool, make_weighted, read_slots
+from fwc_llm.shots.examples import LABELS, features_frame, labelled_pool, make_shots, read_slots
 from fwc_llm.shots.registry import strategy
 from fwc_llm.shots.select import order_shots
 
@@ -143,7 +143,7 @@ def _certified(request: Request, estimator: FairCoreset, recorded: dict[str, Any
     """The shots with their certificate; the pool of the `request` (m) are the chosen rows."""
     task, rows, weights = request.task, request.pool, np.asarray(estimator.weights_)
     sensitive, labels = task.sensitive(rows), task.labels(rows)
-    shots = make_weighted(request, "fwc", range(len(rows)), weights, epsilon=request.epsilon, **recorded)
+    shots = make_shots(request, "fwc", range(len(rows)), weights, epsilon=request.epsilon, **recorded)
     certificate = {
         "objective": float(estimator.objective_),
         "lower_bound": float(estimator.lower_bound_),
@@ -219,4 +219,4 @@ def _by_sensitivity(request: Request, strategy: str, k: int, individually_fair: 
     weights = np.array(list(counts.values())) / probability[chosen]
     if rows.mass is not None:
         weights *= rows.mass[chosen]
-    return make_weighted(request, strategy, chosen, weights, k=k)
+    return make_shots(request, strategy, chosen, weights, k=k)

@@ -29,26 +29,28 @@ _made: dict[str, tuple[tuple[Any, ...], Any]] = {}
 def make_shots(
     request: Request,
     strategy: str,
-    positions: "Sequence[int] | np.ndarray",
+    positions: "Sequence[int] | np.ndarray | None",
     weights: "np.ndarray | None" = None,
-    certificate: Mapping[str, Any] | None = None,
+    note: str = "",
     **options: Any,
 ) -> Shots:
-    """The rows of the pool at `positions`, in this order, as shots.
+    """The rows of the pool at `positions` as shots, in this order; with `weights` (m,) highest first.
 
-    `weights` (m,) are scaled so that they sum to m; None makes unweighted shots. `options` are recorded
-    beside m, so that the file says how its examples were chosen.
+    Weights are scaled so that they sum to m; None makes unweighted shots. `options` are recorded beside m, so
+    that the file says how its examples were chosen, and a `note` that names any bound that was applied.
     """
-    rows = request.pool.iloc[np.asarray(positions, dtype=np.int64)]
+    chosen = np.asarray(positions, dtype=np.int64)
+    if weights is not None:
+        order = np.argsort(-weights, kind="stable")
+        chosen, weights = chosen[order], weights[order]
     return Shots(
         strategy=strategy,
         task=request.task.name,
         fingerprint=request.task.fingerprint,
         protected=request.task.protected,
         seed=request.seed,
-        examples=make_examples(request.task, rows, weights),
-        certificate=certificate,
-        options={"m": request.m, **options},
+        examples=make_examples(request.task, request.pool.iloc[chosen], weights),
+        options={"m": request.m, **options, **({"note": note} if note else {})},
     )
 
 
@@ -67,64 +69,37 @@ def make_examples(
     )
 
 
-def make_weighted(
-    request: Request,
-    strategy: str,
-    positions: "Sequence[int] | np.ndarray | None",
-    weights: np.ndarray,
-    note: str = "",
-    **options: Any,
-) -> Shots:
-    """Weighted shots in order of weight, highest first; a `note` names any bound that was applied."""
-    order = np.argsort(-np.asarray(weights, float), kind="stable")
-    chosen = np.asarray(positions, np.int64)[order]
-    if note:
-        options["note"] = note
-    return make_shots(request, strategy, chosen, np.asarray(weights)[order], None, **options)
-
-
 def plain(value: Any) -> Any:
     """A cell as a plain Python int, float or str."""
     value = value.item() if hasattr(value, "item") else value
     return value if isinstance(value, (int, float)) and math.isfinite(value) else str(value)
 
 
-def cell_positions(request: Request) -> dict[tuple[str, str], np.ndarray]:
-    """The candidates of every cell: (protected level, "no" or "yes") -> positions in the pool.
-
-    Levels are in sorted order, "no" before "yes"; every level of the table has both cells, if only as an
-    empty array.
-    """
-    sensitive = request.task.sensitive(request.pool)
-    labels = request.task.labels(request.pool)
-    return {
-        (str(level), LABELS[label]): np.flatnonzero(
-            (sensitive == level) & (labels == label) & request.candidates
-        )
-        for level in np.unique(sensitive)
-        for label in (0, 1)
-    }
-
-
 def cell_shares(
     request: Request, counts: Mapping[tuple[str, str], int] | None = None
 ) -> list[tuple[str, np.ndarray, int]]:
-    """Every cell's label, its candidates, and how many of the m examples it gives.
+    """The "no" or "yes" of every cell, its candidates (positions), and how many of the m examples it gives.
 
-    By default equal numbers, the first cells one more where m is no multiple of their number.
+    Levels are in sorted order, "no" before "yes". By default equal numbers, the first cells one more where m
+    is no multiple of their number.
 
     Errors: `FwcError` for a cell that has too few candidates.
     """
-    cells = cell_positions(request)
+    sensitive, labels = request.task.sensitive(request.pool), request.task.labels(request.pool)
+    cells = [(str(level), code) for level in np.unique(sensitive) for code in (0, 1)]
     fewest, more = divmod(request.m, len(cells))
-    counts = counts or {cell: fewest + (number < more) for number, cell in enumerate(cells)}
-    shares = [(label, rows, counts.get((level, label), 0)) for (level, label), rows in cells.items()]
-    for (level, label), (_, rows, wanted) in zip(cells, shares, strict=True):
+    shares = []
+    for number, (level, code) in enumerate(cells):
+        label, wanted = LABELS[code], fewest + (number < more)
+        if counts:
+            wanted = counts.get((level, label), 0)
+        rows = np.flatnonzero((sensitive == level) & (labels == code) & request.candidates)
         if wanted > len(rows):
             raise FwcError(
                 f"the cell '{level}', {label!r} is too small: it must give {wanted} examples, and "
                 f"{len(rows)} rows may become examples; lower m or its share, or merge levels by a map"
             )
+        shares.append((label, rows, wanted))
     return shares
 
 

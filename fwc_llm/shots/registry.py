@@ -2,13 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Request, Shots, Strategy
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 ENTRY_POINTS = "fwc_llm.strategies"
 
@@ -56,10 +53,7 @@ def find_strategy(name: str) -> Strategy:
     """
     if name in _BUILT_IN:
         return _load(name, f"fwc_llm.shots.{_BUILT_IN[name][0]}")
-    target = name if ":" in name else None
-    if (plugin := _plugins().get(name)) is not None:
-        target = plugin.value
-    if target is not None:
+    if target := _plugins().get(name, name if ":" in name else ""):
         return _load(name, target)
     raise FwcError(
         f"unknown strategy {name!r}: choose one of {', '.join(strategies())}, or name your own as "
@@ -110,10 +104,10 @@ def accepted_options(name: str) -> tuple[str, ...] | None:
     return cast("tuple[str, ...] | None", getattr(find_strategy(name), "options", None))
 
 
-def _plugins() -> "dict[str, EntryPoint]":
+def _plugins() -> dict[str, str]:
     from importlib.metadata import entry_points
 
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    return {point.name: point.value for point in entry_points(group=ENTRY_POINTS)}
 
 
 def _load(name: str, target: str) -> Strategy:
