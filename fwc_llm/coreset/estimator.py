@@ -17,9 +17,9 @@ from fwc_llm.coreset.checks import candidate_mask, check_choice, check_jobs, gen
 from fwc_llm.coreset.descent.loop import Descent, Steps
 from fwc_llm.coreset.descent.updates import Shares
 from fwc_llm.coreset.distance import wasserstein
-from fwc_llm.coreset.out_of_core.blocks import Table as BlockTable
 from fwc_llm.coreset.out_of_core.certificate import certify_table
 from fwc_llm.coreset.out_of_core.survey import Survey, take_survey
+from fwc_llm.coreset.out_of_core.tables import Table as BlockTable
 from fwc_llm.coreset.out_of_core.tables import open_table
 from fwc_llm.coreset.problem.allocation import count_slots
 from fwc_llm.coreset.problem.cells import check_attributes, groups_of, limits_of, overall_target

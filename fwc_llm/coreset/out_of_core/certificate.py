@@ -23,8 +23,8 @@ import numpy as np
 from fwc_llm.coreset.descent.loop import Steps
 from fwc_llm.coreset.descent.plain import PlainSteps
 from fwc_llm.coreset.descent.steps import CompiledSteps
-from fwc_llm.coreset.out_of_core.blocks import Block, Table
 from fwc_llm.coreset.out_of_core.survey import Key, Survey, groups_of, weights_of
+from fwc_llm.coreset.out_of_core.tables import Block, Table
 from fwc_llm.coreset.problem.encoding import Encoder, outside
 from fwc_llm.coreset.problem.frames import is_frame
 from fwc_llm.coreset.problem.problem import Problem

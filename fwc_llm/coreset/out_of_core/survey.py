@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm.apportion import largest_remainder
-from fwc_llm.coreset.out_of_core.blocks import Block, Table
+from fwc_llm.coreset.out_of_core.tables import Block, Table
 from fwc_llm.coreset.problem.cells import label_columns
 from fwc_llm.coreset.problem.encoding import Encoder
 from fwc_llm.coreset.problem.frames import Columns, column_kind, is_frame

@@ -11,9 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.out_of_core import blocks
-from fwc_llm.coreset.out_of_core.blocks import Block, Table
-from fwc_llm.coreset.out_of_core.tables import open_table
+from fwc_llm.coreset.out_of_core import tables
+from fwc_llm.coreset.out_of_core.tables import Block, Table, open_table
 from fwc_llm.coreset.problem.frames import Columns
 from fwc_llm.errors import InputError
 
@@ -36,7 +35,7 @@ def frame() -> pd.DataFrame:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(blocks, "BLOCK_ROWS", 1024)
+    monkeypatch.setattr(tables, "BLOCK_ROWS", 1024)
     rows = frame()
     for k, (low, high) in enumerate(((0, 450), (450, 460), (460, N))):
         rows.iloc[low:high].to_parquet(tmp_path / f"rows-{k}.parquet", row_group_size=130)

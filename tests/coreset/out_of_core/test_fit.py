@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.out_of_core import blocks, certificate
+from fwc_llm.coreset.out_of_core import certificate, tables
 from fwc_llm.errors import InputError, SampleWarning
 
 N, M = 20_000, 6  # more rows than the sample of so many representatives
@@ -97,7 +97,7 @@ def test_columns_of_all_kinds_and_weights(tmp_path: Path) -> None:
 
 
 def test_threads_and_files_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "BLOCK_ROWS", 1024)
+    monkeypatch.setattr(tables, "BLOCK_ROWS", 1024)
     x, y, d = made()
     frame = pd.DataFrame(x).rename(columns="x{}".format).assign(y=y, d=d)
     for name, step in (("a", 7000), ("b", 3001)):
