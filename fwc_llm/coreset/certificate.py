@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.descent.plain import share_out
+from fwc_llm.coreset.descent.loop import share_out
 from fwc_llm.coreset.distance import check_weights, wasserstein
 from fwc_llm.coreset.problem.cells import find_cells, groups_of, limits_of, overall_target
 from fwc_llm.coreset.problem.encoding import ColumnWeights, Encoder

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 
 from fwc_llm.coreset.compiled import kernel, read_only
-from fwc_llm.coreset.descent.plain import share_out
+from fwc_llm.coreset.descent.loop import share_out
 from fwc_llm.coreset.problem.cells import (
     Cells,
     check_attributes,

@@ -30,9 +30,9 @@ from fwc_llm.coreset.descent.assignment import (
     make_work,
     pick,
 )
+from fwc_llm.coreset.descent.loop import Steps, share_out
 from fwc_llm.coreset.descent.medians import Means, Medians
 from fwc_llm.coreset.descent.medoids import CompiledMedoids
-from fwc_llm.coreset.descent.plain import share_out
 from fwc_llm.coreset.descent.updates import Shares, modes
 from fwc_llm.coreset.problem.ground_cost import feature_costs
 from fwc_llm.coreset.problem.problem import Problem
@@ -48,11 +48,11 @@ _SOME = 16  # rows and representatives that say how far they are apart, about
 _FURTHER = 8  # times as far a distance is still kept to the unit
 
 
-class CompiledSteps:
-    """See `fwc_llm.coreset.descent.loop.Steps`."""
+class CompiledSteps(Steps):
+    """The same as `Steps` for large tables; the results are equal."""
 
     def __init__(self, problem: Problem, threads: Threads) -> None:
-        self.problem = problem
+        super().__init__(problem)
         self._threads = threads
         table, cells = problem.table, problem.cells
         self._shift, x = np.zeros(table.p) if table.is_single else table.centre, table.single
@@ -76,7 +76,6 @@ class CompiledSteps:
         self._whole = bool(bound.sum() < 2**24) and all((own == np.rint(own)).all() for own in columns)
         self._reps: Representatives | None = None
         self._points = np.empty(0)
-        self.prices = np.zeros(cells.n_cells)
         self._repeated = problem.repeated()
         self._tiles = tiles_of(problem.cell_of, cells.n_cells)
         self._first = np.searchsorted(problem.cell_of, np.arange(cells.n_cells + 1))
@@ -151,7 +150,7 @@ class CompiledSteps:
         return self._repeated.solve(self._rows.cost, self.prices, self.problem.transport)
 
     def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """See `PlainSteps`: the costs (n, G) in float64, and the labels (G, n)."""
+        """See `Steps`: the costs (n, G) in float64, and the labels (G, n)."""
         reps, everything = self._place(points)
         self._assign(reps, everything, np.inf)
         known = self._rows.known

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.coreset.descent.loop import Steps
-from fwc_llm.coreset.descent.plain import PlainSteps
 from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.out_of_core.survey import Key, Survey, groups_of, weights_of
 from fwc_llm.coreset.out_of_core.tables import Block, Table
@@ -105,7 +104,7 @@ class _Visit:
 def nearest(problem: Problem, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The costs (n, G) of the nearest points of every cell, and which they are, (G, n); by one thread."""
     single = problem.table.fits_single
-    steps: Steps = CompiledSteps(problem, Threads(1)) if single else PlainSteps(problem)
+    steps: Steps = CompiledSteps(problem, Threads(1)) if single else Steps(problem)
     return steps.nearest(points)
 
 

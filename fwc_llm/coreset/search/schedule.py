@@ -6,7 +6,6 @@ from operator import attrgetter, itemgetter
 import numpy as np
 
 from fwc_llm.coreset.descent.loop import Descent, Steps, descend
-from fwc_llm.coreset.descent.plain import PlainSteps
 from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.local_search import STARTS, search
@@ -78,7 +77,7 @@ class Solver:
         # By the problem alone: what this process has compiled must not change the result.
         plain = not fits or n * m <= TINY
         self._threads = Threads(1 if plain else effort.n_jobs)
-        self.steps: Steps = PlainSteps(problem) if plain else CompiledSteps(problem, self._threads)
+        self.steps: Steps = Steps(problem) if plain else CompiledSteps(problem, self._threads)
 
     def from_name(self, init: str, rng: np.random.Generator) -> Descent:
         """The descent from "k-means++" or "random"."""

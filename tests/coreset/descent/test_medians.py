@@ -7,10 +7,9 @@ import pandas as pd
 import pytest
 
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.descent.loop import points_at
+from fwc_llm.coreset.descent.loop import Steps, TinyMedoids, points_at
 from fwc_llm.coreset.descent.medians import Means, Medians
 from fwc_llm.coreset.descent.medoids import CompiledMedoids
-from fwc_llm.coreset.descent.plain import PlainSteps, TinyMedoids
 from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.descent.updates import Medoids, Shares, means, medians
 from fwc_llm.coreset.problem.cells import find_cells
@@ -146,7 +145,7 @@ def small_problem(n: int, cost: str, weighted: bool) -> Problem:
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
 def test_the_costs_of_all_pairs_lead_to_the_same_medoids(cost: str, weighted: bool) -> None:
     task = small_problem(60, cost, weighted)
-    steps, equal = PlainSteps(task), 0
+    steps, equal = Steps(task), 0
     for seed in range(10):
         rows = np.random.default_rng(seed).choice(60, 8, replace=False)
         _, shares = steps.solve(points_at(task.table, rows))
@@ -179,7 +178,7 @@ def weighted_problem(n: int, cost: str, support: str, ties: bool) -> Problem:
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
 def test_compiled_steps_move_as_plain_ones_do(cost: str, ties: bool) -> None:
     given = weighted_problem(3000, cost, "free", ties)
-    plain, fast = PlainSteps(given), CompiledSteps(given, Threads(2))
+    plain, fast = Steps(given), CompiledSteps(given, Threads(2))
     rng = np.random.default_rng(1)
     points = given.table.values[rng.choice(3000, 12, replace=False)].astype(np.float64)
     for _ in range(6):
@@ -197,7 +196,7 @@ def test_compiled_steps_move_as_plain_ones_do(cost: str, ties: bool) -> None:
 @pytest.mark.parametrize("support", ["rows", "features"])
 def test_compiled_medoids_move_as_plain_ones_do(support: str) -> None:
     given = weighted_problem(600, "l1", support, ties=False)
-    plain, fast = PlainSteps(given), CompiledSteps(given, Threads(2))
+    plain, fast = Steps(given), CompiledSteps(given, Threads(2))
     rows = np.concatenate(
         [pool[:count] for pool, count in zip(given.pools, np.bincount(given.cell_of), strict=True)]
     )
@@ -217,11 +216,11 @@ def test_whole_weights_move_as_repeated_rows_do(cost: str) -> None:
     rows = np.repeat(np.arange(300), often)
     repeated = replace(given.subset(rows), masses=None)
     points = given.table.values[np.arange(12) * 20].astype(np.float64)
-    inner, shares = PlainSteps(given).certify(points)
-    whole, each = PlainSteps(repeated).certify(points)
+    inner, shares = Steps(given).certify(points)
+    whole, each = Steps(repeated).certify(points)
     assert inner.objective == pytest.approx(whole.objective, rel=1e-12)
-    moved = PlainSteps(given).move_points(shares, points)
-    again = PlainSteps(given).move_points(replace(shares, masses=read_weights(often * 7.0, 300)), points)
+    moved = Steps(given).move_points(shares, points)
+    again = Steps(given).move_points(replace(shares, masses=read_weights(often * 7.0, 300)), points)
     assert np.allclose(moved, again, rtol=1e-12)
     if len(shares.part_row) == len(each.part_row) == 0:
-        assert np.allclose(PlainSteps(repeated).move_points(each, points), moved)
+        assert np.allclose(Steps(repeated).move_points(each, points), moved)

@@ -7,8 +7,7 @@ import pytest
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent import steps
-from fwc_llm.coreset.descent.loop import descend
-from fwc_llm.coreset.descent.plain import PlainSteps
+from fwc_llm.coreset.descent.loop import Steps, descend
 from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.search.start import start_rows
 from fwc_llm.coreset.threads import Threads
@@ -41,7 +40,7 @@ def bounded(monkeypatch):
 def test_compiled_descents_are_the_same(cost, support, bounded):
     case = problem(cost, support)
     start = start_rows(case, "random", np.random.default_rng(0))
-    plain, fast = PlainSteps(case), CompiledSteps(case, Threads(2))
+    plain, fast = Steps(case), CompiledSteps(case, Threads(2))
     expected, found = descend(plain, start, 40), descend(fast, start, 40)
     np.testing.assert_allclose(found.history, expected.history, rtol=1e-6)
     np.testing.assert_allclose(found.points, expected.points, atol=1e-5)
@@ -56,7 +55,7 @@ def test_bounds_skip_most_pairs_and_lose_nothing(bounded):
     steps = CompiledSteps(case, Threads(2))
     found = descend(steps, start_rows(case, "random", np.random.default_rng(0)), 30)
     assert steps.skipped > 0.2
-    exact = PlainSteps(case).certify(found.points)[0].objective
+    exact = Steps(case).certify(found.points)[0].objective
     assert found.objective == pytest.approx(exact, rel=1e-6)
     assert (np.diff(found.history) <= 1e-6).all()
 
@@ -69,7 +68,7 @@ def test_many_representatives_in_a_cell_and_rows_far_away(bounded):
     cases = [problem(data=(x, y, d), m=m) for m in (12, 4600)]  # of the second, a cell has more than 1,023
     for case, iterations in zip(cases, (20, 2), strict=True):
         start = start_rows(case, "random", np.random.default_rng(0))
-        plain, fast = PlainSteps(case), CompiledSteps(case, Threads(2))
+        plain, fast = Steps(case), CompiledSteps(case, Threads(2))
         expected, found = descend(plain, start, iterations), descend(fast, start, iterations)
         np.testing.assert_allclose(found.history, expected.history, rtol=1e-5)
         for own, other in zip(fast.nearest(found.points), plain.nearest(found.points), strict=True):
@@ -91,7 +90,7 @@ def test_hard_tables_have_the_nearest_points_of_numpy(seed, bounded):
     ][seed % 6]
     cost, support = ("l1", "sqeuclidean")[seed // 6 % 2], ("free", "rows")[seed // 12]
     case = problem(cost, support, m, (x, rng.integers(0, 2, n), rng.integers(0, 4, n)))
-    plain, fast = PlainSteps(case), CompiledSteps(case, Threads(2))
+    plain, fast = Steps(case), CompiledSteps(case, Threads(2))
     found = descend(fast, start_rows(case, "random", rng), 25)
     for own, other in zip(fast.nearest(found.points), plain.nearest(found.points), strict=True):
         np.testing.assert_array_equal(own, other)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.descent.plain import PlainSteps
+from fwc_llm.coreset.descent.loop import Steps
 from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.distance import wasserstein
 from fwc_llm.coreset.problem.encoding import encode
@@ -85,7 +85,7 @@ def test_the_steps_add_what_cells_are_apart(shape: tuple[int, int], cost: str) -
     expected += 0.7 * (level[:, None] != level_of) + 2.5 * (outcome[:, None] != outcome_of)
     least = np.stack([expected[:, problem.cell_of == g].min(axis=1) for g in range(6)], axis=1)
     points = problem.table.values[rows].astype(float)
-    for steps in (PlainSteps(problem), CompiledSteps(problem, Threads(2))):
+    for steps in (Steps(problem), CompiledSteps(problem, Threads(2))):
         costs, label = steps.nearest(points)
         np.testing.assert_allclose(costs, least, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(np.take_along_axis(expected, label.T, axis=1), least, atol=1e-12)

@@ -8,8 +8,7 @@ import pytest
 
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.descent.loop import descend, points_at
-from fwc_llm.coreset.descent.plain import PlainSteps
+from fwc_llm.coreset.descent.loop import Steps, descend, points_at
 from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search import schedule
@@ -25,11 +24,11 @@ from fwc_llm.coreset.transport.fair import fair_transport
 def test_the_path_is_chosen_by_size() -> None:
     effort = Effort(300, "auto", "auto", None)
     tiny, large = FairCoreset(4).problem(*synthetic(1000)), FairCoreset(200).problem(*synthetic(30_000))
-    assert isinstance(Solver(tiny, effort, 1).steps, PlainSteps)
+    assert isinstance(Solver(tiny, effort, 1).steps, Steps)
     assert isinstance(Solver(large, effort, 1).steps, CompiledSteps)
     X, y, d = synthetic(30_000)
     huge = FairCoreset(200).problem(X * np.float32(1e20), y, d)  # beyond float32
-    assert isinstance(Solver(huge, effort, 1).steps, PlainSteps)
+    assert isinstance(Solver(huge, effort, 1).steps, Steps)
 
 
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
@@ -193,7 +192,7 @@ def test_the_search_serves_tiny_cells_and_does_not_depend_on_threads() -> None:
     np.testing.assert_array_equal(one.rows, two.rows)
     np.testing.assert_array_equal(problem.cells.cell[one.rows], problem.cell_of)
     assert len(set(problem.ids[one.rows])) == 24
-    plain = descend(PlainSteps(problem), start_rows(problem, "k-means++", np.random.default_rng(0)), 50)
+    plain = descend(Steps(problem), start_rows(problem, "k-means++", np.random.default_rng(0)), 50)
     assert one.objective < plain.objective
     assert (np.diff(one.history) <= 1e-6).all()
 
@@ -205,9 +204,9 @@ def test_what_settles_is_no_worse_and_its_objective_is_true(epsilon: float | Non
     for seed in range(4):
         rng = np.random.default_rng(seed)
         start = start_rows(problem, "random", rng)
-        before, _ = PlainSteps(problem).solve(points_at(problem.table, start))
+        before, _ = Steps(problem).solve(points_at(problem.table, start))
         found = sample.settle(start, rng)
-        after, _ = PlainSteps(problem).solve(points_at(problem.table, found.rows))
+        after, _ = Steps(problem).solve(points_at(problem.table, found.rows))
         assert found.objective == pytest.approx(after, rel=1e-5)
         assert after < before
 

@@ -7,8 +7,7 @@ from scipy.spatial.distance import cdist
 
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.descent.loop import Descent, descend, points_at
-from fwc_llm.coreset.descent.plain import PlainSteps
+from fwc_llm.coreset.descent.loop import Descent, Steps, descend, points_at
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.start import start_rows
 from fwc_llm.coreset.search.swaps import swap_at_prices, swap_on_sample, swap_rows
@@ -146,7 +145,7 @@ def tiny(seed: int, cost: str, support: str, epsilon: float | None) -> Problem:
 
 
 def objective(problem: Problem, rows: np.ndarray) -> float:
-    return PlainSteps(problem).solve(points_at(problem.table, rows))[0]
+    return Steps(problem).solve(points_at(problem.table, rows))[0]
 
 
 @pytest.mark.slow
@@ -160,7 +159,7 @@ def test_in_the_end_no_swap_gains(cost: str, support: str, epsilon: float | None
         rows = start_rows(problem, "random", np.random.default_rng(seed))
         lowest = objective(problem, rows)
         while True:
-            moved = swap_rows(PlainSteps(problem), rows, threads, np.random.default_rng(seed))
+            moved = swap_rows(Steps(problem), rows, threads, np.random.default_rng(seed))
             if (moved == rows).all():
                 break
             assert objective(problem, moved) < lowest
@@ -221,7 +220,7 @@ def test_what_float32_cannot_hold_is_left_as_it_is(support: str, cost: str) -> N
 def test_swaps_at_prices_that_stay_gain_on_all_rows(epsilon: float | None) -> None:
     problem = FairCoreset(16, epsilon, support="rows").problem(*synthetic(1500, 5))
     for seed in range(2):
-        rng, steps = np.random.default_rng(seed), PlainSteps(problem)
+        rng, steps = np.random.default_rng(seed), Steps(problem)
         found = descend(steps, start_rows(problem, "random", rng), 300)
         swapped = swap_at_prices(steps, found, 300, Threads(1), rng)
         assert swapped.objective < 0.99 * found.objective
