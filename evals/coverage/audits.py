@@ -86,7 +86,7 @@ def _arm(name: str, found: Estimates, levels: list[str], further: tuple[str, ...
     for kind, rates in kinds.items():
         prefix = "" if kind == "rate" else f"{kind}_"
         for place, level in enumerate(levels):
-            one = rates.at(place)
+            one = rates[place]
             groups[level] |= {kind: one.value, f"{prefix}low": one.low, f"{prefix}high": one.high}
     described = {metric: _ends(found[metric]) for metric in _METRICS}
     described["demographic_parity_difference"] |= {"p_value": found["demographic_parity_difference"].p_value}

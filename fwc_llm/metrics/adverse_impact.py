@@ -260,8 +260,8 @@ def _selection(
             "small": bool(small[place]),
             "known": bool(known[place]),
             "selection_rate": value[place],
-            "low": limits.low[place],
-            "high": limits.high[place],
+            "low": limits[place].low,
+            "high": limits[place].high,
             "reason": reason(place),
         }
         if not groups[name]["reason"]:
@@ -389,9 +389,7 @@ def _confusion(
     if kind == REWEIGHTED and cells is not None and table is not None:
         owner = (2 * view.level_of[:, None] + np.arange(2)).ravel()
         by_label = arm_estimates.share_limits(_weighted(cells, table, owner, owner))
-        for side, rate in enumerate(("false_positive_rate", "true_positive_rate")):
-            value, low, high = (each[side::2] for each in (by_label.values, by_label.low, by_label.high))
-            measured[rate] = arm_estimates.Rates(value, low, high, by_label.per_repeat[:, side::2])
+        measured = {"false_positive_rate": by_label[::2], "true_positive_rate": by_label[1::2]}
         measured["precision"] = _precision(_weighted(cells, table, owner, np.repeat(view.level_of, 2)))
     else:
         own = arm_estimates.estimate(sample)
@@ -407,7 +405,7 @@ def _confusion(
     for place, name in enumerate(view.levels):
         confused[name] = {**dict(zip(kinds, counts[place], strict=True)), "reasons": {}}
         for rate, reason in why.items():
-            estimate = measured[rate].at(place) if rate in measured else None
+            estimate = measured[rate][place] if rate in measured else None
             numbers = (estimate.value, estimate.low, estimate.high) if estimate else (math.nan,) * 3
             confused[name] |= dict(zip((rate, f"{rate}_low", f"{rate}_high"), numbers, strict=True))
             if math.isnan(numbers[0]):
@@ -415,11 +413,12 @@ def _confusion(
     return confused
 
 
-def _precision(joint: Shares) -> arm_estimates.Rates:
+def _precision(joint: Shares) -> list[arm_estimates.Estimate]:
     """From the shares wrongly and rightly answered yes (2L,): r / (1 + r), with limits."""
     wrong = np.arange(0, len(joint.values), 2)
     under, over = arm_estimates.ratios_of_pairs(joint, wrong + 1, wrong)
     with np.errstate(invalid="ignore", divide="ignore"):
         value = joint.values[1::2] / (joint.values[1::2] + joint.values[::2])
     low, high = np.minimum(under / (1 + under), value), np.maximum(1 / (1 + over), value)
-    return arm_estimates.Rates(value, low, high, joint.per_repeat[:, ::2])
+    none = np.zeros(0)
+    return [arm_estimates.Estimate(*numbers, none) for numbers in zip(value, low, high, strict=True)]

@@ -4,7 +4,7 @@
     estimates = estimate(sample)
     estimates.of, estimates["accuracy"].value, estimates["accuracy"].low, estimates["accuracy"].high
     gap = estimates["demographic_parity_difference"]
-    gap.verdict(0.05), gap.p_value, estimates.noise("demographic_parity_difference").percentile_95
+    gap.verdict(0.05), gap.p_value, estimates.noise("demographic_parity_difference")[1]
 
 Every key of `counts.TABLE` is a metric; a new one needs its line there and nothing here. Two arms:
 `arm_comparison`. Both are a few dozen numpy operations, so that a simulation may call them often.
@@ -50,32 +50,6 @@ class Estimate:
         return verdict(self.low, self.high, ratio_margin if self.equal == 1.0 else margin, self.equal)
 
 
-@dataclass(frozen=True)
-class Rates:
-    """Shares of several groups (G,), their limits (G,), and each repeat (R, G)."""
-
-    values: Floats
-    low: Floats
-    high: Floats
-    per_repeat: Floats
-
-    def at(self, place: int) -> Estimate:
-        """Return one of the shares."""
-        ends = float(self.low[place]), float(self.high[place])
-        return Estimate(float(self.values[place]), *ends, self.per_repeat[:, place])
-
-
-@dataclass(frozen=True)
-class NoiseFloor:
-    """What groups that are treated alike would show: the mean and the 95th percentile; no verdict.
-
-    Of a ratio, which is 1 then, `percentile_95` is the 5th percentile.
-    """
-
-    expected: float = np.nan
-    percentile_95: float = np.nan
-
-
 class Estimates:
     """Every metric of one arm, each worked out when it is first asked for."""
 
@@ -108,14 +82,14 @@ class Estimates:
         """The yes answers of each group and label: label no and yes of the first group, then the next."""
         return rate_shares(self.sample, "rate", self.sample.cell, 2 * self.sample.groups, True)
 
-    def rates(self, rate: str = "rate") -> Rates:
-        """Return a rate of each group with its limits."""
+    def rates(self, rate: str = "rate") -> list[Estimate]:
+        """Return a rate of each group (G)."""
         return share_limits(self.counted(rate))
 
     @cached_property
     def coverage(self) -> Estimate:
         """The share of answers that could be parsed."""
-        return share_limits(self.counted("coverage of all")).at(0)
+        return self.rates("coverage of all")[0]
 
     @cached_property
     def signed_gap(self) -> Estimate | None:
@@ -127,8 +101,10 @@ class Estimates:
         each = rates.per_repeat[:, 1] - rates.per_repeat[:, 0]
         return Estimate(float(gap.value[0]), float(gap.low[0]), float(gap.high[0]), each)
 
-    def noise(self, key: str) -> NoiseFloor:
-        """Return what chance alone would show of a metric that compares groups."""
+    def noise(self, key: str) -> Interval:
+        """Return what groups that are treated alike would show of a metric that compares them: the mean and
+        the 95th percentile, or of a ratio, which is 1 then, the 5th. NaN where it is undefined.
+        """
         return _noise(self, BY_KEY[key])
 
     def smallest_found(self) -> float:
@@ -160,13 +136,14 @@ def _counted(sample: Sample, rate: str) -> Shares:
     return rate_shares(sample, rate, sample.group, sample.groups, by_label)
 
 
-def share_limits(shares: Shares) -> Rates:
-    """Return shares with their limits, each share by itself."""
+def share_limits(shares: Shares) -> list[Estimate]:
+    """Return each of the shares (O) with limits by itself."""
     factor, freedom = shares.spread()
     grown = factor * shares.sample.reach(freedom) / Z
     low = np.clip(shares.values - grown * shares.below, 0.0, shares.values)
     high = np.clip(shares.values + grown * shares.above, shares.values, 1.0)
-    return Rates(shares.values, low, high, shares.per_repeat)
+    each = zip(shares.values.tolist(), low.tolist(), high.tolist(), shares.per_repeat.T, strict=True)
+    return [Estimate(*numbers) for numbers in each]
 
 
 @dataclass(frozen=True)
@@ -227,7 +204,7 @@ def pairs_of(shares: Shares, places: Codes) -> Iterator[tuple[Codes, Codes]]:
 
 def _of_metric(estimates: Estimates, metric: Metric) -> Estimate:
     if metric.kind == "share":
-        return share_limits(estimates.counted(f"{metric.rates[0]} of all")).at(0)
+        return estimates.rates(f"{metric.rates[0]} of all")[0]
     judged, shares = estimates.sample.judged, {rate: estimates.counted(rate) for rate in metric.rates}
     each = value_of(metric, {rate: own.per_repeat[:, judged] for rate, own in shares.items()}, {})
     if len(judged) < 2 or any(np.isnan(own.values[judged]).any() for own in shares.values()):
@@ -310,26 +287,26 @@ def _deviations(shares: Shares) -> Floats:
     return np.asarray(np.sqrt(alike))
 
 
-def _noise(estimates: Estimates, metric: Metric) -> NoiseFloor:
+def _noise(estimates: Estimates, metric: Metric) -> Interval:
     judged, shares = estimates.sample.judged, [estimates.counted(rate) for rate in metric.rates]
     deviations = np.stack([_deviations(share)[judged] for share in shares])
     if np.isnan(estimates[metric.key].value) or np.isnan(deviations).any():
-        return NoiseFloor()
+        return NOWHERE
     wider = pairs_reach(2, 1, float(min(share.spread(judged)[1].min() for share in shares))) / Z
     if metric.kind == "gap" and deviations.shape == (1, 2):
         deviation = float(np.hypot(*deviations[0]))
-        return NoiseFloor(min(1.0, deviation * float(np.sqrt(2 / np.pi))), min(1.0, wider * Z * deviation))
+        return min(1.0, deviation * float(np.sqrt(2 / np.pi))), min(1.0, wider * Z * deviation)
     rng = np.random.default_rng(0)  # the same draws in every call: the same answers give the same floor
     draws = rng.standard_normal((max(200, min(_DRAWS, 200_000 // deviations.shape[1])), *deviations.shape))
     drawn, wide = draws * deviations, draws * deviations * wider
     if metric.kind == "gap":
         expected, far = (np.ptp(x, axis=-1).max(-1) for x in (drawn, wide))
-        return NoiseFloor(min(1.0, float(expected.mean())), min(1.0, float(np.quantile(far, LEVEL))))
+        return min(1.0, float(expected.mean())), min(1.0, float(np.quantile(far, LEVEL)))
     size = np.maximum(estimates.sample.rows_of_groups[judged], 1)
     middle = float(np.average(shares[0].values[judged], weights=size))
     rates = (np.clip(middle + x[:, 0], 0.0, 1.0) for x in (drawn, wide))
     expected, far = (each.min(-1) / np.maximum(each.max(-1), 1e-12) for each in rates)
-    return NoiseFloor(float(expected.mean()), float(np.quantile(far, 1 - LEVEL)))
+    return float(expected.mean()), float(np.quantile(far, 1 - LEVEL))
 
 
 def rows_needed(estimate: Estimate, rows: int, margin: float) -> int | None:
@@ -350,7 +327,7 @@ def worst_case(estimates: Estimates, metric: Metric) -> tuple[Interval, Interval
     sample, kinds = estimates.sample, len(metric.rates)
     if metric.kind == "share":
         name = f"{metric.rates[0]} of all"
-        least, most = (share_limits(_counted(_read(sample, metric.rates[0], s), name)).at(0) for s in (0, 1))
+        least, most = (share_limits(_counted(_read(sample, metric.rates[0], s), name))[0] for s in (0, 1))
         return (least.value, most.value), (least.low, most.high)
     if len(sample.judged) < 2:
         return NOWHERE, NOWHERE

@@ -51,8 +51,8 @@ def _limits(value: Floats, rows: Any) -> Interval:
         return NOWHERE
     none = np.zeros(len(value), dtype=np.int64)
     sample = Sample(value, none, none, none, codes(rows), 1)
-    limits = share_limits(mean_shares(sample, np.ones(len(value)), value, none, 1, False))
-    return float(limits.low[0]), float(limits.high[0])
+    (mean,) = share_limits(mean_shares(sample, np.ones(len(value)), value, none, 1, False))
+    return mean.low, mean.high
 
 
 def flips(

@@ -176,8 +176,8 @@ def _judged(estimates: Estimates, key: str, margin: float) -> dict[str, Any]:
         "margin": own,
         "rows_needed": rows_needed(metric, estimates.sample.rows, margin) if decided == UNTOLD else None,
         "p_value": metric.p_value,
-        "noise_expected": noise.expected,
-        "noise_95": noise.percentile_95,
+        "noise_expected": noise[0],
+        "noise_95": noise[1],
     }
 
 
@@ -199,7 +199,7 @@ def _groups(names: tuple[str, ...], estimates: Estimates) -> dict[str, Any]:
         }
         for rate, limits in rates.items():
             prefix = "" if rate == "rate" else f"{rate}_"
-            limit = limits.at(place)
+            limit = limits[place]
             described[name] |= {rate: limit.value, f"{prefix}low": limit.low, f"{prefix}high": limit.high}
     return described
 
@@ -334,7 +334,7 @@ def _by_attribute(run: Answered, sample: Sample) -> list[dict[str, Any]]:
                 **{key: measured[key].value if key in known else None for key in counts.METRICS},
                 "intervals": {key: [measured[key].low, measured[key].high] for key in known},
                 "verdicts": {key: measured[key].verdict(run.margin) for key in known},
-                "noise_95": measured.noise(_PARITY).percentile_95,
+                "noise_95": measured.noise(_PARITY)[1],
                 "p_value": measured[_PARITY].p_value,
             }
         )

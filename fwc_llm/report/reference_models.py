@@ -102,7 +102,7 @@ class References:
                 **line.model_dump(exclude={"answer"}),
                 "of": "these rows",
                 **{metric: _ends(of_line[metric], "value") for metric in METRICS},
-                "groups": {name: _ends(rates.at(place), "rate") for place, name in enumerate(run.groups)},
+                "groups": {name: _ends(rates[place], "rate") for place, name in enumerate(run.groups)},
             }
             for line, of_line, rates in zip(lines, own, (each.rates() for each in own), strict=True)
         ]
