@@ -26,7 +26,7 @@ import numpy as np
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.arm_estimates import Estimates
 from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Floats
-from fwc_llm.metrics.variance import Adjustment, Sample, Shares
+from fwc_llm.metrics.variance import Sample, Shares
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,10 +100,12 @@ class Predictions:
     @np.errstate(divide="ignore", invalid="ignore")
     def adjusted(
         self, sample: Sample, rate: str, weight: Floats, value: Floats, share: Floats, stratum: Codes
-    ) -> Adjustment | None:
+    ) -> tuple[Floats, Floats, Floats, Floats] | None:
         """Return what predictions change in the shares (C,) of strata (n,); None of a rate without any.
 
         `weight` (n,) are the answers' weights, 0 where they do not count, `value` (n,) whether they are hits.
+        The first (C,) is added to shares, the second (C,) multiplies their effective rows, the third (n,) is
+        taken from each question's influence, which then grows by the fourth (C,).
         """
         if rate not in self.rates:
             return None
@@ -142,16 +144,20 @@ class Predictions:
         part = np.bincount(stratum, weight, strata)
         psi = np.nan_to_num(weight / part[stratum] * (value - share[stratum]))
         away = np.nan_to_num(asked * (hit - np.bincount(stratum, asked * hit, strata)[stratum]))
-        units = Sums.of(sample, stratum, self.fold)
-        answers, control = units.sums(psi), units.sums(away)
-        scaled = np.nan_to_num(part[units.stratum]) ** 2 * control
-        weights = units.elsewhere(scaled * answers, strata).sum(1, keepdims=True)
-        weights = weights / units.elsewhere(scaled * control, strata).sum(1, keepdims=True)
-        number, enough = (np.bincount(units.stratum, units.sums(w) > 0, strata) for w in (asked, weight))
-        weights = np.clip(np.nan_to_num(weights), 0.0, _LARGEST) * rest / (rest + number)  # (K, C)
-        own = weights[units.fold, units.stratum]
-        before = np.bincount(units.stratum, answers**2, strata)
-        after = np.bincount(units.stratum, (answers - own * control) ** 2, strata)
+        # Units within strata, U of them.
+        many = int(sample.unit.max(initial=-1)) + 1
+        key, first, place = np.unique(stratum * many + sample.unit, return_index=True, return_inverse=True)
+        of, fold = key // many, self.fold[first]
+        answers, control, each, counted_of = (
+            np.bincount(place.ravel(), values) for values in (psi, away, asked, weight)
+        )
+        scaled = np.nan_to_num(part[of]) ** 2 * control
+        shared, own = (v.sum() - np.bincount(fold, v) for v in (scaled * answers, scaled * control))
+        weights = np.clip(np.nan_to_num(shared / own), 0.0, _LARGEST)[:, None]  # by the units of other folds
+        number, enough = (np.bincount(of, values > 0, strata) for values in (each, counted_of))
+        weights = weights * rest / (rest + number)  # (K, C)
+        before = np.bincount(of, answers**2, strata)
+        after = np.bincount(of, (answers - weights[fold, of] * control) ** 2, strata)
         spread = np.bincount(stratum, asked * hit**2, strata) - np.bincount(stratum, asked * hit, strata) ** 2
         whole = after + (weights**2).mean(0) * spread / rest
         worth, scale = before / whole, np.sqrt(whole / after)
@@ -159,39 +165,12 @@ class Predictions:
         shift = -np.bincount(stratum, of_question * asked * (hit - means[self.fold, stratum]), strata)
         moved = share + shift
         used = (enough >= FEWEST_OF_STRATUM) & (worth > 1) & np.isfinite(scale) & (moved >= 0) & (moved <= 1)
-        return Adjustment(
+        return (
             np.where(used, shift, 0.0),
             np.where(used, worth, 1.0),
             np.where(used[stratum], part[stratum] * of_question * away, 0.0),
             np.where(used, scale, 1.0),
         )
-
-
-@dataclass(frozen=True)
-class Sums:
-    """Units within strata, U of them: `place` (n,) that of each question, `stratum` and `fold` (U,)."""
-
-    place: Codes
-    stratum: Codes
-    fold: Codes
-
-    @classmethod
-    def of(cls, sample: Sample, stratum: Codes, fold: Codes) -> "Sums":
-        """Return the units of the sample's questions."""
-        number = int(sample.unit.max(initial=-1)) + 1
-        key, first, place = np.unique(stratum * number + sample.unit, return_index=True, return_inverse=True)
-        return cls(place.ravel(), key // number, fold[first])
-
-    def sums(self, values: Floats) -> Floats:
-        """Return the sum (U,) of each unit's questions."""
-        return np.asarray(np.bincount(self.place, values, len(self.stratum)), float)
-
-    def elsewhere(self, values: Floats, strata: int) -> Floats:
-        """Return for each fold the sum (K, C) over the units of all other folds."""
-        folds = int(self.fold.max(initial=-1)) + 1
-        place = self.fold * strata + self.stratum
-        own = np.bincount(place, values, folds * strata).reshape(folds, strata)
-        return np.asarray(own.sum(0) - own)
 
 
 def _known(sample: Sample, of_labels: bool) -> Codes:

@@ -40,24 +40,12 @@ def codes(values: Any) -> Codes:
     return np.asarray(np.unique(values, return_inverse=True)[1].ravel(), np.int64)
 
 
-@dataclass(frozen=True)
-class Adjustment:
-    """`shift` (C,) is added to shares, `worth` (C,) multiplies their effective rows, `control` (n,) is taken
-    from each question's influence, which then grows by `scale` (C,).
-    """
-
-    shift: Floats
-    worth: Floats
-    control: Floats
-    scale: Floats
-
-
 class Assist(Protocol):
     """Predictions of one arm's answers, as `assisted.Predictions`."""
 
     def adjusted(
         self, sample: "Sample", rate: str, weight: Floats, value: Floats, share: Floats, stratum: Codes
-    ) -> Adjustment | None:
+    ) -> tuple[Floats, Floats, Floats, Floats] | None:
         """Return what they change in the shares (C,) of strata (n,) of a rate; None where nothing."""
 
 
@@ -402,9 +390,9 @@ def mean_shares(
         rows, units = _effective_rows(sample, weight, value, share, stratum, strata)
         residual = weight * (value - np.where(np.isnan(values), 0.0, values)[owner])
         if sample.assist and (change := sample.assist.adjusted(sample, rate, weight, value, share, stratum)):
-            residual, share, rows = residual - change.control, share + change.shift, rows * change.worth
-            values = values + np.bincount(of_stratum, np.where(part > 0, part * change.shift, 0.0), owners)
-            residual = residual * change.scale[stratum]
+            moved, worth, control, scale = change
+            share, rows, residual = share + moved, rows * worth, (residual - control) * scale[stratum]
+            values = values + np.bincount(of_stratum, np.where(part > 0, part * moved, 0.0), owners)
         size = np.bincount(stratum, minlength=strata)
         # Chance in which answers can be parsed shifts weight between strata of unequal shares.
         parsed = np.bincount(stratum, counted > 0, strata) / size
