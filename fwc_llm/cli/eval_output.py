@@ -29,7 +29,7 @@ def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
     from fwc_llm.report.narrative import power_lines
     from fwc_llm.runs.splits import design_of
 
-    forecasts: "list[Forecast | None]" = []  # None where answers cost neither tokens nor dollars
+    forecasts: list[Forecast | None] = []  # None where answers cost neither tokens nor dollars
     with working("counting tokens"):
         for job in jobs:
             model = traits(job.model)

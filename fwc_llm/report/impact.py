@@ -4,7 +4,7 @@ Selection rates and impact ratios speak of people only where rows are drawn as t
 they are re-weighted to the table's own rates, or withheld (docs/statistics.md, "Designed samples").
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.metrics.adverse_impact import REWEIGHTED, WITHHELD, impact_tables
@@ -77,13 +77,13 @@ def _lines(view: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, Ma
             yield arm, name, group, [marked, *([arm["arm"]] if several else [])]
 
 
-def _sizes(view: Mapping[str, Any]) -> list[int]:
-    """How many rows each of `_lines` stands for."""
-    return [group["rows"] for _, _, group, _ in _lines(view)]
-
-
-def _keys(view: Mapping[str, Any]) -> list[str]:
-    return [view["attribute"], *(["Arm"] if len(view["arms"]) > 1 else [])]
+def _table(
+    view: Mapping[str, Any], title: str, columns: Sequence[str], rows: Sequence[Row], **more: Any
+) -> Section:
+    """A table with a row for each of `_lines`."""
+    keys = [view["attribute"], *(["Arm"] if len(view["arms"]) > 1 else [])]
+    sizes = [group["rows"] for _, _, group, _ in _lines(view)]
+    return Section(title, [*keys, *columns], rows, keys=len(keys), sizes=sizes, **more)
 
 
 def _asked(view: Mapping[str, Any], by: str) -> Section:
@@ -92,21 +92,22 @@ def _asked(view: Mapping[str, Any], by: str) -> Section:
     again = any(group["questions"] != group["rows"] for _, _, group, _ in lines)
     lost = any(losses["lost"] for losses in view["lost"].values())
     table = any(group["in_table"] is not None for _, _, group, _ in lines)
-    headings = [
-        *_keys(view),
-        *["Lost before the run"] * lost,
-        *["Rows of the table"] * table,
+    headings = ["Lost before the run"] * lost + ["Rows of the table"] * table
+    headings += [
         "Rows asked" if table else "Rows",
+        *["Questions"] * again,
+        "Answered",
+        "Not parsed",
+        "No reply",
     ]
-    headings += [*["Questions"] * again, "Answered", "Not parsed", "No reply"]
     rows = []
     for _, name, group, cells in lines:
         before = view["lost"].get(name)
         if lost:
             cells.append(f"{before['lost']:,} of {before['read']:,}" if before else DASH)
-        cells += [_count(group["in_table"])] * table + [_count(group["rows"])]
-        cells += [_count(group["questions"])] * again + [_count(group["selected"] + group["not_selected"])]
-        rows.append([*cells, _count(group["unparsed"]), _count(group["no_reply"])])
+        counts = [group["in_table"]] * table + [group["rows"]] + [group["questions"]] * again
+        counts += [group["selected"] + group["not_selected"], group["unparsed"], group["no_reply"]]
+        rows.append([*cells, *map(_count, counts)])
     notes = []
     if again:
         notes.append(
@@ -114,8 +115,7 @@ def _asked(view: Mapping[str, Any], by: str) -> Section:
         )
     if view["unknown"]:
         notes.append(f"{view['unknown']:,} rows have no known category: ratios and tests leave them out.")
-    keys = len(_keys(view))
-    return Section(f"Rows and answers, {by}", headings, rows, notes, keys=keys, sizes=_sizes(view))
+    return _table(view, f"Rows and answers, {by}", headings, rows, notes=notes)
 
 
 def selected(view: Mapping[str, Any], reweighted: bool = False) -> Section:
@@ -140,8 +140,7 @@ def selected(view: Mapping[str, Any], reweighted: bool = False) -> Section:
     notes = [*_tests(view), *_reasons(view, {"impact_ratio": "Impact ratio"})]
     intro = "Selection rates and impact ratios, with 95 % intervals; a ratio is to the highest rate."
     title = f"Who was selected, by {view['attribute']}"
-    keys = _keys(view)
-    return Section(title, [*keys, *headings], rows, notes, intro, len(keys), "selection", sizes=_sizes(view))
+    return _table(view, title, headings, rows, notes=notes, intro=intro, name="selection")
 
 
 def _pairs(view: Mapping[str, Any], by: str) -> Section:
@@ -163,8 +162,9 @@ def _pairs(view: Mapping[str, Any], by: str) -> Section:
     ]
     every = all(arm["all_pairs"] for arm in view["arms"])
     intro = "" if every else "Of many groups, the pairs with the highest rate."
-    headings = [*_keys(view), "Rates", "Ratio", "Test", "p", "p (adjusted)"]
-    return Section(f"Pairs of groups, {by}", headings, rows, (), intro, len(_keys(view)))
+    keys = [view["attribute"], *["Arm"] * several]
+    headings = [*keys, "Rates", "Ratio", "Test", "p", "p (adjusted)"]
+    return Section(f"Pairs of groups, {by}", headings, rows, (), intro, len(keys))
 
 
 def _confused(view: Mapping[str, Any], by: str, withheld: bool) -> Section:
@@ -176,10 +176,8 @@ def _confused(view: Mapping[str, Any], by: str, withheld: bool) -> Section:
         ]
         for _, _, group, cells in _lines(view)
     ]
-    headings = [*_keys(view), *_CONFUSED.values(), *_RATES.values()]
-    notes = list(_reasons(view, _RATES))
-    keys = len(_keys(view))
-    return Section(f"Confusion matrix, {by}", headings, rows, notes, keys=keys, sizes=_sizes(view))
+    headings, notes = [*_CONFUSED.values(), *_RATES.values()], list(_reasons(view, _RATES))
+    return _table(view, f"Confusion matrix, {by}", headings, rows, notes=notes)
 
 
 def _with_ends(group: Mapping[str, Any], name: str, low: str, high: str, digits: int) -> Cell | str:

@@ -69,14 +69,7 @@ def further(stats: Stats) -> Section:
     notes = ["TPR gap: equal opportunity. Precision gap: predictive parity.", *_undefined(stats, shown)]
     ranked = [(metric.title.removesuffix(" gap"), *metric.rates) for metric in rest if metric.probability]
     scores = [
-        [
-            name,
-            arm["arm"],
-            *(
-                valued({"value": group[r], "low": group[f"{r}_low"], "high": group[f"{r}_high"]}, 3)
-                for _, r in ranked
-            ),
-        ]
+        [name, arm["arm"], *(valued(group, 3, key=rate, ends=f"{rate}_") for _, rate in ranked)]
         for arm in arms
         for name, group in arm["groups"].items()
         if any(group.get(rate) is not None for _, rate in ranked)
@@ -136,7 +129,7 @@ def rates(stats: Stats) -> Section:
     beside = len(arms) <= _BESIDE
     for group in stats["groups"]:
         name, few = group["group"], " (few)" if group["small"] else ""
-        shown = [valued({**arm["groups"][name], "value": arm["groups"][name]["rate"]}, 3) for arm in arms]
+        shown = [valued(arm["groups"][name], 3, key="rate") for arm in arms]
         known = [f"{group['n']:,}{few}", *[percent(group["base_rate"])] * stats["labelled"]]
         if beside:
             rows.append([name, *known, *shown])
@@ -448,7 +441,7 @@ def _again(stats: Stats) -> Section:
     rows = [
         [
             arm["arm"],
-            valued({**again, "value": again["self_agreement"]}, 1, 100),
+            valued(again, 1, 100, key="self_agreement"),
             percent(again["changed"]),
             f"{again['prompts']:,}",
             *(number((again["probabilities"] or {}).get(name)) for name in _RANKED),

@@ -73,10 +73,12 @@ class Section:
         return bool(self.rows or any(self.parts) or (self.intro and not self.headings))
 
 
-def valued(value: Mapping[str, Any], digits: int, scale: float = 1.0, mark: str = "") -> Cell:
-    """Return a value with its interval; keys `value`, `low` and `high`."""
-    ends = interval((value["low"], value["high"]), digits if scale == 1 else 1, scale)
-    return Cell(number(value["value"], digits, scale), "" if ends == DASH else ends, mark)
+def valued(
+    of: Mapping[str, Any], digits: int, scale: float = 1.0, mark: str = "", key: str = "value", ends: str = ""
+) -> Cell:
+    """Return the value `key` with its interval, whose keys begin with `ends`: `low` and `high`."""
+    limits = interval((of[f"{ends}low"], of[f"{ends}high"]), digits if scale == 1 else 1, scale)
+    return Cell(number(of[key], digits, scale), "" if limits == DASH else limits, mark)
 
 
 def difference(test: Mapping[str, Any], digits: int, scale: float = 1.0) -> Cell:
