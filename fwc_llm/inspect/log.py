@@ -59,26 +59,33 @@ def run_folders(paths: Sequence[Path]) -> Iterator[list[Path]]:
                 raise FwcError(f"there is no log {path}")
             if is_file(path):
                 place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fwc-llm-")))
-                folders.append(write_run(path, place / path.stem).folder)
+                folders.append(import_log(path, place / path.stem).folder)
             else:
                 folders.append(path)
         yield folders
 
 
-def write_run(path: Path, out: Path) -> Result:
-    """Write the run that a log holds to `out`; see `fwc_llm.inspect.import_log`."""
-    log = read_log(path)
-    content = _content(log, path)
-    epochs = log.eval.config.epochs or 1
-    place = {str(name): number for number, name in enumerate(log.eval.dataset.sample_ids or ())}
+def import_log(log: str | Path, out: str | Path) -> Result:
+    """Make a run's folder `out` from a log that Inspect wrote about one of our tasks (.eval or .json).
+
+    The replies are parsed and scored anew; whatever reads a run then reads it. Raises `FwcError` for a log
+    that cannot be read, is not about one of our tasks, or holds no sample.
+    """
+    path, out = Path(log), Path(out)
+    record = read_log(path)
+    content = _content(record, path)
+    epochs = record.eval.config.epochs or 1
+    place = {str(name): number for number, name in enumerate(record.eval.dataset.sample_ids or ())}
     arms = content["run"]["arms"]
-    samples = _whole_rows([(_question(sample, arms, epochs, path), sample) for sample in log.samples or ()])
+    samples = _whole_rows(
+        [(_question(sample, arms, epochs, path), sample) for sample in record.samples or ()]
+    )
     samples.sort(
         key=lambda asked: (asked[0]["repeat"], arms.index(asked[0]["arm"]), place.get(str(asked[1].id), 0))
     )
     if not samples:
         raise FwcError(f"{path} holds no sample that was asked in full: there is nothing to report")
-    described = _described(log, content, [question for question, _ in samples], epochs)
+    described = _described(record, content, [question for question, _ in samples], epochs)
     layout.check_described(described, path)
     folder = layout.RunFolder(out)
     if folder.begun:
@@ -98,9 +105,9 @@ def write_run(path: Path, out: Path) -> Result:
         _write_examples(folder, content["shots"], described["arms"], samples, epochs)
         folder.begin(described)
         asked, stopped = int(content["run"]["calls"]) * epochs, None
-        if len(samples) < asked or log.status != "success":
+        if len(samples) < asked or record.status != "success":
             stopped = (
-                f"{len(samples):,} of {asked:,} questions are in the log of Inspect (status: {log.status})"
+                f"{len(samples):,} of {asked:,} questions are in the log of Inspect (status: {record.status})"
             )
         return Result(folder.path, score_and_judge(folder, journal, stopped))
 

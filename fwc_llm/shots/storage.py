@@ -55,12 +55,19 @@ def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data:
     """
     where = f"shots file {path}"
     try:
-        text = read_text(Path(path), _LARGEST)
+        content = parse_json(read_text(Path(path), _LARGEST), strict=True)
     except OSError as error:
         raise FwcError(f"{where} cannot be read: {error.strerror or error}") from None
     except ValueError as error:
         raise FwcError(f"{where} is not JSON: {error}") from None
-    shots = parse_shots(text, where)
+    if not isinstance(content, dict) or "format" not in content:
+        raise FwcError(f'{where} was not written by `fwc-llm shots`: it has no "format"')
+    if content["format"] != FORMAT:
+        raise FwcError(f"{where} has the format {content['format']!r}; this version reads {FORMAT!r}")
+    fields = check(_ShotsFile, content, where).model_dump()
+    examples = tuple(Example(**example) for example in fields.pop("examples"))
+    check_examples(examples, where)
+    shots = Shots(**fields | {"protected": tuple(fields["protected"]), "examples": examples})
     if task is not None:
         _check_task(shots, task, allow_changed_data, where)
     return shots
@@ -85,22 +92,6 @@ class _ShotsFile(BaseModel):
     options: dict[str, Any]
     certificate: dict[str, Any] | None = None
     examples: list[_ExampleInFile]
-
-
-def parse_shots(text: str, where: str) -> Shots:
-    """Return the shots of a file's content. Errors: as `load_shots`, which name the file as `where`."""
-    try:
-        content = parse_json(text, strict=True)
-    except (ValueError, RecursionError) as error:
-        raise FwcError(f"{where} is not JSON: {error}") from None
-    if not isinstance(content, dict) or "format" not in content:
-        raise FwcError(f'{where} was not written by `fwc-llm shots`: it has no "format"')
-    if content["format"] != FORMAT:
-        raise FwcError(f"{where} has the format {content['format']!r}; this version reads {FORMAT!r}")
-    fields = check(_ShotsFile, content, where).model_dump()
-    examples = tuple(Example(**example) for example in fields.pop("examples"))
-    check_examples(examples, where)
-    return Shots(**fields | {"protected": tuple(fields["protected"]), "examples": examples})
 
 
 def shots_json(shots: Shots) -> dict[str, Any]:

@@ -195,5 +195,5 @@ def test_a_damaged_entry_is_ignored_and_made_again(task: Task, cache: Path, dama
 
 def test_what_is_quick_and_what_is_not_ours_is_not_kept(task: Task, cache: Path) -> None:
     kept_shots(task, "random", 4)
-    kept_shots(task, "fwc_llm.shots.clustering:kmeans", 4)
+    kept_shots(task, "fwc_llm.shots.coresets:kmeans", 4)
     assert not files(cache)
