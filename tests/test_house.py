@@ -120,6 +120,7 @@ def modules_after(statement: str) -> set[str]:
         ("import fwc_llm.cli", {"pandas", "openai", "numba", "scipy", "matplotlib", "jinja2"}),
         ("from fwc_llm import load_task\nload_task('adult').features; load_task('census').shown",
          {"pandas", "numpy", "scipy", "openai", "numba"}),
+        ("import fwc_llm.coreset.estimator", {"dask"}),
         ("import fwc_llm.shots.baselines", {"openai", "numba", "sklearn"}),  # zero-shot and balanced prompts
         ("from fwc_llm import FwcError, Client, Model, Shots",
          {"numpy", "pandas", "openai", "rich", "jinja2"}),

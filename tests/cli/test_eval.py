@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from fwc_llm import evaluate
 from tests.command import Run
 from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread, serving
 
@@ -29,25 +28,6 @@ def service() -> Iterator[tuple[list[HttpReply], str]]:
 
     with serve_in_thread(answer) as url:
         yield replies, f"{url}/v1"
-
-
-@pytest.mark.slow
-def test_the_command_and_the_function_make_the_same_run(fwc: Run, tmp_path: Path) -> None:
-    words = "eval --task census --model surrogate --shots zero,random --m 4 --n-test 8 --order random"
-    outcome = fwc(
-        *words.split(), "--weights", "hide", "--seed", 3, "--concurrency", 2, "--out", tmp_path / "a"
-    )
-    assert outcome.code == 0, outcome.err
-    evaluate(
-        "census", "surrogate", ("zero", "random"), n_test=8, out=tmp_path / "b", m=4, orders=("random",),
-        weights="hide", seed=3, concurrency=2,
-    )  # fmt: skip
-    described = [json.loads((tmp_path / run / "run.json").read_text()) for run in ("a", "b")]
-    for one in described:
-        del one["created"], one["command"]
-    assert described[0] == described[1]
-    results = [(tmp_path / run / "results.json").read_bytes() for run in ("a", "b")]
-    assert results[0] == results[1]
 
 
 CENSUS_DRY = ("eval", "--model", "gpt-4", "--task", "census", "--shots", "zero", "--n-test", 8, "--dry-run")
@@ -96,22 +76,6 @@ def test_an_interruption_saves_what_was_done_and_says_three_lines(service: Servi
         f"fwc-llm: interrupted; the same command with --out {tmp_path / 'run'} continues",
     ]
     assert not [line for line in err.splitlines()[1:-3] if not line.startswith("asked ")]
-    service[0].clear()
-    for left in (f"{200 - answered} to ask", "nothing to ask"):
-        again = subprocess.run(command, **pipes, text=True, timeout=120, check=True)
-        assert f"{200 if left == 'nothing to ask' else answered} of 200 answered, {left}" in again.stderr
-
-
-@pytest.mark.slow
-def test_options_of_strategies_reach_them(fwc: Run, tmp_path: Path, data_dir: Path) -> None:
-    arguments = ("eval", "--task", "adult", "--model", "surrogate", "--shots", "fwc", "--n-test", 8, "--m", 8)
-    outcome = fwc(*arguments, "--option", "slots=equal", "--out", tmp_path / "run")
-    assert outcome.code == 0, outcome.err
-    slots = json.loads((tmp_path / "run" / "shots" / "fwc-0.json").read_text())["certificate"]["slots"]
-    assert [slot["count"] for slot in slots] == [2, 2, 2, 2]
-    refused = fwc(*arguments, "--option", "colour=red", "--out", tmp_path / "other")
-    assert refused.code == 2
-    assert "colour" in refused.line
 
 
 def test_a_key_among_the_parameters_is_refused_unseen(fwc: Run, tmp_path: Path, data_dir: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fwc_llm import evaluate
 from fwc_llm.files import resource_dir
 from tests.command import Run
 from tests.conftest import missing
@@ -40,12 +41,17 @@ def test_a_file_says_what_flags_say_and_a_run_can_be_repeated(fwc: Run, tmp_path
     flags = ("eval", "--task", "census", "--model", "surrogate", *arguments, "--seed", 3)
     assert fwc(*flags, "-o", tmp_path / "by-flags").code == 0
     by_file = elsewhere / "by-file"  # paths start from the file's folder
-    assert described(by_file) == described(tmp_path / "by-flags")
+    evaluate(
+        "census", "surrogate", ("zero", "random"), n_test=8, out=tmp_path / "function", m=4,
+        orders=("random",), weights="hide", seed=3, concurrency=2,
+    )  # fmt: skip
+    assert described(by_file) == described(tmp_path / "by-flags") == described(tmp_path / "function")
     again = fwc("eval", by_file / "experiment.toml", "-o", tmp_path / "again")
     assert again.code == 0, again.err
     assert described(by_file) == described(tmp_path / "again")
     for name in ("answers.csv", "results.json", "experiment.toml"):
         assert (by_file / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+    assert (tmp_path / "function" / "results.json").read_bytes() == (by_file / "results.json").read_bytes()
 
 
 @pytest.mark.slow
@@ -58,6 +64,8 @@ def test_saved_examples_and_odd_options_come_along(fwc: Run, tmp_path: Path) -> 
     options = ("--shots", arms, "--m", 8, "--option", 'slots="equal"', "--order", "random,given")
     first = fwc(*small, *options, "--param", 'x="5"', "-o", tmp_path / "run")
     assert first.code == 0, first.err
+    slots = json.loads((tmp_path / "run" / "shots" / "fwc-0.json").read_text())["certificate"]["slots"]
+    assert [slot["count"] for slot in slots] == [2, 2, 2, 2]
     shots.unlink()
     (tmp_path / "run").rename(tmp_path / "moved")
     again = fwc("eval", tmp_path / "moved" / "experiment.toml", "-o", tmp_path / "again")

@@ -9,8 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
-from evals.synthetic import synthetic
-from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.distance import wasserstein
 from fwc_llm.errors import FwcError
 
@@ -65,14 +63,6 @@ def test_a_huge_cost_somewhere_does_not_blur_the_others() -> None:
     theirs = ot.emd2(np.full(1000, 1 / 1000), np.array([0.8, 0.1, 0.1]), cost[:, :3], numItermax=10**9)
     assert found.value == pytest.approx(theirs + 1e-4, rel=1e-7)
     assert found.value == pytest.approx(found.lower_bound, rel=1e-6)
-
-
-def test_the_objective_of_a_fair_coreset_is_its_distance() -> None:
-    X, y, d = synthetic(400, 5, 1)
-    fitted = FairCoreset(20, epsilon=0.05, support="rows", random_state=0).fit(X, y, d)
-    rows = np.column_stack([X, y, d]).astype(float)
-    cost = cdist(rows, rows[fitted.row_index_], "cityblock")
-    assert wasserstein(cost, fitted.weights_).value == pytest.approx(fitted.objective_, rel=1e-6)
 
 
 def test_what_is_no_problem_is_refused() -> None:

@@ -18,13 +18,12 @@ y, d = rng.integers(0, 2, 400), rng.integers(0, 2, 400)
 whole = np.rint(2 * rng.normal(size=(400, 5)))
 kinds = pd.DataFrame({k: rng.choice(list("abcde")[:count], 400) for k, count in zip("pqrs", (2, 3, 4, 5))})
 mixed = kinds.assign(x=whole[:, 0], z=rng.normal(size=400))
-for n in (400,):
-    for table in (whole, kinds, mixed):
-        for support in ("free", "rows", "features"):
-            for cost in ("l1", "sqeuclidean"):
-                options = {"support": support, "cost": cost, "random_state": 0, "n_jobs": int(sys.argv[1])}
-                fitted = FairCoreset(12, **options).fit(table[:n], y[:n], d[:n])
-                print(support, cost, fitted.objective_.hex(), fitted.weights_.tobytes().hex())
+for table in (whole, kinds, mixed):
+    for support in ("free", "rows", "features"):
+        for cost in ("l1", "sqeuclidean"):
+            options = {"support": support, "cost": cost, "random_state": 0, "n_jobs": int(sys.argv[1])}
+            fitted = FairCoreset(12, **options).fit(table, y, d)
+            print(support, cost, fitted.objective_.hex(), fitted.weights_.tobytes().hex())
 print(fair_transport(rng.integers(0, 5, (9000, 4)), 2, 2, [0.4, 0.6], 0.01).prices.tobytes().hex())
 """
 

@@ -23,6 +23,7 @@ from fwc_llm.runs import batch as batch_module
 from fwc_llm.runs.splits import row_values
 from fwc_llm.shots import load_shots
 from fwc_llm.tasks import Task, census_task, load_task
+from tests.command import Run
 from tests.faults.batch_service import BatchService
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
 from tests.models.four_members import FourMembers
@@ -150,6 +151,19 @@ def test_a_verdict_is_about_answers_beyond_noise(model: Callable[[Messages], str
     assert chosen["kind"].split()[0] in tuned.verdict
     gaps = {arm["arm"]: arm["demographic_parity_difference"] for arm in tuned.result.arms}
     assert gaps["tuned"] < gaps["zero"] - 0.2
+
+
+def test_the_front_the_verdict_and_the_test_are_printed(fwc: Run, tmp_path: Path) -> None:
+    task = write_people(tmp_path, make_people(1200, 2))
+    asked = ("--task", task, "--model", "python:tests.evaluation.test_tune:heeds")
+    small = ("--m", 8, "--rows", 120, "--n-test", 120, "--candidates", 8, "--strategy", "strata,random")
+    goal = ("--target-dp", "0.15", "--max-loss", "30")
+    outcome = fwc("tune", *asked, *small, *goal, "--out", tmp_path / "tuned")
+    assert outcome.code == 0, outcome.line
+    for words in ("Candidates on the pool rows", "chosen", "DP gap at most 0.15", "DP gap, test"):
+        assert words in outcome.out
+    shots = tmp_path / "tuned" / "shots.json"
+    assert fwc("eval", *asked, "--shots", shots, "--n-test", 8, "--out", tmp_path / "run").code == 0
 
 
 def told(messages: Messages) -> str:

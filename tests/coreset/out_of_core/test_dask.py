@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -124,12 +122,6 @@ def test_what_does_not_fit_is_refused(words: str) -> None:
     with pytest.raises(InputError, match=words) as caught:
         read(*REFUSED[words])
     assert "\x1b" not in str(caught.value)
-
-
-def test_the_solver_does_not_import_dask() -> None:
-    code = "import sys; import fwc_llm.coreset.estimator; print({'dask'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
 
 
 def dies_once(flag: str, rows: np.ndarray) -> np.ndarray:
