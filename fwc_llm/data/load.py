@@ -116,7 +116,6 @@ def load_large(task: TaskFile, paths: Sequence[Path]) -> Tables:
 def _clean_blocks(
     task: TaskFile, paths: Sequence[Path], names: Sequence[str], seen: Seen
 ) -> "Iterator[pd.DataFrame]":
-    """The clean rows of the files, block by block."""
     import pyarrow as pa
 
     for path in paths:

@@ -384,7 +384,6 @@ class _Drafting:
         return Draft("\n".join(text) + "\n", tuple(self.checks))
 
     def _missing(self) -> str:
-        """The rule for missing values."""
         if self.rule == "error":
             return 'missing = "error" # no value is missing; otherwise "drop" or "category"'
         by_rule: dict[str, list[str]] = {"category": [], "drop": []}

@@ -113,7 +113,6 @@ def import_log(log: str | Path, out: str | Path) -> Result:
 
 
 def _content(log: "EvalLog", path: Path) -> dict[str, Any]:
-    """What our task wrote into its log."""
     content = (log.eval.metadata or {}).get(KEY)
     if not isinstance(content, dict):
         raise FwcError(

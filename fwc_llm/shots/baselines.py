@@ -131,20 +131,6 @@ def strata(
 
     Errors: `FwcError` for shares outside [0, 1], an unknown group, and, by name, a stratum that is too small.
     """
-    return draw_strata(request, "strata", group, group_share, positive_share, slots, pick)
-
-
-def draw_strata(
-    request: Request,
-    strategy: str,
-    group: str | None,
-    group_share: float,
-    positive_share: float,
-    slots: Any = None,
-    pick: str = "uniform",
-    **options: Any,
-) -> Shots:
-    """The draw of `strata`, for the strategies that are a special case of it; `options` are recorded."""
     recorded: dict[str, Any] = {"slots": slots if isinstance(slots, str) else "given"}
     if slots is None:
         counts, recorded = _by_shares(request, group, group_share, positive_share)
@@ -158,7 +144,7 @@ def draw_strata(
             size = max(2 * wanted, int(len(rows) * _SURPRISING_SHARE))
             shares[place] = label, rows[np.argsort(likely[rows], kind="stable")[:size]], wanted
     drawn = _draw_labelled(request, np.random.default_rng(request.seed), shares)
-    return examples.make_shots(request, strategy, drawn, **(recorded | options))
+    return examples.make_shots(request, "strata", drawn, **recorded)
 
 
 def _likely(request: Request) -> np.ndarray:
@@ -207,7 +193,8 @@ def minority(request: Request, labels: str, group: str | None) -> Shots:
 
     Errors: `FwcError` for an unknown value, and, by name, for a stratum that is too small.
     """
-    return draw_strata(request, "minority", group, 1.0, LABELLED[labels], labels=labels)
+    shots = strata(replace(request, options={"group": group, "positive_share": LABELLED[labels]}))
+    return replace(shots, strategy="minority", options={**shots.options, "labels": labels})
 
 
 @strategy(group=None)
@@ -226,7 +213,7 @@ def counterfactual(request: Request, group: str | None) -> Shots:
     Errors: `FwcError` for an unknown group, one that is alone in the table, and a stratum that is too small.
     """
     task = request.task
-    half = draw_strata(replace(request, m=(request.m + 1) // 2), "counterfactual", group, 1.0, 0.5)
+    half = strata(replace(request, m=(request.m + 1) // 2, options={"group": group}))
     names = list(task.protected)
     levels = request.pool[names].drop_duplicates().sort_values(names).to_dict("records")
     pairs: list[Example] = []
@@ -247,7 +234,8 @@ def counterfactual(request: Request, group: str | None) -> Shots:
             ),
         ]
     taken = tuple(pairs[: request.m])
-    return replace(half, examples=taken, options={**half.options, "m": request.m})
+    options = {**half.options, "m": request.m}
+    return replace(half, strategy="counterfactual", examples=taken, options=options)
 
 
 @strategy(flip=("parity", "all"))

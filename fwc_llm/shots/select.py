@@ -51,7 +51,10 @@ def select_shots(
     candidates, an ε that is negative, NaN or at least 1, duplicate row ids, and for a strategy that fails or
     returns a wrong result.
     """
-    from fwc_llm.coreset.checks import check_epsilon
+    import numpy as np
+
+    from fwc_llm.coreset.checks import candidate_mask, check_epsilon
+    from fwc_llm.coreset.weights import read_weights
 
     choose = find_strategy(strategy)
     m, seed = _whole(m, "m"), _whole(seed, "seed")
@@ -62,10 +65,21 @@ def select_shots(
     check_epsilon(epsilon)
     table = task.pool() if pool is None else pool
     weights = task.weights(table) if sample_weight is None else sample_weight
-    mask, weights = _candidates(strategy, m, table, candidates, weights)
+    mask, masses = candidate_mask(candidates, len(table)), read_weights(weights, len(table))
+    if not table.index.is_unique:
+        twice = table.index[table.index.duplicated()][0]
+        raise FwcError(f"the row id {twice!r} occurs twice in the pool: row ids must be unique")
+    if strategy not in {"zero", "ids"}:
+        weighed = np.ones(len(table), dtype=bool) if masses is None else masses.values > 0
+        free = mask & weighed
+        if m > free.sum():
+            why = " (others equal a test row: draw fewer of these)" if (weighed & ~mask).any() else ""
+            raise FwcError(f"m is {m}, but only {free.sum()} rows may become examples{why}: lower m")
+        mask = free
     if query is not None:
         query = {name: value for name, value in query.items() if name != task.outcome}
-    request = Request(task, table, mask, m, epsilon, seed, query, options, weights)
+    numbers = None if masses is None else np.asarray(weights, dtype=float)
+    request = Request(task, table, mask, m, epsilon, seed, query, options, numbers)
     ours = str(getattr(choose, "__module__", "")).startswith("fwc_llm.")
     hidden = progress is None and query is not None
     with show(False if hidden else progress).working(f"choosing {request.m} examples by {strategy}"):
@@ -82,33 +96,6 @@ def select_shots(
         source = "given" if sample_weight is not None else task.weight
         shots = replace(shots, options={**shots.options, "sample_weight": source})
     return order_shots(replace(shots, strategy=strategy), order, seed)
-
-
-def _candidates(
-    strategy: str,
-    m: int,
-    table: "pd.DataFrame",
-    candidates: "np.ndarray | None",
-    weights: "np.ndarray | None",
-) -> "tuple[np.ndarray, np.ndarray | None]":
-    """Which rows (n,) may become examples, and the weights (n,) as numbers."""
-    import numpy as np
-
-    from fwc_llm.coreset.checks import candidate_mask
-    from fwc_llm.coreset.weights import read_weights
-
-    mask = candidate_mask(candidates, len(table))
-    masses = read_weights(weights, len(table))
-    if not table.index.is_unique:
-        twice = table.index[table.index.duplicated()][0]
-        raise FwcError(f"the row id {twice!r} occurs twice in the pool: row ids must be unique")
-    if strategy in {"zero", "ids"}:
-        return mask, None if masses is None else np.asarray(weights, dtype=float)
-    weighed = np.ones(len(table), dtype=bool) if masses is None else masses.values > 0
-    if m > (mask & weighed).sum():
-        why = " (others equal a test row: draw fewer of these)" if (weighed & ~mask).any() else ""
-        raise FwcError(f"m is {m}, but only {(mask & weighed).sum()} rows may become examples{why}: lower m")
-    return mask & weighed, None if masses is None else np.asarray(weights, dtype=float)
 
 
 def _whole(value: Any, name: str) -> int:

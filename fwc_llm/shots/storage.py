@@ -175,7 +175,6 @@ def kept_shots(
 def _key(
     task: "Task", choice: list[Any], pool: "pd.DataFrame | None", candidates: "np.ndarray | None"
 ) -> str:
-    """The checksum that names a choice."""
     from importlib.metadata import version
 
     import numpy as np
