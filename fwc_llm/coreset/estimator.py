@@ -212,7 +212,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         whole = certify_table(
             table, survey, problem, points, lambda k, share: say(f"reading {k + 1}, distances: {share:.0%}")
         )
-        self._certify(whole.weights, whole.objective, whole.lower_bound, best, problem)
+        self._certify(*whole, best, problem)
         self.labels_, self.proven_ = None, False
         return self
 
@@ -412,8 +412,9 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         effort = Effort(int(self.max_iter), self.swaps, self.progressive, check_jobs(self.n_jobs))
         if isinstance(self.init, str):
             solver = Solver(problem, effort, starts or 1)
-            result = best_start(solver, self.init, rng, starts)
-            best, self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = result
+            best, self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = best_start(
+                solver, self.init, rng, starts
+            )
         else:
             solver = Solver(problem, effort, 1)
             self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = 1, 1, False, None

@@ -27,7 +27,7 @@ from fwc_llm.coreset.out_of_core.tables import Block, Table
 from fwc_llm.coreset.problem.encoding import Encoder, outside
 from fwc_llm.coreset.problem.frames import is_frame
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.search.samples import missed
+from fwc_llm.coreset.search.start import missed
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.errors import InputError, SampleWarning
 
@@ -36,15 +36,6 @@ _WIDER = 4.0  # times as wide is the margin of the next reading
 _LEAST = 1e-9  # of the costs, below which a gap is a tie
 ROOM = 2**31  # bytes of rows in doubt
 _SAME = 1e-9  # relative difference of sums of the same weights
-
-
-@dataclass(frozen=True)
-class Certified:
-    """The optimum of the inner problem of a whole table."""
-
-    weights: Any  # (m,) mass of each representative
-    objective: float
-    lower_bound: float
 
 
 @dataclass(frozen=True)
@@ -110,8 +101,10 @@ def nearest(problem: Problem, points: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 def certify_table(
     table: Table, survey: Survey, problem: Problem, points: np.ndarray, tick: Callable[[int, float], None]
-) -> Certified:
+) -> tuple[Any, float, float]:
     """Solve the inner problem of the whole table for representatives at `points` (m, p), as published.
+
+    Return the mass (m,) of each representative, the objective and its lower bound.
 
     Args:
         table: the table.
@@ -140,24 +133,24 @@ def certify_table(
             raise _changed(table.name, "other rows or weights than before")
         if problem.fair:
             solved, weights = _solve(terms, doubt, carried, paid, prices, margin)
-            certified = Certified(weights, solved.objective, solved.lower_bound)
+            objective, lower_bound = solved.objective, solved.lower_bound
         else:
-            objective = float(np.sum(paid)) / total
-            certified = Certified(carried, objective, objective)
-        if certified.weights is not None:
+            weights, objective = carried, float(np.sum(paid)) / total
+            lower_bound = objective
+        if weights is not None:
             break
         moved = float(np.ptp(solved.prices - prices))
         prices, margin = solved.prices, max(_WIDER * margin, 2 * moved)
-    if missed(certified.objective, inner.objective, problem.table.n / problem.m):
+    if missed(objective, inner.objective, problem.table.n / problem.m):
         warnings.warn(
-            f"the objective of the whole table is {certified.objective / inner.objective:.3g} times the "
+            f"the objective of the whole table is {objective / inner.objective:.3g} times the "
             "sample's: some rows lie far from all others, and the sample lacks them; the certificate holds, "
             "but other representatives can be much nearer: raise sample, or scale or clip the columns in "
             "which these rows lie far out",
             SampleWarning,
             outside(),
         )
-    return certified
+    return weights, objective, lower_bound
 
 
 def doubt_margin(cost: np.ndarray, prices: np.ndarray) -> float:

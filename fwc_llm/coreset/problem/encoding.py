@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm.coreset.problem.frames import as_pandas, column_kind, is_frame, plain_array, row_name
-from fwc_llm.coreset.problem.table import Table
+from fwc_llm.coreset.problem.table import Table, Which
 from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError, ScaleWarning
 
@@ -344,7 +344,7 @@ def encode(
     return encoder, table, masses
 
 
-def pick(X: Any, rows: np.ndarray) -> Any:
+def pick(X: Any, rows: Which) -> Any:
     """Some of the rows of what was encoded, in its own form."""
     return X.iloc[rows] if is_frame(X) else plain_array(X)[rows]
 

@@ -9,10 +9,9 @@ import numpy as np
 
 from fwc_llm.coreset.problem.cells import Cells
 from fwc_llm.coreset.problem.table import Table
-from fwc_llm.coreset.transport.fair import Transport, fair_transport
+from fwc_llm.coreset.transport.fair import Repeated, Transport, fair_transport
 from fwc_llm.coreset.transport.linear_program import parity_set
 from fwc_llm.coreset.transport.parity import ParitySet
-from fwc_llm.coreset.transport.warm_start import Repeated
 from fwc_llm.coreset.weights import Masses
 
 

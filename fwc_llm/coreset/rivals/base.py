@@ -103,17 +103,19 @@ class LabelledTable(Table):
     def take(self, rows: Which) -> Self:
         """Some of the rows, with their source."""
         masses = None if self.masses is None else self.masses.take(rows)
-        return replace(super().take(rows), source=self._source(rows), masses=masses)
+        return replace(super().take(rows), source=pick(self.source, rows), masses=masses)
 
     def chosen(self, rows: np.ndarray, weights: np.ndarray, note: str = "") -> Coreset:
         """The coreset of these real rows."""
         rows = np.asarray(rows, np.int64)
         return Coreset(
-            self._source(rows), rows, self.sensitive[rows], self.y[rows], np.asarray(weights, float), note
+            pick(self.source, rows),
+            rows,
+            self.sensitive[rows],
+            self.y[rows],
+            np.asarray(weights, float),
+            note,
         )
-
-    def _source(self, rows: Any) -> Any:
-        return pick(self.source, rows)
 
 
 def as_rows(X: Any, y: Any, sensitive: Any, sample_weight: Any = None) -> LabelledTable:

@@ -14,8 +14,7 @@ import numpy as np
 from fwc_llm.coreset.descent.loop import Descent, Steps, descend, points_at
 from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.search.samples import missed, sample_rows
-from fwc_llm.coreset.search.start import start_rows
+from fwc_llm.coreset.search.start import missed, sample_rows, start_rows
 from fwc_llm.coreset.search.swaps import Swaps
 from fwc_llm.coreset.swaps.engine import Patience
 from fwc_llm.coreset.threads import Threads

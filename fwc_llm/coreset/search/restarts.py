@@ -8,7 +8,6 @@ best found say how sure it is. Measured in docs/method.md.
 from itertools import combinations
 from math import comb, prod
 from operator import attrgetter
-from typing import NamedTuple
 
 import numpy as np
 
@@ -26,31 +25,21 @@ _AGREE = 4  # starts that end at the best objective, from which on there are no 
 _EQUAL = 1e-9  # relative difference of objectives that is rounding
 
 
-class Found(NamedTuple):
+def best_start(
+    solver: Solver, init: str, rng: np.random.Generator, starts: int | None
+) -> tuple[Descent, int, int, bool, float | None]:
     """The best descent, the number of starts, how many ended at its objective, and whether none is better.
 
-    `spread`: by how much the objectives at which the starts ended exceed the least of them, on average and
-    relative to it. A single start has ends of its own, on a sample, or the spread is unknown (None).
-    """
-
-    best: Descent
-    starts: int
-    agreeing: int
-    proven: bool
-    spread: float | None
-
-
-def best_start(solver: Solver, init: str, rng: np.random.Generator, starts: int | None) -> Found:
-    """The best descent from `starts` starts.
-
     `starts` None: where there are few coresets of rows, one, and then the best of all of them; else until
-    four agree on a small table, one on a large one.
+    four agree on a small table, one on a large one. Last comes by how much the objectives at which the starts
+    ended exceed the least of them, on average and relative to it. A single start has ends of its own, on a
+    sample, or the spread is unknown (None).
     """
     best = solver.from_name(init, rng)
     if starts is None:
         optimum = best_of_all(solver.steps, best)
         if optimum:
-            return Found(optimum, 1, 1, True, 0.0)
+            return optimum, 1, 1, True, 0.0
     most, problem = starts or 1, solver.problem
     size = problem.table.n * problem.m
     if not starts:
@@ -63,7 +52,7 @@ def best_start(solver: Solver, init: str, rng: np.random.Generator, starts: int 
         best = min(best, descent, key=attrgetter("objective"))
     ends = objectives if len(objectives) > 1 else solver.ends
     spread = float(np.mean(ends) / min(ends) - 1) if len(ends) > 1 and min(ends) > 0 else None
-    return Found(best, len(objectives), agreeing(objectives), False, spread)
+    return best, len(objectives), agreeing(objectives), False, spread
 
 
 def agreeing(objectives: list[float]) -> int:

@@ -9,8 +9,7 @@ from fwc_llm.coreset.descent.loop import Descent, Steps, descend
 from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.local_search import STARTS, search
-from fwc_llm.coreset.search.samples import missed, sampling_order
-from fwc_llm.coreset.search.start import start_rows
+from fwc_llm.coreset.search.start import missed, sampling_order, start_rows
 from fwc_llm.coreset.search.swaps import JUDGED, swap_at_prices, swap_on_sample, swap_rows
 from fwc_llm.coreset.threads import Threads
 

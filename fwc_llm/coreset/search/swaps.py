@@ -12,7 +12,7 @@ import numpy as np
 
 from fwc_llm.coreset.descent.loop import Descent, Steps, descend, points_at
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.search.samples import sample_rows
+from fwc_llm.coreset.search.start import sample_rows
 from fwc_llm.coreset.swaps.engine import Exchanged, Judge, Patience, estimate, exchange
 from fwc_llm.coreset.swaps.state import Points, Space
 from fwc_llm.coreset.threads import Threads

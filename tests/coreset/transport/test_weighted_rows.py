@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from fwc_llm.coreset.transport.column_generation import CostTable, solve
-from fwc_llm.coreset.transport.fair import Transport, fair_transport
+from fwc_llm.coreset.transport.fair import Repeated, Transport, fair_transport
 from fwc_llm.coreset.transport.parity import ParitySet, violation
-from fwc_llm.coreset.transport.warm_start import Repeated
 from fwc_llm.coreset.weights import read_weights
 
 
