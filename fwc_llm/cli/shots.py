@@ -9,6 +9,7 @@ from fwc_llm.cli import console
 from fwc_llm.cli import options as flags
 from fwc_llm.cli.eval_output import before_asking
 from fwc_llm.errors import FwcError
+from fwc_llm.report.tables import Section, terminal
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots.registry import BUILT_IN
 
@@ -116,13 +117,23 @@ def shots(
 def _show_compared(
     lines: "Sequence[Comparison]", table: "Task", m: int, model: str, plot: Path | None, as_json: bool
 ) -> None:
-    from fwc_llm.report.tables import terminal
-
+    size = len(table.pool())
     if as_json:
-        document = {"format": "fwc-llm-strategies/1", "task": table.name, "rows": len(table.pool()), "m": m}
+        document = {"format": "fwc-llm-strategies/1", "task": table.name, "rows": size, "m": m}
         flags.print_json({**document, "tokens_of": model, "strategies": [asdict(line) for line in lines]})
     else:
-        console.out.print(terminal(_comparison(lines, table, model)))
+        rows = []  # the closest first; those without a distance come last
+        for line in sorted(lines, key=lambda line: (line.distance is None, line.distance or 0.0)):
+            chosen = "–" if line.seconds is None else str(line.m)
+            numbers = (_number(x, 3) for x in (line.distance, line.clustering_cost, line.violation))
+            yes = [(line.positives or {}).get(group) for group in table.groups]
+            pairs = ("–" if pair is None else f"{pair[0]:g}/{pair[1]:g}" for pair in yes)
+            end = _number(line.tokens, 0), _number(line.seconds, 2)
+            rows.append((line.strategy, chosen, *numbers, *pairs, *end))
+        groups = (f"yes, {group}" for group in table.groups)
+        headings = ("strategy", "m", "distance", "clusters", "violation", *groups, "tokens", "s")
+        title = f"{table.title}, {size:,} rows (tokens: {model})"
+        console.out.print(terminal(Section(title, headings, rows)))
     console.notes(f"{line.strategy}: {line.note}" for line in lines if line.note)
     spent = sum(line.spent for line in lines)
     seconds = "s: seconds to choose once, on the clock; choosing and measuring took"
@@ -130,31 +141,8 @@ def _show_compared(
     if plot is not None:
         from fwc_llm.report.figures import plot_comparison
 
-        plot_comparison(lines, plot, f"{table.title}: {m} examples from {len(table.pool()):,} rows")
+        plot_comparison(lines, plot, f"{table.title}: {m} examples from {size:,} rows")
         console.notes([f"drawn in {plot}"])
-
-
-def _comparison(lines: "Sequence[Comparison]", task: "Task", model: str) -> Any:
-    """The comparison as a table, closest first; rows without a distance come last."""
-    from fwc_llm.report.tables import Section
-
-    rows = []
-    for line in sorted(lines, key=lambda line: (line.distance is None, line.distance or 0.0)):
-        yes = [(line.positives or {}).get(group) for group in task.groups]
-        numbers = (line.distance, line.clustering_cost, line.violation)
-        rows.append(
-            (
-                line.strategy,
-                "–" if line.seconds is None else str(line.m),
-                *(_number(value, 3) for value in numbers),
-                *("–" if pair is None else f"{pair[0]:g}/{pair[1]:g}" for pair in yes),
-                _number(line.tokens, 0),
-                _number(line.seconds, 2),
-            )
-        )
-    headings = ("strategy", "m", "distance", "clusters", "violation", *(f"yes, {g}" for g in task.groups))
-    title = f"{task.title}, {len(task.pool()):,} rows (tokens: {model})"
-    return Section(title, (*headings, "tokens", "s"), rows)
 
 
 def _number(value: float | None, decimals: int) -> str:
@@ -168,7 +156,6 @@ def _show(
 
     `data` are the files that they are from, where those are not the task's.
     """
-    from fwc_llm.report.tables import Section, terminal
     from fwc_llm.shots import save_shots
     from fwc_llm.shots.storage import shots_json
 

@@ -129,18 +129,15 @@ class Pack:
         self._groups, self._reasons, self._texts = dict[str, int](), {"": 0}, dict[str, int]()
         self._fixed, self._queries = dict[tuple[Any, ...], int](), dict[tuple[Any, ...], int]()
         self._left = _MOST_CHARACTERS
-        self._rows, self._labels = list[str](), list[str]()
-        self._repeat, self._group = list[int](), list[int]()
+        self._questions: list[tuple[str, int, int, str]] = []  # row, repeat, group and label
         self._answers: list[dict[int, list[Any]]] = [{} for _ in arms]
         self._variants: list[list[list[Any]]] = [[] for _ in arms]
 
     def question(self, row: str, repeat: int, group: str, label: str) -> int:
         """Add a question; return its number."""
-        self._rows.append(self._short(row))
-        self._repeat.append(repeat)
-        self._group.append(_number(self._groups, self._short(group)))
-        self._labels.append(_CODES[label])
-        return len(self._rows) - 1
+        group_number = _number(self._groups, self._short(group))
+        self._questions.append((self._short(row), repeat, group_number, _CODES[label]))
+        return len(self._questions) - 1
 
     def answer(
         self,
@@ -176,17 +173,18 @@ class Pack:
         nothing = ["-", 0, _NONE, self._text(""), _NONE, _NONE]
         answers = []
         for cells in self._answers:
-            lines = [cells.get(question, nothing) for question in range(len(self._rows))]
+            lines = [cells.get(question, nothing) for question in range(len(self._questions))]
             columns: dict[str, Any] = dict(zip(_COLUMNS, zip(*lines, strict=True), strict=True))
             answers.append(columns | {"answer": "".join(columns["answer"])})
+        rows, repeats, groups, labels = zip(*self._questions, strict=True)
         return {
             "arms": self._arms,
             "groups": list(self._groups),
             "reasons": list(self._reasons),
-            "rows": self._rows,
-            "repeat": self._repeat,
-            "group": self._group,
-            "label": "".join(self._labels),
+            "rows": list(rows),
+            "repeat": list(repeats),
+            "group": list(groups),
+            "label": "".join(labels),
             "answers": answers,
             "variants": self._variants,
             "texts": list(self._texts),
