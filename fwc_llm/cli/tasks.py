@@ -37,39 +37,26 @@ def tasks(data_dir: Path | None = flags.DATA_DIR, as_json: bool = flags.JSON) ->
     """List the tasks in groups: rows, what is protected or can be, outcome, source and licence."""
     from fwc_llm.tasks import layout, layout_names, load_task, task_names
 
-    tasks = [load_task(name, data_dir) for name in task_names()]
-    copies = [layout(name) for name in layout_names()]
+    listed = [_described(load_task(name, data_dir)) for name in task_names()]
+    listed += [_described(layout(name)) | {"group": _COPY} for name in layout_names()]
     if as_json:
-        listed = [*map(_described, tasks), *(_described(task) | {"group": _COPY} for task in copies)]
         flags.print_json({"format": "fwc-llm-tasks/1", "tasks": listed})
         return
     for group, title in _GROUPS.items():
-        members = copies if group == _COPY else [task for task in tasks if _group(task) == group]
         here = group in (_HERE, _SIMULATED)
         lines = []
-        for task in members:
-            levels = f" ({', '.join(task.groups)})" if here else ""
-            others = ", ".join(name for name in task.offered if name not in task.protected)
-            offered = f"{', '.join(task.protected)}{levels}{f'; or {others}' if others else ''}"
-            lines.append([task.name, task.title, offered, *([f"{_rows(task):,}"] if here else [])])
+        for task in (task for task in listed if task["group"] == group):
+            levels = f" ({', '.join(task['groups'])})" if here else ""
+            others = ", ".join(name for name in task["offered"] if name not in task["protected"])
+            offered = f"{', '.join(task['protected'])}{levels}{f'; or {others}' if others else ''}"
+            lines.append([task["task"], task["title"], offered, *([f"{task['rows']:,}"] if here else [])])
         if lines:
             out.print(Text(title, style="bold"))
             out.print(_listing(["task", "outcome", "protected", *["rows"] * here], lines, 3))
             out.print()
-    for task in (*tasks, *copies):
-        files = task.locate() if task in tasks else None
-        place = f" in {files[0].parent};" if files else ""
-        out.print(Text(f"{task.name}:{place} {task.licence}; {task.citation}"), soft_wrap=True)
-
-
-def _group(task: "Task") -> str:
-    if task.simulated:
-        return _SIMULATED
-    return _HERE if task.locate() is not None else _FETCHED
-
-
-def _rows(task: "Task") -> int:
-    return int(task.cells_of(task.table).sum())
+    for task in listed:
+        place = f" in {task['data']};" if task["data"] and task["group"] != _COPY else ""
+        out.print(Text(f"{task['task']}:{place} {task['licence']}; {task['citation']}"), soft_wrap=True)
 
 
 def _described(task: "Task") -> dict[str, Any]:
@@ -77,13 +64,13 @@ def _described(task: "Task") -> dict[str, Any]:
     files = task.locate()
     return {
         "task": task.name,
-        "group": _group(task),
+        "group": _SIMULATED if task.simulated else _FETCHED if files is None else _HERE,
         "title": task.title,
         "outcome": task.outcome,
         "protected": list(task.protected),
         "offered": list(task.offered),
         "groups": list(task.groups) if files is not None else None,
-        "rows": _rows(task) if files is not None else None,
+        "rows": int(task.cells_of(task.table).sum()) if files is not None else None,
         "simulated": task.simulated,
         "data": str(files[0].parent) if files else None,
         "licence": task.licence,
@@ -143,25 +130,39 @@ def check(
     named = load_task(task, data_dir, protected=protected)
     with working("reading the table"):
         named.pool()
+    rows = named.rows.as_json() if named.rows else None
+    cells = zip(named.groups, named.cells_of(named.table).tolist(), strict=True)
+    groups = [{"group": group, "rows": no + yes, "no": no, "yes": yes} for group, (no, yes) in cells]
+    columns, prompts, findings = list(_columns(named)), list(_shown(named, template)), list(_findings(named))
     if as_json:
-        flags.print_json(_as_json(named, template))
+        document = {
+            "format": "fwc-llm-task-check/1", "task": named.name, "title": named.title,
+            "notes": list(named.notes), "rows": rows, "protected": list(named.protected),
+            "outcome": named.outcome, "groups": groups, "columns": columns, "prompts": prompts,
+            "findings": findings,
+        }  # fmt: skip
+        flags.print_json(document)
         return
     _print(f"{named.name}: {named.title}", *named.notes)
-    rows = named.rows.as_json() if named.rows else None
     if table := lost(rows):
         _print("Rows lost, by group and reason")
         out.print(_listing(list(table.headings), table.rows))
         _print("", *lost_lines({**(rows or {}), "outcome": ""})[1:])
     _print(f"Groups by {' & '.join(named.protected)}, and answers by {named.outcome}")
-    counts = (
-        (group, f"{n:,}", f"{no:,}", f"{yes:,}", f"{yes / n:.1%}") for group, n, no, yes in _counts(named)
-    )
+    counts = [
+        [
+            each["group"],
+            *(f"{each[name]:,}" for name in ("rows", "no", "yes")),
+            f"{each['yes'] / each['rows']:.1%}",
+        ]
+        for each in groups
+    ]
     out.print(_listing(["group", "rows", "no", "yes", "yes %"], counts))
     _print("", *([named.rows.outcome] if named.rows else ()))
     sample = f", in a sample of {len(named.whole.sample):,} rows" if named.whole else ""
-    _print(f"Columns{sample}", *_columns(named))
-    _print("Two rows as a prompt shows them", *_shown(named, template))
-    _print("What to know, and what will be refused", *_findings(named))
+    _print(f"Columns{sample}", *columns)
+    _print("Two rows as a prompt shows them", *prompts)
+    _print("What to know, and what will be refused", *findings)
 
 
 def _print(title: str, *lines: str) -> None:
@@ -172,23 +173,6 @@ def _print(title: str, *lines: str) -> None:
         out.print(Text(f"  {line}"), soft_wrap=True)
 
 
-def _as_json(task: "Task", template: str) -> dict[str, Any]:
-    names = ("group", "rows", "no", "yes")
-    return {
-        "format": "fwc-llm-task-check/1",
-        "task": task.name,
-        "title": task.title,
-        "notes": list(task.notes),
-        "rows": task.rows.as_json() if task.rows else None,
-        "protected": list(task.protected),
-        "outcome": task.outcome,
-        "groups": [dict(zip(names, counts, strict=True)) for counts in _counts(task)],
-        "columns": list(_columns(task)),
-        "prompts": list(_shown(task, template)),
-        "findings": list(_findings(task)),
-    }
-
-
 def _listing(headings: list[str], body: Iterable[Sequence[object]], keys: int = 1) -> Any:
     """A plain table, of which the first `keys` columns are words."""
     listing = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
@@ -197,12 +181,6 @@ def _listing(headings: list[str], body: Iterable[Sequence[object]], keys: int = 
     for row in body:
         listing.add_row(*(Text(str(cell)) for cell in row))
     return listing
-
-
-def _counts(task: "Task") -> Iterator[tuple[str, int, int, int]]:
-    """Every group with its rows, and those of them whose answer is no and yes."""
-    for group, (no, yes) in zip(task.groups, task.cells_of(task.table).tolist(), strict=True):
-        yield group, no + yes, no, yes
 
 
 def _columns(task: "Task") -> Iterator[str]:
@@ -232,9 +210,9 @@ def _shown(task: "Task", template: str) -> Iterator[str]:
     yield f"Question: {task.question}"
     prompt = Prompt(task, None, template)
     for answer in ("yes", "no"):
-        row, values = next(rows_of(task.test()[task.test()[task.outcome] == answer].head(1)))
-        yield f"{row}, whose answer is {answer}:"
-        yield from (f"  {line}" for line in prompt.build(values)[-1]["content"].splitlines())
+        for row, values in rows_of(task.test()[task.test()[task.outcome] == answer].head(1)):
+            yield f"{row}, whose answer is {answer}:"
+            yield from (f"  {line}" for line in prompt.build(values)[-1]["content"].splitlines())
 
 
 def _findings(task: "Task") -> Iterator[str]:

@@ -183,3 +183,17 @@ def test_bad_input_to_init(init: Callable[..., str], tmp_path: Path, protected: 
     for out, why in (("task.txt", "must end in .toml"), ("no/task.toml", "cannot write")):
         assert why in init(table, "-o", tmp_path / out, code=2)
     assert not list(tmp_path.glob("*.toml"))
+
+
+def test_a_test_table_with_one_answer_is_shown_as_far_as_it_goes(
+    tmp_path: Path, run: Callable[..., str], init: Callable[..., str]
+) -> None:
+    init(people(tmp_path))
+    people(tmp_path, "later.csv", income=["no"] * 60, person=[f"q{k}" for k in range(60)])
+    task = tmp_path / "people.toml"
+    task.write_text(
+        task.read_text().replace('file = "people.csv"', 'pool = "people.csv"\ntest = "later.csv"')
+    )
+    output = run("task", "check", task)
+    assert "whose answer is no:" in output
+    assert "whose answer is yes:" not in output
