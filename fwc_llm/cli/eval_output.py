@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from shlex import quote
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
     """Print what a run would ask and cost."""
     from fwc_llm.cli.console import out, working
-    from fwc_llm.metrics.planning import Assumptions, smallest
+    from fwc_llm.metrics.planning import smallest
     from fwc_llm.report.narrative import power_lines
     from fwc_llm.runs.splits import design_of
 
@@ -43,7 +43,7 @@ def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
     if as_json:
         models = [_forecast_json(job, numbers) for job, numbers in zip(jobs, forecasts, strict=True)]
         document = {"format": "fwc-llm-forecast/1", "models": models, "dollars_most": total}
-        print_json({**document, "smallest": [asdict(size) for size in smallest(design, Assumptions())]})
+        print_json({**document, "smallest": smallest(design)})
         return
     lines = [line for job, n in zip(jobs, forecasts, strict=True) for line in _forecast_lines(job, n)]
     if len(jobs) > 1 and all(dollars):

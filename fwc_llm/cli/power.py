@@ -90,7 +90,7 @@ def power(
             "arms": arms,
             "requests": design.requests * len(arms),
             "assumptions": asdict(assumptions),
-            "smallest": [asdict(size) for size in smallest(design, assumptions)],
+            "smallest": smallest(design, assumptions),
             "limit": {name: limit_of(name, design, assumptions) for name in _QUESTIONS},
             "detect": detect,
             "needed": [asdict(size) for size in designs],
@@ -134,7 +134,7 @@ def _assumptions(
         finished = read_run(run)
         if finished.answered.looks is not None:
             raise FwcError(f"{run} asked until it was decided: plan by a run of a fixed number of rows")
-        seen = observed(finished.answers)
+        seen = observed(finished.answered.plain_samples)
         assumed |= {"discordant": seen.discordant, "variance": seen.variance, "source": f"as in {run}"}
     elif discordant is not None:
         assumed |= {"discordant": discordant, "source": "as given"}

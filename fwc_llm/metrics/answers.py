@@ -73,11 +73,6 @@ class Answers:
         """How many answers have a P(yes)."""
         return int((~np.isnan(self.p_yes)).sum())
 
-    @property
-    def key(self) -> npt.NDArray[np.str_]:
-        """What tells two questions of an arm apart: repeat and row."""
-        return np.char.add(np.char.add(self.repeat.astype(np.str_), "\x1f"), np.asarray(self.row, np.str_))
-
 
 def names_of(codes: Any, texts: Any) -> "Names":
     """Return names (n,) by their places in texts (k,); equal texts become one."""

@@ -24,6 +24,7 @@ from fwc_llm.metrics.variance import (
     Of,
     Sample,
     Shares,
+    both_answered,
     effective_number,
     joined,
 )  # fmt: skip
@@ -271,11 +272,7 @@ def compare_estimates(
 
 def _changed(first: Sample, second: Sample) -> tuple[int, int | None, int | None, bool]:
     """Questions that both answered, rows where the second is right more and less often, equal answers."""
-    many = 1 + max(int(sample.row.max()) for sample in (first, second))
-    keys = first.repeat * many + first.row, second.repeat * many + second.row
-    _, here, there = np.intersect1d(*keys, assume_unique=True, return_indices=True)
-    both = first.parsed[here] & second.parsed[there]
-    here, there = here[both], there[both]
+    here, there = both_answered(first, second)
     same = len(here) > 0 and np.array_equal(first.yes[here], second.yes[there])
     if not first.labelled:
         return len(here), None, None, same

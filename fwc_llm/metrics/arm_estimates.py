@@ -61,8 +61,23 @@ class Estimates:
     def __getitem__(self, key: str) -> Estimate:
         """Return a metric of `counts.TABLE`."""
         if key not in self._metrics:
-            self._metrics[key] = _of_metric(self, BY_KEY[key])
+            self._metrics[key] = self._of_metric(BY_KEY[key])
         return self._metrics[key]
+
+    def _of_metric(self, metric: Metric) -> Estimate:
+        if metric.kind == "share":
+            return self.rates(f"{metric.rates[0]} of all")[0]
+        judged, shares = self.sample.judged, {rate: self.counted(rate) for rate in metric.rates}
+        each = value_of(metric, {rate: own.per_repeat[:, judged] for rate, own in shares.items()}, {})
+        if len(judged) < 2 or any(np.isnan(own.values[judged]).any() for own in shares.values()):
+            return Estimate(np.nan, np.nan, np.nan, each)
+        if metric.kind == "ratio":
+            return _ratio(self, shares[metric.rates[0]], judged, each)
+        size = len(judged), len(shares)
+        pairs = (
+            gaps_of_pairs(own, *pair, *size) for own in shares.values() for pair in pairs_of(own, judged)
+        )
+        return _largest(self.sample, pairs, *size, each)
 
     @property
     def of(self) -> Of:
@@ -74,8 +89,22 @@ class Estimates:
         of all" of all.
         """
         if rate not in self._shares:
-            self._shares[rate] = _counted(self.sample, rate)
+            self._shares[rate] = self._counted(rate)
         return self._shares[rate]
+
+    def _counted(self, rate: str) -> Shares:
+        sample = self.sample
+        if rate == "auc":
+            return auc_shares(sample)
+        if rate.endswith(" of all"):
+            return rate_shares(sample, rate.removesuffix(" of all"), sample.everyone, 1, sample.labels_fixed)
+        if rate == "brier":
+            p = np.full(len(sample.answer), np.nan) if sample.p_yes is None else sample.p_yes
+            known = (~np.isnan(p) if sample.labelled else np.zeros(len(p))).astype(np.float64)
+            off = np.where(known > 0, p - sample.label, 0.0) ** 2
+            return mean_shares(sample, known, off, sample.group, sample.groups, sample.labels_fixed)
+        by_label = sample.labels_fixed and rate != "precision"
+        return rate_shares(sample, rate, sample.group, sample.groups, by_label)
 
     @cached_property
     def counted_odds(self) -> Shares:
@@ -105,7 +134,27 @@ class Estimates:
         """Return what groups that are treated alike would show of a metric that compares them: the mean and
         the 95th percentile, or of a ratio, which is 1 then, the 5th. NaN where it is undefined.
         """
-        return _noise(self, BY_KEY[key])
+        metric, judged = BY_KEY[key], self.sample.judged
+        shares = [self.counted(rate) for rate in metric.rates]
+        deviations = np.stack([_deviations(share)[judged] for share in shares])
+        if np.isnan(self[key].value) or np.isnan(deviations).any():
+            return NOWHERE
+        wider = pairs_reach(2, 1, float(min(share.spread(judged)[1].min() for share in shares))) / Z
+        if metric.kind == "gap" and deviations.shape == (1, 2):
+            deviation = float(np.hypot(*deviations[0]))
+            return min(1.0, deviation * float(np.sqrt(2 / np.pi))), min(1.0, wider * Z * deviation)
+        rng = np.random.default_rng(0)  # the same draws in every call: the same answers give the same floor
+        number = max(200, min(_DRAWS, 200_000 // len(judged)))
+        draws = rng.standard_normal((number, *deviations.shape))
+        drawn, wide = draws * deviations, draws * deviations * wider
+        if metric.kind == "gap":
+            expected, far = (np.ptp(x, axis=-1).max(-1) for x in (drawn, wide))
+            return min(1.0, float(expected.mean())), min(1.0, float(np.quantile(far, LEVEL)))
+        size = np.maximum(self.sample.rows_of_groups[judged], 1)
+        middle = float(np.average(shares[0].values[judged], weights=size))
+        rates = (np.clip(middle + x[:, 0], 0.0, 1.0) for x in (drawn, wide))
+        expected, far = (each.min(-1) / np.maximum(each.max(-1), 1e-12) for each in rates)
+        return float(expected.mean()), float(np.quantile(far, 1 - LEVEL))
 
     def smallest_found(self) -> float:
         """Return the DP gap that a test at 5 % finds four times in five; NaN where there is no test."""
@@ -120,20 +169,6 @@ class Estimates:
 def estimate(sample: Sample) -> Estimates:
     """Return every metric of the sample with its 95 % interval (docs/statistics.md, "The method")."""
     return Estimates(sample)
-
-
-def _counted(sample: Sample, rate: str) -> Shares:
-    if rate == "auc":
-        return auc_shares(sample)
-    if rate.endswith(" of all"):
-        return rate_shares(sample, rate.removesuffix(" of all"), sample.everyone, 1, sample.labels_fixed)
-    if rate == "brier":
-        p = np.full(len(sample.answer), np.nan) if sample.p_yes is None else sample.p_yes
-        known = (~np.isnan(p) if sample.labelled else np.zeros(len(p))).astype(np.float64)
-        off = np.where(known > 0, p - sample.label, 0.0) ** 2
-        return mean_shares(sample, known, off, sample.group, sample.groups, sample.labels_fixed)
-    by_label = sample.labels_fixed and rate != "precision"
-    return rate_shares(sample, rate, sample.group, sample.groups, by_label)
 
 
 def share_limits(shares: Shares) -> list[Estimate]:
@@ -200,22 +235,6 @@ def pairs_of(shares: Shares, places: Codes) -> Iterator[tuple[Codes, Codes]]:
     for start in range(0, n - 1, rows):
         first, second = np.triu_indices(min(rows, n - start), 1, n - start)
         yield places[start + first], places[start + second]
-
-
-def _of_metric(estimates: Estimates, metric: Metric) -> Estimate:
-    if metric.kind == "share":
-        return estimates.rates(f"{metric.rates[0]} of all")[0]
-    judged, shares = estimates.sample.judged, {rate: estimates.counted(rate) for rate in metric.rates}
-    each = value_of(metric, {rate: own.per_repeat[:, judged] for rate, own in shares.items()}, {})
-    if len(judged) < 2 or any(np.isnan(own.values[judged]).any() for own in shares.values()):
-        return Estimate(np.nan, np.nan, np.nan, each)
-    if metric.kind == "ratio":
-        return _ratio(estimates, shares[metric.rates[0]], judged, each)
-    groups, kinds = len(judged), len(shares)
-    pairs = (
-        gaps_of_pairs(own, *pair, groups, kinds) for own in shares.values() for pair in pairs_of(own, judged)
-    )
-    return _largest(estimates.sample, pairs, groups, kinds, each)
 
 
 def _largest(sample: Sample, pairs: Iterable[Pairs], groups: int, kinds: int, each: Floats) -> Estimate:
@@ -287,37 +306,6 @@ def _deviations(shares: Shares) -> Floats:
     return np.asarray(np.sqrt(alike))
 
 
-def _noise(estimates: Estimates, metric: Metric) -> Interval:
-    judged, shares = estimates.sample.judged, [estimates.counted(rate) for rate in metric.rates]
-    deviations = np.stack([_deviations(share)[judged] for share in shares])
-    if np.isnan(estimates[metric.key].value) or np.isnan(deviations).any():
-        return NOWHERE
-    wider = pairs_reach(2, 1, float(min(share.spread(judged)[1].min() for share in shares))) / Z
-    if metric.kind == "gap" and deviations.shape == (1, 2):
-        deviation = float(np.hypot(*deviations[0]))
-        return min(1.0, deviation * float(np.sqrt(2 / np.pi))), min(1.0, wider * Z * deviation)
-    rng = np.random.default_rng(0)  # the same draws in every call: the same answers give the same floor
-    draws = rng.standard_normal((max(200, min(_DRAWS, 200_000 // deviations.shape[1])), *deviations.shape))
-    drawn, wide = draws * deviations, draws * deviations * wider
-    if metric.kind == "gap":
-        expected, far = (np.ptp(x, axis=-1).max(-1) for x in (drawn, wide))
-        return min(1.0, float(expected.mean())), min(1.0, float(np.quantile(far, LEVEL)))
-    size = np.maximum(estimates.sample.rows_of_groups[judged], 1)
-    middle = float(np.average(shares[0].values[judged], weights=size))
-    rates = (np.clip(middle + x[:, 0], 0.0, 1.0) for x in (drawn, wide))
-    expected, far = (each.min(-1) / np.maximum(each.max(-1), 1e-12) for each in rates)
-    return float(expected.mean()), float(np.quantile(far, 1 - LEVEL))
-
-
-def rows_needed(estimate: Estimate, rows: int, margin: float) -> int | None:
-    """Return the rows at which the upper end of groups treated alike would be the margin; None where it
-    is no gap. Distances shrink with the root of the rows.
-    """
-    if np.isnan(estimate.reach) or margin <= 0:
-        return None
-    return int(np.ceil(rows * max(1.0, (estimate.reach / margin) ** 2)))
-
-
 def worst_case(estimates: Estimates, metric: Metric) -> tuple[Interval, Interval]:
     """Return the (lowest, highest) value of a metric of counts over all readings of the unparsed answers, and
     limits with sampling error: each rate lies between those with the least and the most favourable readings,
@@ -327,7 +315,7 @@ def worst_case(estimates: Estimates, metric: Metric) -> tuple[Interval, Interval
     sample, kinds = estimates.sample, len(metric.rates)
     if metric.kind == "share":
         name = f"{metric.rates[0]} of all"
-        least, most = (share_limits(_counted(_read(sample, metric.rates[0], s), name))[0] for s in (0, 1))
+        least, most = (Estimates(_read(sample, metric.rates[0], s)).rates(name)[0] for s in (0, 1))
         return (least.value, most.value), (least.low, most.high)
     if len(sample.judged) < 2:
         return NOWHERE, NOWHERE
@@ -350,7 +338,7 @@ def _worst_pairs(sample: Sample, rate: str, kind: str, kinds: int) -> tuple[Inte
     """
     judged, ends = sample.judged, []
     for side in (0, 1):
-        shares = _counted(_read(sample, rate, side), rate)
+        shares = Estimates(_read(sample, rate, side)).counted(rate)
         factor, freedom = shares.spread()
         reach = factor * sample.reach(freedom, len(judged), kinds) / Z
         value = shares.values[judged]

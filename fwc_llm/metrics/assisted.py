@@ -259,10 +259,11 @@ def compared(plain: Estimates, assisted: Estimates, key: str, margin: float) -> 
     """Return an assisted metric: `value`, `low`, `high`, `verdict`, and `rows_worth`, the rows that the plain
     estimate would need for the same variance (None where it has none).
     """
-    more = assisted[key]
-    verdict = None if np.isnan(more.equal) else more.verdict(margin)
-    rows = rows_worth(plain, assisted, key)
-    return {"value": more.value, "low": more.low, "high": more.high, "verdict": verdict, "rows_worth": rows}
+    more, rows = assisted[key], rows_worth(plain, assisted, key)
+    return {
+        **{name: getattr(more, name) for name in ("value", "low", "high")},
+        **{"verdict": more.verdict(margin), "rows_worth": rows},
+    }
 
 
 def rows_worth(plain: Estimates, assisted: Estimates, key: str) -> int | None:

@@ -208,7 +208,7 @@ def by_attribute(crossed: Answered) -> dict[str, Answered]:
         return dict.fromkeys(names, crossed)
     alone = {}
     for place, name in enumerate(names):
-        answers = {arm: replace(a, group=part_of(a.group, place)) for arm, a in crossed.answers.items()}
+        answers = {arm: replace(a, group=_part_of(a.group, place)) for arm, a in crossed.answers.items()}
         groups = groups_by_rate(next(iter(answers.values())), crossed.labelled)
         alone[name] = replace(
             crossed, answers=answers, groups=groups, attributes=(name,), assists={}, assist=False
@@ -216,8 +216,8 @@ def by_attribute(crossed: Answered) -> dict[str, Answered]:
     return {**alone, CROSSING.join(names): crossed}
 
 
-def part_of(groups: "Names", place: int) -> "Names":
-    """Return the level of one attribute of crossed groups ("Male & White")."""
+def _part_of(groups: "Names", place: int) -> "Names":
+    """The level of one attribute of crossed groups ("Male & White")."""
     return mapped(groups, lambda group: group.split(CROSSING)[place])
 
 
@@ -373,7 +373,8 @@ def _check_arms(by_arm: dict[str, Answers]) -> None:
         for lacking, having in ((arm, names[0]), (names[0], arm)):
             lost = ~np.isin(asked[having], asked[lacking])
             if lost.any():
-                row = min(by_arm[having].where(lost).key.tolist()).split("\x1f")[1]
+                lines = by_arm[having].where(lost)
+                row = min(zip(map(str, lines.repeat), lines.row, strict=True))[1]
                 raise FwcError(
                     f"the arm {lacking!r} lacks the row {row!r}, which {having!r} has: "
                     "arms are compared on the same questions"

@@ -81,25 +81,18 @@ class Stops(NamedTuple):
 
 
 def simulate(
-    rates: Sequence[float],
-    shares: Sequence[float],
-    bound: float,
-    looks: Looks,
-    paths: int = 400,
-    worth: float = 1.0,
-    seed: int = 0,
+    rates: Sequence[float], shares: Sequence[float], bound: float, looks: Looks, paths: int = 400
 ) -> Stops:
     """Simulate runs that stop when `dp > bound` is decided, of groups with such rates (G,) of yes.
 
-    `shares` (G,) are the groups' shares of rows; every row is worth `worth` plain ones, as assisted
-    estimates' are. Runs are independent and of the interval's own form.
+    `shares` (G,) are the groups' shares of rows. Runs are independent and of the interval's own form.
     """
-    rng, groups = np.random.default_rng(seed), len(rates)
+    rng, groups = np.random.default_rng(0), len(rates)
     part = np.asarray(shares, np.float64) / np.sum(shares)
     numbers = np.array(looks.rows(int(np.ceil(FIRST_LOOK / part.min()))))
     rows = np.diff(np.round(numbers[:, None] * part), axis=0, prepend=0).astype(np.int64)
     p = rng.binomial(rows, rates, (paths, *rows.shape)).cumsum(1) / rows.cumsum(0)
-    ends = wilson(p, rows.cumsum(0) * worth)
+    ends = wilson(p, rows.cumsum(0))
     reach = np.array([looks.reach(n, groups) for n in numbers]) / Z
     low, high = np.zeros(p.shape[:2]), np.zeros(p.shape[:2])
     for first, second in combinations(range(groups), 2):

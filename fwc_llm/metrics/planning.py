@@ -24,7 +24,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,10 +33,7 @@ from scipy.special import ndtri, stdtrit
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.intervals import pairs_reach
-from fwc_llm.metrics.variance import LEAST_SETS, THESE_EXAMPLES, THIS_STRATEGY
-
-if TYPE_CHECKING:
-    from fwc_llm.metrics.answers import Answers
+from fwc_llm.metrics.variance import LEAST_SETS, THESE_EXAMPLES, THIS_STRATEGY, Sample, both_answered
 
 POWER = 0.8  # and tests at 5 %, as intervals are
 _ENDLESS = 10**9  # repeats
@@ -101,23 +98,20 @@ class Assumptions:
             raise FwcError("discordant is 0: arms that answer every row alike have no difference to find")
 
 
-def observed(answers: "Mapping[str, Answers]") -> Assumptions:
+def observed(samples: Mapping[str, Sample]) -> Assumptions:
     """Return what arms that were asked the same questions show, the two that differ most.
 
     Questions that both arms of a pair answered count. Raises `FwcError` for fewer than two arms, and for arms
     that answer everything alike.
     """
     shares, spread = [], [0.0]
-    for first, second in combinations(answers.values(), 2):
-        _, place, other = np.intersect1d(first.key, second.key, assume_unique=True, return_indices=True)
-        own, others = first.answer[place], second.answer[other]
-        both = ~np.isnan(own) & ~np.isnan(others)
-        shares += [float(np.mean(own[both] != others[both]))] if both.any() else []
-    for arm in answers.values():
-        known = ~np.isnan(arm.answer)
-        cell = (2 * np.unique(arm.group, return_inverse=True)[1] + arm.label)[known]
+    for first, second in combinations(samples.values(), 2):
+        here, there = both_answered(first, second)
+        shares += [float(np.mean(first.yes[here] != second.yes[there]))] if len(here) else []
+    for arm in samples.values():
+        cell = arm.cell[arm.parsed]
         n = np.bincount(cell)
-        share = np.bincount(cell, arm.answer[known]) / np.maximum(n, 1)
+        share = np.bincount(cell, arm.yes[arm.parsed]) / np.maximum(n, 1)
         spread.append(float((n * share * (1 - share)).sum()) / max(float(n.sum()), 1.0))
     if not shares:
         raise FwcError(
@@ -126,25 +120,14 @@ def observed(answers: "Mapping[str, Answers]") -> Assumptions:
     return Assumptions(discordant=max(shares), variance=min(0.25, max(spread)), source="as observed")
 
 
-@dataclass(frozen=True)
-class Smallest:
-    """Smallest differences found four times in five: two arms' accuracy and gap, one arm's gap against 0.
-
-    `of` says what they speak of. A gap is NaN where there is none (one group).
+def smallest(design: Design, assumptions: Assumptions | None = None) -> list[dict[str, Any]]:
+    """Return what the design finds four times in five: of these examples and, with repeats enough, of the
+    strategy, as `of` says. Keys are those of `QUESTIONS`; a gap is NaN where there is none (one group).
     """
-
-    of: str
-    gap: float
-    accuracy: float
-    gap_of_one: float
-
-
-def smallest(design: Design, assumptions: Assumptions | None = None) -> list[Smallest]:
-    """Return what the design finds: of these examples and, with repeats enough, of the strategy."""
     assumed = assumptions or Assumptions()
     kinds = [(THESE_EXAMPLES, False), *[(THIS_STRATEGY, True)] * (design.repeats >= LEAST_SETS)]
     return [
-        Smallest(of, **{question: smallest_of(question, design, assumed, strategy) for question in QUESTIONS})
+        {"of": of, **{name: smallest_of(name, design, assumed, strategy) for name in QUESTIONS}}
         for of, strategy in kinds
     ]
 

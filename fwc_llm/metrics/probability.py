@@ -15,7 +15,7 @@ from fwc_llm.metrics.answers import LEAST_PROBABILITIES, Answers, samples_of
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.counts import Codes, Floats, count_cells, levels_of, overall
 from fwc_llm.metrics.intervals import Z, clopper_pearson
-from fwc_llm.metrics.variance import codes
+from fwc_llm.metrics.variance import area, codes
 
 _POINTS = 60  # of the frontier, evenly thinned
 _CURVE_POINTS = 200  # of the curve, evenly thinned; choices are made on all
@@ -38,8 +38,6 @@ def probability_statistics(a: Answers, order: tuple[str, ...], labels_fixed: boo
     known = a.where(~np.isnan(a.p_yes))
     if len(known) < LEAST_PROBABILITIES:
         return None
-    from sklearn.metrics import brier_score_loss, roc_auc_score
-
     p, labels, groups, weight = known.p_yes, known.label, known.group, known.weight
     curve = thresholds.threshold_curve(p, labels, groups, weight)
     best = curve.best
@@ -56,8 +54,8 @@ def probability_statistics(a: Answers, order: tuple[str, ...], labels_fixed: boo
             name: float((~np.isnan(a.p_yes[a.group == name])).mean()) for name in levels_of(a.group)[0]
         },
         "clipped": float(np.mean((p < LEAST_CERTAIN) | (p > 1 - LEAST_CERTAIN))),
-        "auc": float(roc_auc_score(labels, p, sample_weight=weight)) if np.ptp(labels) else np.nan,
-        "brier": float(brier_score_loss(labels, p, sample_weight=weight, pos_label=1)),
+        "auc": area(p, labels, weight)[0] if np.ptp(labels) else np.nan,
+        "brier": float(np.average((p - labels) ** 2, weights=weight)),
         "calibration_error": of_all["error"],
         "calibration": {
             **{name: bins[name] for name in ("mean", "share")},
@@ -117,23 +115,23 @@ def _thresholds(
     that one, chosen on the half of the rows that it is not in.
     """
     chosen: dict[str, int | None] = {
-        "one_half": curve.place(thresholds.HALF),
         "most_accurate": thresholds.most_accurate(curve),
         "base_rate": thresholds.at_base_rate(curve),
         "least_gap_keeping_half": thresholds.least_gap_keeping_half(curve),
         "least_gap": thresholds.least_gap(curve),
     }
     shown = np.unique(np.linspace(0, len(curve.thresholds) - 1, _CURVE_POINTS).astype(np.intp))
-    shown = np.union1d(shown, [place for place in chosen.values() if place is not None])
+    places = [place for place in (curve.place(thresholds.HALF), *chosen.values()) if place is not None]
+    shown = np.union1d(shown, places)
     at_half = replace(a, answer=(a.p_yes >= thresholds.HALF).astype(np.float64))
     half = estimate(samples_of({"": at_half}, order, labels_fixed)[""])
     return {
         "base_rate": curve.base_rate,
         "constant_accuracy": curve.constant_accuracy,
         "different_values": len(curve.thresholds) - 1,
-        "chosen": {name: None if place is None else _point(curve, place) for name, place in chosen.items()}
-        | {"one_half": _at(curve, thresholds.HALF)},
-        "tenths": [_at(curve, tenth / 10) for tenth in range(1, 10)],
+        "chosen": {"one_half": _point(curve, thresholds.HALF)}
+        | {n: None if at is None else _point(curve, curve.thresholds[at]) for n, at in chosen.items()},
+        "tenths": [_point(curve, tenth / 10) for tenth in range(1, 10)],
         "one_half_limits": {
             "of": half.of,
             **{name: [half[name].low, half[name].high] for name in ("accuracy", _GAP)},
@@ -149,28 +147,23 @@ def _thresholds(
     }
 
 
-def _point(curve: thresholds.Curve, place: int) -> dict[str, Any]:
+def _point(curve: thresholds.Curve, threshold: float) -> dict[str, Any]:
+    """What a threshold answers, which need not be a value of P(yes)."""
+    place = curve.place(threshold)
     return {
-        "threshold": float(curve.thresholds[place]),
+        "threshold": float(threshold),
         "accuracy": float(curve.accuracy[place]),
         _GAP: float(curve.gap[place]),
         "share": float(curve.share[place]),
         "rates": dict(zip(curve.groups, curve.rates[place].tolist(), strict=True)),
-        "ties": int(curve.ties[place]),
+        "ties": int(curve.ties[place]) * bool(curve.thresholds[place] == threshold),
     }
-
-
-def _at(curve: thresholds.Curve, threshold: float) -> dict[str, Any]:
-    """A threshold that need not be a value of P(yes)."""
-    point = _point(curve, curve.place(threshold))
-    return point | {"threshold": threshold, "ties": point["ties"] * (point["threshold"] == threshold)}
 
 
 def probability_gap(p: npt.ArrayLike, groups: Any, weights: Floats | None = None) -> float:
     """Return the demographic parity difference of the mean probability: largest group mean minus smallest."""
     score, (names, level) = np.asarray(p, float), levels_of(groups)
-    weight = np.ones(len(score)) if weights is None else weights
-    means = np.bincount(level, weight * score) / np.bincount(level, weight)
+    means = np.bincount(level, score if weights is None else weights * score) / np.bincount(level, weights)
     return float(np.ptp(means)) if len(names) > 1 else np.nan
 
 

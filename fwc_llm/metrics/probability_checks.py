@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import logit
 
 from fwc_llm.metrics.answers import LEAST_PROBABILITIES, Answered, Answers
-from fwc_llm.metrics.counts import Floats
 
 THRESHOLD = 0.5  # from which on P(yes) is a yes
 OPPOSITE = "negation"  # how the names of questions begin to which a yes is a no to the main one
@@ -54,9 +54,8 @@ def decision_notes(run: Answered) -> Iterator[str]:
         if 0 < len(known) < LEAST_PROBABILITIES:
             few = f"{len(known)} of {len(a)} answers {'has' if len(known) == 1 else 'have'} P(yes)"
             yield f"{arm}: {few}: too few for an AUC, a Brier score or calibration."
-        if (span := _still(known)) is not None:
-            low, high = span
-            lowest, highest = f"{low:.3g}", f"{high:.3g}"
+        if _is_still(known):
+            lowest, highest = f"{known.p_yes.min():.3g}", f"{known.p_yes.max():.3g}"
             values = f"is {lowest}" if lowest == highest else f"lies from {lowest} to {highest}"
             yield (
                 f"{arm}: P(yes) {values} whatever the row ({len(known):,} answers): it hardly depends on the "
@@ -64,14 +63,11 @@ def decision_notes(run: Answered) -> Iterator[str]:
             )
 
 
-def _still(known: Answers) -> tuple[float, float] | None:
-    """The lowest and the highest P(yes), where within every repeat all lie close together; else None."""
-    repeats = [known.p_yes[known.repeat == repeat] for repeat in np.unique(known.repeat)]
-    if not repeats or any(len(p) < LEAST_PROBABILITIES or _moves(p) for p in repeats):
-        return None
-    return float(known.p_yes.min()), float(known.p_yes.max())
-
-
-def _moves(p: Floats) -> bool:
-    certain = np.clip(p, _ROUNDING, 1.0 - _ROUNDING)
-    return bool(np.ptp(p) > _STILL + _ROUNDING or np.ptp(np.log(certain / (1.0 - certain))) > _STILL_ODDS)
+def _is_still(known: Answers) -> bool:
+    """Whether within every repeat all P(yes), which are enough, lie close together."""
+    for repeat in np.unique(known.repeat):
+        p = known.p_yes[known.repeat == repeat]
+        odds = logit(np.clip(p, _ROUNDING, 1.0 - _ROUNDING))
+        if len(p) < LEAST_PROBABILITIES or np.ptp(p) > _STILL + _ROUNDING or np.ptp(odds) > _STILL_ODDS:
+            return False
+    return len(known) > 0

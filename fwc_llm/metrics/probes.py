@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fwc_llm.metrics.answers import Answers
+from fwc_llm.metrics.answers import Answers, questions_of
 from fwc_llm.metrics.arm_estimates import share_limits
 from fwc_llm.metrics.counts import Codes, Floats
 from fwc_llm.metrics.intervals import NOWHERE, Interval, mover
@@ -25,8 +25,8 @@ def repetition_statistics(
     """
     if times < 2:
         return None
-    key = replace(a, repeat=a.repeat // times).key
-    unit, first, place = np.unique(key, return_index=True, return_inverse=True)
+    (prompt,) = questions_of([replace(a, repeat=a.repeat // times)])
+    unit, first, place = np.unique(prompt, return_index=True, return_inverse=True)
     known = ~np.isnan(a.answer)
     count = np.bincount(place[known], minlength=len(unit)).astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):

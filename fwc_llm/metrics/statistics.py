@@ -18,7 +18,6 @@ from fwc_llm.metrics.arm_estimates import (
     Estimates,
     conditional_parity,
     estimate,
-    rows_needed,
     shrunken,
     worst_case,
 )  # fmt: skip
@@ -170,11 +169,13 @@ def _described(estimate: Estimate) -> dict[str, Any]:
 def _judged(estimates: Estimates, key: str, margin: float) -> dict[str, Any]:
     metric, noise = estimates[key], estimates.noise(key)
     own = RATIO_MARGIN if counts.BY_KEY[key].kind == "ratio" else margin
-    decided = metric.verdict(margin)
+    decided, needed = metric.verdict(margin), None
+    if decided == UNTOLD and metric.reach >= 0 and margin > 0:  # distances shrink with the root of the rows
+        needed = math.ceil(estimates.sample.rows * max(1.0, (metric.reach / margin) ** 2))
     return {
         "verdict": decided,
         "margin": own,
-        "rows_needed": rows_needed(metric, estimates.sample.rows, margin) if decided == UNTOLD else None,
+        "rows_needed": needed,
         "p_value": metric.p_value,
         "noise_expected": noise[0],
         "noise_95": noise[1],

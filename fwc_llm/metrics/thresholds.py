@@ -180,14 +180,13 @@ def held_out(
     groups: Any,
     rows: npt.ArrayLike,
     weights: Floats | None = None,
-    seed: int = 0,
 ) -> Floats:
     """Return answers (n,) at thresholds of `fit`, each row's from the half that it is not in.
 
     A group for which a half finds no threshold is left unanswered in the other (NaN).
     """
     score, truth, (names, code) = np.asarray(p, float), np.asarray(labels, float), levels_of(groups)
-    half, answers = two_halves(truth, groups, rows, seed), np.full(len(score), np.nan)
+    half, answers = two_halves(truth, groups, rows), np.full(len(score), np.nan)
     for side in (0, 1):
         fitting, using = half != side, half == side
         if fitting.any() and using.any():
@@ -197,14 +196,14 @@ def held_out(
     return answers
 
 
-def two_halves(labels: npt.ArrayLike, groups: Any, rows: npt.ArrayLike, seed: int = 0) -> Codes:
+def two_halves(labels: npt.ArrayLike, groups: Any, rows: npt.ArrayLike) -> Codes:
     """Return 0 or 1 for each answer (n,): rows are split in two within group and label.
 
     All questions about one row stay in one half.
     """
     truth, level = np.asarray(labels), levels_of(groups)[1]
     units, first, unit = np.unique(np.asarray(rows), return_index=True, return_inverse=True)
-    shuffled = np.random.default_rng(seed).permutation(len(units))
+    shuffled = np.random.default_rng(0).permutation(len(units))
     by_cell = shuffled[np.lexsort((truth[first][shuffled], level[first][shuffled]))]
     half = np.empty(len(units), dtype=np.int64)
     half[by_cell] = np.arange(len(units)) % 2

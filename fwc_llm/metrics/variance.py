@@ -194,6 +194,15 @@ def effective_number(sets: Codes) -> int:
     return round(float(served.sum() ** 2 / (served**2).sum()))
 
 
+def both_answered(first: Sample, second: Sample) -> tuple[Codes, Codes]:
+    """Return the places, in each, of the questions that both answered; rows and repeats numbered alike."""
+    many = 1 + max(int(sample.row.max(initial=-1)) for sample in (first, second))
+    keys = first.repeat * many + first.row, second.repeat * many + second.row
+    _, here, there = np.intersect1d(*keys, assume_unique=True, return_indices=True)
+    both = first.parsed[here] & second.parsed[there]
+    return here[both], there[both]
+
+
 @dataclass(frozen=True)
 class Influence:
     """What each question adds to the error of its share: `psi` (n,), of the shares `owner` (n,) of `owners`.
@@ -491,8 +500,9 @@ def auc_shares(sample: Sample) -> Shares:
     return Shares(sample, values, per_repeat, *ends, variance, variance, none, freedom, influence)
 
 
-def area(score: Floats, label: Any, weight: Floats) -> tuple[float, Floats]:
+def area(score: Floats, label: Any, weights: Floats | None = None) -> tuple[float, Floats]:
     """Return the area under the ROC curve and each row's influence on it (n,)."""
+    weight = np.ones(len(score)) if weights is None else weights
     values, place = np.unique(score, return_inverse=True)
     by_label = [np.bincount(place, weight * (label == side), len(values)) for side in (0, 1)]
     share = [part / part.sum() for part in by_label]

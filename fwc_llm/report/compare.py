@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Group, RenderableType
 
-from fwc_llm.metrics.answers import mapped, samples_of
+from fwc_llm.metrics.answers import mapped, questions_of, samples_of
 from fwc_llm.metrics.arm_comparison import COMPARED, adjust, compare_estimates
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.statistics import plain
@@ -76,7 +76,7 @@ _SHOWN_ELSEWHERE = {
 
 def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
     before, after = first.answered.answers[arm], second.answered.answers[arm]
-    asked = set(before.key.tolist()), set(after.key.tolist())
+    asked = [set(questions.tolist()) for questions in questions_of([before, after])]
     same_table = first.described.get("fingerprint") == second.described.get("fingerprint")
     is_paired = same_table and len(asked[0] & asked[1]) >= 0.5 * min(map(len, asked))
     groups = tuple(dict.fromkeys((*first.groups, *second.groups)))

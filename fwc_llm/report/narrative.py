@@ -8,7 +8,7 @@ from fwc_llm.gates.condition import TOLD, looks_of, parse_condition
 from fwc_llm.metrics.arm_comparison import COMPARED
 from fwc_llm.metrics.intervals import DIFFERS, NOT_SHOWN
 from fwc_llm.metrics.looks import expected
-from fwc_llm.metrics.planning import Assumptions, Design, Smallest, limit_of, smallest
+from fwc_llm.metrics.planning import Assumptions, Design, limit_of, smallest
 from fwc_llm.metrics.probability_checks import OPPOSITE, THRESHOLD
 from fwc_llm.metrics.variance import LEAST_SETS, THESE_EXAMPLES
 from fwc_llm.report.format import interval, number, percent
@@ -284,12 +284,12 @@ def expected_lines(
     return lines
 
 
-def _finds(size: Smallest) -> str:
-    where = "these examples" if size.of == THESE_EXAMPLES else "this strategy, with examples drawn anew"
-    accuracy = f"{number(min(1.0, size.accuracy), 1, 100)} points of accuracy"
-    if math.isnan(size.gap):
+def _finds(size: Mapping[str, Any]) -> str:
+    where = "these examples" if size["of"] == THESE_EXAMPLES else "this strategy, with examples drawn anew"
+    accuracy = f"{number(min(1.0, size['accuracy']), 1, 100)} points of accuracy"
+    if math.isnan(size["gap"]):
         return f"{where}: {accuracy} between two arms"
-    gap, alone = number(min(1.0, size.gap), 3), number(min(1.0, size.gap_of_one), 3)
+    gap, alone = (number(min(1.0, size[name]), 3) for name in ("gap", "gap_of_one"))
     return f"{where}: {gap} of DP gap and {accuracy} between two arms; one arm's DP gap of {alone} against 0"
 
 

@@ -14,6 +14,7 @@ from scipy.stats import norm, studentized_range, t
 
 from fwc_llm.answers import parse_answer
 from fwc_llm.errors import FwcError
+from fwc_llm.metrics.answers import samples_of
 from fwc_llm.metrics.planning import (
     FEW,
     Assumptions,
@@ -166,9 +167,9 @@ def test_one_repeat_is_the_formula_of_two_independent_shares() -> None:
     assert variance_of("accuracy", ADULT, Assumptions()) == pytest.approx(0.25 / 200)
     assert variance_of("gap", ADULT, Assumptions()) == pytest.approx(0.25 * (1 / 100 + 1 / 100))
     (only,) = smallest(ADULT, Assumptions(discordant=0.25))
-    assert only.of == "these examples"
-    assert only.accuracy == pytest.approx(2.8016 * math.sqrt(0.25 / 200), rel=1e-4)
-    assert only.gap == pytest.approx(2 * only.accuracy)
+    assert only["of"] == "these examples"
+    assert only["accuracy"] == pytest.approx(2.8016 * math.sqrt(0.25 / 200), rel=1e-4)
+    assert only["gap"] == pytest.approx(2 * only["accuracy"])
 
 
 @pytest.mark.parametrize("freedom", [math.inf, 7])
@@ -207,13 +208,13 @@ def test_no_number_of_repeats_gets_below_the_limit() -> None:
 
 
 def test_a_strategy_needs_five_repeats_and_more_than_a_prompt() -> None:
-    assert [one.of for one in smallest(replace(ADULT, repeats=4))] == ["these examples"]
+    assert [one["of"] for one in smallest(replace(ADULT, repeats=4))] == ["these examples"]
     prompt, strategy = smallest(replace(ADULT, repeats=5))
-    assert strategy.of == "this strategy"
-    assert strategy.gap > prompt.gap
-    assert strategy.accuracy > prompt.accuracy
+    assert strategy["of"] == "this strategy"
+    assert strategy["gap"] > prompt["gap"]
+    assert strategy["accuracy"] > prompt["accuracy"]
     still = smallest(replace(ADULT, repeats=5), Assumptions(examples_sd=0.0))[1]
-    assert still.gap / prompt.gap == pytest.approx((2.7764 + 0.9410) / 2.8016, rel=1e-3)
+    assert still["gap"] / prompt["gap"] == pytest.approx((2.7764 + 0.9410) / 2.8016, rel=1e-3)
 
 
 def test_rows_needed_are_the_fewest_that_find_it() -> None:
@@ -253,14 +254,14 @@ def test_what_a_run_shows() -> None:
     first = answers_of([0, 0, 1, 1, 0, 1, nan, 0])
     second = answers_of([0, 1, 1, 1, 1, 1, 1, nan])  # 6 rows that both answered, 2 of them otherwise
     third = answers_of([0, 0, 1, 1, 0, 1, 1, 0])
-    shown = observed({"first": first, "second": second, "third": third})
+    shown = observed(samples_of({"first": first, "second": second, "third": third}, "ab", False))
     assert shown.discordant == pytest.approx(2 / 6)
     assert shown.variance == pytest.approx(0.25)  # the third arm's: half of each group
 
 
 def test_a_run_of_one_arm_shows_no_discordance() -> None:
     with pytest.raises(FwcError, match="--discordant"):
-        observed({"only": answers_of([0, 1, 1])})
+        observed(samples_of({"only": answers_of([0, 1, 1])}, "ab", False))
 
 
 def test_the_defaults_are_what_was_recorded(data_dir: Path) -> None:
