@@ -4,8 +4,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from fwc_llm.cli import console
 from fwc_llm.cli.gate import FAIL_IF, JUNIT, UNDECIDED, Gates
 from fwc_llm.cli.options import APPENDIX, FIGURES, JSON, NO_ROWS, argument, option, read, takes, words
+from fwc_llm.errors import FwcError
 from fwc_llm.options import VERDICT
 from fwc_llm.runs.settings import JUDGED, Settings
 
@@ -87,9 +89,6 @@ def audit(
 
     Nothing is assumed about how rows were drawn: labels count as random, as in any sample.
     """
-    from fwc_llm.cli.console import err, notes
-    from fwc_llm.cli.console import out as console
-    from fwc_llm.errors import FwcError
     from fwc_llm.files import json_text, sha256, write_whole
     from fwc_llm.report.audit_file import Asked, audit_of_file, document_of_decisions
     from fwc_llm.report.impact import selected
@@ -115,17 +114,17 @@ def audit(
     gates.begin(made.crossed.arms)
     views = made.document["audit"]["attributes"]
     for (name, of_attribute), view in zip(() if as_json else made.audits.items(), views, strict=False):
-        console.print(f"{predictions.name} by {name}: {made.rows:,} predictions", style="bold")
-        console.print(statistics_table(of_attribute.to_dict(), view))
-        console.print(probability_tables(of_attribute.to_dict()))
-    notes([made.ties, *(made.notes if as_json else ())])
+        console.out.print(f"{predictions.name} by {name}: {made.rows:,} predictions", style="bold")
+        console.out.print(statistics_table(of_attribute.to_dict(), view))
+        console.out.print(probability_tables(of_attribute.to_dict()))
+    console.notes([made.ties, *(made.notes if as_json else ())])
     for view in () if as_json else views:
-        console.print(terminal(selected(view)))
+        console.out.print(terminal(selected(view)))
     summarized = made.document["ll144"]
     refused = summarized["refused"] if ll144 is not None and law == "csv" else ""
     if ll144 is not None and not refused:
         write_whole(write_summaries([summarized], law), ll144)
-        notes([f"wrote {ll144}"])
+        console.notes([f"wrote {ll144}"])
     if report is not None or figures is not None:
         from fwc_llm.cli.report import draw
 
@@ -136,7 +135,7 @@ def audit(
         )
         if report is not None:
             write_whole(write_document(decisions, kind, appendix), report)
-            err.print(f"wrote {report}", highlight=False)
+            console.err.print(f"wrote {report}", highlight=False)
         if figures is not None:
             draw(decisions, figures)
     if out is not None:
@@ -144,7 +143,7 @@ def audit(
             if path is not None and path.is_file():
                 made.document["files"][what] = {"name": path.name, "sha256": sha256(path)}
         write_whole(json_text(made.document), out)
-        notes([f"wrote {out}"])
+        console.notes([f"wrote {out}"])
     answered = {f"by {name}": of_attribute.answered for name, of_attribute in made.audits.items()}
     gates.settle(answered, (), made.document if as_json else None)
     if refused:
@@ -153,7 +152,6 @@ def audit(
 
 def _about(texts: Iterable[str]) -> dict[str, str]:
     """What --about says: KEY=TEXT, or the [about] of a task file."""
-    from fwc_llm.errors import FwcError
     from fwc_llm.taskfile import read_taskfile
 
     about: dict[str, str] = {}

@@ -24,13 +24,12 @@ if TYPE_CHECKING:
 
 def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
     """Print what a run would ask and cost."""
-    from fwc_llm.cli.console import out, working
     from fwc_llm.metrics.planning import smallest
-    from fwc_llm.report.narrative import power_lines
+    from fwc_llm.report.narrative import expected_lines, power_lines
     from fwc_llm.runs.splits import design_of
 
     forecasts: list[Forecast | None] = []  # None where answers cost neither tokens nor dollars
-    with working("counting tokens"):
+    with console.working("counting tokens"):
         for job in jobs:
             model = traits(job.model)
             free = model.reference or model.local or (model.simulated and job.client.base_url is None)
@@ -48,13 +47,10 @@ def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
     lines = [line for job, n in zip(jobs, forecasts, strict=True) for line in _forecast_lines(job, n)]
     if len(jobs) > 1 and all(dollars):
         lines.append(f"all {len(jobs)} models: at most ${total:.2f}")
-    if settings.until_decided:
-        from fwc_llm.report.narrative import expected_lines
-
-        arms = [arm.name for arm in plan.arms]
-        lines += expected_lines(design, settings.until_decided, arms, settings.margin)
-    for line in (*lines, *(() if settings.until_decided else power_lines(design))):
-        out.print(line, soft_wrap=True, highlight=False)
+    arms, until = [arm.name for arm in plan.arms], settings.until_decided
+    lines += expected_lines(design, until, arms, settings.margin) if until else power_lines(design)
+    for line in lines:
+        console.out.print(line, soft_wrap=True, highlight=False)
 
 
 def _forecast_lines(job: "Job", numbers: "Forecast | None") -> Iterator[str]:

@@ -12,6 +12,7 @@ import typer
 from typer.core import HAS_RICH, TyperCommand, TyperGroup
 from typer.models import ArgumentInfo, ParameterInfo
 
+from fwc_llm.cli.console import err, write
 from fwc_llm.errors import FwcError
 from fwc_llm.files import json_text
 from fwc_llm.options import COST, EXPERIMENT, SERVICE, Options, default_words, extended, facts_of
@@ -292,7 +293,6 @@ def open_task(
     `weight` is the column that says for how many a row stands, "none" for none; None: as the task says.
     `data` are files that take the place of those of the task.
     """
-    from fwc_llm.cli.console import err
     from fwc_llm.tasks import default_task, load_task
 
     column = "" if weight == "none" else weight
@@ -313,7 +313,6 @@ def open_task(
 
 def print_json(document: Mapping[str, Any]) -> None:
     """Print the document; what is no number (NaN, infinity) is null."""
-    from fwc_llm.cli.console import write
     from fwc_llm.metrics.statistics import plain
 
     write(json_text(plain(document)), is_json=True)

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fwc_llm.cli import console
 from fwc_llm.cli import options as flags
 from fwc_llm.errors import FwcError
 from fwc_llm.runs.settings import Settings
@@ -52,7 +53,6 @@ def power(
 
     With --detect 0.1: the rows and repeats that detect this difference, and their cost.
     """
-    from fwc_llm.cli import console
     from fwc_llm.metrics.planning import limit_of, smallest
     from fwc_llm.models import open_model
     from fwc_llm.models.openai.prices import price_of
@@ -142,7 +142,6 @@ def _assumptions(
 
 
 def _print_needed(detect: float, designs: "Sequence[Needed]", cost: "Forecast | None") -> None:
-    from fwc_llm.cli.console import out
     from fwc_llm.report.tables import Section, terminal
 
     rows, notes = [], []
@@ -160,4 +159,4 @@ def _print_needed(detect: float, designs: "Sequence[Needed]", cost: "Forecast | 
         notes.append("cost unknown: no price of this model is known; give a price file with --prices")
     width = 5 if cost is None or cost.dollars is None else 6
     headings = (f"to find {detect:g} in the", "of", "repeats", "rows", "requests", "cost")
-    out.print(terminal(Section("", headings[:width], [row[:width] for row in rows], notes, keys=2)))
+    console.out.print(terminal(Section("", headings[:width], [row[:width] for row in rows], notes, keys=2)))

@@ -103,7 +103,6 @@ def compare(
     as_json: bool = flags.JSON,
 ) -> None:
     """Show what changed between two runs, and whether their answers differ."""
-    from fwc_llm.cli.console import out
     from fwc_llm.inspect.log import run_folders
     from fwc_llm.report.compare import compare_runs, comparison_table
     from fwc_llm.report.read import read_run
@@ -117,8 +116,9 @@ def compare(
     if as_json:
         flags.print_json({"format": "fwc-llm-compare/1", **comparison, "thresholds": thresholds})
         return
-    out.print(comparison_table(comparison))
+    console.out.print(comparison_table(comparison))
     for side, described in thresholds.items():
         if table := at_threshold(described):
-            out.print(f"\nThe {side} run, {comparison[side]['label']}, at its threshold", style="bold")
-            out.print(terminal(table))
+            title = f"\nThe {side} run, {comparison[side]['label']}, at its threshold"
+            console.out.print(title, style="bold")
+            console.out.print(terminal(table))

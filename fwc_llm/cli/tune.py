@@ -4,6 +4,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from fwc_llm.cli import console
 from fwc_llm.cli import options as flags
 from fwc_llm.cli.eval_output import before_asking, run_json
 from fwc_llm.models import Client
@@ -54,7 +55,6 @@ def tune(
     **options: Any,
 ) -> None:
     """Find examples with which a model reaches a fairness target at the least loss of accuracy."""
-    from fwc_llm.cli import console
     from fwc_llm.errors import FwcError, IncompleteRunError
     from fwc_llm.evaluation.tune import tune as run
     from fwc_llm.tasks import load_task
@@ -99,17 +99,16 @@ def _as_json(tuned: "Tuned") -> dict[str, Any]:
 
 def _report(tuned: "Tuned") -> None:
     """The candidates as a table, what was chosen, and the test beside it."""
-    from fwc_llm.cli.console import err, out
     from fwc_llm.report.tables import terminal
     from fwc_llm.report.terminal import run_table
     from fwc_llm.report.tuning import candidates, describe_tuning, validation
 
-    out.print(terminal(candidates(tuned.tuning, _MOST_LINES)))
-    out.print(tuned.verdict, soft_wrap=True, highlight=False)
+    console.out.print(terminal(candidates(tuned.tuning, _MOST_LINES)))
+    console.out.print(tuned.verdict, soft_wrap=True, highlight=False)
     if tuned.result is not None:
-        out.print(terminal(validation(describe_tuning(tuned.tuning, tuned.result.data))))
-        out.print(run_table(tuned.result.folder))
+        console.out.print(terminal(validation(describe_tuning(tuned.tuning, tuned.result.data))))
+        console.out.print(run_table(tuned.result.folder))
     if tuned.shots is not None:
         wording = "" if tuned.template == "default" else f", in the wording {tuned.template}"
-        err.print(f"the examples are in {tuned.folder / 'shots.json'}{wording}", soft_wrap=True)
-        err.print(f"see everything with: fwc-llm report {tuned.folder}", soft_wrap=True)
+        console.err.print(f"the examples are in {tuned.folder / 'shots.json'}{wording}", soft_wrap=True)
+        console.err.print(f"see everything with: fwc-llm report {tuned.folder}", soft_wrap=True)

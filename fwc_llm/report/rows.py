@@ -32,7 +32,7 @@ def rows_of_run(run: Run) -> dict[str, Any] | None:
     if run.described.get("no_rows"):
         return None
     pack, number, picked = _questions(run.answers, run.counterfactuals)
-    prompts = Prompts(run, {row for _, row in number})
+    prompts, prefixes = _prompts(run, {row for _, row in number})
     arms, prompted = {arm: place for place, arm in enumerate(run.arms)}, False
     for line in RunFolder(run.folder).read_answers():
         repeat, row = int(line["repeat"]), line["row"]
@@ -40,12 +40,15 @@ def rows_of_run(run: Run) -> dict[str, Any] | None:
         shown = not line["variant"] or line["variant"].startswith(COUNTERFACTUAL)
         if question is None or line["arm"] not in arms or not shown:
             continue
-        prompt = prompts.of(line["arm"], repeat, row, line["variant"])
+        query = prompts.get((line["arm"], repeat, row, line["variant"]))
+        prompt = None if query is None else (prefixes.get((line["arm"], repeat), []), query)
         prompted = prompted or prompt is not None
         told_as = line["variant"].partition(":")[2] if line["variant"] else None
         pack.answer(arms[line["arm"]], question, line, prompt, told_as)
     of = len(run.answers[run.arms[0]])
-    counted = {"shown": len(picked), "of": of, "prompts": prompted, "missing": prompts.missing}
+    why, recorded = "an earlier version made this run and kept no prompts", {arm for arm, *_ in prompts}
+    missing = {arm: why for arm in run.arms if arm not in recorded}
+    counted = {"shown": len(picked), "of": of, "prompts": prompted, "missing": missing}
     return {**counted, "data": pack.as_json()}
 
 
@@ -80,27 +83,17 @@ def _questions(
     return pack, number, picked
 
 
-class Prompts:
-    """The prompts of the questions about some `rows`. `missing` says per arm why it has none."""
-
-    def __init__(self, run: Run, rows: "set[str]") -> None:
-        self._prompts: dict[Key, Messages] = {}
-        self._prefixes: dict[tuple[str, int], Messages] = {}
-        path = run.folder / FILE_NAME
-        for record in read_records(path) if is_file(path) else ():
-            key = key_of(record)
-            if record.get("prefix"):
-                self._prefixes[key[:2]] = record["prefix"]
-            if record.get("prompt") and key[2] in rows:
-                self._prompts[key] = record["prompt"]
-        lacking = set(run.arms) - {arm for arm, *_ in self._prompts}
-        why = "an earlier version made this run and kept no prompts"
-        self.missing = {arm: why for arm in run.arms if arm in lacking}
-
-    def of(self, arm: str, repeat: int, row: str, variant: str) -> tuple[Messages, Messages] | None:
-        """Return system and examples, and the question; None where they are not kept."""
-        prompt = self._prompts.get((arm, repeat, row, variant))
-        return None if prompt is None else (self._prefixes.get((arm, repeat), []), prompt)
+def _prompts(run: Run, rows: set[str]) -> tuple[dict[Key, Messages], dict[tuple[str, int], Messages]]:
+    """The questions about some `rows`, and by arm and repeat the system message and examples before them."""
+    questions, prefixes = dict[Key, Messages](), dict[tuple[str, int], Messages]()
+    path = run.folder / FILE_NAME
+    for record in read_records(path) if is_file(path) else ():
+        key = key_of(record)
+        if record.get("prefix"):
+            prefixes[key[:2]] = record["prefix"]
+        if record.get("prompt") and key[2] in rows:
+            questions[key] = record["prompt"]
+    return questions, prefixes
 
 
 MOST_ROWS = 20_000
