@@ -86,13 +86,17 @@ def impact_tables(
     kind = WITHHELD if table is None else REWEIGHTED
     kind = kind if designed or answered.labels_fixed else AS_DRAWN
     asked_once = all(map(_asked_once, answered.plain_samples.values()))
-    scored = (scored or above_median(answered)) if kind == AS_DRAWN and asked_once else None
+    if kind != AS_DRAWN or not asked_once:
+        scored = None
+    elif scored is None and all(a.probabilities for a in answered.answers.values()):
+        above_median = {arm: replace(a, answer=over_median(a.p_yes)) for arm, a in answered.answers.items()}
+        scored = replace(answered, answers=above_median, assists={}, assist=False)
     lost, attributes = list(lost), []
     for place, view in enumerate(views(answered.groups, answered.attributes)):
         arms = [_arm(answered, arm, view, kind, table, keep_small) for arm in answered.arms]
         for arm in arms:
             if scored is None:
-                continue
+                break
             above = _arm(scored, arm["arm"], view, kind, None, keep_small)
             arm["scoring_reference"] = above["reference"]
             for name, group in above["groups"].items():
@@ -119,14 +123,6 @@ def impact_tables(
     return tables
 
 
-def above_median(answered: Answered) -> Answered | None:
-    """Return the answers "P(yes) is above the median of all of its arm"; None where an arm has no P(yes)."""
-    if not all(a.probabilities for a in answered.answers.values()):
-        return None
-    above = {arm: replace(a, answer=over_median(a.p_yes)) for arm, a in answered.answers.items()}
-    return replace(answered, answers=above, assists={}, assist=False)
-
-
 def over_median(scores: Floats) -> Floats:
     """Return 1 for scores (n,) above their median, else 0; NaN without a score."""
     return np.where(np.isnan(scores), np.nan, scores > np.nanmedian(scores))
@@ -139,19 +135,20 @@ def _arm(
     sample = replace(whole, group=view.level_of[whole.group], groups=len(view.levels))
     cells = None if kind == AS_DRAWN else arm_estimates.estimate(whole).counted_odds
     people = sample.rows_of_groups
-    described: dict[str, Any] = {"reference": None, "pairs": [], "all_pairs": True}
-    selected = {name: _NOT_SELECTED | {"reason": "withheld"} for name in view.levels}
     counted = _accounting(answered.answers[arm], answered.groups, view)
     in_table = None
     if table is not None:
         in_table = np.bincount(view.level_of, table.sum(1), len(view.levels)).astype(np.float64)
-    if kind == REWEIGHTED and cells is not None and table is not None and in_table is not None:
+    if kind == WITHHELD:
+        described: dict[str, Any] = {"reference": None, "pairs": [], "all_pairs": True}
+        selected = {name: _NOT_SELECTED | {"reason": "withheld"} for name in view.levels}
+    elif cells is None or table is None or in_table is None:
+        rates = arm_estimates.estimate(sample).counted("rate")
+        described, selected = _selection(view, sample, rates, people, True, keep_small)
+    else:
         owner = np.repeat(view.level_of, 2)
         rates = _weighted(cells, table, owner, owner)
         described, selected = _selection(view, sample, rates, in_table, False, keep_small)
-    elif kind == AS_DRAWN:
-        rates = arm_estimates.estimate(sample).counted("rate")
-        described, selected = _selection(view, sample, rates, people, True, keep_small)
     confused = _confusion(sample, view, kind, cells, table)
     groups = {
         name: {

@@ -98,10 +98,12 @@ def from_frame(
         reason=empty_but(reason, np.isnan(answers)),
         p_yes=np.full(n, np.nan) if p_yes not in frame.columns else _numbers(frame, str(p_yes), 0.0, 1.0),
         examples=names["examples"],
-        weight=None if weight is None else _weights(_numbers(frame, weight, 0.0, np.inf)),
+        weight=None if weight is None else _numbers(frame, weight, 0.0, np.inf),
         cluster=None if cluster is None else _text(frame, cluster),
         stratum=None if given is None else _text(frame, given),
     )
+    if whole.weight is not None and not (np.isfinite(whole.weight).all() and whole.weight.any()):
+        raise FwcError("every row needs a weight of 0 or more, and not all may be 0")
     _check_rows(whole)
     by_arm = {arm: whole.where(names["arm"] == arm) for arm in names["arm"].unique().tolist()}
     _check_arms(by_arm)
@@ -323,12 +325,6 @@ def _numbers(frame: "pd.DataFrame", name: str, least: float, most: float) -> Flo
             f"line {int(np.argmax(wrong)) + 1} of the answers has a {name} outside [{least:g}, {most:g}]"
         )
     return numbers
-
-
-def _weights(weight: Floats) -> Floats:
-    if not np.isfinite(weight).all() or not weight.any():
-        raise FwcError("every row needs a weight of 0 or more, and not all may be 0")
-    return weight
 
 
 def unused_columns(

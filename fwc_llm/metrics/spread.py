@@ -53,7 +53,7 @@ def split_variance(shares: Sequence[tuple[float, Asked]]) -> tuple[dict[str, flo
     parts, interval = dict.fromkeys(PARTS, np.nan), NOWHERE
     if not repeats:
         return parts, interval
-    units = [_Units.of(factor, asked) for factor, asked in shares]
+    units = [_Units(factor, asked) for factor, asked in shares]
     sampled = sum(len(asked.row) for _, asked in shares) / sum(len(unit.row) for unit in units)
     if sampled > 1:
         parts["repetition"] = sum(unit.independent(unit.within, unit.parsed) for unit in units)
@@ -96,7 +96,6 @@ def _interaction(values: Floats) -> Floats:
     return np.asarray((left**2).sum((0, 1)) / ((len(values) - 1) * (values.shape[1] - 1)))
 
 
-@dataclass(frozen=True)
 class _Units:
     """Rows within repeats, U of them: a row's mean answer and the variance of its answers to one prompt.
 
@@ -105,45 +104,34 @@ class _Units:
     (R,) counts the answers to one prompt each that a repeat has, `factor` is that of the share.
     """
 
-    factor: float
-    mean: Floats
-    within: Floats
-    across: Floats
-    due: Floats
-    repeat: Codes
-    row: Codes
-    stratum: Codes
-    parsed: Floats
-
-    @classmethod
-    def of(cls, factor: float, asked: Asked) -> "_Units":
+    def __init__(self, factor: float, asked: Asked) -> None:
         key = asked.repeat * (int(asked.row.max(initial=-1)) + 1) + asked.row
         _, first, unit = np.unique(key, return_index=True, return_inverse=True)
         number, (orders, wordings) = len(first), asked.answer.shape[:2]
-        repeat, stratum = asked.repeat[first], asked.stratum[first]
+        self.factor, self.repeat, self.row = factor, asked.repeat[first], asked.row[first]
+        self.stratum = stratum = asked.stratum[first]
         mean, count = _means(asked.answer, unit.ravel(), number)
         with np.errstate(divide="ignore", invalid="ignore"):
             within = np.where(count > 1, count / (count - 1) * mean * (1 - mean), np.nan)
             single = (within / count)[0, 0]
-            cell = np.unique(repeat * (int(stratum.max(initial=-1)) + 1) + stratum, return_inverse=True)[1]
+            cell = np.unique(self.repeat * (int(stratum.max(initial=-1)) + 1) + stratum, return_inverse=True)[
+                1
+            ]
             centre, size = _means(mean, cell.ravel(), int(cell.max(initial=-1)) + 1)
             # As far apart as before on average.
             away = ((mean - centre[..., cell]) * np.sqrt(size / (size - 1.0))[..., cell]).reshape(mean.shape)
-        if orders * wordings == 1:
-            across, due = np.full(number, np.nan), single
-        else:
-            across, due = away.reshape(-1, number).var(0, ddof=1), np.zeros(number)
+        self.across, self.due = np.full(number, np.nan), single
+        if orders * wordings > 1:
+            self.across, self.due = away.reshape(-1, number).var(0, ddof=1), np.zeros(number)
             if orders > 1:
-                due = due + away.mean(1).var(0, ddof=1) / orders
+                self.due += away.mean(1).var(0, ddof=1) / orders
             if wordings > 1:
-                due = due + away.mean(0).var(0, ddof=1) / wordings
+                self.due += away.mean(0).var(0, ddof=1) / wordings
             if orders > 1 and wordings > 1:
-                due = due - _interaction(away) / (orders * wordings)
+                self.due -= _interaction(away) / (orders * wordings)
         parsed = np.bincount(asked.repeat, (~np.isnan(asked.answer)).mean((0, 1))) * number
-        own, again = (mean_of_known(part.reshape(-1, number))[0] for part in (mean, within))
-        return cls(
-            factor, own, again, across, due, repeat, asked.row[first], stratum, parsed / max(len(key), 1)
-        )
+        self.parsed = parsed / max(len(key), 1)
+        self.mean, self.within = (mean_of_known(part.reshape(-1, number))[0] for part in (mean, within))
 
     def independent(self, variance: Floats, answers: Floats | None = None) -> float:
         """Return the variance of one repeat's share of rows that vary by themselves.
