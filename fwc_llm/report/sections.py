@@ -349,17 +349,13 @@ _PROBES = {
 
 def probes(stats: Stats) -> list[Section]:
     """Return what changed where rows were asked in another way, a table a probe."""
-
-    def cell(change: Mapping[str, float]) -> Cell:
-        return Cell(number(change["value"], 1, 100), interval((change["low"], change["high"]), 1, 100))
-
     shown = []
     for kind, (title, intro, alike) in _PROBES.items():
         rows = [
             [
                 arm["arm"],
                 " → ".join(filter(None, (probe["group"], probe["told_as"]))),
-                *(cell(probe[name]) for name in ("changed", "yes", "accuracy", "p_yes")),
+                *(valued(probe[name], 1, 100) for name in ("changed", "yes", "accuracy", "p_yes")),
                 str(probe["n"]),
                 str(probe["lost"]),
             ]
