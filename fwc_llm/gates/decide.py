@@ -142,7 +142,6 @@ def _undefined(metric: str, answered: Answered, arm: str) -> str:
     key = METRICS[metric]
     if not _known(key, answered):
         return "there are no labels"
-    cells = answered.cells(arm)
-    reasons = dict(undefined_reasons(overall(cells.counts), cells.groups))
+    reasons = dict(undefined_reasons(overall(answered.cells(arm)), answered.groups))
     lacking = "P(yes)" if key in BY_KEY and BY_KEY[key].probability else "answer"
     return reasons.get(key, f"a group has no {lacking} that counts")

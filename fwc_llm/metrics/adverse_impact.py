@@ -23,7 +23,7 @@ from fwc_llm.metrics.answers import CROSSING, Answered, Answers, View, is_known,
 from fwc_llm.metrics.counts import Codes, Floats
 from fwc_llm.metrics.intervals import LEVEL, p_value
 from fwc_llm.metrics.statistics import plain
-from fwc_llm.metrics.variance import Sample, Shares
+from fwc_llm.metrics.variance import Sample, Shares, rate_shares
 
 AS_DRAWN, REWEIGHTED, WITHHELD = "as drawn", "re-weighted", "withheld"
 NO_PEOPLE = "The test rows were drawn so that groups and labels come in set numbers: they are no applicants."
@@ -133,7 +133,9 @@ def _arm(
 ) -> dict[str, Any]:
     whole = answered.plain_samples[arm]
     sample = replace(whole, group=view.level_of[whole.group], groups=len(view.levels))
-    cells = None if kind == AS_DRAWN else arm_estimates.estimate(whole).counted_odds
+    cells = None  # the yes answers of each group and label
+    if kind != AS_DRAWN:
+        cells = rate_shares(whole, "rate", whole.cell, 2 * whole.groups, True)
     people = sample.rows_of_groups
     counted = _accounting(answered.answers[arm], answered.groups, view)
     in_table = None

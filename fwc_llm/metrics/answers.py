@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fwc_llm.metrics.counts import Cells, Codes, Floats, Labels, count_cells, levels_of
+from fwc_llm.metrics.counts import Codes, Floats, Labels, count_cells, levels_of
 from fwc_llm.metrics.looks import Looks
 from fwc_llm.metrics.variance import Assist, Sample
 
@@ -230,10 +230,10 @@ class Answered:
         rates = [float(answers.label[answers.group == group].mean()) for group in set(answers.group)]
         return max(rates) - min(rates)
 
-    def cells(self, arm: str) -> Cells:
-        """Return the arm's answers as counts, over the groups in their order."""
+    def cells(self, arm: str) -> Floats:
+        """Return the arm's answers as counts (R, G, 2, 3), over the groups in their order; see `Cells`."""
         a = self.answers[arm]
-        return count_cells(a.answer, a.label, a.group, self.groups, a.repeat, a.weight)
+        return count_cells(a.answer, a.label, a.group, self.groups, a.repeat, a.weight).counts
 
     @cached_property
     def plain_samples(self) -> dict[str, Sample]:

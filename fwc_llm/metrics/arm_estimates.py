@@ -106,11 +106,6 @@ class Estimates:
         by_label = sample.labels_fixed and rate != "precision"
         return rate_shares(sample, rate, sample.group, sample.groups, by_label)
 
-    @cached_property
-    def counted_odds(self) -> Shares:
-        """The yes answers of each group and label: label no and yes of the first group, then the next."""
-        return rate_shares(self.sample, "rate", self.sample.cell, 2 * self.sample.groups, True)
-
     def rates(self, rate: str = "rate") -> list[Estimate]:
         """Return a rate of each group (G)."""
         return share_limits(self.counted(rate))

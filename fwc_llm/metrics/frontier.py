@@ -51,12 +51,6 @@ def best_accuracy(base_rates: npt.ArrayLike, sizes: npt.ArrayLike, gap: float) -
     return max(0.0, 1.0 - float((least[:, None] + np.min(costs, axis=0)).min()) / float(size.sum()))
 
 
-def frontier(base_rates: npt.ArrayLike, sizes: npt.ArrayLike, points: int = 101) -> tuple[Floats, Floats]:
-    """Return gaps (points,) from 0 to 1 and the best accuracy (points,) at each."""
-    gaps = np.linspace(0.0, 1.0, points)
-    return gaps, np.array([best_accuracy(base_rates, sizes, float(gap)) for gap in gaps])
-
-
 def constant_answers(labels: npt.ArrayLike, groups: Any) -> dict[str, Floats]:
     """Return the answers (n,) of models that need no model, by name.
 

@@ -15,7 +15,6 @@ metric and the checks that are decided. The estimand is the population: rows cou
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import lambertw
@@ -68,22 +67,11 @@ class Looks:
         return numbers
 
 
-class Stops(NamedTuple):
-    """Simulated runs (P,): the rows asked, and whether the check failed (1), passed (0) or was open (NaN)."""
-
-    rows: Floats
-    failed: Floats
-
-    @property
-    def decided(self) -> float:
-        """The share of runs that were decided."""
-        return float(1 - np.isnan(self.failed).mean())
-
-
 def simulate(
     rates: Sequence[float], shares: Sequence[float], bound: float, looks: Looks, paths: int = 400
-) -> Stops:
-    """Simulate runs that stop when `dp > bound` is decided, of groups with such rates (G,) of yes.
+) -> tuple[Floats, Floats]:
+    """Simulate runs that stop when `dp > bound` is decided, of groups with such rates (G,) of yes: the rows
+    asked (P,), and whether the check failed (1), passed (0) or was open (NaN).
 
     `shares` (G,) are the groups' shares of rows. Runs are independent and of the interval's own form.
     """
@@ -104,13 +92,14 @@ def simulate(
     decided = (low > bound) | (high <= bound)
     last = np.where(decided.any(1), decided.argmax(1), len(numbers) - 1)
     failed = np.where(decided.any(1), low[np.arange(paths), last] > bound, np.nan)
-    return Stops(numbers[last].astype(np.float64), failed)
+    return numbers[last].astype(np.float64), failed
 
 
-def expected(shares: Sequence[float], bound: float, looks: Looks) -> Iterator[tuple[float, Stops]]:
-    """Yield true gaps around a bound with simulated runs, of groups whose rates lie around one half."""
-    middle = np.full(len(shares), 0.5)
+def expected(shares: Sequence[float], bound: float, looks: Looks) -> Iterator[tuple[float, float, float]]:
+    """Yield true gaps around a bound, of groups whose rates lie around one half, with the mean rows and the
+    share of simulated runs that are decided.
+    """
     for gap in sorted({0.0, bound / 2, bound, min(1.0, 2 * bound), min(1.0, 3 * bound)}):
-        rates = middle.copy()
-        rates[[0, -1]] += np.array([-0.5, 0.5]) * gap
-        yield gap, simulate(rates.tolist(), shares, bound, looks)
+        rates = [0.5 - gap / 2, *[0.5] * (len(shares) - 2), 0.5 + gap / 2]
+        rows, failed = simulate(rates, shares, bound, looks)
+        yield gap, float(rows.mean()), float(1 - np.isnan(failed).mean())

@@ -57,10 +57,14 @@ class Design:
     min_group: int = 30
 
     @property
+    def drawn(self) -> Floats:
+        """The share of the table's rows that one repeat asks about, by cell."""
+        return np.divide(self.rows, self.table, out=np.zeros_like(self.rows), where=self.rows > 0)
+
+    @property
     def judged(self) -> npt.NDArray[np.bool_]:
         """Whether each group (G,) is judged; all are where fewer than two would be."""
-        share = np.divide(self.rows, self.table, out=np.zeros_like(self.rows), where=self.rows > 0)
-        different = (self.table * (1 - (1 - np.minimum(share, 1.0)) ** self.repeats)).sum(1)
+        different = (self.table * (1 - (1 - np.minimum(self.drawn, 1.0)) ** self.repeats)).sum(1)
         large = different >= self.min_group - 1e-9
         return large if large.sum() > 1 else np.ones(len(large), dtype=np.bool_)
 
@@ -163,8 +167,7 @@ def variance_of(question: str, design: Design, assumptions: Assumptions) -> floa
 
 def effective_rows(design: Design, correlation: float) -> Floats:
     """Return the rows that the questions of each cell count as."""
-    share = np.divide(design.rows, design.table, out=np.zeros_like(design.rows), where=design.rows > 0)
-    return np.asarray(design.rows * design.repeats / (1 + correlation * (design.repeats - 1) * share))
+    return np.asarray(design.rows * design.repeats / (1 + correlation * (design.repeats - 1) * design.drawn))
 
 
 def limit_of(question: str, design: Design, assumptions: Assumptions) -> float:

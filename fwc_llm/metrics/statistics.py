@@ -22,7 +22,7 @@ from fwc_llm.metrics.arm_estimates import (
     worst_case,
 )  # fmt: skip
 from fwc_llm.metrics.assisted import FEWEST, RATES_ASSISTED, compared
-from fwc_llm.metrics.frontier import constant_answers, frontier
+from fwc_llm.metrics.frontier import best_accuracy, constant_answers
 from fwc_llm.metrics.intervals import NOWHERE, UNTOLD
 from fwc_llm.metrics.probability import probability_statistics
 from fwc_llm.metrics.probability_checks import decision_notes
@@ -53,16 +53,15 @@ def statistics(run: Answered, references: Lines | None = None) -> dict[str, Any]
     `reference_lines` (None, or what the lines describe), `notes`.
     """
     estimates = {arm: estimate(sample) for arm, sample in run.samples.items()}
-    cells = {arm: run.cells(arm) for arm in run.arms}
     first = next(iter(run.samples.values()))
     size, people = (
         np.bincount(first.cell, weight, 2 * first.groups).reshape(-1, 2).astype(np.float64)
         for weight in (None, first.weight)
     )
-    arms = [arm_statistics(run, arm, estimates[arm], cells[arm]) for arm in run.arms]
+    arms = [arm_statistics(run, arm, estimates[arm]) for arm in run.arms]
     _split_variances(run, estimates, arms)
     base_rates = people[:, 1] / people.sum(1)
-    gaps, best = frontier(base_rates, people.sum(1)) if run.labelled else (np.zeros(0),) * 2
+    gaps = np.linspace(0.0, 1.0, 101).tolist() if run.labelled else []
     content = {
         "groups": [
             {
@@ -77,7 +76,7 @@ def statistics(run: Answered, references: Lines | None = None) -> dict[str, Any]
         "arms": arms,
         "comparisons": comparisons(run, estimates),
         "context": _context(next(iter(run.answers.values())), run.groups) if run.labelled else [],
-        "frontier": {"gap": gaps.tolist(), "accuracy": best.tolist()},
+        "frontier": {"gap": gaps, "accuracy": [best_accuracy(base_rates, people.sum(1), x) for x in gaps]},
         "with_examples": run.with_examples,
         "perfect_gap": run.perfect_gap,
         "labelled": run.labelled,
@@ -90,7 +89,7 @@ def statistics(run: Answered, references: Lines | None = None) -> dict[str, Any]
     return described
 
 
-def arm_statistics(run: Answered, arm: str, estimates: Estimates, cells: counts.Cells) -> dict[str, Any]:
+def arm_statistics(run: Answered, arm: str, estimates: Estimates) -> dict[str, Any]:
     """Return one arm's statistics.
 
     Every metric of `counts.TABLE` has its `value` over all repeats, the 95 % interval (`low`, `high`) and
@@ -101,7 +100,8 @@ def arm_statistics(run: Answered, arm: str, estimates: Estimates, cells: counts.
     over all groups where some are not judged.
     """
     a, sample = run.answers[arm], estimates.sample
-    measured = counts.overall(cells.counts)
+    cells = run.cells(arm)
+    measured = counts.overall(cells)
     described: dict[str, Any] = {
         "arm": arm,
         "n": len(a),
@@ -132,7 +132,7 @@ def arm_statistics(run: Answered, arm: str, estimates: Estimates, cells: counts.
     described["treatments"] = _treatments(cells, estimates)
     described["reasons"] = {
         key: why
-        for key, why in counts.undefined_reasons(measured, cells.groups)
+        for key, why in counts.undefined_reasons(measured, run.groups)
         if np.isnan(estimates[key].value)
     }
     described["conditional_parity"] = conditional_parity(sample, run.groups, run.margin)
@@ -205,13 +205,13 @@ def _groups(names: tuple[str, ...], estimates: Estimates) -> dict[str, Any]:
     return described
 
 
-def _treatments(cells: counts.Cells, estimates: Estimates) -> dict[str, Any]:
+def _treatments(cells: counts.Floats, estimates: Estimates) -> dict[str, Any]:
     """Each metric with unparsed answers dropped, as no, as yes, and its worst-case bounds, also with the
     sampling error of the rates that they rest on.
     """
     described: dict[str, Any] = {}
     for treatment in counts.TREATMENTS:
-        measured = counts.treated(cells.counts, treatment)
+        measured = counts.treated(cells, treatment)
         described[treatment] = {metric: float(measured[metric][0]) for metric in counts.METRICS}
     ends = {metric.key: worst_case(estimates, metric) for metric in counts.COUNTED}
     described["worst case"] = {key: list(ends[key][0]) for key in counts.METRICS}

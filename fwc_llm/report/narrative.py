@@ -278,9 +278,9 @@ def expected_lines(
     if not bounds or looks is None or len(shares) < 2:
         return []
     lines = [f"until dp > {bounds[0]:g} is decided, at most {most:,} rows (simulated, rates around 50 %):"]
-    for gap, stops in expected(shares.tolist(), bounds[0], looks):
-        asked = f"{stops.rows.mean():,.0f} rows on average, {stops.rows.mean() / most:.0%}"
-        lines.append(f"  true gap {gap:.2f}: {asked}; decided in {stops.decided:.0%} of such runs")
+    for gap, rows, decided in expected(shares.tolist(), bounds[0], looks):
+        asked = f"{rows:,.0f} rows on average, {rows / most:.0%}"
+        lines.append(f"  true gap {gap:.2f}: {asked}; decided in {decided:.0%} of such runs")
     return lines
 
 

@@ -172,12 +172,12 @@ def test_every_beginning_of_the_order_has_the_same_shares() -> None:
 
 @pytest.mark.parametrize("rates", [[0.45, 0.55], [0.02, 0.12], [0.5, 0.6, 0.5, 0.5]])
 def test_wrong_verdicts_at_the_bound_are_rare_at_all_looks_together(rates: list[float]) -> None:
-    stops = simulate(rates, [1.0] * len(rates), 0.1, Looks(1, 2000), 2000)
-    assert (stops.failed == 1).mean() <= 0.054
-    assert (stops.failed == 0).mean() <= 0.054
-    surely = simulate([0.4, 0.6], [0.5, 0.5], 0.1, Looks(1, 2000), 500)
-    assert surely.rows.mean() < 0.5 * 2000
-    assert surely.decided > 0.9
+    _, failed = simulate(rates, [1.0] * len(rates), 0.1, Looks(1, 2000), 2000)
+    assert (failed == 1).mean() <= 0.054
+    assert (failed == 0).mean() <= 0.054
+    rows, failed = simulate([0.4, 0.6], [0.5, 0.5], 0.1, Looks(1, 2000), 500)
+    assert rows.mean() < 0.5 * 2000
+    assert np.isnan(failed).mean() < 0.1
 
 
 def test_the_reach_of_a_look_and_its_p_value_agree() -> None:
