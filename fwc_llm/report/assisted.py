@@ -16,6 +16,7 @@ from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import read_text
 from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.assisted import Predictions, assisted_samples
+from fwc_llm.metrics.statistics import plain
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.splits import table_of
 from fwc_llm.untrusted import parse_json
@@ -81,14 +82,8 @@ def _key(answered: Answered) -> str:
 
 
 def _write(assist: Predictions) -> _Arm:
-    means = assist.means.round(6).astype(object)
-    means[np.isnan(assist.means)] = None
-    return _Arm(
-        predicted=assist.predicted.round(6).tolist(),
-        fold=assist.fold.tolist(),
-        means=means.tolist(),
-        rows=assist.rows.tolist(),
-    )
+    own = vars(assist) | {"predicted": assist.predicted.round(6), "means": assist.means.round(6)}
+    return _Arm(**plain({name: own[name].tolist() for name in _Arm.model_fields}))
 
 
 def _read(arm: _Arm) -> Predictions:
