@@ -58,8 +58,7 @@ def statistics(run: Answered, references: Lines | None = None) -> dict[str, Any]
         np.bincount(first.cell, weight, 2 * first.groups).reshape(-1, 2).astype(np.float64)
         for weight in (None, first.weight)
     )
-    arms = [arm_statistics(run, arm, estimates[arm]) for arm in run.arms]
-    _split_variances(run, estimates, arms)
+    arms = [arm_statistics(run, arm, estimates[arm]) | _variation(run, estimates, arm) for arm in run.arms]
     base_rates = people[:, 1] / people.sum(1)
     gaps = np.linspace(0.0, 1.0, 101).tolist() if run.labelled else []
     content = {
@@ -219,32 +218,23 @@ def _treatments(cells: counts.Floats, estimates: Estimates) -> dict[str, Any]:
     return described
 
 
-def _split_variances(run: Answered, estimates: Mapping[str, Estimates], arms: list[dict[str, Any]]) -> None:
-    """Add `variance` to each arm, and `variation`: what it and the others of its family differ in.
-
-    Arms of one family share their split.
+def _variation(run: Answered, estimates: Mapping[str, Estimates], arm: str) -> dict[str, Any]:
+    """The `variation` of an arm, what it and the others of its family differ in, and their `variance`: the
+    split of the accuracy, and of the signed gap of the two groups that are farthest apart.
     """
-    for described in arms:
-        arm = described["arm"]
-        own = run.variations.get(arm)
-        described["variation"] = None if own is None else dict(vars(own))
-        family = [
-            a for a in run.arms if own and a in run.variations and run.variations[a].family == own.family
-        ]
-        described["variance"] = _family_variances(run, estimates, family or [arm])
-
-
-def _family_variances(run: Answered, estimates: Mapping[str, Estimates], family: list[str]) -> dict[str, Any]:
-    """The split of the accuracy, and of the signed gap of the two groups that are farthest apart."""
-    ways = [run.variations.get(arm, Variation(arm, "", "")) for arm in family]
+    varied = run.variations.get(arm)
+    family, ways = [arm], [varied or Variation(arm, "", "")]
+    if varied is not None:
+        family = [a for a in run.arms if a in run.variations and run.variations[a].family == varied.family]
+        ways = [run.variations[a] for a in family]
     orders, wordings = (
         [*dict.fromkeys(names)] for names in zip(*((w.order, w.template) for w in ways), strict=True)
     )
     sample = run.samples[family[0]]
     shape = len(orders), len(wordings), len(sample.answer)
     right, yes = np.full(shape, np.nan), np.full(shape, np.nan)
-    for arm, way in zip(family, ways, strict=True):
-        place, own = (orders.index(way.order), wordings.index(way.template)), run.samples[arm]
+    for name, way in zip(family, ways, strict=True):
+        place, own = (orders.index(way.order), wordings.index(way.template)), run.samples[name]
         yes[place] = own.answer
         right[place] = np.where(own.parsed & run.labelled, own.yes == own.label, np.nan)
     repeat = sample.repeat // run.times
@@ -255,12 +245,13 @@ def _family_variances(run: Answered, estimates: Mapping[str, Estimates], family:
 
     everyone = np.ones(len(sample.answer), dtype=np.bool_)
     of_accuracy = {"accuracy": as_numbers(*split_variance([(1.0, asked(right, everyone, sample.everyone))]))}
-    rates = np.mean([estimates[arm].counted("rate").values for arm in family], axis=0)[sample.judged]
+    rates = np.mean([estimates[name].counted("rate").values for name in family], axis=0)[sample.judged]
     gap = dict.fromkeys(PARTS, np.nan), NOWHERE
     if len(rates) > 1 and not np.isnan(rates).any():
         ends = (1.0, int(sample.judged[np.argmax(rates)])), (-1.0, int(sample.judged[np.argmin(rates)]))
         gap = split_variance([(sign, asked(yes, sample.group == own, sample.group)) for sign, own in ends])
-    return {**of_accuracy, _PARITY: as_numbers(*gap)}
+    variation = None if varied is None else dict(vars(varied))
+    return {"variation": variation, "variance": {**of_accuracy, _PARITY: as_numbers(*gap)}}
 
 
 def _flips(run: Answered, arm: str) -> list[dict[str, Any]]:
