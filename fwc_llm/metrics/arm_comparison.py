@@ -6,7 +6,7 @@ it leaves out of its own value only.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -75,7 +75,7 @@ class Comparison:
 
     of: Of
     tests: Mapping[str, Difference]
-    of_these: Mapping[str, Difference] = field(default_factory=dict)
+    of_these: Mapping[str, Difference]
     reason: str = ""
 
     def __getitem__(self, metric: str) -> Difference:
@@ -187,7 +187,11 @@ class _Net:
     def moments(self, first: Codes, second: Codes | None = None) -> tuple[Floats, Floats]:
         """Return the variance (P,) of shares, or of second less first, and its degrees of freedom."""
         first_arm, second_arm = self.own
-        net = joined(self.own, (self.sign, 1.0), self._sets() if self.aligned else None)
+        sets = None
+        if self.strategy and self.aligned:  # of both arms at each question, of both arms' questions in turn
+            redrawn = [share.sample.redrawn for share in self.own if share.sample.redrawn is not None]
+            sets = np.tile(np.unique(np.stack(redrawn), axis=1, return_inverse=True)[1].ravel(), 2)
+        net = joined(self.own, (self.sign, 1.0), sets)
         by_row = net.over_units + np.nan_to_num((first_arm.two_rows + second_arm.two_rows) / 2)
         of_arms = np.minimum(first_arm.freedom, second_arm.freedom)
         variance, freedom = by_row[first], of_arms[first]
@@ -196,9 +200,8 @@ class _Net:
             freedom = np.minimum(freedom, of_arms[second])
         if not self.strategy:
             return variance, np.maximum(1.0, freedom)
-        if self.aligned:
-            sets = effective_number(net.sets) if net.sets is not None else 1
-            fewer = np.minimum(freedom, max(1.0, sets - 1.0))
+        if sets is not None:
+            fewer = np.minimum(freedom, max(1.0, effective_number(sets) - 1.0))
             return variance + net.over_sets(first, second), np.maximum(1.0, fewer)
         parts = [
             (share.influence.over_sets(first, second), share.sample.number_of_sets - 1.0)
@@ -210,14 +213,6 @@ class _Net:
             welch = total**2 / np.sum([part**2 / degrees for part, degrees in parts], axis=0)
         fewest = min(degrees for _, degrees in parts)
         return variance + total, np.where(np.isnan(welch), fewest, np.maximum(fewest, welch))
-
-    def _sets(self) -> Codes | None:
-        """The sets of both arms at each question, of both arms' questions in turn."""
-        sets = [share.sample.redrawn for share in self.own if share.sample.redrawn is not None]
-        if not self.strategy or not sets:
-            return None
-        together = np.unique(np.stack(sets), axis=1, return_inverse=True)[1].ravel()
-        return np.tile(together, 2)
 
     def test(self, first: Codes | None = None, second: Codes | None = None) -> Difference:
         """Return the test of the only share, or of the only pair of shares."""
