@@ -64,7 +64,7 @@ def test_saved_examples_and_odd_options_come_along(fwc: Run, tmp_path: Path) -> 
     options = ("--shots", arms, "--m", 8, "--option", 'slots="equal"', "--order", "random,given")
     first = fwc(*small, *options, "--param", 'x="5"', "-o", tmp_path / "run")
     assert first.code == 0, first.err
-    slots = json.loads((tmp_path / "run" / "shots" / "fwc-0.json").read_text())["certificate"]["slots"]
+    slots = json.loads((tmp_path / "run" / "shots" / "fwc@given-0.json").read_text())["certificate"]["slots"]
     assert [slot["count"] for slot in slots] == [2, 2, 2, 2]
     shots.unlink()
     (tmp_path / "run").rename(tmp_path / "moved")
