@@ -81,9 +81,9 @@ async def serve(handler: Handler, port: int = 0) -> AsyncIterator[str]:
 
 
 @contextmanager
-def serving(key: str | None = None, name: str = "surrogate") -> Iterator[str]:
+def serving(key: str | None = None, name: str = "surrogate", model: Surrogate | None = None) -> Iterator[str]:
     """The surrogate's server on a free port, in a thread; gives the base URL."""
-    with SurrogateServer(Surrogate(), key=key, name=name) as server:
+    with SurrogateServer(model or Surrogate(), key=key, name=name) as server:
         thread = threading.Thread(target=server.serve_forever, args=[0.02], daemon=True)
         thread.start()
         try:

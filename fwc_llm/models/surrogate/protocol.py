@@ -247,7 +247,9 @@ def simulated_reply(call: Call, model: Surrogate) -> Reply:
     """The surrogate's reply to a chat; temperature and seed are its own unless the request names others."""
     temperature, seed = call.body.get("temperature"), call.body.get("seed")
     answerer = Surrogate(
-        model.temperature if temperature is None else temperature, model.seed if seed is None else seed
+        model.temperature if temperature is None else temperature,
+        model.seed if seed is None else seed,
+        model.form,
     )
     try:
         reply = answerer.reply(call.messages)
@@ -255,7 +257,7 @@ def simulated_reply(call: Call, model: Surrogate) -> Reply:
         raise Failure(400, str(error), "unreadable_prompt", param="messages") from None
     if call.form is None:
         return reply
-    return replace(reply, text=json.dumps(_filled(call.form, reply.text == "yes")), logprobs=None)
+    return replace(reply, text=json.dumps(_filled(call.form, reply.text in ("yes", "Yes"))), logprobs=None)
 
 
 def _filled(schema: Mapping[str, Any], yes: bool) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from fwc_llm import evaluate
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Message
 from fwc_llm.models.decisions import take_apart
-from fwc_llm.models.surrogate.model import Surrogate
+from fwc_llm.models.surrogate.model import FORMS, Surrogate
 from fwc_llm.models.surrogate.serve import SurrogateServer
 from fwc_llm.prompts import Prompt
 from fwc_llm.shots import select_shots
@@ -135,6 +135,21 @@ def test_structured_answers_and_tools_are_honoured_or_refused(client: openai.Ope
     for refused in ({"tool_choice": other, "tools": [TOOL]}, {"response_format": {"type": "xml"}}, {"n": 2}):
         with pytest.raises(openai.BadRequestError):
             ask(client, MANAGER, **refused)
+
+
+def test_an_answer_in_a_form_is_the_one_in_words_whatever_the_examples_capitals() -> None:
+    shown: list[Message] = [*CLERK, {"role": "assistant", "content": "No"}]
+    shown += [*MANAGER, {"role": "assistant", "content": "Yes"}]
+    schema: Any = {"type": "json_schema", "json_schema": {"schema": Decision.model_json_schema()}}
+    for form in FORMS:
+        with serving(model=Surrogate(form=form)) as url, openai.OpenAI(base_url=url, api_key="any") as client:
+            for person in (MANAGER, CLERK):
+                direct = Surrogate(form=form).reply([*shown, *person])
+                words = ask(client, [*shown, *person], logprobs=True).choices[0]
+                assert words.message.content == direct.text in ("Yes", "No")
+                assert words.logprobs.content[0].logprob == pytest.approx(direct.logprobs[0][1])
+                content = ask(client, [*shown, *person], response_format=schema).choices[0].message.content
+                assert Decision.model_validate_json(content).answer == direct.text
 
 
 def test_another_model_and_an_unreadable_prompt_are_refused_as_the_api_does(client: openai.OpenAI) -> None:
