@@ -4,7 +4,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from operator import add
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, Protocol, TypedDict, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,15 +17,12 @@ UsageKey = Literal["prompt_tokens", "completion_tokens", "cached_tokens", "cache
 SIMULATED = "SIMULATED"  # in a reply's fingerprint: a simulation answered, whatever the model is called
 
 
-class _RequiredMessage(TypedDict):
-    role: str
-    content: str
-
-
-class Message(_RequiredMessage, total=False):
+class Message(TypedDict):
     """One chat message, as the chat-completions protocol has it."""
 
-    name: str
+    role: str
+    content: str
+    name: NotRequired[str]
 
 
 Messages = Sequence[Message]

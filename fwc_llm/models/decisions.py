@@ -19,7 +19,6 @@ from fwc_llm.models.openai.retry import AttemptError, Reach, body_failure
 from fwc_llm.untrusted import finite, one_line
 
 MAIN = "answer"  # the name under which the question itself is sent
-FORMATS = ("decisions", "systemone")
 _KEYS = {"decisions": ("probability",), "systemone": ("noul", "probability")}  # where P(yes) stands
 _YES_OR_NO = (None, "predicate", "noul")  # types of answers whose probability is that of a yes
 _ANSWER_TOKENS = 8  # of one question, at most: there is no text
@@ -75,9 +74,8 @@ def take_apart(messages: Messages) -> Parts:
     shown = tuple(_plain(message) for message in messages if message["role"] != QUESTION)
     meant = [name for name in questions if name.startswith(CRITERIA)]
     criteria = {name.removeprefix(CRITERIA): questions.pop(name) for name in meant}
-    if MAIN not in questions and shown:
-        questions = {MAIN: shown[-1]["content"], **questions}
-    return Parts({MAIN: questions.pop(MAIN, ""), **questions}, shown, criteria)
+    main = questions.pop(MAIN, shown[-1]["content"] if shown else "")
+    return Parts({MAIN: main, **questions}, shown, criteria)
 
 
 def _plain(message: Message) -> Message:
@@ -164,7 +162,7 @@ class DecisionModel(ChatModel):
     completion_limit = _ANSWER_TOKENS  # type: ignore[assignment]
 
     def __init__(self, name: str, *arguments: Any, api: str = "decisions", **options: Any) -> None:
-        if api not in FORMATS:
+        if api not in _DIALECTS:
             raise FwcError(f"api is {api!r}: choose 'chat', 'decisions' or 'systemone'")
         self.api = api
         super().__init__(name, *arguments, **options)

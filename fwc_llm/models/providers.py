@@ -9,7 +9,7 @@ from contextlib import redirect_stdout
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Model
@@ -19,8 +19,6 @@ from fwc_llm.untrusted import one_line
 
 ENTRY_POINTS = "fwc_llm.models"
 OURS = frozenset({"surrogate", "baseline", "azure", "inspect", "python", "gguf", "smollm2"})
-
-Provider: TypeAlias = Callable[[str, Client], Model]
 
 
 def provided_model(name: str, client: Client) -> Model | None:

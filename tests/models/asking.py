@@ -9,7 +9,7 @@ import respx
 
 from fwc_llm.models import Messages, Reply
 from fwc_llm.models.openai.chat import ChatModel
-from tests.faults.loopback import Handler, serve
+from tests.faults.loopback import Handler, HttpReply, HttpRequest, serve
 
 KEY = "sk-planted-0123456789abcdefghij"
 MESSAGES = [{"role": "system", "content": "Answer yes or no."}, {"role": "user", "content": "Is it?"}]
@@ -28,9 +28,18 @@ def ask(model: Any, messages: Messages = MESSAGES, times: int = 1) -> Reply:
 
 
 def over_http(
-    handler: Handler, make: Any = None, messages: Messages = MESSAGES, times: int = 1, **options: Any
-) -> Any:
-    """The last reply of a model, behind a loopback server, that is asked so many times; and the model."""
+    answer: HttpReply | Handler,
+    make: Any = None,
+    messages: Messages = MESSAGES,
+    times: int = 1,
+    **options: Any,
+) -> tuple[Reply, Any, list[HttpRequest]]:
+    """The last reply of a model behind a loopback server, asked so many times; the model; its requests."""
+    requests: list[HttpRequest] = []
+
+    def handler(request: HttpRequest) -> Any:
+        requests.append(request)
+        return answer(request) if callable(answer) else answer
 
     async def go() -> tuple[Reply, Any]:
         async with serve(handler) as url:
@@ -40,7 +49,7 @@ def over_http(
             finally:
                 await model.aclose()
 
-    return asyncio.run(go())
+    return *asyncio.run(go()), requests
 
 
 def sent(route: respx.Route, index: int = 0) -> dict[str, Any]:

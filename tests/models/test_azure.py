@@ -7,23 +7,20 @@ import pytest
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models import Reply, open_model
 from fwc_llm.models.openai.chat import AzureModel
-from tests.faults.loopback import Handler, HttpReply, HttpRequest, completion, refusal, serve
+from tests.faults.loopback import Handler, HttpReply, HttpRequest, completion, refusal
+from tests.models.asking import MESSAGES, over_http
 
 KEY = "azure-planted-0123456789"
-MESSAGES = [{"role": "user", "content": "Is it?"}]
 
 
-def ask(handler: Handler, monkeypatch: pytest.MonkeyPatch) -> Reply:
-    async def go() -> Reply:
-        async with serve(handler) as url:
-            monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", url)
-            model = AzureModel("azure:my-deployment", backoff=0.001)
-            assert model.address == url
-            reply = await model.ask(MESSAGES)
-            await model.aclose()
-            return reply
+def ask(
+    answer: HttpReply | Handler, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Reply, AzureModel, list[HttpRequest]]:
+    def make(base_url: str) -> AzureModel:
+        monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", base_url)
+        return AzureModel("azure:my-deployment", backoff=0.001)
 
-    return asyncio.run(go())
+    return over_http(answer, make)
 
 
 @pytest.fixture(autouse=True)
@@ -33,15 +30,10 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_deployment_is_asked_in_azures_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[HttpRequest] = []
-
-    def handler(request: HttpRequest) -> HttpReply:
-        seen.append(request)
-        return HttpReply(completion("Yes", "gpt-4o-2024-08-06")) if len(seen) > 1 else HttpReply("", 503)
-
-    reply = ask(handler, monkeypatch)
+    answers = iter([HttpReply("", 503), HttpReply(completion("Yes", "gpt-4o-2024-08-06"))])
+    reply, _, seen = ask(lambda request: next(answers), monkeypatch)
     assert (reply.text, reply.model, reply.attempts) == ("Yes", "gpt-4o-2024-08-06", 2)
-    assert seen[0].path == "/openai/deployments/my-deployment/chat/completions?api-version=2024-10-21"
+    assert seen[0].path == "/v1/openai/deployments/my-deployment/chat/completions?api-version=2024-10-21"
     assert seen[0].headers["api-key"] == KEY
     assert "sk-other" not in str(seen[0].headers)
     assert seen[0].json()["messages"] == MESSAGES
@@ -57,7 +49,7 @@ def test_a_deployment_is_asked_in_azures_way(monkeypatch: pytest.MonkeyPatch) ->
 )  # fmt: skip
 def test_a_wrong_deployment_stops(answer: HttpReply, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ProviderError, match=words):
-        ask(lambda request: answer, monkeypatch)
+        ask(answer, monkeypatch)
 
 
 def test_what_is_missing_is_named_before_any_request(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,5 @@
 """What the client sends, and what it makes of what comes back."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -8,7 +7,8 @@ import respx
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models import Usage
-from tests.faults.loopback import HttpReply, HttpRequest, completion, serve
+from fwc_llm.models.openai.chat import ChatModel
+from tests.faults.loopback import HttpReply, completion
 from tests.models.asking import KEY, MESSAGES, ask, over_http, quick, sent
 
 # --- what is sent
@@ -70,38 +70,23 @@ def test_another_service_gets_only_the_key_that_is_named(
         monkeypatch.setenv(name, "account-secret")
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", f"Authorization: Bearer {KEY}")
     monkeypatch.setenv("OTHER_KEY", "other-secret")
-    seen: list[dict[str, str]] = []
-
-    def handler(request: HttpRequest) -> HttpReply:
-        seen.append(request.headers)
-        return HttpReply(completion("Yes"))
-
-    over_http(handler, api_key_env=variable)
-    assert seen[0]["authorization"] == expected
-    assert KEY not in str(seen)
-    assert "account-secret" not in str(seen)
+    _, _, (request,) = over_http(HttpReply(completion("Yes")), api_key_env=variable)
+    assert request.headers["authorization"] == expected
+    assert KEY not in str(request)
+    assert "account-secret" not in str(request)
 
 
 def test_the_variable_of_the_sdk_names_the_service_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[dict[str, str]] = []
+    def make(base_url: str) -> ChatModel:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{base_url}/")
+        model = quick()
+        assert model.address == base_url
+        return model
 
-    def handler(request: HttpRequest) -> HttpReply:
-        seen.append(request.headers)
-        return HttpReply(completion("Yes", "gpt-4"))
-
-    async def go() -> str:
-        async with serve(handler) as url:
-            monkeypatch.setenv("OPENAI_BASE_URL", f"{url}/v1/")
-            model = quick()
-            await model.ask(MESSAGES)
-            await model.aclose()
-            assert model.address == f"{url}/v1"
-            assert model.notices == [f"gpt-4 is asked at {url}/v1, which OPENAI_BASE_URL names"]
-            assert quick(base_url="http://127.0.0.1:9/v1").address == "http://127.0.0.1:9/v1"
-            return model.address
-
-    asyncio.run(go())
-    assert seen[0]["authorization"] == f"Bearer {KEY}"  # the two variables belong together
+    _, model, (request,) = over_http(HttpReply(completion("Yes", "gpt-4")), make)
+    assert model.notices == [f"gpt-4 is asked at {model.address}, which OPENAI_BASE_URL names"]
+    assert request.headers["authorization"] == f"Bearer {KEY}"  # the two variables belong together
+    assert quick(base_url="http://127.0.0.1:9/v1").address == "http://127.0.0.1:9/v1"
     monkeypatch.setenv("OPENAI_BASE_URL", "not an address")
     with pytest.raises(FwcError, match="not an http"):
         quick()
@@ -123,13 +108,10 @@ def test_no_message_repeats_a_key_or_a_password(options: dict[str, Any]) -> None
 
 
 def test_a_simulation_is_marked_whatever_it_is_called() -> None:
-    for mark in ({"system_fingerprint": "SIMULATED 1"}, {"x-fwc-llm-answers": "SIMULATED"}):
-
-        def handler(request: HttpRequest, mark: dict[str, str] = mark) -> HttpReply:
-            body = completion("Yes", "gpt-4") | ({} if "x-fwc-llm-answers" in mark else mark)
-            return HttpReply(body, headers=mark if "x-fwc-llm-answers" in mark else {})
-
-        reply, model = over_http(handler)
+    in_body = HttpReply(completion("Yes", "gpt-4", system_fingerprint="SIMULATED 1"))
+    in_head = HttpReply(completion("Yes", "gpt-4"), headers={"x-fwc-llm-answers": "SIMULATED"})
+    for answer in (in_body, in_head):
+        reply, model, _ = over_http(answer)
         assert "SIMULATED" in str(reply.fingerprint)
         assert model.simulated
     assert not quick().simulated

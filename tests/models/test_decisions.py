@@ -36,14 +36,13 @@ def quick(api: str = "decisions", **options: Any) -> DecisionModel:
 
 def exchange(reply: Any, messages: list[Message], api: str = "decisions", **options: Any) -> Any:
     """The reply and the bodies of the requests, over HTTP; `reply` may be a function of the request."""
-    seen: list[Any] = []
 
-    def handler(request: HttpRequest) -> HttpReply:
-        seen.append(request.json())
+    def answer(request: HttpRequest) -> HttpReply:
         given = reply(request) if callable(reply) else reply
         return given if isinstance(given, HttpReply) else HttpReply(given)
 
-    return over_http(handler, quick, messages, api=api, **options)[0], seen
+    found, _, requests = over_http(answer, quick, messages, api=api, **options)
+    return found, [request.json() for request in requests]
 
 
 # --- what is sent

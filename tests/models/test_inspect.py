@@ -13,7 +13,7 @@ from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models import Reply, Usage
 from fwc_llm.models.inspect import require_inspect
 from tests.conftest import missing
-from tests.faults.loopback import Handler, HttpReply, HttpRequest, completion, refusal, serving
+from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serving
 from tests.models.asking import KEY, MESSAGES, over_http
 
 NAME = "inspect:openai-api/mine/some-model"
@@ -29,37 +29,30 @@ def inspect_and_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINE_API_KEY", KEY)
 
 
-def asked(handler: Handler, **options: Any) -> tuple[Reply, list[str]]:
-    """The reply of a model behind a loopback server, and what was said on the way."""
-    reply, model = over_http(handler, partial(open_model, NAME), **{"deadline": 5.0} | options)
-    return reply, model.notices
+def asked(answer: HttpReply, **options: Any) -> tuple[Reply, Any, list[HttpRequest]]:
+    """The reply of a model behind a loopback server; the model; its requests."""
+    return over_http(answer, partial(open_model, NAME), **{"deadline": 5.0} | options)
 
 
 def test_a_reply_is_read_whole() -> None:
-    seen: list[HttpRequest] = []
     top = [{"token": "Yes", "logprob": -0.1, "bytes": None}, {"token": "No", "logprob": -2.4, "bytes": None}]
-
-    def handler(request: HttpRequest) -> HttpReply:
-        seen.append(request)
-        body = completion("Yes", "some-model-0613")
-        content = [{"token": "Yes", "logprob": -0.1, "bytes": None, "top_logprobs": top}]
-        body["choices"][0]["logprobs"] = {"content": content, "refusal": None}
-        return HttpReply(body)
-
-    reply, said = asked(handler, logprobs=True, params={"seed": 3})
+    content = [{"token": "Yes", "logprob": -0.1, "bytes": None, "top_logprobs": top}]
+    body = completion("Yes", "some-model-0613")
+    body["choices"][0]["logprobs"] = {"content": content, "refusal": None}
+    reply, model, (request,) = asked(HttpReply(body), logprobs=True, params={"seed": 3})
     assert (reply.text, reply.finish_reason, reply.error, reply.refusal) == ("Yes", "stop", None, False)
     assert reply.logprobs == (("Yes", -0.1), ("No", -2.4))
     assert reply.usage == Usage(100, 1, 64)
     assert reply.model == "some-model-0613"
-    sent = seen[0].json()
+    sent = request.json()
     assert [(m["role"], m["content"]) for m in sent["messages"]] == [
         (m["role"], m["content"]) for m in MESSAGES
     ]
     assert {k: v for k, v in sent.items() if k not in {"messages", "model"}} == {
         "temperature": 0, "max_tokens": 20, "logprobs": True, "top_logprobs": 20, "seed": 3
     }  # fmt: skip
-    assert seen[0].headers["authorization"] == f"Bearer {KEY}"
-    (once,) = said
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    (once,) = model.notices
     assert "does not take (asked for: seed)" in once
 
 
@@ -75,7 +68,7 @@ def test_a_reply_is_read_whole() -> None:
 def test_refusals_and_what_is_no_answer_are_told_apart(change: dict[str, Any], reason: str) -> None:
     body = completion("Yes")
     body["choices"][0] |= change
-    reply, _ = asked(lambda request: HttpReply(body))
+    reply, _, _ = asked(HttpReply(body))
     assert reply.error is None
     assert parse_answer(reply).reason == reason
 
@@ -92,12 +85,12 @@ def test_refusals_and_what_is_no_answer_are_told_apart(change: dict[str, Any], r
 )  # fmt: skip
 def test_what_fails_for_every_row_stops_the_run(answer: HttpReply, words: str) -> None:
     with pytest.raises(ProviderError, match=words) as caught:
-        asked(lambda request: answer)
+        asked(answer)
     assert KEY not in str(caught.value)
 
 
 def test_a_row_has_a_deadline() -> None:
-    reply, _ = asked(lambda request: HttpReply(completion("Yes"), delay=5.0), deadline=0.3)
+    reply, _, _ = asked(HttpReply(completion("Yes"), delay=5.0), deadline=0.3)
     assert reply.text is None
     assert "no reply within the deadline of 0.3 s" in str(reply.error)
 

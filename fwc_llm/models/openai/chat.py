@@ -38,7 +38,6 @@ _OURS = {"model", "messages", "stream", "n"}
 _NAMES_A_KEY = re.compile(
     r"(?:(?:api.?key|authorization|password|secret|extra.headers|credential)[^\"]*|\"sig(?:nature)?)\":", re.I
 )
-_NO_KEY = "no-key"  # what a server that needs no key is sent
 _LONGEST_NAME = 200  # characters of a token or a model's name
 _MOST_LOGPROBS = 100
 _MOST_TOKENS = 1_000_000_000  # of one request; a count beyond is none
@@ -518,11 +517,11 @@ class ChatModel(Service):
 
     @cached_property
     def _key(self) -> str:
-        return _NO_KEY if self._key_name is None else read_key(self._key_name, self.name)
+        return "no-key" if self._key_name is None else read_key(self._key_name, self.name)
 
     @cached_property
     def _secret(self) -> Secret:
-        return Secret("" if self._key == _NO_KEY else self._key)
+        return Secret(self._key)  # "no-key" is too short for a secret
 
     def redact(self, text: str) -> str:
         """`text` without the key, which a service might echo."""

@@ -14,7 +14,7 @@ recorded zero-shot, 4-, 16- and 30-shot answers; evals/surrogate.md says what it
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from operator import ne
@@ -55,13 +55,8 @@ class Coefficients:
     @classmethod
     @cache
     def fitted(cls, form: str = FORMS[0]) -> "Coefficients":
-        """The coefficients of a form that come with the package."""
-        text = Path(__file__).with_name("surrogate.json").read_text(encoding="utf-8")
-        return cls.from_json(json.loads(text), form)
-
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any], form: str) -> "Coefficients":
-        """Read what `evals/fit_surrogate.py` wrote: coefficients by the name of their feature."""
+        """The coefficients of a form that come with the package, as `evals/fit_surrogate.py` wrote them."""
+        content = json.loads(Path(__file__).with_name("surrogate.json").read_text(encoding="utf-8"))
         names, fitted = feature_names(), content["forms"][form]
         return cls(
             world=np.array([content["world"][name] for name in names]),
@@ -87,7 +82,9 @@ def context(reading: Reading, coefficients: Coefficients) -> NDArray[np.float64]
     if not reading.examples:
         return np.zeros(len(CONTEXT))
     yes = np.array(reading.answers, dtype=np.float64)
-    distance = _distances(reading.person, reading.examples)
+    numbers = np.abs(np.subtract([e.numbers for e in reading.examples], reading.person.numbers)) / _SPREAD
+    words = [sum(map(ne, reading.person.words, e.words)) for e in reading.examples]
+    distance = np.minimum(numbers, _FARTHEST).sum(axis=1) + words
     weights = np.array([1.0 if e.weight is None else max(e.weight, 0.0) for e in reading.examples])
     if not weights.any():
         weights[:] = 1.0
@@ -153,8 +150,11 @@ class Surrogate:
             return replace(alone[0], text=lines, logprobs=None)
         reading = read(messages)
         p = self._p_yes(reading)
-        yes = p > 0.5 if self.temperature == 0.0 else self._draw(messages) < _tempered(p, self.temperature)
-        words = ("Yes", "No") if reading.examples and reading.capitalised else ("yes", "no")
+        if self.temperature == 0.0:
+            yes = p > 0.5
+        else:
+            yes = self._draw(messages) < _logistic(math.log(p / (1 - p)) / self.temperature)
+        words = ("Yes", "No") if reading.capitalised else ("yes", "no")
         logs = ((words[0], math.log(p)), (words[1], math.log1p(-p)))
         return Reply(
             text=words[0] if yes else words[1],
@@ -193,12 +193,6 @@ def _stamp(form: str) -> str:
     return hashlib.sha256(np.r_[fitted.world, fitted.prior, fitted.context].tobytes()).hexdigest()[:12]
 
 
-def _distances(person: Person, others: Sequence[Person]) -> NDArray[np.float64]:
-    numbers = np.abs(np.subtract([other.numbers for other in others], person.numbers)) / _SPREAD
-    words = [sum(map(ne, person.words, other.words)) for other in others]
-    return np.asarray(np.minimum(numbers, _FARTHEST).sum(axis=1) + words, np.float64)
-
-
 @lru_cache(4096)
 def _expected(coefficients: Coefficients, example: Person) -> float:
     return _logistic(coefficients.log_odds(example))
@@ -206,7 +200,3 @@ def _expected(coefficients: Coefficients, example: Person) -> float:
 
 def _logistic(score: float) -> float:
     return 0.5 * (1.0 + math.tanh(0.5 * score))
-
-
-def _tempered(p: float, temperature: float) -> float:
-    return _logistic(math.log(p / (1 - p)) / temperature)

@@ -17,7 +17,6 @@ NUMERIC = ("age", "highest education level", "capital gain", "capital loss", "ho
 CATEGORICAL = (
     "workclass", "education", "marital status", "occupation", "relationship", "race", "sex", "native country",
 )  # fmt: skip
-_IGNORED = ("final weight",)
 _WEIGHTS = ("weight of this example", "weight")
 
 
@@ -74,29 +73,24 @@ def read(messages: Messages) -> Reading:
             "it looked for a last message of role user that describes the person to answer for"
         )
     *earlier, last = turns
-    examples, answers, spelled = [], [], ""
-    if len(earlier) % 2:
-        raise UnreadablePromptError(_UNPAIRED)
-    for question, answer in zip(earlier[::2], earlier[1::2], strict=True):
-        spelled = answer["content"].strip().rstrip(".")
-        speakers = _speaker(question), _speaker(answer)
-        if speakers != ("asks", "answers") or spelled.lower() not in ("yes", "no"):
-            raise UnreadablePromptError(_UNPAIRED)
-        examples.append(describe(question["content"]))
-        answers.append(spelled.lower() == "yes")
-    return Reading(describe(last["content"]), tuple(examples), tuple(answers), spelled[:1].isupper())
+    answers = [message["content"].strip().rstrip(".") for message in earlier[1::2]]
+    paired = [_speaker(message) for message in earlier] == ["asks", "answers"] * len(answers)
+    if not paired or any(answer.lower() not in ("yes", "no") for answer in answers):
+        raise UnreadablePromptError(
+            "it looked for examples as pairs of messages, one of role user (or named example_user) that "
+            "describes a person, then one of role assistant (or named example_assistant) that says yes or no"
+        )
+    return Reading(
+        describe(last["content"]),
+        examples=tuple(describe(message["content"]) for message in earlier[::2]),
+        answers=tuple(answer.lower() == "yes" for answer in answers),
+        capitalised=bool(answers) and answers[-1][0].isupper(),
+    )
 
 
 def apart(text: str) -> list[str]:
     """The numbered records ("Record 1:") in a message, each by itself; empty where there are none."""
-    return _NUMBERED.split(text)[1:]
-
-
-_NUMBERED = re.compile(r"^Record \d+:$", re.MULTILINE)
-_UNPAIRED = (
-    "it looked for examples as pairs of messages, one of role user (or named example_user) that describes a "
-    "person, then one of role assistant (or named example_assistant) that says yes or no"
-)
+    return re.split(r"^Record \d+:$", text, flags=re.MULTILINE)[1:]
 
 
 def _speaker(message: Message) -> str:
@@ -109,14 +103,10 @@ def _speaker(message: Message) -> str:
     return ""
 
 
-def _pattern() -> re.Pattern[str]:
-    words = sorted((*NUMERIC, *CATEGORICAL, *_IGNORED, *_WEIGHTS), key=len, reverse=True)
-    names = "|".join(re.escape(name).replace(r"\ ", r"[ _-]") for name in words)
-    # A lead-in ends with a colon ("… has the following attributes: age 39"); a bullet may precede the words.
-    return re.compile(rf"(?:.*?:\s+)??[-*•\s]*({names})(?:\s*[:=]\s*|\s+(?:is\s+)?)(\S.*)", re.IGNORECASE)
-
-
-_ATTRIBUTE = _pattern()
+_LONGEST_FIRST = sorted((*NUMERIC, *CATEGORICAL, "final weight", *_WEIGHTS), key=len, reverse=True)
+_NAMES = "|".join(_LONGEST_FIRST).replace(" ", "[ _-]")
+# A lead-in ends with a colon ("… has the following attributes: age 39"); a bullet may precede the words.
+_ATTRIBUTE = re.compile(rf"(?:.*?:\s+)??[-*•\s]*({_NAMES})(?:\s*[:=]\s*|\s+(?:is\s+)?)(\S.*)", re.IGNORECASE)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?=\s|$)")
 
 
