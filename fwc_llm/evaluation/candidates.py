@@ -180,6 +180,7 @@ def choose_candidates(
     kinds = [pair for same in zip(*by_size, strict=True) for pair in zip(sizes, same, strict=True)]
     if not kinds:
         raise FwcError("no strategy is left to choose candidates with: name some")
+    orders = orders or _ORDERS
     wordings = [(template, sentence) for sentence in ("", *instructions) for template in templates]
     extra = wordings[1:] if alone else []
     if alone and count <= len(wordings):
@@ -199,7 +200,7 @@ def choose_candidates(
         own = seed + 1 + number
         if progress:
             progress(f"choosing candidate {len(chosen) + 1} of {count}: {recipe.label}")
-        order = list(orders or _ORDERS)[turn % len(orders or _ORDERS)]
+        order = orders[turn % len(orders)]
         try:
             shots = select_shots(
                 task, recipe.strategy, m, recipe.epsilon, own, split.pool, split.candidates,

@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from fwc_llm.errors import FwcError, InterruptedRunError, StorageError
 from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, relative, saved_name, task_option
@@ -21,6 +21,7 @@ from fwc_llm.models.functions import BatchFunction, Function, as_model
 from fwc_llm.models.openai.prices import Price, no_price, price_of
 from fwc_llm.progress import Progress
 from fwc_llm.runs.batch import batches_under_way, run_batch
+from fwc_llm.runs.budget import Budget, Forecast, forecast
 from fwc_llm.runs.execute import Outcome, execute
 from fwc_llm.runs.folder import FORMAT, RunFolder, command, file_name, versions
 from fwc_llm.runs.journal import Call, Journal, call_id, parameters_json
@@ -32,9 +33,6 @@ from fwc_llm.runs.threshold_selection import TRIED, check_probability
 from fwc_llm.shots import save_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.tasks import Task, load_task
-
-if TYPE_CHECKING:
-    from fwc_llm.runs.budget import Budget, Forecast
 
 
 def prepare(
@@ -95,16 +93,14 @@ class Job:
     reference: bool = False
 
     @cached_property
-    def price(self) -> "Price | None":
+    def price(self) -> Price | None:
         """The model's price, or None if it is not known."""
         if traits(self.model).local:
             return no_price(self.model.name)
         return price_of(self.model.name, self.client.prices, self.plan.settings.api)
 
-    def forecast(self) -> "Forecast":
+    def forecast(self) -> Forecast:
         """Count what the run would use, without asking anything."""
-        from fwc_llm.runs.budget import forecast
-
         return forecast(self.model, self.plan.calls(), self.price, self.client.batch)
 
     def run(
@@ -174,7 +170,7 @@ class Job:
         self,
         folder: RunFolder,
         journal: Journal,
-        budget: "Budget | None",
+        budget: Budget | None,
         on_progress: Callable[[Progress], None] | None,
         cancel_batch: bool,
     ) -> Outcome:
@@ -217,13 +213,11 @@ class Job:
 
         return Result(folder.path, score_and_judge(folder, journal, stopped, self.plan.task), self.plan.task)
 
-    def budget(self, elsewhere: float = 0.0) -> "Budget | None":
+    def budget(self, elsewhere: float = 0.0) -> Budget | None:
         """The limit in dollars, if the client has one; `FwcError` where it cannot be kept.
 
         A model that asks nobody needs none.
         """
-        from fwc_llm.runs.budget import Budget
-
         most, about = self.client.max_cost, traits(self.model)
         if most is None or about.simulated or about.reference or about.local:
             return None
@@ -234,7 +228,7 @@ class Job:
         calls: Callable[[], Iterator[Call]],
         total: int,
         journal: Journal,
-        budget: "Budget | None" = None,
+        budget: Budget | None = None,
         on_progress: Callable[[Progress], None] | None = None,
         cancel_batch: bool = False,
     ) -> Outcome:
@@ -304,8 +298,6 @@ class Job:
 
         A run that has begun is not checked again: existing replies need neither key nor prompt.
         """
-        from fwc_llm.runs.budget import forecast
-
         self.budget()
         about = traits(self.model)
         about.require_key()

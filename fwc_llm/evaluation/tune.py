@@ -123,10 +123,16 @@ class _Tuning:
         if not (folder.path / FILE_NAME).is_file():
             folder.create()
         with Journal(folder.path) as journal:
-            _check_same(folder, self.asked)
             if _holds_answers(folder):
-                self.proposed.extend(folder.read_json(FILE_NAME).get("proposed", ()))
-            else:
+                before = folder.read_json(FILE_NAME)
+                for name, value in json.loads(json.dumps(self.asked)).items():
+                    if before.get(name) != value:
+                        raise FwcError(
+                            f"{folder.path} holds another tuning ({name} differs): repeat its options to "
+                            "continue it, or name a new folder with --out"
+                        )
+                self.proposed.extend(before.get("proposed", ()))
+            else:  # where nothing was answered, it begins anew
                 folder.write_json(FILE_NAME, self.asked)
             self._write_wordings()
 
@@ -419,19 +425,6 @@ def tune(
         raise InterruptedRunError(
             f"interrupted; the same command with --out {quote(str(folder.path))} continues"
         ) from None
-
-
-def _check_same(folder: RunFolder, asked: Mapping[str, Any]) -> None:
-    """Refuse a folder in which something else is tuned; where nothing was answered, it begins anew."""
-    if not _holds_answers(folder):
-        return
-    before, now = folder.read_json(FILE_NAME), json.loads(json.dumps(asked))
-    for name, value in now.items():
-        if before.get(name) != value:
-            raise FwcError(
-                f"{folder.path} holds another tuning ({name} differs): repeat its options to continue it, or "
-                "name a new folder with --out"
-            )
 
 
 def _holds_answers(folder: RunFolder) -> bool:

@@ -55,12 +55,18 @@ def forecast(
     prefixes: dict[tuple[str, int], int] = {}
     for call in calls:
         tokens, limit = counter.count(call.messages), _completion_limit(model, call.messages)
-        _check_fits(model.name, call, tokens, limit, price)
+        if price is not None and price.context is not None and tokens + limit > price.context:
+            raise FwcError(
+                f"the prompt of arm {call.arm!r} for row {call.row} has {tokens} tokens, its reply up to "
+                f"{limit}: more than the {price.context} of {model.name}: use fewer examples (--m, "
+                "--max-prompt-tokens)"
+            )
         arm = call.arm, call.repeat
         if arm in prefixes:
             cached += prefixes[arm]
         else:
-            prefixes[arm] = _cacheable(counter.count(call.messages[: call.fixed]))
+            common = counter.count(call.messages[: call.fixed])
+            prefixes[arm] = common - common % _CACHE_STEP if common >= _CACHE_FROM else 0
         number, prompt, longest = number + 1, prompt + tokens, max(longest, tokens)
         completion += limit
     dollars = most = None
@@ -139,15 +145,3 @@ class Budget:
 
 def _completion_limit(model: Model, messages: Messages) -> int:
     return (traits(model).completion_limit or _NO_LIMIT_TOKENS) + more_tokens(messages)
-
-
-def _check_fits(name: str, call: "Call", tokens: int, limit: int, price: Price | None) -> None:
-    if price is not None and price.context is not None and tokens + limit > price.context:
-        raise FwcError(
-            f"the prompt of arm {call.arm!r} for row {call.row} has {tokens} tokens, its reply up to "
-            f"{limit}: more than the {price.context} of {name}: use fewer examples (--m, --max-prompt-tokens)"
-        )
-
-
-def _cacheable(tokens: int) -> int:
-    return tokens // _CACHE_STEP * _CACHE_STEP if tokens >= _CACHE_FROM else 0

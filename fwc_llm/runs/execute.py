@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from fwc_llm.models.base import Model, Reply, traits
+from fwc_llm.models.base import Model, traits
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.progress import Progress
 from fwc_llm.runs.budget import Budget
 from fwc_llm.runs.journal import Call, Journal, call_id, make_record, parameters_json
 
 _REPORT_SECONDS = 0.1
-_GIVE_WAY_SECONDS = 0.1
 # After a fatal error or at the cost limit, what is already under way may still come in (it may be paid for).
 _GRACE_SECONDS = 5.0
 
@@ -53,7 +52,23 @@ async def execute(
     that was answered.
     """
     run = _Run(model, iter(calls), journal, progress, total, budget, price)
-    return await run.finish(concurrency)
+    if budget is not None:
+        budget.start(journal)
+    workers = [asyncio.create_task(run.work()) for _ in range(concurrency)]
+    try:
+        finished, pending = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
+        failure = next((worker.exception() for worker in finished if worker.exception()), None)
+        if failure is not None:
+            if pending:
+                await asyncio.wait(pending, timeout=_GRACE_SECONDS)
+            raise failure
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+        await model.aclose()
+        run.report()
+    return Outcome(run.done, run.errors, run.skipped, run.stopped)
 
 
 @dataclass
@@ -75,60 +90,43 @@ class _Run:
         self.stopped: str | None = None
         self.closing = False
         self.settled = asyncio.Event()
-        self.began = self.reported = self.gave_way = time.monotonic()
+        self.began = self.reported = time.monotonic()
 
-    async def finish(self, concurrency: int) -> Outcome:
-        if self.budget is not None:
-            self.budget.start(self.journal)
-        workers = [asyncio.create_task(self._work()) for _ in range(concurrency)]
+    async def work(self) -> None:
+        """Answer one call after another; where that fails, nobody begins another."""
         try:
-            finished, pending = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
-            failure = next((worker.exception() for worker in finished if worker.exception()), None)
-            if failure is not None:
-                if pending:
-                    await asyncio.wait(pending, timeout=_GRACE_SECONDS)
-                raise failure
-        finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
-            await self.model.aclose()
-            self._report(force=True)
-        return Outcome(self.done, self.errors, self.skipped, self.stopped)
-
-    async def _work(self) -> None:
-        try:
-            await self._answer_calls()
+            while not self.closing and (call := next(self.calls, None)) is not None:
+                await self._answer(call)
         except BaseException:
-            self.closing = True  # nobody begins another call
+            self.closing = True
             self.settled.set()
             raise
 
-    async def _answer_calls(self) -> None:
-        while not self.closing and (call := next(self.calls, None)) is not None:
-            request = call_id(self.parameters, call)
-            if self.journal.answered(request) or request in self.under_way:
-                self.skipped += 1
-                continue
-            self.under_way.add(request)
-            reserved = await self._reserve(call)
-            if reserved is None:
-                return
-            reply = await self._ask(call)
-            self.journal.append(make_record(request, call, reply))  # before anything else looks at it
-            if self.budget is not None:
-                self.budget.settle(reserved, reply.usage, answered=reply.text is not None)
-                self.settled.set()
-            self.under_way.discard(request)
-            self.errors += reply.text is None
-            self.done += reply.text is not None
-            self._report()
-            await self._give_way()
-
-    async def _ask(self, call: Call) -> Reply:
+    async def _answer(self, call: Call) -> None:
+        request = call_id(self.parameters, call)
+        if self.journal.answered(request) or request in self.under_way:
+            self.skipped += 1
+            return
+        self.under_way.add(request)
+        reserved = await self._reserve(call)
+        if reserved is None:
+            return
         if self.ask_row is None or call.asked is None:
-            return await self.model.ask(call.messages)
-        return await self.ask_row(call.messages, call.asked)
+            reply = await self.model.ask(call.messages)
+        else:
+            reply = await self.ask_row(call.messages, call.asked)
+        self.journal.append(make_record(request, call, reply))  # before anything else looks at it
+        if self.budget is not None:
+            self.budget.settle(reserved, reply.usage, answered=reply.text is not None)
+            self.settled.set()
+        self.under_way.discard(request)
+        self.errors += reply.text is None
+        self.done += reply.text is not None
+        if time.monotonic() - self.reported >= _REPORT_SECONDS:
+            self.report()
+            # Lets Ctrl-C and others in, which a model that never waits would keep out. Yielding after every
+            # reply makes each request re-check all idle connections: a fifth of the speed.
+            await asyncio.sleep(0)
 
     async def _reserve(self, call: Call) -> float | None:
         """Set the worst case of a call aside, waiting for others to come back; None when there is no room."""
@@ -144,23 +142,12 @@ class _Run:
             await self.settled.wait()
         return dollars
 
-    async def _give_way(self) -> None:
-        """Let Ctrl-C and others in now and then, which a model that never waits would keep out.
-
-        Yielding after every reply makes each request re-check all idle connections: a fifth of the speed.
-        """
-        now = time.monotonic()
-        if now - self.gave_way >= _GIVE_WAY_SECONDS:
-            self.gave_way = now
-            await asyncio.sleep(0)
-
-    def _report(self, force: bool = False) -> None:
-        now = time.monotonic()
-        if self.progress is None or (now - self.reported < _REPORT_SECONDS and not force):
+    def report(self) -> None:
+        """Tell the progress."""
+        self.reported = time.monotonic()
+        if self.progress is None:
             return
-        self.reported = now
-        rate = (self.done + self.errors) / max(now - self.began, 1e-9)
+        rate = (self.done + self.errors) / max(self.reported - self.began, 1e-9)
         cost = self.journal.cost(self.price) if self.price else None
         with suppress(OSError, ValueError):  # a closed terminal must not end the run
-            counts = self.done, self.errors, self.skipped, self.total
-            self.progress(Progress(*counts, rate, cost))
+            self.progress(Progress(self.done, self.errors, self.skipped, self.total, rate, cost))

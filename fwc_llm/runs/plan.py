@@ -368,7 +368,7 @@ def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | N
                     progress(f"choosing examples: {arm.name}, repeat {index + 1} of {settings.repeats}")
                 by_source[arm.source] = _select(task, arm, settings, drawn, seed, None)
             if arm.source in by_source:
-                chosen[arm.name] = _ordered(by_source[arm.source], arm, seed)
+                chosen[arm.name] = order_shots(by_source[arm.source], arm.order or "given", seed)
         again = range(index * settings.samples, (index + 1) * settings.samples)
         repeats += [Repeat(sample, seed, drawn, chosen, validation) for sample in again]
     plan = replace(plan, repeats=tuple(repeats))
@@ -506,11 +506,7 @@ def _select(
     asked = (task, arm.source, settings.m, settings.epsilon, seed, split.pool, split.candidates)
     if query is None:
         return kept_shots(*asked, **options)
-    return _ordered(select_shots(*asked, query=query, progress=False, **options), arm, seed)
-
-
-def _ordered(shots: Shots, arm: Arm, seed: int) -> Shots:
-    return order_shots(shots, arm.order, seed) if arm.order else shots
+    return select_shots(*asked, query=query, order=arm.order or "given", progress=False, **options)
 
 
 def fit_m_to(most: int, limit: int, tokens: Callable[[int], int]) -> int:

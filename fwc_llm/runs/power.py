@@ -2,18 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fwc_llm.metrics.planning import QUESTIONS, Assumptions, steps_needed
 from fwc_llm.metrics.variance import LEAST_SETS, THESE_EXAMPLES, THIS_STRATEGY
+from fwc_llm.models.base import Model
+from fwc_llm.models.openai.prices import Price
+from fwc_llm.runs.budget import Forecast, forecast
+from fwc_llm.runs.plan import make_plan
+from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import design_of, whole_step
-
-if TYPE_CHECKING:
-    from fwc_llm.models.base import Model
-    from fwc_llm.models.openai.prices import Price
-    from fwc_llm.runs.budget import Forecast
-    from fwc_llm.runs.settings import Settings
-    from fwc_llm.tasks import Task
+from fwc_llm.tasks import Task
 
 REPEATS = (1, 5, 10, 20, 50)
 _ROWS = 20  # prompts counted per arm, at least
@@ -38,12 +36,12 @@ class Needed:
 
 
 def needed(
-    task: "Task",
+    task: Task,
     difference: float,
-    settings: "Settings",
+    settings: Settings,
     arms: int,
     assumptions: Assumptions,
-    cost: "Forecast | None" = None,
+    cost: Forecast | None = None,
 ) -> Iterator[Needed]:
     """Yield what finds `difference` four times in five, by question, for 1 to 50 repeats and those set.
 
@@ -68,17 +66,9 @@ def needed(
 
 
 def sample_cost(
-    task: "Task",
-    arms: Sequence[str],
-    settings: "Settings",
-    model: "Model",
-    price: "Price | None",
-    batch: bool,
-) -> "Forecast":
+    task: Task, arms: Sequence[str], settings: Settings, model: Model, price: Price | None, batch: bool
+) -> Forecast:
     """Forecast a few requests of every arm, enough to know what one costs. Nothing is asked."""
-    from fwc_llm.runs.budget import forecast
-    from fwc_llm.runs.plan import make_plan
-
     rows = 1 if settings.base_parity is None else whole_step(task.groups, settings.base_parity)
     plan = make_plan(task, arms, settings.updated(n_test=rows * -(-_ROWS // rows), repeats=1))
     return forecast(model, plan.calls(), price, batch)

@@ -12,7 +12,7 @@ import numpy as np
 
 from fwc_llm.answers import parse_answer, probability
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.counts import COUNTED, METRICS, Cells, count_cells, measure, undefined_reasons
+from fwc_llm.metrics.counts import COUNTED, METRICS, count_cells, measure, undefined_reasons
 from fwc_llm.models.base import SIMULATED, Reply
 from fwc_llm.runs.folder import (
     PARSED_COLUMNS,
@@ -80,36 +80,32 @@ class Replies:
 
     def __init__(self, journal: Journal) -> None:
         self.simulated = False
-        self._parsed: dict[Key, tuple[str, ...]] = {}  # by question: the columns from `answer` to `reply`
-        self._errors: dict[Key, str] = {}
-        models: dict[Key, str] = {}
+        # By question: the columns from `answer` to `reply`, the error, the model, whether it was truncated.
+        self._last: dict[Key, tuple[tuple[str, ...], str, str, bool]] = {}
         others: dict[Key, tuple[float | None, Mapping[str, float | None]]] = {}
-        truncated: dict[Key, bool] = {}
         for record in (each for whole in journal.records() for each in split_record(whole)):
             key = key_of(record)
-            self._parsed[key] = _parsed(record)
-            self._errors[key] = sys.intern(str(record.get("error") or ""))
-            models[key] = sys.intern(record.get("model") or "")
+            error, model = (sys.intern(str(record.get(name) or "")) for name in ("error", "model"))
+            self._last[key] = _parsed(record), error, model, bool(record.get("truncated"))
             self.simulated |= SIMULATED in str(record.get("fingerprint"))
-            truncated[key] = bool(record.get("truncated"))
             if not key[3]:
                 others[key] = record.get("p_yes"), record.get("others") or {}
-        self.models = sorted(set(models.values()) - {""})
-        self.truncated = sum(truncated.values())
+        self.models = sorted({model for _, _, model, _ in self._last.values()} - {""})
+        self.truncated = sum(truncated for *_, truncated in self._last.values())
         self.others: dict[str, list[tuple[float | None, Mapping[str, float | None]]]] = {}
-        for key, pair in others.items():
+        for (arm, *_), pair in others.items():
             if pair[1]:
-                self.others.setdefault(key[0], []).append(pair)
+                self.others.setdefault(arm, []).append(pair)
 
     def row(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """The question as a line of answers.csv."""
-        parsed = self._parsed.get(key_of(question), _NO_REPLY)
+        parsed = self._last.get(key_of(question), (_NO_REPLY,))[0]
         asked = {name: question[name] for name in (*QUESTION_COLUMNS, *ROW_COLUMNS) if name in question}
         return asked | dict(zip(PARSED_COLUMNS, parsed, strict=True))
 
     def error(self, question: Mapping[str, Any]) -> str:
         """Why the question has no reply; empty where nobody knows."""
-        return self._errors.get(key_of(question), "")
+        return self._last.get(key_of(question), (_NO_REPLY, ""))[1]
 
 
 _NO_REPLY = ("", "error", "", "")
@@ -258,8 +254,17 @@ class Tally:
             sizes[group] += n
             unparsed[reason] += n
         del unparsed[""]
-        cells = [_cells(kinds, repeat) for repeat in sorted({kind[0] for kind in kinds})]
-        measured = [(each.groups, measure(each.counts)) for each in cells]
+        measured = []
+        for repeat in sorted({kind[0] for kind in kinds}):
+            own = {kind: weight for kind, (_, weight) in kinds.items() if kind[0] == repeat}
+            _, groups, labels, answers, _ = zip(*own, strict=True)
+            cells = count_cells(
+                [_VALUES[answer] for answer in answers],
+                [int(label == "yes") for label in labels],
+                groups,
+                weights=list(own.values()),
+            )
+            measured.append((cells.groups, measure(cells.counts)))
         summary: dict[str, Any] = {"arm": arm, "n": sizes.total(), "per_repeat": [{} for _ in measured]}
         for name in ("coverage", *(metric.key for metric in COUNTED)):
             values = [float(each.values.get(name, each.coverage)[0]) for _, each in measured]
@@ -268,17 +273,17 @@ class Tally:
             summary[name] = _null(fmean(values))
             defined = len(values) > 1 and not any(map(math.isnan, values))
             summary[f"{name}_sd"] = float(stdev(values)) if defined else None
-        groups = dict.fromkeys(group for names, _ in measured for group in names)
+        seen = dict.fromkeys(group for names, _ in measured for group in names)
 
         def mean(rate: str) -> dict[str, float | None]:
             """The mean over repeats, of which one may lack a group."""
             values = [dict(zip(names, each.rates[rate][0], strict=True)) for names, each in measured]
-            return {group: _null(fmean(each.get(group, math.nan) for each in values)) for group in groups}
+            return {group: _null(fmean(each.get(group, math.nan) for each in values)) for group in seen}
 
         reasons = (pair for names, each in measured for pair in undefined_reasons(each, names))
         return summary | {
             "rates": mean("rate"),
-            "sizes": {group: sizes[group] for group in groups},
+            "sizes": {group: sizes[group] for group in seen},
             "coverage_by_group": mean("coverage"),
             "unparsed": dict(unparsed),
             "undefined": {metric: why for metric, why in reasons if metric in METRICS},
@@ -293,26 +298,16 @@ def arm_metrics(name: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return tally.metrics(name)
 
 
-def _cells(counts: Mapping[_Kind, tuple[int, float]], repeat: int) -> Cells:
-    kinds = [(kind, weight) for kind, (_, weight) in counts.items() if kind[0] == repeat]
-    return count_cells(
-        [_VALUES[answer] for (*_, answer, _), _ in kinds],
-        [int(label == "yes") for (_, _, label, *_), _ in kinds],
-        [group for (_, group, *_), _ in kinds],
-        weights=[weight for _, weight in kinds],
-    )
-
-
 def _null(value: float) -> float | None:
     """JSON has no NaN."""
     return None if math.isnan(value) else float(value)
 
 
-Asked = Sequence[tuple[float | None, Mapping[str, float | None]]]  # P(yes) of a question and of the others
+def wordings(asked: Sequence[tuple[float | None, Mapping[str, float | None]]]) -> dict[str, Any]:
+    """An arm's contradictions by the name of the other question, as `wordings`; empty where there is none.
 
-
-def wordings(asked: Asked) -> dict[str, Any]:
-    """An arm's contradictions by the name of the other question, as `wordings`; empty where there is none."""
+    `asked` are the P(yes) of a question and those of the others.
+    """
     if not asked:
         return {}
     from fwc_llm.metrics.probability_checks import OPPOSITE, contradictions
