@@ -2,22 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from fwc_llm.evaluation.job import prepare
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model
 from fwc_llm.models.functions import BatchFunction, Function
 from fwc_llm.options import split_options, takes
-from fwc_llm.progress import choose
+from fwc_llm.progress import Progress, choose
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots.base import Shots
 
 if TYPE_CHECKING:
-    from fwc_llm.progress import Progress
     from fwc_llm.tasks import Task
-
-_T = TypeVar("_T")
 
 
 @takes(Settings, Client)
@@ -36,7 +33,7 @@ def evaluate(
     reference: bool = False,
     progress: bool | None = None,
     on_step: Callable[[str], None] | None = None,
-    on_progress: "Callable[[Progress], None] | None" = None,
+    on_progress: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> Result:
     """Ask `model` about test rows of `task`, once per arm, and measure accuracy and demographic parity.
@@ -68,20 +65,9 @@ def evaluate(
     with shown.working("reading the table") as step:
         job = prepare(
             task, model, arms, settings, client, data_dir, allow_changed_data, max_prompt_tokens,
-            on_step=_both(step, on_step), notice=shown.say, reference=reference,
+            on_step=on_step or step, notice=shown.say, reference=reference,
         )  # fmt: skip
     for note in job.plan.notes:
         shown.say(note)
     with shown.asking(job.plan.n_calls) as state:
-        return job.run(out, _both(state, on_progress), cancel_batch)
-
-
-def _both(first: Callable[[_T], None], second: Callable[[_T], None] | None) -> Callable[[_T], None]:
-    """A function that calls both with its argument."""
-
-    def tell(news: _T) -> None:
-        first(news)
-        if second is not None:
-            second(news)
-
-    return tell
+        return job.run(out, on_progress or state, cancel_batch)

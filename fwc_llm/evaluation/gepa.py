@@ -37,10 +37,13 @@ def gepa_propose(reflect: Callable[[str], str]) -> Callable[[list[dict[str, Any]
             }
             for line in front
         ]
-        inputs = {"dataset_with_feedback": seen, "prompt_template": None}
         for current in dict.fromkeys(line.get("instruction") or "" for line in front):
-            inputs["current_instruction_doc"] = current
-            proposal = InstructionProposalSignature.run(lambda prompt: reflect(str(prompt)), dict(inputs))
+            inputs = {
+                "current_instruction_doc": current,
+                "dataset_with_feedback": seen,
+                "prompt_template": None,
+            }
+            proposal = InstructionProposalSignature.run(lambda prompt: reflect(str(prompt)), inputs)
             yield proposal["new_instruction"]
 
     return propose

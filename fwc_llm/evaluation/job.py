@@ -278,11 +278,10 @@ class Job:
 
     def beside(self, name: str, notice: Callable[[str], None] | None = None) -> "Job":
         """The same questions to another model."""
-        settings = self.plan.settings
-        model = self.model
-        if name != model.name:
-            model = open_model(name, self.client, api=settings.api, notice=notice)
-        check_api(model, settings, self.client)
+        if name == self.model.name:
+            return self
+        model = open_model(name, self.client, api=self.plan.settings.api, notice=notice)
+        check_api(model, self.plan.settings, self.client)
         return replace(self, model=model)
 
     def used(self, folder: Path) -> float:

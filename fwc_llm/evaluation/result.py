@@ -117,8 +117,7 @@ class Result:
         """
         from fwc_llm.report.figures import marks, overview
 
-        beside = marks(bool(self.data["simulated"]), bool(self.data.get("reference")))
-        return overview(self.audit().to_dict(), [self._title, *beside])
+        return overview(self.audit().to_dict(), [self._title, *marks(**self._marks)])
 
     def assisted(self) -> "Audit":
         """The same with the rows that were not asked about, by predictions of the answers to them.
@@ -152,28 +151,29 @@ class Result:
         return f"{self.data['task']} · {self.data['model']}"
 
     @property
-    def _marks(self) -> list[str]:
-        """What every print of the result must say of its answers."""
-        reference = self.data.get("reference", False)
-        return ["SIMULATED"] * self.data["simulated"] + ["REFERENCE, NO LANGUAGE MODEL"] * reference
+    def _marks(self) -> dict[str, bool]:
+        """What every output must say of the answers."""
+        return {name: bool(self.data.get(name)) for name in ("simulated", "reference")}
+
+    @property
+    def _marked(self) -> list[str]:
+        words = {"simulated": "SIMULATED", "reference": "REFERENCE, NO LANGUAGE MODEL"}
+        return [words[name] for name, holds in self._marks.items() if holds]
 
     @property
     def _missing(self) -> str:
         return f"{self.unanswered:,} of {self.data['requests']:,} requests have no reply"
 
-    @property
-    def _means(self) -> "pd.DataFrame":
+    def __str__(self) -> str:
         from fwc_llm.metrics.counts import METRICS
 
-        return self.to_frame()[["n", "coverage", *METRICS]].round(3)
-
-    def __str__(self) -> str:
-        label = "".join(f"  ({mark})" for mark in self._marks)
-        return f"{self._title}{label}\n{self._means.to_string(na_rep='–')}"
+        label = "".join(f"  ({mark})" for mark in self._marked)
+        means = self.to_frame()[["n", "coverage", *METRICS]].round(3)
+        return f"{self._title}{label}\n{means.to_string(na_rep='–')}"
 
     def __repr__(self) -> str:
         names = ", ".join(str(arm["arm"]) for arm in self.arms)
-        label = "".join(f", {mark}" for mark in self._marks)
+        label = "".join(f", {mark}" for mark in self._marked)
         missing = f"; {self._missing}" if self.unanswered else ""
         return f"<Result {self._title}{label}: {names}{missing}; {self.folder}>"
 
@@ -189,8 +189,7 @@ class Result:
         except FwcError as error:
             notes.append(str(error))
         notes.append(f"everything is in {self.folder}")
-        marks = {"simulated": bool(self.data["simulated"]), "reference": bool(self.data.get("reference"))}
-        return notebook(self._title, *shown, Section("", notes=notes, intro=" "), **marks)
+        return notebook(self._title, *shown, Section("", notes=notes, intro=" "), **self._marks)
 
 
 class RunComparison(dict[str, Any]):

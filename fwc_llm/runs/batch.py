@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
 
@@ -128,18 +128,22 @@ class _Batches:
         if budget is not None:
             budget.start(self.journal)
         size = MOST_BYTES
-        lines = self._lines(
-            calls, {request for part in self.parts for request, _ in self._index(part)}, budget
-        )
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with ExitStack() as files:
-                for call, request, line in lines:
+                for request, call in self._unanswered(calls, budget):
+                    body = self.client.request_body(call.messages)
+                    content = {"custom_id": request, "method": "POST", "url": ENDPOINT, "body": body}
+                    text = json.dumps(content, ensure_ascii=False) + "\n"
+                    line = text.encode("utf-8", "backslashreplace")
                     if size + len(line) > MOST_BYTES or self.parts[-1].requests >= MOST_REQUESTS:
                         files.close()
                         self.parts.append(_Part(name=f"{len(self.parts) + 1:04}", requests=0))
                         size = 0
-                        requests, index = (self._new(kind, files) for kind in ("jsonl", "calls.jsonl"))
+                        paths = [self._path(self.parts[-1], kind) for kind in ("jsonl", "calls.jsonl")]
+                        for path in paths:  # a link of that name is not followed
+                            path.unlink(missing_ok=True)
+                        requests, index = (files.enter_context(path.open("xb")) for path in paths)
                     requests.write(line)
                     asked = request, call.arm, call.repeat, call.row, call.variant, call.messages, call.fixed
                     index.write(json.dumps(asked).encode() + b"\n")
@@ -149,16 +153,9 @@ class _Batches:
             raise StorageError(f"cannot write to {self.folder}: {error.strerror}") from None
         self._save()
 
-    def _new(self, kind: str, files: ExitStack) -> IO[bytes]:
-        """A file of the last part that was not there; a link of that name is not followed."""
-        path = self.folder / f"{self.parts[-1].name}.{kind}"
-        path.unlink(missing_ok=True)
-        return files.enter_context(path.open("xb"))
-
-    def _lines(
-        self, calls: Iterable[Call], had: set[str], budget: Budget | None
-    ) -> Iterator[tuple[Call, str, bytes]]:
-        """Each call to be asked, with its identity and its line of the file; not those that batches `had`."""
+    def _unanswered(self, calls: Iterable[Call], budget: Budget | None) -> Iterator[tuple[str, Call]]:
+        """The calls that have no answer and were in no batch, as many as can be paid for."""
+        had = {request for part in self.parts for request, _ in self._index(part)}
         parameters = parameters_json(self.model)
         for call in calls:
             request = call_id(parameters, call)
@@ -169,13 +166,10 @@ class _Batches:
             if budget is not None and not budget.reserve(budget.worst_case(call.messages, batch=True)):
                 return
             had.add(request)
-            body = self.client.request_body(call.messages)
-            line = {"custom_id": request, "method": "POST", "url": ENDPOINT, "body": body}
-            yield (
-                call,
-                request,
-                (json.dumps(line, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"),
-            )
+            yield request, call
+
+    def _path(self, part: _Part, kind: str) -> Path:
+        return self.folder / f"{part.name}.{kind}"
 
     async def submit(self, begin: bool) -> None:
         """Upload and submit what has not been.
@@ -192,7 +186,7 @@ class _Batches:
                 part.collected = part.batch_id is None
             else:
                 if part.file_id is None:
-                    part.file_id = await self.client.upload(self.folder / f"{part.name}.jsonl")
+                    part.file_id = await self.client.upload(self._path(part, "jsonl"))
                     self._save()
                 part.batch_id = await self.client.submit(part.file_id)
             self._save()
@@ -247,7 +241,7 @@ class _Batches:
         for kind, file_id in (("output", state.output_file), ("errors", state.error_file)):
             if file_id is None:
                 continue
-            path = self.folder / f"{part.name}.{kind}.jsonl"
+            path = self._path(part, f"{kind}.jsonl")
             if not path.exists():
                 await self.client.download(file_id, path)
             try:
@@ -270,7 +264,7 @@ class _Batches:
 
     def _index(self, part: _Part) -> Iterator[tuple[str, Call]]:
         """The requests of a part by their identity."""
-        path = self.folder / f"{part.name}.calls.jsonl"
+        path = self._path(part, "calls.jsonl")
         try:
             with open_binary(path) as lines:
                 for line in lines:

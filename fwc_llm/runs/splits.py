@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -113,6 +114,14 @@ def cells_of_rows(task: Task, rows: "pd.DataFrame") -> np.ndarray:
     return np.asarray(2 * np.searchsorted(levels, task.sensitive(rows)) + task.labels(rows))
 
 
+def places_of_cells(task: Task, cells: np.ndarray, free: np.ndarray) -> dict[tuple[str, str], np.ndarray]:
+    """The positions of the rows that are `free` (n,), by group and answer; `cells` are those of all rows."""
+    return {
+        (group, answer): np.flatnonzero(free & (cells == number))
+        for number, (group, answer) in enumerate(product(sorted(task.groups), ("no", "yes")))
+    }
+
+
 def draw(
     task: Task,
     cells: np.ndarray,
@@ -129,11 +138,7 @@ def draw(
         rows = np.flatnonzero(free)
         check_size(n, len(rows))
         return np.asarray(rows[rng.choice(len(rows), size=n, replace=False)])
-    counts, levels = cell_counts(task.groups, n, base_parity), sorted(task.groups)
-    places = {
-        (level, answer): np.flatnonzero(free & (cells == 2 * levels.index(level) + (answer == "yes")))
-        for level, answer in counts
-    }
+    counts, places = cell_counts(task.groups, n, base_parity), places_of_cells(task, cells, free)
     check_cells(task, {cell: len(rows) for cell, rows in places.items()}, counts)
     drawn = [
         places[cell][rng.choice(len(places[cell]), count, replace=False)] for cell, count in counts.items()

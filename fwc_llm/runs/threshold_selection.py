@@ -21,6 +21,7 @@ from fwc_llm.runs.splits import (
     equal_rows,
     hold_out,
     nearest_whole,
+    places_of_cells,
     whole_step,
 )
 
@@ -67,12 +68,10 @@ def _default_rows(task: "Task", split: Split, settings: Settings) -> int:
     most, parity = min(settings.n_test, _MOST), settings.base_parity
     if parity is None:
         return max(min(most, int(split.candidates.sum()) // 2), 2)
-    cells = cells_of_rows(task, split.pool)[split.candidates]
     step, n = whole_step(task.groups, parity), nearest_whole(task.groups, most, parity)
-    levels = sorted(task.groups)
+    free = places_of_cells(task, cells_of_rows(task, split.pool), split.candidates)
     while n - step >= _LEAST and any(
-        2 * count > (cells == 2 * levels.index(group) + (answer == "yes")).sum()
-        for (group, answer), count in cell_counts(task.groups, n, parity).items()
+        2 * count > len(free[cell]) for cell, count in cell_counts(task.groups, n, parity).items()
     ):
         n -= step
     return n
