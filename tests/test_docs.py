@@ -117,5 +117,9 @@ def test_the_way_to_every_room_is_named_and_no_file_that_is_gone() -> None:
     page = text.partition("## Find your way")[2].partition("\n## ")[0]
     for folder in {path.parent for path in SOURCES if path.parent.parent == PACKAGE}:
         assert f"{folder.name}/" in page, f"CONTRIBUTING.md does not name {name(folder)}"
-    files = {path.name for path in tracked("*.py")} | {"utils.py"}
-    assert set(re.findall(r"\w+\.py\b", page)) <= files
+    for row in page.splitlines():
+        rooms = [PACKAGE, CHECKOUT]  # and those that the row has named, whose files stand without them
+        for path in re.findall(r"`([\w/]*(?:/|\.py))(?=[ `])", row):
+            files = [room / path for room in rooms if (room / path).exists()]
+            assert files, f"{path} is gone"
+            rooms.insert(0, files[0] if path.endswith("/") else files[0].parent)

@@ -345,8 +345,8 @@ class _Plain:
 
 
 class Command(_Plain, TyperCommand):
-    """A command."""
+    """A command whose help shows its everyday options."""
 
 
 class Group(_Plain, TyperGroup):
-    """A command that has commands."""
+    """A command with commands of its own, such as `task`."""

@@ -18,11 +18,9 @@ from fwc_llm.coreset.problem.ground_cost import blocks, cost_matrix
 from fwc_llm.coreset.problem.input_rows import Terms
 from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.transport.fair import fair_transport
-from fwc_llm.coreset.transport.parity import imbalance, violation
+from fwc_llm.coreset.transport.parity import SATISFIED, imbalance, violation
 from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError
-
-_EXACT = 1e-9  # by which a violation may exceed its limit
 
 
 @dataclass(frozen=True)
@@ -142,7 +140,7 @@ class CoresetCertificate:
     @property
     def is_fair(self) -> bool:
         """Whether the violation keeps the limit; without a limit it does."""
-        return self.epsilon is None or self.excess <= _EXACT
+        return self.epsilon is None or self.excess <= SATISFIED
 
     def __repr__(self) -> str:
         limit = "no limit" if self.epsilon is None else f"limit {self.epsilon}"

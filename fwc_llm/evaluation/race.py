@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.counts import TABLE
+from fwc_llm.metrics.intervals import LEVEL, Z
 from fwc_llm.runs.splits import cells_of_rows, evenly
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 Value = TypeVar("Value", float, Floats)
-METRICS = {metric.gate: metric.title for metric in TABLE if metric.headline and metric.kind != "share"}
+TARGETS = {metric.gate: metric.title for metric in TABLE if metric.headline and metric.kind != "share"}
 _DIGITS = 9  # to which values are told apart: the last ones depend on the order of a sum
 
 
@@ -35,7 +36,7 @@ class Goal:
     def words(self) -> str:
         """The goal in words."""
         side = "at least" if self.metric == "dp_ratio" else "at most"
-        return f"{METRICS[self.metric]} {side} {self.target:g}, at most {100 * self.max_loss:g} points lost"
+        return f"{TARGETS[self.metric]} {side} {self.target:g}, at most {100 * self.max_loss:g} points lost"
 
     def shortfall(self, value: Value) -> Value:
         """How far a value of the metric, or each of many, is from the target; 0 or less: reached."""
@@ -51,8 +52,8 @@ def read_goal(target_dp: float | None, target: str | None, max_loss: float) -> G
     if (target_dp is None) == (target is None):
         raise FwcError("name one target: --target-dp 0.1, or --target with eo=0.1 or dp_ratio=0.8")
     name, _, text = (part.strip() for part in (target or f"dp={target_dp}").partition("="))
-    if name not in METRICS:
-        raise FwcError(f"the target {target!r} names no metric: choose one of {', '.join(METRICS)}")
+    if name not in TARGETS:
+        raise FwcError(f"the target {target!r} names no metric: choose one of {', '.join(TARGETS)}")
     try:
         value = float(text)
     except ValueError:
@@ -87,7 +88,7 @@ class Estimate(NamedTuple):
 
     def interval(self, low: float = 0.0, high: float = 1.0) -> list[float]:
         """The 95 % interval by the standard error, within the limits of the value."""
-        wide = 1.959964 * self.error
+        wide = Z * self.error
         return [max(low, self.value - wide), min(high, self.value + wide)]
 
 
@@ -157,7 +158,6 @@ ZERO, BALANCED = "zero", "balanced"
 ROUNDS = ((0.3, 0.3), (0.6, 0.15), (1.0, 1.0))
 FEWEST_KEPT = 4
 _TIMES = 1000  # that the rows not yet asked are drawn
-_ALPHA = 0.05
 
 
 @dataclass(frozen=True)
@@ -282,7 +282,7 @@ def any_better(standing: Mapping[str, Standing], names: Sequence[str], goal: Goa
             exchanged = gains(np.where(swap, zero, yes), np.where(swap, yes, zero))
             as_good += (exchanged >= observed).sum(1, keepdims=True)
             times += _TIMES
-        if as_good.min() / times * 2 * len(names) < _ALPHA:
+        if as_good.min() / times * 2 * len(names) < 1 - LEVEL:
             return True
     return False
 

@@ -14,7 +14,7 @@ from fwc_llm.evaluation.candidates import NO_EXAMPLES, Candidate, Recipe, choose
 from fwc_llm.evaluation.job import Job, prepare
 from fwc_llm.evaluation.race import (
     BALANCED,
-    METRICS,
+    TARGETS,
     ZERO,
     Floats,
     Goal,
@@ -287,7 +287,7 @@ class _Tuning:
         low, high = (100 * end for end in lost.interval(low=-1.0))
         return (
             f"{kind} {'reaches the target' if reached else how}, by answers to {len(self.pool.rows)} pool "
-            f"rows ({goal.words}): {METRICS[goal.metric]} {best.metric.value:.3f} at "
+            f"rows ({goal.words}): {TARGETS[goal.metric]} {best.metric.value:.3f} at "
             f"{100 * best.accuracy.value:.1f} % accuracy, {100 * lost.value:.1f} points below balanced "
             f"({low:.1f} to {high:.1f})"
         )

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fwc_llm.errors import FwcError
-from fwc_llm.gates.condition import METRICS, Condition
+from fwc_llm.gates.condition import KEY_OF, Condition
 from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Floats
 
 _BETS = np.array([0.05, 0.1, 0.2, 0.4])  # λ
@@ -27,7 +27,7 @@ def check_watched(condition: Condition, labelled: bool = True) -> None:
     """Refuse what has no detector: differences of arms, AUC and Brier, conditions on too little harm, and
     what needs labels where there are none.
     """
-    metric = BY_KEY.get(METRICS[condition.metric])
+    metric = BY_KEY.get(KEY_OF[condition.metric])
     worse = ">" if metric is not None and metric.kind == "gap" else "<"
     if condition.minus is not None or (metric is not None and metric.probability):
         raise FwcError(f'"{condition.text}" cannot be monitored: name one metric of decisions, such as dp')
@@ -71,7 +71,7 @@ def _differences(
     condition: Condition, answer: Floats, label: npt.NDArray[np.integer], group: Codes, names: Sequence[str]
 ) -> Iterator[tuple[str, Floats]]:
     """Yield what is compared, and the differences of its blocks in order."""
-    metric, bound = BY_KEY.get(METRICS[condition.metric]), condition.bound
+    metric, bound = BY_KEY.get(KEY_OF[condition.metric]), condition.bound
     kind = np.where(np.isnan(answer), UNPARSED, answer).astype(np.int64)
     for rate in ("coverage",) if metric is None else metric.rates:
         counted, hits = RATES[rate].counted[label, kind], RATES[rate].hits[label, kind].astype(np.float64)

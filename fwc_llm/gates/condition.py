@@ -9,7 +9,7 @@ from fwc_llm.metrics.counts import TABLE
 from fwc_llm.metrics.looks import Looks
 from fwc_llm.untrusted import shortened
 
-METRICS = {metric.gate: metric.key for metric in TABLE} | {"coverage": "coverage"}
+KEY_OF = {metric.gate: metric.key for metric in TABLE} | {"coverage": "coverage"}
 TOLD = "verdict"  # of the DP gap, in the place of a condition, where asking goes on until it can be told
 _UNSEQUENCED = ("auc", "brier")
 _ARM = r"""(?:"(?P<double{0}>[^"]+)"|'(?P<single{0}>[^']+)'|(?P<arm{0}>[^]"']*[^]"'\s]))"""
@@ -58,8 +58,8 @@ def parse_condition(text: str) -> Condition:
         raise _refusal(text, f"write METRIC[ARM] OPERATOR NUMBER, such as dp[fwc] > 0.1{percent}")
     metric, bound, size = parts["metric"], float(parts["bound"]), parts["abs"] is not None
     arm, minus = (parts[f"double{n}"] or parts[f"single{n}"] or parts[f"arm{n}"] for n in ("", "2"))
-    if metric not in METRICS:
-        raise _refusal(text, f"{metric!r:.40} is no metric of gates: {', '.join(METRICS)}")
+    if metric not in KEY_OF:
+        raise _refusal(text, f"{metric!r:.40} is no metric of gates: {', '.join(KEY_OF)}")
     if parts["metric2"] is not None or size:
         if parts["metric2"] != metric or metric == "coverage":
             raise _refusal(text, "a difference is that of one metric, not of coverage, between two arms")

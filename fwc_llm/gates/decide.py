@@ -7,17 +7,17 @@ from typing import Literal
 
 import numpy as np
 
-from fwc_llm.gates.condition import METRICS, TOLD, Condition, parse_condition
+from fwc_llm.gates.condition import KEY_OF, TOLD, Condition, parse_condition
 from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.arm_comparison import COMPARED, compare
 from fwc_llm.metrics.arm_estimates import Estimate, estimate
 from fwc_llm.metrics.counts import BY_KEY, overall, undefined_reasons
-from fwc_llm.metrics.intervals import UNTOLD
+from fwc_llm.metrics.intervals import LEVEL, UNTOLD
 from fwc_llm.metrics.statistics import listed, not_judged
 from fwc_llm.metrics.variance import of_words
 
 Outcome = Literal["passed", "failed", "undecided"]
-LARGEST_ERROR = 0.05  # how often a check fails, at most, that should not: what lies outside the interval
+LARGEST_ERROR = 1 - LEVEL  # how often a check fails, at most, that should not: what lies outside the interval
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def _decide(condition: Condition, answered: Answered, arm: str) -> Check:
     outcome: Outcome = "failed" if holds else "passed" if fails else "undecided"
     of = of if answered.looks is None else "of the population, at every look"
     shown = f"{interval.value:.3f}, 95 % interval {low:.3f} to {high:.3f} ({of})"
-    metric = BY_KEY.get(METRICS[condition.metric])
+    metric = BY_KEY.get(KEY_OF[condition.metric])
     if metric is not None and metric.kind != "share" and (apart := not_judged(answered)):
         shown += f", not judged: {listed(apart)}"
     words = {
@@ -116,12 +116,11 @@ def _interval(condition: Condition, answered: Answered, arm: str) -> tuple[Estim
 
     NaN where it needs labels and there are none.
     """
-    estimates, key = estimate(answered.samples[arm]), METRICS[condition.metric]
+    estimates, key = estimate(answered.samples[arm]), KEY_OF[condition.metric]
     if not _known(key, answered):
         return Estimate(math.nan, math.nan, math.nan, np.zeros(0)), ""
     if condition.minus is None:
-        metric = estimates.coverage if key == "coverage" else estimates[key]
-        return metric, f"of {of_words(estimates.of, answered.with_examples)}"
+        return estimates[key], f"of {of_words(estimates.of, answered.with_examples)}"
     tested = compare(estimate(answered.samples[condition.minus]), estimates, metrics=(key,))
     test = tested[key]
     value, low, high = test.difference, test.low, test.high
@@ -139,7 +138,7 @@ def _known(key: str, answered: Answered) -> bool:
 
 
 def _undefined(metric: str, answered: Answered, arm: str) -> str:
-    key = METRICS[metric]
+    key = KEY_OF[metric]
     if not _known(key, answered):
         return "there are no labels"
     reasons = dict(undefined_reasons(overall(answered.cells(arm)), answered.groups))

@@ -59,7 +59,9 @@ class Estimates:
         self._shares: dict[str, Shares] = {}
 
     def __getitem__(self, key: str) -> Estimate:
-        """Return a metric of `counts.TABLE`."""
+        """Return a metric of `counts.TABLE`, or the "coverage"."""
+        if key == "coverage":
+            return self.coverage
         if key not in self._metrics:
             self._metrics[key] = self._of_metric(BY_KEY[key])
         return self._metrics[key]
@@ -103,7 +105,7 @@ class Estimates:
             known = (~np.isnan(p) if sample.labelled else np.zeros(len(p))).astype(np.float64)
             off = np.where(known > 0, p - sample.label, 0.0) ** 2
             return mean_shares(sample, known, off, sample.group, sample.groups, sample.labels_fixed)
-        by_label = sample.labels_fixed and rate != "precision"
+        by_label = sample.labels_fixed and not RATES[rate].of_answers
         return rate_shares(sample, rate, sample.group, sample.groups, by_label)
 
     def rates(self, rate: str = "rate") -> list[Estimate]:

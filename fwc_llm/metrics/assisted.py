@@ -95,7 +95,8 @@ class Predictions:
     @property
     def rates(self) -> tuple[str, ...]:
         """The rates that predictions assist."""
-        return RATES_ASSISTED + ("precision",) * self.of_labels
+        of_answers = tuple(name for name, rate in RATES.items() if rate.of_answers)
+        return RATES_ASSISTED + of_answers * self.of_labels
 
     @np.errstate(divide="ignore", invalid="ignore")
     def adjusted(

@@ -29,6 +29,11 @@ class Rate:
     counted: npt.NDArray[np.bool_]
     among: str
 
+    @property
+    def of_answers(self) -> bool:
+        """Whether the answer decides what is counted, as in a precision."""
+        return bool((self.counted[:, NO] != self.counted[:, YES]).any())
+
 
 def _kinds(no: str, yes: str) -> npt.NDArray[np.bool_]:
     return np.array([[letter == "x" for letter in row] for row in (no, yes)])
@@ -104,7 +109,7 @@ class Measures:
     coverage: Floats
 
     def __getitem__(self, key: str) -> Floats:
-        return self.values[key]
+        return self.coverage if key == "coverage" else self.values[key]
 
 
 def count_cells(

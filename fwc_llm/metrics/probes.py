@@ -9,7 +9,7 @@ import numpy.typing as npt
 from fwc_llm.metrics.answers import Answers, questions_of
 from fwc_llm.metrics.arm_estimates import share_limits
 from fwc_llm.metrics.counts import Codes, Floats
-from fwc_llm.metrics.intervals import NOWHERE, Interval, mover
+from fwc_llm.metrics.intervals import LEVEL, NOWHERE, Interval, mover
 from fwc_llm.metrics.probability import probability_statistics
 from fwc_llm.metrics.variance import Sample, codes, mean_shares
 
@@ -139,5 +139,5 @@ def _mean(change: Floats, cluster: Codes) -> dict[str, float]:
     if sets < 2:
         return _numbers(value, NOWHERE)
     sums = np.bincount(place, change - value)
-    error = float(np.sqrt(sets / (sets - 1) * (sums**2).sum()) / n * t.ppf(0.975, sets - 1))
+    error = float(np.sqrt(sets / (sets - 1) * (sums**2).sum()) / n * t.ppf((1 + LEVEL) / 2, sets - 1))
     return _numbers(value, (value - error, value + error))

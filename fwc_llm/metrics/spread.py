@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import chdtri
 
 from fwc_llm.metrics.counts import Codes, Floats, mean_of_known
-from fwc_llm.metrics.intervals import NOWHERE, Interval, mover
+from fwc_llm.metrics.intervals import LEVEL, NOWHERE, Interval, mover
 
 PARTS = ("rows", "examples", "order", "wording", "order_and_wording", "repetition")
 _LEAST_FREEDOM = 4  # below it a variance's interval spans two orders of magnitude
@@ -171,7 +171,7 @@ def _limits(variance: float, freedom: float) -> Interval:
     """The limits of chi-squared of a mean square; none where its freedom is too small."""
     if freedom < _LEAST_FREEDOM:
         return NOWHERE
-    low, high = (freedom / chdtri(freedom, tail) for tail in (0.025, 0.975))
+    low, high = (freedom / chdtri(freedom, tail) for tail in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
     return variance * float(low), variance * float(high)
 
 

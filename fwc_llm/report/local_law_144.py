@@ -161,8 +161,8 @@ def _cell(value: Any) -> str:
 def write_summaries(made: Sequence[Mapping[str, Any]], kind: str) -> str:
     """Return summaries as "csv" (the tables alone), "md" or "html"."""
     if kind == "csv":
-        return as_csv([line for one in made for line in one["lines"]], COLUMNS)
-    shown = [sections(one) for one in made]
+        return as_csv([line for summary in made for line in summary["lines"]], COLUMNS)
+    shown = [sections(summary) for summary in made]
     if kind == "md":
         return "\n".join(line for section in shown for line in markdown(section, 1)).rstrip() + "\n"
     text = element("div", *map(_html, shown))

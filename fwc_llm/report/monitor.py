@@ -16,12 +16,12 @@ from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file, read_text
 from fwc_llm.gates import Check, decide, parse_condition
 from fwc_llm.gates.change import check_watched, collected, total
-from fwc_llm.gates.condition import METRICS, Condition
+from fwc_llm.gates.condition import KEY_OF, Condition
 from fwc_llm.metrics.answers import Answered, Answers
 from fwc_llm.metrics.arm_comparison import from_intervals
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.audit_table import from_frame
-from fwc_llm.metrics.counts import BY_KEY, UNPARSED, count_cells, measure
+from fwc_llm.metrics.counts import UNPARSED, count_cells, measure
 from fwc_llm.metrics.looks import FIRST_LOOK, Looks
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.charts import Axis
@@ -95,7 +95,7 @@ def monitor(
     frame, whole = _read(path, columns)
     if whole is None and not state.history:
         raise FwcError(f"{path} has no decisions")
-    key, entry = METRICS[conditions[0].metric], dict[str, Any](new=0, value_of_new=None)
+    key, entry = KEY_OF[conditions[0].metric], dict[str, Any](new=0, value_of_new=None)
     if whole is not None:
         fresh, state = _unseen(state, frame, path)
         new = whole.where(fresh)
@@ -103,11 +103,10 @@ def monitor(
         entry["new"] = len(new)
         if len(new):
             measured = measure(count_cells(new.answer, new.label, new.group).counts)
-            entry["value_of_new"] = float((measured[key] if key in BY_KEY else measured.coverage)[0])
+            entry["value_of_new"] = float(measured[key][0])
     answered = _answered(state.groups, asked, len(conditions))
     if entry["new"] or not state.history:
-        estimates = estimate(answered.samples["answers"])
-        metric = estimates[key] if key in BY_KEY else estimates.coverage
+        metric = estimate(answered.samples["answers"])[key]
         entry |= {
             "at": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "rows": len(answered.answers["answers"]),
             "value": metric.value, "low": metric.low, "high": metric.high,

@@ -15,9 +15,11 @@ from fwc_llm.report.narrative import lost_lines
 from fwc_llm.report.tables import Cell, Row, Section, difference, valued
 
 Stats = Mapping[str, Any]
-METRICS = [metric for metric in TABLE if metric.headline]
-ACCURACY, GAP, _, ODDS_GAP = METRICS
-PLAIN = [metric for metric in METRICS if metric.kind != "ratio"]  # of answers that are no arm's
+HEADLINE = [metric for metric in TABLE if metric.headline]
+ACCURACY, GAP, ODDS_GAP = map(
+    BY_KEY.__getitem__, ("accuracy", "demographic_parity_difference", "equalized_odds_difference")
+)
+PLAIN = [metric for metric in HEADLINE if metric.kind != "ratio"]  # of answers that are no arm's
 COMPARED = ((ACCURACY.key, 1, 100.0), (GAP.key, 3, 1.0))  # with digits and scale of a difference
 _COMPARISON = (
     *("Arms", "Accuracy, points", "p (adjusted)", "Verdict"),
@@ -37,7 +39,7 @@ _PARTS = {
 
 def results(stats: Stats) -> Section:
     """Return the arms with their values and 95 % intervals; a mark is the verdict on the gap before it."""
-    metrics = [metric for metric in METRICS if stats["labelled"] or metric.rates == ("rate",)]
+    metrics = [metric for metric in HEADLINE if stats["labelled"] or metric.rates == ("rate",)]
     rows = [[arm["arm"], *_values(arm, metrics), percent(arm["coverage"])] for arm in stats["arms"]]
     perfect = stats.get("perfect_gap")  # of right answers to designed rows
     beside = f" (perfect model: {perfect:.2f})" if perfect else ""
@@ -174,14 +176,14 @@ def paper(stats: Stats) -> Section:
         return mean_and_sd(own["mean"], own["sd"], metric.scale, metric.digits)
 
     several = [arm for arm in stats["arms"] if len(arm["accuracy"]["per_repeat"]) > 1]
-    rows = [[arm["arm"], *(cell(arm, metric) for metric in METRICS)] for arm in several]
+    rows = [[arm["arm"], *(cell(arm, metric) for metric in HEADLINE)] for arm in several]
     intro = (
         "Mean ± standard deviation of each repeat’s own value. The mean of gaps is never below the gap of "
         "means; noise adds to it, the more so the fewer rows a repeat has."
     )
     return Section(
         "The paper’s summary",
-        ["Arm", *(metric.title for metric in METRICS)],
+        ["Arm", *(metric.title for metric in HEADLINE)],
         rows,
         intro=intro,
         name="repeats",

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from fwc_llm import FwcError, audit
 from fwc_llm.gates import Check, Condition, all_of, decide, parse_condition
-from fwc_llm.gates.condition import METRICS
+from fwc_llm.gates.condition import KEY_OF
 from fwc_llm.gates.decide import Outcome
 from fwc_llm.gates.junit import junit_xml
 from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.report.audit import Audit
 
-KEYS = {name: METRICS[name] for name in ("accuracy", "dp", "dp_ratio", "eo")}
+KEYS = {name: KEY_OF[name] for name in ("accuracy", "dp", "dp_ratio", "eo")}
 
 
 def answers(arms: Mapping[str, tuple[float, float]], n: int = 300, seed: int = 0) -> pd.DataFrame:
@@ -127,7 +127,7 @@ def test_further_metrics_are_gates(metric: str) -> None:
     check = audit(with_p).check(f"{metric}[zero] > 0.99")
     assert check.outcome == "passed"
     assert (check.value, check.low, check.high) == pytest.approx(
-        tuple(arm[METRICS[metric]][end] for end in ("value", "low", "high"))
+        tuple(arm[KEY_OF[metric]][end] for end in ("value", "low", "high"))
     )
     unlabelled = audit(with_p, protected=["group"], label=None)
     assert "there are no labels" in unlabelled.check(f"{metric}[zero] > 0.1").reason

@@ -18,7 +18,7 @@ from fwc_llm.metrics.arm_estimates import (
     shrunken,
     worst_case,
 )
-from fwc_llm.metrics.counts import COUNTED, METRICS, TABLE, count_cells, overall
+from fwc_llm.metrics.counts import COUNTED, METRICS, RATES, TABLE, count_cells, overall
 from fwc_llm.metrics.intervals import wilson
 from fwc_llm.metrics.variance import Sample
 from tests.metrics.worlds import World
@@ -98,6 +98,17 @@ def test_values_are_those_of_the_counts(sample: Sample) -> None:
     found = estimate(sample)
     for name in METRICS:
         assert found[name].value == pytest.approx(counted[name][0], nan_ok=True), name
+
+
+def test_a_new_rate_of_the_yes_answers_has_limits_as_the_precision_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    yes = RATES["precision"]
+    monkeypatch.setitem(RATES, "false_discovery_rate", replace(yes, hits=yes.counted & ~yes.hits))  # type: ignore[arg-type]
+    (sample,) = World(USUAL, fixed=True).arms(np.random.default_rng(0))
+    estimates = estimate(sample)
+    for wrong, right in zip(*map(estimates.rates, ("false_discovery_rate", "precision")), strict=True):
+        assert (wrong.low, wrong.high) == pytest.approx((1 - right.high, 1 - right.low))
 
 
 def test_one_repeat_with_labels_as_they_come_has_the_known_formulas() -> None:

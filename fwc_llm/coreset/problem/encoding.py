@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm.coreset.problem.frames import as_pandas, column_kind, is_frame, plain_array, row_name
-from fwc_llm.coreset.problem.table import Table, Which
+from fwc_llm.coreset.problem.table import MISMATCH, Table, Which
 from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError, ScaleWarning
 
@@ -29,7 +29,7 @@ class ColumnCode:
     """The encoding of one DataFrame column: its kind, its values (ordinal, categorical) and its z-score.
 
     `scale` is infinite for a column that is constant in the rows of the fit: it counts nothing, in other
-    rows neither. By `factor` the scaled numbers are multiplied; in a categorical column, a mismatch costs it.
+    rows neither. By `factor` the scaled numbers are multiplied, or `MISMATCH` in a categorical column.
     """
 
     name: Any
@@ -68,8 +68,8 @@ class Encoder:
 
     Numeric columns (numbers, decimals) and ordinal columns (pandas' ordered categorical dtype, replaced by
     the rank of their category) are z-scored over the rows given, a constant one becoming 0; everything else
-    (text, booleans, unordered categoricals) is categorical: 1 for every mismatch. `order` are the names of
-    X's columns; `dtype` is that of an array, whose precision is kept, None for a DataFrame.
+    (text, booleans, unordered categoricals) is categorical. `order` are the names of X's
+    columns; `dtype` is that of an array, whose precision is kept, None for a DataFrame.
     """
 
     columns: tuple[ColumnCode, ...]
@@ -175,7 +175,8 @@ class Encoder:
     @property
     def units(self) -> np.ndarray:
         """(c,) float32, what a mismatch costs in each categorical column."""
-        return np.array([own.factor for own in self.columns if own.kind == "categorical"], np.float32)
+        factors = [own.factor for own in self.columns if own.kind == "categorical"]
+        return MISMATCH * np.array(factors, np.float32)
 
     def to_ranks(self, points: np.ndarray) -> np.ndarray:
         """Points (m, p) of the table with the values of ordinal columns moved to the nearest rank."""

@@ -3,7 +3,8 @@
     c((x, d, y), (x', d', y')) = Σ_numeric |x_k − x'_k| (or squared) + Σ_categorical v_k [x_k ≠ x'_k]
                                  + cost_sensitive [d ≠ d'] + cost_outcome [y ≠ y']
 
-Of `column_weights`, those of numbers are in the numbers, and v_k is that of a category, 1 by default.
+Of `column_weights`, those of numbers are in the numbers, and v_k is that of a category times
+`table.MISMATCH`.
 All code that needs this cost takes it from here. Compiled loops, and `fwc_llm.coreset.tile`, repeat it, for
 speed. All agree (tests/coreset/problem/test_ground_cost.py).
 """
@@ -14,7 +15,6 @@ from fwc_llm.coreset.problem.cells import Cells
 from fwc_llm.coreset.problem.table import Table
 
 COSTS = ("l1", "sqeuclidean")
-MISMATCH = 1.0  # cost of two different categories where no weight is given
 _BLOCK = 2048  # rows per step: with a few dozen columns they fit into the cache
 
 

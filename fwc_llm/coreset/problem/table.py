@@ -8,6 +8,7 @@ import numpy as np
 
 from fwc_llm.errors import InputError
 
+MISMATCH = 1.0  # cost of two different categories of a column without a weight
 _SOME = 4096  # rows that say where the centre is
 _SAFE = 1e10  # largest magnitude whose square, summed over columns, is far from float32's end
 _LARGEST = 1e303  # cost of a row, far enough from float64's end for sums over the rows
@@ -20,7 +21,7 @@ class Table:
     """The features of n rows: `numbers` (n, k), float32 or float64, and `codes` (n, c), whole numbers.
 
     A code of −1 stands for a value that the encoder has not seen. `units` (c,) are what a mismatch costs in
-    each column of codes; None: 1.
+    each column of codes; None: `MISMATCH`.
     """
 
     numbers: np.ndarray
@@ -30,7 +31,9 @@ class Table:
     @cached_property
     def mismatch(self) -> np.ndarray:
         """(c,) float32, what a mismatch costs in each column of codes."""
-        return np.ones(self.p - self.n_numeric, np.float32) if self.units is None else self.units
+        if self.units is not None:
+            return self.units
+        return np.full(self.p - self.n_numeric, MISMATCH, np.float32)
 
     def unit(self, k: int) -> float | None:
         """What a mismatch costs in column k; None for a column of numbers."""

@@ -14,15 +14,14 @@ import numpy as np
 
 from fwc_llm.coreset.checks import candidate_mask
 from fwc_llm.coreset.problem.encoding import Encoder, encode, pick
-from fwc_llm.coreset.problem.ground_cost import MISMATCH
-from fwc_llm.coreset.problem.table import Table, Which
+from fwc_llm.coreset.problem.table import MISMATCH, Table, Which
 from fwc_llm.coreset.weights import Masses
 from fwc_llm.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-METRICS = ("l1", "l2")
+DISTANCES = ("l1", "l2")
 
 
 @dataclass(frozen=True, repr=False)

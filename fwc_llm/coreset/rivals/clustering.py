@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.rivals.base import METRICS, Coreset, LabelledTable, prepare, sizes
+from fwc_llm.coreset.rivals.base import DISTANCES, Coreset, LabelledTable, prepare, sizes
 from fwc_llm.coreset.swaps.engine import Exchanged, Patience, exchange
 from fwc_llm.coreset.swaps.state import Points, Space
 from fwc_llm.coreset.threads import Threads
@@ -91,8 +91,8 @@ def swap_medoids(
 
     The `rows` (m,) of the result are the medoids.
     """
-    if metric not in METRICS:
-        raise InputError(f"metric is {metric!r}: choose one of {', '.join(METRICS)}")
+    if metric not in DISTANCES:
+        raise InputError(f"metric is {metric!r}: choose one of {', '.join(DISTANCES)}")
     values = np.column_stack([rows.numbers, rows.codes]).astype(np.float32)
     mass = None if rows.mass is None else rows.mass.astype(np.float32)
     single = np.zeros(rows.n, int), np.zeros((1, 1)), np.zeros(1)

@@ -14,7 +14,7 @@ import numpy as np
 from fwc_llm.coreset.checks import candidate_mask
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
 from fwc_llm.coreset.problem.table import Table
-from fwc_llm.coreset.rivals.base import METRICS, Coreset, LabelledTable, as_rows
+from fwc_llm.coreset.rivals.base import DISTANCES, Coreset, LabelledTable, as_rows
 from fwc_llm.coreset.rivals.clustering import lloyd, rounded_coreset, swap_medoids
 from fwc_llm.errors import InputError
 
@@ -45,8 +45,8 @@ def fairlets(
     """
     if clustering not in {"kmedoids", "kmeans"}:
         raise InputError(f"clustering is {clustering!r}: choose 'kmedoids' or 'kmeans'")
-    if metric not in METRICS:
-        raise InputError(f"metric is {metric!r}: choose one of {', '.join(METRICS)}")
+    if metric not in DISTANCES:
+        raise InputError(f"metric is {metric!r}: choose one of {', '.join(DISTANCES)}")
     rows = as_rows(X, y, sensitive)
     allowed = candidate_mask(candidates, rows.n)
     rng = np.random.default_rng(seed)

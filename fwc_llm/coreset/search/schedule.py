@@ -29,8 +29,9 @@ _TRIES = 2  # starts on the smallest sample
 _GROWTH = 4  # of the sample, from one level to the next
 _FEW = 1000  # n · m up to which repeated starts need no swaps
 _NUMBERS = 2**20  # n · m up to which free points of a table of numbers start from rows that were swapped
-_COARSE, _FINE = 3e-4, 2e-5  # gains of the objective that end a level, and the descent on all rows
-_FREE = 1e-4  # the latter for free points, which move further
+# Gains of the objective that end the descent on a level, on all rows, and on these of free points, which move
+# further.
+LEVEL_TOLERANCE, ROWS_TOLERANCE, FREE_TOLERANCE = 3e-4, 2e-5, 1e-4
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Solver:
             else bool(effort.progressive) and n > _SMALLEST
         )
         large = effort.progressive == "auto" and n * m > _NUMBERS and not self._sampled_swaps
-        self._tolerance = _FREE if large and problem.support == "free" else 0.0
+        self._tolerance = FREE_TOLERANCE if large and problem.support == "free" else 0.0
         candidates = sum(len(pool) for pool in {id(pool): pool for pool in problem.pools}.values())
         descents = starts * (1 + _SAMPLES if self._sampled_swaps else 1)
         work = n * p * (_PASSES * m * descents + (candidates if self._swaps else 0))
@@ -113,7 +114,7 @@ class Solver:
                 if (start == descent.rows).all():
                     break
             before, again = descent, descend(steps, start, max_iter)
-            if again.objective >= before.objective * (1 - _COARSE if sampled else 1):
+            if again.objective >= before.objective * (1 - LEVEL_TOLERANCE if sampled else 1):
                 break
             descent = again.after(before)
             if before.objective - again.objective < _WORTHWHILE * before.objective:
@@ -138,7 +139,9 @@ class Solver:
                 first = start_rows(part.problem, init, rng, part._threads)
             else:
                 first = np.searchsorted(rows, start) if start.ndim == 1 else start
-            descent = part._improve(part._go_on(first, reached, 10 * self._tolerance or _COARSE, rng), rng)
+            descent = part._improve(
+                part._go_on(first, reached, 10 * self._tolerance or LEVEL_TOLERANCE, rng), rng
+            )
             return descent.points if descent.rows is None else rows[descent.rows], descent.objective
 
         for size in sizes[:-1]:
@@ -149,7 +152,7 @@ class Solver:
         del order
         if start is None:
             start = start_rows(problem, init, rng, self._threads)
-        return self._improve(self._go_on(start, reached, self._tolerance or _FINE, rng), rng)
+        return self._improve(self._go_on(start, reached, self._tolerance or ROWS_TOLERANCE, rng), rng)
 
     def _go_on(
         self, start: np.ndarray, reached: float, tolerance: float, rng: np.random.Generator

@@ -41,7 +41,7 @@ class Swaps:
         mass = None if problem.masses is None else problem.masses.values.astype(np.float32)
         values = table.single if centre is None else table.about(centre)
         prices = np.zeros(problem.cells.n_cells)
-        terms = problem.cells.cell, problem.move, prices, problem.cost, mass, table.units
+        terms = problem.cells.cell, problem.move, prices, problem.cost, mass, table.mismatch
         self._space = Space(values, table.n_numeric, *terms)
 
     def keys(self, cells: np.ndarray, ids: np.ndarray) -> np.ndarray:

@@ -56,7 +56,7 @@ class Patience:
 
 @dataclass(frozen=True)
 class Exchanged:
-    """What stands in the end.
+    """The points after all swaps.
 
     `rows` (m,) are the rows that replaced the points, −1 where a point still stands. `labels` (n,) say which
     of them is nearest. `losses` are the sums of the costs at the start and after every swap. `converged`: no

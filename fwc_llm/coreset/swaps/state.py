@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.coreset.compiled import kernel, part, read_only
+from fwc_llm.coreset.problem.table import MISMATCH
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.tile import ROWS, WIDTH, in_groups, l1_tile, sqeuclidean_tile
 
@@ -18,13 +19,13 @@ class Space:
     """n rows, and the prices of the cells.
 
     The cost of a row at a point of cell g is F less the price of g, or F² less it, where F is a metric. In L1
-    and L2 F is the distance of the numbers, plus 1 for every code that differs, plus what `move` says of the
+    and L2 F is the distance of the numbers, plus `units` for codes that differ, plus what `move` says of the
     two cells; in L2 it is the root of such a sum of squares. The cost "sqeuclidean" is F² of L2.
 
     `values` (n, p) float32 are `n_numeric` columns of numbers, then codes. `cell` (n,) is each row's cell,
     `move` (G, G) symmetric, `prices` (G,), and `cost` "l1", "l2" or "sqeuclidean". `mass` (n,)
-    float32 says how much each row counts, `units` (c,) what a mismatch of codes
-    costs; None stands for 1.
+    float32 says how much each row counts (None: 1), `units` (c,) what a mismatch of codes costs (None:
+    `MISMATCH`).
     """
 
     values: np.ndarray
@@ -61,7 +62,7 @@ class Standing:
         self.prices = space.prices.astype(np.float32)
         self._points, self._cell_of = points.values.astype(np.float32), points.cells
         codes = space.values.shape[1] - space.n_numeric
-        unit = read_only(np.ones(codes, np.float32) if space.units is None else space.units)
+        unit = read_only(np.full(codes, MISMATCH, np.float32) if space.units is None else space.units)
         self._cost = unit, space.cost == "l1", space.cost == "l2", space.move.astype(np.float32)
         self._n = n = len(space.values)
         # Of every row the nearest point, the second, and what the row costs there. A single point has no

@@ -24,7 +24,7 @@ from fwc_llm.coreset.checks import check_epsilon, check_penalty, check_target
 from fwc_llm.coreset.transport.column_generation import EXACT, CostTable, Optimum, narrow, solve, two_cheapest
 from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError
 from fwc_llm.coreset.transport.linear_program import linear_program, parity_set
-from fwc_llm.coreset.transport.parity import ParitySet, violation
+from fwc_llm.coreset.transport.parity import SATISFIED, ParitySet, violation
 from fwc_llm.coreset.weights import Masses, read_numbers, read_weights
 from fwc_llm.errors import InputError
 
@@ -36,7 +36,6 @@ _TRIES = 3  # of a repeated problem
 _WIDER = 4.0  # from one try to the next
 _AHEAD = 2.0  # times as far as the prices moved the last time
 _LEAST, _MOST = 48, 4096  # rows in doubt
-_FAIR = 1e-9  # by which the violation may exceed the limit
 
 
 @dataclass(frozen=True, repr=False)
@@ -197,7 +196,7 @@ def _plan(
             raise
         raise _too_rare(share, rows) from error
     plan = transport_of(best, fair, share, live, cells, rows)
-    if violation(plan.mass[live], share, fair.limits, fair.groups) > _FAIR:
+    if violation(plan.mass[live], share, fair.limits, fair.groups) > SATISFIED:
         raise _too_rare(share, rows)
     return plan
 
@@ -354,7 +353,7 @@ class Repeated:
                 plan = transport_of(proven, fair, fair.target, np.arange(len(prices)), len(prices), table)
                 gap = (plan.objective - plan.lower_bound) * table.total
                 scale = max(table.noise / 1e-12 * table.total, abs(plan.objective * table.total))
-                keeps = violation(plan.mass, fair.target, fair.limits, fair.groups) <= _FAIR
+                keeps = violation(plan.mass, fair.target, fair.limits, fair.groups) <= SATISFIED
                 return plan if keeps and gap <= EXACT * scale else None
             margin *= _WIDER
         return None

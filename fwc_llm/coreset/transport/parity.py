@@ -5,6 +5,7 @@ import numpy as np
 Floats = np.ndarray  # of float64
 Ints = np.ndarray  # of some integer type
 Flags = np.ndarray  # of bool
+SATISFIED = 1e-9  # by which the violation may exceed its limit
 
 
 def violation(
