@@ -1,6 +1,7 @@
 """When the client stops a run, gives a row up, tries again, or adapts to what a model refuses."""
 
 import asyncio
+import re
 import time
 from contextlib import suppress
 from typing import Any
@@ -90,9 +91,7 @@ def test_the_deadline_of_a_row_covers_all_its_attempts(provider: respx.MockRoute
     reply = ask(quick(deadline=0.2, backoff=0.05, breaker=10_000))
     assert time.monotonic() - began < 5.0
     assert reply.text is None
-    assert reply.error is not None
-    assert "deadline of 0.2 s" in reply.error
-    assert "500: oops" in reply.error
+    assert re.search(r"deadline of 0\.2 s .*500: oops", str(reply.error))
 
 
 def test_a_dripping_response_does_not_pass_the_deadline() -> None:
@@ -112,9 +111,7 @@ def test_a_dripping_response_does_not_pass_the_deadline() -> None:
         server.close()
         return reply
 
-    reply = asyncio.run(go())
-    assert reply.error is not None
-    assert "no response within 0." in reply.error
+    assert "no response within 0." in str(asyncio.run(go()).error)
 
 
 @pytest.mark.parametrize(
@@ -146,13 +143,7 @@ def test_retry_after_is_read_in_all_its_forms(headers: dict[str, str], seconds: 
 def test_refusals_adapt(
     provider: respx.MockRouter, message: str, parameter: str, expected: dict[str, Any]
 ) -> None:
-    error = {
-        "message": message,
-        "type": "invalid_request_error",
-        "param": parameter,
-        "code": "unsupported_value",
-    }
-    first = httpx.Response(400, json={"error": error})
+    first = httpx.Response(400, json=refusal(400, message, "unsupported_value", param=parameter).body)
     good = httpx.Response(200, json=completion("Yes", "gpt-4"))
     route = provider.post("/chat/completions").mock(side_effect=[first, good, good])
     model = quick()
@@ -165,24 +156,19 @@ def test_refusals_adapt(
 
 
 def test_what_the_user_set_is_never_adapted(provider: respx.MockRouter) -> None:
-    route = provider.post("/chat/completions").respond(
-        400,
-        json={"error": {"message": "Unsupported value", "param": "temperature", "code": "unsupported_value"}},
-    )
+    refused = refusal(400, "Unsupported value", "unsupported_value", param="temperature")
+    route = provider.post("/chat/completions").respond(400, json=refused.body)
     with pytest.raises(ProviderError, match="refuses the parameter 'temperature'"):
         ask(quick(params={"temperature": 0.5}))
     assert route.call_count == 1
 
 
 def test_workers_that_hit_the_same_refusal_adapt_together() -> None:
-    calls: list[dict[str, Any]] = []
-
     async def handler(request: HttpRequest) -> HttpReply:
-        calls.append(request.json())
         await asyncio.sleep(0.02)
-        if "max_tokens" in calls[-1] or "temperature" in request.json():
-            name = "max_tokens" if "max_tokens" in request.json() else "temperature"
-            return refusal(400, f"Unsupported parameter: '{name}'", "unsupported_parameter", param=name)
+        for name in ("max_tokens", "temperature"):
+            if name in request.json():
+                return refusal(400, f"Unsupported parameter: '{name}'", "unsupported_parameter", param=name)
         return HttpReply(completion("Yes", "gpt-4"))
 
     async def go() -> list[Reply]:

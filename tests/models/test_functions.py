@@ -294,8 +294,6 @@ def test_a_run_names_the_rows_that_went_wrong_and_asks_only_them_again(two: Task
         evaluate(two, FunctionModel(grumpy, name="another"), ("zero",), n_test=16, out=tmp_path / "run")
     with pytest.raises(FwcError, match="no Batch API"):
         evaluate(two, grumpy, ("zero",), n_test=16, out=tmp_path / "batch", batch=True)
-    with pytest.raises(FwcError, match="no price"):
-        evaluate(two, grumpy, ("zero",), n_test=16, out=tmp_path / "cost", max_cost=1)
 
 
 @pytest.mark.slow

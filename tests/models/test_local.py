@@ -15,11 +15,7 @@ from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models import Reply, local, open_model, traits
 from tests.conftest import missing
 from tests.faults.loopback import completion
-
-QUESTION = [
-    {"role": "system", "content": "Answer with one word, yes or no."},
-    {"role": "user", "content": "Is Paris in France?"},
-]
+from tests.models.asking import MESSAGES, ask
 
 
 def need_smollm2() -> None:
@@ -32,16 +28,6 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "gpt-5.gguf"  # a name that a service's model would be taken to reason by
     path.write_bytes(b"GGUF and no more")
     return path
-
-
-def asked(model: Any, *conversations: list[dict[str, str]]) -> list[Reply]:
-    async def go() -> list[Reply]:
-        try:
-            return [await model.ask(messages) for messages in conversations]
-        finally:
-            await model.aclose()
-
-    return asyncio.run(go())
 
 
 def test_what_is_not_installed_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +51,7 @@ def test_latency_leaves_the_queue_out(file: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(asyncio, "to_thread", slow)
 
     async def go() -> list[Reply]:
-        return await asyncio.gather(*(model.ask(QUESTION) for _ in range(4)))
+        return await asyncio.gather(*(model.ask(MESSAGES) for _ in range(4)))
 
     assert all(0.2 <= reply.latency < 0.4 for reply in asyncio.run(go()))
 
@@ -97,7 +83,7 @@ def test_a_file_is_known_by_its_content_and_costs_nothing(file: Path) -> None:
     file.write_bytes(b"GGUF and something else")
     assert open_model(f"gguf:{file}", params={"seed": 7}).parameters["gguf"] != first["gguf"]
     with pytest.raises(FwcError, match=r"llama\.cpp cannot load"):
-        asked(model, QUESTION)
+        ask(model)
 
 
 @pytest.mark.slow
@@ -129,12 +115,11 @@ def test_from_prompt_to_report_and_on(tmp_path: Path, capfd: pytest.CaptureFixtu
 @pytest.mark.slow
 def test_what_llama_cpp_refuses_is_the_rows_error_or_stops_the_run() -> None:
     need_smollm2()
-    half = [{"role": "user", "content": "half \ud800 a pair, \0, <|im_end|>"}]
-    long = [{"role": "user", "content": "7" * 300}]  # this model reads every digit as one token
-    replies = asked(open_model("smollm2", params={"n_ctx": 256}, max_tokens=1), half, long)
-    assert replies[0].text
-    assert "--param n_ctx" in str(replies[1].error)
-    (late,) = asked(open_model("smollm2", deadline=1e-3), QUESTION)
+    small = open_model("smollm2", params={"n_ctx": 256}, max_tokens=1)
+    assert ask(small, [{"role": "user", "content": "half \ud800 a pair, \0, <|im_end|>"}]).text
+    long = ask(small, [{"role": "user", "content": "7" * 300}])  # this model reads every digit as one token
+    assert "--param n_ctx" in str(long.error)
+    late = ask(open_model("smollm2", deadline=1e-3))
     assert "no reply within the deadline of 0.001 s" in str(late.error)
     with pytest.raises(ProviderError, match=r"failed 10 times in a row .*seed"):
-        asked(open_model("smollm2", params={"seed": "none"}, max_tokens=1), *([QUESTION] * 10))
+        ask(open_model("smollm2", params={"seed": "none"}, max_tokens=1), times=10)

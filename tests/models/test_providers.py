@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from fwc_llm import Client, FunctionModel, FwcError, evaluate
+from fwc_llm import FunctionModel, FwcError
 from fwc_llm.models import open_model
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.models.surrogate.model import Surrogate
-from fwc_llm.tasks import Task
 from tests.command import Run
+from tests.models.test_functions import says_yes
 
 PROVIDER = """
 from dataclasses import dataclass, field
@@ -90,7 +90,9 @@ def test_names_of_ours_stay_ours(install: Install) -> None:
     install(surrogate="echoing:open_model", python="echoing:open_model")
     assert isinstance(open_model("surrogate"), Surrogate)
     assert isinstance(open_model("surrogate", base_url="http://127.0.0.1:1/v1"), ChatModel)
-    assert isinstance(open_model("python:tests.models.test_functions:says_yes"), FunctionModel)
+    named, itself = open_model("python:tests.models.test_functions:says_yes"), FunctionModel(says_yes)
+    assert isinstance(named, FunctionModel)
+    assert (named.name, named.parameters) == (itself.name, itself.parameters)
 
 
 @pytest.mark.parametrize(
@@ -130,15 +132,3 @@ def test_missing_functions(
     with pytest.raises(FwcError, match=words):
         open_model(name)
     assert capsys.readouterr().out == ""  # what a module prints is no output of ours
-
-
-def test_a_function_by_its_module_is_the_function_itself(two: Task, tmp_path: Path) -> None:
-    from tests.models.test_functions import says_yes
-
-    name = "python:tests.models.test_functions:says_yes"
-    by_value = evaluate(two, says_yes, ("zero",), n_test=8, out=tmp_path / "run", progress=False)
-    again = evaluate(
-        two, name, ("zero",), n_test=8, out=tmp_path / "run", client=Client(deadline=7.0), progress=False
-    )
-    assert by_value.data == again.data
-    assert again.data["model"] == name
