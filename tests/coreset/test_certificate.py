@@ -8,31 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.optimize import linprog
 
 import fwc_llm.coreset
 from evals.synthetic import synthetic
 from fwc_llm.coreset import CoresetCertificate, FairCoreset, FairWASP, certify, fair_path
 from fwc_llm.errors import InputError
-
-
-def people(n: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    d = rng.choice(["f", "m"], n)
-    frame = pd.DataFrame(
-        {
-            "town": rng.choice(["A", "B", "C"], n),
-            "pay": rng.lognormal(7, 1, n),
-            "grade": pd.Categorical(rng.choice(["low", "high"], n), ["low", "high"], ordered=True),
-            "age": rng.integers(18, 80, n),
-        }
-    )
-    return frame, np.where(rng.random(n) < np.where(d == "f", 0.3, 0.6), "yes", "no"), d
-
-
-def arrays(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    return rng.normal(size=(n, 3)), rng.integers(0, 2, n), rng.integers(0, 2, n)
+from tests.coreset.people import arrays, people
+from tests.coreset.programs import full_program
 
 
 def by_hand(model: FairCoreset, X: Any, y: Any = None, d: Any = None) -> np.ndarray:
@@ -93,16 +75,15 @@ def test_for_the_rows_of_the_fit_everything_agrees(make, support: str, cost: str
     np.testing.assert_allclose(best.weights, model.weights_, atol=1e-9)
     kept = model.certify(*table, weights=model.weights_)
     assert kept.objective == pytest.approx(model.objective_, abs=1e-9)
-    X, y, d = table
-    points = (model.representatives_, model.y_, model.sensitive_)
-    again = certify(X, y, d, *points, epsilon=0.05, cost=cost)
+    again = certify(*table, model.representatives_, model.y_, model.sensitive_, epsilon=0.05, cost=cost)
     assert again.objective == pytest.approx(model.objective_, abs=1e-9)
     assert again.is_fair
     # A row goes to its label, or in part elsewhere: the weights of labels are off by the split rows alone.
     held = np.bincount(model.labels_, minlength=8) * 8 / 120
     assert np.abs(held - model.weights_).sum() <= 2 * 4 * 8 / 120
-    moved = model.transform(X, y, d)[np.arange(120), model.labels_].mean()
-    assert moved == pytest.approx(model.objective_, abs=4 * model.transform(X, y, d).max() / 120)
+    costs = model.transform(*table)
+    moved = costs[np.arange(120), model.labels_].mean()
+    assert moved == pytest.approx(model.objective_, abs=4 * costs.max() / 120)
 
 
 def test_a_split_row_is_labelled_by_its_largest_part() -> None:
@@ -119,24 +100,9 @@ def test_a_split_row_is_labelled_by_its_largest_part() -> None:
 def test_held_out_rows_are_certified_at_the_best_weights_for_them(model: FairCoreset) -> None:
     X, y, d = people(40, 3)
     found = model.certify(X, y, d)
-    costs = model.transform(X, y, d)
-    cells = [(a, b) for a in ("f", "m") for b in ("no", "yes")]
-    held = np.array([(model.sensitive_ == a) & (model.y_ == b) for a, b in cells], float)
-    limits = []
-    for level in (0, 1):
-        both = held[2 * level] + held[2 * level + 1]
-        for outcome in (0, 1):
-            own, share = held[2 * level + outcome], model.target_[outcome]
-            limits += [own - 1.01 * share * both, 0.99 * share * both - own]
-    n, m = costs.shape
-    answer = linprog(
-        costs.ravel(),
-        A_ub=np.array([np.tile(limit, n) for limit in limits]),
-        b_ub=np.zeros(len(limits)),
-        A_eq=np.kron(np.eye(n), np.ones(m)),
-        b_eq=np.full(n, 1 / n),
-    )
-    assert found.objective == pytest.approx(answer.fun, abs=1e-7)
+    cell = 2 * (model.sensitive_ == "m") + (model.y_ == "yes")
+    least = full_program(model.transform(X, y, d), cell, 2, model.target_, 0.01)
+    assert found.objective == pytest.approx(least, abs=1e-9)
     assert found.lower_bound == pytest.approx(found.objective, abs=1e-9)
     assert found.is_fair
     assert found.weights.sum() == pytest.approx(8)
@@ -151,8 +117,7 @@ def test_held_out_rows_are_certified_at_the_best_weights_for_them(model: FairCor
 
 def test_points_from_anywhere_are_certified() -> None:
     X, y, d = arrays(200)
-    some = np.arange(16)
-    points = X[some], y[some], d[some]
+    points = X[:16], y[:16], d[:16]
     free = certify(X, y, d, *points, epsilon=None)
     fair = certify(X, y, d, *points, epsilon=0.0)
     assert free.objective <= fair.objective
@@ -242,12 +207,10 @@ EPSILONS = [0.1, 0.0, None, 0.5, 0.1]
 @pytest.mark.parametrize("support", ["free", "rows"])
 @pytest.mark.parametrize("framed", [False, True])
 def test_a_wider_limit_never_costs_more(support: str, framed: bool) -> None:
-    made = synthetic(300, 4, 1)
-    X: Any = made.features
+    X, *rows = synthetic(300, 4, 1)
     if framed:
         X = pd.DataFrame(X).rename(columns=str).assign(kind=np.where(X[:, 0] > 0, "a", "b"))
     weight = np.random.default_rng(0).random(300)
-    rows = made.outcome, made.sensitive
     options: Any = {"support": support, "random_state": 0, "n_init": 1}
     path = fair_path(X, *rows, EPSILONS, m=8, sample_weight=weight, **options)
     frame = path.to_frame()
@@ -267,8 +230,7 @@ def test_a_wider_limit_never_costs_more(support: str, framed: bool) -> None:
 
 
 def test_the_plot_has_a_point_for_each_limit() -> None:
-    made = synthetic(100, 2, 0)
-    path = fair_path(made.features, made.outcome, made.sensitive, [0.0, 0.2, None], m=4, n_init=1, max_iter=2)
+    path = fair_path(*synthetic(100, 2), [0.0, 0.2, None], m=4, n_init=1, max_iter=2)
     (axes,) = path.plot().axes
     assert len(axes.lines[0].get_xdata()) == 3
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["no limit"]
@@ -279,9 +241,8 @@ def test_the_plot_has_a_point_for_each_limit() -> None:
     [([], {}, "empty"), ([0.1, 2], {}, "epsilon"), ([0.1], {"support": "features"}, "features")],
 )
 def test_what_is_no_path_is_refused(epsilons: Any, options: Any, word: str) -> None:
-    made = synthetic(60, 2, 0)
     with pytest.raises(InputError, match=word):
-        fair_path(made.features, made.outcome, made.sensitive, epsilons, m=4, **options)
+        fair_path(*synthetic(60, 2), epsilons, m=4, **options)
 
 
 # --- What the solver refuses is a `ValueError` too
@@ -289,7 +250,5 @@ def test_what_is_no_path_is_refused(epsilons: Any, options: Any, word: str) -> N
 
 def test_the_solver_raises_no_plain_error_of_the_house() -> None:
     folder = Path(fwc_llm.coreset.__file__).parent
-    plain = [
-        path.name for path in folder.rglob("*.py") if "raise FwcError" in path.read_text(encoding="utf-8")
-    ]
+    plain = [path.name for path in folder.rglob("*.py") if "raise FwcError" in path.read_text("utf-8")]
     assert not plain, f"use InputError in {plain}"

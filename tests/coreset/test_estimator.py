@@ -18,32 +18,27 @@ from fwc_llm.coreset import FairCoreset, FairWASP
 from fwc_llm.coreset.checks import check_jobs
 from fwc_llm.coreset.threads import count_threads
 from fwc_llm.errors import FwcError, InputError
+from tests.coreset.people import arrays, people
 
 
 @pytest.fixture
 def data():
-    rng = np.random.default_rng(0)
-    n = 200
-    frame = pd.DataFrame(
-        {"colour": rng.choice(["red", "blue"], n), "age": rng.integers(18, 80, n)},
-        index=[f"file:{i}" for i in range(n)],
-    )
-    return frame, rng.choice(["yes", "no"], n), rng.choice(["f", "m"], n)
+    x, y, d = people(200)
+    return x[["town", "age"]].set_axis([f"file:{i}" for i in range(200)]), y, d
 
 
 def test_a_dataframe_gives_dataframe_rows_and_names(data):
     x, y, d = data
-    f = FairCoreset(12, support="rows", slots="balanced-positive", positive="yes", random_state=0).fit(
-        x, y, d
-    )
+    f = FairCoreset(12, support="rows", slots="balanced-positive", positive="yes", random_state=0)
+    f.fit(x, y, d)
     pd.testing.assert_frame_equal(f.representatives_, x.iloc[f.row_index_])
-    assert f.feature_names_in_.tolist() == ["colour", "age"]
+    assert f.feature_names_in_.tolist() == ["town", "age"]
     assert f.n_features_in_ == 2
     assert set(f.y_) == {"yes", "no"}
     free = FairCoreset(12, random_state=0).fit(x, y, d)
     assert free.row_index_ is None
-    assert list(free.representatives_.columns) == ["colour", "age"]
-    assert free.representatives_["colour"].isin(["red", "blue"]).all()
+    assert list(free.representatives_.columns) == ["town", "age"]
+    assert free.representatives_["town"].isin(list("ABC")).all()
     assert free.representatives_["age"].between(18, 80).all()
 
 
@@ -178,12 +173,13 @@ def test_adult_with_the_default_call(data_dir):
 def test_ordinal_columns_stay_at_ranks_and_more_starts_are_never_worse_there(seed):
     rng = np.random.default_rng(seed)
     ranks = {name: rng.integers(0, 4, 300) for name in "uv"}
-    frame = pd.DataFrame(
-        {k: pd.Categorical.from_codes(v, list("abcd"), ordered=True) for k, v in ranks.items()}
-    )
+    kind = pd.CategoricalDtype([0, 1, 2, 3], ordered=True)
+    frame = pd.DataFrame(ranks).astype(kind)
     y, d = rng.integers(0, 2, 300), rng.integers(0, 2, 300)
-    one = FairCoreset(8, cost="sqeuclidean", random_state=seed, n_init=1).fit(frame, y, d)
-    more = FairCoreset(8, cost="sqeuclidean", random_state=seed, n_init=4).fit(frame, y, d)
+    one, more = (
+        FairCoreset(8, cost="sqeuclidean", random_state=seed, n_init=starts).fit(frame, y, d)
+        for starts in (1, 4)
+    )
     assert more.objective_ <= one.objective_ + 1e-9
     assert (np.diff(one.history_) <= 1e-9).all()
     # The objective is that of what is returned.
@@ -193,10 +189,9 @@ def test_ordinal_columns_stay_at_ranks_and_more_starts_are_never_worse_there(see
 
 
 def test_the_objective_is_that_of_what_is_returned_in_single_precision():
-    rng = np.random.default_rng(0)
-    x, y, d = rng.normal(size=(300, 3)).astype(np.float32), rng.integers(0, 2, 300), rng.integers(0, 2, 300)
-    one = FairCoreset(8, cost="sqeuclidean", random_state=0).fit(x, y, d)
-    again = FairCoreset(8, cost="sqeuclidean", init=one.representatives_, max_iter=0).fit(x, y, d)
+    table = synthetic(300, 3)
+    one = FairCoreset(8, cost="sqeuclidean", random_state=0).fit(*table)
+    again = FairCoreset(8, cost="sqeuclidean", init=one.representatives_, max_iter=0).fit(*table)
     assert one.representatives_.dtype == np.float32
     assert one.objective_ == pytest.approx(again.objective_, rel=1e-13)
 
@@ -240,8 +235,7 @@ def test_rows_are_named_by_plain_numbers(data):
 
 @pytest.fixture
 def table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(0)
-    return rng.normal(size=(90, 3)), rng.integers(0, 2, 90), rng.integers(0, 2, 90)
+    return arrays(90)
 
 
 def quick(m: int = 6, **parameters: object) -> FairCoreset:
@@ -305,9 +299,7 @@ def test_distances_come_as_a_data_frame_where_that_is_set(table) -> None:
     frame = pd.DataFrame(X, columns=list("abc"), index=range(100, 190))
     model = quick().set_output(transform="pandas").fit(frame, y, d)
     plain = quick().fit(frame, y, d)
-    expected = pd.DataFrame(
-        plain.transform(frame), index=frame.index, columns=plain.get_feature_names_out(), copy=False
-    )
+    expected = pd.DataFrame(plain.transform(frame), frame.index, plain.get_feature_names_out())
     pd.testing.assert_frame_equal(model.transform(frame), expected)
     with sklearn.config_context(transform_output="pandas"):
         pd.testing.assert_frame_equal(quick().fit_transform(frame, y, sensitive=d), expected)

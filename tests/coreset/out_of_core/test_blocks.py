@@ -15,22 +15,14 @@ from fwc_llm.coreset.out_of_core import tables
 from fwc_llm.coreset.out_of_core.tables import Block, Table, open_table
 from fwc_llm.coreset.problem.frames import Columns
 from fwc_llm.errors import InputError
+from tests.coreset.people import people
 
 N = 3000
 
 
 def frame() -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    return pd.DataFrame(
-        {
-            "age": rng.integers(18, 90, N),
-            "pay": rng.lognormal(10, 1, N).astype(np.float32),
-            "job": rng.choice(["clerk", "cook", "nurse"], N),
-            "grade": pd.Categorical(rng.choice(["a", "b"], N)),
-            "d": rng.choice(["f", "m"], N),
-            "y": rng.integers(0, 2, N),
-        }
-    )
+    X, y, d = people(N)
+    return X.astype({"pay": np.float32}).assign(d=d, y=(y == "yes").astype(int))
 
 
 @pytest.fixture
@@ -51,7 +43,7 @@ def joined(found: list[Block]) -> pd.DataFrame:
     """All rows in order with labels and levels, categories as text."""
     assert [block.first for block in found] == np.cumsum([0, *(b.n for b in found[:-1])]).tolist()
     rows = [X.assign(d=np.asarray(d), y=np.asarray(y)) for X, y, d, _ in (b.columns for b in found)]
-    return pd.concat([part.astype({"job": str, "grade": str}) for part in rows], ignore_index=True)
+    return pd.concat([part.astype({"town": str, "grade": str}) for part in rows], ignore_index=True)
 
 
 def test_all_places_give_the_same_rows_in_the_same_order(folder: Path) -> None:
@@ -61,7 +53,7 @@ def test_all_places_give_the_same_rows_in_the_same_order(folder: Path) -> None:
     spark.mkdir()
     frame().to_parquet(spark / "rows.parquet")
     (spark / "_SUCCESS").touch()
-    wanted = frame().astype({"job": str, "grade": str})
+    wanted = frame().astype({"town": str, "grade": str})
     for X in (
         str(folder / "rows-*.parquet"),
         [folder / "empty.parquet", *paths],
@@ -86,10 +78,7 @@ def test_folders_of_partitions_are_columns(tmp_path: Path) -> None:
     found = joined(collected(open_table(Columns(tmp_path / "parts", "y", "d"))))
     assert sorted(found.columns) == sorted(rows.columns)
     for name in ("age", "d", "y"):
-        assert (
-            found[name].astype(str).value_counts().to_dict()
-            == rows[name].astype(str).value_counts().to_dict()
-        )
+        assert sorted(found[name].astype(str)) == sorted(rows[name].astype(str))
 
 
 def test_files_of_several_writers_are_one_table(tmp_path: Path) -> None:
@@ -104,9 +93,8 @@ def test_files_of_several_writers_are_one_table(tmp_path: Path) -> None:
     for k, part in enumerate(parts):
         part.to_parquet(tmp_path / f"{k}.parquet")
     found = joined(collected(open_table(Columns(tmp_path, "y", "d"))))
-    pd.testing.assert_frame_equal(
-        found[rows.columns], rows.astype({"job": str, "grade": str}), check_dtype=False
-    )
+    wanted = rows.astype({"town": str, "grade": str})
+    pd.testing.assert_frame_equal(found[rows.columns], wanted, check_dtype=False)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -162,7 +150,7 @@ def test_what_is_wrong_with_files_is_named(folder: Path) -> None:
     [
         ({"pay": lambda f: f.pay.where(f.index != 2050)}, "'pay' .*missing .*in row 2050"),
         ({"pay": lambda f: f.pay.where(f.index != 2051, np.inf)}, "'pay' .*infinite in row 2051"),
-        ({"job": lambda f: f.job.where(f.index != 2052)}, "'job' .*is missing in row 2052"),
+        ({"town": lambda f: f.town.where(f.index != 2052)}, "'town' .*is missing in row 2052"),
         ({"d": lambda f: f.d.where(f.index != 2053)}, "sensitive is missing in row 2053 "),
         ({"d": "f"}, "one level"),
         ({"y": lambda f: np.where(f.d == "f", 1, f.y)}, "has no rows"),

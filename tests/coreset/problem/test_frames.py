@@ -17,20 +17,13 @@ from scipy.sparse import csr_array
 from fwc_llm.coreset import FairCoreset, FairWASP
 from fwc_llm.coreset.problem.frames import take_named
 from fwc_llm.errors import FwcError, InputError
+from tests.coreset.people import people
 
 
 @pytest.fixture
 def frame() -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    return pd.DataFrame(
-        {
-            "pay": rng.lognormal(7, 1, 60),
-            "town": pd.Series(rng.choice(["A", "B", "C"], 60), dtype="str"),
-            "grade": pd.Categorical(rng.choice(["low", "high"], 60), ["low", "high"], ordered=True),
-            "sex": pd.Series(rng.choice(["f", "m"], 60), dtype="str"),
-            "hired": rng.integers(0, 2, 60),
-        }
-    )
+    X, y, d = people(60)
+    return X.assign(sex=pd.Series(d, dtype="str"), hired=(y == "yes").astype(int))
 
 
 def fit(table, y, d) -> FairCoreset:
@@ -113,16 +106,9 @@ def test_missing_labels_of_every_kind_are_named(frame: pd.DataFrame) -> None:
 
 
 def named() -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    return pd.DataFrame(
-        {
-            "x": rng.normal(size=80),
-            "y": rng.integers(0, 2, 80),
-            "sex": rng.choice(["f", "m"], 80),
-            "race": rng.choice(["a", "b"], 80),
-            "w": rng.integers(1, 5, 80),
-        }
-    )
+    X, y, d = people(80)
+    race, w = np.where(X.age % 2, "a", "b"), X.age % 5 + 1
+    return pd.DataFrame({"x": X.pay, "y": (y == "yes").astype(int), "sex": d, "race": race, "w": w})
 
 
 @pytest.mark.parametrize("form", [pd.DataFrame, pl.from_pandas])

@@ -1,6 +1,7 @@
 """The rival coresets: what each algorithm promises, checked on small tables."""
 
 import math
+from functools import partial
 from typing import Any
 
 import kmedoids as rust_kmedoids
@@ -11,27 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
-from evals.synthetic import synthetic
+from evals.synthetic import Synthetic, synthetic
 from fwc_llm.coreset import rivals
 from fwc_llm.coreset.rivals.base import LabelledTable, as_rows
 from fwc_llm.coreset.rivals.clustering import lloyd, swap_medoids
 from fwc_llm.coreset.rivals.fairlet_clustering import decompose, fairlet_decomposition
 from fwc_llm.coreset.rivals.sampling import sampling_probability, sensitivity
 from fwc_llm.errors import FwcError
+from tests.coreset.people import people
 
 
-def table(
-    n: int = 300, p: int = 4, seed: int = 0, levels: int = 2
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    made = synthetic(n, p, seed, levels=levels)
-    return made.features, made.outcome, made.sensitive
-
-
-def mixed(n: int = 200) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
-    X, y, d = table(n)
-    rng = np.random.default_rng(1)
-    frame = pd.DataFrame({"a": X[:, 0], "colour": rng.choice(["red", "blue", "green"], n), "b": X[:, 1]})
-    return frame, np.where(y == 1, "yes", "no"), np.where(d == 1, "f", "m")
+def table(n: int = 300, p: int = 4) -> Synthetic:
+    return synthetic(n, p)
 
 
 def joint(rows: LabelledTable) -> np.ndarray:
@@ -41,7 +33,7 @@ def joint(rows: LabelledTable) -> np.ndarray:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", rivals.RIVALS)
-@pytest.mark.parametrize("make", [table, mixed])
+@pytest.mark.parametrize("make", [table, partial(people, 200)])
 def test_every_rival_has_one_signature_and_obeys_its_seed(name: str, make: Any) -> None:
     X, y, d = make()
     found = getattr(rivals, name)(X, y, d, 20, seed=3)
@@ -58,7 +50,7 @@ def test_every_rival_has_one_signature_and_obeys_its_seed(name: str, make: Any) 
         assert np.array_equal(found.sensitive, d[found.rows])
     elif isinstance(X, pd.DataFrame):
         assert list(found.points.columns) == list(X.columns)
-        assert set(found.points["colour"]) <= {"red", "blue", "green"}
+        assert set(found.points["town"]) <= set("ABC")
     again = getattr(rivals, name)(X, y, d, 20, seed=3)
     assert np.array_equal(np.asarray(found.points), np.asarray(again.points))
     assert np.array_equal(found.weights, again.weights)
@@ -71,16 +63,15 @@ def test_wrong_shapes_are_refused() -> None:
             rivals.uniform(*changed, 5)
     with pytest.raises(FwcError, match="m is 0"):
         rivals.uniform(X, y, d, 0)
-    with pytest.raises(FwcError, match="candidates must be a boolean mask"):
-        rivals.uniform(X, y, d, 5, candidates=np.ones(3, bool))
-    with pytest.raises(FwcError, match="metric is 'cosine'"):
-        rivals.kmedoids(X, y, d, 5, metric="cosine")
-    with pytest.raises(FwcError, match="clustering is 'x'"):
-        rivals.fairlets(X, y, d, 5, clustering="x")
-    with pytest.raises(FwcError, match="no fairlets of balance 1/1"):
-        rivals.fairlets(
-            X, np.append(y[1:], 0), np.r_[np.zeros(200, int), np.ones(100, int)], 5, balance=(1, 1)
-        )
+    uneven = np.repeat([0, 1], [200, 100])
+    for rival, level, option, message in (
+        (rivals.uniform, d, {"candidates": np.ones(3, bool)}, "candidates must be a boolean mask"),
+        (rivals.kmedoids, d, {"metric": "cosine"}, "metric is 'cosine'"),
+        (rivals.fairlets, d, {"clustering": "x"}, "clustering is 'x'"),
+        (rivals.fairlets, uneven, {"balance": (1, 1)}, "no fairlets of balance 1/1"),
+    ):
+        with pytest.raises(FwcError, match=message):
+            rival(X, y, level, 5, **option)
 
 
 # k-medoids

@@ -2,74 +2,17 @@
 
 import subprocess
 import sys
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
-from scipy.sparse import coo_array, csr_array, vstack
 
 from fwc_llm.coreset.transport.column_generation import CostTable, solve
-from fwc_llm.coreset.transport.fair import Transport, fair_transport
+from fwc_llm.coreset.transport.fair import fair_transport
 from fwc_llm.coreset.transport.parity import ParitySet
 from fwc_llm.errors import FwcError
-
-TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-
-
-def full_program(
-    full: np.ndarray, cell: np.ndarray, levels: int, target: np.ndarray, epsilon: float | None
-) -> float:
-    """Least cost of moving n rows to m representatives, each in a cell, by HiGHS over all n·m variables."""
-    n, m = full.shape
-    outcomes = len(target)
-    column = np.arange(n * m)
-    sums = csr_array((np.ones(n * m), (column // m, column)), shape=(n, n * m))
-    limits = None
-    if epsilon is not None:
-        # (w_dy − (1 ± ε) p_T(y) W_d) ≶ 0, as rows over the representatives.
-        rows = []
-        for d in range(levels):
-            for y in range(outcomes):
-                own = (cell == d * outcomes + y).astype(float)
-                level = (cell // outcomes == d).astype(float)
-                rows += [own - (1 + epsilon) * target[y] * level, (1 - epsilon) * target[y] * level - own]
-        limits = vstack([csr_array(np.tile(row, n)[None]) for row in rows])
-    answer = linprog(
-        full.ravel(),
-        A_ub=limits,
-        b_ub=None if limits is None else np.zeros(limits.shape[0]),
-        A_eq=coo_array(sums),
-        b_eq=np.full(n, 1.0),
-        method="highs",
-        options=TIGHT,
-    )
-    assert answer.status == 0, answer.message
-    return float(answer.fun) / n
-
-
-def certified(result: Transport, cost: np.ndarray, target: Any, epsilon: float | None) -> Transport:
-    """Check the certificate on the plan itself, from nothing but the plan and the cost."""
-    n, cells = cost.shape
-    target = np.asarray(target)
-    plan = result.plan.toarray()
-    scale = max(1.0, abs(result.objective))
-    assert (plan >= 0).all()
-    np.testing.assert_allclose(plan.sum(axis=1) * n, 1.0, rtol=0, atol=1e-9)
-    assert result.plan.nnz <= n + cells
-    assert not plan[:, np.isinf(cost).all(axis=0)].any()
-    mass = plan.sum(axis=0)
-    np.testing.assert_allclose(result.mass, mass, rtol=0, atol=1e-12)
-    value = float((plan * np.where(plan > 0, cost, 0.0)).sum())
-    assert result.objective == pytest.approx(value, rel=1e-11, abs=1e-11 * scale)
-    assert abs(result.objective - result.lower_bound) <= 1e-9 * scale
-    table = mass.reshape(-1, len(target))
-    table = table[table.any(axis=1)]
-    violation = np.abs(table / table.sum(axis=1, keepdims=True) / target - 1).max()
-    assert result.violation == pytest.approx(violation, abs=1e-9)
-    if epsilon is not None:
-        assert violation <= epsilon + 1e-9
-    return result
+from tests.coreset.programs import certified, full_program
 
 
 def instance(
@@ -147,26 +90,24 @@ def test_sixty_four_cells(levels: int, outcomes: int, n: int) -> None:
     assert result.objective == pytest.approx(full_program(few, np.arange(64), levels, target, 0.02), abs=1e-9)
 
 
-@pytest.mark.parametrize("scale", [1e-12, 1e-3, 1e9])
-def test_scale_shift_order_doubling_and_start(scale: float) -> None:
+@pytest.mark.parametrize("n", [60, 6000])
+def test_shift_order_doubling_and_every_scale_from_any_prices(n: int) -> None:
     rng = np.random.default_rng(3)
-    cost, target = rng.random((6000, 6)), np.array([0.2, 0.3, 0.5])
-    base = fair_transport(cost, 2, 3, target, 0.01)
-    scaled = certified(fair_transport(cost * scale, 2, 3, target, 0.01), cost * scale, target, 0.01)
-    assert scaled.objective == pytest.approx(base.objective * scale, rel=1e-10)
-    shifted = fair_transport(cost + rng.random((6000, 1)), 2, 3, target, 0.01)
+    cost, terms = rng.random((n, 6)), (2, 3, np.array([0.2, 0.3, 0.5]), 0.01)
+    base = fair_transport(cost, *terms)
+    shifted = fair_transport(cost + rng.random((n, 1)), *terms)
     assert shifted.mass == pytest.approx(base.mass, abs=1e-12)
-    order = rng.permutation(6000)
-    assert fair_transport(cost[order], 2, 3, target, 0.01).objective == pytest.approx(
-        base.objective, rel=1e-11
-    )
-    twice = fair_transport(np.repeat(cost, 2, axis=0), 2, 3, target, 0.01)
-    assert twice.objective == pytest.approx(base.objective, rel=1e-11)
-    negative = fair_transport(cost - 7.0, 2, 3, target, 0.01)
+    for same in (cost[rng.permutation(n)], np.repeat(cost, 2, axis=0)):
+        assert fair_transport(same, *terms).objective == pytest.approx(base.objective, rel=1e-11)
+    negative = fair_transport(cost - 7.0, *terms)
     assert negative.objective == pytest.approx(base.objective - 7.0, rel=1e-11)
-    for start in (base.prices, base.prices + rng.normal(0, 0.3, 6), rng.normal(0, 1e4, 6)):
-        again = certified(fair_transport(cost, 2, 3, target, 0.01, prices=start), cost, target, 0.01)
-        assert again.objective == pytest.approx(base.objective, rel=1e-11)
+    near, far = base.prices + rng.normal(0, 0.3, 6), rng.normal(size=6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for scale in (1e-30, 1e-12, 1.0, 1e9, 1e30):
+            for start in (None, base.prices * scale, near * scale, far, 1e4 * far, 1e30 * far):
+                found = certified(fair_transport(cost * scale, *terms, start), cost * scale, *terms[2:])
+                assert found.objective == pytest.approx(base.objective * scale, rel=1e-9)
 
 
 def realistic(n: int, cells: int, seed: int, dtype: type = np.float64) -> np.ndarray:

@@ -1,6 +1,6 @@
 """The inner problem of weighted rows: against repeated rows, and with weights of any size."""
 
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,21 +9,7 @@ from fwc_llm.coreset.transport.column_generation import CostTable, solve
 from fwc_llm.coreset.transport.fair import Repeated, Transport, fair_transport
 from fwc_llm.coreset.transport.parity import ParitySet, violation
 from fwc_llm.coreset.weights import read_weights
-
-
-def check(
-    found: Transport, cost: np.ndarray, weights: np.ndarray, target: np.ndarray, epsilon: float
-) -> None:
-    """The certificate, from nothing but the plan, the costs and the weights."""
-    mass = weights / weights.sum()
-    plan = found.plan.toarray()
-    assert (plan >= 0).all()
-    assert np.abs(plan.sum(axis=1) - mass).max() <= 1e-9  # the lightest may be left out
-    assert np.allclose(plan.sum(axis=0), found.mass, rtol=1e-9, atol=0)
-    assert plan[plan > 0] @ cost[plan > 0] == pytest.approx(found.objective, rel=1e-9, abs=1e-12)
-    gap = found.objective - found.lower_bound
-    assert 0 <= gap <= 1e-9 * max(1.0, abs(found.objective))
-    assert violation(plan.sum(axis=0), target) <= epsilon + 1e-9
+from tests.coreset.programs import certified
 
 
 @pytest.mark.parametrize("ties", [False, True])
@@ -40,7 +26,7 @@ def test_whole_weights_are_repeated_rows(ties: bool) -> None:
         found = fair_transport(cost, *terms, sample_weight=weights)
         repeated = fair_transport(np.repeat(cost, weights, axis=0), *terms)
         assert found.objective == pytest.approx(repeated.objective, rel=1e-9, abs=1e-12)
-        check(found, cost, weights, target, epsilon)
+        certified(found, cost, target, epsilon, weights)
 
 
 def test_equal_weights_change_no_digit_and_scale_no_result() -> None:
@@ -71,7 +57,7 @@ def test_a_row_of_weight_zero_counts_nothing_and_keeps_its_place() -> None:
     assert (found.objective, found.violation) == (without.objective, without.violation)
     assert np.array_equal(found.cell[kept], without.cell)
     assert found.cell[0] == (cost[0] - found.prices).argmin()
-    check(found, cost, weights, np.array([0.3, 0.7]), 0.01)
+    certified(found, cost, [0.3, 0.7], 0.01, weights)
 
 
 def test_weights_without_a_parity_limit() -> None:
@@ -105,7 +91,7 @@ def test_weights_of_any_size_keep_the_limit(kind: str, light: float) -> None:
         cost = rng.random((n, levels * outcomes))
         target, epsilon = rng.dirichlet(np.full(outcomes, 4.0)), (0.0, 0.01, 0.3)[turn % 3]
         found = fair_transport(cost, levels, outcomes, target, epsilon, sample_weight=weights)
-        check(found, cost, weights, target, epsilon)
+        certified(found, cost, target, epsilon, weights)
 
 
 @pytest.mark.parametrize("far", [1e6, 1e9, 1e12])
@@ -116,22 +102,14 @@ def test_far_rows_of_hardly_any_weight_do_not_blur_the_certificate(far: float) -
         cost[:8] *= far
         weights[:8] /= far
         target = rng.dirichlet(np.full(3, 4.0))
-        check(fair_transport(cost, 2, 3, target, 0.01, sample_weight=weights), cost, weights, target, 0.01)
+        found = fair_transport(cost, 2, 3, target, 0.01, sample_weight=weights)
+        certified(found, cost, target, 0.01, weights)
 
 
 # --- The inner problem again and again
 
 
-Long = Callable[[np.ndarray, np.ndarray], Transport]
-
-
-def run(
-    costs: list[np.ndarray],
-    levels: int,
-    target: list[float],
-    epsilon: float,
-    weights: np.ndarray | None = None,
-) -> int:
+def run(costs: list[Any], levels: int, target: list[float], epsilon: float, weights: Any = None) -> int:
     """Solve one cost table after another, both ways; how often the short way found the plan."""
     masses = read_weights(weights, len(costs[0]))
     again = Repeated(ParitySet(np.array(target), epsilon, levels), masses)
@@ -151,10 +129,7 @@ def run(
         # Of equal parts of a row, either may be the one that `cell` names.
         np.testing.assert_allclose(found.plan.toarray(), expected.plan.toarray(), atol=1e-9)
         assert found.objective == pytest.approx(expected.objective, rel=1e-11)
-        assert 0 <= found.objective - found.lower_bound <= 1e-10 * abs(found.objective)
-        assert found.violation <= epsilon + 1e-9
-        np.testing.assert_allclose(found.plan.sum(axis=0), found.mass, atol=1e-9)
-        prices = found.prices
+        prices = certified(found, cost, target, epsilon, weights).prices
     return short
 
 

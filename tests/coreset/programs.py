@@ -1,0 +1,69 @@
+"""The inner problem as a full linear program, and what every plan must keep."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from scipy.sparse import coo_array, csr_array, vstack
+
+from fwc_llm.coreset.transport.fair import Transport
+
+TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
+
+def full_program(
+    full: np.ndarray, cell: np.ndarray, levels: int, target: np.ndarray, epsilon: float | None
+) -> float:
+    """Least cost of moving n rows to m representatives, each in a cell, by HiGHS over all n·m variables."""
+    n, m = full.shape
+    outcomes = len(target)
+    column = np.arange(n * m)
+    sums = csr_array((np.ones(n * m), (column // m, column)), shape=(n, n * m))
+    limits = None
+    if epsilon is not None:
+        # (w_dy − (1 ± ε) p_T(y) W_d) ≶ 0, as rows over the representatives.
+        rows = []
+        for d in range(levels):
+            for y in range(outcomes):
+                own = (cell == d * outcomes + y).astype(float)
+                level = (cell // outcomes == d).astype(float)
+                rows += [own - (1 + epsilon) * target[y] * level, (1 - epsilon) * target[y] * level - own]
+        limits = vstack([csr_array(np.tile(row, n)[None]) for row in rows])
+    answer = linprog(
+        full.ravel(),
+        A_ub=limits,
+        b_ub=None if limits is None else np.zeros(limits.shape[0]),
+        A_eq=coo_array(sums),
+        b_eq=np.full(n, 1.0),
+        method="highs",
+        options=TIGHT,
+    )
+    assert answer.status == 0, answer.message
+    return float(answer.fun) / n
+
+
+def violation_of(mass: np.ndarray, target: Any) -> float:
+    """The largest relative distance of a level's shares to the target, of the levels that carry mass."""
+    table = mass.reshape(-1, len(target))
+    table = table[table.any(axis=1)]
+    return float(np.abs(table / table.sum(axis=1, keepdims=True) / target - 1).max())
+
+
+def certified(
+    found: Transport, cost: np.ndarray, target: Any, epsilon: float | None, weights: Any = None
+) -> Transport:
+    """Check the certificate on the plan itself, from nothing but the plan, the costs and the weights."""
+    mass = np.full(len(cost), 1 / len(cost)) if weights is None else weights / weights.sum()
+    plan = found.plan.toarray()
+    scale = max(1.0, abs(found.objective))
+    assert (plan >= 0).all()
+    assert np.abs(plan.sum(axis=1) - mass).max() <= 1e-9 * mass.max()  # the lightest may be left out
+    assert found.plan.nnz <= sum(cost.shape)
+    np.testing.assert_allclose(found.mass, plan.sum(axis=0), rtol=1e-9, atol=1e-15)
+    value = plan[plan > 0] @ cost[plan > 0]
+    assert found.objective == pytest.approx(value, rel=1e-11, abs=1e-11 * scale)
+    assert 0 <= found.objective - found.lower_bound <= 1e-9 * scale
+    assert found.violation == pytest.approx(violation_of(plan.sum(axis=0), target), abs=1e-11)
+    assert epsilon is None or found.violation <= epsilon + 1e-9
+    return found
