@@ -26,19 +26,20 @@ Run = Callable[..., Outcome]
 
 @pytest.fixture
 def fwc(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run `fwc-llm` with these arguments."""
+    """Run `fwc-llm` with these arguments; `code`: with which it has to end."""
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.setenv("NO_COLOR", "1")
 
-    def run(*arguments: object) -> Outcome:
+    def run(*arguments: object, code: int | None = None) -> Outcome:
         monkeypatch.setattr(sys, "argv", ["fwc-llm", *map(str, arguments)])
         capsys.readouterr()
         try:
             main()
-            code = 0
+            ended = 0
         except SystemExit as exit_:
-            code = int(exit_.code or 0)
+            ended = int(exit_.code or 0)
         captured = capsys.readouterr()
-        return Outcome(code, captured.out, captured.err)
+        assert code in (None, ended), captured.err
+        return Outcome(ended, captured.out, captured.err)
 
     return run

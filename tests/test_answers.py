@@ -1,6 +1,5 @@
 """The parser of replies: every distinct recorded answer, and replies that fool looser rules."""
 
-import json
 import math
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 
 from fwc_llm.answers import Answer, p_yes, parse_answer
 from fwc_llm.models.base import Reply
+from tests.recorded import conversations
 
 
 def answer(text: str | None, finish_reason: str = "stop") -> Answer:
@@ -17,12 +17,8 @@ def answer(text: str | None, finish_reason: str = "stop") -> Answer:
 
 
 def test_every_recorded_answer_is_parsed(data_dir: Path) -> None:
-    seen: dict[str, str | None] = {}
-    for file in sorted((data_dir / "gpt4-answers").glob("*.jsonl")):
-        for _, response in json.loads(file.read_text()):
-            choice = response["choices"][0]
-            text = choice["message"]["content"]
-            seen[text] = parse_answer(Reply(text=text, finish_reason=choice["finish_reason"])).value
+    files = sorted((data_dir / "gpt4-answers").glob("*.jsonl"))
+    seen = {reply.text: parse_answer(reply).value for file in files for _, reply in conversations(file)}
     assert seen == {"yes": "yes", "no": "no", "Yes": "yes", "No": "no", "Yes.": "yes", "No.": "no"}
 
 

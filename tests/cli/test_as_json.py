@@ -107,15 +107,11 @@ def test_the_keys_are_those_of_the_page_and_nothing_else(
 
 def test_a_threshold_is_said_by_rescore_and_compare(fwc: Run, run: Path) -> None:
     for words in (("rescore", run), ("compare", run, run)):
-        outcome = fwc(*words)
-        assert outcome.code == 0, outcome.err
-        assert "at the threshold" in outcome.out
+        assert "at the threshold" in fwc(*words, code=0).out
 
 
 def test_json_and_another_format_are_refused(fwc: Run, run: Path) -> None:
-    outcome = fwc("report", run, "--json", "--format", "md")
-    assert outcome.code == 2
-    assert "leave out one of the two" in outcome.line
+    assert "leave out one of the two" in fwc("report", run, "--json", "--format", "md", code=2).line
 
 
 def test_a_closed_output_is_no_traceback(run: Path) -> None:
@@ -130,8 +126,7 @@ def test_missing_replies_are_still_a_document(
     (tmp_path / "silent.py").write_text("def nothing(messages):\n    raise ValueError('no')\n")
     monkeypatch.syspath_prepend(tmp_path)
     asked = (*SMALL, "--model", "python:silent:nothing", "--shots", "zero", "--out", tmp_path / "r")
-    outcome = fwc("eval", *asked, "--json")
-    assert outcome.code == 4
+    outcome = fwc("eval", *asked, "--json", code=4)
     (one,) = json.loads(outcome.out)["runs"]
     assert one["statistics"] is None
     assert one["results"]["unanswered"] == 8
@@ -142,9 +137,7 @@ def test_an_arm_without_questions_is_named(fwc: Run, run: Path, tmp_path: Path) 
     described = json.loads((folder / "run.json").read_text())
     (folder / "run.json").write_text(json.dumps({**described, "arms": [*described["arms"], "ghost"]}))
     for command in ("rescore", "report"):
-        outcome = fwc(command, folder)
-        assert outcome.code == 2
-        assert "'ghost'" in outcome.line
+        assert "'ghost'" in fwc(command, folder, code=2).line
 
 
 # --- --no-rows and --figures
@@ -167,8 +160,7 @@ def test_a_run_without_rows_has_none_in_any_report(fwc: Run, tmp_path: Path) -> 
     assert BLOCK not in page
     assert "holds the rows" not in page
     assert "script-src 'none'" in page
-    refused = fwc(*asked, tmp_path / "other")
-    assert refused.code == 0
+    fwc(*asked, tmp_path / "other", code=0)
     refused = fwc(
         *asked, tmp_path / "other", "--no-rows"
     )  # begun with them: it cannot be taken back silently
@@ -187,8 +179,7 @@ def test_an_audit_has_its_rows_once(fwc: Run, tmp_path: Path, monkeypatch: pytes
     table = CSV.replace("sex,", "sex,age,").replace("f,", "f,old,").replace("m,", "m,new,")
     (tmp_path / "a.csv").write_text(table)
     asked = ("audit", tmp_path / "a.csv", "--answer", "said", "--label", "was", "--protected", "sex,age")
-    done = fwc(*asked, "--report", tmp_path / "a.html", "--figures", tmp_path / "figures")
-    assert done.code == 2
+    done = fwc(*asked, "--report", tmp_path / "a.html", "--figures", tmp_path / "figures", code=2)
     assert "pip install 'fwc-llm[plot]'" in done.err
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert page.count(BLOCK) == 1  # not once for each attribute

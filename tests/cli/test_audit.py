@@ -27,8 +27,7 @@ def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
     words = ("audit", path, "--answer", "hired", "--protected", "sex", "--score", "fit", "-o", written)
 
     def rows(*options: str) -> dict[str, dict[str, str]]:
-        outcome = fwc(*words, "--ll144", table, *options)
-        assert outcome.code == 0, outcome.err
+        fwc(*words, "--ll144", table, *options, code=0)
         return {
             one["category"]: one
             for one in pd.read_csv(table, dtype=str, keep_default_na=False).to_dict("records")
@@ -81,13 +80,9 @@ def test_any_two_values_with_the_one_that_means_yes(fwc: Run, tmp_path: Path) ->
     path = tmp_path / "credit.csv"
     path.write_text("\n".join(["who,risk,said", *lines]) + "\n")
     words = ("audit", path, "--answer", "said", "--label", "risk", "--protected", "who")
-    outcome = fwc(*words)
-    assert outcome.code == 2
-    assert "name the value that means yes" in outcome.line
-    good = fwc(*words, "--positive", "good", "-o", tmp_path / "good.json")
-    assert good.code == 0, good.err
-    bad = fwc(*words, "--positive", "bad", "-o", tmp_path / "bad.json")
-    assert bad.code == 0, bad.err
+    assert "name the value that means yes" in fwc(*words, code=2).line
+    fwc(*words, "--positive", "good", "-o", tmp_path / "good.json", code=0)
+    fwc(*words, "--positive", "bad", "-o", tmp_path / "bad.json", code=0)
     rates = [
         json.loads((tmp_path / f"{name}.json").read_text())["statistics"]["who"]["arms"][0]["groups"]["x"][
             "rate"
@@ -114,9 +109,7 @@ def by_models(path: Path, repeats: int, *models: str) -> tuple[pd.DataFrame, tup
 def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:
     whole, words = by_models(tmp_path / "models.csv", 2, "a", "b")
     assert "need --row" in fwc(*words).line
-    outcome = fwc(*words, "--repeat", "run", "--row", "id")
-    assert outcome.code == 0, outcome.err
-    assert "There is one arm" not in outcome.out
+    assert "There is one arm" not in fwc(*words, "--repeat", "run", "--row", "id", code=0).out
     whole[1:].to_csv(tmp_path / "models.csv", index=False)
     assert "the arm 'a' lacks the row '0'" in fwc(*words, "--repeat", "run", "--row", "id").line
 
@@ -146,8 +139,7 @@ def test_bad_input_is_named(
     path = tmp_path / "bad.csv"
     if content is not None:
         path.write_text(content)
-    outcome = fwc("audit", path, *USUAL, *options)
-    assert outcome.code == 2
+    outcome = fwc("audit", path, *USUAL, *options, code=2)
     assert re.search(words, outcome.line), outcome.line
 
 
@@ -162,8 +154,7 @@ def test_one_verdict_on_two_groups_whatever_a_third_of_five_rows_does(fwc: Run, 
         path, out = tmp_path / f"hired{few}.csv", tmp_path / "audit.json"
         path.write_text("\n".join(["race,said", *rows[: len(rows) - 5 + few]]) + "\n")
         words = ("audit", path, "--answer", "said", "--protected", "race", "--fail-if", "dp > 0.1", "-o", out)
-        outcome = fwc(*words)
-        assert outcome.code == 5, outcome.err
+        outcome = fwc(*words, code=5)
         assert not [said for said in ("the groups differ", " ≠", "below four") if said not in outcome.out]
         assert ("Not judged" in outcome.out) == ("not judged: Other" in outcome.out) == bool(few)
         found.append(json.loads(out.read_text())["statistics"]["race"]["arms"][0])
@@ -189,8 +180,7 @@ def test_sixty_people_with_many_rows(fwc: Run, tmp_path: Path) -> None:
     frame.to_csv(path, index=False)
     words, widths = ("audit", path, "--answer", "said", "--protected", "sex", "-o", out), []
     for options in ((), ("--cluster", "person")):
-        outcome = fwc(*words, *options)
-        assert outcome.code == 0, outcome.err
+        fwc(*words, *options, code=0)
         found = json.loads(out.read_text())["statistics"]["sex"]
         group = found["arms"][0]["groups"]["f"]
         widths.append(group["high"] - group["low"])
@@ -245,8 +235,7 @@ def test_probabilities_are_audited_from_any_table(fwc: Run, shares: Path, tmp_pa
     found = []
     for suffix in (".csv", ".parquet"):
         out, page = tmp_path / f"{suffix}.json", tmp_path / f"{suffix}.html"
-        outcome = fwc("audit", shares.with_suffix(suffix), *PROBABLE, "-o", out, "--report", page)
-        assert outcome.code == 0, outcome.err
+        outcome = fwc("audit", shares.with_suffix(suffix), *PROBABLE, "-o", out, "--report", page, code=0)
         assert all(
             f"{name} gap" in outcome.out for name in ("TPR", "FPR", "Precision", "AUC", "Brier", "DP", "EO")
         )
@@ -294,9 +283,7 @@ def test_a_threshold_decides(fwc: Run, shares: Path, tmp_path: Path) -> None:
 )  # fmt: skip
 def test_bad_probabilities_are_named(fwc: Run, shares: Path, options: tuple[str, ...], words: str) -> None:
     for path in (shares, shares.with_suffix(".parquet")):
-        outcome = fwc("audit", path, *options, "--protected", "sex")
-        assert outcome.code == 2
-        assert words in outcome.line
+        assert words in fwc("audit", path, *options, "--protected", "sex", code=2).line
 
 
 def test_the_report_of_an_audit_keeps_arms_repeats_and_examples(fwc: Run, tmp_path: Path) -> None:
@@ -320,8 +307,7 @@ def test_a_protected_column_by_a_name_of_the_audit_is_refused(fwc: Run, tmp_path
     """It would be taken for the answers, the rows, …"""
     path = tmp_path / "p.csv"
     path.write_text(f"said,was,sex,{name}\n" + "yes,yes,a,x\nno,yes,b,x\nyes,no,a,z\nno,no,b,z\n" * 5)
-    outcome = fwc("audit", path, "--answer", "said", "--label", "was", "--protected", f"sex,{name}")
-    assert outcome.code == 2
+    outcome = fwc("audit", path, "--answer", "said", "--label", "was", "--protected", f"sex,{name}", code=2)
     assert f"the protected column {name!r} has a name that the audit uses itself" in outcome.line
 
 

@@ -20,8 +20,7 @@ def checks(outcome: Outcome) -> dict[str, dict[str, Any]]:
 
 def test_a_sound_installation_is_said_to_be_one(fwc: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted")
-    outcome = fwc("doctor")
-    assert outcome.code == 0, outcome.err
+    outcome = fwc("doctor", code=0)
     assert "planted" not in outcome.out + outcome.err
     lines = outcome.out.splitlines()
     assert {line.split()[0] for line in lines} <= {"ok", "note"}
@@ -35,8 +34,7 @@ def test_what_is_broken_is_named_with_code_2(
 ) -> None:
     monkeypatch.setenv("FWC_LLM_DATA", str(tmp_path / "gone"))
     monkeypatch.setenv("OPENAI_API_KEY", " sk-planted\n")
-    outcome = fwc("doctor", "--api-key-env", "MY_KEY", "--json")
-    assert outcome.code == 2
+    outcome = fwc("doctor", "--api-key-env", "MY_KEY", "--json", code=2)
     assert "see above" in outcome.line
     found = checks(outcome)
     broken = {name for name, one in found.items() if one["state"] == "broken"}

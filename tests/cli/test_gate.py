@@ -26,8 +26,7 @@ def test_three_outcomes_and_their_exit_codes(fwc: Run, folder: Path, tmp_path: P
     xml = tmp_path / "gates.xml"
     words = ("gate", folder, "--junit", xml)
     failing, passing, open_ = "dp[zero] > 0.1", "dp[zero] > 0.9", "dp[fwc] > 0.3"
-    failed = fwc(*words, "--fail-if", failing, "--fail-if", passing, "--fail-if", open_)
-    assert failed.code == 5
+    failed = fwc(*words, "--fail-if", failing, "--fail-if", passing, "--fail-if", open_, code=5)
     assert [line.split()[0] for line in failed.out.splitlines()[:3]] == ["failed", "passed", "undecided"]
     assert "3 checks, each at 95 %: where nothing is wrong, one or more fail in at most 15%" in failed.out
     assert failed.line == "fwc-llm: 1 of 3 checks failed, 1 undecided"
@@ -40,8 +39,7 @@ def test_three_outcomes_and_their_exit_codes(fwc: Run, folder: Path, tmp_path: P
     assert "checks" not in passed.out
     for undecided, code, kind in ((None, 6, "error"), ("fail", 5, "failure"), ("pass", 0, "skipped")):
         given = () if undecided is None else ("--undecided", undecided)
-        outcome = fwc(*words, "--fail-if", open_, *given)
-        assert outcome.code == code
+        outcome = fwc(*words, "--fail-if", open_, *given, code=code)
         assert "0.3 lies within it: too few rows to tell" in outcome.out
         assert ElementTree.parse(xml).getroot().find(f".//{kind}") is not None
     assert fwc(*words, "--fail-if", failing, "--undecided", "pass").code == 5
@@ -68,17 +66,14 @@ def test_a_designed_run_names_the_gap_of_a_perfect_model(fwc: Run, folder: Path)
     ],
 )
 def test_bad_input_is_named(fwc: Run, folder: Path, options: tuple[str, ...], said: str) -> None:
-    outcome = fwc("gate", folder, *options)
-    assert outcome.code == 2
-    assert said in outcome.line
+    assert said in fwc("gate", folder, *options, code=2).line
 
 
 def test_an_incomplete_run_is_no_gate(fwc: Run, tmp_path: Path) -> None:
     run, xml = write_run(tmp_path / "run", repeats=1), tmp_path / "gates.xml"
     results = json.loads((run / "results.json").read_text())
     (run / "results.json").write_text(json.dumps(results | {"unanswered": 3}))
-    outcome = fwc("gate", run, "--fail-if", "dp >= 0", "--junit", xml)
-    assert outcome.code == 4
+    outcome = fwc("gate", run, "--fail-if", "dp >= 0", "--junit", xml, code=4)
     assert "3 of " in outcome.line
     assert outcome.out == ""
     assert ElementTree.parse(xml).getroot().attrib["errors"] == "1"  # no earlier success is left to be read
@@ -106,14 +101,12 @@ def test_no_earlier_success_outlives_a_refusal(fwc: Run, tmp_path: Path, words: 
 @pytest.mark.slow
 def test_eval_refuses_before_it_asks_and_gates_when_it_has(fwc: Run, tmp_path: Path) -> None:
     for options in (("--fail-if", "dp[fwc] > 0.1"), ("--fail-if", "dp"), ("--undecided", "pass")):
-        refused = fwc(*EVAL, "--out", tmp_path / "run", *options)
-        assert refused.code == 2, refused.out
+        fwc(*EVAL, "--out", tmp_path / "run", *options, code=2)
         assert not (tmp_path / "run").exists()
     xml = tmp_path / "gates.xml"
     dry = fwc(*EVAL, "--fail-if", "dp >= 0", "--junit", xml, "--dry-run")
     assert (dry.code, xml.exists()) == (0, False)
-    outcome = fwc(*EVAL, "--out", tmp_path / "run", "--fail-if", "dp >= 0", "--junit", xml)
-    assert outcome.code == 5, outcome.err
+    outcome = fwc(*EVAL, "--out", tmp_path / "run", "--fail-if", "dp >= 0", "--junit", xml, code=5)
     assert "failed  dp[zero] >= 0" in outcome.out
     assert "Simulated: these gates say nothing about a language model." in outcome.out
     assert ElementTree.parse(xml).getroot()[0].attrib["name"] == "surrogate"
@@ -123,8 +116,7 @@ def test_eval_refuses_before_it_asks_and_gates_when_it_has(fwc: Run, tmp_path: P
 @pytest.mark.slow
 def test_several_models_are_gated_each(fwc: Run, tmp_path: Path) -> None:
     words = [*EVAL[:4], "surrogate,baseline", *EVAL[5:], "--out", tmp_path / "runs"]
-    outcome = fwc(*words, "--fail-if", "dp >= 0")
-    assert outcome.code == 5, outcome.err
+    outcome = fwc(*words, "--fail-if", "dp >= 0", code=5)
     assert "failed  surrogate: dp[zero] >= 0" in outcome.out
     assert "failed  baseline: dp[zero] >= 0" in outcome.out
     assert fwc("gate", tmp_path / "runs", "--fail-if", "dp > 1").code == 0
@@ -137,8 +129,7 @@ def test_an_audit_is_gated_by_each_attribute(fwc: Run, tmp_path: Path) -> None:
     )
     frame.to_csv(tmp_path / "p.csv", index=False)
     words = ("audit", tmp_path / "p.csv", "--answer", "said", "--label", "was", "--protected", "sex,race")
-    outcome = fwc(*words, "--fail-if", "dp > 0.3")
-    assert outcome.code == 5, outcome.err
+    outcome = fwc(*words, "--fail-if", "dp > 0.3", code=5)
     assert "failed  by sex: dp[answers] > 0.3: 0.500" in outcome.out
     assert "passed  by race: dp[answers] > 0.3: 0.000" in outcome.out
     assert "the arms are answers" in fwc(*words, "--fail-if", "dp[a] > 0.3").line
@@ -203,8 +194,7 @@ def test_people_weights_and_strata(fwc: Run, task: Path, tmp_path: Path) -> None
         4,
     )
     words = (*words, "--out", run, "--cluster", "person_id", "--weight", "stands_for", "--given", "team")
-    outcome = fwc(*words, "--fail-if", "abs(dp[random] - dp[zero]) > 0.9")
-    assert outcome.code == 0, outcome.err
+    outcome = fwc(*words, "--fail-if", "abs(dp[random] - dp[zero]) > 0.9", code=0)
     answers = pd.read_csv(run / "answers.csv")
     table = pd.read_csv(task.with_suffix(".csv")).set_axis([f"people.csv:{n}" for n in range(2, 242)])
     for name, column in (("cluster", "person_id"), ("weight", "stands_for"), ("stratum", "team")):
@@ -222,8 +212,7 @@ def test_people_weights_and_strata(fwc: Run, task: Path, tmp_path: Path) -> None
     before = (run / "results.json").read_text()
     assert fwc("rescore", run).code == 0
     assert (run / "results.json").read_text() == before
-    again = fwc(*words, "--margin", 0.99, "--fail-if", "dp > 0.99")
-    assert again.code == 0, again.err
+    again = fwc(*words, "--margin", 0.99, "--fail-if", "dp > 0.99", code=0)
     assert read_run(run).answered.margin == 0.99
     assert "0 to ask" not in again.err
     refused = fwc(*words[:-6], "--fail-if", "dp > 0.99")

@@ -56,8 +56,7 @@ def test_nothing_that_a_service_sends_steers_the_terminal(fwc: Run, tmp_path: Pa
     ids=lambda value: str(value)[:40].encode("ascii", "backslashreplace").decode() if value else "",
 )  # fmt: skip
 def test_what_cannot_be_is_refused_in_a_line(fwc: Run, arguments: tuple[Any, ...], words: str) -> None:
-    outcome = fwc(*arguments)
-    assert outcome.code == 2
+    outcome = fwc(*arguments, code=2)
     assert words in outcome.line
     assert not steering(outcome.err)
 
@@ -77,21 +76,16 @@ def test_a_run_without_its_journal_keeps_its_answers(fwc: Run, tmp_path: Path) -
     assert fwc(*EVAL[:-1], "surrogate", "--out", run).code == 0
     answers, journal = (run / "answers.csv").read_bytes(), run / "journal.jsonl"
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-3]))
-    outcome = fwc("rescore", run)
-    assert outcome.code == 0
-    assert "3 of 8 requests have no reply" in outcome.err
+    assert "3 of 8 requests have no reply" in fwc("rescore", run, code=0).err
     (run / "answers.csv").write_bytes(answers)
     journal.unlink()
-    outcome = fwc("rescore", run)
-    assert outcome.code == 2
-    assert "journal.jsonl is missing" in outcome.line
+    assert "journal.jsonl is missing" in fwc("rescore", run, code=2).line
     assert (run / "answers.csv").read_bytes() == answers
 
 
 def test_an_empty_column_is_none(fwc: Run, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(",y\n1,2\n")
-    outcome = fwc("task", "init", tmp_path / "t.csv", "--protected", "", "--outcome", "y")
-    assert outcome.code == 2
+    outcome = fwc("task", "init", tmp_path / "t.csv", "--protected", "", "--outcome", "y", code=2)
     assert "protected" in outcome.line
 
 
@@ -188,8 +182,7 @@ def test_a_column_named_like_markup(fwc: Run, tmp_path: Path) -> None:
     rows = [f"{'' if k == 7 else 'x'},{'fm'[k % 2]},{('no', 'yes')[k % 3 == 0]}" for k in range(60)]
     (tmp_path / "t.csv").write_text("\n".join(["[/b]city,sex,income", *rows]) + "\n")
     assert fwc("task", "init", tmp_path / "t.csv", "--protected", "sex", "--outcome", "income").code == 0
-    outcome = fwc("shots", "--task", tmp_path / "t.toml", "--strategy", "random", "--m", 4)
-    assert outcome.code == 0, outcome.err
+    outcome = fwc("shots", "--task", tmp_path / "t.toml", "--strategy", "random", "--m", 4, code=0)
     assert "1 row with a missing value dropped ([/b]city 1)" in outcome.err
 
 

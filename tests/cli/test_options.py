@@ -28,8 +28,7 @@ def commands() -> Iterator[tuple[str, Any]]:
 @pytest.mark.parametrize(("name", "command"), [*commands()], ids=lambda value: str(value))
 def test_help_loses_nothing(fwc: Run, name: str, command: Any) -> None:
     """Square brackets are text; placeholders are in upper case and say what is wanted."""
-    outcome = fwc(*name.split(), "--help-all")
-    assert outcome.code == 0
+    outcome = fwc(*name.split(), "--help-all", code=0)
     shown = re.sub(r"[│\s]+", " ", outcome.out)
     for option in command.params:
         for bracketed in re.findall(r"\[[^]]*\]", (option.help or "").replace("\\", "")):
@@ -76,8 +75,7 @@ def test_the_shell_completes_values(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("flag", ["-o", "--out", "--output"])
 def test_every_spelling_of_out(fwc: Run, tmp_path: Path, flag: str) -> None:
     shots = tmp_path / "shots.json"
-    outcome = fwc("shots", "--task", "census", "--strategy", "random", "--m", 2, flag, shots)
-    assert outcome.code == 0, outcome.err
+    fwc("shots", "--task", "census", "--strategy", "random", "--m", 2, flag, shots, code=0)
     assert shots.is_file()
 
 

@@ -102,26 +102,19 @@ def test_odd_tables_go_the_whole_way_at_the_defaults(
     features: list[str],
 ) -> None:
     path = table(tmp_path)
-    drafted = fwc("task", "init", path, "--protected", protected, "--outcome", outcome)
-    assert drafted.code == 0, drafted.err
+    drafted = fwc("task", "init", path, "--protected", protected, "--outcome", outcome, code=0)
     assert any(words in drafted.out for words in said.split("|"))
     task = path.with_suffix(".toml")
     if table is people:  # what cannot be guessed stands there as a comment
-        refused = fwc("task", "check", task)
-        assert refused.code == 2
-        assert "positive" in refused.line
+        assert "positive" in fwc("task", "check", task, code=2).line
         task.write_text(
             task.read_text(encoding="utf-8").replace("# threshold", "threshold"), encoding="utf-8"
         )
     assert [column.name for column in load_task(task).features] == features
-    checked = fwc("task", "check", task)
-    assert checked.code == 0, checked.err
-    assert "refused: --model surrogate" in checked.out
-    ran = fwc("eval", "--task", task, "--model", "baseline", "--out", tmp_path / "run")
-    assert ran.code == 0, ran.err
+    assert "refused: --model surrogate" in fwc("task", "check", task, code=0).out
+    ran = fwc("eval", "--task", task, "--model", "baseline", "--out", tmp_path / "run", code=0)
     assert "REFERENCE, NO LANGUAGE MODEL" in ran.out
-    reported = fwc("report", tmp_path / "run", "-o", tmp_path / "report.html")
-    assert reported.code == 0, reported.err
+    fwc("report", tmp_path / "run", "-o", tmp_path / "report.html", code=0)
     assert "Without a language model" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
@@ -144,16 +137,13 @@ def test_what_cannot_be_read_is_named(
 ) -> None:
     (tmp_path / name).write_bytes(content)
     answer = "z" if b";" in content else "y"
-    outcome = fwc("task", "init", tmp_path / name, "--protected", "g", "--outcome", answer)
-    assert outcome.code == 2
-    assert words in outcome.line
+    assert words in fwc("task", "init", tmp_path / name, "--protected", "g", "--outcome", answer, code=2).line
 
 
 def test_excel_is_read_with_the_extra_and_named_without(fwc: Run, tmp_path: Path) -> None:
     if importlib.util.find_spec("openpyxl") is None:
         (tmp_path / "t.xlsx").write_bytes(b"PK")
-        outcome = fwc("task", "init", tmp_path / "t.xlsx", "--protected", "sex", "--outcome", "ok")
-        assert outcome.code == 2
+        outcome = fwc("task", "init", tmp_path / "t.xlsx", "--protected", "sex", "--outcome", "ok", code=2)
         assert "pip install 'fwc-llm[excel]'" in outcome.line
         return
     ok = [True, False, False, True] * 10
@@ -183,22 +173,16 @@ def test_three_groups_come_out_and_given_numbers_are_refused(fwc: Run, loan_task
         ("power",),
     ):
         designed = ("--task", loan_task, "--base-parity", "0.5")
-        outcome = fwc(*command, *designed)
-        assert outcome.code == 0, outcome.err
-        assert moved in outcome.err
-        refused = fwc(*command, *designed, "--n-test", 200)
-        assert refused.code == 2
+        assert moved in fwc(*command, *designed, code=0).err
+        refused = fwc(*command, *designed, "--n-test", 200, code=2)
         assert "nearest number that works is 204 or 192" in refused.line
-        fall = fwc(*command, "--task", loan_task)
-        assert fall.code == 0, fall.err
-        assert moved not in fall.err
+        assert moved not in fwc(*command, "--task", loan_task, code=0).err
         wrong = fwc(*command, "--task", loan_task, "--base-parity", "half")
         assert (wrong.code, "base_parity" in wrong.line) == (2, True)
 
 
 def test_the_baseline_costs_nothing_and_a_table_is_no_task(fwc: Run, loan_task: Path) -> None:
-    outcome = fwc("eval", "--task", loan_task, "--model", "baseline", "--shots", "zero", "--dry-run")
-    assert outcome.code == 0, outcome.err
+    outcome = fwc("eval", "--task", loan_task, "--model", "baseline", "--shots", "zero", "--dry-run", code=0)
     assert "no network): they cost nothing" in " ".join(outcome.out.split())
     assert "cost unknown" not in outcome.out
     table = next(loan_task.parent.glob("*.csv"))
@@ -216,15 +200,12 @@ def test_a_run_of_a_table_on_disk(fwc: Run, tmp_path: Path, monkeypatch: pytest.
     for path in sorted(tmp_path.glob("rows-*.parquet")):
         path.rename(rows / path.name)
     asked = ("--task", task, "--data", rows, "--n-test", 48, "--model", "baseline")
-    inner = fwc("eval", *asked, "--shots", "zero,balanced", "-o", tmp_path / "inner")
-    assert inner.code == 0, inner.err
-    shots = fwc("shots", "--task", task, "--data", rows, "--m", 8, "-o", tmp_path / "shots.json")
-    assert shots.code == 0, shots.err
+    fwc("eval", *asked, "--shots", "zero,balanced", "-o", tmp_path / "inner", code=0)
+    fwc("shots", "--task", task, "--data", rows, "--m", 8, "-o", tmp_path / "shots.json", code=0)
 
     monkeypatch.setattr(load, "LARGE", HELD)
     monkeypatch.setattr(load, "BLOCK", BLOCK)
-    outer = fwc("eval", *asked, "--shots", "zero,balanced", "-o", tmp_path / "outer")
-    assert outer.code == 0, outer.err
+    outer = fwc("eval", *asked, "--shots", "zero,balanced", "-o", tmp_path / "outer", code=0)
     assert "the table stays on disk: examples are chosen among" in outer.err
     one, two = (json.loads((tmp_path / name / "run.json").read_text()) for name in ("inner", "outer"))
     for name in ("fingerprint", "population", "rows", "settings", "data", "task_folder"):
@@ -237,20 +218,17 @@ def test_a_run_of_a_table_on_disk(fwc: Run, tmp_path: Path, monkeypatch: pytest.
     assert questions[0] == questions[1]
 
     # Its experiment file repeats it, in the same folder and from there.
-    again = fwc("eval", tmp_path / "outer" / "experiment.toml", "-o", tmp_path / "outer")
-    assert again.code == 0, again.err
+    again = fwc("eval", tmp_path / "outer" / "experiment.toml", "-o", tmp_path / "outer", code=0)
     assert "nothing to ask" in again.err
     # The report finds the rows that were asked about.
-    page = fwc("report", tmp_path / "outer", "-o", tmp_path / "page.html")
-    assert page.code == 0, page.err
+    page = fwc("report", tmp_path / "outer", "-o", tmp_path / "page.html", code=0)
     assert "not the table that the run was made with" not in page.err
     # Other examples are another run.
     refused = fwc("eval", tmp_path / "outer" / "experiment.toml", "-o", tmp_path / "inner")
     assert "holds another run" in refused.line
 
     # Examples that the streamed solver chose are of this very table.
-    given = fwc("eval", *asked, "--shots", tmp_path / "shots.json", "-o", tmp_path / "given")
-    assert given.code == 0, given.err
+    fwc("eval", *asked, "--shots", tmp_path / "shots.json", "-o", tmp_path / "given", code=0)
 
 
 def test_a_check_says_what_is_of_the_sample(
@@ -263,11 +241,9 @@ def test_a_check_says_what_is_of_the_sample(
     for path in tmp_path.glob("rows-*.parquet"):
         path.unlink()
     rows.to_parquet(tmp_path / "rows-0.parquet")
-    inner = fwc("task", "check", task)
-    assert inner.code == 0, inner.err
+    inner = fwc("task", "check", task, code=0)
     monkeypatch.setattr(load, "LARGE", HELD)
-    outer = fwc("task", "check", task)
-    assert outer.code == 0, outer.err
+    outer = fwc("task", "check", task, code=0)
     assert "\nColumns\n" in inner.out
     assert "\nColumns, in a sample of " in outer.out
     made = next(part for part in re.split(r"; |\n", inner.out) if "made the category" in part).strip()
@@ -276,8 +252,7 @@ def test_a_check_says_what_is_of_the_sample(
 
 @pytest.mark.parametrize("command", ["eval", "shots"])
 def test_empty_data_is_not_the_folder_that_one_is_in(fwc: Run, tmp_path: Path, command: str) -> None:
-    refused = fwc(command, "--task", write(tmp_path), "--data", "", "-o", tmp_path / "out")
-    assert refused.code == 2
+    refused = fwc(command, "--task", write(tmp_path), "--data", "", "-o", tmp_path / "out", code=2)
     assert "--data is empty" in refused.line
 
 

@@ -11,8 +11,7 @@ from tests.report.conftest import write_run
 
 @pytest.mark.slow
 def test_it_says_what_the_design_finds(fwc: Run) -> None:
-    outcome = fwc("power", "--task", "census", "--base-parity", "0.5", "--repeats", 1)
-    assert outcome.code == 0, outcome.err
+    outcome = fwc("power", "--task", "census", "--base-parity", "0.5", "--repeats", 1, code=0)
     assert "census: 200 test rows, 1 repeat, arms zero, balanced, fwc: 600 requests" in outcome.out
     assert "0.198 of DP gap and 9.9 points of accuracy between two arms" in outcome.out
     assert "cannot be told with fewer than 5 repeats" in outcome.out
@@ -75,8 +74,7 @@ def test_groups_below_min_group_are_not_planned_for(fwc: Run, data_dir: Path) ->
 @pytest.mark.slow
 def test_a_finished_run_says_how_many_rows_differ(fwc: Run, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", unparsed=0.0)
-    outcome = fwc("power", "--task", "census", "--run", folder, "--json")
-    assert outcome.code == 0, outcome.err
+    outcome = fwc("power", "--task", "census", "--run", folder, "--json", code=0)
     assert "not both" in fwc("power", "--task", "census", "--run", folder, "--discordant", 0.2).line
     shown = json.loads(outcome.out)["assumptions"]
     assert shown["source"] == f"as in {folder}"

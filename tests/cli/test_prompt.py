@@ -12,8 +12,7 @@ from tests.command import Run
 
 @pytest.mark.slow
 def test_a_row_of_the_split_is_shown_as_it_is_sent(fwc: Run, data_dir: Path, tmp_path: Path) -> None:
-    outcome = fwc("prompt", "--task", "adult", "--shots", "balanced", "--m", 4, "--row", 3)
-    assert outcome.code == 0, outcome.err
+    outcome = fwc("prompt", "--task", "adult", "--shots", "balanced", "--m", 4, "--row", 3, code=0)
     sent = json.loads(fwc("prompt", "--shots", "balanced", "--m", 4, "--row", 3, "--json").out)
     assert [message["role"] for message in sent] == ["system", *["user", "assistant"] * 4, "user"]
     for message in sent:
@@ -34,8 +33,7 @@ def test_a_row_of_the_split_is_shown_as_it_is_sent(fwc: Run, data_dir: Path, tmp
 
 @pytest.mark.slow
 def test_a_decision_models_question_stands_apart(fwc: Run) -> None:
-    outcome = fwc("prompt", "--task", "census", "--api", "decisions", "--consistency", "--json")
-    assert outcome.code == 0, outcome.err
+    outcome = fwc("prompt", "--task", "census", "--api", "decisions", "--consistency", "--json", code=0)
     asked = [(message["role"], message.get("name")) for message in json.loads(outcome.out)]
     assert asked == [("user", None), ("question", None), ("question", "negation"), ("question", "paraphrase")]
 
@@ -47,8 +45,7 @@ def test_a_copied_template_set_says_the_same(fwc: Run, tmp_path: Path) -> None:
     assert {"default", "decision"} <= set(templates())
     for name in ("default", "decision"):
         folder = tmp_path / "new" / name
-        outcome = fwc("template", "init", folder, "--from", name)
-        assert outcome.code == 0, outcome.err
+        fwc("template", "init", folder, "--from", name, code=0)
         api = ("--api", "decisions") if name == "decision" else ()
         shown = [fwc("prompt", "--task", "census", "--template", one, *api).out for one in (name, folder)]
         assert shown[0] == shown[1] != ""
@@ -57,9 +54,7 @@ def test_a_copied_template_set_says_the_same(fwc: Run, tmp_path: Path) -> None:
 def test_a_template_set_is_not_written_over(fwc: Run, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "query.j2").write_text("mine")
-    outcome = fwc("template", "init", tmp_path / "mine")
-    assert outcome.code == 2
-    assert "is not empty" in outcome.line
+    assert "is not empty" in fwc("template", "init", tmp_path / "mine", code=2).line
     assert (tmp_path / "mine" / "query.j2").read_text() == "mine"
     assert "there are" in fwc("template", "init", tmp_path / "x", "--from", "../../etc").line
     assert not (tmp_path / "x").exists()
@@ -84,6 +79,4 @@ def test_a_copied_task_is_the_same_task(fwc: Run, tmp_path: Path) -> None:
         (("adult", "-o", tmp_path / "x.txt"), "must end in .toml"),
         (("adult", "-o", tmp_path / "no" / "x.toml"), "its folder does not exist"),
     ):
-        outcome = fwc("task", "copy", *words)
-        assert outcome.code == 2
-        assert said in outcome.line
+        assert said in fwc("task", "copy", *words, code=2).line

@@ -49,8 +49,7 @@ def test_report_and_compare_read_a_log(logs: Path, ours: Result, fwc: Any) -> No
     done: Outcome = fwc("report", logs / "plain.eval", "--format", "json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["runs"][0]["folder"] == "plain"
-    done = fwc("compare", ours.folder, logs / "plain.eval", "--json")
-    assert done.code == 0, done.err
+    done = fwc("compare", ours.folder, logs / "plain.eval", "--json", code=0)
     assert {one["accuracy"]["difference"] for one in json.loads(done.out)["arms"]} == {0.0}
 
 
@@ -144,11 +143,9 @@ def test_a_damaged_log_is_named(logs: Path, how: str, tmp_path: Path, fwc: Any) 
 
 def test_a_log_of_another_task_is_audited_by_a_group_in_its_metadata(logs: Path, fwc: Any) -> None:
     """As often "Yes" of both: `report` says how, and `audit` does it."""
-    refused = fwc("report", logs / "foreign.eval")
-    assert refused.code == 2
+    refused = fwc("report", logs / "foreign.eval", code=2)
     assert "fwc-llm audit foreign.eval --answer decision --label target" in refused.line
-    done = fwc("audit", logs / "foreign.eval", "--protected", "sex", "--answer", "decision", "--json")
-    assert done.code == 0, done.err
+    done = fwc("audit", logs / "foreign.eval", "--protected", "sex", "--answer", "decision", "--json", code=0)
     (arm,) = json.loads(done.out)["statistics"]["sex"]["arms"]
     samples = sum(group["n"] for group in json.loads(done.out)["statistics"]["sex"]["groups"])
     assert samples == 8 == arm["n"]

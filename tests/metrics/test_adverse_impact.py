@@ -39,12 +39,8 @@ def of(counts: Counts, **options: Any) -> dict[str, Any]:
 def test_an_impact_ratio_is_to_the_highest_rate_and_a_shortfall_reaches_it() -> None:
     arm = of({"Female": (30, 100), "Male": (60, 120)})
     female, male = arm["groups"]["Female"], arm["groups"]["Male"]
-    assert (arm["reference"], male["impact_ratio"], male["shortfall"], male["p_value"]) == (
-        "Male",
-        1,
-        0,
-        None,
-    )
+    assert arm["reference"] == "Male"
+    assert (male["impact_ratio"], male["shortfall"], male["p_value"]) == (1, 0, None)
     assert female["impact_ratio"] == pytest.approx(0.6)
     assert female["impact_ratio_low"] < 0.6 < female["impact_ratio_high"] < 1
     assert female["shortfall"] == 20  # 50 of 100 would be selected at Male's rate
@@ -156,16 +152,11 @@ def test_rows_asked_again_are_one_person_and_no_case_for_fisher() -> None:
 def test_each_attribute_stands_by_itself_and_crossed() -> None:
     counts = {"F & x": (1, 30), "F & y": (9, 30), "M & x": (10, 30), "M & y": (20, 40)}
     found = tables(counts, attributes=("sex", "race"))
-    assert [(view["attribute"], view["crossed"]) for view in found["attributes"]] == [
-        ("sex", False),
-        ("race", False),
-        ("sex & race", True),
-    ]
+    crossed = {view["attribute"]: view["crossed"] for view in found["attributes"]}
+    assert crossed == {"sex": False, "race": False, "sex & race": True}
     sex = found["attributes"][0]["arms"][0]["groups"]
-    assert {name: (one["selected"], one["rows"]) for name, one in sex.items()} == {
-        "F": (10, 60),
-        "M": (30, 70),
-    }
+    counted = {name: (one["selected"], one["rows"]) for name, one in sex.items()}
+    assert counted == {"F": (10, 60), "M": (30, 70)}
 
 
 def test_groups_that_do_not_split_are_taken_as_they_are() -> None:
@@ -260,9 +251,7 @@ def test_crossed_cells_are_mixed_as_the_table_mixes_them() -> None:
     assert found["F"]["true_positive_rate"] == pytest.approx(0.2), "Fa has no row with label yes in the table"
     alone = groups(sample(asked), None, attributes=("sex", "race"))["F"]
     assert alone["true_positive_rate"] is None
-    assert alone["reasons"]["true_positive_rate"].startswith(
-        "withheld: it rests on the design's own mix of groups"
-    )
+    assert alone["reasons"]["true_positive_rate"].startswith("withheld: it rests on the design's own mix")
 
 
 def test_a_part_of_the_table_that_nobody_asked_about_is_undefined() -> None:

@@ -1,6 +1,7 @@
 """One arm's intervals: properties that always hold, known formulas, and coverage of known truths."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,6 +26,13 @@ from tests.metrics.worlds import World
 
 GAP = "demographic_parity_difference"
 USUAL = ((0.1, 0.5), (0.3, 0.7))
+
+
+def once(answer: Any, group: Any, label: Any = 0, **more: Any) -> Sample:
+    """Each row asked once, in one repeat."""
+    n, none = len(answer), np.zeros(len(answer), dtype=int)
+    groups = int(np.max(group)) + 1
+    return Sample(np.asarray(answer, float), none + label, none + group, none, np.arange(n), groups, **more)
 
 
 @st.composite
@@ -57,10 +65,8 @@ def test_a_value_is_defined_with_its_interval_and_lies_in_it(sample: Sample) -> 
     for name, one in metrics(found).items():
         assert np.isnan([one.value, one.low, one.high]).all() or one.low <= one.value <= one.high, name
         assert np.isnan(one.value) or name == "signed_gap" or 0 <= one.low <= one.high <= 1, name
-    for rates in map(
-        found.rates, ("rate", "true_positive_rate", "false_positive_rate", "coverage", "precision")
-    ):
-        assert all(np.isnan(rate.value) or rate.low <= rate.value <= rate.high for rate in rates)
+    for name in ("rate", "true_positive_rate", "false_positive_rate", "coverage", "precision"):
+        assert all(np.isnan(rate.value) or rate.low <= rate.value <= rate.high for rate in found.rates(name))
     for metric in (metric for metric in TABLE if metric.kind != "share"):
         one, noise = found[metric.key], found.noise(metric.key)
         assert np.isnan(one.p_value) == np.isnan(one.value) == np.isnan(noise[1])
@@ -161,20 +167,15 @@ def _shown(found: Estimates) -> tuple[Estimate, Estimate]:
 def test_the_exact_noise_floor_of_two_groups() -> None:
     """With 200 rows the expected gap of equal rates is 0.045 to 0.056, its 95th percentile 0.11 to 0.14."""
     for rate in (0.2, 0.35, 0.5):
-        answer = np.tile(np.arange(100) < 100 * rate, 2).astype(float)
-        none, group = np.zeros(200, dtype=int), np.repeat([0, 1], 100)
-        expected, most = estimate(Sample(answer, none, group, none, np.arange(200), 2)).noise(GAP)
+        answer = np.tile(np.arange(100) < 100 * rate, 2)
+        expected, most = estimate(once(answer, np.repeat([0, 1], 100))).noise(GAP)
         assert 0.044 <= expected <= 0.0575
         assert 0.11 <= most <= 0.14
 
 
 def three(rates: tuple[float, ...], rows: tuple[int, ...], min_group: int = 1) -> Sample:
-    group = np.repeat(np.arange(len(rows)), rows)
     answer = np.concatenate([np.arange(n) < round(n * p) for n, p in zip(rows, rates, strict=True)])
-    none = np.zeros(len(group), dtype=int)
-    return Sample(
-        answer.astype(float), none, group, none, np.arange(len(group)), len(rows), min_group=min_group
-    )
+    return once(answer, np.repeat(np.arange(len(rows)), rows), min_group=min_group)
 
 
 def test_a_tiny_third_group_changes_no_verdict_on_the_others() -> None:
@@ -207,8 +208,7 @@ def test_pairs_of_many_groups_are_those_of_all() -> None:
 
 def test_weights_cost_effective_rows() -> None:
     rng = np.random.default_rng(0)
-    answer, none = (rng.random(400) < 0.4).astype(float), np.zeros(400, dtype=int)
-    alike = Sample(answer, none, none, none, np.arange(400), 1)
+    alike = once(rng.random(400) < 0.4, 0)
     weighted = replace(alike, weight=rng.choice([1.0, 10.0], 400))
     ones = replace(alike, weight=np.full(400, 3.0))
     rows = [float(estimate(one).counted("rate").effective_rows[0]) for one in (alike, weighted, ones)]
@@ -220,11 +220,11 @@ def test_weights_cost_effective_rows() -> None:
 def test_auc_and_brier_of_each_group_are_scikit_learns() -> None:
     rng = np.random.default_rng(0)
     n = 300
-    label, group, none = rng.integers(0, 2, n), rng.integers(0, 2, n), np.zeros(n, dtype=int)
+    label, group = rng.integers(0, 2, n), rng.integers(0, 2, n)
     p = np.clip(0.3 * label + rng.random(n).round(1) * 0.7, 0, 1)
     weight = rng.uniform(0.5, 2, n)
     for own in (None, weight):
-        found = estimate(Sample(np.ones(n), label, group, none, np.arange(n), 2, p_yes=p, weight=own))
+        found = estimate(once(np.ones(n), group, label, p_yes=p, weight=own))
         for place in (0, 1):
             here = group == place
             used = None if own is None else own[here]
@@ -243,8 +243,7 @@ def test_auc_of_groups_that_are_ranked_almost_without_a_mistake_seldom_differ() 
         rng, group = np.random.default_rng(seed), np.repeat([0, 1], 60)
         label = (rng.random(120) < 0.4).astype(int)
         p = 1 / (1 + np.exp(-rng.normal(4.2 * label, 1.0)))
-        none = np.zeros(120, dtype=int)
-        found = estimate(Sample(np.ones(120), label, group, none, np.arange(120), 2, p_yes=p))
+        found = estimate(once(np.ones(120), group, label, p_yes=p))
         differs.append(found["auc_difference"].verdict() == "differs")
     assert np.mean(differs) < 0.1
 
@@ -254,9 +253,7 @@ def test_conditional_parity_takes_each_stratum_by_itself() -> None:
     rows = [("easy", "m", 80, 64), ("easy", "f", 20, 16), ("hard", "m", 20, 4), ("hard", "f", 80, 16)]
     stratum = np.repeat([row[0] for row in rows], [row[2] for row in rows])
     group = np.repeat([row[1] == "m" for row in rows], [row[2] for row in rows]).astype(int)
-    answer = np.concatenate([np.arange(n) < yes for _, _, n, yes in rows]).astype(float)
-    none = np.zeros(200, dtype=int)
-    sample = Sample(answer, none, group, none, np.arange(200), 2, strata=stratum)
+    sample = once(np.concatenate([np.arange(n) < yes for _, _, n, yes in rows]), group, strata=stratum)
     assert estimate(sample)[GAP].verdict() == "differs"
     found = conditional_parity(sample, ("f", "m"))
     assert found is not None
@@ -274,9 +271,9 @@ def test_conditional_parity_takes_each_stratum_by_itself() -> None:
 def test_conditional_parity_differs_exactly_where_p_is_below_5_percent(groups: int) -> None:
     rng, verdicts = np.random.default_rng(0), set()
     for shift in np.tile(np.linspace(0.0, 0.5, 25), 4):
-        group, none = rng.integers(0, groups, 160), np.zeros(160, dtype=int)
-        answer = (rng.random(160) < 0.3 + shift * (group == 1)).astype(float)
-        sample = Sample(answer, none, group, none, np.arange(160), groups, strata=rng.integers(0, 3, 160))
+        group = rng.integers(0, groups, 160)
+        answer = rng.random(160) < 0.3 + shift * (group == 1)
+        sample = once(answer, group, strata=rng.integers(0, 3, 160))
         found = conditional_parity(sample, "abcd"[:groups])
         assert found is not None
         assert (found["verdict"] == "differs") == (found["p_value"] < 0.05) == (found["low"] > 0)
@@ -286,11 +283,11 @@ def test_conditional_parity_differs_exactly_where_p_is_below_5_percent(groups: i
 
 def test_brier_gaps_of_few_rows_take_wider_limits_than_the_normals() -> None:
     """Squared errors, of which most are near 0, vary more than their variance tells: 0.077 differed."""
-    rng, group, none = np.random.default_rng(0), np.repeat([0, 1], 60), np.zeros(120, dtype=int)
+    rng, group = np.random.default_rng(0), np.repeat([0, 1], 60)
     label, differs = np.tile([0, 1], 60), []
     for _ in range(1000):
         p = ndtr(rng.standard_normal(120) + 3.0 * (label - 0.5))
-        found = estimate(Sample(label.astype(float), label, group, none, np.arange(120), 2, True, p_yes=p))
+        found = estimate(once(label, group, label, labels_fixed=True, p_yes=p))
         differs.append(found["brier_difference"].verdict() == "differs")
     assert np.mean(differs) < 0.065
     assert found.counted("brier").freedom.max() < 60
@@ -316,11 +313,9 @@ def test_one_stray_value_of_examples_changes_nothing_and_mixtures_are_named() ->
 def test_unparsed_answers_are_bounded_with_sampling_error() -> None:
     """Of every metric: any reading's value lies within; without unparsed answers it is the interval."""
     (sample,) = World(USUAL, lost=0.2).arms(rng := np.random.default_rng(0))
+    guesses = [rng.random(len(sample.row)) < p for p in (0.0, 0.2, 0.5, 0.8, 1.0)]
     filled = [
-        estimate(
-            replace(sample, answer=np.where(sample.parsed, sample.answer, rng.random(len(sample.row)) < p))
-        )
-        for p in (0.0, 0.2, 0.5, 0.8, 1.0)
+        estimate(replace(sample, answer=np.where(sample.parsed, sample.answer, guess))) for guess in guesses
     ]
     for metric in COUNTED:
         low, high = worst_case(estimate(sample), metric)[1]

@@ -94,19 +94,22 @@ def test_a_document_has_both_and_a_run_says_which_it_shows() -> None:
     assert (plain["assisted"], assisted["assisted"]) == (False, True)
     own, other = plain["arms"][0][GAP], assisted["arms"][0][GAP]
     assert own["assisted"] == other["assisted"]
-    assert (other["value"], other["low"], other["high"]) == tuple(
-        own["assisted"][name] for name in ("value", "low", "high")
-    )
+    assert all(other[name] == own["assisted"][name] for name in ("value", "low", "high"))
     assert own["value"] != other["value"]
     assert any(f"as good as {own['assisted']['rows_worth']:,} rows" in note for note in plain["notes"])
 
 
-def test_an_audit_with_a_population_and_the_command_say_the_same(fwc: Run, tmp_path: Path) -> None:
-    rng = np.random.default_rng(6)
+def population(seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Everybody of a table, and 200 of them with their answers."""
+    rng = np.random.default_rng(seed)
     table, chance = world(rng)
     everybody = table.features.assign(id=table.rows, sex=table.group, was=table.label)
     asked = everybody.sample(200, random_state=0)[["id", "sex", "was"]]
-    asked = asked.assign(said=np.where(rng.random(200) < chance[asked.index], "yes", "no"))
+    return everybody, asked.assign(said=np.where(rng.random(200) < chance[asked.index], "yes", "no"))
+
+
+def test_an_audit_with_a_population_and_the_command_say_the_same(fwc: Run, tmp_path: Path) -> None:
+    everybody, asked = population(6)
     usual = {"answer": "said", "protected": ["sex"], "label": "was"}
     plain, assisted = (audit(asked, **usual, key="id", population=p).to_dict() for p in (None, everybody))
     own, more = (one["arms"][0][GAP] for one in (plain, assisted))
@@ -156,23 +159,11 @@ def test_labels_of_some_rows_and_decisions_on_all_say_more_of_what_needs_labels(
     mean_square = (errors**2).mean(0)
     assert (mean_square[1] < mean_square[0]).all()
     assert held >= 0.9 * 4 * runs
-    files = {"labels.csv": some[["id", "was"]], "all.csv": decided}
-    for name, frame in files.items():
+    for name, frame in (("labels.csv", some[["id", "was"]]), ("all.csv", decided)):
         frame.to_csv(tmp_path / name, index=False)
-    labels, everybody = (tmp_path / name for name in files)
-    command = (
-        "audit",
-        labels,
-        "--population",
-        everybody,
-        "--key",
-        "id",
-        "--answer",
-        "said",
-        "--label",
-        "was",
-    )
-    by_command = json.loads(fwc(*command, "--protected", "sex", "--json").out)["statistics"]["sex"]["arms"][0]
+    usual = ("--answer", "said", "--label", "was", "--key", "id", "--protected", "sex", "--json")
+    printed = fwc("audit", tmp_path / "labels.csv", "--population", tmp_path / "all.csv", *usual).out
+    by_command = json.loads(printed)["statistics"]["sex"]["arms"][0]
     for key in keys:
         assert by_command[key]["value"] == pytest.approx(more_of[key].value, abs=1e-9)
 
@@ -184,10 +175,7 @@ def test_labels_of_some_rows_and_decisions_on_all_say_more_of_what_needs_labels(
         (lambda some, all_: (some, pd.concat([all_, all_[:1]])), "two rows '0'"),
         (lambda some, all_: (some, all_.drop(columns="sex")), "no column 'sex'"),
         (lambda some, all_: (some, all_.drop(columns="said")), "no column 'said'"),
-        (
-            lambda some, all_: (some.assign(sex=all_["sex"].to_numpy()[1:101]), all_),
-            "has another group or decision",
-        ),
+        (lambda some, all_: (some.assign(sex=[*all_["sex"]][1:101]), all_), "another group or decision"),
         (lambda some, all_: (pd.concat([some, some[:1]]), all_), "two answers to the row"),
         (lambda some, all_: (pd.concat([some.assign(arm=a) for a in "ab"]), all_), "those of one arm"),
     ],
@@ -244,11 +232,7 @@ def test_all_answers_about_a_row_are_in_one_fold_and_a_row_must_be_in_the_table(
 
 
 def test_odd_columns_of_a_population_are_read_and_none_may_say_who_was_asked() -> None:
-    rng = np.random.default_rng(10)
-    table, chance = world(rng)
-    people = table.features.assign(id=table.rows, sex=table.group, was=table.label)
-    asked = people.sample(200, random_state=0)[["id", "sex", "was"]]
-    asked = asked.assign(said=np.where(rng.random(200) < chance[asked.index], "yes", "no"))
+    people, asked = population(10)
 
     def gap(population: pd.DataFrame) -> dict[str, Any]:
         own = {"answer": "said", "protected": "sex", "label": "was", "key": "id"}

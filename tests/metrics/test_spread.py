@@ -1,8 +1,6 @@
 """Where the spread comes from: planted variances are found again, on average and by their intervals."""
 
-import json
 import math
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,9 +27,9 @@ from fwc_llm.metrics.planning import (
     variance_of,
 )
 from fwc_llm.metrics.spread import PARTS, Asked, as_numbers, split_variance
-from fwc_llm.models.base import Reply
 from fwc_llm.report.narrative import power_lines
 from tests.metrics.worlds import answers_of
+from tests.recorded import conversations, person
 
 REPEATS, ROWS, TIMES = 6, 60, 3
 ORDERS, WORDINGS = np.array([-0.05, 0.0, 0.05]), np.array([-0.04, 0.04])
@@ -150,17 +148,9 @@ def test_one_repeat_cannot_tell_what_the_examples_do() -> None:
 # --- Power
 
 
-ADULT = Design(
-    ("Female", "Male"),
-    np.array([[75.0, 25.0], [25.0, 75.0]]),
-    np.array([[4356.0, 557.0], [7004.0, 3143.0]]),
-    1,
-)
-
-
-GERMAN = Design(
-    ("female", "male"), np.array([[30.0, 10.0], [10.0, 30.0]]), np.array([[109.0, 201.0], [191.0, 499.0]]), 1
-)
+DRAWN = np.array([[75.0, 25.0], [25.0, 75.0]])
+ADULT = Design(("Female", "Male"), DRAWN, np.array([[4356.0, 557.0], [7004.0, 3143.0]]), 1)
+GERMAN = Design(("female", "male"), 0.4 * DRAWN, np.array([[109.0, 201.0], [191.0, 499.0]]), 1)
 
 
 def test_one_repeat_is_the_formula_of_two_independent_shares() -> None:
@@ -224,13 +214,11 @@ def test_rows_needed_are_the_fewest_that_find_it() -> None:
         design = replace(step, repeats=repeats)
         steps = steps_needed(0.1, question, design, assumptions, strategy)
         assert steps is not None
-
-        def least(
-            count: int, design: Design = design, question: str = question, strategy: bool = strategy
-        ) -> float:
-            return smallest_of(question, replace(design, rows=design.rows * count), assumptions, strategy)
-
-        assert least(steps) <= 0.1 < least(steps - 1)
+        enough, fewer = (
+            smallest_of(question, replace(design, rows=design.rows * count), assumptions, strategy)
+            for count in (steps, steps - 1)
+        )
+        assert enough <= 0.1 < fewer
 
 
 def test_rows_needed_stop_at_the_table_and_at_ten_a_group() -> None:
@@ -266,15 +254,10 @@ def test_a_run_of_one_arm_shows_no_discordance() -> None:
 
 def test_the_defaults_are_what_was_recorded(data_dir: Path) -> None:
     """gpt-4-0314: rows asked with and without examples, and rows asked without examples twice."""
-    person = re.compile(r"age (\d+), .*final weight (\d+), .*occupation ([\w-]+), .*hours per week (\d+)")
 
     def said(name: str) -> dict[tuple[str, ...], str | None]:
-        found = {}
-        for messages, response in json.loads((data_dir / "gpt4-answers" / f"{name}.jsonl").read_text()):
-            choice = response["choices"][0]
-            reply = Reply(choice["message"]["content"], finish_reason=choice["finish_reason"])
-            found[person.findall(messages[-1]["content"])[-1]] = parse_answer(reply).value
-        return found
+        pairs = conversations(data_dir / "gpt4-answers" / f"{name}.jsonl")
+        return {person(messages): parse_answer(reply).value for messages, reply in pairs}
 
     def unlike(one: str, other: str) -> tuple[int, int]:
         first, second = said(f"gpt-4-0314_adult_{one}"), said(f"gpt-4-0314_adult_{other}")
@@ -291,13 +274,11 @@ def test_a_group_that_is_too_small_to_be_judged_counts_for_nothing() -> None:
     """A third group of three people once made the gap of the other two seem out of reach."""
     rows, table = np.array([[900.0], [600.0], [3.0]]), np.array([[9000.0], [6000.0], [30.0]])
     three, two = Design(("a", "b", "c"), rows, table, 1), Design(("a", "b"), rows[:2], table[:2], 1)
+    rest = Assumptions(), False
     for question in ("gap", "gap_of_one"):
-        assert smallest_of(question, three, Assumptions(), False) == pytest.approx(
-            smallest_of(question, two, Assumptions(), False)
-        )
+        assert smallest_of(question, three, *rest) == pytest.approx(smallest_of(question, two, *rest))
     steps = [
-        steps_needed(0.1, "gap_of_one", replace(one, rows=one.rows / 300), Assumptions(), False)
-        for one in (three, two)
+        steps_needed(0.1, "gap_of_one", replace(one, rows=one.rows / 300), *rest) for one in (three, two)
     ]
     assert steps[0] == steps[1] is not None
     assert "not judged, with fewer than 30 rows: c" in power_lines(three)

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from fwc_llm import audit
 from fwc_llm.metrics.answers import Answered
+from fwc_llm.metrics.counts import METRICS
 from fwc_llm.metrics.intervals import clopper_pearson
 from fwc_llm.metrics.probability import BINS, calibrate, probability_gap
 from fwc_llm.metrics.probability_checks import contradictions, decision_notes, ties
 from fwc_llm.metrics.thresholds import (
-    Curve,
     at_base_rate,
     equal_rate_thresholds,
     held_out,
@@ -85,22 +85,17 @@ def test_choices_against_trying_all(seed: int, decimals: int) -> None:
 def test_the_frontier_is_what_nothing_beats() -> None:
     curve = threshold_curve(*rows(3))
     for i in range(len(curve.thresholds)):
-        no_worse = (curve.gap <= curve.gap[i] + 1e-12) & (curve.accuracy >= curve.accuracy[i] - 1e-12)
-        better = no_worse & (
-            (curve.gap < curve.gap[i] - 1e-12) | (curve.accuracy > curve.accuracy[i] + 1e-12)
-        )
+        gap, accuracy = curve.gap - curve.gap[i], curve.accuracy - curve.accuracy[i]
+        no_worse = (gap <= 1e-12) & (accuracy >= -1e-12)
+        better = no_worse & ((gap < -1e-12) | (accuracy > 1e-12))
         if i in curve.best:
             assert not better.any()
         else:  # beaten, or the twin of a point on the frontier
             assert better.any() or no_worse[curve.best].any()
 
 
-def constant(p: float) -> Curve:
-    return threshold_curve([p] * 4, [1, 0, 1, 1], list("aabb"))
-
-
 def test_a_constant_probability_leaves_no_choice() -> None:
-    curve = constant(0.7)
+    curve = threshold_curve([0.7] * 4, [1, 0, 1, 1], list("aabb"))
     assert curve.thresholds.tolist() == [0.7, np.inf]
     assert least_gap(curve) is None
     assert most_accurate(curve) == 0
@@ -122,9 +117,8 @@ def test_what_is_chosen_on_one_half_is_used_on_the_other() -> None:
         curve = threshold_curve(p[other], labels[other], level[other])
         threshold = curve.thresholds[least_gap(curve)]
         assert (answers[here] == (p[here] >= threshold)).all()
-    assert np.isnan(
-        held_out(one_for_all(least_gap), [0.5] * 8, [0, 1] * 4, list("aabb") * 2, np.arange(8))
-    ).all()
+    alike = held_out(one_for_all(least_gap), [0.5] * 8, [0, 1] * 4, list("aabb") * 2, np.arange(8))
+    assert np.isnan(alike).all()
 
 
 def test_a_hundred_thousand_different_values_take_no_time_to_speak_of() -> None:
@@ -137,14 +131,6 @@ def test_a_hundred_thousand_different_values_take_no_time_to_speak_of() -> None:
 
 
 # --- Probabilities against scikit-learn
-
-
-def two_groups(seed: int, n: int = 120, decimals: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    groups = np.repeat(["F", "M"], n // 2)
-    labels = (rng.random(n) < np.where(groups == "M", 0.7, 0.3)).astype(int)
-    p = np.clip(0.5 + 0.25 * (labels - 0.5) + rng.normal(0, 0.2, n) + 0.1 * (groups == "M"), 0, 1)
-    return np.round(p, decimals), labels, groups
 
 
 def test_weights_stand_for_so_many_equal_rows() -> None:
@@ -164,10 +150,7 @@ def test_weights_stand_for_so_many_equal_rows() -> None:
         assert point["rates"] == pytest.approx(other["rates"])
         for key in ("threshold", "accuracy", "share", "demographic_parity_difference"):
             assert point[key] == pytest.approx(other[key])
-    (half, arm), gap = (
-        (weighted["thresholds"]["chosen"]["one_half"], found[0]["arms"][0]),
-        "demographic_parity_difference",
-    )
+    half, arm, gap = weighted["thresholds"]["chosen"]["one_half"], found[0]["arms"][0], METRICS[1]
     assert (half["accuracy"], half[gap]) == pytest.approx((arm["accuracy"]["value"], arm[gap]["value"]))
     for name, group in arm["groups"].items():
         own = repeated_groups[name]
@@ -192,7 +175,7 @@ def test_gap_of_the_mean_probability() -> None:
 
 
 def test_thresholds_equalise_the_rates_on_the_rows_they_were_fitted_on() -> None:
-    p, labels, groups = two_groups(4, decimals=9)
+    p, labels, groups = rows(4, 120, decimals=9)
     member = (groups == "M").astype(int)
     answers = (p >= equal_rate_thresholds(p, labels, member, 2)[member]).astype(float)
     found = metrics_of(answers, labels, groups)
@@ -210,7 +193,7 @@ def test_thresholds_equalise_the_rates_on_the_rows_they_were_fitted_on() -> None
 
 def test_held_out_thresholds_never_see_the_row_they_answer() -> None:
     """Changing one row's label cannot change that row's own answer."""
-    p, labels, groups = two_groups(5)
+    p, labels, groups = rows(5, 120)
     names = np.arange(len(p))
     before = held_out(equal_rate_thresholds, p, labels, groups, names)
     assert not np.isnan(before).any()
@@ -233,9 +216,8 @@ def notes(*p: Any, repeat: Any = 0) -> str:
 
 def test_ties_are_those_on_the_threshold_alone() -> None:
     assert ties([0.5, 0.49, 0.5, np.nan, 0.51, 0.5000001]) == 2
-    assert "zero: 2 of 5 P(yes) lie exactly on the threshold 0.5 and count as yes." in notes(
-        0.5, 0.5, 0, 1, 0.7
-    )
+    words = "zero: 2 of 5 P(yes) lie exactly on the threshold 0.5 and count as yes."
+    assert words in notes(0.5, 0.5, 0, 1, 0.7)
     assert "1 of 2 P(yes) lies exactly" in notes(0.5, np.nan, 0.1)
     assert notes(*[0.1, 0.9] * 5) == ""
 
@@ -264,9 +246,7 @@ def test_probabilities_that_do_not_move_are_said() -> None:
     assert "zero: P(yes) is 0.487 whatever the row (40 answers)" in notes(*[0.487] * 40)
     assert "P(yes) lies from 0.48 to 0.49 whatever the row" in notes(*[0.48, 0.49] * 20)
     assert notes(*[0.48, 0.4901] * 20) == "", "more than one step of a rounding to two decimals"
-    assert notes(*[0.001, 0.009] * 20) == "", (
-        "always unlikely, nine times as likely for one row as for another"
-    )
+    assert notes(*[0.001, 0.009] * 20) == "", "nine times as likely for one row as for another"
     assert "P(yes) is 0 whatever the row" in notes(*[0.0] * 40)
     assert "whatever" not in notes(*[0.487] * 9), "too few rows to say so"
     assert notes(*[0.487] * 39, 0.9) == ""
@@ -323,9 +303,8 @@ def test_the_interval_in_the_large_holds_and_noise_is_noise(n: int) -> None:
     assert inside >= 0.95 - 2 * (0.05 * 0.95 / 400) ** 0.5
     above = np.mean([one.error > one.noise_95 for one in found])
     assert above <= 0.05 + 3 * (0.05 * 0.95 / 400) ** 0.5
-    assert np.mean([one.error for one in found]) == pytest.approx(
-        np.mean([one.expected for one in found]), rel=0.1
-    )
+    error, expected = (np.mean([getattr(one, name) for one in found]) for name in ("error", "expected"))
+    assert error == pytest.approx(expected, rel=0.1)
 
 
 def test_what_is_not_calibrated_is_found() -> None:

@@ -23,19 +23,18 @@ MakeRun = Callable[..., Path]
 
 def questions(repeats: int, groups: tuple[str, ...], per_cell: tuple[int, int]) -> list[dict[str, Any]]:
     """Rows of the paper's design: the first group mostly no, the last mostly yes."""
-    rows = []
-    for repeat in range(repeats):
-        line = repeat * 1000
-        for place, group in enumerate(groups):
-            few, many = sorted(per_cell)
-            counts = {"no": many, "yes": few} if place == 0 else {"no": few, "yes": many}
-            for label, count in counts.items():
-                for _ in range(count):
-                    line += 1
-                    rows.append(
-                        {"repeat": repeat, "row": f"adult.test:{line}", "group": group, "label": label}
-                    )
-    return rows
+    few, many = sorted(per_cell)
+    rows = [
+        {"group": group, "label": label}
+        for place, group in enumerate(groups)
+        for label in ("no", "yes")
+        for _ in range(many if (label == "yes") == (place > 0) else few)
+    ]
+    return [
+        {"repeat": repeat, "row": f"adult.test:{repeat * 1000 + line}"} | row
+        for repeat in range(repeats)
+        for line, row in enumerate(rows, 1)
+    ]
 
 
 def write_run(
@@ -63,11 +62,8 @@ def write_run(
     answers = []
     for arm, by_group in rates.items():
         for question in asked:
-            variants = [""] + [
-                f"counterfactual:{g}" for g in groups if counterfactual and g != question["group"]
-            ]
-            for variant in variants:
-                told = variant.partition(":")[2] or question["group"]
+            own = question["group"]
+            for told in (own, *(group for group in groups if counterfactual and group != own)):
                 p = by_group[told][question["label"] == "yes"]
                 lost = rng.random() < unparsed
                 answer = "yes" if rng.random() < p else "no"
@@ -76,7 +72,7 @@ def write_run(
                     {
                         "arm": arm,
                         **question,
-                        "variant": variant,
+                        "variant": "" if told == own else f"counterfactual:{told}",
                         "answer": "" if lost else answer,
                         "reason": "refused" if lost else "",
                         "p_yes": f"{shown:.6f}" if probabilities else "",
@@ -98,13 +94,8 @@ def write_run(
     } | changes  # fmt: skip
     run = write_folder(folder, described, answers)
     for arm in rates:
-        run.write_json(
-            f"prompts/{arm}.json",
-            [
-                {"role": "system", "content": f"Answer yes or no. {evil}"},
-                {"role": "user", "content": "age 39, education Bachelors, sex Female"},
-            ],
-        )
+        person = {"role": "user", "content": "age 39, education Bachelors, sex Female"}
+        run.write_json(f"prompts/{arm}.json", [{"role": "system", "content": f"Yes or no? {evil}"}, person])
         for repeat in range(repeats if arm != "zero" else 0):
             save_shots(some_shots(arm, task, repeat, evil), folder / "shots" / f"{arm}-{repeat}.json")
     return folder
@@ -124,24 +115,17 @@ def some_shots(arm: str, task: str, repeat: int, evil: str = "") -> Shots:
     """Sixteen examples; with weights and a certificate for fwc."""
     rng = np.random.default_rng(repeat)
     weights = rng.dirichlet(np.ones(16)) * 16
-    examples = tuple(
-        Example(
-            f"adult.data:{100 * repeat + i + 1}",
-            {
-                "age": 20 + 2 * i,
-                "education": f"Bachelors{evil}" if i == 0 else "HS-grad",
-                "sex": "Female" if i % 2 else "Male",
-            },
-            "yes" if i % 4 < 2 else "no",
-            float(weights[i]) if arm == "fwc" else None,
-        )
-        for i in range(16)
-    )
+    examples = []
+    for i, weight in enumerate(weights.tolist()):
+        school, sex = "HS-grad" if i else f"Bachelors{evil}", "Female" if i % 2 else "Male"
+        values = {"age": 20 + 2 * i, "education": school, "sex": sex}
+        label, own = "yes" if i % 4 < 2 else "no", weight if arm == "fwc" else None
+        examples.append(Example(f"adult.data:{100 * repeat + i + 1}", values, label, own))
     certificate = {
         "objective": 3.84, "lower_bound": 3.84, "violation": 0.01, "epsilon": 0.01,
         "iterations": 7, "restarts": 1,
     }  # fmt: skip
-    return Shots(arm, task, "0" * 64, repeat, examples, certificate if arm == "fwc" else None)
+    return Shots(arm, task, "0" * 64, repeat, tuple(examples), certificate if arm == "fwc" else None)
 
 
 def results_of(described: Mapping[str, Any], answers: list[dict[str, Any]]) -> dict[str, Any]:

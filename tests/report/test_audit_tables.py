@@ -15,6 +15,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.report.local_law_144 import COLUMNS
 from fwc_llm.report.provenance import SIGNED
 from fwc_llm.report.write import render
+from tests.data.tables import TOML
 from tests.report.conftest import MakeRun, answer_row
 
 pytestmark = pytest.mark.usefixtures("no_data")
@@ -22,20 +23,8 @@ pytestmark = pytest.mark.usefixtures("no_data")
 EVIL = "<script>alert('x')</script>"
 POPULATION = [{"group": "Female", "no": 4356, "yes": 557}, {"group": "Male", "no": 7004, "yes": 3143}]
 AS_DRAWN = {"n_test": 200, "base_parity": None, "repeats": 1, "seed": 0}
-TASK_FILE = """
-question = "Is it so?"
-columns = [{ name = "age" }, { name = "sex" }, { name = "y" }]
-[data]
-file = "t.csv"
-[outcome]
-column = "y"
-positive = "yes"
-[[protected]]
-column = "sex"
-[about]
-intended_use = "To hire <b>nobody</b>."
-limits = "Few rows."
-"""
+ABOUT = '[about]\nintended_use = "To hire <b>nobody</b>."\nlimits = "Few rows."'
+TASK_FILE = TOML.format(top="", data="", outcome='positive = "yes"', protected=ABOUT)
 
 
 def audit(folder: Path) -> dict[str, Any]:
@@ -141,24 +130,18 @@ def test_local_law_144_counts_everybody_once(make_folder: Callable[..., Path]) -
 
 
 @pytest.mark.parametrize(
-    "kind", ["one group", "no positives", "nobody answered about a group", "a group at last"]
+    ("said", "known", "why"),
+    [
+        ([("a", "yes"), ("a", "no")], "", "it takes two groups with a rate"),
+        ([("a", "no"), ("b", "no")], "", "0/0: no group was answered yes even once"),
+        ([("a", "yes"), ("a", "no"), ("b", "")], "", "0/0: no answer about it could be parsed"),
+        ([("a", "yes"), ("a", "no")], "ab", "no row of it was asked about"),
+    ],
 )
-def test_what_is_undefined_says_why_in_every_format(make_folder: Callable[..., Path], kind: str) -> None:
-    said = {
-        "one group": [("a", "yes"), ("a", "no")],
-        "no positives": [("a", "no"), ("b", "no")],
-        "nobody answered about a group": [("a", "yes"), ("a", "no"), ("b", "")],
-        "a group at last": [("a", "yes"), ("a", "no")],
-    }[kind]
-    why = {
-        "one group": "it takes two groups with a rate",
-        "no positives": "0/0: no group was answered yes even once",
-        "nobody answered about a group": "0/0: no answer about it could be parsed",
-        "a group at last": "no row of it was asked about",
-    }[kind]
-    more = (
-        {"population": [{"group": g, "no": 5, "yes": 5} for g in "ab"]} if kind == "a group at last" else {}
-    )
+def test_what_is_undefined_says_why_in_every_format(
+    make_folder: Callable[..., Path], said: list[tuple[str, str]], known: str, why: str
+) -> None:
+    more = {"population": [{"group": g, "no": 5, "yes": 5} for g in known]} if known else {}
     asked = [answer_row(k, group, "no", yes) for k, (group, yes) in enumerate(said)]
     folder = make(make_folder, "run", asked, **more)
     (view,) = audit(folder)["attributes"]

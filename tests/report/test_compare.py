@@ -1,7 +1,6 @@
 """What changed between two runs, and whether the answers differ."""
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,6 @@ from scipy.stats import binomtest
 from fwc_llm import evaluate
 from fwc_llm.answers import parse_answer
 from fwc_llm.metrics.statistics import statistics
-from fwc_llm.models.base import Reply
 from fwc_llm.report.compare import compare_runs, comparison_table
 from fwc_llm.report.narrative import what_was_run
 from fwc_llm.report.read import read_run
@@ -23,6 +21,7 @@ from fwc_llm.report.tables import as_text
 from fwc_llm.tasks import load_task
 from tests.command import Run
 from tests.data.tables import write_task
+from tests.recorded import conversations, person
 from tests.report.conftest import MakeRun, answer_row
 
 FAIR = {"Female": (0.3, 0.6), "Male": (0.3, 0.6)}
@@ -80,10 +79,7 @@ def test_a_run_against_itself_is_the_same(make_run: MakeRun) -> None:
 
 
 def test_runs_without_a_common_arm_say_so(make_run: MakeRun) -> None:
-    compared = compare_runs(
-        read_run(make_run("a", rates={"x": FAIR}, repeats=1)),
-        read_run(make_run("b", rates={"y": FAIR}, repeats=1)),
-    )
+    compared = compare_runs(*(read_run(make_run(arm, rates={arm: FAIR}, repeats=1)) for arm in "ab"))
     assert compared["arms"] == []
     assert "no arm in common" in as_text(comparison_table(compared))
 
@@ -114,44 +110,32 @@ def test_another_choice_of_protected_is_no_other_task_file(tmp_path: Path) -> No
 # --- Real answers
 
 
-_AGE_AND_WEIGHT = re.compile(
-    r"age (\d+), .*final weight (\d+), .*occupation ([\w-]+), .*hours per week (\d+)"
-)
+Recorded = dict[str, list[dict[str, Any]]]
 
 
 @pytest.fixture(scope="module")
-def recorded(data_dir: Path) -> dict[str, list[dict[str, Any]]]:
+def recorded(data_dir: Path) -> Recorded:
     """Per model the rows of answers.csv, labels found by matching the rows with adult.test."""
     task = load_task("adult", data_dir)
     test = task.test()
     key = zip(test["age"], test["fnlwgt"], test["occupation"], test["hours-per-week"], strict=True)
     place = {tuple(map(str, values)): row for row, values in zip(test.index, key, strict=True)}
-    found: dict[str, list[dict[str, Any]]] = {}
+    found: Recorded = {}
     for model in ("gpt-4-0314", "gpt-3.5-turbo-0301"):
-        pairs = json.loads((data_dir / "gpt4-answers" / f"{model}_adult_0_200.jsonl").read_text())
         rows: dict[str, dict[str, Any]] = {}
-        for messages, response in pairs:
-            matched = _AGE_AND_WEIGHT.search(messages[-1]["content"])
-            assert matched, messages
-            row = place[matched.groups()]
-            text = response["choices"][0]["message"]["content"]
-            answer = parse_answer(Reply(text, finish_reason=response["choices"][0]["finish_reason"]))
-            said = {"reason": answer.reason, "reply": text}
-            rows[row] = answer_row(
-                row, test.at[row, "sex"], test.at[row, "income"], answer.value or "", **said
-            )
+        for messages, reply in conversations(data_dir / "gpt4-answers" / f"{model}_adult_0_200.jsonl"):
+            row, answer = place[person(messages)], parse_answer(reply)
+            known = row, test.at[row, "sex"], test.at[row, "income"], answer.value or ""
+            rows[row] = answer_row(*known, reason=answer.reason, reply=reply.text)
         found[model] = list(rows.values())
     return found
 
 
-def test_the_models_are_compared_row_by_row(
-    recorded: dict[str, list[dict[str, Any]]], make_folder: Callable[..., Path]
-) -> None:
-    folders = [
-        make_folder(model, answers, task="adult", model=model, arms=["zero"])
+def test_the_models_are_compared_row_by_row(recorded: Recorded, make_folder: Callable[..., Path]) -> None:
+    runs = [
+        read_run(make_folder(model, answers, task="adult", model=model, arms=["zero"]))
         for model, answers in recorded.items()
     ]
-    runs = [read_run(folder) for folder in folders]
     assert len(runs[0].answers["zero"]) > 190
     (arm,) = compare_runs(*runs)["arms"]
     assert arm["paired"]
@@ -165,7 +149,7 @@ def test_the_models_are_compared_row_by_row(
 
 
 def test_gpt_4s_gap_is_fairlearns_and_more_than_chance(
-    recorded: dict[str, list[dict[str, Any]]], make_folder: Callable[..., Path]
+    recorded: Recorded, make_folder: Callable[..., Path]
 ) -> None:
     answers = recorded["gpt-4-0314"]
     run = read_run(make_folder("run", answers, task="adult", model="gpt-4", arms=["zero"]))

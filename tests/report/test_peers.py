@@ -6,11 +6,11 @@ files follow the documentation, they are no recordings: OpenAI's SDK (`types/eva
 reference of its exports, MLflow's `search_traces`. Logs of Inspect: `tests/inspect/test_log.py`.
 """
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from openai.types.evals.runs import OutputItemListResponse
 
@@ -65,12 +65,8 @@ def written(kind: str, folder: Path) -> Path:
             for n, (one, reply) in enumerate(pairs)
         ]
     if ending == "csv":
-        with path.open("w", newline="") as file:
-            table = csv.DictWriter(file, lines[0])
-            table.writeheader()
-            table.writerows(
-                {k: json.dumps(v) if isinstance(v, dict) else v for k, v in one.items()} for one in lines
-            )
+        cells = [{k: json.dumps(v) if isinstance(v, dict) else v for k, v in one.items()} for one in lines]
+        pd.DataFrame(cells).to_csv(path, index=False)
     else:
         path.write_text("\n".join(map(json.dumps, lines)) if ending == "jsonl" else json.dumps(whole))
     return path
@@ -83,8 +79,7 @@ def written(kind: str, folder: Path) -> Path:
 )  # fmt: skip
 def test_the_same_applicants_from_every_tool(fwc: Run, tmp_path: Path, kind: str) -> None:
     path = HERE / f"{kind}.json" if "-" in kind else written(kind, tmp_path)
-    outcome = fwc("audit", path, *ASKED)
-    assert outcome.code == 0, outcome.err
+    outcome = fwc("audit", path, *ASKED, code=0)
     arm = json.loads(outcome.out)["statistics"]["sex"]["arms"][0]
     assert (arm["n"], arm["unanswered"]) == (12, 0)
     assert arm["accuracy"]["value"] == 1.0  # whole years: nobody is between the two bars
@@ -92,18 +87,14 @@ def test_the_same_applicants_from_every_tool(fwc: Run, tmp_path: Path, kind: str
 
 def test_a_results_page_of_another_tool(fwc: Run, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    outcome = fwc("audit", HERE / "promptfoo-0.121.20.json", *ASKED[:-1], "--report", page)
-    assert outcome.code == 0, outcome.err
+    fwc("audit", HERE / "promptfoo-0.121.20.json", *ASKED[:-1], "--report", page, code=0)
     assert "promptfoo" in page.read_text()
 
 
 BAD = {
     "a later version": ({"evalId": "e", "results": {"version": 4, "results": []}}, "version 4; version 3 is"),
     "somebody's object": ({"model": "x", "answers": []}, "of no known kind"),
-    "another object of OpenAI": (
-        {"object": "list", "data": [{"object": "eval.run"}]},
-        "item 1 is 'eval.run'",
-    ),
+    "another object of OpenAI": ({"object": "list", "data": [{"object": "eval.run"}]}, "1 is 'eval.run'"),
     "no such column": ({"object": "list", "data": items()[:1]}, "no column 'age'"),
 }
 
@@ -113,6 +104,4 @@ def test_what_is_not_known_is_refused(fwc: Run, tmp_path: Path, kind: str) -> No
     document, reason = BAD[kind]
     path = tmp_path / "results.json"
     path.write_text(json.dumps(document))
-    outcome = fwc("audit", path, "--protected", "age", "--answer", "decision")
-    assert outcome.code == 2
-    assert reason in outcome.err
+    assert reason in fwc("audit", path, "--protected", "age", "--answer", "decision", code=2).err

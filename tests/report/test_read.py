@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fwc_llm import load_task
@@ -20,27 +21,23 @@ from fwc_llm.report.compare import compare_runs
 from fwc_llm.report.document import make_document
 from fwc_llm.report.read import answers_by_arm, read_run, read_runs
 from fwc_llm.report.read import score_and_judge as score
+from fwc_llm.report.tables import as_text
+from fwc_llm.report.terminal import run_table
 from fwc_llm.report.write import render
 from fwc_llm.runs.ablation import ARMS, OPTIONS, STEPS
 from fwc_llm.runs.folder import ANSWER_COLUMNS, RunFolder, file_name
 from fwc_llm.runs.journal import Journal
 from fwc_llm.shots import load_shots
 from tests.models.four_members import FourMembers
-from tests.people import TOML, make_people
+from tests.people import TOML, make_people, write_people
 from tests.report.conftest import MakeRun, write_run
 
 
 def edit_answers(folder: Path, change: Callable[[list[dict[str, str]]], Any]) -> None:
     """Rewrite answers.csv after `change` had its way with the rows (in place, or by returning others)."""
     path = folder / "answers.csv"
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    columns = list(rows[0])
-    rows = change(rows) or rows
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, columns)
-        writer.writeheader()
-        writer.writerows(rows)
+    rows = pd.read_csv(path, dtype=str, keep_default_na=False).to_dict("records")
+    pd.DataFrame(change(rows) or rows).to_csv(path, index=False)
 
 
 def test_a_run_is_read_as_it_was_written(make_run: MakeRun) -> None:
@@ -67,31 +64,16 @@ def test_runs_of_one_model_are_told_apart_by_their_folders(make_run: MakeRun) ->
     assert [run.label for run in read_runs([runs[0].folder, runs[2].folder])] == ["gpt-4", "other"]
 
 
-def drop_a_row(rows: list[dict[str, str]]) -> list[dict[str, str]]:
-    return rows[1:]
-
-
-def double_a_row(rows: list[dict[str, str]]) -> list[dict[str, str]]:
-    return [rows[0], *rows]
-
-
-def set_first(**changes: str) -> Callable[[list[dict[str, str]]], None]:
-    def change(rows: list[dict[str, str]]) -> None:
-        rows[0].update(changes)
-
-    return change
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (drop_a_row, "599 of the run's 600 answers; `fwc-llm rescore"),
-        (double_a_row, "is there twice"),
-        (set_first(answer="maybe"), "line 2 is not an answer"),
-        (set_first(label=""), "line 2 is not an answer"),
-        (set_first(repeat="first"), "line 2 is not an answer"),
-        (set_first(p_yes="1.5"), "line 2 is not an answer"),
-        (set_first(arm="other"), "names the arm 'other'"),
+        (lambda rows: rows[1:], "599 of the run's 600 answers; `fwc-llm rescore"),
+        (lambda rows: [rows[0], *rows], "is there twice"),
+        (lambda rows: rows[0].update(answer="maybe"), "line 2 is not an answer"),
+        (lambda rows: rows[0].update(label=""), "line 2 is not an answer"),
+        (lambda rows: rows[0].update(repeat="first"), "line 2 is not an answer"),
+        (lambda rows: rows[0].update(p_yes="1.5"), "line 2 is not an answer"),
+        (lambda rows: rows[0].update(arm="other"), "names the arm 'other'"),
         (lambda rows: [row for row in rows if row["arm"] != "fwc"], "400 of the run's 600 answers"),
         (lambda rows: [row | {"answer": "yes"} for row in rows], "does not agree with answers.csv"),
     ],
@@ -101,6 +83,9 @@ def test_damaged_answers_are_refused(make_run: MakeRun, change: Callable[..., An
     edit_answers(folder, change)
     with pytest.raises(FwcError, match=words):
         read_run(folder)
+
+
+BARE = {"format": "fwc-llm-run/1", "task": "a", "model": "m", "simulated": False, "settings": 1, "arms": []}
 
 
 def test_a_run_without_any_reply_is_empty(make_run: MakeRun) -> None:
@@ -114,41 +99,30 @@ def test_a_run_without_any_reply_is_empty(make_run: MakeRun) -> None:
     ("name", "content", "words"),
     [
         ("run.json", None, "is no run's folder"),
-        ("run.json", "{", "damaged"),
-        ("run.json", '{"format": "fwc-llm-run/1"}', "task: it is missing"),
-        (
-            "run.json",
-            '{"format": "fwc-llm-run/1", "task": "a", "model": "m", "simulated": false, "arms": [], '
-            '"settings": 1}',
-            "damaged: arms",
-        ),
-        ("results.json", "{}", "task: it is missing"),
+        ("run.json", b"{", "damaged"),
+        ("run.json", b'{"format": "fwc-llm-run/1"}', "task: it is missing"),
+        ("run.json", json.dumps(BARE).encode(), "damaged: arms"),
+        ("results.json", b"{}", "task: it is missing"),
         ("answers.csv", None, "answers.csv"),
-        ("answers.csv", "", "columns"),
+        ("answers.csv", b"", "columns"),
         ("answers.csv", b"\xff\xfe\x00", "damaged"),
     ],
 )
-def test_damaged_files(make_run: MakeRun, name: str, content: str | bytes | None, words: str) -> None:
+def test_damaged_files(make_run: MakeRun, name: str, content: bytes | None, words: str) -> None:
     folder = make_run(repeats=1)
-    path = folder / name
-    if content is None:
-        path.unlink()
-    elif isinstance(content, bytes):
-        path.write_bytes(content)
-    else:
-        path.write_text(content)
+    (folder / name).unlink()
+    if content is not None:
+        (folder / name).write_bytes(content)
     with pytest.raises(FwcError, match=words):
         read_run(folder)
 
 
 def test_damaged_prompts_and_shots_are_refused(make_run: MakeRun) -> None:
     run = read_run(make_run(repeats=1))
-    (run.folder / "prompts" / "fwc.json").write_text('{"role": 1}')
-    with pytest.raises(FwcError, match="chat messages"):
-        run.prompt("fwc")
-    (run.folder / "prompts" / "fwc.json").write_text("[" * 100_000)
-    with pytest.raises(FwcError, match="chat messages"):
-        run.prompt("fwc")
+    for text in ('{"role": 1}', "[" * 100_000):
+        (run.folder / "prompts" / "fwc.json").write_text(text)
+        with pytest.raises(FwcError, match="chat messages"):
+            run.prompt("fwc")
     (run.folder / "shots" / "fwc-0.json").write_text("{}")
     with pytest.raises(FwcError, match="shots"):
         run.shots("fwc")
@@ -192,15 +166,11 @@ def test_every_column_is_what_its_lines_say(tmp_path: Path) -> None:
 def people_with_gaps(folder: Path) -> Path:
     """A task of 300 people; group a lacks its hours five times as often as group b."""
     frame = make_people(300, 2)
-    hours = frame["hours"].astype(object)
-    places = (
-        frame.index[frame["group"] == "a"][:40].tolist() + frame.index[frame["group"] == "b"][:8].tolist()
-    )
-    hours.loc[places] = ""
-    folder.mkdir(parents=True, exist_ok=True)
-    frame.assign(hours=hours).to_csv(folder / "people.csv", index=False)
-    (folder / "people.toml").write_text(f'missing = "drop"\n{TOML}')
-    return folder / "people.toml"
+    place = frame.groupby("group").cumcount()
+    hours = frame["hours"].mask(place < frame["group"].map({"a": 40, "b": 8}))
+    path = write_people(folder, frame.assign(hours=hours))
+    path.write_text(f'missing = "drop"\n{TOML}')
+    return path
 
 
 def finished(task: Path, out: Path) -> Path:
@@ -271,9 +241,6 @@ def test_lost_rows_stand_in_every_output_by_group_and_reason(tmp_path: Path) -> 
         assert "groups lose rows unequally" in page
     assert "a,rows_lost: no value in hours,40" in csv
     assert json.loads(render([folder], "json"))["runs"][0]["rows"] == rows
-    from fwc_llm.report.tables import as_text
-    from fwc_llm.report.terminal import run_table
-
     assert "48 of 300 rows were lost" in " ".join(as_text(run_table(folder)).split())
 
 

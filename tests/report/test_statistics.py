@@ -162,32 +162,16 @@ def test_a_simulation_and_an_unknown_model_have_no_dollars() -> None:
 # --- What a design finds and misses
 
 
-def answers(
-    repeats: int, n: int = 200, arms: tuple[str, ...] = ("zero", "fwc"), groups: int = 2
-) -> pd.DataFrame:
+def answers(repeats: int) -> pd.DataFrame:
     """Rows of their own in every repeat; arms that differ on a fifth of them."""
-    rng = np.random.default_rng(0)
-    size = repeats * n
-    said = rng.random(size) < 0.5
-    frames = []
-    for place, arm in enumerate(arms):
-        other = said ^ (rng.random(size) < 0.2 * place)
-        frames.append(
-            pd.DataFrame(
-                {
-                    "arm": arm,
-                    "repeat": np.repeat(np.arange(repeats), n),
-                    "row": np.arange(size),
-                    "group": np.array(list("abc"))[np.arange(size) % groups],
-                    "label": np.where(rng.random(size) < 0.5, "yes", "no")
-                    if not place
-                    else frames[0]["label"],
-                    "answer": np.where(other, "yes", "no"),
-                    "examples": np.char.add(f"{arm}-", np.repeat(np.arange(repeats), n).astype(str)),
-                }
-            )
-        )
-    return pd.concat(frames, ignore_index=True)
+    rng, row = np.random.default_rng(0), np.arange(200 * repeats)
+    asked = pd.DataFrame({"repeat": row // 200, "row": row, "group": np.array(["a", "b"])[row % 2]})
+    asked["label"], zero = rng.choice(["no", "yes"], (2, len(row)))
+    fwc = np.where(rng.random(len(row)) < 0.2, np.where(zero == "yes", "no", "yes"), zero)
+    examples = asked["repeat"].astype(str)
+    arms = {"zero": zero, "fwc": fwc}.items()
+    parts = [asked.assign(arm=arm, answer=said, examples=arm + examples) for arm, said in arms]
+    return pd.concat(parts, ignore_index=True)
 
 
 def test_a_run_says_what_it_would_miss() -> None:
@@ -207,12 +191,11 @@ def test_a_run_says_what_it_would_miss() -> None:
 
 
 def test_it_says_so_of_strategies_where_it_can() -> None:
-    few, many = (audit(answers(repeats)).to_dict() for repeats in (3, 8))
-    (note,) = (note for note in few["notes"] if "would miss" in note)
-    assert "(these examples)" in note
-    (note,) = (note for note in many["notes"] if "would miss" in note)
-    assert "(this strategy)" in note
-    (test,) = many["comparisons"]
+    for repeats, of in ((3, "these examples"), (8, "this strategy")):
+        found = audit(answers(repeats)).to_dict()
+        (note,) = (note for note in found["notes"] if "would miss" in note)
+        assert f"({of})" in note
+    (test,) = found["comparisons"]
     assert test["accuracy"]["smallest_found"] > test["these_examples"]["accuracy"]["smallest_found"]
 
 
@@ -239,9 +222,7 @@ def test_a_run_keeps_predictions_and_shows_what_they_give(two: Task, tmp_path: P
     assisted = result.assisted().to_dict()
     assert assisted["assisted"]
     value = assisted["arms"][0][GAP]
-    assert [value[name] for name in ("value", "low", "high")] == [
-        found["assisted"][name] for name in ("value", "low", "high")
-    ]
+    assert all(value[name] == found["assisted"][name] for name in ("value", "low", "high"))
     assert value["high"] - value["low"] < found["high"] - found["low"]
     shown = make_document([result.folder], assist=True)["runs"][0]["statistics"]
     assert shown["arms"][0][GAP]["value"] == value["value"]

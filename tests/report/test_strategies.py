@@ -14,7 +14,7 @@ from fwc_llm.report.figures import plot_comparison
 from fwc_llm.report.strategies import compare, measure
 from fwc_llm.shots import load_shots, select_shots, strategies
 from fwc_llm.shots.examples import labelled_pool
-from fwc_llm.tasks import Task
+from fwc_llm.tasks import Task, load_task
 from tests.command import Run
 from tests.people import make_people, write_people
 
@@ -29,9 +29,8 @@ def test_what_is_measured_is_what_it_says(two: Task) -> None:
     l1, l2 = rows.dense(0.5).astype(float), rows.dense(np.sqrt(0.5)).astype(float)
     cost = cdist(l1, l1[chosen], "cityblock")
     assert found.distance == pytest.approx(ot.emd2(np.full(240, 1 / 240), weights / 10, cost), rel=1e-5)
-    assert found.clustering_cost == pytest.approx(
-        cdist(l2, l2[chosen], "sqeuclidean").min(axis=1).mean(), rel=1e-5
-    )
+    nearest = cdist(l2, l2[chosen], "sqeuclidean").min(axis=1)
+    assert found.clustering_cost == pytest.approx(nearest.mean(), rel=1e-5)
     target = (pool["y"] == "yes").mean()
     worst = 0.0
     for level in ("a", "b"):
@@ -84,8 +83,6 @@ def people(tmp_path: Path) -> Path:
 
 
 def test_the_command_saves_what_select_shots_chooses(fwc: Run, people: Path, tmp_path: Path) -> None:
-    from fwc_llm.tasks import load_task
-
     path = tmp_path / "shots.json"
     done = fwc("shots", "--task", people, "--m", 8, "--seed", 3, "-o", path)
     assert (done.code, done.out) == (0, "")
@@ -99,10 +96,8 @@ def test_the_command_saves_what_select_shots_chooses(fwc: Run, people: Path, tmp
 @pytest.mark.slow
 def test_the_command_compares_and_plots(fwc: Run, people: Path, tmp_path: Path) -> None:
     plot = tmp_path / "plot.svg"
-    done = fwc(
-        "shots", "--task", people, "--compare", "--strategy", "random,zero,fwc", "--m", 8, "--plot", plot
-    )
-    assert done.code == 0
+    strategies = ("--compare", "--strategy", "random,zero,fwc")
+    done = fwc("shots", "--task", people, *strategies, "--m", 8, "--plot", plot, code=0)
     assert done.out.index("fwc") < done.out.index("random") < done.out.index("zero")
     assert "zero: no examples" in done.err
     assert plot.exists()

@@ -24,6 +24,7 @@ from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.hashes import write_hashes
 from fwc_llm.untrusted import parse_json
 from tests.command import Run
+from tests.data.tables import write_task
 from tests.faults.batch_service import BatchService
 from tests.faults.loopback import serve_in_thread
 
@@ -39,9 +40,9 @@ def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def differing(folder: Path) -> list[tuple[str, str]]:
+def differing(folder: Path, status: str = "differs") -> list[tuple[str, str]]:
     found = verify(folder)["findings"]
-    return [(one["file"], one["detail"]) for one in found if one["status"] == "differs"]
+    return [(one["file"], one["detail"]) for one in found if one["status"] == status]
 
 
 def number(text: str) -> str:
@@ -118,9 +119,7 @@ def test_an_untouched_run_is_the_same_with_and_without_its_table(untouched: Path
     assert sorted(path.name for path in moved.iterdir()) == sorted(path.name for path in untouched.iterdir())
     (moved / "journal.jsonl").unlink()
     write_hashes(RunFolder(moved))
-    lacking = {
-        one["file"]: one["detail"] for one in verify(moved)["findings"] if one["status"] == "not verified"
-    }
+    lacking = dict(differing(moved, "not verified"))
     assert "cannot be made again" in lacking["results.json"]
 
 
@@ -158,26 +157,11 @@ def test_a_change_is_named_by_file_and_number(untouched: Path, tmp_path: Path, w
         assert any(name == file and re.search(detail, text) for name, text in named), (file, named)
 
 
-PEOPLE = """
-question = "Is it so?"
-columns = [{ name = "person" }, { name = "sex" }, { name = "told" }]
-[data]
-file = "people.csv"
-[outcome]
-column = "told"
-positive = "yes"
-[[protected]]
-column = "sex"
-[about]
-intended_use = "To try it."
-"""
-
-
 def test_a_bundle_can_be_verified_and_without_rows_holds_no_cell(tmp_path: Path) -> None:
     names = [f"Zq{k:03d}xyName" for k in range(80)]
-    lines = [f"{name},{'fm'[k % 2]},{('no', 'yes')[k % 3 == 0]}" for k, name in enumerate(names)]
-    (tmp_path / "people.csv").write_text("\n".join(["person,sex,told", *lines]) + "\n")
-    (tmp_path / "people.toml").write_text(PEOPLE)
+    lines = [f"{k},{name},{'fm'[k % 2]},{('no', 'yes')[k % 3 == 0]}" for k, name in enumerate(names)]
+    table = "\n".join(["x,colour,sex,y", *lines]) + "\n"
+    task = write_task(tmp_path, table, protected='[about]\nintended_use = "To try it."')
 
     def answer(messages: list[dict[str, str]]) -> str:
         person = re.findall(r"Zq\d+xyName", messages[-1]["content"])[-1]
@@ -186,7 +170,7 @@ def test_a_bundle_can_be_verified_and_without_rows_holds_no_cell(tmp_path: Path)
         return f"Yes. {person} is fit."
 
     run = tmp_path / "run"
-    evaluate(tmp_path / "people.toml", answer, arms=["zero", "balanced"], n_test=20, m=4, out=run)
+    evaluate(task, answer, arms=["zero", "balanced"], n_test=20, m=4, out=run)
     for with_rows in (True, False):
         path, folder = tmp_path / f"{with_rows}.zip", tmp_path / str(with_rows)
         write_bundle(run, path, with_rows)
@@ -197,7 +181,7 @@ def test_a_bundle_can_be_verified_and_without_rows_holds_no_cell(tmp_path: Path)
         assert differing(folder) == []
         text = "".join(each.read_text(encoding="utf-8") for each in folder.rglob("*") if each.is_file())
         assert ("xyName" in text) == with_rows
-        assert ("people.csv:" in text) == with_rows, "row ids"
+        assert ("data.csv:" in text) == with_rows, "row ids"
     change(run / "questions.jsonl", label)
     with pytest.raises(FwcError, match=r"questions.jsonl was changed since the run was scored"):
         write_bundle(run, tmp_path / "changed.zip")

@@ -141,8 +141,7 @@ def test_the_command_takes_a_pattern(fwc: Run, folder: Path, monkeypatch: pytest
     assert found.code == 0, found.err
     command = shlex.split(found.err.partition("use them with: fwc-llm ")[2])
     command = command[: command.index("baseline") + 1]
-    asked = fwc(*command, "--n-test", 8, "-o", folder / "run")
-    assert asked.code == 0, asked.err
+    fwc(*command, "--n-test", 8, "-o", folder / "run", code=0)
     saved = json.loads((folder / "shots.json").read_text())
     rows = [example["row"] for example in saved["examples"]]
     assert all(re.fullmatch(r"part-[012]\.parquet:\d+", row) for row in rows)
@@ -290,6 +289,5 @@ def test_a_column_that_cannot_be_the_weight_is_refused(weight: str, said: str) -
 
 
 def test_the_command_takes_a_column(fwc: Run) -> None:
-    found = fwc("shots", "--task", "census", "--strategy", "random", "--weight", "fnlwgt", "--m", 4)
-    assert found.code == 0, found.err
+    fwc("shots", "--task", "census", "--strategy", "random", "--weight", "fnlwgt", "--m", 4, code=0)
     assert fwc("shots", "--task", "census", "--weight", "age").code == 2
