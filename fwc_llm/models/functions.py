@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from pydantic import TypeAdapter, ValidationError
 
 from fwc_llm.errors import FwcError, ProviderError
-from fwc_llm.models.base import Messages, Reply
+from fwc_llm.models.base import Messages, Model, Reply
 from fwc_llm.untrusted import finite, one_line, shortened, storable, visible
 
 PREFIX = "python:"
@@ -233,20 +233,20 @@ def _checked(reply: Reply) -> Reply:
     )
 
 
-def as_model(model: Any, timeout: float = TIMEOUT) -> Any:
+def as_model(model: Any, timeout: float = TIMEOUT) -> Model:
     """`model` as an object with the members of `Model`, where it is a function or an object with `ask_many`.
 
     Errors: `FwcError` for anything else: a class, an object that lacks a member, what cannot be called.
     """
-    missing = [name for name in ("name", "parameters", "ask", "aclose") if not hasattr(model, name)]
     if isinstance(model, type):
         raise FwcError(f"the model is the class {model.__name__}: give an object, {model.__name__}(…)")
-    if not missing:
+    if isinstance(model, Model):
         if not (isinstance(model.name, str) and model.name.strip() and isinstance(model.parameters, Mapping)):
             raise FwcError(f"{_kind(model)} is no model: name must be text, parameters a mapping")
         return model
     if callable(model) or isinstance(model, BatchFunction):
         return FunctionModel(model, timeout=timeout)
+    missing = [name for name in ("name", "parameters", "ask", "aclose") if not hasattr(model, name)]
     lacks = f", which lacks {', '.join(missing)}" if len(missing) < 4 else ""
     raise FwcError(
         f"the model is {_kind(model)}{lacks}: give a name, a function of the messages, or an object with "

@@ -164,10 +164,9 @@ class InspectModel(chat.Service):
 
     key_hint = "check the key that Inspect's provider reads, or name its variable with --api-key-env"
 
-    def __init__(self, name: str, client: Client | None = None, notice: chat.Notice | None = None) -> None:
+    def __init__(self, name: str, client: Client, notice: chat.Notice | None = None) -> None:
         require_inspect(name)
-        self._options = client = client or Client()
-        self.where = name.removeprefix(PREFIX)
+        self._options, self.where = client, name.removeprefix(PREFIX)
         provider, _, model = self.where.partition("/")
         if not (provider and model):
             raise FwcError(f"{name!r} names no model: write {PREFIX}PROVIDER/MODEL, as Inspect names it")

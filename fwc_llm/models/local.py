@@ -70,8 +70,7 @@ class LocalModel(Service):
 
     local, who = True, "llama.cpp"
 
-    def __init__(self, name: str, client: Client | None = None, notice: Notice | None = None) -> None:
-        client = client or Client()
+    def __init__(self, name: str, client: Client, notice: Notice | None = None) -> None:
         self.where, self._path, self._deadline = name, model_file(name), client.deadline
         params = dict(client.params)
         self._engine = {"n_ctx": _CONTEXT, "threads": _free_processors(), "slots": 1}

@@ -57,8 +57,7 @@ def imported_model(name: str, timeout: float) -> Model:
         value = attrgetter(path)(module)
     except AttributeError:
         raise FwcError(f"{name!r} cannot be found: {module_name} has no {path}") from None
-    model: Model = as_model(value, timeout=timeout)
-    return model
+    return as_model(value, timeout=timeout)
 
 
 def _package(point: EntryPoint) -> str:

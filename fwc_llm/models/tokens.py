@@ -44,12 +44,10 @@ class TokenCounter:
 
     def count(self, messages: Messages) -> int:
         """Prompt tokens of one conversation, as the provider bills them."""
-        tokens = _PER_REPLY
-        for message in messages:
-            tokens += _PER_MESSAGE + self.length(message["role"]) + self.length(message["content"])
-            if "name" in message:
-                tokens += 1 + self.length(message["name"])
-        return tokens
+        return _PER_REPLY + sum(
+            _PER_MESSAGE + sum(map(self.length, map(str, message.values()))) + ("name" in message)
+            for message in messages
+        )
 
     def _length(self, text: str) -> int:
         """Tokens of a text by itself."""

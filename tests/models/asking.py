@@ -32,20 +32,23 @@ def over_http(
     make: Any = None,
     messages: Messages = MESSAGES,
     times: int = 1,
+    together: bool = False,
     **options: Any,
-) -> tuple[Reply, Any, list[HttpRequest]]:
-    """The last reply of a model behind a loopback server, asked so many times; the model; its requests."""
+) -> tuple[list[Reply], Any, list[HttpRequest]]:
+    """The replies of a model behind a loopback server, asked so many times; the model; its requests."""
     requests: list[HttpRequest] = []
 
     def handler(request: HttpRequest) -> Any:
         requests.append(request)
         return answer(request) if callable(answer) else answer
 
-    async def go() -> tuple[Reply, Any]:
+    async def go() -> tuple[list[Reply], Any]:
         async with serve(handler) as url:
             model = (make or quick)(base_url=f"{url}/v1", **options)
             try:
-                return [await model.ask(messages) for _ in range(times)][-1], model
+                if together:
+                    return await asyncio.gather(*(model.ask(messages) for _ in range(times))), model
+                return [await model.ask(messages) for _ in range(times)], model
             finally:
                 await model.aclose()
 

@@ -1,6 +1,7 @@
 """Azure OpenAI over HTTP: its address, its key header, and the same reading of replies."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ KEY = "azure-planted-0123456789"
 
 def ask(
     answer: HttpReply | Handler, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Reply, AzureModel, list[HttpRequest]]:
+) -> tuple[list[Reply], Any, list[HttpRequest]]:
     def make(base_url: str) -> AzureModel:
         monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", base_url)
         return AzureModel("azure:my-deployment", backoff=0.001)
@@ -31,7 +32,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_deployment_is_asked_in_azures_way(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([HttpReply("", 503), HttpReply(completion("Yes", "gpt-4o-2024-08-06"))])
-    reply, _, seen = ask(lambda request: next(answers), monkeypatch)
+    (reply,), _, seen = ask(lambda request: next(answers), monkeypatch)
     assert (reply.text, reply.model, reply.attempts) == ("Yes", "gpt-4o-2024-08-06", 2)
     assert seen[0].path == "/v1/openai/deployments/my-deployment/chat/completions?api-version=2024-10-21"
     assert seen[0].headers["api-key"] == KEY

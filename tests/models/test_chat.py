@@ -111,7 +111,7 @@ def test_a_simulation_is_marked_whatever_it_is_called() -> None:
     in_body = HttpReply(completion("Yes", "gpt-4", system_fingerprint="SIMULATED 1"))
     in_head = HttpReply(completion("Yes", "gpt-4"), headers={"x-fwc-llm-answers": "SIMULATED"})
     for answer in (in_body, in_head):
-        reply, model, _ = over_http(answer)
+        (reply,), model, _ = over_http(answer)
         assert "SIMULATED" in str(reply.fingerprint)
         assert model.simulated
     assert not quick().simulated

@@ -13,8 +13,8 @@ import respx
 from fwc_llm.errors import ProviderError
 from fwc_llm.models import Reply
 from fwc_llm.models.openai.retry import retry_after
-from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve
-from tests.models.asking import KEY, MESSAGES, ask, quick, sent
+from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal
+from tests.models.asking import KEY, MESSAGES, ask, over_http, quick, sent
 
 # --- failures that stop the run
 
@@ -171,12 +171,6 @@ def test_workers_that_hit_the_same_refusal_adapt_together() -> None:
                 return refusal(400, f"Unsupported parameter: '{name}'", "unsupported_parameter", param=name)
         return HttpReply(completion("Yes", "gpt-4"))
 
-    async def go() -> list[Reply]:
-        async with serve(handler) as url:
-            model = quick(base_url=f"{url}/v1")
-            replies = await asyncio.gather(*(model.ask(MESSAGES) for _ in range(8)))
-            await model.aclose()
-            assert len(model.notices) == 2
-            return replies
-
-    assert [reply.text for reply in asyncio.run(go())] == ["Yes"] * 8
+    replies, model, _ = over_http(handler, times=8, together=True)
+    assert [reply.text for reply in replies] == ["Yes"] * 8
+    assert len(model.notices) == 2

@@ -1,7 +1,6 @@
 # ruff: noqa: E501
 """What a decision model's client sends, and what it makes of what comes back."""
 
-import asyncio
 from contextlib import nullcontext
 from typing import Any
 
@@ -10,11 +9,11 @@ import respx
 
 from fwc_llm.answers import parse_answer
 from fwc_llm.errors import FwcError, ProviderError
-from fwc_llm.models import Reply, Usage
+from fwc_llm.models import Usage
 from fwc_llm.models.base import Message
 from fwc_llm.models.decisions import DecisionModel
 from fwc_llm.models.openai.retry import AttemptError
-from tests.faults.loopback import HttpReply, HttpRequest, decision, nouls, refusal, serve
+from tests.faults.loopback import HttpReply, HttpRequest, decision, nouls, refusal
 from tests.models.asking import KEY, ask, over_http, sent
 
 QUESTION: Message = {"role": "question", "content": "Is it?"}
@@ -41,7 +40,7 @@ def exchange(reply: Any, messages: list[Message], api: str = "decisions", **opti
         given = reply(request) if callable(reply) else reply
         return given if isinstance(given, HttpReply) else HttpReply(given)
 
-    found, _, requests = over_http(answer, quick, messages, api=api, **options)
+    (found,), _, requests = over_http(answer, quick, messages, api=api, **options)
     return found, [request.json() for request in requests]
 
 
@@ -88,26 +87,15 @@ def test_other_prompts_are_messages_where_roles_are_taken(provider: respx.MockRo
 )  # fmt: skip
 def test_where_roles_are_refused_one_text_is_sent_and_that_is_said_once(refused: HttpReply) -> None:
     """Also by requests that were under way with roles when it was found out."""
-    bodies: list[Any] = []
 
     def handler(request: HttpRequest) -> HttpReply:
-        bodies.append(request.json()["input"])
-        return HttpReply(decision(0.9)) if isinstance(bodies[-1], str) else refused
+        return HttpReply(decision(0.9)) if isinstance(request.json()["input"], str) else refused
 
-    async def go() -> tuple[list[Reply], DecisionModel]:
-        async with serve(handler) as url:
-            model = quick(base_url=f"{url}/v1")
-            replies = await asyncio.gather(*(model.ask(CHAT[:5]) for _ in range(6)))
-            replies.append(await model.ask(CHAT[:5]))
-            await model.aclose()
-            return replies, model
-
-    replies, model = asyncio.run(go())
-    assert [reply.p_yes for reply in replies] == [0.9] * 7
-    texts = [body for body in bodies if isinstance(body, str)]
-    assert texts == ["Look.\n\nExample\n\nAnswer: yes\n\nRecord"] * 7
-    assert isinstance(bodies[-1], str)
-    assert isinstance(bodies[-2], str), "the last one was not even tried with roles"
+    replies, model, requests = over_http(handler, quick, CHAT[:5], times=6, together=True)
+    assert [reply.p_yes for reply in replies] == [0.9] * 6
+    text = "Look.\n\nExample\n\nAnswer: yes\n\nRecord"
+    assert sum(request.json()["input"] == text for request in requests) == 6
+    assert model.request_body(CHAT[:5])["input"] == text, "the next is not even tried with roles"
     assert len([note for note in model.notices if "several roles" in note]) == 1
 
 
@@ -209,22 +197,17 @@ def test_a_service_that_answered_keeps_its_dialect(api: str) -> None:
     """A gateway that is gone for a moment stops the run as with other models."""
     status = {"decisions": 422, "systemone": 404}[api]
     paths: list[str] = []
+    notices: list[str] = []
 
     def handler(request: HttpRequest) -> HttpReply:
         paths.append(request.path)
         gone = HttpReply({"detail": "the state of questions: gone, a dict is wanted"}, status)
         return gone if len(paths) == 2 else HttpReply(decision() if api == "decisions" else nouls())
 
-    async def go() -> None:
-        async with serve(handler) as url:
-            model = quick(api, base_url=f"{url}/v1")
-            await model.ask(TEXT)
-            with pytest.raises(ProviderError, match="has no POST") if status == 404 else nullcontext():
-                assert (await model.ask(TEXT)).attempts == 2
-            assert not any("format" in note for note in model.notices)
-            await model.aclose()
-
-    asyncio.run(go())
+    with pytest.raises(ProviderError, match="has no POST") if status == 404 else nullcontext():
+        replies, _, _ = over_http(handler, quick, TEXT, times=2, api=api, notice=notices.append)
+        assert replies[1].attempts == 2
+    assert not any("format" in note for note in notices)
     assert set(paths) == {f"/v1/{api}"}
 
 

@@ -29,7 +29,7 @@ def inspect_and_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINE_API_KEY", KEY)
 
 
-def asked(answer: HttpReply, **options: Any) -> tuple[Reply, Any, list[HttpRequest]]:
+def asked(answer: HttpReply, **options: Any) -> tuple[list[Reply], Any, list[HttpRequest]]:
     """The reply of a model behind a loopback server; the model; its requests."""
     return over_http(answer, partial(open_model, NAME), **{"deadline": 5.0} | options)
 
@@ -39,7 +39,7 @@ def test_a_reply_is_read_whole() -> None:
     content = [{"token": "Yes", "logprob": -0.1, "bytes": None, "top_logprobs": top}]
     body = completion("Yes", "some-model-0613")
     body["choices"][0]["logprobs"] = {"content": content, "refusal": None}
-    reply, model, (request,) = asked(HttpReply(body), logprobs=True, params={"seed": 3})
+    (reply,), model, (request,) = asked(HttpReply(body), logprobs=True, params={"seed": 3})
     assert (reply.text, reply.finish_reason, reply.error, reply.refusal) == ("Yes", "stop", None, False)
     assert reply.logprobs == (("Yes", -0.1), ("No", -2.4))
     assert reply.usage == Usage(100, 1, 64)
@@ -68,7 +68,7 @@ def test_a_reply_is_read_whole() -> None:
 def test_refusals_and_what_is_no_answer_are_told_apart(change: dict[str, Any], reason: str) -> None:
     body = completion("Yes")
     body["choices"][0] |= change
-    reply, _, _ = asked(HttpReply(body))
+    (reply,), _, _ = asked(HttpReply(body))
     assert reply.error is None
     assert parse_answer(reply).reason == reason
 
@@ -90,7 +90,7 @@ def test_what_fails_for_every_row_stops_the_run(answer: HttpReply, words: str) -
 
 
 def test_a_row_has_a_deadline() -> None:
-    reply, _, _ = asked(HttpReply(completion("Yes"), delay=5.0), deadline=0.3)
+    (reply,), _, _ = asked(HttpReply(completion("Yes"), delay=5.0), deadline=0.3)
     assert reply.text is None
     assert "no reply within the deadline of 0.3 s" in str(reply.error)
 
