@@ -126,12 +126,13 @@ def test_cancellation_keeps_what_was_answered(tmp_path: Path) -> None:
     assert len(records(tmp_path)) >= 20
 
 
+class Instant(Scripted):
+    async def ask(self, messages: Messages) -> Reply:
+        return Reply("Yes")
+
+
 @pytest.mark.slow
 def test_a_model_that_never_waits_leaves_room_for_others(tmp_path: Path) -> None:
-    class Instant(Scripted):
-        async def ask(self, messages: Messages) -> Reply:
-            return Reply("Yes")
-
     async def go() -> None:
         with Journal(tmp_path) as journal:
             task = asyncio.ensure_future(execute(Instant(), map(call, itertools.count()), journal))
@@ -145,14 +146,8 @@ def test_a_model_that_never_waits_leaves_room_for_others(tmp_path: Path) -> None
 
 def test_progress_ends_with_the_whole_count(tmp_path: Path) -> None:
     seen: list[Progress] = []
-    script = {"q1": None}.get
-    run(
-        Scripted(lambda content: script(content, "Yes")),
-        map(call, range(30)),
-        tmp_path,
-        progress=seen.append,
-        total=30,
-    )
+    model = Scripted(lambda content: None if content == "q1" else "Yes")
+    run(model, map(call, range(30)), tmp_path, progress=seen.append, total=30)
     assert (seen[-1].done, seen[-1].errors, seen[-1].total, seen[-1].skipped) == (29, 1, 30, 0)
     assert seen[-1].rate > 0
     assert len(seen) <= 30
@@ -163,10 +158,6 @@ def test_memory_does_not_grow_with_the_calls(tmp_path: Path) -> None:
     """Objects, not bytes: what stays of a call is its place in the journal."""
 
     def objects(n: int) -> int:
-        class Instant(Scripted):
-            async def ask(self, messages: Messages) -> Reply:
-                return Reply("Yes")
-
         folder = tmp_path / str(n)
         folder.mkdir()
         with Journal(folder) as journal:
