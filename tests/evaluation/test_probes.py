@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fwc_llm import Client, FwcError, Messages, Reply, Result, evaluate
+from fwc_llm import Client, FwcError, Message, Messages, Reply, Result, evaluate
 from fwc_llm.evaluation.job import prepare
 from fwc_llm.metrics.probes import changes
 from fwc_llm.models import open_model
@@ -23,6 +23,7 @@ from tests.faults.loopback import serving
 from tests.metrics.worlds import answers_of
 
 CENSUS = census_task(60, 400)
+QUESTION: Message = {"role": "question", "content": "Is it?"}
 MEN = {"Brad", "Brendan", "Brett", "Geoffrey", "Greg", "Jay", "Matthew", "Neil", "Todd"}
 
 
@@ -31,10 +32,12 @@ def name_in(messages: Messages) -> str | None:
     return found[1] if found else None
 
 
-def run(model: Any, out: Path, *probes: str, **options: Any) -> tuple[Result, list[dict[str, Any]]]:
-    result = evaluate(
-        CENSUS, model, arms=("zero",), n_test=40, base_parity=None, probe=probes, out=out, **options
-    )
+def run_zero(model: Any, out: Path, **options: Any) -> Result:
+    return evaluate(CENSUS, model, arms=("zero",), n_test=40, base_parity=None, out=out, **options)
+
+
+def run(model: Any, out: Path, *probes: str) -> tuple[Result, list[dict[str, Any]]]:
+    result = run_zero(model, out, probe=probes)
     return result, result.audit().to_dict()["arms"][0]["probes"]
 
 
@@ -66,11 +69,8 @@ def test_a_name_is_of_the_level_and_of_what_the_row_says_besides() -> None:
     assert names["names:race=White"] in MEN
     again = dict(name_variants(levels, "row 1", row))
     assert {variant: values[FIRST_NAME] for variant, values in again.items()} == names
-    sentence = [
-        {"role": "user", "content": "A person of age 40.\n"},
-        {"role": "question", "content": "Is it?"},
-    ]
-    named = with_first_name(sentence, {FIRST_NAME: "Todd"})  # type: ignore[arg-type]
+    sentence: Messages = [{"role": "user", "content": "A person of age 40.\n"}, QUESTION]
+    named = with_first_name(sentence, {FIRST_NAME: "Todd"})
     assert [message["content"] for message in named] == ["A person of age 40.\nFirst name: Todd", "Is it?"]
     assert with_first_name(named, {}) is named
 
@@ -99,13 +99,8 @@ def test_a_model_that_goes_by_a_proxy_is_found_out(tmp_path: Path) -> None:
 
 
 def test_only_the_proxies_of_a_row_change_and_its_match_is_of_the_other_group() -> None:
-    plan = prepare(
-        CENSUS,
-        "surrogate",
-        ("zero",),
-        Settings(n_test=40, base_parity=None, probe=("names", "proxies")),
-        Client(),
-    ).plan
+    settings = Settings(n_test=40, base_parity=None, probe=("names", "proxies"))
+    plan = prepare(CENSUS, "surrogate", ("zero",), settings, Client()).plan
     calls = list(plan.calls())
     assert len(calls) == plan.n_calls == 4 * 40
     (proxies,) = find_proxies(CENSUS, CENSUS.pool())
@@ -124,10 +119,6 @@ def test_a_table_without_proxies_is_refused(two: Task) -> None:
 
 
 # --- Several rows in one request
-
-
-def run_joint(model: Any, out: Path, **options: Any) -> Result:
-    return evaluate(CENSUS, model, arms=("zero",), n_test=40, base_parity=None, out=out, **options)
 
 
 def of_arm(result: Result) -> dict[str, dict[str, Any]]:
@@ -162,31 +153,27 @@ class Crowded:
         if not records:
             return "no"
         lines = [f"{n}: yes" for n in range(1, records + 1)]
-        damage = {
-            "short": lines[:-1],
-            "swapped": lines[::-1],
-            "said": ["Here:", *lines],
-            "more": [*lines, "99: no"],
-        }
+        damage = {"short": lines[:-1], "swapped": lines[::-1]}
+        damage |= {"said": ["Here:", *lines], "more": [*lines, "99: no"]}
         return "\n".join(damage.get(self.broken, lines))
 
 
 def test_a_model_that_is_swayed_by_company_is_found_out(tmp_path: Path) -> None:
     crowded = Crowded()
-    result = run_joint(crowded, tmp_path / "run", rows_per_request=20)
+    result = run_zero(crowded, tmp_path / "run", rows_per_request=20)
     everyone = of_arm(result)["all"]
     assert (everyone["n"], everyone["changed"]["value"], everyone["yes"]["value"]) == (40, 1.0, 1.0)
     labels = result.answers().query("variant == ''")["label"]
     assert everyone["accuracy"]["value"] == pytest.approx(2 * (labels == "yes").mean() - 1)
     assert crowded.asked == 40 + 2
-    assert run_joint(crowded, tmp_path / "run", rows_per_request=20).data == result.data
+    assert run_zero(crowded, tmp_path / "run", rows_per_request=20).data == result.data
     assert crowded.asked == 42, "nothing is asked twice"
     assert set(of_arm(result)) == {"all", *result.audit().to_dict()["arms"][0]["groups"]}
 
 
 @pytest.mark.parametrize("broken", ["short", "swapped", "said", "more"])
 def test_a_list_that_is_not_whole_is_lost_and_shifts_nothing(broken: str, tmp_path: Path) -> None:
-    result = run_joint(Crowded(broken), tmp_path / "run", rows_per_request=20)
+    result = run_zero(Crowded(broken), tmp_path / "run", rows_per_request=20)
     assert of_arm(result)["all"]["n"] == 0
     assert of_arm(result)["all"]["lost"] == 40
     joint = result.answers().query("variant != ''")
@@ -196,8 +183,7 @@ def test_a_list_that_is_not_whole_is_lost_and_shifts_nothing(broken: str, tmp_pa
 
 def test_a_decision_model_gets_a_question_for_every_record() -> None:
     asked: list[Messages] = [
-        [{"role": "user", "content": f"Record:\n- age: {age}"}, {"role": "question", "content": "Is it?"}]
-        for age in (30, 40)
+        [{"role": "user", "content": f"Record:\n- age: {age}"}, QUESTION] for age in (30, 40)
     ]
     sent = joint_messages([{"role": "user", "content": "Look."}], asked)
     assert [message["content"] for message in sent] == [
@@ -205,13 +191,8 @@ def test_a_decision_model_gets_a_question_for_every_record() -> None:
         "About record 2: Is it?",
     ]  # fmt: skip
     assert [message.get("name") for message in sent] == [None, None, None, "2"]
-    record = {
-        "variant": "rows:0",
-        "row": '["a", "b", "c"]',
-        "text": "yes",
-        "p_yes": 0.75,
-        "others": {"2": 0.25},
-    }
+    record = {"variant": "rows:0", "row": '["a", "b", "c"]', "text": "yes"}
+    record |= {"p_yes": 0.75, "others": {"2": 0.25}}
     assert [(each["row"], each["text"], each["p_yes"]) for each in split_record(record)] == [
         ("a", "yes", 0.75), ("b", "no", 0.25), ("c", "", None)
     ]  # fmt: skip
@@ -272,11 +253,7 @@ def test_changes_are_paired_and_requests_count_once() -> None:
     assert width == pytest.approx(2 * 2.064 * each.std(ddof=1) / 5, rel=0.01)  # t with 24 degrees of freedom
     missing = changes(one_group([1.0, 0.0, 1.0]), one_group([0.0, math.nan, 1.0]), np.arange(3))
     assert (missing["n"], missing["lost"]) == (2, 1)
-    assert (missing["changed"]["value"], missing["yes"]["value"], missing["accuracy"]["value"]) == (
-        0.5,
-        -0.5,
-        -0.5,
-    )
+    assert [missing[name]["value"] for name in ("changed", "yes", "accuracy")] == [0.5, -0.5, -0.5]
     assert missing["yes"]["low"] < -0.5 < missing["yes"]["high"]
 
 
@@ -287,7 +264,7 @@ def test_a_request_without_a_reply_is_one_that_is_asked_again(tmp_path: Path) ->
         joint = "Record 1:" in messages[-1]["content"]
         return Reply(None, error="gone") if joint and broken["on"] else Crowded()(messages)
 
-    result = run_joint(model, tmp_path / "run", rows_per_request=20)
+    result = run_zero(model, tmp_path / "run", rows_per_request=20)
     assert (result.unanswered, result.data["requests"]) == (2, 42)
     broken["on"] = False
-    assert run_joint(model, tmp_path / "run", rows_per_request=20).unanswered == 0
+    assert run_zero(model, tmp_path / "run", rows_per_request=20).unanswered == 0

@@ -34,7 +34,7 @@ GOAL = Goal("dp", 0.05, 0.05)
 
 @pytest.fixture(scope="module")
 def pool() -> Pool:
-    task: Task = load_task("census")
+    task = load_task("census")
     return Pool.of(task, task.pool().head(400))
 
 
@@ -88,9 +88,7 @@ def test_who_may_still_win_stays_and_not_who_is_near_on_average(pool: Pool) -> N
     assert found["edge"].dropped_after is None
     assert sum(found[name].dropped_after is None for name in shares) == 2 + FEWEST_KEPT
     again = race(list(shares)[2:], pool, Goal("dp", 0.0, 0.06), ask)
-    assert {name: one.dropped_after for name, one in again.items()} == {
-        name: one.dropped_after for name, one in found.items()
-    }
+    assert [one.dropped_after for one in again.values()] == [one.dropped_after for one in found.values()]
 
 
 @pytest.mark.parametrize(("share", "better"), [(0.0, False), (0.5, False), (0.04, True)])
@@ -109,12 +107,8 @@ def measured(accuracy: float, gap: float) -> Measured:
 
 
 def test_the_choice_is_the_least_loss_at_the_target_else_the_lowest_gap_within_the_loss() -> None:
-    field = {
-        "a": measured(0.79, 0.04),
-        "b": measured(0.78, 0.01),
-        "c": measured(0.70, 0.0),
-        BALANCED: measured(0.80, 0.40),
-    }
+    field = {"a": measured(0.79, 0.04), "b": measured(0.78, 0.01), "c": measured(0.70, 0.0)}
+    field[BALANCED] = measured(0.80, 0.40)
     assert choose(field, GOAL) == ("a", True)
     del field["a"], field["b"]
     assert choose(field, GOAL) == (BALANCED, False)
@@ -125,16 +119,9 @@ def test_the_choice_is_the_least_loss_at_the_target_else_the_lowest_gap_within_t
 
 # --- What tuning aims at
 
-
 RNG = np.random.default_rng(3)
-
-
 LABELS = RNG.integers(0, 2, 400).astype(np.int8)
-
-
 GROUPS = RNG.choice(["a", "b", "c"], 400, p=[0.5, 0.3, 0.2])
-
-
 RATES = {"a": 0.3, "b": 0.5, "c": 0.6}
 
 
@@ -142,19 +129,16 @@ def answers(rng: np.random.Generator) -> np.ndarray:
     return (rng.random(400) < np.vectorize(RATES.get)(GROUPS)).astype(float)
 
 
-@pytest.mark.parametrize(
-    ("metric", "name"),
-    [
-        ("dp", "demographic_parity_difference"),
-        ("dp_ratio", "demographic_parity_ratio"),
-        ("eo", "equalized_odds_difference"),
-    ],
-)
-def test_values_are_those_of_every_table_and_errors_those_of_repetition(metric: str, name: str) -> None:
+NAMES = {"dp": "demographic_parity_difference", "dp_ratio": "demographic_parity_ratio"}
+NAMES["eo"] = "equalized_odds_difference"
+
+
+@pytest.mark.parametrize("metric", NAMES)
+def test_values_are_those_of_every_table_and_errors_those_of_repetition(metric: str) -> None:
     goal = Goal(metric, 0.1, 0.03)
     yes = answers(np.random.default_rng(1))
     values, table = measure(goal, yes, LABELS, GROUPS), metrics_of(yes, LABELS, GROUPS)
-    assert values.metric.value == pytest.approx(getattr(table, name))
+    assert values.metric.value == pytest.approx(getattr(table, NAMES[metric]))
     assert values.accuracy.value == pytest.approx(table.accuracy)
     if metric != "eo":  # the largest of two gaps is no smooth function
         many = [measure(goal, answers(np.random.default_rng(seed)), LABELS, GROUPS) for seed in range(300)]
@@ -168,7 +152,7 @@ def test_an_answer_that_cannot_be_read_is_wrong_and_no_yes() -> None:
     assert (values.accuracy.value, values.metric.value) == (0.75, 0.0)
 
 
-@pytest.mark.parametrize("metric", ["dp", "dp_ratio", "eo"])
+@pytest.mark.parametrize("metric", NAMES)
 def test_many_are_measured_as_one_is_and_rows_count_as_often_as_said(metric: str) -> None:
     goal, rng = Goal(metric), np.random.default_rng(2)
     yes = np.array([answers(rng) for _ in range(3)])

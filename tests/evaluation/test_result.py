@@ -165,11 +165,9 @@ def test_reports_show_both_and_scoring_again_changes_nothing(done: tuple[Result,
     found = json.loads(render([result.folder], "json", two, None))["runs"][0]["threshold"]
     assert found["rule"] == "fit"
     for arm, said in zip(result.arms, found["arms"], strict=True):
-        assert said["accuracy"]["at_threshold"]["value"] == pytest.approx(
-            arm["threshold"]["answers"]["accuracy"]
-        )
-        assert said["accuracy"]["given"]["value"] == pytest.approx(arm["accuracy"])
         one = said["accuracy"]
+        assert one["at_threshold"]["value"] == pytest.approx(arm["threshold"]["answers"]["accuracy"])
+        assert one["given"]["value"] == pytest.approx(arm["accuracy"])
         assert one["difference"] == pytest.approx(one["at_threshold"]["value"] - one["given"]["value"])
         assert one["low"] < one["difference"] < one["high"]
 
@@ -213,9 +211,8 @@ def test_a_model_without_probabilities_is_known_after_a_few_rows(two: Task, tmp_
         asked.append(messages)
         return "yes"
 
-    with pytest.raises(
-        ProviderError, match=r"shifted gives no P\(yes\), which --threshold needs \(the first 8"
-    ):
+    words = r"shifted gives no P\(yes\), which --threshold needs \(the first 8"
+    with pytest.raises(ProviderError, match=words):
         run(two, speaks, tmp_path / "run")
     assert len(asked) == 8
 
@@ -242,9 +239,7 @@ def test_the_limit_of_cost_counts_the_rows_of_the_pool(two: Task, tmp_path: Path
     def answer(request: HttpRequest) -> HttpReply:
         reply = completion("Yes")
         top = [{"token": "Yes", "logprob": -0.1}, {"token": "No", "logprob": -2.4}]
-        reply["choices"][0]["logprobs"] = {
-            "content": [{"token": "Yes", "logprob": -0.1, "top_logprobs": top}]
-        }
+        reply["choices"][0]["logprobs"] = {"content": [top[0] | {"top_logprobs": top}]}
         assert request.json()["logprobs"] is True  # switched on
         return HttpReply(reply)
 
@@ -277,18 +272,11 @@ def test_the_command_announces_and_shows_it(fwc: Run, tmp_path: Path) -> None:
     again = fwc("eval", tmp_path / "run" / "experiment.toml", "--out", tmp_path / "run")
     assert again.code == 0, again.err
     assert "80 of 80 answered, nothing to ask" in again.err
-    for words, code in (("1.5", 2), ("sometimes", 2)):
-        assert (
-            fwc(*options, "--model", "baseline", "--threshold", words, "--out", tmp_path / "no").code == code
-        )
-    both = fwc(
-        *options,
-        "--model",
-        "baseline,python:tests.evaluation.test_result:even",
-        *more,
-        "--out",
-        tmp_path / "b",
-    )
+    for words in ("1.5", "sometimes"):
+        refused = fwc(*options, "--model", "baseline", "--threshold", words, "--out", tmp_path / "no")
+        assert refused.code == 2
+    models = "baseline,python:tests.evaluation.test_result:even"
+    both = fwc(*options, "--model", models, *more, "--out", tmp_path / "b")
     assert both.code == 0, both.err
     assert both.out.count("At the threshold") == 2
 

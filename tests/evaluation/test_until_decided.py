@@ -19,12 +19,8 @@ from tests.command import Run
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
 
 GAP = "demographic_parity_difference"
-OPTIONS: dict[str, Any] = {
-    "arms": ["zero", "balanced"],
-    "m": 4,
-    "n_test": 400,
-    "until_decided": ("dp > 0.1",),
-}
+OPTIONS: dict[str, Any] = {"arms": ["zero", "balanced"], "m": 4, "n_test": 400}
+OPTIONS["until_decided"] = ("dp > 0.1",)
 
 
 def unequal(messages: Any) -> str:
@@ -81,19 +77,16 @@ def test_a_run_goes_on_and_ends_where_it_would_have_ended(stopped: Result, tmp_p
 
 def test_a_limit_of_cost_ends_it_at_a_look_that_is_whole(tmp_path: Path) -> None:
     def service(request: HttpRequest) -> HttpReply:  # parity: it takes hundreds of rows
-        return HttpReply(
-            completion("yes" if "Private" in request.json()["messages"][-1]["content"] else "no")
-        )
+        text = request.json()["messages"][-1]["content"]
+        return HttpReply(completion("yes" if "Private" in text else "no"))
 
     prices = tmp_path / "prices.toml"
     prices.write_text('source = "x"\ndate = 2026-11-01\n[models."my-model"]\ninput = 10.0\noutput = 10.0\n')
     with serve_in_thread(service) as url:
         client = Client(base_url=f"{url}/v1", prices=prices, concurrency=1)
-        few = evaluate(
-            "census", "my-model", out=tmp_path / "few", client=client.updated(max_cost=0.05), **OPTIONS
-        )
-        some = evaluate(
-            "census", "my-model", out=tmp_path / "some", client=client.updated(max_cost=0.25), **OPTIONS
+        few, some = (
+            evaluate("census", "my-model", out=tmp_path / str(c), client=client, max_cost=c, **OPTIONS)
+            for c in (0.05, 0.25)
         )
     assert "--max-cost" in few.data["stopped"]  # before the first look
     assert some.data["stopped"] is None
