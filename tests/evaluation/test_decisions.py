@@ -51,9 +51,8 @@ def test_the_surrogate_says_the_same_however_it_is_asked(tmp_path: Path) -> None
             )
             columns = ["arm", "row", "answer"]
             assert asked.answers()[columns].equals(chat.answers()[columns])
-            assert asked.answers()["p_yes"].tolist() == pytest.approx(
-                chat.answers()["p_yes"].tolist(), abs=2e-6
-            )
+            p_yes = chat.answers()["p_yes"].tolist()
+            assert asked.answers()["p_yes"].tolist() == pytest.approx(p_yes, abs=2e-6)
             assert (asked.data["api"], asked.data["simulated_answers"]) == (api, True)
             for arm in asked.arms:
                 counts = {name: (one["n"], one["contradictions"]) for name, one in arm["wordings"].items()}
@@ -227,9 +226,8 @@ def test_a_real_model_from_prompt_to_report(sparrow: str, tmp_path: Path) -> Non
         base_url=sparrow, out=tmp_path / "run",
     )  # fmt: skip
     zero, balanced = result.arms
-    assert (zero["n"], zero["coverage"], result.data["returned_models"]) == (
-        40, 1.0, ["sparrow-nano-general-v1.1"]
-    )  # fmt: skip
+    assert (zero["n"], zero["coverage"]) == (40, 1.0)
+    assert result.data["returned_models"] == ["sparrow-nano-general-v1.1"]
     assert not result.data["simulated_answers"]
     p = result.answers().set_index("arm")["p_yes"]
     assert 0.3 < p["zero"].min() < p["zero"].max() < 0.7
@@ -243,9 +241,7 @@ def test_a_real_model_from_prompt_to_report(sparrow: str, tmp_path: Path) -> Non
     assert "sparrow (a decision model by /systemone" in page
     assert "it hardly depends on the row" in page
     with pytest.raises(FwcError, match=r"has no POST /decisions.*\(404: not found\)"):
-        evaluate(
-            CENSUS, "sparrow", ("zero",), n_test=16, api="decisions", base_url=sparrow, out=tmp_path / "no"
-        )
+        evaluate(CENSUS, "sparrow", api="decisions", base_url=sparrow, out=tmp_path / "no", **SMALL)
 
 
 def test_answers_about_a_part_of_a_row_are_counted_where_results_are_shown(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import inspect
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from fwc_llm.cli.options import read
 from fwc_llm.cli.options import takes as takes_flags
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.options import option, takes
+from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.splits import draw_split
 from fwc_llm.shots import save_shots
 from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread
@@ -34,9 +36,6 @@ class MarriedMeansYes:
         return HttpReply(completion("Yes." if married else "no"))
 
 
-Service = tuple[MarriedMeansYes, str]
-
-
 @pytest.fixture(scope="module")
 def adult(data_dir: Path) -> Task:
     task = load_task("adult", data_dir)
@@ -44,16 +43,19 @@ def adult(data_dir: Path) -> Task:
     return task
 
 
+Service = tuple[MarriedMeansYes, str]
+
+
 @pytest.fixture
-def service() -> Iterator[tuple[MarriedMeansYes, str]]:
+def service() -> Iterator[Service]:
     handler = MarriedMeansYes()
     with serve_in_thread(handler) as url:
         yield handler, f"{url}/v1"
 
 
-def run(task: Task, url: str, out: Path, **options: object) -> Result:
-    settings = {"arms": ("zero", "balanced"), "n_test": 16, "m": 4, **options}
-    return evaluate(task, "my-model", base_url=url, out=out, **settings)  # type: ignore[arg-type]
+def run(task: Task, url: str, out: Path, model: str = "my-model", **options: Any) -> Result:
+    settings: dict[str, Any] = {"arms": ("zero", "balanced"), "n_test": 16, "m": 4, **options}
+    return evaluate(task, model, base_url=url, out=out, **settings)
 
 
 @pytest.mark.slow
@@ -99,9 +101,7 @@ def test_a_folder_of_something_else_is_refused(adult: Task, service: Service, tm
 
 def test_prompts_beyond_the_context_are_refused(adult: Task, service: Service, tmp_path: Path) -> None:
     with pytest.raises(FwcError, match=r"arm 'random'.*tokens.*gpt-4\b.*--max-prompt-tokens"):
-        evaluate(
-            adult, "gpt-4", ("zero", "random"), n_test=16, base_url=service[1], out=tmp_path / "run", m=100
-        )
+        run(adult, service[1], tmp_path / "run", "gpt-4", arms=("zero", "random"), m=100)
     assert not (tmp_path / "run").exists()
     assert not service[0].asked
 
@@ -133,25 +133,20 @@ def test_the_counterfactual_probe_changes_the_level_alone(
     assert len(set(texts)) == 2 * len(swapped)
 
 
-def settings_of(out: Path) -> dict[str, object]:
-    settings: dict[str, object] = json.loads((out / "run.json").read_text())["settings"]
-    return settings
-
-
 def test_settings_are_values_and_names_come_first(adult: Task, service: Service, tmp_path: Path) -> None:
     settings = Settings(n_test=16, m=8, base_parity=0.5, seed=3, template="paper", orders=("random",))
     client = Client(base_url=service[1], params={"temperature": 0.5}, max_tokens=9)
     arms = ("zero", "balanced")
     evaluate(adult, "my-model", arms, out=tmp_path / "a", settings=settings, client=client)
-    assert settings_of(tmp_path / "a") == settings.as_json()
-    parameters = json.loads((tmp_path / "a" / "run.json").read_text())["parameters"]
-    assert (parameters["temperature"], parameters["max_tokens"]) == (0.5, 9)
+    described = RunFolder(tmp_path / "a").describe()
+    assert described["settings"] == settings.as_json()
+    assert (described["parameters"]["temperature"], described["parameters"]["max_tokens"]) == (0.5, 9)
     # 16 is what m is by default: given by name it counts, and what is not given stays the value's.
-    evaluate(
-        adult, "my-model", arms, out=tmp_path / "b", settings=settings, client=client, m=16, max_tokens=None
-    )
-    assert settings_of(tmp_path / "b") == {**settings.as_json(), "m": 16}
-    assert json.loads((tmp_path / "b" / "run.json").read_text())["parameters"]["max_tokens"] == 20
+    named = {"settings": settings, "client": client, "m": 16, "max_tokens": None}
+    evaluate(adult, "my-model", arms, out=tmp_path / "b", **named)
+    described = RunFolder(tmp_path / "b").describe()
+    assert described["settings"] == {**settings.as_json(), "m": 16}
+    assert described["parameters"]["max_tokens"] == 20
 
 
 def test_an_option_is_declared_once(tmp_path: Path) -> None:

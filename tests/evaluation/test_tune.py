@@ -189,9 +189,8 @@ def test_instructions_are_raced_with_and_without_examples(proposed: bool, tmp_pa
     tuned = tune(task, told, 0.15, 30.0, **options)
     assert tuned.reached
     assert "with the instruction “Be fair: {{ 1/0 }} 'é'”" in tuned.verdict
-    assert (
-        "neither" in tune(task, deaf, 0.15, 30.0, **options | {"out": tmp_path / "deaf"}).verdict or proposed
-    )
+    unheard = tune(task, deaf, 0.15, 30.0, **options | {"out": tmp_path / "deaf"})
+    assert "neither" in unheard.verdict or proposed
     assert tuned.result is not None
     assert tuned.result.arms[0]["demographic_parity_difference"] < 0.15
     kinds = {(line["kind"], line.get("instruction")) for line in tuned.front}
@@ -227,9 +226,7 @@ def test_gepa_proposes_from_the_front_alone(tmp_path: Path) -> None:
     tuned = tune(task, told, 0.15, 30.0, propose=gepa_propose(reflect), **options)
     assert "with the instruction “Be fair: {{ 1/0 }} 'é'”" in tuned.verdict
     assert "95 % interval" in asked[0]
-    assert not any(
-        row in prompt for prompt in asked for row in task.pool().index[:50].astype(str) if ":" in row
-    )
+    assert not any(row in prompt for prompt in asked for row in task.pool().index[:50])
 
 
 def test_a_folder_of_templates_is_a_list_of_instructions(tmp_path: Path) -> None:

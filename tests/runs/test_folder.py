@@ -20,6 +20,7 @@ from fwc_llm.report.read import score_and_judge as score
 from fwc_llm.runs.folder import RunFolder, command, file_name
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.results import Replies, Tally, arm_metrics
+from fwc_llm.untrusted import shortened, storable
 from tests.faults.passage import N, plan, run_plan
 from tests.models.four_members import FourMembers
 
@@ -83,12 +84,7 @@ def test_every_reader_reads_what_a_reply_holds(tmp_path: Path, text: str) -> Non
     assert rescore(tmp_path / "run").data == result.data
     rows = list(RunFolder(tmp_path / "run").read_answers())
     assert len(rows) == N
-    kept = text.replace("\ud800", "\\ud800")
-    kept = kept if len(kept) < 65_536 else max((row["reply"] for row in rows), key=len)
-    assert [row["reply"] for row in rows].count(kept) == N / 2
-    assert (
-        rows[1]["reply"].endswith("200,000 characters]") == (len(text) > 65_536) or rows[1]["reply"] == "Yes"
-    )
+    assert [row["reply"] for row in rows].count(shortened(storable(text))) == N / 2
     assert set(result.answers()["reply"]) == {row["reply"] for row in rows}
     read_run(tmp_path / "run")
 
@@ -107,13 +103,9 @@ def test_what_is_derived_is_made_again(tmp_path: Path, name: str, damage: str) -
     whole = run_plan(plan(), Answers(), tmp_path / "run")
     path = tmp_path / "run" / name
     good = path.read_text()
-    if damage == "gone":
-        path.unlink()
-    else:
-        lines = good.splitlines(keepends=True)
-        path.write_text(
-            {"cut": good[:-20], "a row less": "".join(lines[:3] + lines[4:]), "foreign": "x"}[damage]
-        )
+    lines = good.splitlines(keepends=True)
+    damaged = {"cut": good[:-20], "a row less": "".join(lines[:3] + lines[4:]), "foreign": "x"}
+    path.write_text(damaged[damage]) if damage in damaged else path.unlink()
     with pytest.raises(FwcError, match=r"rescore|is missing|damaged"):
         read_run(tmp_path / "run")
     assert rescore(tmp_path / "run").data == whole.data
@@ -238,15 +230,16 @@ def test_answers_in_other_words_are_those_of_the_last_record(tmp_path: Path) -> 
 
 
 def test_a_tally_has_the_metrics_of_all_its_rows() -> None:
-    tally, rows = Tally(), []
-    for k in range(3000):
-        answer = ("yes", "no", "")[k % 3]
-        rows.append(
-            {"arm": "fwc", "repeat": str(k % 2), "variant": "", "group": "fm"[k % 5 > 2], "answer": answer,
-             "label": ("no", "yes")[k % 7 > 3], "reason": "" if answer else "refusal", "row": f"r{k}"}
-        )  # fmt: skip
-        tally.add(rows[-1])
-        tally.add({**rows[-1], "variant": "counterfactual:x", "answer": "no"})
+    rows = [
+        {"arm": "fwc", "repeat": str(k % 2), "variant": "", "group": "fm"[k % 5 > 2], "row": f"r{k}",
+         "label": ("no", "yes")[k % 7 > 3], "answer": ("yes", "no", "")[k % 3],
+         "reason": ("", "", "refusal")[k % 3]}
+        for k in range(3000)
+    ]  # fmt: skip
+    tally = Tally()
+    for row in rows:
+        tally.add(row)
+        tally.add({**row, "variant": "counterfactual:x", "answer": "no"})
     metrics = tally.metrics("fwc")
     assert metrics == arm_metrics("fwc", rows)
     assert (metrics["n"], metrics["unparsed"]) == (3000, {"refusal": 1000})

@@ -48,9 +48,8 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A template set of one's own, in a folder with a comma in its name."""
-    return Path(
-        shutil.copytree(resource_dir("prompts") / "default", tmp_path_factory.mktemp("t") / "my, own")
-    )
+    folder = tmp_path_factory.mktemp("t") / "my, own"
+    return Path(shutil.copytree(resource_dir("prompts") / "default", folder))
 
 
 def test_every_prompt_is_asked_so_often_each_a_request_of_its_own(task: Task) -> None:
@@ -64,9 +63,7 @@ def test_every_prompt_is_asked_so_often_each_a_request_of_its_own(task: Task) ->
     messages = {(call.arm, call.repeat // 3, call.row): call.messages for call in calls}
     assert all(messages[call.arm, call.repeat // 3, call.row] == call.messages for call in calls)
     assert len(messages) == once.n_calls
-    price = Price(
-        model="dice", input=1.0, cached=0.5, output=1.0, batch=0.5, date="2030-01-01", source="a test"
-    )
+    price = Price(model="dice", input=1.0, cached=0.5, output=1.0, batch=0.5, date="2030-01-01")
     numbers = [forecast(Dice(), plan.calls(), price) for plan in (once, thrice)]
     assert numbers[1].dollars_most == pytest.approx(3 * (numbers[0].dollars_most or 0.0))
 
