@@ -23,18 +23,7 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.evaluation.candidates import Candidate, choose_candidates
-from fwc_llm.evaluation.race import (
-    BALANCED,
-    ROUNDS,
-    ZERO,
-    Floats,
-    Goal,
-    Measured,
-    Pool,
-    choose,
-    measure,
-    race,
-)
+from fwc_llm.evaluation.race import BALANCED, ROUNDS, ZERO, Floats, Goal, Measured, Pool, choose, race
 from fwc_llm.models.surrogate.model import FORMS, Surrogate
 from fwc_llm.prompts import Prompt
 from fwc_llm.runs.splits import draw_split, hold_out
@@ -84,7 +73,7 @@ class Field:
     def _tested(self, name: str) -> Measured:
         """The measures of one candidate on the test rows."""
         yes = (self.p_yes(name, "test") > 0.5).astype(float)
-        return measure(GOAL, yes, self.test.labels, self.test.groups)
+        return self.test.measure(GOAL, yes)
 
 
 def one_seed(seed: int, form: str) -> dict[str, Any]:
@@ -92,16 +81,16 @@ def one_seed(seed: int, form: str) -> dict[str, Any]:
     field = Field(load_task("adult"), seed, form)
     found: dict[str, Any] = {"seed": seed, "form": form}
     for how, rounds in (("raced", ROUNDS), ("exhaustive", EXHAUSTIVE)):
-        standing = race(list(field.candidates), field.pool, GOAL, field.ask, rounds)
-        measured = {name: one.measured(GOAL, field.pool) for name, one in standing.items()}
-        left = [name for name in field.candidates if standing[name].dropped_after is None]
+        answers = race(list(field.candidates), field.pool, GOAL, field.ask, rounds)
+        measured = {name: field.pool.measure(GOAL, yes) for name, yes in answers.items()}
+        left = [name for name in field.candidates if len(answers[name]) == ROWS]
         finalists = {name: measured[name] for name in (*left, BALANCED)}
         winner, reached = choose(finalists, GOAL)
         kind = field.candidates[winner].recipe.label if winner in field.candidates else winner
         found["balanced_pool"] = _pair(measured[BALANCED])
         found[how] = {
             "winner": winner, "kind": kind, "reached": reached,
-            "calls": sum(len(one.yes) for one in standing.values()),
+            "calls": sum(map(len, answers.values())),
             "pool": _pair(measured[winner]), "test": _pair(field.tested(winner)),
         }  # fmt: skip
     found |= {name: _pair(field.tested(name)) for name in (ZERO, BALANCED, "fwc")}

@@ -118,28 +118,25 @@ def recipes(task: "Task", m: int, names: Sequence[str] | None = None) -> list[Re
             raise FwcError(f"{name} chooses anew for every row: there would be no shots.json to keep")
         if name in _LEFT_OUT:
             raise FwcError(f"tune does not try {name}: it has no examples, or examples that are not true")
-    counter = []
-    if "strata" in chosen:
-        for share, more in COUNTER_TABLES:
-            slots = counter_slots(task, m, share, more)
-            counter.append(Recipe(f"strata {slots}", "strata", {"slots": slots}))
-            options = {"slots": slots, "pick": "surprising"}
-            counter.append(Recipe(f"strata {slots}, surprising", "strata", options))
-    others = []
+    counter, others = list[Recipe](), list[Recipe]()
     for name in chosen:
-        if name == "fwc":
+        if name == "strata":
+            for share, more in COUNTER_TABLES:
+                slots = counter_slots(task, m, share, more)
+                counter.append(Recipe(f"strata {slots}", name, {"slots": slots}))
+                options = {"slots": slots, "pick": "surprising"}
+                counter.append(Recipe(f"strata {slots}, surprising", name, options))
+        elif name == "fwc":
             table = counter_slots(task, m, *COUNTER_TABLES[1])
             others += [Recipe(label, "fwc", {}, epsilon) for label, epsilon in _FWC]
             others.append(Recipe(f"fwc {table}", "fwc", {"slots": table}))
         elif name == "minority":
             others.append(Recipe("minority", name))
             others.append(Recipe("minority, all yes", name, {"labels": "unbalanced"}))
-        elif name != "strata":
+        else:
             others.append(Recipe(name, name))
-    if not counter or not others:
-        return counter + others
     turns = range(max(len(counter), len(others)))  # the shorter list starts again
-    return [kinds[place % len(kinds)] for place in turns for kinds in (counter, others)]
+    return [kinds[place % len(kinds)] for place in turns for kinds in (counter, others) if kinds]
 
 
 def counter_slots(task: "Task", m: int, share: float, more: float = 0.0) -> str:

@@ -99,28 +99,13 @@ class Measured(NamedTuple):
     metric: Estimate
 
 
-def measure(goal: Goal, yes: Floats, labels: npt.NDArray[np.int8], groups: npt.NDArray[np.str_]) -> Measured:
-    """Accuracy and the goal's metric of answers `yes` (n,): 1, 0 or NaN.
-
-    An answer that is neither yes nor no counts as wrong and as no yes, so that no candidate gains by
-    answers that cannot be read. The influence of a row is the derivative by its weight.
-    """
-    step = 1e-6
-    kinds = np.char.add(_cells(labels, groups), yes.astype(str))  # equal rows have equal influence
-    _, first, kind = np.unique(kinds, return_index=True, return_inverse=True)
-    weights = np.ones((1 + len(first), len(yes)))
-    weights[1 + np.arange(len(first)), first] += step
-    values = (values[:, 0] for values in measure_many(goal, yes[None], labels, groups, weights))
-    accuracy, metric = (Estimate(float(each[0]), ((each[1:] - each[0]) / step)[kind]) for each in values)
-    return Measured(accuracy, metric)
-
-
 def measure_many(
     goal: Goal, yes: Floats, labels: npt.NDArray[np.int8], groups: npt.NDArray[np.str_], counts: Floats
 ) -> tuple[Floats, Floats]:
     """Accuracy and metric (b, c) of c candidates' answers `yes` (c, n), rows counted `counts` (b, n) times.
 
-    They count as in `measure`.
+    An answer that is neither yes nor no counts as wrong and as no yes, so that no candidate gains by
+    answers that cannot be read.
     """
     share, right = (yes == 1.0).astype(np.float64), (yes == labels).astype(np.float64)
     accuracy = counts @ right.T / counts.sum(1, keepdims=True)
@@ -177,23 +162,25 @@ class Pool:
         ordered = rows.iloc[evenly(cells_of_rows(task, rows))]
         return cls(ordered, task.labels(ordered), task.sensitive(ordered))
 
+    def measure(self, goal: Goal, yes: Floats) -> Measured:
+        """Accuracy and the goal's metric of answers (k,) to the first k rows: 1, 0 or NaN.
 
-def _cells(labels: npt.NDArray[np.int8], groups: npt.NDArray[np.str_]) -> npt.NDArray[np.str_]:
-    """The cell of group and label of each row (n,)."""
-    return np.char.add(groups, np.where(labels == 1, "+", "-"))
+        The influence of a row is the derivative by its weight.
+        """
+        k, step = len(yes), 1e-6
+        kinds = np.char.add(self.cells[:k], yes.astype(str))  # equal rows have equal influence
+        _, first, kind = np.unique(kinds, return_index=True, return_inverse=True)
+        weights = np.ones((1 + len(first), k))
+        weights[1 + np.arange(len(first)), first] += step
+        both = measure_many(goal, yes[None], self.labels[:k], self.groups[:k], weights)
+        values = (each[:, 0] for each in both)
+        accuracy, metric = (Estimate(float(each[0]), ((each[1:] - each[0]) / step)[kind]) for each in values)
+        return Measured(accuracy, metric)
 
-
-@dataclass
-class Standing:
-    """What is known of one candidate: its answers (k,) to the first k rows, 1, 0 or NaN."""
-
-    yes: Floats
-    dropped_after: int | None = None  # rows
-
-    def measured(self, goal: Goal, pool: Pool) -> Measured:
-        """The metrics of its answers on the rows asked."""
-        k = len(self.yes)
-        return measure(goal, self.yes, pool.labels[:k], pool.groups[:k])
+    @property
+    def cells(self) -> npt.NDArray[np.str_]:
+        """The cell of group and label of each row (n,)."""
+        return np.char.add(self.groups, np.where(self.labels == 1, "+", "-"))
 
 
 Ask = Callable[[Iterable[str], int], Mapping[str, Floats]]
@@ -201,32 +188,28 @@ Ask = Callable[[Iterable[str], int], Mapping[str, Floats]]
 
 def race(
     names: Sequence[str], pool: Pool, goal: Goal, ask: Ask, rounds: Sequence[tuple[float, float]] = ROUNDS
-) -> dict[str, Standing]:
-    """Ask the candidates `names`, and the arms that they are measured against, in rounds.
+) -> dict[str, Floats]:
+    """Ask the candidates `names`, and the arms that they are measured against, in rounds; return the answers.
 
     `ask(names, k)` returns each one's answers to the first k rows of the pool: 1, 0 or NaN. In a round's end
     those candidates stay, up to their share, that are most likely to win when all rows are asked (see
     `_promising`). `rounds` are the shares of rows and candidates; one round of all rows is exhaustive search.
     """
     total, left = len(pool.rows), list(names)
-    standing: dict[str, Standing] = {}
+    answers: dict[str, Floats] = {}
     for share, kept in rounds:
         k = max(1, round(share * total))
-        for name, yes in ask([ZERO, BALANCED, *left], k).items():
-            standing[name] = Standing(yes)
+        answers |= ask([ZERO, BALANCED, *left], k)
         if k == total:
             break
         most = max(FEWEST_KEPT, round(kept * len(names)))
-        stays = _promising(left, standing, pool, goal, k)[:most]
-        for name in left:
-            if name not in stays:
-                standing[name].dropped_after = k
+        stays = _promising(left, answers, pool, goal, k)[:most]
         left = [name for name in left if name in stays]
-    return standing
+    return answers
 
 
 def _promising(
-    names: Sequence[str], standing: Mapping[str, Standing], pool: Pool, goal: Goal, k: int
+    names: Sequence[str], answers: Mapping[str, Floats], pool: Pool, goal: Goal, k: int
 ) -> list[str]:
     """Candidates that may win when all rows are asked, most likely first, from their answers to the first k.
 
@@ -234,7 +217,7 @@ def _promising(
     for all candidates: what is common to them cancels out. Those that never win are left out unless fewer
     than `FEWEST_KEPT` are left; then the mean rank counts.
     """
-    yes = np.array([standing[name].yes for name in (*names, BALANCED)])
+    yes = np.array([answers[name] for name in (*names, BALANCED)])
     accuracy, metric = measure_many(goal, yes, pool.labels[:k], pool.groups[:k], _completed(pool, k))
     order = rank(goal, metric, accuracy, accuracy[:, -1:] - goal.max_loss)[0]
     won = np.bincount(order[:, 0], minlength=len(yes))[:-1]
@@ -246,7 +229,7 @@ def _promising(
 def _completed(pool: Pool, k: int) -> Floats:
     """How often each of the first k rows counts (times, k) when they stand in for the rows not yet asked."""
     rng = np.random.default_rng(k)
-    cells = _cells(pool.labels, pool.groups)
+    cells = pool.cells
     counts = np.ones((_TIMES, k))
     for cell in np.unique(cells[:k]):
         own = np.flatnonzero(cells[:k] == cell)
@@ -255,7 +238,7 @@ def _completed(pool: Pool, k: int) -> Floats:
     return counts
 
 
-def any_better(standing: Mapping[str, Standing], names: Sequence[str], goal: Goal, pool: Pool) -> bool:
+def any_better(answers: Mapping[str, Floats], names: Sequence[str], goal: Goal, pool: Pool) -> bool:
     """Whether a candidate that was asked about all rows beats zero-shot in metric or accuracy beyond noise.
 
     Permutation tests, one-sided, at 5 % with Bonferroni's correction for all candidates: if a candidate's
@@ -270,9 +253,9 @@ def any_better(standing: Mapping[str, Standing], names: Sequence[str], goal: Goa
         accuracy, metric = (np.vstack(each) for each in zip(*sides, strict=True))
         return np.vstack([accuracy[0] - accuracy[1], goal.shortfall(metric[1]) - goal.shortfall(metric[0])])
 
-    zero = standing[ZERO].yes
+    zero = answers[ZERO]
     for name in names:
-        yes = standing[name].yes
+        yes = answers[name]
         if len(yes) < n or np.array_equal(yes, zero, equal_nan=True):
             continue
         observed = gains(yes[None], zero[None]) - 10.0**-_DIGITS

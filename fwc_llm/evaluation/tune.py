@@ -20,7 +20,6 @@ from fwc_llm.evaluation.race import (
     Goal,
     Measured,
     Pool,
-    Standing,
     any_better,
     choose,
     front,
@@ -115,7 +114,7 @@ class _Tuning:
     def candidates(self) -> list[Candidate]:
         return [each for name, each in self.arms.items() if name not in FIXED]
 
-    def race(self) -> dict[str, Standing]:
+    def race(self) -> dict[str, Floats]:
         """Race in the folder, or take up the race that was interrupted there."""
         budget = self.job.budget()
         self.job.refuse_early()
@@ -150,17 +149,17 @@ class _Tuning:
                     )
                 return self._answers(journal, arms, k)
 
-            standing = race([each.name for each in self.candidates], self.pool, self.goal, ask)
+            answers = race([each.name for each in self.candidates], self.pool, self.goal, ask)
             for turn in range(_PROPOSALS if self.propose else len(self.proposed)):
-                new = self._new_candidates(turn, standing)
+                new = self._new_candidates(turn, answers)
                 if not new:
                     break
-                standing |= race(new, self.pool, self.goal, ask)
-            return standing
+                answers |= race(new, self.pool, self.goal, ask)
+            return answers
 
-    def _new_candidates(self, turn: int, standing: Mapping[str, Standing]) -> list[str]:
+    def _new_candidates(self, turn: int, answers: Mapping[str, Floats]) -> list[str]:
         """The examples of the front, each with every newly proposed sentence; an old proposal is repeated."""
-        lines = [line for line in self._lines(standing, None) if line["front"]]
+        lines = [line for line in self._lines(answers, None) if line["front"]]
         if turn == len(self.proposed):
             tried = {each.instruction for each in self.arms.values()}
             sentences = self.propose(lines) if self.propose else ()
@@ -208,55 +207,56 @@ class _Tuning:
                 answers[arm][place] = {"yes": 1.0, "no": 0.0}.get(str(record.get("answer")), np.nan)
         return answers
 
-    def conclude(self, standing: Mapping[str, Standing], split: Split | None) -> Tuned:
+    def conclude(self, answers: Mapping[str, Floats], split: Split | None) -> Tuned:
         """Choose, write what was chosen, and test it on the test rows of `split`, if there is one."""
         with self.show.working("comparing the candidates by their answers"):
-            winner, reached, verdict = self._choose(standing)
+            winner, reached, verdict = self._choose(answers)
         path, proposed = self.folder.path, {"proposed": self.proposed} if self.proposed else {}
         outcome = {**self.asked, **proposed, "verdict": verdict, "reached": reached}
         shots, template = self._prompt(winner) if winner else (None, self.arms[ZERO].template)
         outcome |= {"winner": winner, "template": template} if winner else {}
-        outcome["calls"] = sum(len(each.yes) for each in standing.values())
-        self.folder.write_json(FILE_NAME, outcome | {"front": self._lines(standing, winner)})
+        outcome["calls"] = sum(map(len, answers.values()))
+        self.folder.write_json(FILE_NAME, outcome | {"front": self._lines(answers, winner)})
         result = None
         if shots is not None:
             save_shots(shots, path / "shots.json")
             result = self._test(shots, template, split) if split else None
         return Tuned(path, verdict, reached, shots, template, self.folder.read_json(FILE_NAME), result)
 
-    def _choose(self, standing: Mapping[str, Standing]) -> tuple[str | None, bool, str]:
+    def _choose(self, answers: Mapping[str, Floats]) -> tuple[str | None, bool, str]:
         """The winner, if any, whether it reaches the target, and the verdict."""
-        if not any_better(standing, [name for name in self.arms if name != ZERO], self.goal, self.pool):
+        if not any_better(answers, [name for name in self.arms if name != ZERO], self.goal, self.pool):
             sentences = any(each.instruction for each in self.candidates)
             what = "neither examples nor these instructions" if sentences else "examples do not"
             return None, False, f"no candidate is better than zero-shot beyond noise: {what} help this model"
-        finalists = self._finalists(standing)
+        finalists = self._finalists(answers)
         winner, reached = choose(finalists, self.goal)
         return winner, reached, self._verdict(winner, reached, finalists)
 
-    def _finalists(self, standing: Mapping[str, Standing]) -> dict[str, Measured]:
+    def _finalists(self, answers: Mapping[str, Floats]) -> dict[str, Measured]:
         """What was measured of the candidates that answered all rows, and of `balanced`."""
-        complete = [each.name for each in self.candidates if standing[each.name].dropped_after is None]
-        return {name: standing[name].measured(self.goal, self.pool) for name in (*complete, BALANCED)}
+        n = len(self.pool.rows)
+        complete = [each.name for each in self.candidates if len(answers[each.name]) == n]
+        return {name: self.pool.measure(self.goal, answers[name]) for name in (*complete, BALANCED)}
 
-    def _lines(self, standing: Mapping[str, Standing], winner: str | None) -> list[dict[str, Any]]:
+    def _lines(self, answers: Mapping[str, Floats], winner: str | None) -> list[dict[str, Any]]:
         """One object per candidate and arm: those asked about all rows first, nearest to the target first.
 
         `metric`, `accuracy` and `loss` (the accuracy below balanced examples, on the same rows) come with
         95 % intervals by their standard errors. They are of the rows on which the winner was chosen, so the
         winner's are too good; the test is honest.
         """
-        best, lines = front(self._finalists(standing), self.goal), []
-        for name, each in standing.items():
-            values, k = each.measured(self.goal, self.pool), len(each.yes)
-            beside = Standing(standing[BALANCED].yes[:k]).measured(self.goal, self.pool)
+        best, lines = front(self._finalists(answers), self.goal), []
+        for name, yes in answers.items():
+            values, k = self.pool.measure(self.goal, yes), len(yes)
+            beside = self.pool.measure(self.goal, answers[BALANCED][:k])
             lost = beside.accuracy.less(values.accuracy)
             fixed = {"candidate": name, "kind": name, "strategy": name}
             lines.append(
                 {
                     **(fixed if name in FIXED else self.arms[name].as_json()),
                     "rows": k,
-                    "dropped": each.dropped_after is not None,
+                    "dropped": k < len(self.pool.rows),
                     "accuracy": values.accuracy.value,
                     "accuracy_interval": values.accuracy.interval(),
                     "metric": values.metric.value,

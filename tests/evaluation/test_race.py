@@ -1,8 +1,10 @@
 """The race: who drops out, what it saves, and when there is nothing to choose."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fwc_llm.evaluation.candidates import choose_candidates, counter_slots, recipes
@@ -15,11 +17,9 @@ from fwc_llm.evaluation.race import (
     Goal,
     Measured,
     Pool,
-    Standing,
     any_better,
     choose,
     front,
-    measure,
     measure_many,
     race,
     rank,
@@ -62,15 +62,15 @@ class World:
 def test_a_race_finds_what_asking_everything_finds_with_half_the_questions(pool: Pool) -> None:
     names = [f"c{number}" for number in range(40)]
     world, everything = World(pool), World(pool)
-    standing = race(names, pool, GOAL, world.ask)
+    raced = race(names, pool, GOAL, world.ask)
     exhaustive = race(names, pool, GOAL, everything.ask, ((1.0, 1.0),))
-    left = [name for name in names if standing[name].dropped_after is None]
+    left = [name for name in names if len(raced[name]) == 400]
     assert FEWEST_KEPT <= len(left) <= 6
     assert world.asked <= everything.asked / 2
-    best = min(names, key=lambda name: exhaustive[name].measured(GOAL, pool).metric.value)
+    best = min(names, key=lambda name: pool.measure(GOAL, exhaustive[name]).metric.value)
     assert best in left
-    assert standing["c39"].dropped_after == 120
-    assert {len(standing[name].yes) for name in (ZERO, BALANCED, *left)} == {400}
+    assert len(raced["c39"]) == 120
+    assert len(raced[ZERO]) == len(raced[BALANCED]) == 400
 
 
 def test_who_may_still_win_stays_and_not_who_is_near_on_average(pool: Pool) -> None:
@@ -85,10 +85,10 @@ def test_who_may_still_win_stays_and_not_who_is_near_on_average(pool: Pool) -> N
         return {name: np.where(flips[name], other, right)[:k] for name in names}
 
     found = race(list(shares)[2:], pool, Goal("dp", 0.0, 0.06), ask)
-    assert found["edge"].dropped_after is None
-    assert sum(found[name].dropped_after is None for name in shares) == 2 + FEWEST_KEPT
+    assert len(found["edge"]) == 400
+    assert sum(len(found[name]) == 400 for name in shares) == 2 + FEWEST_KEPT
     again = race(list(shares)[2:], pool, Goal("dp", 0.0, 0.06), ask)
-    assert [one.dropped_after for one in again.values()] == [one.dropped_after for one in found.values()]
+    assert {name: len(yes) for name, yes in again.items()} == {name: len(yes) for name, yes in found.items()}
 
 
 @pytest.mark.parametrize(("share", "better"), [(0.0, False), (0.5, False), (0.04, True)])
@@ -98,7 +98,7 @@ def test_only_a_better_gap_or_accuracy_beyond_noise_counts(pool: Pool, share: fl
     right, rows = pool.labels.astype(float), np.arange(len(pool.labels))
     errors = {name: rows < 80 if name == ZERO else rng.random(400) < 0.2 for name in (ZERO, *"abcdefghi")}
     errors["j"] = errors[ZERO] if share == 0.0 else rng.random(400) < share
-    known = {name: Standing(np.where(wrong, 1 - right, right)) for name, wrong in errors.items()}
+    known = {name: np.where(wrong, 1 - right, right) for name, wrong in errors.items()}
     assert any_better(known, "abcdefghij", GOAL, pool) is better
 
 
@@ -125,6 +125,10 @@ GROUPS = RNG.choice(["a", "b", "c"], 400, p=[0.5, 0.3, 0.2])
 RATES = {"a": 0.3, "b": 0.5, "c": 0.6}
 
 
+def rows_of(drawn: Any) -> Pool:
+    return Pool(pd.DataFrame(), LABELS[drawn], GROUPS[drawn])
+
+
 def answers(rng: np.random.Generator) -> np.ndarray:
     return (rng.random(400) < np.vectorize(RATES.get)(GROUPS)).astype(float)
 
@@ -137,18 +141,20 @@ NAMES["eo"] = "equalized_odds_difference"
 def test_values_are_those_of_every_table_and_errors_those_of_repetition(metric: str) -> None:
     goal = Goal(metric, 0.1, 0.03)
     yes = answers(np.random.default_rng(1))
-    values, table = measure(goal, yes, LABELS, GROUPS), metrics_of(yes, LABELS, GROUPS)
+    pool = rows_of(slice(None))
+    values, table = pool.measure(goal, yes), metrics_of(yes, LABELS, GROUPS)
     assert values.metric.value == pytest.approx(getattr(table, NAMES[metric]))
     assert values.accuracy.value == pytest.approx(table.accuracy)
     if metric != "eo":  # the largest of two gaps is no smooth function
-        many = [measure(goal, answers(np.random.default_rng(seed)), LABELS, GROUPS) for seed in range(300)]
+        many = [pool.measure(goal, answers(np.random.default_rng(seed))) for seed in range(300)]
         spread = np.std([each.metric.value for each in many])
         assert np.mean([each.metric.error for each in many]) == pytest.approx(spread, rel=0.2)
 
 
 def test_an_answer_that_cannot_be_read_is_wrong_and_no_yes() -> None:
     yes = np.array([1.0, np.nan, 1.0, 0.0])
-    values = measure(Goal("dp"), yes, np.array([1, 0, 1, 0], np.int8), np.array(["a", "a", "b", "b"]))
+    pool = Pool(pd.DataFrame(), np.array([1, 0, 1, 0], np.int8), np.array(["a", "a", "b", "b"]))
+    values = pool.measure(Goal("dp"), yes)
     assert (values.accuracy.value, values.metric.value) == (0.75, 0.0)
 
 
@@ -161,7 +167,7 @@ def test_many_are_measured_as_one_is_and_rows_count_as_often_as_said(metric: str
     accuracy, value = measure_many(goal, yes, LABELS, GROUPS, counts)
     for again, one in np.ndindex(2, 3):
         drawn = np.repeat(np.arange(400), counts[again].astype(int))
-        alone = measure(goal, yes[one][drawn], LABELS[drawn], GROUPS[drawn])
+        alone = rows_of(drawn).measure(goal, yes[one][drawn])
         assert accuracy[again, one] == pytest.approx(alone.accuracy.value)
         assert value[again, one] == pytest.approx(alone.metric.value)
 
