@@ -1,6 +1,6 @@
 """`fwc-llm power`: the smallest differences that a design detects, or the design for a given difference."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,6 @@ from fwc_llm.runs.settings import Settings
 if TYPE_CHECKING:
     from fwc_llm.metrics.planning import Assumptions
     from fwc_llm.runs.budget import Forecast
-    from fwc_llm.runs.power import Needed
 
 _QUESTIONS = {
     "gap": "DP gap of two arms",
@@ -93,7 +92,7 @@ def power(
             "smallest": smallest(design, assumptions),
             "limit": {name: limit_of(name, design, assumptions) for name in _QUESTIONS},
             "detect": detect,
-            "needed": [asdict(size) for size in designs],
+            "needed": designs,
         }
         flags.print_json(document)
         return
@@ -141,16 +140,17 @@ def _assumptions(
     return Assumptions(**assumed)
 
 
-def _print_needed(detect: float, designs: "Sequence[Needed]", cost: "Forecast | None") -> None:
+def _print_needed(detect: float, designs: Sequence[Mapping[str, Any]], cost: "Forecast | None") -> None:
     from fwc_llm.report.tables import Section, terminal
 
     rows, notes = [], []
     for design in designs:
-        counts = ("–" if n is None else f"{n:,}" for n in (design.n_test, design.requests))
-        least, most = ("" if x is None else f"${x:,.2f}" for x in (design.dollars, design.dollars_most))
+        counts = ("–" if design[key] is None else f"{design[key]:,}" for key in ("n_test", "requests"))
+        dollars = (design["dollars"], design["dollars_most"])
+        least, most = ("" if x is None else f"${x:,.2f}" for x in dollars)
         price = most if least == most else f"{least} to {most}"
-        rows.append((_QUESTIONS[design.question], design.of, f"{design.repeats}", *counts, price))
-    if any(design.n_test is None for design in designs):
+        rows.append((_QUESTIONS[design["question"]], design["of"], f"{design['repeats']}", *counts, price))
+    if any(design["n_test"] is None for design in designs):
         notes.append("–: the table has too few rows for any such design")
     if cost is not None and cost.price is not None:
         source = f"{cost.price.date} ({cost.price.source})"

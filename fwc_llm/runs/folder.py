@@ -101,14 +101,13 @@ class RunFolder:
 
     def begin(self, description: Mapping[str, Any]) -> None:
         """Write run.json, or check that the one there describes this very run (`FwcError` if not)."""
-        if self.begun:
-            self._check_same(description)
-            described = self.describe()
-            settings = {**described["settings"], **description["settings"]}
-            if settings != described["settings"]:  # in how answers are judged
-                self.write_json("run.json", described | {"settings": settings})
-        else:
+        if not self.begun:
             self.write_json("run.json", description)
+            return
+        self._check_same(description)
+        before = self.describe()["settings"]
+        if before != (settings := before | description["settings"]):  # in how answers are judged
+            self.change(settings=settings)
 
     def describe(self) -> dict[str, Any]:
         """The content of run.json, checked."""

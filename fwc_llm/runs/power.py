@@ -1,7 +1,7 @@
 """What it takes to find a given difference: rows, repeats, requests and dollars."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from fwc_llm.metrics.planning import QUESTIONS, Assumptions, steps_needed
 from fwc_llm.metrics.variance import LEAST_SETS, THESE_EXAMPLES, THIS_STRATEGY
@@ -17,24 +17,6 @@ REPEATS = (1, 5, 10, 20, 50)
 _ROWS = 20  # prompts counted per arm, at least
 
 
-@dataclass(frozen=True)
-class Needed:
-    """The least rows that find a difference with so many repeats; None where the table has too few.
-
-    `question` is one of `metrics.planning.QUESTIONS`, `of` what an answer to it speaks of. `requests` are
-    those of all arms. Dollars are None without a known price: `dollars` with the provider's cache,
-    `dollars_most` without.
-    """
-
-    question: str
-    of: str
-    repeats: int
-    n_test: int | None
-    requests: int | None
-    dollars: float | None
-    dollars_most: float | None
-
-
 def needed(
     task: Task,
     difference: float,
@@ -42,11 +24,14 @@ def needed(
     arms: int,
     assumptions: Assumptions,
     cost: Forecast | None = None,
-) -> Iterator[Needed]:
+) -> Iterator[dict[str, Any]]:
     """Yield what finds `difference` four times in five, by question, for 1 to 50 repeats and those set.
 
-    A single arm is asked for its own gap alone. `cost` is a forecast of some requests like those that would
-    be made; every request costs its share.
+    `n_test` are the least rows with so many `repeats`, None where the table has too few; `question` is one of
+    `metrics.planning.QUESTIONS`, `of` what an answer to it speaks of. `requests` are those of all arms. A
+    single arm is asked for its own gap alone. Dollars are None without a known price: `dollars` with the
+    provider's cache, `dollars_most` without, by `cost`, a forecast of some requests like those that would be
+    made; every request costs its share.
     """
     base_parity = settings.base_parity
     step = 1 if base_parity is None else whole_step(task.groups, base_parity)
@@ -55,14 +40,17 @@ def needed(
             strategy = count >= LEAST_SETS
             design = design_of(task, step, base_parity, count, settings.min_group)
             steps = steps_needed(difference, question, design, assumptions, strategy)
+            n_test = requests = None
+            dollars: dict[str, float | None] = {"dollars": None, "dollars_most": None}
+            if steps is not None:
+                n_test = steps * step
+                requests = n_test * count * (1 if question == "gap_of_one" else arms)
+                if cost is not None and cost.dollars is not None and cost.dollars_most is not None:
+                    share = requests / cost.calls
+                    dollars = {"dollars": share * cost.dollars, "dollars_most": share * cost.dollars_most}
             of = THIS_STRATEGY if strategy else THESE_EXAMPLES
-            if steps is None:
-                yield Needed(question, of, count, None, None, None, None)
-                continue
-            requests = steps * step * count * (1 if question == "gap_of_one" else arms)
-            both = (cost.dollars, cost.dollars_most) if cost else (None, None)
-            shares = (x if cost is None or x is None else x * requests / cost.calls for x in both)
-            yield Needed(question, of, count, steps * step, requests, *shares)
+            found = {"question": question, "of": of, "repeats": count, "n_test": n_test, "requests": requests}
+            yield found | dollars
 
 
 def sample_cost(
