@@ -182,12 +182,11 @@ def test_an_object_with_ask_many_is_asked_in_batches() -> None:
     assert [reply.text for reply in replies] == ["no", None, "no", "no", "no", "no"]
     assert replies[1].error == "it raised ValueError: row 2"
 
-    class Later(Batches):
-        async def ask_many(self, conversations: Sequence[Messages]) -> Any:  # type: ignore[override]
-            await asyncio.sleep(0)
-            return np.full(len(conversations), 0.75)
+    async def later(n: int) -> Any:
+        await asyncio.sleep(0)
+        return np.full(n, 0.75)
 
-    assert [reply.text for reply in ask(FunctionModel(Later()), times=3)] == ["yes"] * 3
+    assert [reply.text for reply in ask(FunctionModel(Batches(later)), times=3)] == ["yes"] * 3
 
 
 def test_batches_are_bounded_in_size_and_in_time() -> None:
@@ -227,18 +226,12 @@ def test_the_identity_of_a_function_is_its_name_and_what_the_user_names() -> Non
     assert isinstance(model, Model)
 
 
-class Half:
-    name = "half"
-
-    async def ask(self, messages: Messages) -> Reply:
-        return Reply("yes")
-
-
 @pytest.mark.parametrize(
     ("model", "words"),
     [
         (None, r"the model is nothing \(None\): give a name, a function"), (3, "the model is an int"),
-        (Half(), "which lacks parameters, aclose"), (Half, r"the class Half: give an object, Half\(…\)"),
+        (SimpleNamespace(name="half", ask=print), "which lacks parameters, aclose"),
+        (Batches, r"the class Batches: give an object, Batches\(…\)"),
         (SimpleNamespace(name=3, parameters={}, ask=print, aclose=print), "is no model"),
         (SimpleNamespace(name="x", parameters=None, ask=print, aclose=print), "is no model"),
     ],
