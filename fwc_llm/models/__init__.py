@@ -56,7 +56,7 @@ def open_model(
     """
     client = client or Client(**options)
     here = client.base_url is None
-    if not here and (name.startswith("python:") or name.startswith("gguf:")):
+    if not here and name.startswith(("python:", "gguf:")):
         raise FwcError(f"{name} is asked in this process, not at {client.base_url}: leave out one of the two")
     if name.partition(":")[0] == "surrogate" and here:
         from fwc_llm.models.surrogate.model import FORMS, Surrogate

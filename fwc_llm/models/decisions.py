@@ -110,22 +110,25 @@ def _last_record(text: str) -> str:
     return "\n".join(paragraphs[-number:])
 
 
-def answers_by_name(body: Any, questions: Mapping[str, str]) -> dict[str, Mapping[str, Any]] | None:
-    """The answers in a response by the names of their questions; None unless every question has one.
+def answers_by_name(body: Any, questions: Mapping[str, str]) -> dict[str, Mapping[str, Any]]:
+    """The answers in a response by the names of their questions.
 
-    A list of answers goes by their names; by their order only where no answer has a name.
+    A list of answers goes by their names; by their order only where no answer has a name. Raises
+    `AttemptError` unless every question has one.
     """
     answers = body.get("answers") if isinstance(body, Mapping) else None
     if isinstance(answers, list) and all(isinstance(answer, Mapping) for answer in answers):
-        names = [answer.get("name") for answer in answers]
+        names = [str(answer.get("name") or "") for answer in answers]
         if not any(names) and len(answers) == len(questions):
             names = list(questions)
-        if len(set(map(str, names))) < len(names):
-            return None
-        answers = dict(zip(map(str, names), answers, strict=True))
+        answers = dict(zip(names, answers, strict=True)) if len({*names}) == len(names) else {}
     answers = answers if isinstance(answers, Mapping) else {}
     named = {name: answers[name] for name in questions if isinstance(answers.get(name), Mapping)}
-    return named if len(named) == len(questions) else None
+    if len(named) == len(questions):
+        return named
+    if isinstance(body, Mapping) and not body.get("error"):
+        raise AttemptError(Reach.ATTEMPT, "a response without an answer to every question", 200)
+    raise body_failure(body)
 
 
 def p_yes(answer: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:
@@ -218,10 +221,6 @@ class DecisionModel(ChatModel):
     def read(self, body: Any, messages: Messages) -> Reply:
         """The reply in the body of a response to `messages`. Raises `AttemptError` where there is none."""
         answers = answers_by_name(body, take_apart(messages).questions)
-        if answers is None:
-            if isinstance(body, Mapping) and not body.get("error"):
-                raise AttemptError(Reach.ATTEMPT, "a response without an answer to every question", 200)
-            raise body_failure(body)
         keys = _KEYS[self._sent[_DIALECT][1]]
         others = {name: p_yes(answer, keys) for name, answer in answers.items()}
         p = others.pop(MAIN)

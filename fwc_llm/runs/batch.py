@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
+from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
 from fwc_llm.errors import FwcError, ProviderError, StorageError
 from fwc_llm.files import open_binary, read_text, reason, whole_file
@@ -41,14 +41,12 @@ _Id = Annotated[str, Field(pattern=f"^(?:{ID.pattern})$")]
 FIRST_POLL_SECONDS, POLL_GROWTH = 1.0, 1.5
 
 
-class _Part(BaseModel):
+class _Part(BaseModel, extra="forbid", strict=True):
     """One batch: `name`.jsonl holds its requests, `name`.calls.jsonl who asked them.
 
     It is written, uploaded (`file_id`), submitted (`batch_id`), ended, collected, in this order. Names become
     parts of paths and addresses.
     """
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     name: Annotated[str, Field(pattern=r"^[0-9]{4,8}$")]
     requests: NonNegativeInt

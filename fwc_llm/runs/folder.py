@@ -17,7 +17,7 @@ from os.path import isdir
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from fwc_llm.answers import Reason
 from fwc_llm.errors import FwcError, StorageError
@@ -329,11 +329,7 @@ def _distinct(names: list[str]) -> list[str]:
 _Names = Annotated[list[str], AfterValidator(_distinct)]
 
 
-class _Read(BaseModel):
-    model_config = ConfigDict(strict=True)
-
-
-class _Counted(_Read):
+class _Counted(BaseModel, strict=True):
     read: _Count
     kept: _Count
     lost: _Count
@@ -349,7 +345,7 @@ class _Rows(_Counted):
 _Variation = dict[Literal["family", "order", "template"], str]
 
 
-class _People(_Read):
+class _People(BaseModel, strict=True):
     group: str
     no: _Count
     yes: _Count
@@ -364,7 +360,7 @@ def _settings(content: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(str(error)) from None
 
 
-class _Run(_Read):
+class _Run(BaseModel, strict=True):
     """What run.json and results.json both say."""
 
     task: str
@@ -402,19 +398,19 @@ class Described(_Run):
     variations: dict[str, _Variation] | None = None
 
 
-class _ChosenThreshold(_Read):
+class _ChosenThreshold(BaseModel, strict=True):
     threshold: _Number | None = None
     rows: _Count | None = None
     known: _Count | None = None
 
 
-class _ArmThreshold(_Read):
+class _ArmThreshold(BaseModel, strict=True):
     ties: _Count
     unknown: _Count
     per_repeat: list[_ChosenThreshold]
 
 
-class _Wording(_Read):
+class _Wording(BaseModel, strict=True):
     n: _Count
     contradictions: _Count
     yes_to_both: _Count
@@ -422,7 +418,7 @@ class _Wording(_Read):
     mean_distance: _Number | None = None
 
 
-class _ArmResults(_Read):
+class _ArmResults(BaseModel, strict=True):
     arm: str
     accuracy: _Number | None = None
     coverage: _Number | None = None

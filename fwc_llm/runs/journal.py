@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, NonNegativeInt, ValidationError
 
 from fwc_llm.answers import parse_answer, probability
 from fwc_llm.errors import FwcError, StorageError
@@ -124,10 +124,8 @@ _Probability = Annotated[float, Field(ge=0, le=1)]
 _Message = dict[Literal["role", "content", "name"], str]
 
 
-class _Record(BaseModel):
+class _Record(BaseModel, strict=True):
     """A record as its readers need it; further keys are nobody's concern."""
-
-    model_config = ConfigDict(strict=True)
 
     request: Annotated[str, Field(pattern=r"^(?:[0-9a-f]{2})+$")]
     text: str | None

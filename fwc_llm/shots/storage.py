@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from fwc_llm.data.locate import cache_folder
 from fwc_llm.errors import FwcError
@@ -73,8 +73,7 @@ def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data:
     return shots
 
 
-class _ExampleInFile(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _ExampleInFile(BaseModel, strict=True):
     row: str
     values: dict[str, str | int | float]
     label: Literal["yes", "no"]
@@ -82,8 +81,7 @@ class _ExampleInFile(BaseModel):
     altered: str = ""
 
 
-class _ShotsFile(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _ShotsFile(BaseModel, strict=True):
     task: str
     fingerprint: str
     protected: list[str] = []

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import SIMULATED, Message, Reply, Usage
@@ -72,11 +72,7 @@ class Call:
         return str(self.body.get("model", ""))
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True)
-
-
-class _Part(_Strict):
+class _Part(BaseModel, strict=True):
     text: str
 
 
@@ -84,7 +80,7 @@ def _joined(content: str | list[_Part]) -> str:
     return content if isinstance(content, str) else "".join(part.text for part in content)
 
 
-class _Message(_Strict):
+class _Message(BaseModel, strict=True):
     role: Literal["system", "developer", "user", "assistant"]
     content: Annotated[str | list[_Part], AfterValidator(_joined)]
     name: str | None = None
@@ -93,7 +89,7 @@ class _Message(_Strict):
 _Messages = Annotated[list[_Message], Field(min_length=1)]
 
 
-class _Asked(_Strict):
+class _Asked(BaseModel, strict=True):
     model: str
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
@@ -122,7 +118,7 @@ class _Responses(_Asked):
     conversation: None = None
 
 
-class _Decisions(_Strict, extra="forbid"):
+class _Decisions(BaseModel, strict=True, extra="forbid"):
     model: str
     input: str | _Messages
     questions: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=400)]
@@ -131,7 +127,7 @@ class _Decisions(_Strict, extra="forbid"):
     safety_identifier: Any = None
 
 
-class _SystemOne(_Strict, extra="forbid"):
+class _SystemOne(BaseModel, strict=True, extra="forbid"):
     model: str
     state: str | dict[str, Any]
     questions: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
