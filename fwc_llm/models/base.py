@@ -27,6 +27,13 @@ class Message(TypedDict):
 
 Messages = Sequence[Message]
 
+
+def role_of(message: Message) -> str:
+    """Who speaks in a message; an example that a template gives as instructions says it by its name."""
+    spoken = {"example_user": "user", "example_assistant": "assistant"}
+    return spoken.get(message.get("name", ""), message["role"])
+
+
 LINES = "and nothing else: its number, a colon, and yes or no."  # ends what asks a chat about several rows
 _JOINT = re.compile(rf"with (\d+) lines? {LINES}\Z")
 

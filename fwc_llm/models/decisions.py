@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fwc_llm.errors import FwcError, ProviderError
-from fwc_llm.models.base import CRITERIA, QUESTION, Message, Messages, Reply
+from fwc_llm.models.base import CRITERIA, QUESTION, Message, Messages, Reply, role_of
 from fwc_llm.models.openai.chat import ChatModel, check_parameters, name_in, read_usage
 from fwc_llm.models.openai.retry import AttemptError, Reach, body_failure
 from fwc_llm.untrusted import finite, one_line
@@ -71,17 +71,12 @@ class Parts:
 def take_apart(messages: Messages) -> Parts:
     """The questions and the input of a prompt. Without a question the last message is one."""
     questions = {m.get("name") or MAIN: m["content"] for m in messages if m["role"] == QUESTION}
-    shown = tuple(_plain(message) for message in messages if message["role"] != QUESTION)
+    # These services know no names.
+    shown = tuple(Message(role=role_of(m), content=m["content"]) for m in messages if m["role"] != QUESTION)
     meant = [name for name in questions if name.startswith(CRITERIA)]
     criteria = {name.removeprefix(CRITERIA): questions.pop(name) for name in meant}
     main = questions.pop(MAIN, shown[-1]["content"] if shown else "")
     return Parts({MAIN: main, **questions}, shown, criteria)
-
-
-def _plain(message: Message) -> Message:
-    """A message without a name, which these services do not know; an example's name says its role."""
-    role = {"example_user": "user", "example_assistant": "assistant"}.get(message.get("name", ""))
-    return {"role": role or message["role"], "content": message["content"]}
 
 
 def _with_criteria(parts: Parts, name: str) -> str:

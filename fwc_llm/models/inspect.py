@@ -148,7 +148,7 @@ def to_reply(output: "ModelOutput", clean: Callable[[str], str] = storable) -> R
             },
         },
     }
-    return chat.read_reply(tamed(body, lambda text: storable(clean(text))), latency=seconds)
+    return chat.read_reply(tamed(body, clean), latency=seconds)
 
 
 class InspectModel(chat.Service):

@@ -11,7 +11,7 @@ from functools import lru_cache
 from textwrap import shorten
 
 from fwc_llm.errors import ProviderError
-from fwc_llm.models.base import Message, Messages
+from fwc_llm.models.base import Messages, role_of
 
 NUMERIC = ("age", "highest education level", "capital gain", "capital loss", "hours per week")
 CATEGORICAL = (
@@ -67,14 +67,14 @@ def read(messages: Messages) -> Reading:
 
     Raises `UnreadablePromptError` naming what was looked for.
     """
-    turns = [message for message in messages if _speaker(message)]
-    if not turns or _speaker(turns[-1]) != "asks":
+    turns = [message for message in messages if role_of(message) in ("user", "assistant")]
+    if not turns or role_of(turns[-1]) != "user":
         raise UnreadablePromptError(
             "it looked for a last message of role user that describes the person to answer for"
         )
     *earlier, last = turns
     answers = [message["content"].strip().rstrip(".") for message in earlier[1::2]]
-    paired = [_speaker(message) for message in earlier] == ["asks", "answers"] * len(answers)
+    paired = [*map(role_of, earlier)] == ["user", "assistant"] * len(answers)
     if not paired or any(answer.lower() not in ("yes", "no") for answer in answers):
         raise UnreadablePromptError(
             "it looked for examples as pairs of messages, one of role user (or named example_user) that "
@@ -91,16 +91,6 @@ def read(messages: Messages) -> Reading:
 def apart(text: str) -> list[str]:
     """The numbered records ("Record 1:") in a message, each by itself; empty where there are none."""
     return re.split(r"^Record \d+:$", text, flags=re.MULTILINE)[1:]
-
-
-def _speaker(message: Message) -> str:
-    """Who speaks: "asks", "answers", or "" for instructions."""
-    name = message.get("name", "")
-    if message["role"] == "user" or name == "example_user":
-        return "asks"
-    if message["role"] == "assistant" or name == "example_assistant":
-        return "answers"
-    return ""
 
 
 _LONGEST_FIRST = sorted((*NUMERIC, *CATEGORICAL, "final weight", *_WEIGHTS), key=len, reverse=True)
