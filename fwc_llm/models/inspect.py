@@ -177,7 +177,6 @@ class InspectModel(chat.Service):
         self.simulated = self.where == "fwc/surrogate"  # ours, by way of Inspect
         self._pace = Pace(client.rpm, client.tpm)
         self._model: Inspected | None = None
-        self._secret = Secret()
 
     def require_key(self) -> None:
         """Check, before anything is asked, that Inspect's provider has what it needs; `FwcError` if not."""
@@ -243,10 +242,6 @@ class InspectModel(chat.Service):
             except Exception as error:  # a missing key or package, an unknown provider, whatever it imports
                 raise FwcError(f"Inspect cannot open {self.where} ({self._words(error)})") from None
         return self._model
-
-    def redact(self, text: str) -> str:
-        """`text` without any key of the environment, which a provider might echo."""
-        return self._secret.redact(text)
 
     def _words(self, error: BaseException) -> str:
         """What an error says, on one line, without keys and without Inspect's colours."""

@@ -160,6 +160,7 @@ class Service:
     where_to_look = "check its name"  # for the models that it knows
     key_hint = "check the key, or name its variable with --api-key-env"
     parameters: Mapping[str, Any]  # what is sent besides the messages, before any adaptation
+    _secret = Secret()
 
     def __init__(self, name: str, notice: Notice | None, breaker: int) -> None:
         if not name.strip():
@@ -176,7 +177,7 @@ class Service:
 
     def redact(self, text: str) -> str:
         """`text` without the keys, which a service might echo."""
-        return text
+        return self._secret.redact(text)
 
     def explain(self, failure: AttemptError) -> str:
         """One line about a failure that stops the run: what, where, what to do, and the service's words."""
@@ -517,18 +518,15 @@ class ChatModel(Service):
 
     @cached_property
     def _key(self) -> str:
-        return "no-key" if self._key_name is None else read_key(self._key_name, self.name)
-
-    @cached_property
-    def _secret(self) -> Secret:
-        return Secret(self._key)  # "no-key" is too short for a secret
+        key = "no-key" if self._key_name is None else read_key(self._key_name, self.name)
+        self._secret = Secret(key)  # "no-key" is too short for one
+        return key
 
     def redact(self, text: str) -> str:
         """`text` without the key, which a service might echo."""
-        try:
-            return self._secret.redact(text)
-        except FwcError:  # no key, nothing to hide yet; asking will say so
-            return text
+        with suppress(FwcError):  # no key, nothing to hide yet; asking will say so
+            self._key  # noqa: B018 (reading it makes it a secret)
+        return super().redact(text)
 
     def read_body(self, text: str) -> Any:
         """What a service sent, as a value of bounded size without the key; the text where it is not JSON."""
