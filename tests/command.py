@@ -1,8 +1,10 @@
 """The command line in this process: arguments in; exit code, standard output and standard error out."""
 
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -22,6 +24,12 @@ class Outcome:
 
 
 Run = Callable[..., Outcome]
+
+
+def python(*words: object, check: bool = True, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a Python of its own to its end."""
+    command = [sys.executable, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=check, **options)
 
 
 @pytest.fixture

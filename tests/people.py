@@ -12,13 +12,10 @@ TOML = """
 question = "Is the answer yes?"
 base_parity = 0.5
 columns = [
-  { name = "age", kind = "numeric" },
-  { name = "hours", kind = "numeric", unit = "hours" },
+  { name = "age", kind = "numeric" }, { name = "hours", kind = "numeric", unit = "hours" },
   { name = "job", kind = "categorical" },
   { name = "school", kind = "ordinal", order = ["low", "middle", "high"] },
-  { name = "note", kind = "categorical", role = "extra" },
-  { name = "group" },
-  { name = "y" },
+  { name = "note", kind = "categorical", role = "extra" }, { name = "group" }, { name = "y" },
 ]
 [data]
 file = "people.csv"

@@ -1,18 +1,17 @@
 """`action.yml`: its steps, run as the scripts that they are, beside a stand-in for GitHub's API."""
 
-import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]
+
+from tests.faults.loopback import HttpReply, HttpRequest, serve_in_thread
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 ACTION: dict[str, Any] = yaml.safe_load((CHECKOUT / "action.yml").read_text())
@@ -24,53 +23,32 @@ STEPS = {
 TOKEN, KEY = "ghs_nobody-may-see-this", "sk-nobody-may-see-this"
 
 
-class GitHub(ThreadingHTTPServer):
+class GitHub:
     """Comments on pull request 7; `refuses` as for a fork, whose token may not write."""
 
-    refuses = False
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        self.url, self.refuses = "", False
         self.comments: list[dict[str, Any]] = []
         self.asked: list[str] = []
 
-
-class _Handler(BaseHTTPRequestHandler):
-    server: GitHub
-
-    def do_GET(self) -> None:
-        self._answer(200, self.server.comments)
-
-    def do_POST(self) -> None:
-        if self.server.refuses:
-            self._answer(403, {"message": "Resource not accessible by integration"})
-            return
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["body"]
-        if self.command == "POST":
-            self.server.comments.append({"id": 1, "body": body, "user": {"type": "Bot"}})
-        else:
-            self.server.comments[-1]["body"] = body
-        self._answer(200, {})
-
-    do_PATCH = do_POST  # noqa: N815
-
-    def _answer(self, code: int, content: Any) -> None:
-        assert self.headers["Authorization"] == f"Bearer {TOKEN}"
-        self.server.asked.append(f"{self.command} {self.path.split('?')[0]}")
-        self.send_response(code)
-        self.end_headers()
-        self.wfile.write(json.dumps(content).encode())
-
-    def log_message(self, *_: Any) -> None: ...
+    def __call__(self, request: HttpRequest) -> HttpReply:
+        assert request.headers["authorization"] == f"Bearer {TOKEN}"
+        self.asked.append(f"{request.method} {request.path.split('?')[0]}")
+        if request.method == "GET":
+            return HttpReply(self.comments)
+        if self.refuses:
+            return HttpReply({"message": "Resource not accessible by integration"}, 403)
+        if request.method == "POST":
+            self.comments.append({"id": 1, "user": {"type": "Bot"}})
+        self.comments[-1]["body"] = request.json()["body"]
+        return HttpReply({})
 
 
 @pytest.fixture
 def github() -> Iterator[GitHub]:
     server = GitHub()
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with serve_in_thread(server) as server.url:
+        yield server
 
 
 def run(folder: Path, github: GitHub, **inputs: str) -> tuple[int, str, dict[str, str]]:
@@ -91,7 +69,7 @@ def run(folder: Path, github: GitHub, **inputs: str) -> tuple[int, str, dict[str
         path.write_text("")
     job = os.environ | {name: str(path) for name, path in files.items()}
     job |= {"RUNNER_TEMP": str(folder / "temp"), "GITHUB_REPOSITORY": "a/b", "OPENAI_API_KEY": KEY}
-    job |= {"GITHUB_API_URL": f"http://127.0.0.1:{github.server_address[1]}"}
+    job |= {"GITHUB_API_URL": github.url}
     job |= {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(CHECKOUT), "COLUMNS": "120"}
     codes, printed = [], ""
     for shell, step in STEPS.items():
@@ -141,12 +119,8 @@ def test_three_outcomes(
     (comment,) = github.comments
     assert comment["body"] == written["GITHUB_STEP_SUMMARY"]
     assert len(comment["body"].splitlines()) <= 60
-    words = (
-        f"fwc-llm: {outcome} ([the run](https://github.com/a/b/actions/runs/1))",
-        f"    {outcome}  ",
-        "DP gap",
-    )
-    assert not [word for word in words if word not in comment["body"]]
+    link = f"fwc-llm: {outcome} ([the run](https://github.com/a/b/actions/runs/1))"
+    assert not [word for word in (link, f"    {outcome}  ", "DP gap") if word not in comment["body"]]
     report = "\n".join(line for line in comment["body"].splitlines() if not line.startswith("    "))
     assert "@octocat" not in report
     assert "|*m*" not in report
@@ -181,9 +155,8 @@ def test_inputs_are_data(tmp_path: Path, github: GitHub) -> None:
 
 @pytest.mark.slow
 def test_a_run_on_the_pull_request(tmp_path: Path, github: GitHub) -> None:
-    code, printed, _ = run(
-        tmp_path, github, arguments="--task=census\n--n-test=60\n--shots=zero", fail_if="dp > 0.9"
-    )
+    small = "--task=census\n--n-test=60\n--shots=zero"
+    code, printed, _ = run(tmp_path, github, arguments=small, fail_if="dp > 0.9")
     assert code == 0, printed
     (comment,) = github.comments
     assert "**Simulated.**" in comment["body"]

@@ -50,13 +50,8 @@ def anchors(page: Path) -> set[str]:
 
 
 def test_every_relative_link_leads_somewhere() -> None:
-    for page in PAGES:
-        check_links(page)
-
-
-def check_links(page: Path) -> None:
-    """Every relative link of a page leads to a file of the checkout, and to a section that it has."""
-    for link in _LINK.finditer(FENCE.sub("", page.read_text(encoding="utf-8"))):
+    texts = ((page, FENCE.sub("", page.read_text(encoding="utf-8"))) for page in PAGES)
+    for page, link in ((page, link) for page, text in texts for link in _LINK.finditer(text)):
         target, _, anchor = link["target"].partition("#")
         if re.match(r"[a-z]+:", target):
             continue

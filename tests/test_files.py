@@ -100,10 +100,7 @@ def test_they_sum_to_the_total_and_stay_within_one_of_the_quota() -> None:
 # --- Progress on a terminal and nowhere
 
 
-def state(
-    done: int = 3, errors: int = 1, skipped: int = 6, rate: float = 2.0, cost: float | None = None
-) -> Progress:
-    return Progress(done, errors, skipped, None, rate, cost)
+STATE = Progress(3, 1, 6, None, 2.0, None)
 
 
 @pytest.mark.slow
@@ -114,7 +111,7 @@ def test_a_file_or_pipe_shows_nothing(capfd: pytest.CaptureFixture[str]) -> None
     shown = choose()
     with shown.working("working") as step, shown.asking(10) as change:
         step("more")
-        change(state())
+        change(STATE)
         shown.say("a line")
     select_shots(load_task("census"), "random", m=2)
     assert capfd.readouterr() == ("", "")
@@ -137,7 +134,7 @@ def test_a_terminal_shows_the_step_and_the_count() -> None:
         time.sleep(0.2)
     assert "choosing [examples]" in file.getvalue()
     with shown.asking(20) as change:
-        change(state())
+        change(STATE)
         time.sleep(0.2)
     assert "asked 10 of 20" in file.getvalue()  # what was answered before counts
     assert "1 without reply" in file.getvalue()
@@ -149,11 +146,9 @@ def test_a_pipe_gets_plain_lines_now_and_then() -> None:
     with shown.working("solving") as step:
         step("still solving")
     with shown.asking(2376) as change:
-        change(state(100, 2, 49, 20.0, 0.5))
-    assert file.getvalue().splitlines() == [
-        "still solving",
-        "asked 151 of 2,376 (20/s, 2 without reply, $0.5000, 2 min left)",
-    ]
+        change(Progress(100, 2, 49, None, 20.0, 0.5))
+    asked = "asked 151 of 2,376 (20/s, 2 without reply, $0.5000, 2 min left)"
+    assert file.getvalue().splitlines() == ["still solving", asked]
 
 
 def test_a_step_that_is_soon_done_prints_nothing_into_a_pipe() -> None:
@@ -205,11 +200,7 @@ def test_a_long_table_ends_with_how_much_is_left_out() -> None:
 
 
 HOURS = Cell(Column("hours", "hours a week", "numeric", unit="hours"))
-
-
 SCORE = Cell(Column("score", "score", "numeric", values={"0.11440": "low", "2": "high"}))
-
-
 JOB = Cell(Column("job", "job", "categorical", values={"A171": "unskilled", "3": "skilled"}))
 
 

@@ -6,7 +6,6 @@ import importlib
 import inspect
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 import fwc_llm
+from tests.command import python
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 PACKAGE = CHECKOUT / "fwc_llm"
@@ -108,8 +108,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 def modules_after(statement: str) -> set[str]:
-    command = [sys.executable, "-c", f"{statement}\nimport sys; print(*sys.modules)"]
-    return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+    return set(python("-c", f"{statement}\nimport sys; print(*sys.modules)").stdout.split())
 
 
 @pytest.mark.parametrize(
@@ -156,9 +155,8 @@ def private_names(path: Path) -> list[str]:
 
 
 def test_tests_use_public_names_alone() -> None:
-    assert {
-        path: names for path in (CHECKOUT / "tests").rglob("*.py") if (names := private_names(path))
-    } == {}
+    for path in (CHECKOUT / "tests").rglob("*.py"):
+        assert private_names(path) == [], path
 
 
 def test_only_the_command_line_prints() -> None:
@@ -294,8 +292,8 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 def test_a_type_checker_knows_every_type(tmp_path: Path) -> None:
     program = tmp_path / "use.py"
     program.write_text(USE, encoding="utf-8")
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", "pyproject.toml", str(program)]
-    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    strict = ("--strict", "--config-file", "pyproject.toml", program)
+    done = python("-m", "mypy", *strict, cwd=CHECKOUT, check=False)
     lines = [line.partition("use.py:")[2] for line in done.stdout.splitlines() if "use.py:" in line]
     revealed = [line.partition('is "')[2].rstrip('"') for line in lines if "Revealed type" in line]
     assert not [text for text in revealed if "Any" in text]

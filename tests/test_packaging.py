@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import sys
 import tarfile
 import tomllib
 import zipfile
@@ -13,6 +12,7 @@ import pytest
 
 from evals.packages import LARGEST_WHEEL, build, contents
 from fwc_llm.version import __version__
+from tests.command import python
 
 pytestmark = pytest.mark.slow
 
@@ -29,21 +29,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, unpacked into a folder of its own."""
     site = tmp_path_factory.mktemp("lib") / "site-packages"  # Inspect knows an installed package by that name
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "install", "--no-deps", "--target", str(site), str(wheel)], check=True)
+    pip = ("-m", "pip", "--quiet", "--disable-pip-version-check")
+    python(*pip, "install", "--no-deps", "--target", site, wheel)
     return site
 
 
 def outside(installed: Path, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if name != "FWC_LLM_DATA"}
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=tmp_path,
-        env={**environment, "PYTHONPATH": str(installed)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return python(*arguments, cwd=tmp_path, env=environment | {"PYTHONPATH": str(installed)}, check=False)
 
 
 def test_the_wheel_carries_templates_and_task_files(installed: Path, tmp_path: Path) -> None:
@@ -72,23 +65,20 @@ def test_the_wheel_is_small_and_holds_the_package_alone(wheel: Path) -> None:
         files = archive.namelist()
         headers = archive.read(f"{info}/METADATA").decode()
     assert not [name for name in files if "/tests/" in name or "/results/" in name or name.endswith(".pyc")]
-    assert not [
-        name for name in files if name.startswith("fwc_llm/_resources/evals") and "/tasks/" not in name
-    ]
+    evals = [name for name in files if name.startswith("fwc_llm/_resources/evals")]
+    assert all("/tasks/" in name for name in evals)
     assert f"\nVersion: {__version__}\n" in headers
     assert re.findall(r"^Project-URL: (\w+), https://", headers, re.M)
 
 
 def test_the_source_is_small_and_makes_the_wheel(wheel: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "hatchling", "build", "-d", str(tmp_path)]
-    subprocess.run([*command, "-t", "sdist"], cwd=CHECKOUT, check=True, capture_output=True)
+    command = ("-m", "hatchling", "build", "-d", tmp_path)
+    python(*command, "-t", "sdist", cwd=CHECKOUT)
     (source,) = tmp_path.glob("*.tar.gz")
     assert source.stat().st_size < LARGEST_WHEEL
     with tarfile.open(source) as archive:
         archive.extractall(tmp_path, filter="data")
-    subprocess.run(
-        [*command, "-t", "wheel"], cwd=tmp_path / source.name[:-7], check=True, capture_output=True
-    )
+    python(*command, "-t", "wheel", cwd=tmp_path / source.name[:-7])
     assert set(contents(next(tmp_path.glob("*.whl")))) == set(contents(wheel))
 
 
@@ -131,11 +121,8 @@ def test_inspect_finds_the_tasks_of_the_wheel(installed: Path, tmp_path: Path) -
 def test_the_lowest_versions_that_are_tested_are_those_declared() -> None:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     named = project["optional-dependencies"]
-    extras = [
-        entry
-        for name in ("parquet", "excel", "dask", "plot", "inspect", "local", "gepa", "paper", "docs")
-        for entry in named[name]
-    ]
+    tested = ("parquet", "excel", "dask", "plot", "inspect", "local", "gepa", "paper", "docs")
+    extras = [entry for name in tested for entry in named[name]]
     declared = [*project["dependencies"], *(entry for entry in extras if not entry.startswith("fwc-llm"))]
     lowest = (CHECKOUT / ".ci" / "lowest.txt").read_text().splitlines()[1:]
     assert lowest == [entry.partition(",")[0].replace(">=", "==") for entry in declared]

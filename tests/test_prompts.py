@@ -67,13 +67,8 @@ def test_weights_show_only_when_there_are_any_and_only_when_asked(adult: Task) -
     for template in CHATS:
         shown = json.dumps(Prompt(adult, weighted, template).prefix)
         hidden = Prompt(adult, weighted, template, edits=("unweighted",)).prefix
-        unweighted = Prompt(
-            adult,
-            replace(
-                weighted, examples=tuple(replace(example, weight=None) for example in weighted.examples[:-1])
-            ),
-            template,
-        ).prefix
+        bare = tuple(replace(example, weight=None) for example in weighted.examples[:-1])
+        unweighted = Prompt(adult, replace(weighted, examples=bare), template).prefix
         assert all(f"{weight}" in shown for weight in ("1.00", "0.50", "0.34", "0.16", "0.01"))
         assert "0.00" not in shown
         assert hidden == unweighted  # the example of weight zero is left out either way
@@ -94,11 +89,9 @@ def test_the_outcome_is_never_looked_at(adult: Task) -> None:
     row = row_of(adult)
     shots = shots_of(adult, True)
     for template in CHATS:
-        built = [
-            build_prompt(adult, {**row, "income": outcome}, shots, template) for outcome in ("yes", "no", "∞")
-        ]
         without = build_prompt(adult, {k: v for k, v in row.items() if k != "income"}, shots, template)
-        assert built == [without] * 3
+        for outcome in ("yes", "no", "∞"):
+            assert build_prompt(adult, {**row, "income": outcome}, shots, template) == without
 
 
 def test_a_series_is_a_row_and_extras_show_only_where_named(adult: Task) -> None:
@@ -263,8 +256,6 @@ WORDS = (
 
 
 DESCRIPTION = re.compile(", ".join(f"{words} (.+?)" for words in WORDS) + r"\.\n")
-
-
 Key = tuple[str, ...]
 
 

@@ -28,23 +28,15 @@ def no_table() -> Any:
     raise AssertionError("prompts need no table")
 
 
+def column_of(name: str) -> Column:
+    kind = "numeric" if name in NUMERIC else "categorical"
+    return Column(name, name.replace("-", " "), kind, role="extra" if name == "fnlwgt" else "feature")
+
+
 ADULT = Task(
-    name="adult",
-    title="Adult",
-    question="Is it so?",
-    columns=tuple(
-        Column(
-            name,
-            name.replace("-", " "),
-            "numeric" if name in NUMERIC else "categorical",
-            role="extra" if name == "fnlwgt" else "feature",
-        )
-        for name in NAMES
-    ),
-    protected=("sex",),
-    outcome="income",
-    load=no_table,
-)
+    name="adult", title="Adult", question="Is it so?", columns=tuple(map(column_of, NAMES)),
+    protected=("sex",), outcome="income", load=no_table,
+)  # fmt: skip
 
 BREAKS = "\n\r\t\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 INVISIBLE = "\x00\x08\x1b\x7f\u00ad\u200b\u200e\u202e\u2066\u2069\u2060\ufeff\U000e0041"

@@ -4,13 +4,14 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Error, Page
 
 from fwc_llm.evaluation.evaluate import evaluate
+from fwc_llm.metrics.counts import METRICS
 from fwc_llm.models.base import Messages, Reply, Usage
 from fwc_llm.report.write import render
 from fwc_llm.shots import select_shots
@@ -20,9 +21,6 @@ from tests.models.four_members import FourMembers
 from tests.report.conftest import write_run
 
 pytestmark = pytest.mark.slow
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Request
 
 WIDTHS = (360, 400, 1280, 1600)
 SCHEMES = ("light", "dark")
@@ -89,27 +87,22 @@ def report(run: Path, data_dir: Path, tmp_path_factory: pytest.TempPathFactory) 
 def view(browser: Browser, report: Path, request: pytest.FixtureRequest) -> Iterator[View]:
     """The report opened from disk at every width in both colours, all its parts unfolded; its requests."""
     width, scheme = request.param
-    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
-    opened, sent = context.new_page(), list[str]()
-
-    def note(one: "Request") -> None:
-        sent.append(one.url)
-
-    opened.on("request", note)
+    opened = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    sent: list[str] = []
+    opened.on("request", lambda one: sent.append(one.url))
     opened.goto(report.as_uri(), wait_until="networkidle")
     opened.evaluate("document.querySelectorAll('details').forEach(element => element.open = true)")
     yield opened, sent
-    context.close()
+    opened.close()
 
 
 @pytest.fixture
 def page(browser: Browser, report: Path) -> Iterator[Page]:
     """The report as it opens, on a page of its own."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
-    opened = context.new_page()
+    opened = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="light")
     opened.goto(report.as_uri())
     yield opened
-    context.close()
+    opened.close()
 
 
 def test_nothing_overflows(view: View) -> None:
@@ -126,14 +119,13 @@ def test_no_request_leaves_the_page(view: View, report: Path) -> None:
 @pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (768, "dark"), (1280, "light")])
 def test_axe_finds_nothing(browser: Browser, report: Path, width: int, scheme: Any) -> None:
     """Each width and each colour scheme, all parts unfolded (axe takes seconds, so not all pairs)."""
-    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
-    opened = context.new_page()
+    opened = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
     opened.goto(report.as_uri())
     opened.evaluate("document.querySelectorAll('details').forEach(element => element.open = true)")
     # The charts' hundreds of dots are one image each to a reader: axe need not look at every dot.
     violations = Axe().run(opened, context={"exclude": [["svg > *"]]}).response["violations"]
     assert [(one["id"], [node["html"][:150] for node in one["nodes"]][:3]) for one in violations] == []
-    context.close()
+    opened.close()
 
 
 def test_the_tables_text_is_the_jsons(view: View, document: dict[str, Any]) -> None:
@@ -144,21 +136,12 @@ def test_the_tables_text_is_the_jsons(view: View, document: dict[str, Any]) -> N
         row = rows.nth(place)
         assert row.locator("th").inner_text().strip() == arm["arm"]
         shown = [cell.strip() for cell in row.locator(".number").all_inner_texts()]
-        accuracy, gap, ratio = (
-            arm[name] for name in ("accuracy", "demographic_parity_difference", "demographic_parity_ratio")
-        )
-        odds = arm["equalized_odds_difference"]
-        assert shown[:4] == [
-            f"{100 * accuracy['value']:.2f}",
-            f"{gap['value']:.3f}",
-            f"{ratio['value']:.2f}",
-            f"{odds['value']:.3f}",
-        ]
+        accuracy, gap, ratio, odds = (arm[name] for name in METRICS)
+        numbers = [f"{100 * accuracy['value']:.2f}", f"{gap['value']:.3f}", f"{ratio['value']:.2f}"]
+        assert shown[:4] == [*numbers, f"{odds['value']:.3f}"]
         assert shown[4] == ("100%" if arm["coverage"] == 1 else f"{100 * arm['coverage']:.1f}%")
-        assert (
-            row.locator(".range").first.inner_text()
-            == f"{100 * accuracy['low']:.1f} to {100 * accuracy['high']:.1f}"
-        )
+        ends = f"{100 * accuracy['low']:.1f} to {100 * accuracy['high']:.1f}"
+        assert row.locator(".range").first.inner_text() == ends
 
 
 def test_a_planted_script_stays_text(page: Page) -> None:
@@ -184,25 +167,23 @@ def test_the_pages_policy_stops_scripts_and_requests(page: Page) -> None:
 
 
 def test_it_reads_without_javascript(browser: Browser, report: Path, document: dict[str, Any]) -> None:
-    context = browser.new_context(java_script_enabled=False)
-    opened = context.new_page()
+    opened = browser.new_page(java_script_enabled=False)
     opened.goto(report.as_uri())
     assert opened.locator(".first table tbody tr").count() == 3
     opened.locator("summary", has_text="One full prompt").click()
     opened.locator("summary", has_text="zero").last.click()
     assert opened.locator("details[open] pre").first.is_visible()
-    context.close()
+    opened.close()
 
 
 def test_dark_is_dark_and_light_is_light(browser: Browser, report: Path) -> None:
     brightness = {}
     for scheme in SCHEMES:
-        context = browser.new_context(color_scheme=scheme)
-        opened = context.new_page()
+        opened = browser.new_page(color_scheme=scheme)
         opened.goto(report.as_uri())
         color = opened.evaluate("getComputedStyle(document.body).backgroundColor")
         brightness[scheme] = sum(map(int, re.findall(r"\d+", color)[:3]))
-        context.close()
+        opened.close()
     assert brightness["light"] > 700
     assert brightness["dark"] < 100
 
@@ -227,15 +208,11 @@ def test_no_head_of_a_column_splits_in_a_word(view: View) -> None:
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A simulated report of ten arms, several of which differ, with a warning of lost rows."""
-    folder, number = tmp_path_factory.mktemp("many"), 10
-    rates = {
-        f"arm-{place}": {"Female": (0.1, 0.4 + place / 20), "Male": (0.3, 0.85)} for place in range(number)
-    }
+    folder, men = tmp_path_factory.mktemp("many"), (0.3, 0.85)
+    rates = {f"arm-{place}": {"Female": (0.1, 0.4 + place / 20), "Male": men} for place in range(10)}
     run = write_run(folder / "run", rates=rates, repeats=1, per_cell=(100, 300), simulated=True)
     results = json.loads((run / "results.json").read_text())
-    warning = (
-        "groups lose rows unequally: Female 17.5%, Male 5.0%; the results do not speak of who is left out"
-    )
+    warning = "groups lose rows unequally: Female 17.5%, Male 5.0%; results do not speak of who is left out"
     lost = {"read": 1000, "kept": 900, "lost": 100, "reasons": {"no value in age": 100}, "groups": []}
     (run / "results.json").write_text(json.dumps(results | {"rows": lost | {"warning": warning}}))
     (folder / "page.html").write_text(render([folder / "run"], "html"), encoding="utf-8")
@@ -247,8 +224,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_first_screen(
     browser: Browser, report: Path, many: Path, width: int, height: int, arms: int
 ) -> None:
-    context = browser.new_context(viewport={"width": width, "height": height})
-    opened = context.new_page()
+    opened = browser.new_page(viewport={"width": width, "height": height})
     opened.goto((report if arms == 3 else many).as_uri())
     assert opened.locator(".first tbody tr").count() == arms
     for part in ("ul.findings li", ".first table", ".first svg[role=img]"):
@@ -258,7 +234,7 @@ def test_the_first_screen(
     assert opened.locator("details[open]").count() == 0
     assert opened.evaluate(HEADS) == []
     assert pages(opened.pdf(format="A4")) <= 3
-    context.close()
+    opened.close()
 
 
 def test_on_paper(page: Page, report: Path, run: Path, data_dir: Path, tmp_path: Path) -> None:

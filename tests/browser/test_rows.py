@@ -47,9 +47,8 @@ class Partial(FourMembers):
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("rows")
     settings = Settings(m=4, n_test=60, base_parity=None, counterfactual=True)
-    folder = evaluate(
-        load_task("census"), Partial(), ["zero", "balanced"], settings=settings, out=out / "run"
-    ).folder
+    task, arms = load_task("census"), ["zero", "balanced"]
+    folder = evaluate(task, Partial(), arms, settings=settings, out=out / "run").folder
     (out / "report.html").write_text(render([folder]), encoding="utf-8")
     return out / "report.html"
 
@@ -58,10 +57,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of an audit of 10,000 decisions."""
     out = tmp_path_factory.mktemp("large")
-    frame = pd.DataFrame(
-        {"sex": ["f", "m"] * (MANY // 2), "label": ["yes", "no", "no"] * (MANY // 3) + ["no"]}
-    )
-    return audited(frame.assign(answer=["yes", "no"] * (MANY // 2)), out)
+    half, third = MANY // 2, MANY // 3
+    frame = pd.DataFrame({"sex": ["f", "m"] * half, "label": ["yes", "no", "no"] * third + ["no"]})
+    return audited(frame.assign(answer=["yes", "no"] * half), out)
 
 
 def audited(frame: pd.DataFrame, out: Path) -> Path:
@@ -77,13 +75,12 @@ def audited(frame: pd.DataFrame, out: Path) -> Path:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1280, "height": 800})
-    opened = context.new_page()
+    opened = browser.new_page(viewport={"width": 1280, "height": 800})
     opened.failed = []  # type: ignore[attr-defined]
     opened.on("pageerror", lambda error: opened.failed.append(str(error)))  # type: ignore[attr-defined]
     yield opened
     assert opened.failed == []  # type: ignore[attr-defined]
-    context.close()
+    opened.close()
 
 
 def browse(page: Page, report: Path, fragment: str = "") -> None:
@@ -204,25 +201,23 @@ def test_the_keyboard_goes_everywhere(page: Page, report: Path) -> None:
 
 
 def test_axe_finds_nothing_and_nothing_overflows(browser: Browser, report: Path) -> None:
-    context = browser.new_context(viewport={"width": 400, "height": 800}, color_scheme="dark")
-    page = context.new_page()
+    page = browser.new_page(viewport={"width": 400, "height": 800}, color_scheme="dark")
     browse(page, report)
     page.locator(ITEMS).nth(3).click()
     page.evaluate("document.querySelectorAll('.rows-one details').forEach(part => part.open = true)")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     violations = Axe().run(page, context={"include": [["div.rows"]]}).response["violations"]
     assert [(one["id"], [node["html"][:150] for node in one["nodes"]][:3]) for one in violations] == []
-    context.close()
+    page.close()
 
 
 def test_paper_and_a_page_without_scripts_have_the_rest(browser: Browser, page: Page, report: Path) -> None:
     browse(page, report)
     page.emulate_media(media="print")
     assert not page.locator(LIST).is_visible()
-    context = browser.new_context(java_script_enabled=False)
-    plain = context.new_page()
+    plain = browser.new_page(java_script_enabled=False)
     plain.goto(report.as_uri())
     assert not plain.locator(LIST).is_visible()
     plain.locator("summary", has_text="Every row").click()
     assert "needs JavaScript" in plain.locator("div.rows").inner_text()
-    context.close()
+    plain.close()

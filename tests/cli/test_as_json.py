@@ -144,8 +144,6 @@ def test_an_arm_without_questions_is_named(fwc: Run, run: Path, tmp_path: Path) 
 
 
 BLOCK = '<script type="application/json">'
-
-
 CSV = "sex,said,was\n" + "f,yes,no\nm,no,no\nm,yes,yes\nf,no,yes\n" * 20
 
 

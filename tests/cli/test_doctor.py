@@ -3,14 +3,12 @@
 import json
 import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.command import Outcome, Run
+from tests.command import Outcome, Run, python
 from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread
 
 
@@ -81,10 +79,7 @@ def test_an_address_without_a_server_is_broken(fwc: Run, url: str) -> None:
 def test_the_solver_is_not_said_to_be_compiled_before_it_is(tmp_path: Path) -> None:
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     for _ in range(2):  # looking compiles a part, which is not the solver
-        found = subprocess.run(
-            [sys.executable, "-m", "fwc_llm", "doctor", "--json"],
-            env=environment, capture_output=True, text=True, check=True,
-        )  # fmt: skip
+        found = python("-m", "fwc_llm", "doctor", "--json", env=environment)
         (one,) = (one for one in json.loads(found.stdout)["checks"] if one["check"] == "compiled solver")
         assert (one["state"], one["todo"]) == ("note", "fwc-llm warm-up")
         assert "compiling" not in found.stderr

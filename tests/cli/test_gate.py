@@ -43,9 +43,8 @@ def test_three_outcomes_and_their_exit_codes(fwc: Run, folder: Path, tmp_path: P
         assert "0.3 lies within it: too few rows to tell" in outcome.out
         assert ElementTree.parse(xml).getroot().find(f".//{kind}") is not None
     assert fwc(*words, "--fail-if", failing, "--undecided", "pass").code == 5
-    assert (
-        "they are no applicants. dp_ratio is no impact ratio." in fwc(*words, "--fail-if", "dp_ratio < 0").out
-    )
+    ratio = fwc(*words, "--fail-if", "dp_ratio < 0").out
+    assert "they are no applicants. dp_ratio is no impact ratio." in ratio
     assert "applicants" not in failed.out
 
 
@@ -124,9 +123,8 @@ def test_several_models_are_gated_each(fwc: Run, tmp_path: Path) -> None:
 
 def test_an_audit_is_gated_by_each_attribute(fwc: Run, tmp_path: Path) -> None:
     k = pd.Series(range(400))
-    frame = pd.DataFrame(
-        {"sex": k % 2, "race": k // 2 % 2, "was": k // 4 % 2, "said": (k % 2 + k // 8 % 2) // 2}
-    )
+    said = (k % 2 + k // 8 % 2) // 2
+    frame = pd.DataFrame({"sex": k % 2, "race": k // 2 % 2, "was": k // 4 % 2, "said": said})
     frame.to_csv(tmp_path / "p.csv", index=False)
     words = ("audit", tmp_path / "p.csv", "--answer", "said", "--label", "was", "--protected", "sex,race")
     outcome = fwc(*words, "--fail-if", "dp > 0.3", code=5)
@@ -180,20 +178,9 @@ def task(tmp_path: Path) -> Path:
 
 def test_people_weights_and_strata(fwc: Run, task: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    words = (
-        "eval",
-        "--task",
-        task,
-        "--model",
-        "baseline",
-        "--shots",
-        "zero,random",
-        "--n-test",
-        40,
-        "--m",
-        4,
-    )
-    words = (*words, "--out", run, "--cluster", "person_id", "--weight", "stands_for", "--given", "team")
+    asked = ("--model", "baseline", "--shots", "zero,random", "--n-test", 40, "--m", 4, "--out", run)
+    words = ("eval", "--task", task, *asked)
+    words = (*words, "--cluster", "person_id", "--weight", "stands_for", "--given", "team")
     outcome = fwc(*words, "--fail-if", "abs(dp[random] - dp[zero]) > 0.9", code=0)
     answers = pd.read_csv(run / "answers.csv")
     table = pd.read_csv(task.with_suffix(".csv")).set_axis([f"people.csv:{n}" for n in range(2, 242)])

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from fwc_llm.cli.console import printing_aside
-from tests.command import Run
+from tests.command import Run, python
 from tests.conftest import CHECKOUT
 from tests.faults.loopback import HttpReply, completion, serve_in_thread
 
@@ -148,12 +148,10 @@ def test_audits_grow_linearly_in_groups(tmp_path: Path) -> None:
     frame = pd.DataFrame({name: rng.integers(0, most, n) for name, most in columns.items()})
     table, page = tmp_path / "t.csv", tmp_path / "page.html"
     frame.to_csv(table, index=False)
-    command = [sys.executable, "-m", "fwc_llm", "audit", str(table), "--protected", "first,second"]
-    command += ["--answer", "answer", "--label", "label", "--report", str(page), "--figures", str(tmp_path)]
+    words = ("audit", table, "--protected", "first,second", "--answer", "answer", "--label", "label")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=120)
+    done = python("-m", "fwc_llm", *words, "--report", page, "--figures", tmp_path, cwd=CHECKOUT, timeout=120)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert done.returncode == 0, done.stderr
     seconds = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
     assert seconds < 15
     assert used.ru_maxrss < 1_000_000  # kB

@@ -36,9 +36,8 @@ def test_a_drift_is_found_that_the_mean_of_all_hides(tmp_path: Path) -> None:
     codes, frame = [], pd.DataFrame()
     for number in range(1, 6):
         frame = pd.concat([frame, day(number)])
-        result = watch(
-            tmp_path, frame.sample(frac=1, random_state=0), "--json", "--report", str(tmp_path / "page.html")
-        )
+        mixed = frame.sample(frac=1, random_state=0)
+        result = watch(tmp_path, mixed, "--json", "--report", str(tmp_path / "page.html"))
         codes.append(result.exit_code)
         document = json.loads(result.stdout)
         if number == 4:

@@ -18,11 +18,8 @@ def commands() -> Iterator[tuple[str, Any]]:
     """Every command by its full name."""
     root: Any = typer.main.get_command(app)
     for name, command in root.commands.items():
-        yield from (
-            [(f"{name} {inner}", one) for inner, one in command.commands.items()]
-            if hasattr(command, "commands")
-            else [(name, command)]
-        )
+        inner = getattr(command, "commands", {}).items()
+        yield from [(f"{name} {word}", one) for word, one in inner] or [(name, command)]
 
 
 @pytest.mark.parametrize(("name", "command"), [*commands()], ids=lambda value: str(value))
@@ -39,9 +36,8 @@ def test_help_loses_nothing(fwc: Run, name: str, command: Any) -> None:
 
 @pytest.mark.parametrize("name", EVERYDAY)
 def test_help_shows_what_everybody_needs_and_help_all_the_rest(fwc: Run, name: str) -> None:
-    short, long = (
-        set(re.findall(r"(?<!\S)--[a-z-]+", fwc(name, option).out)) for option in ("-h", "--help-all")
-    )
+    shown = (fwc(name, option).out for option in ("-h", "--help-all"))
+    short, long = (set(re.findall(r"(?<!\S)--[a-z-]+", text)) for text in shown)
     assert short < long
     assert 9 <= len(short) <= 17
     assert {"--json", "--protected"} <= short

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -70,14 +71,9 @@ def people(folder: Path) -> Path:
 def one_column(folder: Path) -> Path:
     """UTF-16 as spreadsheets save it, dates, one number besides the groups."""
     rng = np.random.default_rng(3)
-    frame = pd.DataFrame(
-        {
-            "when": pd.date_range("2020-01-01", periods=200).strftime("%d/%m/%Y"),
-            "grp": rng.choice(["x", "y"], 200),
-            "val": rng.normal(size=200).round(3),
-            "res": rng.choice([True, False], 200),
-        }
-    )
+    frame = pd.DataFrame({"when": pd.date_range("2020-01-01", periods=200).strftime("%d/%m/%Y")})
+    frame["grp"], frame["res"] = rng.choice(["x", "y"], 200), rng.choice([True, False], 200)
+    frame["val"] = rng.normal(size=200).round(3)
     frame.to_csv(folder / "u16.txt", sep="\t", index=False, encoding="utf-16")
     return folder / "u16.txt"
 
@@ -99,7 +95,7 @@ def test_odd_tables_go_the_whole_way_at_the_defaults(
     protected: str,
     outcome: str,
     said: str,
-    features: list[str],
+    features: Any,
 ) -> None:
     path = table(tmp_path)
     drafted = fwc("task", "init", path, "--protected", protected, "--outcome", outcome, code=0)
@@ -107,9 +103,8 @@ def test_odd_tables_go_the_whole_way_at_the_defaults(
     task = path.with_suffix(".toml")
     if table is people:  # what cannot be guessed stands there as a comment
         assert "positive" in fwc("task", "check", task, code=2).line
-        task.write_text(
-            task.read_text(encoding="utf-8").replace("# threshold", "threshold"), encoding="utf-8"
-        )
+        text = task.read_text(encoding="utf-8").replace("# threshold", "threshold")
+        task.write_text(text, encoding="utf-8")
     assert [column.name for column in load_task(task).features] == features
     assert "refused: --model surrogate" in fwc("task", "check", task, code=0).out
     ran = fwc("eval", "--task", task, "--model", "baseline", "--out", tmp_path / "run", code=0)
@@ -157,21 +152,16 @@ def test_excel_is_read_with_the_extra_and_named_without(fwc: Run, tmp_path: Path
 @pytest.fixture
 def loan_task(fwc: Run, tmp_path: Path) -> Path:
     (tmp_path / "loans.csv").write_bytes(loans())
-    assert (
-        fwc("task", "init", tmp_path / "loans.csv", "--protected", "ethnicity", "--outcome", "approved").code
-        == 0
-    )
+    columns = ("--protected", "ethnicity", "--outcome", "approved")
+    fwc("task", "init", tmp_path / "loans.csv", *columns, code=0)
     return tmp_path / "loans.toml"
 
 
 @pytest.mark.slow
 def test_three_groups_come_out_and_given_numbers_are_refused(fwc: Run, loan_task: Path) -> None:
     moved = "200 test rows over 3 groups do not come out whole: 204 are drawn"
-    for command in (
-        ("eval", "--model", "gpt-6-luna", "--shots", "zero", "--dry-run"),
-        ("prompt",),
-        ("power",),
-    ):
+    dry = ("eval", "--model", "gpt-6-luna", "--shots", "zero", "--dry-run")
+    for command in (dry, ("prompt",), ("power",)):
         designed = ("--task", loan_task, "--base-parity", "0.5")
         assert moved in fwc(*command, *designed, code=0).err
         refused = fwc(*command, *designed, "--n-test", 200, code=2)

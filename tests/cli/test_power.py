@@ -30,10 +30,8 @@ def test_what_it_costs_to_find_a_difference(fwc: Run) -> None:
     for one, other in zip(cheap, dear, strict=True):
         assert one["n_test"] == other["n_test"]
         assert 0 < one["dollars"] <= one["dollars_most"] < other["dollars_most"]
-    by_rows = sorted(dear, key=lambda one: one["requests"])
-    assert by_rows[-1]["dollars_most"] / by_rows[-1]["requests"] == pytest.approx(
-        by_rows[0]["dollars_most"] / by_rows[0]["requests"]
-    )
+    each = [one["dollars_most"] / one["requests"] for one in sorted(dear, key=lambda one: one["requests"])]
+    assert each[-1] == pytest.approx(each[0])
     table = fwc(*arguments[:-1], "--model", "gpt-4").out
     assert f"${dear[0]['dollars']:,.2f}" in table
     batch = json.loads(fwc(*arguments, "--model", "gpt-4o-mini", "--batch").out)["needed"]
@@ -49,19 +47,8 @@ def test_a_small_table_cannot_find_everything(fwc: Run, data_dir: Path) -> None:
 
 
 def test_groups_below_min_group_are_not_planned_for(fwc: Run, data_dir: Path) -> None:
-    words = ("power", "--task", "german", "--protected", "sex,foreign_worker", "--n-test", 100)
-    words = (
-        *words,
-        "--repeats",
-        1,
-        "--base-parity",
-        "none",
-        "--detect",
-        "0.3",
-        "--data-dir",
-        data_dir,
-        "--json",
-    )
+    words = ("power", "--task", "german", "--protected", "sex,foreign_worker", "--n-test", 100, "--json")
+    words = (*words, "--repeats", 1, "--base-parity", "none", "--detect", "0.3", "--data-dir", data_dir)
     large, every = (json.loads(fwc(*words, "--min-group", least).out) for least in (30, 1))
     assert (large["min_group"], every["min_group"]) == (30, 1)
     assert large["smallest"][0]["gap"] < every["smallest"][0]["gap"]

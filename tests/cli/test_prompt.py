@@ -20,12 +20,8 @@ def test_a_row_of_the_split_is_shown_as_it_is_sent(fwc: Run, data_dir: Path, tmp
     assert "row 3 of the split is adult.test:" in outcome.err
     # … and it is what `eval` sends for its first row
     run = tmp_path / "run"
-    assert (
-        fwc(
-            "eval", "--task", "adult", "--model", "surrogate", "--shots", "balanced", "--m", 4, "--out", run
-        ).code
-        == 0
-    )
+    asked = ("--task", "adult", "--model", "surrogate", "--shots", "balanced", "--m", 4)
+    fwc("eval", *asked, "--out", run, code=0)
     first = json.loads(fwc("prompt", "--shots", "balanced", "--m", 4, "--json").out)
     assert json.loads((run / "prompts" / "balanced.json").read_text()) == first
     assert first[:-1] == sent[:-1]
@@ -65,10 +61,8 @@ def test_a_template_set_is_not_written_over(fwc: Run, tmp_path: Path) -> None:
 def test_a_copied_task_is_the_same_task(fwc: Run, tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
     assert fwc("task", "copy", "adult", "-o", mine).code == 0
-    copy, built_in = load_task(mine), load_task("adult")
-    assert (copy.columns, copy.protected, copy.question) == (
-        built_in.columns, built_in.protected, built_in.question
-    )  # fmt: skip
+    copy, built_in = ((t.columns, t.protected, t.question) for t in map(load_task, (mine, "adult")))
+    assert copy == built_in
     mine.write_text("mine")
     assert "exists already" in fwc("task", "copy", "adult", "-o", mine).line
     assert mine.read_text() == "mine"

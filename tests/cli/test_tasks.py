@@ -13,21 +13,13 @@ from tests.command import Run
 
 
 @pytest.fixture
-def run(fwc: Run) -> Callable[..., str]:
-    """What the command prints, on one line for a refusal."""
+def init(fwc: Run) -> Callable[..., str]:
+    """What a draft prints, on one line for a refusal."""
 
-    def run(*arguments: object, code: int = 0) -> str:
-        outcome = fwc(*arguments, code=code)
-        return outcome.line if code else outcome.out
-
-    return run
-
-
-@pytest.fixture
-def init(run: Callable[..., str]) -> Callable[..., str]:
     def init(table: Path, *options: object, protected: str = "sex", code: int = 0) -> str:
         words = ("task", "init", table, "--protected", protected, "--outcome", "income")
-        return run(*words, *options, code=code)
+        outcome = fwc(*words, *options, code=code)
+        return outcome.line if code else outcome.out
 
     return init
 
@@ -49,8 +41,8 @@ def people(folder: Path, name: str = "people.csv", n: int = 60, **columns: list[
 
 
 @pytest.mark.slow
-def test_tasks_lists_what_there_is(run: Callable[..., str], data_dir: Path) -> None:
-    output = run("tasks", "--data-dir", data_dir)
+def test_tasks_lists_what_there_is(fwc: Run, data_dir: Path) -> None:
+    output = fwc("tasks", "--data-dir", data_dir, code=0).out
     for name, rows in (("adult", "45,222"), ("german", "1,000"), ("communities", "1,993"), ("drug", "1,885")):
         (line,) = [line for line in output.splitlines() if line.startswith(f"{name} ")]
         assert rows in line
@@ -63,18 +55,17 @@ def test_tasks_lists_what_there_is(run: Callable[..., str], data_dir: Path) -> N
 
 
 @pytest.mark.slow
-def test_tasks_without_data(run: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_without_data(fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FWC_LLM_DATA", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
-    monkeypatch.setenv("HOME", str(tmp_path))
-    output = run("tasks")
+    for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA", "HOME"):
+        monkeypatch.setenv(variable, str(tmp_path))
+    output = fwc("tasks", code=0).out
     here = output.index("Downloaded when first used")
     assert here < output.index("adult ") < output.index("Simulated, needs no data") < output.index("census ")
     assert "On this machine" not in output
     with pytest.raises(FwcError, match="fwc-llm task copy acs-income"):
         load_task("acs-income")
-    run("task", "copy", "acs-income", "--out", tmp_path / "acs-income.toml")
+    fwc("task", "copy", "acs-income", "--out", tmp_path / "acs-income.toml", code=0)
     assert load_task(tmp_path / "acs-income.toml").offered == ("sex", "race")
 
 
@@ -83,10 +74,7 @@ def test_a_draft_can_be_used_at_once(init: Callable[..., str], tmp_path: Path) -
     assert "It can be read: people.csv: 60 of 60 rows kept" in output
     assert "column person: every value differs" in output
     task = load_task(tmp_path / "people.toml")
-    assert [(column.name, column.kind) for column in task.features] == [
-        ("age", "numeric"),
-        ("city", "categorical"),
-    ]
+    assert {column.name: column.kind for column in task.features} == {"age": "numeric", "city": "categorical"}
     assert task.groups == ("f", "m")
     assert task.labels(task.pool()).sum() == 12
     text = (tmp_path / "people.toml").read_text(encoding="utf-8")
@@ -185,14 +173,13 @@ def test_bad_input_to_init(init: Callable[..., str], tmp_path: Path, protected: 
 
 
 def test_a_test_table_with_one_answer_is_shown_as_far_as_it_goes(
-    tmp_path: Path, run: Callable[..., str], init: Callable[..., str]
+    fwc: Run, tmp_path: Path, init: Callable[..., str]
 ) -> None:
     init(people(tmp_path))
     people(tmp_path, "later.csv", income=["no"] * 60, person=[f"q{k}" for k in range(60)])
     task = tmp_path / "people.toml"
-    task.write_text(
-        task.read_text().replace('file = "people.csv"', 'pool = "people.csv"\ntest = "later.csv"')
-    )
-    output = run("task", "check", task)
+    two = 'pool = "people.csv"\ntest = "later.csv"'
+    task.write_text(task.read_text().replace('file = "people.csv"', two))
+    output = fwc("task", "check", task, code=0).out
     assert "whose answer is no:" in output
     assert "whose answer is yes:" not in output

@@ -1,5 +1,7 @@
-"""The inner problem as a full linear program, and what every plan must keep."""
+"""The inner problem as a full linear program, what every plan must keep, and the memory of a call."""
 
+import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,17 +32,20 @@ def full_program(
                 level = (cell // outcomes == d).astype(float)
                 rows += [own - (1 + epsilon) * target[y] * level, (1 - epsilon) * target[y] * level - own]
         limits = vstack([csr_array(np.tile(row, n)[None]) for row in rows])
-    answer = linprog(
-        full.ravel(),
-        A_ub=limits,
-        b_ub=None if limits is None else np.zeros(limits.shape[0]),
-        A_eq=coo_array(sums),
-        b_eq=np.full(n, 1.0),
-        method="highs",
-        options=TIGHT,
-    )
+    none = None if limits is None else np.zeros(limits.shape[0])
+    answer = linprog(full.ravel(), limits, none, coo_array(sums), np.full(n, 1.0), options=TIGHT)
     assert answer.status == 0, answer.message
     return float(answer.fun) / n
+
+
+def peak(run: Callable[[], object]) -> int:
+    """The most bytes that a call holds at a time, beside what is there before."""
+    tracemalloc.start()
+    try:
+        run()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def violation_of(mass: np.ndarray, target: Any) -> float:

@@ -1,10 +1,7 @@
 """Compiling kernels: its one message, the cache, and arrays that must not be written."""
 
 import os
-import subprocess
-import sys
 import threading
-import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +12,8 @@ from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.compiled import kernel, read_only
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.warm_up import PROBLEMS
+from tests.command import python
+from tests.coreset.programs import peak
 
 TRANSPORT = """
 import numpy as np
@@ -28,12 +27,7 @@ for kind in (np.float32, np.float64):
 @pytest.mark.slow
 def test_compiling_is_said_once_and_reading_the_cache_is_silent(tmp_path: Path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    errors = [
-        subprocess.run(
-            [sys.executable, "-c", TRANSPORT], env=environment, capture_output=True, text=True, check=True
-        ).stderr
-        for _ in range(2)
-    ]
+    errors = [python("-c", TRANSPORT, env=environment).stderr for _ in range(2)]
     assert errors[0].count("compiling") == 1
     assert "seconds" in errors[0]
     assert "fwc-llm warm-up" in errors[0]
@@ -142,13 +136,7 @@ print(sorted(set(compiled)))
 @pytest.mark.timeout(1200)
 def test_all_is_compiled_by_the_command_and_nothing_afterwards(tmp_path: Path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "COLUMNS": "200"}
-
-    def run(*command: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, *command], env=environment, capture_output=True, text=True, check=True
-        )
-
-    first, second = (run("-m", "fwc_llm", "warm-up") for _ in range(2))
+    first, second = (python("-m", "fwc_llm", "warm-up", env=environment) for _ in range(2))
     assert "free representatives: compiled in" in first.stdout
     assert "Compiled " in first.stdout
     assert "compiled in" not in second.stdout
@@ -157,7 +145,7 @@ def test_all_is_compiled_by_the_command_and_nothing_afterwards(tmp_path: Path):
         assert done.stdout.count("\n") == len(PROBLEMS) + 1
         assert str(tmp_path) in done.stdout
         assert "compiling the solver for this machine" not in done.stderr
-    assert run("-c", AFTERWARDS).stdout.strip() == "[]"
+    assert python("-c", AFTERWARDS, env=environment).stdout.strip() == "[]"
 
 
 # --- The memory of a fit
@@ -178,12 +166,7 @@ def units(form: str, cells: int, support: str) -> float:
             table[f"x{k}"] = pd.Categorical.from_codes(rng.integers(0, 8, ROWS), list("abcdefgh"))
     options = {"support": support, "random_state": 0, "n_jobs": 2, "max_iter": 2, "n_init": 1}
     FairCoreset(40, **options).fit(table, y, sensitive)  # all code is there now
-    tracemalloc.start()
-    try:
-        FairCoreset(40, **options).fit(table, y, sensitive)
-        return tracemalloc.get_traced_memory()[1] / (4 * ROWS * COLUMNS)
-    finally:
-        tracemalloc.stop()
+    return peak(lambda: FairCoreset(40, **options).fit(table, y, sensitive)) / (4 * ROWS * COLUMNS)
 
 
 @pytest.mark.slow

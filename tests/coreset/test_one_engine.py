@@ -1,9 +1,8 @@
 """The same input and seed give the same coreset in every process, whatever it compiled before."""
 
-import subprocess
-import sys
-
 import pytest
+
+from tests.command import python
 
 FITS = """
 import sys
@@ -28,13 +27,8 @@ print(fair_transport(rng.integers(0, 5, (9000, 4)), 2, 2, [0.4, 0.6], 0.01).pric
 """
 
 
-def fits(jobs: int, state: str) -> str:
-    command = [sys.executable, "-c", FITS, str(jobs), state]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
 @pytest.mark.slow
 def test_a_process_and_its_threads_do_not_change_a_coreset() -> None:
-    fresh = fits(1, "fresh")
+    fresh = python("-c", FITS, 1, "fresh").stdout
     assert fresh.count("\n") == 19
-    assert fits(3, "warm") == fresh
+    assert python("-c", FITS, 3, "warm").stdout == fresh

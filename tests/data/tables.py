@@ -7,12 +7,7 @@ from fwc_llm.tasks import Task, load_task
 TOML = """
 question = "Is it yes?"
 {top}
-columns = [
-  {{ name = "x", kind = "numeric" }},
-  {{ name = "colour" }},
-  {{ name = "sex" }},
-  {{ name = "y" }},
-]
+columns = [{{ name = "x", kind = "numeric" }}, {{ name = "colour" }}, {{ name = "sex" }}, {{ name = "y" }}]
 [data]
 file = "data.csv"
 {data}

@@ -27,11 +27,8 @@ def census() -> Task:
 def test_its_columns_are_adults(census: Task) -> None:
     adult = load_task("adult")
     assert census.columns == adult.columns
-    assert (census.protected, census.outcome, census.question) == (
-        adult.protected,
-        adult.outcome,
-        adult.question,
-    )
+    for name in ("protected", "outcome", "question"):
+        assert getattr(census, name) == getattr(adult, name)
     table = census.pool()
     assert list(table.columns) == [column.name for column in adult.columns]
     for column in census.columns:

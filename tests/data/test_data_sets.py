@@ -83,9 +83,7 @@ def test_the_conditions_of_acs_income_are_those_of_the_published_task(tmp_path: 
     rows = task.rows
     assert rows is not None
     assert (rows.read, rows.kept) == (6, 4)
-    assert rows.reasons == {
-        "not WKHP above 0": 2, "not AGEP above 16": 1, "not PINCP above 100": 1,
-    }  # fmt: skip
+    assert rows.reasons == {"not WKHP above 0": 2, "not AGEP above 16": 1, "not PINCP above 100": 1}
 
 
 def test_compas_is_propublicas_table() -> None:
@@ -129,12 +127,11 @@ def test_a_task_offers_attributes_and_a_run_records_the_choice(tmp_path: Path) -
     with pytest.raises(FwcError, match=r"census offers sex alone"):
         load_task("census", protected="race")
 
-    result = evaluate(chosen, "baseline", ["zero"], n_test=16, out=tmp_path / "run")
+    asked = "baseline", ["zero"]
+    result = evaluate(chosen, *asked, n_test=16, out=tmp_path / "run")
     assert json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))["protected"] == ["colour"]
     assert 'protected = "colour"' in (tmp_path / "run" / "experiment.toml").read_text(encoding="utf-8")
-    again = evaluate(
-        load_task(path, protected="colour"), "baseline", ["zero"], n_test=16, out=tmp_path / "run"
-    )
+    again = evaluate(load_task(path, protected="colour"), *asked, n_test=16, out=tmp_path / "run")
     assert again.data == result.data
     with pytest.raises(FwcError, match="another run"):
         evaluate(load_task(path), "baseline", ["zero"], n_test=16, out=tmp_path / "run")

@@ -19,13 +19,9 @@ TOML = """
 question = "Is the loan paid back?"
 missing = "drop"
 columns = [
-  { name = "age", kind = "numeric" },
-  { name = "debt", kind = "numeric" },
+  { name = "age", kind = "numeric" }, { name = "debt", kind = "numeric" },
   { name = "school", kind = "ordinal", order = ["low", "middle", "high"] },
-  { name = "job" },
-  { name = "sex" },
-  { name = "nation" },
-  { name = "paid" },
+  { name = "job" }, { name = "sex" }, { name = "nation" }, { name = "paid" },
 ]
 [data]
 file = "rows-*.parquet"
@@ -114,10 +110,8 @@ def test_the_test_rows_are_equal(
 ) -> None:
     inner, outer = both(write(tmp_path), monkeypatch)
     examples = inner.pool().iloc[[3, 40, 700, 900]].to_dict("records")
-    strange = [
-        {**examples[0], "age": age, "job": job}
-        for age, job in ((10**400, "cook"), ("x", 3), (True, "\ud800"))
-    ]
+    odd = ((10**400, "cook"), ("x", 3), (True, "\ud800"))
+    strange = [{**examples[0], "age": age, "job": job} for age, job in odd]
     more_rows: dict[str, Any] = {"not_equal_to": [*examples, *strange]}
     for seed, more in ((0, {}), (3, more_rows), (2, {"not_equal_to": examples})):
         one = draw_split(inner, 48, base_parity, seed, **more)
@@ -138,9 +132,8 @@ def test_the_test_rows_are_equal(
 def test_defaults_move_by_the_whole_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inner, outer = both(write(tmp_path), monkeypatch)
     for task in (inner, outer):
-        with pytest.raises(
-            FwcError, match=r"the cell sex & nation = . & away, paid = (yes|no) has \d\d rows to"
-        ):
+        words = r"the cell sex & nation = . & away, paid = (yes|no) has \d\d rows to"
+        with pytest.raises(FwcError, match=words):
             draw_split(task, 1200, 0.5)
         with pytest.raises(FwcError, match="5000 test rows are asked for, but only 1,"):
             draw_split(task, 5000, None)

@@ -1,9 +1,7 @@
 """Downloads from a real server on loopback: whole, corrupted, cut short, refused."""
 
 import hashlib
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ import pytest
 from fwc_llm.data.locate import places_from_environment
 from fwc_llm.errors import FwcError
 from fwc_llm.tasks import load_task
+from tests.faults.loopback import HttpReply, HttpRequest, serve_in_thread
 
 BODY = b"x,sex,y\n" + b"".join(f"{k},{'fm'[k % 2]},{k % 3 == 0:d}\n".encode() for k in range(20_000))
 TOML = f"""
@@ -27,45 +26,26 @@ column = "sex"
 """
 
 
-class Server(ThreadingHTTPServer):
-    daemon_threads = True
-    behaviour = "whole"
+class Server:
+    """A mirror that has the file, and remembers what it was asked for."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
         self.asked: list[str] = []
+        self.url, self.behaviour = "", "whole"
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/mirror"
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        self.server.asked.append(self.path)
-        if self.server.behaviour == "refused":
-            self.send_error(503)
-            return
-        body = BODY.replace(b"7", b"8") if self.server.behaviour == "corrupted" else BODY
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body[: len(body) // 2] if self.server.behaviour == "cut short" else body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Nothing: tests stay quiet."""
+    def __call__(self, request: HttpRequest) -> HttpReply:
+        self.asked.append(request.path)
+        body = BODY.replace(b"7", b"8") if self.behaviour == "corrupted" else BODY
+        cut = len(body) // 2 if self.behaviour == "cut short" else None
+        return HttpReply(body, 503 if self.behaviour == "refused" else 200, cut=cut)
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    server = Server()
+    with serve_in_thread(server) as url:
+        server.url = f"{url}/mirror"
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture

@@ -146,6 +146,7 @@ def test_the_fingerprint_follows_the_values(tmp_path: Path) -> None:
     assert small_task(tmp_path, CSV.replace("green,m,yes", "green,m,no")).fingerprint != first
 
 
+CATEGORY = {"top": 'missing = "category"'}
 BAD_DATA = {
     "missing value": ("1,?,f,yes\n2,b,m,no", {}, "data.csv:2: no value in column 'colour'"),
     "NaN": ("NaN,a,f,yes\n2,b,m,no", {}, "data.csv:2: no value in column 'x'"),
@@ -160,40 +161,24 @@ BAD_DATA = {
     "no positive": ("1,a,f,good\n2,b,m,bad", {}, "no positive ones are named"),
     "three outcomes": ("1,a,f,yes\n2,b,m,no\n3,a,f,maybe", {}, "'yes' (1), 'no' (1), 'maybe' (1)"),
     "a third value that nobody judged": (
-        "1,a,f,Ja\n2,b,m,Nein\n3,a,f,offen",
-        {"outcome": 'positive = ["Ja"]'},
-        "has 3 values, 'Ja' (1), 'Nein' (1), 'offen' (1): besides the positive ones name those that mean no",
-    ),
+        "1,a,f,Ja\n2,b,m,Nein\n3,a,f,offen", {"outcome": 'positive = ["Ja"]'},
+        "has 3 values, 'Ja' (1), 'Nein' (1), 'offen' (1): besides the positive ones name those that mean no"),
     "positive absent": ("1,a,f,yes\n2,b,m,no", {"outcome": 'positive = ["Yes"]'}, "'Yes' does not occur"),
     "full stop": (
-        "1,a,f,<=50K\n2,b,m,>50K\n3,a,f,<=50K.\n4,b,m,>50K.",
-        {"outcome": 'positive = [">50K"]'},
-        "set strip_suffix",
-    ),
+        "1,a,f,<=50K\n2,b,m,>50K\n3,a,f,<=50K.\n4,b,m,>50K.", {"outcome": 'positive = [">50K"]'},
+        "set strip_suffix"),
     "neither": (
-        "1,a,f,yes\n2,b,m,no\n3,a,f,maybe",
-        {"outcome": 'positive = ["yes"]\nnegative = ["no"]'},
-        "'maybe' is named neither positive nor negative",
-    ),
+        "1,a,f,yes\n2,b,m,no\n3,a,f,maybe", {"outcome": 'positive = ["yes"]\nnegative = ["no"]'},
+        "'maybe' is named neither positive nor negative"),
     "map incomplete": (
-        "1,a,f,yes\n2,b,m,no",
-        {"protected": 'map = { f = "woman" }'},
-        "data.csv:3: the map of protected attribute 'sex' has no entry for 'm'",
-    ),
+        "1,a,f,yes\n2,b,m,no", {"protected": 'map = { f = "woman" }'},
+        "data.csv:3: the map of protected attribute 'sex' has no entry for 'm'"),
     "all dropped": ("1,?,f,yes\n2,?,m,no", {"top": 'missing = "drop"'}, "no row is left"),
-    "no category for numbers": (
-        "?,a,f,yes\n2,a,m,no",
-        {"top": 'missing = "category"'},
-        "no value in column 'x'",
-    ),
-    "no category for the outcome": (
-        "1,a,f,?\n2,a,m,no",
-        {"top": 'missing = "category"'},
-        "'y', which cannot",
-    ),
+    "no category for numbers": ("?,a,f,yes\n2,a,m,no", CATEGORY, "no value in column 'x'"),
+    "no category for the outcome": ("1,a,f,?\n2,a,m,no", CATEGORY, "'y', which cannot"),
     "a level that steers terminals": ("1,a,\x1b[31mf,yes\n2,b,m,no", {}, "which holds control characters"),
     "empty protected": ("1,a,,yes\n2,b,,no", {}, "no value in column 'sex'"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BAD_DATA)
@@ -233,11 +218,8 @@ def test_ids_must_be_unique(tmp_path: Path) -> None:
 
 def test_an_ordinal_value_outside_the_order_is_named(tmp_path: Path) -> None:
     path = write_task(tmp_path)
-    path.write_text(
-        path.read_text().replace(
-            '{ name = "colour" }', '{ name = "colour", kind = "ordinal", order = ["red", "blue"] }'
-        )
-    )
+    order = '{ name = "colour", kind = "ordinal", order = ["red", "blue"] }'
+    path.write_text(path.read_text().replace('{ name = "colour" }', order))
     with pytest.raises(FwcError, match="'green' is not in the order of the ordinal column 'colour'"):
         load_task(path).pool()
 

@@ -100,15 +100,8 @@ def entry(model: str, low: float, high: float, follows: float = 0.2, **changes: 
     informed = {"value": follows, "low": follows - 0.1, "high": follows + 0.1}
     arm = {"gap": {"value": (low + high) / 2, "low": low, "high": high}, "informed": informed}
     parts = {f"{task}-natural": {"arms": {"zero": arm}} for task in ("adult", "census")}
-    whole = {
-        "model": model,
-        "rows": 500,
-        "missing": {},
-        "parts": parts,
-        "simulated": False,
-        "reference": False,
-    }
-    return whole | changes
+    whole = {"model": model, "rows": 500, "missing": {}, "parts": parts}
+    return whole | {"simulated": False, "reference": False} | changes
 
 
 def test_models_rank_behind_others_only_where_intervals_decide() -> None:

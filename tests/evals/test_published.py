@@ -185,15 +185,8 @@ class Counting:
         return [{"value": cell["cell"] / 3, "note": 'a, "b"'}, {"value": float("nan"), "note": ""}]
 
     def experiment(self) -> Experiment:
-        return Experiment(
-            "counting",
-            "Counting",
-            ("cell", "run"),
-            ("value", "note"),
-            self.plan,
-            self.measure,
-            lambda f, p: "",
-        )
+        names = ("counting", "Counting", ("cell", "run"), ("value", "note"))
+        return Experiment(*names, self.plan, self.measure, lambda f, p: "")
 
 
 def run(counting: Counting, path: Path, seconds: float | None = None) -> tuple[int, int]:

@@ -2,38 +2,22 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from evals.paper.experiment import NAMES
+from tests.command import python
+from tests.conftest import CHECKOUT
 
 pytestmark = pytest.mark.slow
-
-CHECKOUT = Path(__file__).resolve().parents[2]
-
-
-def paper(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "evals.paper", *map(str, words)]
-    environment = {**os.environ, **environment}
-    return subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_every_experiment_finishes_reports_and_keeps_what_it_promises(data_dir: Path, tmp_path: Path) -> None:
     """One test: its runs are made once, whatever else runs beside them."""
-    words = (
-        "all",
-        "--quick",
-        "--datasets",
-        "adult,drug",
-        "--out",
-        tmp_path,
-    )  # the largest, and one with ranks
-    done = paper(*words, FWC_LLM_DATA=str(data_dir))
-    assert done.returncode == 0, done.stderr
+    words = ("all", "--quick", "--datasets", "adult,drug", "--out", tmp_path)  # the largest, one with ranks
+    python("-m", "evals.paper", *words, cwd=CHECKOUT, env=os.environ | {"FWC_LLM_DATA": str(data_dir)})
     for name in NAMES:
         record = json.loads((tmp_path / f"{name}.json").read_text())
         assert record["cells_done"] == record["cells_planned"] > 0
@@ -68,7 +52,8 @@ def test_fresh_forgets_nothing_before_it_has_read_the_data(tmp_path: Path) -> No
     data.parent.mkdir()
     data.write_text("no table\n")
     kept.write_text("earlier results\n")
-    done = paper("closeness", "--fresh", "--out", tmp_path, "--datasets", "german", "--data-dir", tmp_path)
+    words = ("closeness", "--fresh", "--out", tmp_path, "--datasets", "german", "--data-dir", tmp_path)
+    done = python("-m", "evals.paper", *words, cwd=CHECKOUT, check=False)
     assert done.returncode == 2
     assert "german.data" in done.stderr
     assert done.stderr.strip().count("\n") == 0

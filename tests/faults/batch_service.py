@@ -98,10 +98,8 @@ class BatchService:
         if batch["status"] == "validating":
             batch["status"] = "failed" if self.ends_as == "failed" else "in_progress"
             if self.ends_as == "failed":
-                batch["errors"] = {
-                    "object": "list",
-                    "data": [{"code": "x", "message": "enqueued token limit"}],
-                }
+                error = {"code": "x", "message": "enqueued token limit"}
+                batch["errors"] = {"object": "list", "data": [error]}
         elif batch["status"] == "in_progress":
             batch["status"] = self.ends_as
             self._work(batch)

@@ -6,12 +6,11 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from http.client import responses
 from typing import Any
 
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.models.surrogate.serve import SurrogateServer
-
-_PHRASES = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Requests"}
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class HttpReply:
             body, kind = json.dumps(self.body).encode(), "application/json"
         headers = {"content-type": kind, "content-length": str(len(body)), **self.headers}
         head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        status = f"HTTP/1.1 {self.status} {_PHRASES.get(self.status, 'Status')}\r\n"
+        status = f"HTTP/1.1 {self.status} {responses.get(self.status, 'Status')}\r\n"
         return (status + head + "\r\n").encode() + (body if self.cut is None else body[: self.cut])
 
 
@@ -119,51 +118,32 @@ def serve_in_thread(handler: Handler) -> Iterator[str]:
 
 def completion(text: str | None, model: str = "test-model", **changes: Any) -> dict[str, Any]:
     """A chat completion as OpenAI sends it; `changes` replace keys of the body."""
+    usage: Any = {"prompt_tokens": 100, "completion_tokens": 1, "total_tokens": 101}
+    usage["prompt_tokens_details"] = {"cached_tokens": 64}
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
     return {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1700000000,
-        "model": model,
-        "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
-        "usage": {
-            "prompt_tokens": 100,
-            "completion_tokens": 1,
-            "total_tokens": 101,
-            "prompt_tokens_details": {"cached_tokens": 64},
-        },
-        "system_fingerprint": "fp_1",
-        **changes,
-    }
+        "id": "chatcmpl-1", "object": "chat.completion", "created": 1700000000, "model": model,
+        "choices": [choice], "usage": usage, "system_fingerprint": "fp_1", **changes,
+    }  # fmt: skip
 
 
 def decision(
     p: Any = 0.75, model: str = "test-model", names: Sequence[str] = ("answer",), **changes: Any
 ) -> dict[str, Any]:
     """A response of POST /v1/decisions, with P(yes) `p` for every question; `changes` replace keys."""
-    return {
-        "answers": [{"type": "predicate", "name": name, "probability": p} for name in names],
-        "model": model,
-        "usage": {
-            "input_tokens": 100,
-            "input_tokens_details": {"cached_tokens": 64, "cache_write_tokens": 0},
-            "output_tokens": 1,
-            "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": 101,
-        },
-        **changes,
-    }
+    usage: Any = {"input_tokens": 100, "output_tokens": 1, "total_tokens": 101}
+    usage["input_tokens_details"] = {"cached_tokens": 64, "cache_write_tokens": 0}
+    usage["output_tokens_details"] = {"reasoning_tokens": 0}
+    answers = [{"type": "predicate", "name": name, "probability": p} for name in names]
+    return {"answers": answers, "model": model, "usage": usage, **changes}
 
 
 def nouls(
     p: Any = 0.75, model: str = "test-model", names: Sequence[str] = ("answer",), **changes: Any
 ) -> dict[str, Any]:
     """A response of POST /v1/systemone, with P(yes) `p` for every question; `changes` replace keys."""
-    return {
-        "model": model,
-        "answers": {name: {"type": "noul", "noul": p} for name in names},
-        "usage": {"input_tokens": 100},
-        **changes,
-    }
+    answers = {name: {"type": "noul", "noul": p} for name in names}
+    return {"model": model, "answers": answers, "usage": {"input_tokens": 100}, **changes}
 
 
 def answered(request: HttpRequest, yes: bool) -> dict[str, Any]:
@@ -193,9 +173,8 @@ async def _answer_all(handler: Handler, reader: asyncio.StreamReader, writer: as
     while True:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         method, path, _ = head[0].split(" ", 2)
-        headers = {
-            name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:-2])
-        }
+        parts = (line.partition(":") for line in head[1:-2])
+        headers = {name.lower(): value.strip() for name, _, value in parts}
         body = await reader.readexactly(int(headers.get("content-length", 0)))
         if headers.get("transfer-encoding") == "chunked":
             body = await _read_chunks(reader)

@@ -21,9 +21,7 @@ _STALL_SHARE = 0.2  # of the faults that the schedule calls a stall; the others 
 class FaultyService:
     """The service's schedule and its memory: `sent` counts requests and `answered` replies by content."""
 
-    def __init__(
-        self, seed: int = 0, fault_share: float = 0.3, stall_seconds: float = _STALL_SECONDS
-    ) -> None:
+    def __init__(self, seed: int = 0, fault_share: float = 0.3, stall_seconds: float = _STALL_SECONDS):
         self.seed, self.fault_share, self.stall_seconds = seed, fault_share, stall_seconds
         self.sent: Counter[str] = Counter()
         self.answered: Counter[str] = Counter()
@@ -85,11 +83,7 @@ def conversation_key(messages: Any) -> str:
 _LONG = json.dumps(completion("Yes"))
 _FAULTS: dict[str, HttpReply] = {
     "429": refusal(429, "Rate limit reached", "rate_limit_exceeded"),
-    "429 with Retry-After": HttpReply(
-        {"error": {"message": "Rate limit reached", "code": "rate_limit_exceeded"}},
-        429,
-        {"retry-after": "0.02"},
-    ),
+    "429 with Retry-After": HttpReply({"error": {"message": "Slower"}}, 429, {"retry-after": "0.02"}),
     "500": refusal(500, "The server had an error"),
     "500 as text": HttpReply("Internal Server Error", 500),
     "503": HttpReply({"error": "overloaded"}, 503, {"retry-after": "0.01"}),

@@ -76,11 +76,8 @@ def reply(rng: random.Random) -> None:
     body = hostile(rng.choice((_REPLY, _ERROR)), rng)
     value = _model().read_body(body.decode("utf-8", "replace"))
     try:
-        read = (
-            read_reply(value)
-            if rng.random() < 0.7
-            else Reply(str(http_failure(rng.choice((400, 429, 500)), value, {})))
-        )
+        refused = None if rng.random() < 0.7 else http_failure(rng.choice((400, 429, 500)), value, {})
+        read = read_reply(value) if refused is None else Reply(str(refused))
     except AttemptError as failure:
         read = Reply(None, error=str(failure))
     record = make_record("ab" * 16, _CALL, read)
@@ -155,9 +152,8 @@ def run_folder(rng: random.Random) -> None:
 
 def batch_line(rng: random.Random) -> None:
     """A line in the output of a batch."""
-    good = json.dumps(
-        {"custom_id": "ab", "response": {"status_code": 200, "body": json.loads(_REPLY)}, "error": None}
-    )
+    response = {"status_code": 200, "body": json.loads(_REPLY)}
+    good = json.dumps({"custom_id": "ab", "response": response, "error": None})
     value = _model().read_body(hostile(good.encode(), rng).decode("utf-8", "replace"))
     if isinstance(value, dict):
         with contextlib.suppress(AttemptError):

@@ -62,12 +62,16 @@ def environment(key: str | None = KEY) -> dict[str, str]:
     return kept | {"PYTHONPATH": str(CHECKOUT)} | ({"PLANTED_KEY": key} if key else {})
 
 
+Done = subprocess.CompletedProcess[str]
+Evaluate = Callable[..., Done]
+
+
 @pytest.fixture
-def evaluate(tmp_path: Path) -> Iterator[Callable[..., "subprocess.CompletedProcess[str]"]]:
+def evaluate(tmp_path: Path) -> Iterator[Evaluate]:
     """Run the command to its end; afterwards look for the key in all that was written or said."""
     said: list[str] = []
 
-    def run(url: str, key: str | None = KEY, **options: object) -> "subprocess.CompletedProcess[str]":
+    def run(url: str, key: str | None = KEY, **options: object) -> Done:
         done = subprocess.run(
             command(url, tmp_path / "run"), cwd=tmp_path, env=environment(key), text=True,
             capture_output=True, timeout=120, **options,  # type: ignore[call-overload]
@@ -92,9 +96,7 @@ def last_line(text: str) -> str:
     return text.strip().splitlines()[-1]
 
 
-def test_rows_without_a_reply_end_with_4_and_are_named(
-    tmp_path: Path, evaluate: Callable[..., "subprocess.CompletedProcess[str]"]
-) -> None:
+def test_rows_without_a_reply_end_with_4_and_are_named(tmp_path: Path, evaluate: Evaluate) -> None:
     too_long = refusal(400, f"maximum context length exceeded by {KEY}", "context_length_exceeded")
     service = Service(lambda content, count: too_long if count in {9, 17} else ECHOES.get(count))
     with serve_in_thread(service) as url:
@@ -111,9 +113,7 @@ def test_rows_without_a_reply_end_with_4_and_are_named(
     assert len(service.asked) == REQUESTS + 2 + len(ECHOES)
 
 
-def test_ctrl_c_ends_with_130_and_the_run_continues(
-    tmp_path: Path, evaluate: Callable[..., "subprocess.CompletedProcess[str]"]
-) -> None:
+def test_ctrl_c_ends_with_130_and_the_run_continues(tmp_path: Path, evaluate: Evaluate) -> None:
     service = Service()
     service.stalls_from = 20
     with serve_in_thread(service) as url:
@@ -147,9 +147,7 @@ def test_ctrl_c_ends_with_130_and_the_run_continues(
     assert len(journaled(tmp_path)) == len(set(journaled(tmp_path))) == REQUESTS
 
 
-def test_a_full_disk_is_said_and_the_journal_stays_whole(
-    tmp_path: Path, evaluate: Callable[..., "subprocess.CompletedProcess[str]"]
-) -> None:
+def test_a_full_disk_is_said_and_the_journal_stays_whole(tmp_path: Path, evaluate: Evaluate) -> None:
     def fill_up() -> None:  # files of at most 30 kB: the journal would need more
         resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, resource.RLIM_INFINITY))
 

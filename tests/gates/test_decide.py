@@ -33,9 +33,8 @@ def answers(arms: Mapping[str, tuple[float, float]], n: int = 300, seed: int = 0
     for arm, (f, m) in arms.items():
         said = np.where(rng.random(n) < np.where(group == "f", f, m), "yes", "no").astype(object)
         said[rng.random(n) < 0.02] = None
-        parts.append(
-            pd.DataFrame({"arm": arm, "row": range(n), "group": group, "label": label, "answer": said})
-        )
+        asked = {"arm": arm, "row": range(n), "group": group, "label": label, "answer": said}
+        parts.append(pd.DataFrame(asked))
     return pd.concat(parts)
 
 
@@ -77,10 +76,8 @@ def test_a_bound_at_the_end_of_an_interval() -> None:
 
 def test_every_arm_is_meant_where_none_is_named() -> None:
     checks = decide(parse_condition("dp > 0.2"), from_frame(APART))
-    assert [(check.condition, check.outcome) for check in checks] == [
-        ("dp[zero] > 0.2", "failed"),
-        ("dp[fwc] > 0.2", "passed"),
-    ]
+    found = {check.condition: check.outcome for check in checks}
+    assert found == {"dp[zero] > 0.2": "failed", "dp[fwc] > 0.2": "passed"}
     whole = all_of("dp > 0.2", checks)
     assert (whole.condition, whole.outcome) == ("dp > 0.2", "failed")
     assert whole.reason == checks[0].reason
@@ -91,9 +88,8 @@ def test_between_two_arms_the_interval_is_the_paired_one() -> None:
     found = audit(APART)
     test = found.to_dict()["comparisons"][0]["demographic_parity_difference"]
     check = found.check("dp[fwc] - dp[zero] > 0")
-    assert (check.value, check.low, check.high) == pytest.approx(
-        (test["difference"], test["low"], test["high"])
-    )
+    ends = test["difference"], test["low"], test["high"]
+    assert (check.value, check.low, check.high) == pytest.approx(ends)
     assert check.outcome == "passed"
     assert "paired, of these rows" in check.reason
     other = found.check("dp[zero] - dp[fwc] > 0")
@@ -109,9 +105,9 @@ def test_arms_are_equivalent_where_all_of_the_interval_lies_within_the_bound() -
     gap = found.check("dp[fwc] - dp[zero] > 0")
     pairs, bound = (("fwc", "zero"), ("zero", "fwc")), -gap.low + 0.01
     both = [found.check(f"abs(dp[{a}] - dp[{b}]) > {bound}") for a, b in pairs]
-    assert [(check.outcome, check.low, check.high) for check in both] == [
-        ("passed", pytest.approx(-gap.high), pytest.approx(-gap.low))
-    ] * 2
+    for check in both:
+        assert check.outcome == "passed"
+        assert (check.low, check.high) == pytest.approx((-gap.high, -gap.low))
     assert found.check(f"abs(dp[fwc] - dp[zero]) > {-gap.high - 0.01}").outcome == "failed"
     near = found.check("abs(accuracy[fwc] - accuracy[zero]) > 0.001")
     assert (near.outcome, near.low) == ("undecided", 0.0)
@@ -126,9 +122,8 @@ def test_further_metrics_are_gates(metric: str) -> None:
     arm = audit(with_p).to_dict()["arms"][0]
     check = audit(with_p).check(f"{metric}[zero] > 0.99")
     assert check.outcome == "passed"
-    assert (check.value, check.low, check.high) == pytest.approx(
-        tuple(arm[KEY_OF[metric]][end] for end in ("value", "low", "high"))
-    )
+    ends = [arm[KEY_OF[metric]][end] for end in ("value", "low", "high")]
+    assert [check.value, check.low, check.high] == pytest.approx(ends)
     unlabelled = audit(with_p, protected=["group"], label=None)
     assert "there are no labels" in unlabelled.check(f"{metric}[zero] > 0.1").reason
 
@@ -153,9 +148,7 @@ def test_what_is_undefined_is_undecided_with_the_reason() -> None:
 def test_one_person_of_a_third_group_does_not_switch_a_gate_off() -> None:
     """It is not judged, and the check says so; the interval of the two others stands."""
     rows = {"a": ["yes"] * 60 + ["no"] * 140, "b": ["yes", "no"] * 100, "c": ["yes"]}
-    frame = pd.DataFrame(
-        [(g, said) for g, all_ in rows.items() for said in all_], columns=["group", "answer"]
-    )
+    frame = pd.Series(rows, name="answer").explode().rename_axis("group").reset_index()
     found = audit(frame.assign(label="no"))
     gap = found.to_dict()["arms"][0]["demographic_parity_difference"]
     assert gap["verdict"] == "differs"
@@ -265,8 +258,6 @@ def test_arms_that_are_not_there_are_refused() -> None:
 
 
 EVIL = "]]><x a=\"'&amp;\x00\x08\x1b[31m\ud800\ufffe‮\n</testcase>"
-
-
 CHECKS = [
     Check("dp > 0.1", "failed", EVIL),
     Check(EVIL, "passed", "well"),

@@ -79,16 +79,10 @@ def test_the_order_of_questions_and_the_names_of_groups_change_nothing(sample: S
     rng = np.random.default_rng(seed)
     shuffled = rng.permutation(len(sample.answer))
     named = rng.permutation(sample.groups)
-    other = Sample(
-        sample.answer[shuffled],
-        sample.label[shuffled],
-        named[sample.group[shuffled]],
-        sample.repeat[shuffled],
-        rng.permutation(int(sample.row.max()) + 1)[sample.row[shuffled]],
-        sample.groups,
-        sample.labels_fixed,
-        None if sample.examples is None else sample.examples[shuffled],
-    )
+    row = rng.permutation(int(sample.row.max()) + 1)[sample.row]
+    parts = (sample.answer, sample.label, named[sample.group], sample.repeat, row)
+    examples = None if sample.examples is None else sample.examples[shuffled]
+    other = Sample(*(part[shuffled] for part in parts), sample.groups, sample.labels_fixed, examples)
     one, two = estimate(sample), estimate(other)
     for name in METRICS:
         ends = [(e.value, e.low, e.high) for e in (one[name], two[name])]

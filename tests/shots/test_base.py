@@ -4,9 +4,9 @@ import copy
 import json
 import math
 import pickle
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -22,10 +22,8 @@ from fwc_llm.tasks import Task, census_task
 EVIL = "</td><script>alert(1)</script>\u202e"
 
 
-def examples(
-    n: int, weight: float | None = 1.0, values: Mapping[str, object] | None = None
-) -> tuple[Example, ...]:
-    return tuple(Example(f"t:{i}", {"age": i, **(values or {})}, "no", weight) for i in range(n))
+def examples(n: int, weight: float | None = 1.0, values: Any = {}) -> tuple[Example, ...]:  # noqa: B006
+    return tuple(Example(f"t:{i}", {"age": i, **values}, "no", weight) for i in range(n))
 
 
 def test_a_table_has_the_examples_in_prompt_order(two: Task) -> None:
@@ -162,13 +160,8 @@ def test_whatever_a_choice_depends_on_makes_another_entry(task: Task, cache: Pat
     older = pool.assign(age=pool["age"] + 1)
     some = np.arange(len(pool)) % 2 == 0
     kept_shots(task, "kmeans", 4)
-    for number, change in enumerate(
-        (
-            {"m": 5}, {"epsilon": 0.5}, {"seed": 1}, {"max_iter": 2}, {"pool": older}, {"candidates": some},
-            {"pool": pool[some]},
-        ),
-        start=2,
-    ):  # fmt: skip
+    own = {"pool": older}, {"candidates": some}, {"pool": pool[some]}
+    for number, change in enumerate(({"m": 5}, {"epsilon": 0.5}, {"seed": 1}, {"max_iter": 2}, *own), 2):
         kept_shots(task, "kmeans", **{"m": 4, **change})  # type: ignore[arg-type]
         assert len(files(cache)) == number, change
     kept_shots(task, "kmeans", 4, pool=pool, candidates=None)  # the task's own table: the same choice

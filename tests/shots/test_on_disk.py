@@ -26,15 +26,11 @@ question = "Is the loan paid back?"
 weight = "w"
 missing = "drop"
 columns = [
-  { name = "age", kind = "numeric" },
-  { name = "debt", kind = "numeric" },
+  { name = "age", kind = "numeric" }, { name = "debt", kind = "numeric" },
   { name = "wage", kind = "categorical", bands = [1000, 2000], missing = "category" },
   { name = "school", kind = "ordinal", order = ["low", "middle", "high"] },
-  { name = "job" },
-  { name = "nation", strip_zeros = true },
-  { name = "w", kind = "numeric", role = "extra" },
-  { name = "paid" },
-  { name = "notes", role = "drop" },
+  { name = "job" }, { name = "nation", strip_zeros = true },
+  { name = "w", kind = "numeric", role = "extra" }, { name = "paid" }, { name = "notes", role = "drop" },
 ]
 [data]
 file = "rows.parquet"
@@ -123,11 +119,8 @@ def test_a_table_beyond_the_sample_is_certified(folder: Path, monkeypatch: pytes
     whole = load_task(folder / "task.toml", weight="", data=folder / "part-*.parquet")
     pool = whole.pool()
     rows = pool.loc[found["rows"]]
-    again = certify(
-        *(features_frame(whole, pool), whole.labels(pool), whole.sensitive(pool)),
-        *(features_frame(whole, rows), whole.labels(rows), whole.sensitive(rows)),
-        epsilon=0.05,
-    )
+    both = [(features_frame(whole, one), whole.labels(one), whole.sensitive(one)) for one in (pool, rows)]
+    again = certify(*both[0], *both[1], epsilon=0.05)
     assert found["objective"] == pytest.approx(again.objective, rel=1e-9)
     assert found["violation"] == pytest.approx(again.violation, abs=1e-9)
 
@@ -186,24 +179,15 @@ def test_files_of_several_writers_are_one_table(folder: Path, monkeypatch: pytes
 
 
 DRAWN = ("random", "balanced", "strata", "minority", "counterfactual", "uncertain", "reweighing")
-
-
 CLOSE = ("fwc", "kmeans", "kmedoids", "kmedian-coreset", "indfair-coreset")
 
 
 def survey(n: int = 300) -> pd.DataFrame:
     """A table with a weight: farmers stand for a hundred people each, and some rows for nobody."""
     rng = np.random.default_rng(0)
-    work = rng.choice(["farm", "office"], n)
-    return pd.DataFrame(
-        {
-            "age": rng.integers(18, 80, n),
-            "work": work,
-            "sex": rng.choice(["f", "m"], n),
-            "hired": rng.choice(["yes", "no"], n),
-            "people": np.where(work == "farm", 100, 1) * rng.integers(0, 3, n),
-        }
-    )
+    frame = pd.DataFrame({"work": rng.choice(["farm", "office"], n), "age": rng.integers(18, 80, n)})
+    frame["sex"], frame["hired"] = rng.choice(["f", "m"], n), rng.choice(["yes", "no"], n)
+    return frame.assign(people=np.where(frame["work"] == "farm", 100, 1) * rng.integers(0, 3, n))
 
 
 @pytest.fixture(scope="module")

@@ -99,13 +99,11 @@ def test_slots_can_be_written_as_words(two: Task) -> None:
     for strategy in ("fwc", "strata"):
         assert cells(select_shots(two, strategy, 12, slots=SLOTS)) == wanted
     table = {("a", "no"): 1, ("a", "yes"): 5, ("b", "no"): 4, ("b", "yes"): 2}
-    assert select_shots(two, "strata", 12, slots=table).examples == (
-        select_shots(two, "strata", 12, slots=SLOTS).examples
-    )
+    by_table, by_words = (select_shots(two, "strata", 12, slots=slots) for slots in (table, SLOTS))
+    assert by_table.examples == by_words.examples
     assert select_shots(two, "fwc", 12, slots=SLOTS).options["slots"] == SLOTS
-    assert cells(select_shots(two, "strata", 6, slots="a:yes=3,b:no=3")) == (
-        [("a", "yes")] * 3 + [("b", "no")] * 3
-    )
+    some = cells(select_shots(two, "strata", 6, slots="a:yes=3,b:no=3"))
+    assert some == [("a", "yes")] * 3 + [("b", "no")] * 3
 
 
 def test_surprising_examples_are_those_whose_label_the_features_predict_least(two: Task) -> None:
@@ -116,11 +114,8 @@ def test_surprising_examples_are_those_whose_label_the_features_predict_least(tw
         drawn = [select_shots(two, "strata", 6, seed=s, slots=slots, pick=pick) for s in range(4)]
         assert all(example.label == pool.loc[example.row, "y"] for one in drawn for example in one.examples)
         # The old answer yes: a surprising yes is young, a surprising no is old.
-        sign = [
-            (example.label == "no") - (example.label == "yes") for one in drawn for example in one.examples
-        ]
-        found = [example.values["age"] for one in drawn for example in one.examples]
-        ages[pick] = [s * age for s, age in zip(sign, found, strict=True)]
+        found = [example for one in drawn for example in one.examples]
+        ages[pick] = [(1 if one.label == "no" else -1) * one.values["age"] for one in found]
         assert len({tuple(example.row for example in one.examples) for one in drawn}) == 4
     assert np.mean(ages["surprising"]) > np.mean(ages["uniform"])
     with pytest.raises(FwcError, match="pick is 'odd'"):

@@ -88,7 +88,7 @@ def test_only_candidates_are_chosen(name: str, two: Task) -> None:
 def test_three_protected_levels(name: str, three: Task) -> None:
     if name == "fairlets":
         with pytest.raises(
-            FwcError, match=r"fairlets are for two protected levels, this table has 3: a, b, c"
+            FwcError, match="fairlets are for two protected levels, this table has 3: a, b, c"
         ):
             select_shots(three, name, 12)
         return

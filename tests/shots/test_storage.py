@@ -26,21 +26,14 @@ def any_shots(draw: st.DrawFn) -> Shots:
     weights = draw(st.lists(st.floats(0, 1e6), min_size=len(rows), max_size=len(rows)))
     if weighted and sum(weights) == 0:
         weights = [1.0] * len(rows)
+    values, labels = st.dictionaries(text, text | numbers, max_size=3), st.sampled_from(["no", "yes"])
     examples = tuple(
-        Example(
-            row,
-            draw(st.dictionaries(text, text | numbers, max_size=3)),
-            draw(st.sampled_from(["no", "yes"])),
-            weight if weighted else None,
-        )
+        Example(row, draw(values), draw(labels), weight if weighted else None)
         for row, weight in zip(rows, weights, strict=True)
     )
-    certificate = draw(
-        st.none() | st.dictionaries(text, text | numbers | st.lists(numbers, max_size=3), max_size=3)
-    )
-    return Shots(
-        draw(text), draw(text), draw(text), draw(st.integers(0, 2**60)), examples, certificate, {"m": 3}
-    )
+    known = st.dictionaries(text, text | numbers | st.lists(numbers, max_size=3), max_size=3)
+    named = draw(text), draw(text), draw(text), draw(st.integers(0, 2**60))
+    return Shots(*named, examples, draw(st.none() | known), {"m": 3})
 
 
 @pytest.mark.slow
@@ -89,21 +82,17 @@ def test_another_task_and_changed_data_are_refused(saved: dict[str, Any], tmp_pa
         load(tmp_path, lacking, two)
 
 
-def change(**fields: Any) -> dict[str, Any]:
-    return fields
-
-
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "negative": (change(weight=-0.5), "has the weight -0.5"),
-    "NaN": (change(weight=float("nan")), "NaN is not JSON"),
-    "too large": (change(weight=10**400), r"examples\[2\].weight"),
-    "text weight": (change(weight="1"), r"examples\[2\].weight: .* found '1'"),
-    "true": (change(weight=True), r"examples\[2\].weight"),
-    "one without weight": (change(weight=None), "some rows have a weight and some have none"),
-    "label": (change(label="maybe"), r"examples\[2\].label: .* found 'maybe'"),
-    "row": (change(row=7), r"examples\[2\].row: .* found 7"),
-    "values": (change(values=[1]), r"examples\[2\].values"),
-    "value": (change(values={"age": None}), r"examples\[2\].values.age"),
+    "negative": ({"weight": -0.5}, "has the weight -0.5"),
+    "NaN": ({"weight": float("nan")}, "NaN is not JSON"),
+    "too large": ({"weight": 10**400}, r"examples\[2\].weight"),
+    "text weight": ({"weight": "1"}, r"examples\[2\].weight: .* found '1'"),
+    "true": ({"weight": True}, r"examples\[2\].weight"),
+    "one without weight": ({"weight": None}, "some rows have a weight and some have none"),
+    "label": ({"label": "maybe"}, r"examples\[2\].label: .* found 'maybe'"),
+    "row": ({"row": 7}, r"examples\[2\].row: .* found 7"),
+    "values": ({"values": [1]}, r"examples\[2\].values"),
+    "value": ({"values": {"age": None}}, r"examples\[2\].values.age"),
 }
 
 

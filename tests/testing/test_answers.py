@@ -35,11 +35,8 @@ def said(messages: Any = HELLO, **options: Any) -> str | None:
 
 
 def decision(given: Any = "Is it?", questions: Any = (QUESTION,), **options: Any) -> Any:
-    return (
-        openai.OpenAI()
-        .decisions.create(model="gpt-6-luna", input=given, questions=questions, **options)
-        .answers
-    )
+    asked = {"model": "gpt-6-luna", "input": given, "questions": questions, **options}
+    return openai.OpenAI().decisions.create(**asked).answers
 
 
 @pytest.mark.slow

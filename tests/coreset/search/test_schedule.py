@@ -77,10 +77,8 @@ def test_moving_twice_as_far_ends_lower_and_empties_no_representative() -> None:
     far = FairCoreset(250, random_state=0).fit(*table)
     assert far.objective_ < 0.99 * plain.objective_
     assert far.weights_.min() > 0
-    assert (
-        (table.features.min(axis=0) <= far.representatives_)
-        & (far.representatives_ <= table.features.max(axis=0))
-    ).all()
+    low, high = table.features.min(axis=0), table.features.max(axis=0)
+    assert np.array_equal(far.representatives_.clip(low, high), far.representatives_)
 
 
 @pytest.mark.parametrize("support", ["free", "rows"])
@@ -103,11 +101,9 @@ def test_a_few_far_rows_get_representatives_though_samples_lack_them(support: st
 def test_every_cell_gets_its_seats_in_order_and_no_value_twice(name: str) -> None:
     rng = np.random.default_rng(0)
     cell = rng.integers(0, 3, 200)
-    problem = FairCoreset(17, epsilon=None, support="rows", slots=[[5], [1], [11]]).problem(
-        rng.integers(0, 4, (200, 2)).astype(float),
-        np.zeros(200),
-        cell,  # 16 values
-    )
+    x = rng.integers(0, 4, (200, 2)).astype(float)  # 16 values
+    model = FairCoreset(17, epsilon=None, support="rows", slots=[[5], [1], [11]])
+    problem = model.problem(x, np.zeros(200), cell)
     for seed in range(5):
         rows = start_rows(problem, name, np.random.default_rng(seed))
         np.testing.assert_array_equal(cell[rows], problem.cell_of)
@@ -183,10 +179,8 @@ def asked(n: int = 5000, **options: object) -> Problem:
 @pytest.mark.slow
 def test_the_search_serves_tiny_cells_and_does_not_depend_on_threads() -> None:
     problem = asked()
-    one, two = (
-        search(problem, CompiledSteps(problem, threads), np.random.default_rng(0), threads, 50)[0]
-        for threads in (Threads(1), Threads(2))
-    )
+    both, rng = (Threads(1), Threads(2)), np.random.default_rng
+    one, two = (search(problem, CompiledSteps(problem, own), rng(0), own, 50)[0] for own in both)
     assert one.rows is not None
     np.testing.assert_array_equal(one.rows, two.rows)
     np.testing.assert_array_equal(problem.cells.cell[one.rows], problem.cell_of)
@@ -216,10 +210,8 @@ def test_swaps_at_fixed_prices_do_not_overshoot() -> None:
     X = X + 2 * (d == y)[:, None]
     problem = FairCoreset(16, 0.0, support="rows", slots="balanced-positive").problem(X, y, d)
     sample = Sample(problem)
-    found = [
-        sample.settle(start_rows(problem, "k-means++", rng), rng).objective
-        for rng in map(np.random.default_rng, range(6))
-    ]
+    rngs = map(np.random.default_rng, range(6))
+    found = [sample.settle(start_rows(problem, "k-means++", rng), rng).objective for rng in rngs]
     assert max(found) < 1.02 * min(found)
 
 
@@ -279,10 +271,8 @@ def test_starts_end_when_four_agree_and_larger_tables_start_three_times() -> Non
     assert larger.n_starts_ == 3
     assert 0 <= larger.spread_ < 0.05
     assert FairCoreset(8, random_state=0, swaps=False).fit(x, y, d).n_starts_ == 1
-    given = FairCoreset(
-        4, support="rows", init=np.array([np.flatnonzero((2 * d + y) == g)[0] for g in range(4)])
-    )
-    assert given.fit(x, y, d).n_starts_ == 1
+    first = np.array([np.flatnonzero(2 * d + y == g)[0] for g in range(4)])
+    assert FairCoreset(4, support="rows", init=first).fit(x, y, d).n_starts_ == 1
     x, y, d = rng.normal(size=(200, 3)), rng.integers(0, 2, 200), rng.integers(0, 2, 200)
     found = FairCoreset(16, support="rows", random_state=0).fit(x, y, d)
     assert found.n_starts_ == 5 or found.n_agreeing_ == 4

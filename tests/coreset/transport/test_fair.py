@@ -1,7 +1,5 @@
 """The inner problem against full linear programs, and the certificate on every kind of data."""
 
-import subprocess
-import sys
 import warnings
 from typing import Any
 
@@ -12,6 +10,7 @@ from fwc_llm.coreset.transport.column_generation import CostTable, solve
 from fwc_llm.coreset.transport.fair import fair_transport
 from fwc_llm.coreset.transport.parity import ParitySet
 from fwc_llm.errors import FwcError
+from tests.command import python
 from tests.coreset.programs import certified, full_program
 
 
@@ -127,12 +126,7 @@ def test_the_result_does_not_depend_on_the_threads() -> None:
         "r = fair_transport(cost, 2, 2, [0.3, 0.7], 0.01)\n"
         "print(r.objective.hex(), r.lower_bound.hex(), r.prices.tobytes().hex(), zlib.crc32(r.cell))\n"
     )
-    one, two = (
-        subprocess.run(
-            [sys.executable, "-c", script, count], capture_output=True, text=True, check=True
-        ).stdout
-        for count in ("1", "2")
-    )
+    one, two = (python("-c", script, count).stdout for count in (1, 2))
     assert one == two
     assert one
 

@@ -1,6 +1,5 @@
 """What a plan and a coreset publish is exact: parity of the masses themselves, the bound, every scale."""
 
-import tracemalloc
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,7 @@ from fwc_llm.coreset.transport.fair import fair_transport
 from fwc_llm.coreset.transport.linear_program import linear_program
 from fwc_llm.coreset.transport.parity import ParitySet, SoftParitySet, violation
 from fwc_llm.errors import FwcError, InputError
-from tests.coreset.programs import certified, violation_of
+from tests.coreset.programs import certified, peak, violation_of
 
 LIMITS = [0.0, 1e-6, 0.01, 0.3]
 
@@ -354,8 +353,6 @@ def test_the_inner_problem_takes_at_most_three_more_tables(kind: str, dtype: typ
     weights = rng.uniform(0.5, 2, ROWS)
     warm = fair_transport(cost[:30_000], LEVELS, OUTCOMES, target, 0.01).prices  # all is imported now
     for prices, sample_weight in ((None, None), (warm, None), (None, weights)):
-        tracemalloc.start()
-        fair_transport(cost, LEVELS, OUTCOMES, target, 0.01, prices, sample_weight=sample_weight)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert peak < 3 * ROWS * LEVELS * OUTCOMES * 4  # tables of float32
+        terms = LEVELS, OUTCOMES, target, 0.01, prices
+        held = peak(partial(fair_transport, cost, *terms, sample_weight=sample_weight))
+        assert held < 3 * ROWS * LEVELS * OUTCOMES * 4  # tables of float32
