@@ -257,27 +257,22 @@ def test_the_command_announces_and_shows_it(fwc: Run, tmp_path: Path) -> None:
     task = write_people(tmp_path, make_people(240, 2))
     options = ("eval", "--task", task, "--shots", "zero,balanced", "--m", 4, "--n-test", 16)
     more = ("--threshold", "base-rate", "--threshold-rows", 24)
-    dry = fwc(*options, "--model", "gpt-4o", *more, "--dry-run")
-    assert dry.code == 0, dry.err
+    dry = fwc(*options, "--model", "gpt-4o", *more, "--dry-run", code=0)
     assert "80 requests to gpt-4o" in dry.out
     assert "48 of them are about rows of the pool, to choose the threshold, about $" in dry.out
     assert "--threshold base-rate needs P(yes): --logprobs is switched on" in dry.err
     assert (
         "first asks about 24 rows of the pool, for each of 2 arms and 1 repeat: 48 requests more" in dry.err
     )
-    done = fwc(*options, "--model", "baseline", *more, "--out", tmp_path / "run")
-    assert done.code == 0, done.err
+    done = fwc(*options, "--model", "baseline", *more, "--out", tmp_path / "run", code=0)
     assert "At the threshold" in done.out
     assert "80 requests to baseline" in done.err
-    again = fwc("eval", tmp_path / "run" / "experiment.toml", "--out", tmp_path / "run")
-    assert again.code == 0, again.err
+    again = fwc("eval", tmp_path / "run" / "experiment.toml", "--out", tmp_path / "run", code=0)
     assert "80 of 80 answered, nothing to ask" in again.err
     for words in ("1.5", "sometimes"):
-        refused = fwc(*options, "--model", "baseline", "--threshold", words, "--out", tmp_path / "no")
-        assert refused.code == 2
+        fwc(*options, "--model", "baseline", "--threshold", words, "--out", tmp_path / "no", code=2)
     models = "baseline,python:tests.evaluation.test_result:even"
-    both = fwc(*options, "--model", models, *more, "--out", tmp_path / "b")
-    assert both.code == 0, both.err
+    both = fwc(*options, "--model", models, *more, "--out", tmp_path / "b", code=0)
     assert both.out.count("At the threshold") == 2
 
 

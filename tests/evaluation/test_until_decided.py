@@ -145,11 +145,9 @@ def test_what_no_sequence_exists_for_is_refused_by_name(options: dict[str, Any],
 
 def test_the_command_says_what_it_saved_and_what_to_expect(fwc: Run, tmp_path: Path) -> None:
     asked = ("eval", "--task", "census", "--model", "surrogate", "--shots", "zero", "--until-decided")
-    result = fwc(*asked, "--n-test", 600, "--out", tmp_path / "run")
-    assert result.code == 0, result.err
+    result = fwc(*asked, "--n-test", 600, "--out", tmp_path / "run", code=0)
     assert re.search(r"Asked until decided: \d+ of at most 600 rows", " ".join(result.out.split()))
-    again = fwc("eval", tmp_path / "run" / "experiment.toml", "--out", tmp_path / "b")
-    assert again.code == 0, again.err
+    fwc("eval", tmp_path / "run" / "experiment.toml", "--out", tmp_path / "b", code=0)
     assert (tmp_path / "b" / "answers.csv").read_text() == (tmp_path / "run" / "answers.csv").read_text()
     for command in (("power",), ("eval", "--until-decided", "--dry-run")):
         output = fwc(*command, "--fail-if", "dp > 0.1", "--task", "census").out
