@@ -6,21 +6,19 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import cycle, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fwc_llm.apportion import largest_remainder
 from fwc_llm.errors import FwcError
 from fwc_llm.files import read_text, reason
+from fwc_llm.runs.splits import Split
 from fwc_llm.shots import is_per_row, select_shots, strategies
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.registry import ONLY_BY_NAME
+from fwc_llm.tasks import Task
 from fwc_llm.untrusted import visible
-
-if TYPE_CHECKING:
-    from fwc_llm.runs.splits import Split
-    from fwc_llm.tasks import Task
 
 # Of counter-stereotypical slots: the share of yes of the group with the lowest base rate (the group with the
 # highest gets as many no), and how much more than the average of the examples that group has.
@@ -105,7 +103,7 @@ def read_instructions(source: str | Path | Iterable[str]) -> tuple[list[str], li
     return list(sentences), []
 
 
-def recipes(task: "Task", m: int, names: Sequence[str] | None = None) -> list[Recipe]:
+def recipes(task: Task, m: int, names: Sequence[str] | None = None) -> list[Recipe]:
     """The kinds of candidates with m examples, counter-stereotypical slots and others in turn.
 
     In counter-stereotypical slots the groups with low base rates answer yes and those with high ones no:
@@ -139,7 +137,7 @@ def recipes(task: "Task", m: int, names: Sequence[str] | None = None) -> list[Re
     return [kinds[place % len(kinds)] for place in turns for kinds in (counter, others) if kinds]
 
 
-def counter_slots(task: "Task", m: int, share: float, more: float = 0.0) -> str:
+def counter_slots(task: Task, m: int, share: float, more: float = 0.0) -> str:
     """Slots, as words: the group with the lowest base rate has `share` yes, the highest 1 − `share`.
 
     The lowest has 1 + `more` times the average number of examples, the highest 1 − `more` times.
@@ -156,8 +154,8 @@ def counter_slots(task: "Task", m: int, share: float, more: float = 0.0) -> str:
 
 
 def choose_candidates(
-    task: "Task",
-    split: "Split",
+    task: Task,
+    split: Split,
     count: int,
     sizes: Sequence[int],
     templates: Sequence[str],

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fwc_llm.evaluation.job import prepare
 from fwc_llm.evaluation.result import Result
@@ -12,14 +12,12 @@ from fwc_llm.options import split_options, takes
 from fwc_llm.progress import Progress, choose
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots.base import Shots
-
-if TYPE_CHECKING:
-    from fwc_llm.tasks import Task
+from fwc_llm.tasks import Task
 
 
 @takes(Settings, Client)
 def evaluate(
-    task: "str | Path | Task",
+    task: str | Path | Task,
     model: str | Model | Function | BatchFunction,
     arms: Sequence[str | Shots] = ("zero", "balanced", "fwc"),
     *,

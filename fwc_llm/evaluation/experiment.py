@@ -7,16 +7,14 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fwc_llm.models import Client
 from fwc_llm.options import facts_of
 from fwc_llm.runs.folder import file_name
 from fwc_llm.runs.plan import Arm, Plan
 from fwc_llm.runs.settings import Settings
-
-if TYPE_CHECKING:
-    from fwc_llm.tasks import Task
+from fwc_llm.tasks import Task, task_names
 
 FILE_NAME = "experiment.toml"
 _HEAD = f"# The options of this run: `fwc-llm eval {FILE_NAME}` repeats it; a flag beside it wins.\n\n"
@@ -52,13 +50,11 @@ def experiment_text(plan: Plan, client: Client, model: str, folder: Path, **othe
     return _HEAD + "\n".join(lines) + "\n"
 
 
-def task_option(task: "str | Path | Task") -> str | None:
+def task_option(task: str | Path | Task) -> str | None:
     """The task as an option: a built-in one's name, a task file's whole path, else nothing."""
     if isinstance(task, str | Path):
         path = Path(task).expanduser()
         return str(path.absolute()) if path.suffix == ".toml" else str(task)
-    from fwc_llm.tasks import task_names
-
     return task.name if task.name in task_names() else None
 
 

@@ -89,8 +89,9 @@ async def run_batch(
         if begin and not work.under_way:
             work.write_requests(calls, budget)
         await work.submit(begin)
-        if cancel:
-            await work.cancel()
+        for part in work.under_way if cancel else ():
+            with suppress(GoneError):  # what is lost is given up while waiting
+                await work.client.cancel(str(part.batch_id))
         await work.wait(poll_seconds, cancel)
     finally:
         await model.aclose()
@@ -188,15 +189,6 @@ class _Batches:
                     self._save()
                 part.batch_id = await self.client.submit(part.file_id)
             self._save()
-
-    async def cancel(self) -> None:
-        """Ask the service to stop what has not ended."""
-        for part in self.under_way:
-            try:
-                await self.client.cancel(str(part.batch_id))
-            except GoneError:
-                part.collected = True
-        self._save()
 
     async def wait(self, poll_seconds: float, cancelled: bool = False) -> None:
         """Poll until every batch has ended, collecting each as it does."""

@@ -4,22 +4,20 @@ A number that somebody gives is taken or refused, never moved.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import cell_counts, cells_of_rows, nearest_whole, row_values, whole_step
 from fwc_llm.shots.base import DEFAULT_M
-
-if TYPE_CHECKING:
-    from fwc_llm.tasks import Task
+from fwc_llm.tasks import Task
 
 _LEAST = 40  # test rows; below it, equal numbers of every group are given up before the other groups are
 
 
 def fit_defaults(
-    task: "Task", settings: Settings, chooses: bool = True, **known: Any
+    task: Task, settings: Settings, chooses: bool = True, **known: Any
 ) -> tuple[Settings, tuple[str, ...]]:
     """Return the settings with defaults that come out on this table, and one line for each that moved.
 
@@ -42,7 +40,7 @@ def fit_defaults(
     return settings.updated(**known, base_parity=parity), tuple(filter(None, lines))
 
 
-def fit_m(task: "Task") -> tuple[int, str]:
+def fit_m(task: Task) -> tuple[int, str]:
     """Return the default of `m`, moved where the pool's cells cannot give it, and a line that says so."""
     cells = _Cells.of(task)
     return _fit_m(cells, DEFAULT_M, cells.values)
@@ -57,14 +55,14 @@ class _Cells:
     their own, some of a table on disk.
     """
 
-    task: "Task"
+    task: Task
     rows: np.ndarray
     values: np.ndarray
     shared: np.ndarray
     share: np.ndarray
 
     @classmethod
-    def of(cls, task: "Task") -> "_Cells":
+    def of(cls, task: Task) -> "_Cells":
         import pandas as pd
 
         table, pool = task.test(), task.pool()

@@ -9,6 +9,8 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+import numpy as np
+
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Asked, Messages, Model, Training, traits
 from fwc_llm.models.tokens import TokenCounter
@@ -136,8 +138,6 @@ class Plan:
 
         The first has enough rows of every group that has as many in all.
         """
-        import numpy as np
-
         from fwc_llm.metrics.looks import FIRST_LOOK, Looks
 
         least = max(FIRST_LOOK, self.settings.min_group)
@@ -206,12 +206,10 @@ class Plan:
 
         The order is random, by the seed of the repeat.
         """
-        from numpy.random import SeedSequence, default_rng
-
         size, ids = self.settings.rows_per_request, list(map(str, repeat.split.test.index))
         if size == 1:
             return {}
-        order = default_rng(SeedSequence([repeat.seed, size])).permutation(len(ids))
+        order = np.random.default_rng([repeat.seed, size]).permutation(len(ids))
         return {ids[place]: number // size for number, place in enumerate(order)}
 
     def _joint_calls(self, repeat: Repeat, arm: Arm) -> Iterator[Call]:
@@ -263,10 +261,8 @@ class Plan:
 
     def shots_for_row(self, repeat: Repeat, arm: Arm, position: int, validation: bool = False) -> Shots:
         """The shots of one row of an arm that chooses anew for every row."""
-        from numpy.random import SeedSequence
-
         _, query = next(rows_of(repeat.rows(validation).iloc[[position]]))
-        seed = int(SeedSequence([repeat.seed, position, *[1] * validation]).generate_state(1)[0])
+        seed = int(np.random.SeedSequence([repeat.seed, position, *[1] * validation]).generate_state(1)[0])
         return _select(self.task, arm, self.settings, repeat.split, seed, query)
 
     @cached_property

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fwc_llm.answers import parse_answer, probability
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.counts import COUNTED, METRICS, count_cells, measure, undefined_reasons
 from fwc_llm.models.base import SIMULATED, Reply
@@ -23,7 +22,7 @@ from fwc_llm.runs.folder import (
     RunFolder,
 )
 from fwc_llm.runs.joint import ROWS, split_record
-from fwc_llm.runs.journal import Journal, Key, key_of
+from fwc_llm.runs.journal import Journal, Key, key_of, parsed
 from fwc_llm.runs.settings import FITTED
 from fwc_llm.runs.threshold_selection import FILE_NAME as POOL_FILE
 from fwc_llm.runs.threshold_selection import at_threshold, choose_thresholds
@@ -99,9 +98,9 @@ class Replies:
 
     def row(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """The question as a line of answers.csv."""
-        parsed = self._last.get(key_of(question), (_NO_REPLY,))[0]
+        columns = self._last.get(key_of(question), (_NO_REPLY,))[0]
         asked = {name: question[name] for name in (*QUESTION_COLUMNS, *ROW_COLUMNS) if name in question}
-        return asked | dict(zip(PARSED_COLUMNS, parsed, strict=True))
+        return asked | dict(zip(PARSED_COLUMNS, columns, strict=True))
 
     def error(self, question: Mapping[str, Any]) -> str:
         """Why the question has no reply; empty where nobody knows."""
@@ -121,10 +120,9 @@ def reply_of(record: Mapping[str, Any]) -> Reply:
 def _parsed(record: Mapping[str, Any]) -> tuple[str, ...]:
     if record["text"] is None:
         return _NO_REPLY
-    reply = reply_of(record)
-    answer, p_yes = parse_answer(reply), probability(reply)
+    answer, why, p_yes = parsed(reply_of(record)).values()
     p_text = "" if p_yes is None else repr(float(p_yes))
-    return answer.value or "", answer.reason, p_text, sys.intern(shortened(record["text"]))
+    return answer or "", why, p_text, sys.intern(shortened(record["text"]))
 
 
 def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> dict[str, Any]:
