@@ -149,12 +149,8 @@ def test_audits_grow_linearly_in_groups(tmp_path: Path) -> None:
     table, page = tmp_path / "t.csv", tmp_path / "page.html"
     frame.to_csv(table, index=False)
     words = ("audit", table, "--protected", "first,second", "--answer", "answer", "--label", "label")
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = python("-m", "fwc_llm", *words, "--report", page, "--figures", tmp_path, cwd=CHECKOUT, timeout=120)
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
-    assert seconds < 15
-    assert used.ru_maxrss < 1_000_000  # kB
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 1_000_000  # kB
     assert "rows the 100 largest are shown" in " ".join(done.stdout.split())
     assert len(done.stdout.splitlines()) < 3000
     assert page.stat().st_size < 5_000_000
