@@ -16,7 +16,7 @@ import pandas as pd
 
 from evals.leaderboard.protocol import FORMAT, TASKS, Part, parts
 from fwc_llm.errors import FwcError, InterruptedRunError, StorageError
-from fwc_llm.evaluation.job import Job, prepare
+from fwc_llm.evaluation.evaluate import Job, prepare
 from fwc_llm.evaluation.result import Result
 from fwc_llm.files import sha256, write_whole
 from fwc_llm.metrics.intervals import wilson

@@ -15,7 +15,7 @@ from fwc_llm.options import COST, EXPERIMENT, SERVICE, VERDICT
 from fwc_llm.runs.settings import Settings
 
 if TYPE_CHECKING:
-    from fwc_llm.evaluation.job import Job
+    from fwc_llm.evaluation.evaluate import Job
 
 _DEMONSTRATED = 1500  # rows: they cost nothing, and show what the examples change to ±0.05
 _EXPLANATION = """
@@ -107,7 +107,7 @@ def evaluate(
     Without options it is a demonstration: a simulated census and a simulated model.
     """
     from fwc_llm.cli import console
-    from fwc_llm.evaluation.job import prepare
+    from fwc_llm.evaluation.evaluate import prepare
     from fwc_llm.gates.condition import TOLD
 
     gates = Gates.read(fail_if, undecided, junit, dry_run)

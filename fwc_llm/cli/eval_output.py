@@ -17,7 +17,7 @@ from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.listing import Group, list_runs
 
 if TYPE_CHECKING:
-    from fwc_llm.evaluation.job import Job
+    from fwc_llm.evaluation.evaluate import Job
     from fwc_llm.evaluation.result import Result
     from fwc_llm.runs.budget import Forecast
 

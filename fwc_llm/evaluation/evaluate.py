@@ -1,18 +1,39 @@
-"""`evaluate`: plan, ask and score a run in one call."""
+"""`evaluate`: plan, ask and score a run in one call; `prepare` plans it, `Job` counts, asks and scores it."""
 
-from collections.abc import Callable, Sequence
+import asyncio
+import contextvars
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from shlex import quote
+from typing import Any, TypeVar
 
-from fwc_llm.evaluation.job import prepare
+from fwc_llm.errors import FwcError, InterruptedRunError, StorageError
+from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, relative, saved_name, task_option
 from fwc_llm.evaluation.result import Result
-from fwc_llm.models import Client, Model
-from fwc_llm.models.functions import BatchFunction, Function
+from fwc_llm.models import Client, Model, is_local, open_model, traits
+from fwc_llm.models.functions import BatchFunction, Function, as_model
+from fwc_llm.models.openai.prices import Price, no_price, price_of
 from fwc_llm.options import split_options, takes
 from fwc_llm.progress import Progress, choose
+from fwc_llm.runs.batch import batches_under_way, run_batch
+from fwc_llm.runs.budget import Budget, Forecast, forecast
+from fwc_llm.runs.execute import Outcome, execute
+from fwc_llm.runs.folder import FORMAT, RunFolder, command, file_name, versions
+from fwc_llm.runs.journal import Call, Journal
+from fwc_llm.runs.plan import Plan, make_plan
+from fwc_llm.runs.results import write_questions
 from fwc_llm.runs.settings import Settings
+from fwc_llm.runs.splits import population
+from fwc_llm.runs.threshold_selection import TRIED, check_probability
+from fwc_llm.shots import save_shots
 from fwc_llm.shots.base import Shots
-from fwc_llm.tasks import Task
+from fwc_llm.tasks import Task, load_task
 
 
 @takes(Settings, Client)
@@ -69,3 +90,360 @@ def evaluate(
         shown.say(note)
     with shown.asking(job.plan.n_calls) as state:
         return job.run(out, on_progress or state, cancel_batch)
+
+
+def prepare(
+    task: "str | Path | Task",
+    model: str | Model | Function | BatchFunction,
+    arms: Sequence[str | Shots],
+    settings: Settings,
+    client: Client,
+    data_dir: str | Path | None = None,
+    allow_changed_data: bool = False,
+    max_prompt_tokens: int | None = None,
+    on_step: Callable[[str], None] | None = None,
+    notice: Callable[[str], None] | None = None,
+    reference: bool = False,
+    named: str | None = None,
+    no_rows: bool = False,
+) -> "Job":
+    """Plan a run: open the model, read the table, draw rows, choose examples. Nothing is asked or written.
+
+    See `evaluate` for the arguments. `notice` receives the notes of the model's client. `named` is the name
+    or the file that the task was read from, where it is a value; `no_rows` leaves rows out of reports.
+    """
+    needs_p = settings.threshold is not None and settings.api == "chat" and not client.logprobs
+    needs_p = needs_p and isinstance(model, str)
+    client = client.updated(logprobs=True) if needs_p else client
+    answerer: Model = (
+        open_model(model, client, api=settings.api, notice=notice)
+        if isinstance(model, str)
+        else as_model(model, client.deadline)
+    )
+    # A model in this process gives log-probabilities in any case.
+    gives = needs_p and answerer.parameters.get("logprobs") and not traits(answerer).local
+    if notice is not None and gives:
+        notice(f"--threshold {settings.threshold} needs P(yes): --logprobs is switched on")
+    check_api(answerer, settings, client)
+    table = task if isinstance(task, Task) else load_task(task, data_dir)
+    plan = make_plan(table, arms, settings, allow_changed_data, on_step, None, answerer, max_prompt_tokens)
+    asked = {
+        "task": task_option(named or task), "data_dir": data_dir, "allow_changed_data": allow_changed_data,
+        "no_rows": no_rows,
+        "reference": reference, "data": table.data or None,
+        "protected": None if table.protected in ((), table.usual) else ",".join(table.protected),
+    }  # fmt: skip
+    return Job(plan, answerer, client, asked, reference)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A planned run: its questions, its model and its client options.
+
+    `reference` adds reference lines to what the run measured.
+    """
+
+    plan: Plan
+    model: Model
+    client: Client
+    asked: Mapping[str, Any] = field(default_factory=dict)  # options besides those of plan and client
+    reference: bool = False
+
+    @cached_property
+    def price(self) -> Price | None:
+        """The model's price, or None if it is not known."""
+        if traits(self.model).local:
+            return no_price(self.model.name)
+        return price_of(self.model.name, self.client.prices, self.plan.settings.api)
+
+    def forecast(self) -> Forecast:
+        """Count what the run would use, without asking anything."""
+        return forecast(self.model, self.plan.calls(), self.price, self.client.batch)
+
+    def run(
+        self,
+        out: str | Path | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+        cancel_batch: bool = False,
+        on_resume: Callable[[int], None] | None = None,
+        elsewhere: float = 0.0,
+    ) -> Result:
+        """Ask all questions of the plan that have no reply in the folder `out`, then score. See `evaluate`.
+
+        Also without `batch`, it first waits for batches that an earlier pass sent: their replies are paid
+        for. `cancel_batch` asks the service to stop them. `on_resume` receives how many questions of a run
+        that continues are answered. `elsewhere` is what other runs under the same limit have cost.
+        """
+        budget = self.budget(elsewhere)
+        folder = RunFolder(Path(out)) if out else RunFolder.default(self.plan.task.name, self.model.name)
+        begun = folder.begun
+        if not begun:
+            self.refuse_early()
+        folder.create()
+        until = self.plan.settings.until_decided
+        part = self.plan.part(self.plan.looks[0]) if until else self.plan
+        with Journal(folder.path) as journal:
+            try:
+                described = self._description(folder.path)
+                if begun:
+                    folder.begin(described)
+                else:
+                    _write_examples(folder, self.plan)
+                    self.write_options(folder.path, self.model.name)
+                write_questions(folder, part)
+                folder.begin(described)  # last: a folder with a run.json is complete
+                if until:
+                    folder.change(calls=part.n_questions, ended="")
+            except StorageError as error:  # before the first request it counts as bad input (exit code 2)
+                raise FwcError(str(error)) from None
+            if begun and on_resume is not None:
+                on_resume(min(len(journal), self.plan.n_calls))
+            try:
+                live = traits(self.model).api == "chat" and not self.client.batch  # batches take hours
+                if live and self.plan.settings.threshold is not None:
+                    calls = list(islice(self.plan.calls(), TRIED))
+                    self.ask(lambda: iter(calls), len(calls), journal, budget)
+                    check_probability(self.model, calls, journal)
+                if until:
+                    outcome = self._until_decided(folder, journal, budget, on_progress, cancel_batch)
+                else:
+                    asked = self.plan.n_calls, journal, budget, on_progress, cancel_batch
+                    outcome = self.ask(self.plan.calls, *asked)
+            except FwcError as error:
+                with suppress(FwcError):  # if the disk is full, the first error says so
+                    error.result = self._result(folder, journal)
+                raise
+            except (KeyboardInterrupt, asyncio.CancelledError):
+                interrupted = InterruptedRunError(
+                    f"interrupted; the same command with --out {quote(str(folder.path))} continues"
+                )
+                interrupted.result = self._result(folder, journal)
+                raise interrupted from None
+            result = self._result(folder, journal, outcome.stopped)
+        if self.reference and result.unanswered < result.data["requests"]:
+            from fwc_llm.report.reference_models import add_references
+
+            add_references([folder.path], self.plan.task)
+        return result
+
+    def _until_decided(
+        self,
+        folder: RunFolder,
+        journal: Journal,
+        budget: Budget | None,
+        on_progress: Callable[[Progress], None] | None,
+        cancel_batch: bool,
+    ) -> Outcome:
+        """Ask about more and more rows, in their order, until all conditions are decided at a look.
+
+        What one look needs is answered before the next part is asked, so that no answer's speed matters. A
+        limit of cost ends it at the last look that was whole. A run that continues looks again at all.
+        """
+        from fwc_llm.gates.decide import all_decided
+        from fwc_llm.report.read import read_run, score_and_judge
+
+        asked, arms = 0, len(self.plan.arms)
+        for rows in self.plan.looks:
+            if self.client.batch and asked and rows < min(2 * asked, self.plan.looks[-1]):
+                continue  # a batch may take hours: few looks
+            part, before = self.plan.part(rows), arms * asked
+
+            def tell(news: Progress, before: int = before) -> None:
+                if on_progress is not None:
+                    on_progress(replace(news, skipped=news.skipped + before))
+
+            calls = partial(part.calls, asked)
+            outcome = self.ask(calls, self.plan.n_calls, journal, budget, tell, cancel_batch)
+            if outcome.stopped and asked:
+                folder.change(ended=outcome.stopped)
+                return replace(outcome, stopped=None)
+            if outcome.stopped or (outcome.errors and not outcome.done + outcome.skipped):
+                return outcome
+            write_questions(folder, part)
+            folder.change(calls=part.n_questions)
+            asked = rows
+            score_and_judge(folder, journal, None, self.plan.task if self.plan.settings.assist else None)
+            if all_decided(self.plan.settings.until_decided, read_run(folder.path).answered):
+                break
+        return outcome
+
+    def _result(self, folder: RunFolder, journal: Journal, stopped: str | None = None) -> Result:
+        from fwc_llm.report.read import score_and_judge
+
+        return Result(folder.path, score_and_judge(folder, journal, stopped, self.plan.task), self.plan.task)
+
+    def budget(self, elsewhere: float = 0.0) -> Budget | None:
+        """The limit in dollars, if the client has one; `FwcError` where it cannot be kept.
+
+        A model that asks nobody needs none.
+        """
+        most, about = self.client.max_cost, traits(self.model)
+        if most is None or about.simulated or about.reference or about.local:
+            return None
+        return Budget(self.model, self.price, most, elsewhere=elsewhere)
+
+    def ask(
+        self,
+        calls: Callable[[], Iterator[Call]],
+        total: int,
+        journal: Journal,
+        budget: Budget | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+        cancel_batch: bool = False,
+    ) -> Outcome:
+        """Ask the `total` calls that `calls()` yields and the journal does not answer, as the client is set.
+
+        The budget counts all that the journal holds.
+        """
+        model, batch, folder = self.model, self.client.batch, journal.path.parent
+        here = traits(model).local or is_local(traits(model).address or self.client.base_url)
+
+        async def work() -> Outcome:
+            if batch or cancel_batch or batches_under_way(folder):  # the rest is asked live
+                await run_batch(
+                    model, calls(), journal, folder, progress=on_progress, budget=budget,
+                    begin=batch and not cancel_batch, cancel=cancel_batch,
+                )  # fmt: skip
+            asked = self.client.concurrency, on_progress, total, budget, None if here else self.price
+            return await execute(model, calls(), journal, *asked)
+
+        return run_to_end(work())
+
+    def _description(self, folder: Path) -> dict[str, Any]:
+        """The content of run.json in `folder`: everything that determines the run, and the versions used."""
+        task, model, about = self.plan.task, self.model, traits(self.model)
+        described = describe_asked(self.plan, model.name, model.parameters, about.simulated, about.reference)
+        described |= {"local": True} if about.local else {}
+        described |= {"task_folder": relative(task.folder, folder)} if task.folder is not None else {}
+        described |= {"data": relative(task.data, folder)} if task.data else {}
+        return described | ({"no_rows": True} if self.asked.get("no_rows") else {})
+
+    def write_options(self, folder: Path, model: str) -> None:
+        """Write the experiment file, for this model or several, and the examples that were given."""
+        text = experiment_text(self.plan, self.client, model, folder, **self.asked)
+        RunFolder(folder).write_text(FILE_NAME, text)
+        for source, shots in self.plan.saved.items():
+            arm = next(arm for arm in self.plan.arms if arm.source == source)
+            save_shots(shots, folder / saved_name(arm))
+
+    def beside(self, name: str, notice: Callable[[str], None] | None = None) -> "Job":
+        """The same questions to another model."""
+        if name == self.model.name:
+            return self
+        model = open_model(name, self.client, api=self.plan.settings.api, notice=notice)
+        check_api(model, self.plan.settings, self.client)
+        return replace(self, model=model)
+
+    def used(self, folder: Path) -> float:
+        """What the run in a folder has cost so far, in dollars; 0 where no price is known."""
+        if self.price is None or not RunFolder(folder).begun:
+            return 0.0
+        with Journal(folder) as journal:
+            return journal.cost(self.price)
+
+    def refuse_early(self) -> None:
+        """Before anything is written, refuse what the model would refuse: a missing key, a limit of cost
+        without a price, unusable prompts.
+
+        A run that has begun is not checked again: existing replies need neither key nor prompt.
+        """
+        self.budget()
+        about = traits(self.model)
+        about.require_key()
+        for call in self.plan.first_calls:
+            try:
+                about.check(call.messages)
+            except FwcError as error:
+                raise FwcError(f"arm {call.arm!r}, row {call.row}: {error}") from None
+        if self.price is not None and self.price.context is not None:
+            forecast(self.model, self.plan.first_calls, self.price)  # does a prompt exceed the window?
+
+
+def describe_asked(
+    plan: Plan, model: str, parameters: Mapping[str, Any], simulated: bool, reference: bool = False
+) -> dict[str, Any]:
+    """The content of run.json for a model that somebody else asks."""
+    task = plan.task
+    described = {
+        "format": FORMAT,
+        "task": task.name,
+        "title": task.title,
+        "protected": list(task.protected),
+        "model": model,
+        "parameters": dict(parameters),
+        "simulated": simulated or task.simulated,
+        "simulated_answers": simulated,
+        "reference": reference,
+        "arms": [arm.name for arm in plan.arms],
+        "sources": {arm.name: arm.source for arm in plan.arms},
+        **({"untrue": plan.untrue} if plan.untrue else {}),
+        **({"variations": plan.variations} if plan.variations else {}),
+        **({"probe_notes": plan.probe_notes} if plan.probe_notes else {}),
+        "settings": plan.settings.as_json(),
+        "fingerprint": task.fingerprint,
+        "calls": plan.n_questions,
+        "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "versions": versions(),
+        "command": command(),
+        "rows": task.rows.as_json() if task.rows else None,
+        "population": population(task),
+    }
+    if task.whole is not None:
+        described["sample"] = {"rows": len(task.pool()), "of": len(task.whole)}
+    if task.text:  # so that a report needs nothing but this folder and the data
+        described["task_file"] = task.text
+    return described
+
+
+def check_api(model: Model, settings: Settings, client: Client) -> None:
+    """Refuse a model that does not take its question by the settings' api, or not in batches."""
+    api = traits(model).api
+    if settings.api not in {"chat", api}:
+        raise FwcError(
+            f"{model.name} does not take --api {settings.api}: that is for models behind a service that "
+            "speaks it (--base-url; `fwc-llm serve-surrogate` is one)"
+        )
+    if api != "chat" and client.batch:
+        raise FwcError(f"--batch and --api {api} do not go together: the Batch API takes no decisions")
+
+
+def _write_examples(folder: RunFolder, plan: Plan) -> None:
+    """Write the shots of every arm and repeat, and one full prompt per arm."""
+    for repeat in plan.repeats:
+        for arm in plan.arms:
+            if arm.name in repeat.shots:
+                path = folder.path / "shots" / f"{file_name(arm.name)}-{repeat.index}.json"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                save_shots(repeat.shots[arm.name], path)
+    for call in plan.first_calls:
+        folder.write_json(f"prompts/{file_name(call.arm)}.json", list(call.messages))
+
+
+T = TypeVar("T")
+_BEAT = 0.5  # seconds; on Windows a wait without end does not notice Ctrl-C
+
+
+def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """Return the value of a coroutine, run in a second thread: this one may run an event loop of its own.
+
+    An interruption of this thread cancels the work.
+    """
+    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = Future()
+
+    async def cancellable() -> T:
+        asking = asyncio.create_task(work)
+        started.set_result((asyncio.get_running_loop(), asking))
+        return await asking
+
+    context = contextvars.copy_context()  # output of the other thread belongs to this notebook cell
+    with ThreadPoolExecutor(1, "fwc-llm-evaluate") as thread:
+        outcome = thread.submit(context.run, asyncio.run, cancellable())
+        try:
+            while not wait([outcome], _BEAT).done:
+                pass
+            return outcome.result()
+        except KeyboardInterrupt:
+            loop, asking = started.result()
+            with suppress(RuntimeError):  # it has just ended by itself
+                loop.call_soon_threadsafe(asking.cancel)
+            raise

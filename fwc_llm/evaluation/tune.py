@@ -11,7 +11,7 @@ import numpy as np
 
 from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError
 from fwc_llm.evaluation.candidates import NO_EXAMPLES, Candidate, Recipe, choose_candidates, read_instructions
-from fwc_llm.evaluation.job import Job, prepare
+from fwc_llm.evaluation.evaluate import Job, prepare
 from fwc_llm.evaluation.race import (
     BALANCED,
     TARGETS,
@@ -34,9 +34,9 @@ from fwc_llm.prompts import Prompt, instructed
 from fwc_llm.report.tuning import FILE_NAME, kind_words
 from fwc_llm.runs.batch import batches_under_way
 from fwc_llm.runs.folder import RunFolder
-from fwc_llm.runs.journal import FILE_NAME as JOURNAL
-from fwc_llm.runs.journal import Call, Journal, read_records
+from fwc_llm.runs.journal import Call, Journal
 from fwc_llm.runs.plan import make_plan, rows_of
+from fwc_llm.runs.results import VALUES, Replies
 from fwc_llm.runs.settings import Api, Settings
 from fwc_llm.runs.splits import Split, hold_out
 from fwc_llm.shots import save_shots, select_shots
@@ -122,9 +122,10 @@ class _Tuning:
         if not (folder.path / FILE_NAME).is_file():
             folder.create()
         with Journal(folder.path) as journal:
-            if _holds_answers(folder):
+            begun = len(journal) or batches_under_way(folder.path)
+            if begun and (folder.path / FILE_NAME).is_file():
                 before = folder.read_json(FILE_NAME)
-                for name, value in json.loads(json.dumps(self.asked)).items():
+                for name, value in self.asked.items():
                     if before.get(name) != value:
                         raise FwcError(
                             f"{folder.path} holds another tuning ({name} differs): repeat its options to "
@@ -199,29 +200,34 @@ class _Tuning:
                 yield Call(f"pool {name}", 0, row, "", prompt.build(values), fixed=fixed)
 
     def _answers(self, journal: Journal, names: Sequence[str], k: int) -> dict[str, Floats]:
-        places = {str(row): place for place, row in enumerate(self.pool.rows.index[:k])}
-        answers = {name: np.full(k, np.nan) for name in names}
-        for record in journal.records():
-            arm, place = str(record.get("arm")).removeprefix("pool "), places.get(str(record.get("row")))
-            if arm in answers and place is not None and record["text"] is not None:
-                answers[arm][place] = {"yes": 1.0, "no": 0.0}.get(str(record.get("answer")), np.nan)
-        return answers
+        replies, rows = Replies(journal), self.pool.rows.index[:k].astype(str)
+
+        def answer(name: str, row: str) -> float:
+            question = {"arm": f"pool {name}", "repeat": 0, "row": row, "variant": ""}
+            return VALUES[replies.row(question)["answer"]]
+
+        return {name: np.array([answer(name, row) for row in rows]) for name in names}
 
     def conclude(self, answers: Mapping[str, Floats], split: Split | None) -> Tuned:
         """Choose, write what was chosen, and test it on the test rows of `split`, if there is one."""
         with self.show.working("comparing the candidates by their answers"):
             winner, reached, verdict = self._choose(answers)
-        path, proposed = self.folder.path, {"proposed": self.proposed} if self.proposed else {}
-        outcome = {**self.asked, **proposed, "verdict": verdict, "reached": reached}
         shots, template = self._prompt(winner) if winner else (None, self.arms[ZERO].template)
-        outcome |= {"winner": winner, "template": template} if winner else {}
-        outcome["calls"] = sum(map(len, answers.values()))
-        self.folder.write_json(FILE_NAME, outcome | {"front": self._lines(answers, winner)})
+        tuning = {
+            **self.asked,
+            **({"proposed": self.proposed} if self.proposed else {}),
+            "verdict": verdict,
+            "reached": reached,
+            **({"winner": winner, "template": template} if winner else {}),
+            "calls": sum(map(len, answers.values())),
+            "front": self._lines(answers, winner),
+        }
+        self.folder.write_json(FILE_NAME, tuning)
         result = None
         if shots is not None:
-            save_shots(shots, path / "shots.json")
+            save_shots(shots, self.folder.path / "shots.json")
             result = self._test(shots, template, split) if split else None
-        return Tuned(path, verdict, reached, shots, template, self.folder.read_json(FILE_NAME), result)
+        return Tuned(self.folder.path, verdict, reached, shots, template, tuning, result)
 
     def _choose(self, answers: Mapping[str, Floats]) -> tuple[str | None, bool, str]:
         """The winner, if any, whether it reaches the target, and the verdict."""
@@ -409,7 +415,7 @@ def tune(
         "fingerprint": table.fingerprint,
         "model": bare.model.name,
         "simulated": traits(bare.model).simulated or table.simulated,
-        "parameters": json.loads(json.dumps(dict(bare.model.parameters), default=str)),
+        "parameters": dict(bare.model.parameters),
         "goal": {"metric": goal.metric, "target": goal.target, "max_loss": goal.max_loss},
         "rows": rows,
         "n_test": settings.n_test,
@@ -417,6 +423,7 @@ def tune(
         "seed": seed,
         "candidates": [each.as_json() for each in tried],
     }
+    asked = json.loads(json.dumps(asked, default=str))
     named = fixed | {each.name: each for each in tried}
     tuning = _Tuning(bare, folder, asked, goal, pool, named, show, cancel_batch, propose)
     try:
@@ -425,12 +432,3 @@ def tune(
         raise InterruptedRunError(
             f"interrupted; the same command with --out {quote(str(folder.path))} continues"
         ) from None
-
-
-def _holds_answers(folder: RunFolder) -> bool:
-    """Whether a tuning has an answer there, or one stands in a batch that is under way."""
-    path = folder.path / JOURNAL
-    if not (folder.path / FILE_NAME).is_file():
-        return False
-    replied = path.exists() and any(record["text"] is not None for record in read_records(path))
-    return replied or batches_under_way(folder.path)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fwc_llm import Client, FwcError, Message, Messages, Reply, Result, evaluate
-from fwc_llm.evaluation.job import prepare
+from fwc_llm.evaluation.evaluate import prepare
 from fwc_llm.metrics.probes import changes
 from fwc_llm.models import open_model
 from fwc_llm.report.write import render

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from fwc_llm.cli.console import SafeConsole
 from fwc_llm.errors import FwcError
-from fwc_llm.evaluation.job import Job
+from fwc_llm.evaluation.evaluate import Job
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model
 from fwc_llm.models.decisions import DecisionModel

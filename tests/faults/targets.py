@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fwc_llm.data.task_draft import draft_task
 from fwc_llm.errors import FwcError
-from fwc_llm.evaluation.job import Job
+from fwc_llm.evaluation.evaluate import Job
 from fwc_llm.models import Client
 from fwc_llm.models.base import Reply
 from fwc_llm.models.openai.chat import ChatModel, read_reply
