@@ -18,7 +18,6 @@ from fwc_llm.tasks import Task, task_names
 
 FILE_NAME = "experiment.toml"
 _HEAD = f"# The options of this run: `fwc-llm eval {FILE_NAME}` repeats it; a flag beside it wins.\n\n"
-_RENAMED = {"orders": "order", "strategy_options": "option", "params": "param"}
 _PATHS = {"prices", "data-dir", "data"}
 
 
@@ -78,7 +77,8 @@ def _source(plan: Plan, arm: Arm) -> str:
 
 
 def _flag(name: str) -> str:
-    return _RENAMED.get(name, name).replace("_", "-")
+    field = Settings.model_fields.get(name) or Client.model_fields.get(name)
+    return ((field and facts_of(field)["flag"]) or name).replace("_", "-")
 
 
 def relative(path: str | Path, start: Path) -> str:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from fwc_llm.gates import Check
     from fwc_llm.report.audit import Audit
+    from fwc_llm.report.compare import RunComparison
     from fwc_llm.tasks import Task
 
 
@@ -96,7 +97,7 @@ class Result:
         from fwc_llm.report.read import read_run
 
         folder = other.folder if isinstance(other, Result) else other
-        return RunComparison(compare_runs(read_run(self.folder), read_run(folder)))
+        return compare_runs(read_run(self.folder), read_run(folder))
 
     def audit(self) -> "Audit":
         """Values, intervals and comparisons of the arms; see `fwc_llm.audit`.
@@ -190,24 +191,3 @@ class Result:
             notes.append(str(error))
         notes.append(f"everything is in {self.folder}")
         return notebook(self._title, *shown, Section("", notes=notes, intro=" "), **self._marks)
-
-
-class RunComparison(dict[str, Any]):
-    """What changed between two runs; see `fwc_llm.report.compare.compare_runs` for the keys."""
-
-    def __str__(self) -> str:
-        from fwc_llm.report.compare import comparison_table
-        from fwc_llm.report.tables import as_text
-
-        return as_text(comparison_table(self))
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        """The changed settings and each metric before and after."""
-        from fwc_llm.report.compare import comparison_sections
-        from fwc_llm.report.tables import notebook
-
-        first, second = (self[side]["label"] for side in ("first", "second"))
-        return notebook(f"{first} → {second}", *comparison_sections(self))

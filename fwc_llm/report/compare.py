@@ -14,11 +14,26 @@ from fwc_llm.report.format import DASH, number, p_value
 from fwc_llm.report.narrative import lost_lines
 from fwc_llm.report.read import Run, check_same_task
 from fwc_llm.report.sections import ACCURACY, GAP, as_words, verdict_on
-from fwc_llm.report.tables import Row, Section, difference, terminal
+from fwc_llm.report.tables import Row, Section, as_text, difference, notebook, terminal
 from fwc_llm.taskfile import without_key
 
 
-def compare_runs(first: Run, second: Run) -> dict[str, Any]:
+class RunComparison(dict[str, Any]):
+    """What changed between two runs; see `compare_runs` for the keys."""
+
+    def __str__(self) -> str:
+        return as_text(comparison_table(self))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        """The changed settings and each metric before and after."""
+        first, second = (self[side]["label"] for side in ("first", "second"))
+        return notebook(f"{first} → {second}", *comparison_sections(self))
+
+
+def compare_runs(first: Run, second: Run) -> RunComparison:
     """Return what changed from the first run to the second, ready for JSON.
 
     Keys: `first`, `second` (label, folder), `changed` (settings, versions: name, first, second), `arms`
@@ -40,7 +55,7 @@ def compare_runs(first: Run, second: Run) -> dict[str, Any]:
         "only_second": [arm for arm in second.arms if arm not in first.answers],
         "notes": list(_warnings(first, second)),
     }
-    return dict(plain(compared))
+    return RunComparison(plain(compared))
 
 
 def _warnings(first: Run, second: Run) -> Iterator[str]:
