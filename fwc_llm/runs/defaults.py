@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.runs.settings import Settings
-from fwc_llm.runs.splits import cell_counts, cells_of_rows, nearest_whole, row_values, whole_step
+from fwc_llm.runs.splits import cell_counts, cell_words, cells_of_rows, nearest_whole, row_values, whole_step
 from fwc_llm.shots.base import DEFAULT_M
 from fwc_llm.tasks import Task
 
@@ -85,23 +85,17 @@ class _Cells:
         """How many distinct rows every cell keeps for examples, at least, when `n` test rows are drawn."""
         if base_parity is None:
             return self.values // 2 if self.share.any() else self.values
-        drawn = np.ceil(self.drawn(n, base_parity) * self.share).astype(int)
+        drawn = np.ceil(cell_counts(self.task.groups, n, base_parity) * self.share).astype(int)
         return np.asarray(self.values - drawn - np.minimum(drawn[:, ::-1], self.shared))
-
-    def drawn(self, n: int, base_parity: float) -> np.ndarray:
-        """How many test rows every cell gives."""
-        return np.reshape(list(cell_counts(self.task.groups, n, base_parity).values()), (-1, 2))
 
     def holds(self, n: int, base_parity: float, reserve: int) -> bool:
         """Whether `n` test rows can be drawn and leave `reserve` rows in every cell."""
-        enough = (self.drawn(n, base_parity) <= self.rows) & (self.left(n, base_parity) >= reserve)
-        return bool(enough.all())
+        drawn = cell_counts(self.task.groups, n, base_parity)
+        return bool((drawn <= self.rows).all() and (self.left(n, base_parity) >= reserve).all())
 
     def smallest(self, sizes: np.ndarray) -> str:
         """The cell with the fewest rows, in words."""
-        group, answer = divmod(int(sizes.argmin()), 2)
-        attribute = " & ".join(self.task.protected)
-        return f"{attribute} = {self.task.groups[group]}, {self.task.outcome} = {('no', 'yes')[answer]}"
+        return cell_words(self.task, int(sizes.argmin()))
 
 
 def _fit_rows(

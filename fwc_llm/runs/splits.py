@@ -8,7 +8,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -102,9 +101,8 @@ def design_of(
         check_size(n_test, int(table.sum()))
         of_groups = table.sum(1, keepdims=True).astype(float)
         return Design(task.groups, n_test * of_groups / table.sum(), of_groups, repeats, min_group)
-    counts = cell_counts(task.groups, n_test, base_parity)
-    rows = np.array([[counts[group, answer] for answer in ("no", "yes")] for group in task.groups])
-    check_cells(task, dict(zip(counts, table.ravel().tolist(), strict=True)), counts)
+    rows = cell_counts(task.groups, n_test, base_parity)
+    check_cells(task, table, rows)
     return Design(task.groups, rows.astype(float), table.astype(float), repeats, min_group)
 
 
@@ -114,12 +112,13 @@ def cells_of_rows(task: Task, rows: "pd.DataFrame") -> np.ndarray:
     return np.asarray(2 * np.searchsorted(levels, task.sensitive(rows)) + task.labels(rows))
 
 
-def places_of_cells(task: Task, cells: np.ndarray, free: np.ndarray) -> dict[tuple[str, str], np.ndarray]:
-    """The positions of the rows that are `free` (n,), by group and answer; `cells` are those of all rows."""
-    return {
-        (group, answer): np.flatnonzero(free & (cells == number))
-        for number, (group, answer) in enumerate(product(sorted(task.groups), ("no", "yes")))
-    }
+def places_of_cells(task: Task, cells: np.ndarray, free: np.ndarray) -> list[np.ndarray]:
+    """The positions of the rows that are `free` (n,), as `cell_counts` has the cells (2G).
+
+    `cells` are those of all rows.
+    """
+    numbers = (2 * sorted(task.groups).index(group) + answer for group in task.groups for answer in (0, 1))
+    return [np.flatnonzero(free & (cells == number)) for number in numbers]
 
 
 def draw(
@@ -139,11 +138,11 @@ def draw(
         check_size(n, len(rows))
         return np.asarray(rows[rng.choice(len(rows), size=n, replace=False)])
     counts, places = cell_counts(task.groups, n, base_parity), places_of_cells(task, cells, free)
-    check_cells(task, {cell: len(rows) for cell, rows in places.items()}, counts)
-    drawn = [
-        places[cell][rng.choice(len(places[cell]), count, replace=False)] for cell, count in counts.items()
-    ]
-    return rng.permutation(np.concatenate(drawn))
+    check_cells(task, np.reshape([len(rows) for rows in places], counts.shape), counts)
+    drawn = (
+        rows[rng.choice(len(rows), n, replace=False)] for rows, n in zip(places, counts.ravel(), strict=True)
+    )
+    return rng.permutation(np.concatenate(list(drawn)))
 
 
 def evenly(cells: np.ndarray) -> np.ndarray:
@@ -155,8 +154,8 @@ def evenly(cells: np.ndarray) -> np.ndarray:
     return np.argsort(rank, kind="stable")
 
 
-def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> dict[tuple[str, str], int]:
-    """Rows per cell (group, "no" | "yes"): `n` test rows with base-rate parity b over `groups`, low to high.
+def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> np.ndarray:
+    """Rows (G, 2) of each group with "no" and "yes": `n` with base-rate parity b over `groups`, low to high.
 
     Group k of G gets n/G rows, of which a share 0.5 + b (k/(G−1) − 1/2) is yes.
     """
@@ -171,11 +170,7 @@ def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> dict[tuple
             f"out whole; the nearest number that works is {nearest}{also} (any multiple of {step})"
         )
     size = n // len(groups)
-    return {
-        (group, answer): int(size * (rate if answer == "yes" else 1 - rate))
-        for group, rate in zip(groups, rates, strict=True)
-        for answer in ("no", "yes")
-    }
+    return np.array([[int(size * (1 - rate)), int(size * rate)] for rate in rates])
 
 
 def whole_step(groups: Sequence[str], base_parity: float) -> int:
@@ -208,21 +203,25 @@ def check_size(n: int, available: int) -> None:
         raise FwcError(f"{n} test rows are asked for, but only {available:,} rows can be drawn")
 
 
-def check_cells(
-    task: Task, available: Mapping[tuple[str, str], int], counts: Mapping[tuple[str, str], int]
-) -> None:
-    """Refuse a cell that has fewer rows than are to be drawn, with the most test rows that there can be."""
-    n, times = sum(counts.values()), math.gcd(*counts.values())
-    most = min(available[cell] * times // count for cell, count in counts.items() if count) * (n // times)
-    for (group, answer), count in counts.items():
-        if available[group, answer] >= count:
-            continue
-        fewer = f"the most that work are {most}" if most else "no number works with this base parity"
-        raise FwcError(
-            f"the cell {' & '.join(task.protected)} = {group}, {task.outcome} = {answer} has "
-            f"{available[group, answer]:,} rows to draw from, but {count:,} are needed for {n} test rows; "
-            f"{fewer}, and with no base parity (none) rows are drawn as they fall"
-        )
+def check_cells(task: Task, available: np.ndarray, counts: np.ndarray) -> None:
+    """Refuse a cell (G, 2) with fewer rows than are to be drawn; say how many test rows there can be."""
+    if (available >= counts).all():
+        return
+    n, times, drawn = int(counts.sum()), int(np.gcd.reduce(counts.ravel())), counts > 0
+    most = int((available[drawn] * times // counts[drawn]).min()) * (n // times)
+    place = int(np.flatnonzero(available < counts)[0])
+    fewer = f"the most that work are {most}" if most else "no number works with this base parity"
+    raise FwcError(
+        f"the cell {cell_words(task, place)} has {available.flat[place]:,} rows to draw from, but "
+        f"{counts.flat[place]:,} are needed for {n} test rows; {fewer}, and with no base parity (none) rows "
+        "are drawn as they fall"
+    )
+
+
+def cell_words(task: Task, place: int) -> str:
+    """The group and the answer of one of the cells (2G)."""
+    group, answer = task.groups[place // 2], ("no", "yes")[place % 2]
+    return f"{' & '.join(task.protected)} = {group}, {task.outcome} = {answer}"
 
 
 def population(task: "Task") -> list[dict[str, Any]]:

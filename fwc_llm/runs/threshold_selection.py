@@ -69,10 +69,8 @@ def _default_rows(task: "Task", split: Split, settings: Settings) -> int:
     if parity is None:
         return max(min(most, int(split.candidates.sum()) // 2), 2)
     step, n = whole_step(task.groups, parity), nearest_whole(task.groups, most, parity)
-    free = places_of_cells(task, cells_of_rows(task, split.pool), split.candidates)
-    while n - step >= _LEAST and any(
-        2 * count > len(free[cell]) for cell, count in cell_counts(task.groups, n, parity).items()
-    ):
+    free = [*map(len, places_of_cells(task, cells_of_rows(task, split.pool), split.candidates))]
+    while n - step >= _LEAST and (2 * cell_counts(task.groups, n, parity).ravel() > free).any():
         n -= step
     return n
 
