@@ -69,6 +69,20 @@ def reason(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or error)
 
 
+@contextmanager
+def failing_as(
+    kind: type[FwcError], what: str, then: str = "", also: tuple[type[Exception], ...] = ()
+) -> Iterator[None]:
+    """Raise an `OSError`, a `ValueError` and what is `also` named as a `kind`: `what`, the reason, `then`."""
+    kinds: tuple[type[Exception], ...] = (OSError, ValueError, *also)
+    try:
+        yield
+    except FwcError:
+        raise
+    except kinds as error:
+        raise kind(f"{what}{reason(error)}{then}") from None
+
+
 def home_expanded(name: str) -> Path:
     """The path with ~ replaced by the home folder, where there is one of that name."""
     return Path(os.path.expanduser(name))

@@ -333,12 +333,12 @@ def _columns(folder: RunFolder) -> "dict[str, Names]":
     import pandas as pd
     from pandas.api.types import union_categoricals
 
-    lines = folder.read_cells()
-    titles, blocks = list(next(lines)), list[Any]()
-    named = [name for name in titles if name in _NAMED]
+    lines, blocks = folder.read_answers(), list[Any]()
     while block := list(islice(lines, _BLOCK)):
-        blocks.append(pd.DataFrame(block, columns=titles)[named].astype("category"))
-    return {name: as_names(union_categoricals([b[name].array for b in blocks])) for name in named if blocks}
+        named = [name for name in block[0] if name in _NAMED]
+        blocks.append(pd.DataFrame(block, columns=named).astype("category"))
+    names = blocks[0].columns if blocks else ()
+    return {name: as_names(union_categoricals([b[name].array for b in blocks])) for name in names}
 
 
 def _numbers(names: "Names") -> npt.NDArray[np.float64]:

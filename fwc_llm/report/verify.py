@@ -27,8 +27,7 @@ from fwc_llm.runs.folder import RunFolder, file_name
 from fwc_llm.runs.hashes import FILE_NAME as HASHES
 from fwc_llm.runs.hashes import files_of, read_hashes
 from fwc_llm.runs.journal import FILE_NAME as JOURNAL
-from fwc_llm.runs.journal import Journal, parsed, read_records, request_id
-from fwc_llm.runs.results import reply_of
+from fwc_llm.runs.journal import Journal, parsed, read_records, reply_of, request_id
 from fwc_llm.schema import check
 from fwc_llm.untrusted import parse_json
 
@@ -216,14 +215,11 @@ def _questions(folder: RunFolder, task: "Task") -> Iterator[str]:
 
 
 def _answers(folder: RunFolder, again: RunFolder) -> Iterator[str]:
-    lines, others = folder.read_cells(), again.read_cells()
-    names = next(lines)
-    if names != next(others):
-        yield "line 1: the columns are others"
-        return
-    for number, (line, other) in enumerate(zip_longest(lines, others, fillvalue=()), 2):
-        for name, cell, made in zip_longest(names, line, other, fillvalue=""):
-            if cell != made:
+    none: dict[str, str] = {}
+    lines = zip_longest(folder.read_answers(), again.read_answers(), fillvalue=none)
+    for number, (line, other) in enumerate(lines, 2):
+        for name in dict.fromkeys((*line, *other)):
+            if (cell := line.get(name)) != (made := other.get(name)):
                 yield f"line {number}, {name}: {cell!r:.60} is recorded, the journal gives {made!r:.60}"
 
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
 from fwc_llm.errors import FwcError, ProviderError, StorageError
-from fwc_llm.files import open_binary, read_text, reason, whole_file
+from fwc_llm.files import failing_as, open_binary, read_text, reason, whole_file
 from fwc_llm.models.base import Model, Reply
 from fwc_llm.models.openai.batch import (
     ENDPOINT,
@@ -127,7 +127,7 @@ class _Batches:
         if budget is not None:
             budget.start(self.journal)
         size = MOST_BYTES
-        try:
+        with failing_as(StorageError, f"cannot write to {self.folder}: "):
             self.folder.mkdir(parents=True, exist_ok=True)
             with ExitStack() as files:
                 for request, call in self._unanswered(calls, budget):
@@ -148,8 +148,6 @@ class _Batches:
                     index.write(json.dumps(asked).encode() + b"\n")
                     self.parts[-1].requests += 1
                     size += len(line)
-        except OSError as error:
-            raise StorageError(f"cannot write to {self.folder}: {error.strerror}") from None
         self._save()
 
     def _unanswered(self, calls: Iterable[Call], budget: Budget | None) -> Iterator[tuple[str, Call]]:
@@ -234,12 +232,9 @@ class _Batches:
             path = self._path(part, f"{kind}.jsonl")
             if not path.exists():
                 await self.client.download(file_id, path)
-            try:
-                with open_binary(path) as lines:
-                    for line in lines:
-                        self._take(line.decode("utf-8", "replace"), calls)
-            except OSError as error:
-                raise StorageError(f"cannot read {path}: {reason(error)}") from None
+            with failing_as(StorageError, f"cannot read {path}: "), open_binary(path) as lines:
+                for line in lines:
+                    self._take(line.decode("utf-8", "replace"), calls)
         part.collected = True
         self._save()
 
@@ -255,26 +250,20 @@ class _Batches:
     def _index(self, part: _Part) -> Iterator[tuple[str, Call]]:
         """The requests of a part by their identity."""
         path = self._path(part, "calls.jsonl")
-        try:
-            with open_binary(path) as lines:
-                for line in lines:
-                    request, arm, repeat, row, variant, messages, fixed = parse_json(line)
-                    bytes.fromhex(request)
-                    yield request, Call(arm, int(repeat), row, variant, list(messages), fixed=int(fixed))
-        except (OSError, ValueError, TypeError) as error:
-            raise FwcError(
-                f"{path} is damaged ({reason(error)}): restore it, or remove {self.folder}"
-            ) from None
+        restore = f"): restore it, or remove {self.folder}"
+        with failing_as(FwcError, f"{path} is damaged (", restore, (TypeError,)), open_binary(path) as lines:
+            for line in lines:
+                request, arm, repeat, row, variant, messages, fixed = parse_json(line)
+                bytes.fromhex(request)
+                yield request, Call(arm, int(repeat), row, variant, list(messages), fixed=int(fixed))
 
     def _save(self) -> None:
         self.journal.check_in_place()  # a folder that is gone is not made again
-        try:
-            with whole_file(self.folder / "state.json") as file:
-                file.write(_State(parts=self.parts).model_dump_json(indent=1))
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise StorageError(f"cannot write to {self.folder}: {reason(error)}") from None
+        path = self.folder / "state.json"
+        with failing_as(StorageError, f"cannot write {path}: "), whole_file(path) as file:
+            file.write(_State(parts=self.parts).model_dump_json(indent=1))
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def batch_reply(result: Mapping[str, Any]) -> Reply:

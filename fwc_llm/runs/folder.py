@@ -21,7 +21,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from fwc_llm.answers import Reason
 from fwc_llm.errors import FwcError, StorageError
-from fwc_llm.files import LARGEST_FILE, is_file, json_text, open_binary, read_text, reason, whole_file
+from fwc_llm.files import LARGEST_FILE, failing_as, is_file, json_text, open_binary, read_text, whole_file
 from fwc_llm.models.base import UsageKey
 from fwc_llm.runs.settings import Settings
 from fwc_llm.schema import check
@@ -41,13 +41,13 @@ ROW_COLUMNS = ("weight", "cluster", "stratum")  # after all others, in a run tha
 _PACKAGES = (
     "fwc-llm", "numpy", "scipy", "pandas", "numba", "jinja2", "openai", "tiktoken", "inspect-ai", "xllamacpp",
 )  # fmt: skip
-_REASONS = frozenset(get_args(Reason))
+_REASONS, _LABELS = frozenset(get_args(Reason)), frozenset(("yes", "no"))
 _LONGEST_NAME = 100  # bytes; file systems take 255, and names are put together
 # Settings that may differ when a run is continued: they change how it is asked, not what.
 # `simulated` may show only in the replies.
 _FREE = {
     "calls", "created", "versions", "command", "task_folder", "data", "simulated", "simulated_answers",
-    "margin", "min_group", "weight", "given", "against",
+    "margin", "min_group", "weight", "given", "against", "task_file",
 }  # fmt: skip
 # Keys that folders of an earlier version lack.
 _LATER = {"reference", "rows", "task_file", "population", "variations"}
@@ -85,13 +85,9 @@ class RunFolder:
 
     def create(self) -> None:
         """Make the folder; `FwcError` when that is not possible or it holds something that is no run."""
-        try:
+        with failing_as(FwcError, f"cannot write to {self.path}: ", "; name another folder with --out"):
             self.path.mkdir(parents=True, exist_ok=True)
             entries = [entry.name for entry in self.path.iterdir()]
-        except (OSError, ValueError) as error:
-            raise FwcError(
-                f"cannot write to {self.path}: {reason(error)}; name another folder with --out"
-            ) from None
         # A run may have been killed between its journal and its run.json: then it begins again.
         if entries and not {"run.json", "journal.jsonl"} & set(entries):
             raise FwcError(
@@ -127,37 +123,27 @@ class RunFolder:
         return results
 
     def _check_same(self, description: Mapping[str, Any]) -> None:
-        before, now = (_by_file_name(each) for each in (self.describe(), json.loads(json.dumps(description))))
-        for key in ("settings", *now):  # what was chosen comes before what follows from it
-            was, wanted = before.get(key), now[key]
-            if was == wanted or key in _FREE or (key in _LATER and key not in before):
-                continue
-            if key == "task_file":
-                if asks_the_same(str(was), str(wanted)):
-                    continue
-                raise FwcError(
-                    f"{self.path} holds a run of another version of the task file: restore it (run.json "
-                    "holds its text) to continue the run, or name a new folder with --out"
-                )
-            if isinstance(was, dict) and isinstance(wanted, dict):
-                names = [name for name in wanted if was.get(name) != wanted[name] and name not in _FREE]
-                if not names:
-                    continue
-                was, wanted = ({name: each.get(name) for name in names} for each in (was, wanted))
+        before, now = self.describe(), json.loads(json.dumps(description))
+        if "task_file" in before and not asks_the_same(str(before["task_file"]), now.get("task_file") or ""):
             raise FwcError(
-                f"{self.path} holds another run ({key}: {was}, now {wanted}): "
-                "repeat its settings to continue it, or name a new folder with --out (out=None makes one)"
+                f"{self.path} holds a run of another version of the task file: restore it (run.json "
+                "holds its text) to continue the run, or name a new folder with --out"
             )
+        recorded = dict(_lasting(before))
+        for (key, name), value in _lasting(now):
+            was = recorded.get((key, name))
+            if was != value and not (key in _LATER and key not in before):
+                raise FwcError(
+                    f"{self.path} holds another run ({name or key}: {was}, now {value}): "
+                    "repeat its settings to continue it, or name a new folder with --out (out=None makes one)"
+                )
 
     def read_json(self, name: str) -> dict[str, Any]:
         """One JSON object of the folder; `FwcError` when it is missing or damaged."""
         path = self.path / name
-        try:
+        damaged = f"): {self.path} is no run's folder, or it is damaged"
+        with failing_as(FwcError, f"{path} cannot be read (", damaged):
             content = parse_json(read_text(path))
-        except (OSError, ValueError) as error:
-            raise FwcError(
-                f"{path} cannot be read ({reason(error)}): {self.path} is no run's folder, or it is damaged"
-            ) from None
         if not isinstance(content, dict):
             raise FwcError(f"{path} is not a JSON object: the run's folder is damaged")
         return content
@@ -186,39 +172,28 @@ class RunFolder:
 
     def read_answers(self) -> Iterator[dict[str, str]]:
         """The lines of answers.csv, one by one; `FwcError` when one is not an answer, or some are missing."""
-        cells = self.read_cells()
-        names = next(cells, ())
-        for line in cells:
-            yield dict(zip(names, line, strict=True))
-
-    def read_cells(self) -> Iterator[Sequence[str]]:
-        """The names of the columns of answers.csv, then its lines, as `read_answers` has them."""
-        path, read = self.path / "answers.csv", 0
+        path, number = self.path / "answers.csv", 0
         again = f"`fwc-llm rescore {self.path}` writes it again"
         # As long as what any version wrote; the limit belongs to the whole process.
         csv.field_size_limit(max(csv.field_size_limit(), LARGEST_FILE))
-        try:
-            with TextIOWrapper(open_binary(path), encoding="utf-8", newline="") as file:
-                reader = csv.reader(file)
-                names = tuple(next(reader, ()))
-                if names[: len(ANSWER_COLUMNS)] != ANSWER_COLUMNS:
-                    raise FwcError(f"{path} does not have the columns of a run: {again}")
-                yield names
-                moved = names[len(ANSWER_COLUMNS) :][:1] == (THRESHOLD_COLUMN,)
-                for line in filter(None, reader):
-                    if len(line) != len(names) or not _is_answer(line, moved):
-                        raise FwcError(
-                            f"{path} is damaged: line {reader.line_num} is not an answer that a run writes; "
-                            f"{again}"
-                        )
-                    read += 1
-                    yield [from_cell(cell) if cell.startswith("'") else cell for cell in line]
-        except (OSError, ValueError, csv.Error) as error:
-            raise FwcError(
-                f"cannot read {path}: {reason(error)}; the run never began, or is damaged: {again}"
-            ) from None
-        if 0 < read < (expected := self.describe().get("calls") or 0):
-            raise FwcError(f"{path} is damaged: it has {read:,} of the run's {expected:,} answers; {again}")
+        never = f"; the run never began, or is damaged: {again}"
+        with (
+            failing_as(FwcError, f"cannot read {path}: ", never, (csv.Error,)),
+            TextIOWrapper(open_binary(path), encoding="utf-8", newline="") as file,
+        ):
+            reader = csv.DictReader(file)
+            if tuple(reader.fieldnames or ())[: len(ANSWER_COLUMNS)] != ANSWER_COLUMNS:
+                raise FwcError(f"{path} does not have the columns of a run: {again}")
+            for row in reader:
+                if not _is_answer(row):
+                    raise FwcError(
+                        f"{path} is damaged: line {reader.line_num} is not an answer that a run writes; "
+                        f"{again}"
+                    )
+                number += 1
+                yield {name: from_cell(cell) if cell[:1] == "'" else cell for name, cell in row.items()}
+        if 0 < number < (expected := self.describe().get("calls") or 0):
+            raise FwcError(f"{path} is damaged: it has {number:,} of the run's {expected:,} answers; {again}")
 
     def write_questions(
         self,
@@ -244,10 +219,10 @@ class RunFolder:
         if name == "questions.jsonl" and not path.exists():
             yield from self.read_answers()
             return
-        count = -1
-        try:
+        again = f"): the same `fwc-llm eval` command with --out {self.path} writes it again"
+        with failing_as(FwcError, f"{path} is damaged (", again, (TypeError, AttributeError)):
             with open_binary(path) as file:
-                header = parse_json(next(file, b""))
+                header, count = parse_json(next(file, b"")), -1
                 names = (*QUESTION_COLUMNS, *header.get("columns", ()))
                 for count, line in enumerate(file):
                     row = dict(zip(names, parse_json(line), strict=True))
@@ -256,30 +231,24 @@ class RunFolder:
                     yield row
             if header.get("format") != QUESTIONS_FORMAT or header.get("questions") != count + 1:
                 raise ValueError(f"it has {count + 1:,} questions and begins with {str(header)[:80]}")
-        except (OSError, ValueError, TypeError, AttributeError) as error:
-            raise FwcError(
-                f"{path} is damaged ({reason(error)}): the same `fwc-llm eval` command with --out "
-                f"{self.path} writes it again"
-            ) from None
 
     @contextmanager
     def _writing(self, name: str) -> Iterator[IO[str]]:
         path = self.path / name
-        try:
-            with whole_file(path) as file:
-                yield file
-        except OSError as error:
-            raise StorageError(f"cannot write {path}: {reason(error)}") from None
+        with failing_as(StorageError, f"cannot write {path}: "), whole_file(path) as file:
+            yield file
 
 
-def _is_answer(line: Sequence[str], moved: bool) -> bool:
-    """Whether this is a line of answers.csv, with an answer at a threshold if answers were moved."""
-    _, repeat, _, _, _, label, answer, reason, p_yes, *_ = line
-    words = {answer, *line[len(ANSWER_COLUMNS) :][:moved]} <= {"yes", "no", ""} and label in {"yes", "no"}
+def _is_answer(row: Mapping[Any, Any]) -> bool:
+    """Whether this is a line of answers.csv, whose reader has None for a cell too many or missing."""
+    if None in row or None in row.values():
+        return False
+    words = {row["answer"], row.get(THRESHOLD_COLUMN, "")} <= {"yes", "no", ""} and row["label"] in _LABELS
     try:
-        return words and reason in _REASONS and 0 <= int(repeat) < 10**7 and 0.0 <= float(p_yes or 0) <= 1.0
+        known = 0 <= int(row["repeat"]) < 10**7 and 0.0 <= float(row["p_yes"] or 0) <= 1.0
     except ValueError:
         return False
+    return words and known and row["reason"] in _REASONS
 
 
 def file_name(text: str) -> str:
@@ -308,11 +277,15 @@ def versions() -> dict[str, str]:
     return numbers
 
 
-def _by_file_name(described: dict[str, Any]) -> dict[str, Any]:
-    """A description in which files of examples have no folder: the run keeps them in one of its own."""
-    sources = described.get("sources") or {}
-    plain = {arm: Path(name).name if name.endswith(".json") else name for arm, name in sources.items()}
-    return described | ({"sources": plain} if sources else {})
+def _lasting(described: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]]:
+    """What has to be the same when a run is continued: key, name within it, and value; settings first."""
+    for key, value in {"settings": None, **described}.items():
+        entries = value if isinstance(value, dict) else {"": value}
+        for name, entry in entries.items():
+            if key == "sources":  # a run keeps files of examples in a folder of its own
+                entry = Path(entry).name if entry.endswith(".json") else entry
+            if key not in _FREE and name not in _FREE:
+                yield (key, name), entry
 
 
 # What run.json, results.json and questions must hold for everything that reads them; more is allowed.
@@ -452,5 +425,5 @@ def check_described(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
 def is_question(row: Mapping[str, Any]) -> bool:
     """Whether this is a question of a run."""
     texts = all(isinstance(row.get(name), str) for name in ("arm", "row", "variant", "group"))
-    repeat, answers = row.get("repeat"), ("yes", "no")
-    return texts and type(repeat) is int and 0 <= repeat < 1_000_000 and row.get("label") in answers
+    repeat = row.get("repeat")
+    return texts and type(repeat) is int and 0 <= repeat < 1_000_000 and row.get("label") in _LABELS

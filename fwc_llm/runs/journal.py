@@ -24,14 +24,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, Field, NonNegativeInt, ValidationError
+from pydantic import BaseModel, Field, NonNegativeInt, Strict, ValidationError
 
 from fwc_llm.answers import parse_answer, probability
 from fwc_llm.errors import FwcError, StorageError
-from fwc_llm.files import check_regular, open_binary
+from fwc_llm.files import check_regular, failing_as, open_binary
 from fwc_llm.models.base import Asked, Messages, Model, Reply, Usage, UsageKey
 from fwc_llm.schema import first_mistake
-from fwc_llm.untrusted import finite, parse_json, storable
+from fwc_llm.untrusted import parse_json, storable
 
 if TYPE_CHECKING:
     from fwc_llm.models.openai.prices import Price
@@ -109,18 +109,19 @@ def parsed(reply: Reply) -> dict[str, Any]:
     return {"answer": answer.value, "reason": answer.reason, "p_yes": probability(reply)}
 
 
+def reply_of(record: Mapping[str, Any]) -> Reply:
+    """Return a journal's record as the reply that it was, as far as that decides the answer."""
+    names = ("finish_reason", "error", "refusal", "p_yes")
+    fields = {name: record[name] for name in names if record.get(name) is not None}
+    pairs = ((token, value) for token, value in record.get("logprobs") or () if value is not None)
+    return Reply(record["text"], logprobs=tuple(pairs) or None, **fields)
+
+
 _LEFT_OUT = {"others", "prompt", "prefix", "truncated"}  # where they are empty
 
 
-def _check_logprobs(pairs: list[list[Any]]) -> list[list[Any]]:
-    for pair in pairs:
-        good = len(pair) == 2 and isinstance(pair[0], str)
-        if not good or (pair[1] is not None and finite(pair[1]) is None):  # None: once written for -Infinity
-            raise ValueError("it is not a list of tokens with their log-probabilities")
-    return pairs
-
-
 _Probability = Annotated[float, Field(ge=0, le=1)]
+_Token = Annotated[tuple[Annotated[str, Strict()], Annotated[float, Strict()] | None], Strict(False)]
 _Message = dict[Literal["role", "content", "name"], str]
 
 
@@ -139,7 +140,7 @@ class _Record(BaseModel, strict=True):
     refusal: bool | None = None
     batch: bool | None = None
     usage: dict[UsageKey, NonNegativeInt] | None = None
-    logprobs: Annotated[list[list[Any]], AfterValidator(_check_logprobs)] | None = None
+    logprobs: list[_Token] | None = None  # a number is None where it once was -Infinity
     p_yes: _Probability | None = None
     others: dict[str, _Probability | None] | None = None
     prompt: list[_Message] | None = None
@@ -151,17 +152,14 @@ def read_records(path: Path) -> Iterator[dict[str, Any]]:
 
     Errors: `FwcError` for a foreign file and a damaged line; `StorageError` for a file that cannot be read.
     """
-    try:
-        with open_binary(path) as file:
-            for number, line in enumerate(file, 1):
-                if not line.endswith(b"\n"):  # being written, or torn
-                    return
-                if number == 1:
-                    _check_header(line, path)
-                else:
-                    yield _parse(line, path, number)
-    except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror}") from None
+    with failing_as(StorageError, f"cannot read {path}: "), open_binary(path) as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):  # being written, or torn
+                return
+            if number == 1:
+                _check_header(line, path)
+            else:
+                yield _parse(line, path, number)
 
 
 class Journal:
@@ -183,21 +181,15 @@ class Journal:
         self._longest = 0  # prompt tokens of one request
         self._answered: set[bytes] = set()
         self._prefixed: set[tuple[str, int]] = set()  # arms and repeats whose prefix is kept
-        try:
+        with failing_as(FwcError, f"cannot open {self.path}: ", "; name another folder with --out"):
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _FLAGS, 0o644)
-        except OSError as error:
-            raise FwcError(
-                f"cannot open {self.path}: {error.strerror}; name another folder with --out"
-            ) from None
         try:
-            check_regular(self._file, self.path)
-            self._lock()
-            self._size = self._load()
+            with failing_as(FwcError, f"cannot read {self.path}: "):
+                check_regular(self._file, self.path)
+                self._lock()
+                self._size = self._load()
             if self._size == 0:
                 self._write({"format": FORMAT})
-        except OSError as error:
-            os.close(self._file)
-            raise FwcError(f"cannot read {self.path}: {error.strerror}") from None
         except BaseException:
             os.close(self._file)
             raise
@@ -274,10 +266,8 @@ class Journal:
         self._size += written
 
     def _sync(self) -> None:
-        try:
+        with failing_as(StorageError, f"the disk does not keep {self.path}: "):
             os.fsync(self._file)
-        except OSError as error:
-            raise StorageError(f"the disk does not keep {self.path}: {error.strerror}") from None
 
     def _count(self, record: Mapping[str, Any]) -> None:
         if record["text"] is not None:

@@ -173,11 +173,6 @@ class Plan:
             for arm in self.arms
         }
 
-    @property
-    def chooses_per_row(self) -> bool:
-        """Whether an arm chooses its examples anew for every row."""
-        return any(arm.name not in repeat.shots for repeat in self.repeats for arm in self.arms)
-
     def calls(self, after: int = 0) -> Iterator[Call]:
         """Every request of the run, repeat by repeat and arm by arm, each built when it is needed.
 
@@ -368,7 +363,7 @@ def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | N
         again = range(index * settings.samples, (index + 1) * settings.samples)
         repeats += [Repeat(sample, seed, drawn, chosen, validation) for sample in again]
     plan = replace(plan, repeats=tuple(repeats))
-    if settings.rows_per_request > 1 and plan.chooses_per_row:
+    if settings.rows_per_request > 1 and len(repeats[0].shots) < len(plan.arms):
         raise FwcError(
             "rows_per_request puts rows under the same examples: leave out arms that choose them for each row"
         )

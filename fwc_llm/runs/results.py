@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.counts import COUNTED, METRICS, count_cells, measure, undefined_reasons
-from fwc_llm.models.base import SIMULATED, Reply
+from fwc_llm.models.base import SIMULATED
 from fwc_llm.runs.folder import (
     PARSED_COLUMNS,
     QUESTION_COLUMNS,
@@ -22,7 +22,7 @@ from fwc_llm.runs.folder import (
     RunFolder,
 )
 from fwc_llm.runs.joint import ROWS, split_record
-from fwc_llm.runs.journal import Journal, Key, key_of, parsed
+from fwc_llm.runs.journal import Journal, Key, key_of, parsed, reply_of
 from fwc_llm.runs.settings import FITTED
 from fwc_llm.runs.threshold_selection import FILE_NAME as POOL_FILE
 from fwc_llm.runs.threshold_selection import at_threshold, choose_thresholds
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 _MOST_REASONS = 5
 _UNKNOWN = "no P(yes)"
-_REPLY_FIELDS = ("text", "finish_reason", "error", "refusal", "logprobs", "p_yes")
 
 
 def write_questions(folder: RunFolder, plan: "Plan") -> None:
@@ -69,6 +68,17 @@ def questions(plan: "Plan", validation: bool = False) -> Iterator[dict[str, Any]
                     yield dict(zip(QUESTION_COLUMNS, cells, strict=True)) | further[position]
 
 
+class _Last(NamedTuple):
+    """The last reply to a question: the cells of `PARSED_COLUMNS`, and what a record says besides them."""
+
+    cells: tuple[str, ...] = ("", "error", "", "")
+    error: str = ""
+    model: str = ""
+    truncated: bool = False
+    p_yes: float | None = None
+    others: Mapping[str, float | None] = {}
+
+
 class Replies:
     """The last reply to each question in a journal, parsed.
 
@@ -79,47 +89,35 @@ class Replies:
 
     def __init__(self, journal: Journal) -> None:
         self.simulated = False
-        # By question: the columns from `answer` to `reply`, the error, the model, whether it was truncated.
-        self._last: dict[Key, tuple[tuple[str, ...], str, str, bool]] = {}
-        others: dict[Key, tuple[float | None, Mapping[str, float | None]]] = {}
+        self._last: dict[Key, _Last] = {}
         for record in (each for whole in journal.records() for each in split_record(whole)):
-            key = key_of(record)
             error, model = (sys.intern(str(record.get(name) or "")) for name in ("error", "model"))
-            self._last[key] = _parsed(record), error, model, bool(record.get("truncated"))
+            others, truncated = record.get("others") or {}, bool(record.get("truncated"))
+            self._last[key_of(record)] = _Last(
+                _parsed(record), error, model, truncated, record.get("p_yes"), others
+            )
             self.simulated |= SIMULATED in str(record.get("fingerprint"))
-            if not key[3]:
-                others[key] = record.get("p_yes"), record.get("others") or {}
-        self.models = sorted({model for _, _, model, _ in self._last.values()} - {""})
-        self.truncated = sum(truncated for *_, truncated in self._last.values())
+        self.models = sorted({last.model for last in self._last.values()} - {""})
+        self.truncated = sum(last.truncated for last in self._last.values())
         self.others: dict[str, list[tuple[float | None, Mapping[str, float | None]]]] = {}
-        for (arm, *_), pair in others.items():
-            if pair[1]:
-                self.others.setdefault(arm, []).append(pair)
+        for (arm, _, _, variant), last in self._last.items():
+            if last.others and not variant:
+                self.others.setdefault(arm, []).append((last.p_yes, last.others))
 
     def row(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """The question as a line of answers.csv."""
-        columns = self._last.get(key_of(question), (_NO_REPLY,))[0]
         asked = {name: question[name] for name in (*QUESTION_COLUMNS, *ROW_COLUMNS) if name in question}
-        return asked | dict(zip(PARSED_COLUMNS, columns, strict=True))
+        cells = self._last.get(key_of(question), _Last()).cells
+        return asked | dict(zip(PARSED_COLUMNS, cells, strict=True))
 
     def error(self, question: Mapping[str, Any]) -> str:
         """Why the question has no reply; empty where nobody knows."""
-        return self._last.get(key_of(question), (_NO_REPLY, ""))[1]
-
-
-_NO_REPLY = ("", "error", "", "")
-
-
-def reply_of(record: Mapping[str, Any]) -> Reply:
-    """Return a journal's record as the reply that it was."""
-    fields = {"text": None} | {name: record[name] for name in _REPLY_FIELDS if record.get(name) is not None}
-    pairs = ((token, value) for token, value in record.get("logprobs") or () if value is not None)
-    return Reply(**fields | {"logprobs": tuple(pairs) or None})
+        return self._last.get(key_of(question), _Last()).error
 
 
 def _parsed(record: Mapping[str, Any]) -> tuple[str, ...]:
     if record["text"] is None:
-        return _NO_REPLY
+        return _Last().cells
     answer, why, p_yes = parsed(reply_of(record)).values()
     p_text = "" if p_yes is None else repr(float(p_yes))
     return answer or "", why, p_text, sys.intern(shortened(record["text"]))
@@ -138,54 +136,33 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
     simulated = {"simulated": "true" if described["simulated"] else "false"}
     settings = described["settings"]
     rule = settings["threshold"]
-    validation = [replies.row(each) for each in folder.read_questions(POOL_FILE)] if rule in FITTED else []
-    keys = dict.fromkeys((each["arm"], int(each["repeat"])) for each in folder.read_questions())
-    chosen = {} if rule is None else choose_thresholds(rule, validation, keys)
-    answered, moved = Tally(), Tally()
-    counts: Counter[Any] = Counter()
-    reasons: Counter[str] = Counter()
-
-    def rows() -> Iterator[dict[str, Any]]:
-        """The lines of answers.csv, each counted as it is written."""
-        for question in folder.read_questions():
-            row = replies.row(question) | simulated
-            arm = row["arm"]
-            answered.add(row)
-            joint = row["variant"].startswith(ROWS)
-            first = not joint or (arm, row["repeat"], row["variant"]) not in counts
-            counts[arm, row["repeat"], row["variant"]] += joint
-            counts["requests"] += first
-            if row["reason"] == "error" and first:
-                counts["unanswered"] += 1
-                reasons[replies.error(question)] += 1
-            if rule is not None:
-                threshold = chosen[arm, int(row["repeat"])]["threshold"]
-                row[THRESHOLD_COLUMN] = answer = at_threshold(row, threshold)
-                if not row["variant"]:
-                    counts["ties", arm] += row["p_yes"] != "" and float(row["p_yes"]) == threshold
-                    counts["unknown", arm] += row["p_yes"] == "" and row["reason"] != "error"
-                moved.add({**row, "answer": answer, "reason": "" if answer else row["reason"] or _UNKNOWN})
-            yield row
+    rows = [replies.row(question) | simulated for question in folder.read_questions()]
+    validation, chosen = list[dict[str, Any]](), dict[tuple[str, int], dict[str, Any]]()
+    if rule is not None:
+        if rule in FITTED:
+            validation = [replies.row(question) for question in folder.read_questions(POOL_FILE)]
+        chosen = choose_thresholds(rule, validation, dict.fromkeys(map(_arm_and_repeat, rows)))
+        for row in rows:
+            row[THRESHOLD_COLUMN] = at_threshold(row, chosen[_arm_and_repeat(row)]["threshold"])
+    first = rows[0] if rows else {}
+    further = [*[THRESHOLD_COLUMN] * (rule is not None), *(name for name in ROW_COLUMNS if name in first)]
+    folder.write_answers(rows, tuple(further))
+    by_arm: dict[str, list[dict[str, Any]]] = {}
+    requests: dict[tuple[str, ...], dict[str, Any]] = {}  # one for all rows of a joint one
+    for row in rows:
+        by_arm.setdefault(row["arm"], []).append(row)
+        own = "" if row["variant"].startswith(ROWS) else row["row"]
+        requests.setdefault((row["arm"], row["repeat"], row["variant"], own), row)
+    unanswered = [row for row in requests.values() if row["reason"] == "error"]
+    reasons = Counter(filter(None, map(replies.error, unanswered)))
 
     def arm(name: str) -> dict[str, Any]:
-        metrics = answered.metrics(name)
+        metrics = arm_metrics(name, by_arm.get(name, ()))
         if rule is not None:
             per_repeat = [each for (arm, _), each in chosen.items() if arm == name]
-            thresholds = [each["threshold"] for each in per_repeat]
-            metrics["threshold"] = {
-                "rule": rule,
-                "threshold": None if None in thresholds else fmean(thresholds),
-                "per_repeat": per_repeat,
-                "ties": counts["ties", name],
-                "unknown": counts["unknown", name],
-                "answers": moved.metrics(name),
-            }
+            metrics["threshold"] = {"rule": rule, **_at_thresholds(name, by_arm[name], per_repeat)}
         return metrics | wordings(replies.others.get(name, ()))
 
-    first = next(iter(folder.read_questions()), {})
-    further = [*[THRESHOLD_COLUMN] * (rule is not None), *(name for name in ROW_COLUMNS if name in first)]
-    folder.write_answers(rows(), tuple(further))
-    reasons.pop("", None)
     data = {
         "format": "fwc-llm-results/1",
         "task": described["task"],
@@ -200,8 +177,8 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
         "returned_models": replies.models,
         "rows": described.get("rows"),
         **({"untrue": described["untrue"]} if described.get("untrue") else {}),
-        "requests": counts["requests"],
-        "unanswered": counts["unanswered"],
+        "requests": len(requests),
+        "unanswered": len(unanswered),
         **({"truncated": replies.truncated} if replies.truncated else {}),
         "no_reply": [{"reason": why, "requests": n} for why, n in reasons.most_common(_MOST_REASONS)],
         "stopped": stopped,
@@ -209,8 +186,7 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
         "batch_usage": asdict(journal.batch_usage),
     }
     if settings.get("until_decided"):
-        rows_asked = sum(each["arm"] == first["arm"] for each in folder.read_questions())
-        data["until_decided"] = {"rows": rows_asked, "of": settings["n_test"]}
+        data["until_decided"] = {"rows": len(by_arm[described["arms"][0]]), "of": settings["n_test"]}
         data["until_decided"] |= {"ended": described["ended"]} if described.get("ended") else {}
     if rule is not None:
         missing = sum(row["reason"] == "error" for row in validation)
@@ -220,80 +196,77 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
     return data
 
 
-_VALUES = {"yes": 1.0, "no": 0.0, "": math.nan}
-
-_Kind = tuple[int, str, str, str, str]  # repeat, group, label, answer, reason
-
-
-class Tally:
-    """How many answers to rows as they are each arm has of every kind."""
-
-    def __init__(self) -> None:
-        self._kinds: dict[str, dict[_Kind, tuple[int, float]]] = {}  # answers of a kind, and their weight
-
-    def add(self, row: Mapping[str, Any]) -> None:
-        """Count one row, a line of answers.csv or what has its `arm` to `reason`."""
-        kinds = self._kinds.setdefault(row["arm"], {})
-        if not row["variant"]:
-            kind = int(row["repeat"]), row["group"], row["label"], row["answer"], row["reason"]
-            n, weight = kinds.get(kind, (0, 0.0))
-            kinds[kind] = n + 1, weight + float(row.get("weight", 1.0))
-
-    def metrics(self, arm: str) -> dict[str, Any]:
-        """The arm's metrics: the mean over repeats, the standard deviation, and each repeat."""
-        kinds = self._kinds.get(arm, {})
-        if not kinds:
-            raise FwcError(
-                f"run.json names the arm {arm!r}, about which no question was asked: restore run.json"
-            )
-        sizes: Counter[str] = Counter()
-        unparsed: Counter[str] = Counter()
-        for (_, group, _, _, reason), (n, _) in kinds.items():
-            sizes[group] += n
-            unparsed[reason] += n
-        del unparsed[""]
-        measured = []
-        for repeat in sorted({kind[0] for kind in kinds}):
-            own = {kind: weight for kind, (_, weight) in kinds.items() if kind[0] == repeat}
-            _, groups, labels, answers, _ = zip(*own, strict=True)
-            cells = count_cells(
-                [_VALUES[answer] for answer in answers],
-                [int(label == "yes") for label in labels],
-                groups,
-                weights=list(own.values()),
-            )
-            measured.append((cells.groups, measure(cells.counts)))
-        summary: dict[str, Any] = {"arm": arm, "n": sizes.total(), "per_repeat": [{} for _ in measured]}
-        for name in ("coverage", *(metric.key for metric in COUNTED)):
-            values = [float(each.values.get(name, each.coverage)[0]) for _, each in measured]
-            for described, value in zip(summary["per_repeat"], values, strict=True):
-                described[name] = _null(value)
-            summary[name] = _null(fmean(values))
-            defined = len(values) > 1 and not any(map(math.isnan, values))
-            summary[f"{name}_sd"] = float(stdev(values)) if defined else None
-        seen = dict.fromkeys(group for names, _ in measured for group in names)
-
-        def mean(rate: str) -> dict[str, float | None]:
-            """The mean over repeats, of which one may lack a group."""
-            values = [dict(zip(names, each.rates[rate][0], strict=True)) for names, each in measured]
-            return {group: _null(fmean(each.get(group, math.nan) for each in values)) for group in seen}
-
-        reasons = (pair for names, each in measured for pair in undefined_reasons(each, names))
-        return summary | {
-            "rates": mean("rate"),
-            "sizes": {group: sizes[group] for group in seen},
-            "coverage_by_group": mean("coverage"),
-            "unparsed": dict(unparsed),
-            "undefined": {metric: why for metric, why in reasons if metric in METRICS},
-        }
+def _arm_and_repeat(row: Mapping[str, Any]) -> tuple[str, int]:
+    return row["arm"], int(row["repeat"])
 
 
-def arm_metrics(name: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The metrics of an arm whose answers these rows are; see `Tally`."""
-    tally = Tally()
+def _at_thresholds(
+    arm: str, rows: Sequence[Mapping[str, Any]], per_repeat: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """An arm's thresholds, and its metrics where P(yes) answers by them."""
+    thresholds = {each["repeat"]: each["threshold"] for each in per_repeat}
+    plain, moved = [row for row in rows if not row["variant"]], []
+    for row in plain:
+        answer = row[THRESHOLD_COLUMN]
+        moved.append({**row, "answer": answer, "reason": "" if answer else row["reason"] or _UNKNOWN})
+    return {
+        "threshold": None if None in thresholds.values() else fmean(thresholds.values()),
+        "per_repeat": list(per_repeat),
+        "ties": sum(
+            row["p_yes"] != "" and float(row["p_yes"]) == thresholds[int(row["repeat"])] for row in plain
+        ),
+        "unknown": sum(row["p_yes"] == "" and row["reason"] != "error" for row in plain),
+        "answers": arm_metrics(arm, moved),
+    }
+
+
+VALUES = {"yes": 1.0, "no": 0.0, "": math.nan}
+
+
+def arm_metrics(arm: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The metrics of an arm: the mean over repeats, the standard deviation, and each repeat.
+
+    `rows` are its lines of answers.csv; those to rows as they are count.
+    """
+    rows = [row for row in rows if not row["variant"]]
+    if not rows:
+        raise FwcError(f"run.json names the arm {arm!r}, about which no question was asked: restore run.json")
+    by_repeat: dict[int, list[Mapping[str, Any]]] = {}
     for row in rows:
-        tally.add({**row, "arm": name})
-    return tally.metrics(name)
+        by_repeat.setdefault(int(row["repeat"]), []).append(row)
+    measured = []
+    for _, own in sorted(by_repeat.items()):
+        cells = count_cells(
+            [VALUES[row["answer"]] for row in own],
+            [int(row["label"] == "yes") for row in own],
+            [row["group"] for row in own],
+            weights=[float(row.get("weight", 1.0)) for row in own],
+        )
+        measured.append((cells.groups, measure(cells.counts)))
+    summary: dict[str, Any] = {"arm": arm, "n": len(rows), "per_repeat": [{} for _ in measured]}
+    for name in ("coverage", *(metric.key for metric in COUNTED)):
+        values = [float(each[name][0]) for _, each in measured]
+        for described, value in zip(summary["per_repeat"], values, strict=True):
+            described[name] = _null(value)
+        summary[name] = _null(fmean(values))
+        defined = len(values) > 1 and not any(map(math.isnan, values))
+        summary[f"{name}_sd"] = float(stdev(values)) if defined else None
+    seen = dict.fromkeys(group for names, _ in measured for group in names)
+
+    def mean(rate: str) -> dict[str, float | None]:
+        """The mean over repeats, of which one may lack a group."""
+        values = [dict(zip(names, each.rates[rate][0], strict=True)) for names, each in measured]
+        return {group: _null(fmean(each.get(group, math.nan) for each in values)) for group in seen}
+
+    sizes = Counter(row["group"] for row in rows)
+    undefined = (pair for names, each in measured for pair in undefined_reasons(each, names))
+    return summary | {
+        "rates": mean("rate"),
+        "sizes": {group: sizes[group] for group in seen},
+        "coverage_by_group": mean("coverage"),
+        "unparsed": dict(Counter(row["reason"] for row in rows if row["reason"])),
+        "undefined": {metric: why for metric, why in undefined if metric in METRICS},
+    }
 
 
 def _null(value: float) -> float | None:

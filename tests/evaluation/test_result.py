@@ -187,7 +187,7 @@ def test_an_interrupted_run_continues(two: Task, tmp_path: Path, done: tuple[Res
     whole = run(two, model, tmp_path / "run")
     assert whole.unanswered == 0
     assert len(model.asked) == 64
-    with pytest.raises(FwcError, match=r"holds another run \(settings: \{'threshold': 'fit'\}, now"):
+    with pytest.raises(FwcError, match=r"holds another run \(threshold: fit, now None"):
         run(two, model, tmp_path / "run", threshold=None)
 
 

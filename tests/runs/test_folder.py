@@ -19,7 +19,7 @@ from fwc_llm.report.read import read_run
 from fwc_llm.report.read import score_and_judge as score
 from fwc_llm.runs.folder import RunFolder, command, file_name
 from fwc_llm.runs.journal import Journal
-from fwc_llm.runs.results import Replies, Tally, arm_metrics
+from fwc_llm.runs.results import Replies, arm_metrics
 from fwc_llm.untrusted import shortened, storable
 from tests.faults.passage import N, plan, run_plan
 from tests.models.four_members import FourMembers
@@ -229,19 +229,15 @@ def test_answers_in_other_words_are_those_of_the_last_record(tmp_path: Path) -> 
         assert Replies(journal).others == {"zero": [(0.5, {"not": 0.2})]}
 
 
-def test_a_tally_has_the_metrics_of_all_its_rows() -> None:
+def test_the_metrics_of_an_arm_are_those_of_its_rows_as_they_are() -> None:
     rows = [
         {"arm": "fwc", "repeat": str(k % 2), "variant": "", "group": "fm"[k % 5 > 2], "row": f"r{k}",
          "label": ("no", "yes")[k % 7 > 3], "answer": ("yes", "no", "")[k % 3],
          "reason": ("", "", "refusal")[k % 3]}
         for k in range(3000)
     ]  # fmt: skip
-    tally = Tally()
-    for row in rows:
-        tally.add(row)
-        tally.add({**row, "variant": "counterfactual:x", "answer": "no"})
-    metrics = tally.metrics("fwc")
-    assert metrics == arm_metrics("fwc", rows)
+    others = [{**row, "variant": "counterfactual:x", "answer": "no"} for row in rows]
+    metrics = arm_metrics("fwc", [*rows, *others])
     assert (metrics["n"], metrics["unparsed"]) == (3000, {"refusal": 1000})
     assert metrics["coverage"] == pytest.approx(2 / 3)
     right = sum(row["answer"] == row["label"] for row in rows) / 2000
