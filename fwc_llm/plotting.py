@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.files import reason
+from fwc_llm.files import failing_as
 from fwc_llm.notebook import in_notebook, visible
 
 if TYPE_CHECKING:
@@ -89,12 +89,10 @@ def save(figure: "Figure", path: Path, dpi: int = 200) -> None:
     from matplotlib import rc_context
 
     partial = path.with_name(f"{path.stem}.partial{path.suffix}")
-    try:
+    with failing_as(FwcError, f"cannot write {path}: "):
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.unlink(missing_ok=True)
         with rc_context(_STYLE):
             metadata = {"Date": None} if path.suffix.lower() == ".svg" else None
             figure.savefig(partial, dpi=dpi, metadata=metadata)
         partial.replace(path)
-    except OSError as error:
-        raise FwcError(f"cannot write {path}: {reason(error)}") from None

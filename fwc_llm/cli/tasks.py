@@ -12,7 +12,7 @@ from rich.text import Text
 from fwc_llm.cli import options as flags
 from fwc_llm.cli.console import err, out, working
 from fwc_llm.errors import FwcError
-from fwc_llm.files import read_text, reason, resource_dir, write_whole
+from fwc_llm.files import failing_as, read_text, resource_dir, write_whole
 from fwc_llm.models import open_model, traits
 from fwc_llm.runs.settings import Settings
 from fwc_llm.taskfile import parse_taskfile
@@ -264,12 +264,10 @@ def template_init(
 
     if template not in templates():
         raise FwcError(f"unknown template set {template!r}: there are {', '.join(templates())}")
-    try:
+    with failing_as(FwcError, f"cannot make the folder {folder}: "):
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise FwcError(f"{folder} is not empty: name a folder that is not there yet")
-    except (OSError, ValueError) as error:
-        raise FwcError(f"cannot make the folder {folder}: {reason(error)}") from None
     files = sorted((resource_dir("prompts") / template).glob("*.j2"))
     for file in files:
         write_whole(read_text(file), folder / file.name)

@@ -15,6 +15,7 @@ from fwc_llm.data.locate import Places, locate_or_download
 from fwc_llm.data.reading import check_titles, open_parquet, read_table, table_of
 from fwc_llm.data.table import Seen, Tables, build_tables, check_whole, crossed, filled_note
 from fwc_llm.errors import FwcError, StorageError
+from fwc_llm.files import failing_as
 from fwc_llm.taskfile import TaskFile
 
 if TYPE_CHECKING:
@@ -41,10 +42,8 @@ def load_tables(task: TaskFile, places: Places) -> "Tables":
     for file, paths in zip(task.source.files, tables_files, strict=True):
         parts = []
         for path in paths:
-            try:
+            with failing_as(FwcError, f"cannot read {path}: "):
                 content = path.read_bytes()
-            except OSError as error:
-                raise FwcError(f"cannot read {path}: {error.strerror or error}") from error
             expected = task.source.sha256.get(file)
             if expected and hashlib.sha256(content).hexdigest() != expected:
                 notes.append(f"{path} differs from the published file (its sha256 is another)")
@@ -166,13 +165,10 @@ def _write(
         }
         first += len(frame)
         table = pa.table(arrays)
-        try:
+        what = f"the clean rows cannot be written to {path}: "
+        with failing_as(StorageError, what, "; TMPDIR names another place"):
             writer = writer or pq.ParquetWriter(path, table.schema)
             writer.write_table(table)
-        except OSError as error:
-            raise StorageError(
-                f"the clean rows cannot be written to {path}: {error}; TMPDIR names another place"
-            ) from error
     if writer is not None:
         writer.close()
 

@@ -100,8 +100,7 @@ def import_log(log: str | Path, out: str | Path) -> Result:
             journal.append(
                 make_record(request_id(path.name, str(sample.id), sample.epoch), call, _reply(sample))
             )
-        further = [name for name in layout.ROW_COLUMNS if all(name in question for question, _ in samples)]
-        folder.write_questions((question for question, _ in samples), len(samples), further=further)
+        folder.write_questions([question for question, _ in samples])
         _write_examples(folder, content["shots"], described["arms"], samples, epochs)
         folder.begin(described)
         asked, stopped = int(content["run"]["calls"]) * epochs, None

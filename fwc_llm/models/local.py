@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.files import home_expanded, open_binary, reason
+from fwc_llm.files import failing_as, home_expanded, open_binary
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.models.client import Client
 from fwc_llm.models.openai.chat import Notice, Service, read_reply, request_parameters, with_room
@@ -43,12 +43,10 @@ def model_file(name: str) -> Path:
             path = next(Path(spec.submodule_search_locations[0]).glob("*.gguf"), path)
     if needed:
         raise FwcError(f"{name} needs what is not installed: {' && '.join(needed)}")
-    try:
-        with open_binary(path) as file:
-            if file.read(4) != b"GGUF":
-                raise FwcError(f"{visible(str(path))} is no GGUF file: write {PREFIX}/path/to/model.gguf")
-    except OSError as error:
-        raise FwcError(f"cannot read {visible(str(path))}: {reason(error)}") from None
+    shown = visible(str(path))
+    with failing_as(FwcError, f"cannot read {shown}: "), open_binary(path) as file:
+        if file.read(4) != b"GGUF":
+            raise FwcError(f"{shown} is no GGUF file: write {PREFIX}/path/to/model.gguf")
     return path
 
 

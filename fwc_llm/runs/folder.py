@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -157,11 +157,12 @@ class RunFolder:
         with self._writing(name) as file:
             file.write(text)
 
-    def write_answers(self, rows: Iterable[Mapping[str, Any]], further: tuple[str, ...] = ()) -> None:
-        """Write answers.csv whole (columns `ANSWER_COLUMNS`, then `further`).
+    def write_answers(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write answers.csv whole: `ANSWER_COLUMNS`, then the further ones that the rows have.
 
         No cell is a formula to a spreadsheet.
         """
+        further = _shared(rows, (THRESHOLD_COLUMN, *ROW_COLUMNS))
         with self._writing("answers.csv") as file:
             writer = csv.DictWriter(file, (*ANSWER_COLUMNS, *further))
             writer.writeheader()
@@ -195,19 +196,11 @@ class RunFolder:
         if 0 < number < (expected := self.describe().get("calls") or 0):
             raise FwcError(f"{path} is damaged: it has {number:,} of the run's {expected:,} answers; {again}")
 
-    def write_questions(
-        self,
-        rows: Iterable[Mapping[str, Any]],
-        number: int,
-        name: str = "questions.jsonl",
-        further: Sequence[str] = (),
-    ) -> None:
-        """Write questions.jsonl, or another file of its form, whole: what the run asks, in its order.
-
-        `further` are those of `ROW_COLUMNS` that it has.
-        """
+    def write_questions(self, rows: Sequence[Mapping[str, Any]], name: str = "questions.jsonl") -> None:
+        """Write questions.jsonl, or another file of its form, whole: what the run asks, in its order."""
+        further = _shared(rows, ROW_COLUMNS)
         with self._writing(name) as file:
-            header = {"format": QUESTIONS_FORMAT, "questions": number}
+            header = {"format": QUESTIONS_FORMAT, "questions": len(rows)}
             file.write(json.dumps(header | ({"columns": further} if further else {})) + "\n")
             for row in rows:
                 line = [row[name] for name in (*QUESTION_COLUMNS, *further)]
@@ -237,6 +230,11 @@ class RunFolder:
         path = self.path / name
         with failing_as(StorageError, f"cannot write {path}: "), whole_file(path) as file:
             yield file
+
+
+def _shared(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
+    """Those of the columns that all rows have."""
+    return [name for name in names if rows and all(name in row for row in rows)]
 
 
 def _is_answer(row: Mapping[Any, Any]) -> bool:

@@ -41,10 +41,9 @@ def write_questions(folder: RunFolder, plan: "Plan") -> None:
 
     Those about rows of the pool, which choose a threshold, go into pool.jsonl.
     """
-    further = [name for name in ROW_COLUMNS if plan.row_columns[name]]
-    folder.write_questions(questions(plan), plan.n_questions, further=further)
+    folder.write_questions(list(questions(plan)))
     if plan.n_threshold_calls:
-        folder.write_questions(questions(plan, validation=True), plan.n_threshold_calls, POOL_FILE)
+        folder.write_questions(list(questions(plan, validation=True)), POOL_FILE)
 
 
 def questions(plan: "Plan", validation: bool = False) -> Iterator[dict[str, Any]]:
@@ -144,9 +143,7 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
         chosen = choose_thresholds(rule, validation, dict.fromkeys(map(_arm_and_repeat, rows)))
         for row in rows:
             row[THRESHOLD_COLUMN] = at_threshold(row, chosen[_arm_and_repeat(row)]["threshold"])
-    first = rows[0] if rows else {}
-    further = [*[THRESHOLD_COLUMN] * (rule is not None), *(name for name in ROW_COLUMNS if name in first)]
-    folder.write_answers(rows, tuple(further))
+    folder.write_answers(rows)
     by_arm: dict[str, list[dict[str, Any]]] = {}
     requests: dict[tuple[str, ...], dict[str, Any]] = {}  # one for all rows of a joint one
     for row in rows:
