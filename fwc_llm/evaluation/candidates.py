@@ -31,7 +31,7 @@ _LEFT_OUT = ONLY_BY_NAME | {"zero", "counterfactual"}
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one candidate is chosen. `label` names the kind, without seed and number."""
+    """The way to choose one candidate. `label` names the kind, without seed and number."""
 
     label: str
     strategy: str
@@ -64,7 +64,7 @@ class Candidate:
         return f"instruction-{digest[:8]}" if self.instruction else self.template
 
     def as_json(self) -> dict[str, Any]:
-        """How it was chosen, as tuning.json has it."""
+        """The candidate as tuning.json has it."""
         return {
             "candidate": self.name,
             "kind": self.recipe.label,
@@ -109,8 +109,8 @@ def recipes(task: Task, m: int, names: Sequence[str] | None = None) -> list[Reci
     In counter-stereotypical slots the groups with low base rates answer yes and those with high ones no:
     examples against the rule of the table move the gap most. `names` restricts the strategies.
     """
-    known = [name for name in strategies() if name not in _LEFT_OUT and not is_per_row(name)]
-    chosen = known if names is None else list(names)
+    usable = [name for name in strategies() if name not in _LEFT_OUT and not is_per_row(name)]
+    chosen = usable if names is None else list(names)
     for name in chosen:
         if is_per_row(name):
             raise FwcError(f"{name} chooses anew for every row: there would be no shots.json to keep")

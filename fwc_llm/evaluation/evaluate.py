@@ -335,7 +335,7 @@ class Job:
         return replace(self, model=model)
 
     def used(self, folder: Path) -> float:
-        """What the run in a folder has cost so far, in dollars; 0 where no price is known."""
+        """The cost of the run in a folder so far, in dollars; 0 where no price is known."""
         if self.price is None or not RunFolder(folder).begun:
             return 0.0
         with Journal(folder) as journal:

@@ -39,7 +39,7 @@ class Goal:
         return f"{TARGETS[self.metric]} {side} {self.target:g}, at most {100 * self.max_loss:g} points lost"
 
     def shortfall(self, value: Value) -> Value:
-        """How far a value of the metric, or each of many, is from the target; 0 or less: reached."""
+        """The distance of a value of the metric, or of each of many, to the target; 0 or less: reached."""
         return self.target - value if self.metric == "dp_ratio" else value - self.target
 
 
@@ -197,12 +197,12 @@ def race(
     """
     total, left = len(pool.rows), list(names)
     answers: dict[str, Floats] = {}
-    for share, kept in rounds:
+    for share, share_left in rounds:
         k = max(1, round(share * total))
         answers |= ask([ZERO, BALANCED, *left], k)
         if k == total:
             break
-        most = max(FEWEST_KEPT, round(kept * len(names)))
+        most = max(FEWEST_KEPT, round(share_left * len(names)))
         stays = _promising(left, answers, pool, goal, k)[:most]
         left = [name for name in left if name in stays]
     return answers
@@ -227,7 +227,7 @@ def _promising(
 
 
 def _completed(pool: Pool, k: int) -> Floats:
-    """How often each of the first k rows counts (times, k) when they stand in for the rows not yet asked."""
+    """Counts (times, k) of the first k rows when they stand in for the rows not yet asked."""
     rng = np.random.default_rng(k)
     cells = pool.cells
     counts = np.ones((_TIMES, k))
@@ -248,7 +248,7 @@ def any_better(answers: Mapping[str, Floats], names: Sequence[str], goal: Goal, 
     every = np.ones((1, n))
 
     def gains(first: Floats, second: Floats) -> Floats:
-        """How much better (2, b) the first of two sets of answers (b, n) is, in accuracy and in metric."""
+        """The gain (2, b) of the first of two sets of answers (b, n), in accuracy and in metric."""
         sides = [measure_many(goal, yes, pool.labels, pool.groups, every) for yes in (first, second)]
         accuracy, metric = (np.vstack(each) for each in zip(*sides, strict=True))
         return np.vstack([accuracy[0] - accuracy[1], goal.shortfall(metric[1]) - goal.shortfall(metric[0])])

@@ -1,4 +1,4 @@
-"""`Result`: what a run found, as a value that prints, draws, reports and compares itself."""
+"""`Result`: the outcome of a run, as a value that prints, draws, reports and compares itself."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """What a run found. `data` is results.json; `folder` holds everything else.
+    """The outcome of a run. `data` is results.json; `folder` holds everything else.
 
     `task` is the task that the run was made with, where this process made it.
     """
@@ -35,7 +35,7 @@ class Result:
 
     @property
     def unanswered(self) -> int:
-        """How many requests have no reply at all."""
+        """The number of requests without any reply."""
         return int(self.data["unanswered"])
 
     def to_frame(self) -> "pd.DataFrame":
@@ -89,7 +89,7 @@ class Result:
         return where
 
     def compare(self, other: "Result | str | Path") -> "RunComparison":
-        """What changed from this run to `other` (a result, or a run's folder), and whether answers differ.
+        """Compare this run to `other` (a result, or a run's folder): what changed, and do answers differ?
 
         Errors: `FwcError` for a run of another task, a run without any reply, a folder that is no run.
         """
@@ -153,7 +153,7 @@ class Result:
 
     @property
     def _marks(self) -> dict[str, bool]:
-        """What every output must say of the answers."""
+        """The marks that every output must carry."""
         return {name: bool(self.data.get(name)) for name in ("simulated", "reference")}
 
     @property

@@ -240,7 +240,7 @@ class _Tuning:
         return winner, reached, self._verdict(winner, reached, finalists)
 
     def _finalists(self, answers: Mapping[str, Floats]) -> dict[str, Measured]:
-        """What was measured of the candidates that answered all rows, and of `balanced`."""
+        """Measures of the candidates that answered all rows, and of `balanced`."""
         n = len(self.pool.rows)
         complete = [each.name for each in self.candidates if len(answers[each.name]) == n]
         return {name: self.pool.measure(self.goal, answers[name]) for name in (*complete, BALANCED)}

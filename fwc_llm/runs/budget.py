@@ -20,7 +20,7 @@ _NO_LIMIT_TOKENS = 4096  # assumed for a reply without a limit
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a run will use. Tokens are exact when `exact`, else an estimate.
+    """The requests, tokens and dollars that a run will use. Tokens are exact when `exact`, else an estimate.
 
     `cached_tokens` is the part of `prompt_tokens` that the provider can take from its cache (the fixed
     beginning of the prompts of one arm, if long enough); `completion_tokens` the most that the replies can
@@ -106,7 +106,7 @@ class Budget:
 
     @property
     def why(self) -> str:
-        """Why the run was stopped, in one line."""
+        """One line that says why the run was stopped."""
         guess = " (an estimate: the service sent no token counts)" if self._estimated else ""
         return (
             f"stopped before --max-cost: ${self.spent:.4f} is used{guess} and the next request might pass "

@@ -1,4 +1,4 @@
-"""What a run does where nobody says otherwise: the paper's numbers, moved to what comes out on this table.
+"""The defaults of a run: the paper's numbers, moved to what comes out on this table.
 
 A number that somebody gives is taken or refused, never moved.
 """
@@ -17,27 +17,30 @@ _LEAST = 40  # test rows; below it, equal numbers of every group are given up be
 
 
 def fit_defaults(
-    task: Task, settings: Settings, chooses: bool = True, **known: Any
+    task: Task, settings: Settings, chooses: bool = True, api: str | None = None
 ) -> tuple[Settings, tuple[str, ...]]:
-    """Return the settings with defaults that come out on this table, and one line for each that moved.
+    """Complete the settings by task, table and the model's `api`; say in a line each which default moved.
 
     Test rows: the nearest number that comes out whole and leaves examples in every cell of group and outcome;
     where cells are too small for that, rows as they fall. Base parity: the task's. Examples: as many as the
-    cells can give in equal parts; their number stays where no arm `chooses` examples. `known` are settings
-    that the model and the task decide. `FwcError` for a base parity outside [0, 1].
+    cells can give in equal parts; their number stays where no arm `chooses` examples. The weight is the
+    task's. Nothing changes the settings after this but a limit of the prompts' length, which lowers m.
+
+    Errors: `FwcError` for a base parity outside [0, 1].
     """
     cells, chosen, lines = _Cells.of(task), settings.model_fields_set, list[str]()
+    changes: dict[str, Any] = {"api": api or settings.api, "weight": task.weight or None}
     is_default = "base_parity" not in chosen
     n, parity = settings.n_test, task.base_parity if is_default else settings.base_parity
     if "n_test" not in chosen:
         n, parity, line = _fit_rows(cells, n, parity, settings.m, is_default)
-        known["n_test"] = n
+        changes["n_test"] = n
         lines.append(line)
     whole = parity is None or (n > 0 and n % whole_step(task.groups, parity) == 0)  # else the draw refuses it
     if chooses and "m" not in chosen and whole:
-        known["m"], line = _fit_m(cells, settings.m, cells.left(n, parity))
+        changes["m"], line = _fit_m(cells, settings.m, cells.left(n, parity))
         lines.append(line)
-    return settings.updated(**known, base_parity=parity), tuple(filter(None, lines))
+    return settings.updated(**changes, base_parity=parity), tuple(filter(None, lines))
 
 
 def fit_m(task: Task) -> tuple[int, str]:
@@ -82,7 +85,7 @@ class _Cells:
         return cls(task, rows, values, shared, share)
 
     def left(self, n: int, base_parity: float | None) -> np.ndarray:
-        """How many distinct rows every cell keeps for examples, at least, when `n` test rows are drawn."""
+        """The distinct rows (G, 2) that cells keep for examples, at least, when `n` test rows are drawn."""
         if base_parity is None:
             return self.values // 2 if self.share.any() else self.values
         drawn = np.ceil(cell_counts(self.task.groups, n, base_parity) * self.share).astype(int)

@@ -19,7 +19,7 @@ _GRACE_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended.
+    """The end of a run.
 
     `done` calls got a reply, `errors` did not, `skipped` had been answered before. `stopped` says why the
     run ended before its last call (the cost limit), or is None.

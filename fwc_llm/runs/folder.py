@@ -207,7 +207,7 @@ class RunFolder:
                 file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
 
     def read_questions(self, name: str = "questions.jsonl") -> Iterator[dict[str, Any]]:
-        """What the run asks. A folder of an earlier version has that in answers.csv alone."""
+        """The questions of the run; a folder of an earlier version has them in answers.csv alone."""
         path = self.path / name
         if name == "questions.jsonl" and not path.exists():
             yield from self.read_answers()
@@ -243,10 +243,10 @@ def _is_answer(row: Mapping[Any, Any]) -> bool:
         return False
     words = {row["answer"], row.get(THRESHOLD_COLUMN, "")} <= {"yes", "no", ""} and row["label"] in _LABELS
     try:
-        known = 0 <= int(row["repeat"]) < 10**7 and 0.0 <= float(row["p_yes"] or 0) <= 1.0
+        numbers = 0 <= int(row["repeat"]) < 10**7 and 0.0 <= float(row["p_yes"] or 0) <= 1.0
     except ValueError:
         return False
-    return words and known and row["reason"] in _REASONS
+    return words and numbers and row["reason"] in _REASONS
 
 
 def file_name(text: str) -> str:
@@ -276,7 +276,7 @@ def versions() -> dict[str, str]:
 
 
 def _lasting(described: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]]:
-    """What has to be the same when a run is continued: key, name within it, and value; settings first."""
+    """Yield what must not change in a continued run: key, name within it, and value; settings first."""
     for key, value in {"settings": None, **described}.items():
         entries = value if isinstance(value, dict) else {"": value}
         for name, entry in entries.items():
@@ -324,15 +324,15 @@ class _People(BaseModel, strict=True):
 
 def _settings(content: dict[str, Any]) -> dict[str, Any]:
     """The settings with their types, and the defaults of those that an earlier version lacks."""
-    known = {name: value for name, value in content.items() if name in Settings.model_fields}
+    own = {name: value for name, value in content.items() if name in Settings.model_fields}
     try:
-        return content | Settings(**known).as_json()
+        return content | Settings(**own).as_json()
     except FwcError as error:
         raise ValueError(str(error)) from None
 
 
 class _Run(BaseModel, strict=True):
-    """What run.json and results.json both say."""
+    """The part that run.json and results.json share."""
 
     task: str
     model: str

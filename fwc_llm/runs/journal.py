@@ -232,7 +232,7 @@ class Journal:
         return read_records(self.path)
 
     def cost(self, price: "Price") -> float:
-        """What all requests have cost, in dollars."""
+        """The cost of all requests, in dollars."""
         live = price.dollars(self.usage, longest=self._longest)
         return live + price.dollars(self.batch_usage, batch=True, longest=self._longest)
 

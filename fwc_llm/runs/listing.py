@@ -30,10 +30,10 @@ class Group:
         default = RunFolder.default(task, f"{len(models)}-models").path
         group = cls(path or default, tuple(models))
         folder, before = RunFolder(group.path), cls.find(group.path)
-        known = before.models if before else (folder.describe()["model"],) if folder.begun else models
-        if tuple(known) != group.models:
+        others = before.models if before else (folder.describe()["model"],) if folder.begun else models
+        if tuple(others) != group.models:
             raise FwcError(
-                f"{group.path} is for {', '.join(known)}, now {', '.join(models)}: "
+                f"{group.path} is for {', '.join(others)}, now {', '.join(models)}: "
                 "name the same models to continue, or a new folder with --out"
             )
         if before is None:
@@ -53,7 +53,7 @@ class Group:
         return cls(path, tuple(map(str, models)))
 
     def folder(self, model: str) -> Path:
-        """Where the run of a model lies."""
+        """The folder of one model's run."""
         return self.path / file_name(model)
 
 
@@ -98,7 +98,7 @@ def _listed(folder: Path) -> dict[str, Any]:
 
 
 def _answered(run: RunFolder, requests: int) -> int:
-    """How many requests have a reply: by results.json, unless the journal was written to after it."""
+    """Count the requests with a reply: by results.json, unless the journal was written to after it."""
     journal, results = run.path / JOURNAL, run.path / "results.json"
     if is_file(results) and results.stat().st_mtime_ns >= journal.stat().st_mtime_ns:
         content = run.results()

@@ -91,7 +91,7 @@ class Plan:
 
     @property
     def notes(self) -> list[str]:
-        """What a caller should know of the plan, in sentences."""
+        """Sentences that a caller should read before the run."""
         notes = list(self.moved)
         if rows := [len(repeat.validation) for repeat in self.repeats if repeat.validation is not None]:
             arms = len(self.arms)
@@ -104,7 +104,7 @@ class Plan:
 
     @property
     def n_calls(self) -> int:
-        """How many requests the run makes."""
+        """The number of requests that the run makes."""
         size = self.settings.rows_per_request
         tests = [len(repeat.split.test) for repeat in self.repeats]
         joint = sum(-(-n // size) - n for n in tests) * len(self.arms) if size > 1 else 0
@@ -112,12 +112,12 @@ class Plan:
 
     @cached_property
     def n_threshold_calls(self) -> int:
-        """How many of them are about rows of the pool, to choose a threshold."""
+        """The number of requests about rows of the pool, to choose a threshold."""
         return len(self.arms) * sum(len(repeat.rows(validation=True)) for repeat in self.repeats)
 
     @cached_property
     def n_questions(self) -> int:
-        """How many answers about test rows there are to be."""
+        """The number of answers about test rows that there are to be."""
         tests = [repeat.split.test for repeat in self.repeats]
         each = sum(1 for _ in self.variants(*next(rows_of(tests[0])))) + (self.settings.rows_per_request > 1)
         return sum(map(len, tests)) * len(self.arms) * each
@@ -154,7 +154,7 @@ class Plan:
 
     @cached_property
     def untrue(self) -> dict[str, str]:
-        """What is not true of the examples of each arm that has such ones, in words."""
+        """Says of each arm with untrue examples what is not true of them."""
         shown = ((arm, shots) for repeat in self.repeats for arm, shots in repeat.shots.items())
         return {arm: shots.untrue for arm, shots in shown if shots.untrue}
 
@@ -272,7 +272,7 @@ class Plan:
 
     @property
     def probe_notes(self) -> list[str]:
-        """What the probes found on the table, in sentences."""
+        """Sentences of the probes about the table."""
         return [proxies.note for proxies in self._proxies]
 
     def variants(self, row: str, values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -322,7 +322,7 @@ def make_plan(
             raise FwcError(f"none of the strategies has an option {name!r}")
     task = _judged(task, settings, [arm.name for arm in arms])
     chooses = any(arm.source not in saved and arm.source != "zero" for arm in arms)
-    settings, notes = fit_defaults(task, settings, chooses, api=api, weight=task.weight or None)
+    settings, notes = fit_defaults(task, settings, chooses, api)
     if model is not None:  # before examples are chosen: that may take minutes
         for template in settings.wordings:
             traits(model).check(bare_prompt(task, template, settings.questions))
@@ -402,7 +402,7 @@ def _unused_columns(task: "Task", settings: Settings) -> tuple[str, ...]:
 
 
 def _training(task: "Task", repeat: Repeat) -> Training:
-    """What a model of rows may learn from."""
+    """The rows and labels that a model of rows may learn from."""
     from fwc_llm.shots.examples import features_frame
 
     pool = repeat.split.pool
@@ -412,7 +412,7 @@ def _training(task: "Task", repeat: Repeat) -> Training:
 
 
 def bare_prompt(task: "Task", template: str, questions: Literal["", "one", "several"] = "") -> Messages:
-    """What is asked about the first test row without examples."""
+    """The prompt about the first test row, without examples."""
     return Prompt(task, None, template, (), questions).build(next(rows_of(task.test().head(1)))[1])
 
 

@@ -1,4 +1,4 @@
-"""What it takes to find a given difference: rows, repeats, requests and dollars."""
+"""The rows, repeats, requests and dollars that it takes to find a difference."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -49,8 +49,8 @@ def needed(
                     share = requests / cost.calls
                     dollars = {"dollars": share * cost.dollars, "dollars_most": share * cost.dollars_most}
             of = THIS_STRATEGY if strategy else THESE_EXAMPLES
-            found = {"question": question, "of": of, "repeats": count, "n_test": n_test, "requests": requests}
-            yield found | dollars
+            line = {"question": question, "of": of, "repeats": count, "n_test": n_test, "requests": requests}
+            yield line | dollars
 
 
 def sample_cost(

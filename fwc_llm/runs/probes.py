@@ -1,4 +1,4 @@
-"""What else could tell the group (`--probe`): a first name beside the row, or columns that go with the group.
+"""Probes of what else tells the group (`--probe`): first names beside the row, columns that go with it.
 
 `names`: the same row with a line "first name", once for each level of a protected attribute that has a list
 (first_names.toml has its source). `proxies`: the columns that tell the attribute best on the table are
@@ -42,20 +42,20 @@ def _word(level: str) -> str:
 def named_levels(task: "Task") -> dict[str, list[str]]:
     """The levels with a list of first names, by protected attribute; `FwcError` where none has two."""
     lists = _file()["names"]
-    known = set(lists), set(lists["female"])
-    known_levels, without = {}, []
+    sexes, races = set(lists), set(lists["female"])
+    by_attribute, without = {}, []
     for attribute in task.protected:
         levels = sorted(map(str, task.pool()[attribute].unique()))
-        named = [level for level in levels if any(_word(level) in words for words in known)]
+        named = [level for level in levels if _word(level) in sexes | races]
         without += [level for level in levels if level not in named]
         if len(named) > 1:
-            known_levels[attribute] = named
-    if not known_levels:
+            by_attribute[attribute] = named
+    if not by_attribute:
         raise FwcError(
             f"there are no lists of first names for the levels {', '.join(without)}: the probe `names` knows "
             f"female and male, Black and white ({_file()['source']})"
         )
-    return known_levels
+    return by_attribute
 
 
 def with_first_name(messages: Messages, values: Mapping[str, Any]) -> Messages:
@@ -104,7 +104,7 @@ class Proxies:
 
     @property
     def note(self) -> str:
-        """Which columns tell the attribute how well, in a sentence."""
+        """A sentence that says which columns tell the attribute how well."""
         best = sorted(self.telling.items(), key=lambda item: -item[1])[:6]
         shown = ", ".join(f"{name} {value:.2f}" for name, value in best if name != "all")
         return (

@@ -110,7 +110,7 @@ class Replies:
         return asked | dict(zip(PARSED_COLUMNS, cells, strict=True))
 
     def error(self, question: Mapping[str, Any]) -> str:
-        """Why the question has no reply; empty where nobody knows."""
+        """The reason why the question has no reply; empty where nobody knows."""
         return self._last.get(key_of(question), _Last()).error
 
 

@@ -1,4 +1,4 @@
-"""What determines a run: `Settings`."""
+"""`Settings`: everything that determines a run."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
@@ -199,7 +199,7 @@ class Settings(Options):
 
     @property
     def questions(self) -> Literal["", "one", "several"]:
-        """Which questions prompts hold apart from the input; see `Prompt`."""
+        """The questions that prompts hold apart from the input; see `Prompt`."""
         return "" if self.api == "chat" else "several" if self.consistency else "one"
 
     def as_json(self) -> dict[str, Any]:

@@ -267,11 +267,11 @@ def row_values(task: Task, rows: "pd.DataFrame | Sequence[Mapping[str, Any]]") -
 def equal_rows(
     task: Task, rows: "pd.DataFrame", others: "pd.DataFrame | Sequence[Mapping[str, Any]]"
 ) -> np.ndarray:
-    """Which rows (n,) of the table equal one of the others by value, or are of the same person."""
+    """Mark the rows (n,) that equal one of the others by value, or are of the same person."""
     import pandas as pd
 
-    known = set(row_values(task, others))
-    equal = np.array([values in known for values in row_values(task, rows)], dtype=bool)
+    other_values = set(row_values(task, others))
+    equal = np.array([values in other_values for values in row_values(task, rows)], dtype=bool)
     if task.cluster and len(others):
         equal |= rows[task.cluster].isin(pd.DataFrame(others)[task.cluster]).to_numpy()
     return equal

@@ -95,14 +95,14 @@ def choose_thresholds(
 def _chosen(rule: str, rows: Sequence[Row]) -> dict[str, Any]:
     from fwc_llm.metrics.thresholds import at_base_rate, most_accurate, threshold_curve
 
-    known = [row for row in rows if row["p_yes"] != ""]
-    counts = {"threshold": None, "rows": len(rows), "known": len(known)}
-    if not known:
+    with_p = [row for row in rows if row["p_yes"] != ""]
+    counts = {"threshold": None, "rows": len(rows), "known": len(with_p)}
+    if not with_p:
         return counts
     curve = threshold_curve(
-        [float(row["p_yes"]) for row in known],
-        [int(row["label"] == "yes") for row in known],
-        [row["group"] for row in known],
+        [float(row["p_yes"]) for row in with_p],
+        [int(row["label"] == "yes") for row in with_p],
+        [row["group"] for row in with_p],
     )
     place = most_accurate(curve) if rule == "fit" else at_base_rate(curve)
     gap = float(curve.gap[place])
