@@ -1,16 +1,77 @@
 """What answers the calls of an application under test: a source, and what was asked of it."""
 
+import math
+import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeAlias
+from unittest.mock import patch
+
+import httpx2
 
 from fwc_llm.answers import parse_answer, probability
 from fwc_llm.errors import FwcError
+from fwc_llm.models import is_local
 from fwc_llm.models.base import Reply
 from fwc_llm.models.surrogate.model import Surrogate
-from fwc_llm.models.surrogate.protocol import PATHS, Answer, Body, Call, Failure, as_reply, read_call, respond
+from fwc_llm.models.surrogate.protocol import PATHS, Call, Failure, encoded, read_call, respond, simulated
 
+NO_KEY = "sk-fwc-llm-testing-is-no-key"
+
+Answer: TypeAlias = "str | bool | float | Reply | Exception | Surrogate | Mapping[str, Any] | None"
 Source: TypeAlias = "Answer | Sequence[Answer] | Callable[[Call], Answer]"
+
+
+@contextmanager
+def answers(source: Source = None) -> "Iterator[Answers]":
+    """Answer all calls of OpenAI's SDK while the block runs; the value has the `calls`.
+
+    `source` says what is answered:
+
+    None or a `Surrogate`     the simulated model: it reads the prompt, which must be one of ours
+    text                      that text ("Yes"); in a decision, yes or no is a probability of 1 or 0
+    number                    P(yes); a chat answers with the likelier word and its log-probabilities
+    `fwc_llm.Reply`           a refusal, a reply that was cut off, its usage
+    `Failure(429)`            an HTTP error; an exception is raised where a connection would be made
+    mapping with "choices", "output" or "answers"    a whole response body, for example a recorded one
+    any other mapping         recorded answers: that of the first key found in the last message
+    list                      recorded answers, one after the other
+    function                  any of these, from the `Call`; None where the call is not expected
+
+    Where no OPENAI_API_KEY is set, one that is no key is set for the block.
+
+    Raises `AssertionError` at the end of the block for calls that were not expected, and what the function
+    raised. Raises `FwcError` for a source that is none of these.
+    """
+    answering = Answers(source)
+    send, send_async = httpx2.HTTPTransport.handle_request, httpx2.AsyncHTTPTransport.handle_async_request
+
+    def handle(self: Any, request: httpx2.Request) -> httpx2.Response:
+        return send(self, request) if _passes(request) else answering.respond(request, request.read())
+
+    async def handle_async(self: Any, request: httpx2.Request) -> httpx2.Response:
+        if _passes(request):
+            return await send_async(self, request)
+        return answering.respond(request, await request.aread())
+
+    try:
+        with (
+            patch.object(httpx2.HTTPTransport, "handle_request", handle),
+            patch.object(httpx2.AsyncHTTPTransport, "handle_async_request", handle_async),
+            patch.dict(os.environ, {"OPENAI_API_KEY": os.environ.get("OPENAI_API_KEY", NO_KEY)}),
+        ):
+            yield answering
+    except Exception as error:
+        answering.check(error)
+        raise
+    answering.check()
+
+
+def _passes(request: httpx2.Request) -> bool:
+    """Whether a request stays on this machine and is none that is answered here: a test's own server."""
+    return is_local(str(request.url)) and not request.url.path.endswith(PATHS)
 
 
 class Answers:
@@ -26,26 +87,36 @@ class Answers:
         """Answer from `source` from now on; see `fwc_llm.testing.answers`."""
         self._source = _answerer(source)
 
-    def respond(self, method: str, path: str, content: bytes) -> tuple[int, Body, Mapping[str, str]]:
-        """Status, body and headers of the response; a call that is not expected gets a 400.
+    def respond(self, request: httpx2.Request, content: bytes) -> httpx2.Response:
+        """The response to a request; a call that is not expected gets a 400.
 
         Raises an exception that the source gives, as a connection would.
         """
+        url = request.url
+        path = url.path if url.host == "api.openai.com" else f"{url.scheme}://{url.host}{url.path}"
         try:
-            if method != "POST" or not path.endswith(PATHS):
-                raise self._refused(f"{method} {path}")
+            if request.method != "POST" or not path.endswith(PATHS):
+                raise self._refused(f"{request.method} {path}")
             call = read_call(path, content)
             self.calls.append(call)
-            return 200, respond(call, self._answer), {}
+            status, headers, body = 200, {}, respond(call, self._answer)
         except Failure as failure:
-            return failure.status, failure.body, failure.headers
+            status, headers, body = failure.status, dict(failure.headers), failure.body
+        kind, content = encoded(body)
+        return httpx2.Response(
+            status, headers={"content-type": kind, **headers}, content=content, request=request
+        )
 
-    def _answer(self, call: Call) -> Answer:
+    def _answer(self, call: Call) -> Reply | Mapping[str, Any]:
         """The source's answer. What the test's own function does wrong is kept for `check`."""
         try:
-            answer: Answer = self._source(call)
-            if not isinstance(answer, Surrogate | Mapping | Exception | None):
-                as_reply(answer)
+            answer: Reply | Mapping[str, Any] | Exception | None = self._source(call)
+            if isinstance(answer, Surrogate):
+                return simulated(answer, call)
+            if not isinstance(answer, Mapping | Exception | None):
+                answer = _as_reply(answer)
+        except Failure:
+            raise
         except Exception as error:
             self._raised = self._raised or error
             raise Failure(
@@ -55,12 +126,11 @@ class Answers:
             raise self._refused(f"POST {call.path} ({call.messages[-1]['content'][:80]!r})")
         if isinstance(answer, Exception):
             raise answer
-        if call.question is None or isinstance(answer, Surrogate | Mapping):
+        if isinstance(answer, Mapping) or call.question is None:
             return answer
-        reply = as_reply(answer)  # yes or no is a probability of 1 or 0
-        word = parse_answer(reply).value
-        p = None if reply.refusal else probability(reply)
-        return float(word == "yes") if p is None and word is not None else p
+        word = parse_answer(answer).value  # yes or no is a probability of 1 or 0
+        p = None if answer.refusal else probability(answer)
+        return replace(answer, p_yes=float(word == "yes") if p is None and word is not None else p)
 
     def _refused(self, what: str) -> Failure:
         self._unexpected[what] += 1
@@ -81,14 +151,13 @@ def _answerer(source: Any) -> Callable[[Call], Any]:
     """What gives the answer to a call, None where there is none."""
     if source is None:
         source = Surrogate()
-    if isinstance(source, str | int | float | Reply):
-        as_reply(source)  # refuse at once what is no answer
-        return lambda call: source
+    if isinstance(source, str | int | float):
+        source = _as_reply(source)  # refuse at once what is no answer
     if isinstance(source, Mapping) and not {"choices", "answers", "output"} & source.keys():
         return lambda call: next(
             (answer for key, answer in source.items() if key in call.messages[-1]["content"]), None
         )
-    if isinstance(source, Surrogate | Exception | Mapping):
+    if isinstance(source, Reply | Surrogate | Exception | Mapping):
         return lambda call: source
     if isinstance(source, Sequence):
         left = iter(source)
@@ -96,3 +165,18 @@ def _answerer(source: Any) -> Callable[[Call], Any]:
     if callable(source):
         return source  # type: ignore[no-any-return]
     raise FwcError(f"{type(source).__name__} is no source of answers: see help(fwc_llm.testing.answers)")
+
+
+def _as_reply(answer: Any) -> Reply:
+    """An answer as a reply; `FwcError` where it is none."""
+    if isinstance(answer, Reply):
+        return replace(answer, text=answer.text or "")
+    if isinstance(answer, bool):
+        answer = "yes" if answer else "no"
+    if isinstance(answer, str):
+        return Reply(answer, finish_reason="stop")
+    if isinstance(answer, int | float) and 0 <= answer <= 1:
+        p = min(max(float(answer), 1e-9), 1 - 1e-9)
+        pairs = sorted([("yes", math.log(p)), ("no", math.log1p(-p))], key=lambda pair: -pair[1])
+        return Reply(pairs[0][0], finish_reason="stop", logprobs=tuple(pairs))
+    raise FwcError(f"{answer!r} is no answer: give text, a probability, a Reply or a Failure")

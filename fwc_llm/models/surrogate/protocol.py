@@ -5,7 +5,6 @@ would change an answer is honoured or refused with 400; `max_tokens`, `stop` and
 """
 
 import json
-import math
 import re
 import time
 import uuid
@@ -15,7 +14,6 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
-from fwc_llm.errors import FwcError
 from fwc_llm.models.base import SIMULATED, Message, Reply, Usage
 from fwc_llm.models.decisions import conversation
 from fwc_llm.models.surrogate.model import Surrogate
@@ -28,7 +26,6 @@ _OPPOSITE = re.compile(r"(?<!yes or )\b(?:no|not)\b(?!-)|\bor less\b", re.IGNORE
 _ABOUT_RECORD = re.compile(r"About record (\d+):")
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
-Answer: TypeAlias = "str | bool | float | Reply | Exception | Surrogate | Mapping[str, Any] | None"
 Body: TypeAlias = "Mapping[str, Any] | str"  # JSON, or the text of an event stream
 
 
@@ -47,6 +44,10 @@ class Failure(Exception):  # noqa: N818 (users read it as a noun: answer with a 
         """The response body."""
         kind = "invalid_request_error" if self.status < 500 else "server_error"
         return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
+
+
+def _invalid(message: str, param: str | None = None) -> Failure:
+    return Failure(400, message, "invalid_value", param=param)
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class _Asked(BaseModel, strict=True):
 
 
 class _Chat(_Asked):
-    messages: _Messages
+    input: Annotated[_Messages, Field(alias="messages")]
     n: Literal[1] | None = None
     seed: int | None = None
     logprobs: bool | None = None
@@ -129,8 +130,13 @@ class _Decisions(BaseModel, strict=True, extra="forbid"):
 
 class _SystemOne(BaseModel, strict=True, extra="forbid"):
     model: str
-    state: str | dict[str, Any]
+    input: Annotated[str | dict[str, Any], Field(alias="state")]
     questions: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
+
+
+_BODIES: dict[str, type[BaseModel]] = dict(
+    zip(PATHS, (_Chat, _Responses, _Decisions, _SystemOne), strict=True)
+)
 
 
 def read_call(path: str, content: bytes) -> Call:
@@ -139,40 +145,36 @@ def read_call(path: str, content: bytes) -> Call:
         body = json.loads(content)
     except (ValueError, RecursionError):
         raise Failure(400, "We could not parse the JSON body of your request") from None
-    by_name = path.endswith(SYSTEMONE)
-    if path.endswith(DECISIONS) and isinstance(body, dict):
-        by_name = "state" in body  # System One's format, at the other's address
-    kinds: dict[str, type[BaseModel]] = {CHAT: _Chat, RESPONSES: _Responses}
-    kind = _SystemOne if by_name else next((kinds[end] for end in kinds if path.endswith(end)), _Decisions)
+    interface = next(end for end in PATHS if path.endswith(end))
+    if interface == DECISIONS and isinstance(body, dict) and "state" in body:
+        interface = SYSTEMONE  # its format, at the other's address
     try:
-        asked: Any = kind.model_validate(body)
+        asked: Any = _BODIES[interface].model_validate(body)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        status = 422 if by_name else 400
-        raise Failure(
-            status, f"{place or 'body'}: {first['msg']}", "invalid_value", param=place or None
-        ) from None
-    if by_name:
-        state = asked.state
-        if not isinstance(state, str):
-            state = "\n".join(f"- {name}: {value}" for name, value in state.items())
-        questions = [{**question, "name": name} for name, question in asked.questions.items()]
-        return Call(path, body, _messages(state), questions=questions)
-    if isinstance(asked, _Decisions):
-        return Call(path, body, _messages(asked.input), questions=asked.questions)
-    if isinstance(asked, _Chat):
-        form, messages = asked.response_format or {}, _messages(asked.messages)
-        form = {**(form.get("json_schema") or {}), **form}
+        failure = _invalid(f"{place or 'body'}: {first['msg']}", place or None)
+        raise replace(failure, status=422) if interface == SYSTEMONE else failure from None
+    shown = asked.input
+    if isinstance(shown, dict):
+        shown = "\n".join(f"- {name}: {value}" for name, value in shown.items())
+    if isinstance(shown, str):
+        messages: list[Any] = [{"role": "user", "content": shown}]
     else:
-        form, messages = (asked.text or {}).get("format") or {}, _messages(asked.input)
-        if asked.instructions:
-            messages = [{"role": "system", "content": asked.instructions}, *messages]
+        messages = [message.model_dump(exclude_none=True) for message in shown]
+    if interface in (DECISIONS, SYSTEMONE):
+        questions = asked.questions
+        if interface == SYSTEMONE:
+            questions = [{**question, "name": name} for name, question in questions.items()]
+        return Call(path, body, messages, questions=questions)
+    if body.get("instructions"):
+        messages.insert(0, {"role": "system", "content": body["instructions"]})
     tool, schema = _forced_tool(asked)
-    if schema is None and (kind_of_text := form.get("type", "text")) != "text":
-        if kind_of_text not in {"json_object", "json_schema"}:
-            raise Failure(400, f"no text has the format {kind_of_text!r}", "invalid_value")
-        schema = form.get("schema") or {}
+    form = body.get("response_format") or (body.get("text") or {}).get("format") or {}
+    if schema is None and (kind := form.get("type", "text")) != "text":
+        if kind not in {"json_object", "json_schema"}:
+            raise _invalid(f"no text has the format {kind!r}")
+        schema = (form.get("json_schema") or form).get("schema") or {}
     return Call(path, body, messages, form=schema, tool=tool)
 
 
@@ -186,35 +188,30 @@ def _forced_tool(asked: _Asked) -> tuple[str | None, Mapping[str, Any] | None]:
         tool = each.get("function") or each  # the Responses API has it flat
         if tool.get("name") and wanted in (None, tool["name"]):
             return str(tool["name"]), tool.get("parameters") or {}
-    raise Failure(400, "tool_choice names no function among the tools", "invalid_value", param="tool_choice")
+    raise _invalid("tool_choice names no function among the tools", "tool_choice")
 
 
-def _messages(shown: "str | Sequence[_Message]") -> list[Any]:
-    """Messages as a chat has them; one text is the user's."""
-    if isinstance(shown, str):
-        return [{"role": "user", "content": shown}]
-    return [message.model_dump(exclude_none=True) for message in shown]
-
-
-def respond(call: Call, answer_to: Callable[[Call], Answer]) -> Body:
+def respond(call: Call, answer_to: Callable[[Call], Reply | Mapping[str, Any]]) -> Body:
     """The response body, from the answer to a call or, one after the other, to each of its questions.
 
-    The answer to a question is P(yes), a whole answer, or None for a refusal. Raises `Failure` for what
-    cannot be answered.
+    An answer is a reply, or a whole body or answer as it is. The reply to a question says P(yes); one
+    without is a refusal. Raises `Failure` for what cannot be answered.
     """
     if call.questions:
         return _decision_body(call, answer_to)
-    answer = answer_to(call)
-    if isinstance(answer, Mapping):
-        return answer
-    reply = (
-        simulated_reply(call, answer)
-        if isinstance(answer, Surrogate)
-        else replace(as_reply(answer), model=call.model)
-    )
+    reply = answer_to(call)
+    if isinstance(reply, Mapping):
+        return reply
     if call.form is not None and not reply.refusal and not _is_json(reply.text):
-        raise Failure(400, "the answer is no JSON object, which the request asks for", "invalid_value")
+        raise _invalid("the answer is no JSON object, which the request asks for")
     return _responses_body(call, reply) if call.path.endswith(RESPONSES) else chat_body(call, reply)
+
+
+def encoded(body: Body) -> tuple[str, bytes]:
+    """The content type of a response, and its content."""
+    if isinstance(body, str):
+        return "text/event-stream", body.encode()
+    return "application/json", json.dumps(dict(body)).encode()
 
 
 def _is_json(text: str | None) -> bool:
@@ -224,33 +221,24 @@ def _is_json(text: str | None) -> bool:
         return False
 
 
-def as_reply(answer: Any) -> Reply:
-    """An answer as a reply; `FwcError` where it is none."""
-    if isinstance(answer, Reply):
-        return replace(answer, text=answer.text or "")
-    if isinstance(answer, bool):
-        answer = "yes" if answer else "no"
-    if isinstance(answer, str):
-        return Reply(answer, finish_reason="stop")
-    if isinstance(answer, int | float) and 0 <= answer <= 1:
-        p = min(max(float(answer), 1e-9), 1 - 1e-9)
-        pairs = sorted([("yes", math.log(p)), ("no", math.log1p(-p))], key=lambda pair: -pair[1])
-        return Reply(pairs[0][0], finish_reason="stop", logprobs=tuple(pairs))
-    raise FwcError(f"{answer!r} is no answer: give text, a probability, a Reply or a Failure")
+def simulated(model: Surrogate, call: Call) -> Reply:
+    """The surrogate's reply to a chat or a question. Raises `Failure` where it has none.
 
-
-def simulated_reply(call: Call, model: Surrogate) -> Reply:
-    """The surrogate's reply to a chat; temperature and seed are its own unless the request names others."""
-    temperature, seed = call.body.get("temperature"), call.body.get("seed")
-    answerer = Surrogate(
-        model.temperature if temperature is None else temperature,
-        model.seed if seed is None else seed,
-        model.form,
-    )
+    Temperature and seed are its own unless a chat names others.
+    """
     try:
-        reply = answerer.reply(call.messages)
+        if call.question is not None:
+            p = _simulated_p_yes(call, call.question, model)
+            return Reply("", p_yes=p, model=f"{model.name} (simulated)", fingerprint=SIMULATED)
+        temperature, seed = call.body.get("temperature"), call.body.get("seed")
+        reply = Surrogate(
+            model.temperature if temperature is None else temperature,
+            model.seed if seed is None else seed,
+            model.form,
+        ).reply(call.messages)
     except UnreadablePromptError as error:
-        raise Failure(400, str(error), "unreadable_prompt", param="messages") from None
+        where = "messages" if call.question is None else "input"
+        raise Failure(400, str(error), "unreadable_prompt", param=where) from None
     if call.form is None:
         return reply
     return replace(reply, text=json.dumps(_filled(call.form, reply.text in ("yes", "Yes"))), logprobs=None)
@@ -271,68 +259,53 @@ def _filled(schema: Mapping[str, Any], yes: bool) -> dict[str, Any]:
         elif each.get("type") == "string" and not words and len(fields) == 1:
             values[name] = "yes" if yes else "no"
         else:
-            raise Failure(400, f"the surrogate says yes or no, which is no {name!r}", "invalid_value")
+            raise _invalid(f"the surrogate says yes or no, which is no {name!r}")
     return values
 
 
-def simulated_p_yes(call: Call, question: Mapping[str, Any], model: Surrogate) -> float:
+def _simulated_p_yes(call: Call, question: Mapping[str, Any], model: Surrogate) -> float:
     """The simulated P(yes) of a question about an input, which is a conversation or one text."""
-    messages = call.messages
-    about = _ABOUT_RECORD.match(str(question.get("instructions", "")))
+    messages, asked = call.messages, str(question.get("instructions", ""))
+    about = _ABOUT_RECORD.match(asked)
     if about and (parts := apart(messages[-1]["content"])) and 0 < int(about[1]) <= len(parts):
         before = messages[-1]["content"].partition("Record 1:")[0]
         part = before + parts[int(about[1]) - 1]
         messages = [*messages[:-1], {**messages[-1], "content": part}]
     if not any(message["role"] == "assistant" for message in messages):
         messages = conversation("\n\n".join(message["content"] for message in messages))
-    if question.get("type") not in _P_YES:
-        raise Failure(400, "the surrogate answers yes/no questions alone", "invalid_value", param="questions")
-    try:
-        p = model.p_yes(messages)
-    except UnreadablePromptError as error:
-        raise Failure(400, str(error), "unreadable_prompt", param="input") from None
-    asked = str(question.get("instructions", "")).partition("\nTrue: ")[0]  # without criteria
-    return 1.0 - p if _OPPOSITE.search(asked) else p
+    p = model.p_yes(messages)
+    return 1.0 - p if _OPPOSITE.search(asked.partition("\nTrue: ")[0]) else p  # without criteria
 
 
-def _decision_body(call: Call, answer_to: Callable[[Call], Answer]) -> Mapping[str, Any]:
+def _decision_body(call: Call, answer_to: Callable[[Call], Reply | Mapping[str, Any]]) -> Mapping[str, Any]:
     """The answers to a call's questions; as tokens, words are counted."""
-    answers, simulated = [], False
+    answers, model, fingerprint = [], call.model, None
     for question in call.questions:
-        answer: Any = answer_to(replace(call, question=question))
-        if isinstance(answer, Mapping) and "answers" in answer:
-            return answer
-        if isinstance(answer, Surrogate):
-            answer, simulated = simulated_p_yes(call, question, answer), True
-        answers.append(_answer_body(question, answer))
+        kind, name = question.get("type"), question.get("name")
+        answer = answer_to(replace(call, question=question))
+        if isinstance(answer, Mapping):
+            if "answers" in answer:
+                return answer
+            answers.append({"type": kind, "name": name, **answer})
+            continue
+        if kind not in _P_YES:
+            raise _invalid(f"{kind!r} is no type of yes/no questions: it needs a whole answer", "questions")
+        value = {"type": "refusal"} if answer.p_yes is None else {_P_YES[kind]: round(answer.p_yes, 6)}
+        answers.append({"type": kind, "name": name, **value})
+        model, fingerprint = answer.model or model, answer.fingerprint
     words = sum(len(message["content"].split()) for message in call.messages)
-    named: Any = answers
-    if "state" in call.body:
-        named = {each["name"]: {k: v for k, v in each.items() if k != "name"} for each in answers}
-    model, mark = (f"{call.model} (simulated)", SIMULATED) if simulated else (call.model, None)
-    usage = _usage(Usage(words, len(answers)))
-    return {"answers": named, "model": model, "usage": usage, "system_fingerprint": mark}
+    usage = _counts(Usage(words, len(answers)), "input", "output")
+    named: Any = {each.pop("name"): each for each in answers} if "state" in call.body else answers
+    return {"answers": named, "model": model, "usage": usage, "system_fingerprint": fingerprint}
 
 
-def _answer_body(question: Mapping[str, Any], answer: Any) -> dict[str, Any]:
-    """The answer to one question: a whole one as it is, else P(yes), or None for a refusal."""
-    kind, name = question.get("type"), question.get("name")
-    if isinstance(answer, Mapping):
-        return {"type": kind, "name": name, **answer}
-    if kind in _P_YES and isinstance(answer, float):
-        return {"type": kind, "name": name, _P_YES[kind]: round(answer, 6)}
-    if kind not in _P_YES:
-        raise Failure(400, f"a question of the type {kind!r} needs a whole answer", "invalid_value")
-    return {"type": "refusal", "name": name}
-
-
-def _usage(usage: Usage) -> dict[str, Any]:
-    """Token counts by the names of all interfaces but the oldest, chat."""
+def _counts(usage: Usage, prompt: str, completion: str) -> dict[str, Any]:
+    """Token counts by the names of an interface."""
     return {
-        "input_tokens": usage.prompt_tokens, "output_tokens": usage.completion_tokens,
+        f"{prompt}_tokens": usage.prompt_tokens, f"{completion}_tokens": usage.completion_tokens,
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-        "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": 0},
-        "output_tokens_details": {"reasoning_tokens": 0},
+        f"{prompt}_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": 0},
+        f"{completion}_tokens_details": {"reasoning_tokens": 0},
     }  # fmt: skip
 
 
@@ -342,14 +315,10 @@ def _new_id(kind: str) -> str:
 
 def chat_body(call: Call, reply: Reply) -> Body:
     """The response that gives `reply` to a chat; the text of an event stream where that is asked for."""
-    asked, usage = call.body, reply.usage or Usage()
+    asked, counts = call.body, _counts(reply.usage or Usage(), "prompt", "completion")
     head = {
         "id": _new_id("chatcmpl"), "created": int(time.time()), "model": reply.model or call.model,
         "system_fingerprint": reply.fingerprint,
-    }  # fmt: skip
-    counts = {
-        "prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens,
-        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
     }  # fmt: skip
     content, refusal = (None, reply.text) if reply.refusal else (reply.text, None)
     message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": refusal}
@@ -361,13 +330,14 @@ def chat_body(call: Call, reply: Reply) -> Body:
         reason = "tool_calls" if asked.get("tool_choice") == "required" else reason
     tokens = _tokens(reply, asked.get("top_logprobs") or 0) if asked.get("logprobs") else []
     logprobs = {"content": tokens, "refusal": None} if tokens else None
+    choice = {"index": 0, "logprobs": logprobs, "finish_reason": reason}
     if not asked.get("stream"):
-        choice = {"index": 0, "message": message, "logprobs": logprobs, "finish_reason": reason}
-        return {**head, "object": "chat.completion", "choices": [choice], "usage": counts}
+        whole = {**choice, "message": message}
+        return {**head, "object": "chat.completion", "choices": [whole], "usage": counts}
+    begun = {**choice, "delta": message, "finish_reason": None}
     chunks: list[dict[str, Any]] = [
-        {"choices": [{"index": 0, "delta": delta, "logprobs": each, "finish_reason": end}]}
-        for delta, each, end in [(message, logprobs, None), ({}, None, reason)]
-    ]
+        {"choices": [begun]}, {"choices": [{**choice, "delta": {}, "logprobs": None}]}
+    ]  # fmt: skip
     if (asked.get("stream_options") or {}).get("include_usage"):
         chunks.append({"choices": [], "usage": counts})
     texts = [json.dumps({**head, "object": "chat.completion.chunk", **chunk}) for chunk in chunks]
@@ -376,7 +346,7 @@ def chat_body(call: Call, reply: Reply) -> Body:
 
 def _responses_body(call: Call, reply: Reply) -> Body:
     """The response that gives `reply` in the Responses API; its event stream where that is asked for."""
-    asked, usage = call.body, reply.usage or Usage()
+    asked = call.body
     part: dict[str, Any] = {"type": "output_text", "text": reply.text, "annotations": []}
     if "message.output_text.logprobs" in (asked.get("include") or ()):
         part["logprobs"] = _tokens(reply, asked.get("top_logprobs") or 0)
@@ -401,7 +371,7 @@ def _responses_body(call: Call, reply: Reply) -> Body:
         "instructions": asked.get("instructions"), "parallel_tool_calls": True,
         "temperature": asked.get("temperature"), "tools": asked.get("tools") or [],
         "tool_choice": asked.get("tool_choice") or "auto",
-        "usage": _usage(usage),
+        "usage": _counts(reply.usage or Usage(), "input", "output"),
     }  # fmt: skip
     if not asked.get("stream"):
         return body

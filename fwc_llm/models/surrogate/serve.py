@@ -5,9 +5,9 @@ simulated: in its `system_fingerprint` and in a header, whatever name the surrog
 """
 
 import hmac
-import json
 import sys
 import time
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import AF_INET, AF_INET6
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import SIMULATED
 from fwc_llm.models.surrogate.model import NAME, Surrogate
-from fwc_llm.models.surrogate.protocol import PATHS, Body, Failure, read_call, respond
+from fwc_llm.models.surrogate.protocol import PATHS, Body, Failure, encoded, read_call, respond, simulated
 from fwc_llm.version import __version__
 
 _LARGEST_BODY = 16 * 1024 * 1024
@@ -105,7 +105,7 @@ class _Connection(BaseHTTPRequestHandler):
                 f"The model `{call.model}` does not exist: this server has only `{'`, `'.join(server.names)}`"
             )
             raise Failure(404, problem, "model_not_found", param="model")
-        return respond(call, lambda _: server.model)
+        return respond(call, partial(simulated, server.model))
 
     def _body(self) -> bytes:
         """The request's body; read even where it is not wanted, because the next request follows it."""
@@ -116,9 +116,7 @@ class _Connection(BaseHTTPRequestHandler):
         return self.rfile.read(int(length))
 
     def _send(self, status: int, body: Body) -> None:
-        """Send JSON, or an event stream given as text."""
-        kind = "text/event-stream" if isinstance(body, str) else "application/json"
-        content = (body if isinstance(body, str) else json.dumps(body)).encode()
+        kind, content = encoded(body)
         self.send_response(status)
         self.send_header("content-type", kind)
         self.send_header("content-length", str(len(content)))

@@ -288,7 +288,8 @@ def test_every_wording_is_the_chat(
         ("systemone", {"state": "x", "questions": {}}, 422, "questions"),
         ("systemone", {"state": "x", "questions": {"q": 7}}, 422, "questions.q"),
         ("systemone", {"statt": "x", "questions": {"q": NOUL}}, 422, "state"),
-        ("systemone", {"state": "x", "questions": {"q": {**NOUL, "type": "score"}}}, 400, "yes/no"),
+        ("systemone", {"state": PERSON.format(*MANAGED), "questions": {"q": {**NOUL, "type": "score"}}},
+         400, "yes/no"),
         ("systemone", {"model": "jev", "state": "x", "questions": {"q": NOUL}}, 404, "`jev` does not exist"),
         ("systemone", {"state": "nobody", "questions": {"q": NOUL}}, 400, "cannot read this prompt"),
         ("decisions", {"input": "x", "questions": []}, 400, "questions"),
@@ -296,7 +297,7 @@ def test_every_wording_is_the_chat(
         ("decisions", {"input": "x", "questions": [QUESTION], "temperature": 0}, 400, "temperature"),
         ("decisions", {"questions": [QUESTION]}, 400, "input"),
     ],
-)
+)  # fmt: skip
 def test_wrong_decisions_are_refused(url: str, path: str, body: Any, status: int, words: str) -> None:
     got, reply = send(connection(url), "POST", f"/v1/{path}", {"model": "surrogate", **body})
     assert got == status
