@@ -90,9 +90,12 @@ class FunctionModel:
         self.parameters = {"function": self._qualified, **_bound(function), **own}
         self._timeout, self._threads = float(timeout), threads
         self._hung = 0
-        self._turn = asyncio.Semaphore(threads)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Nobody waits, and nobody is being asked."""
+        self._turn, self._batch_turn = asyncio.Semaphore(self._threads), asyncio.Lock()
         self._waiting: list[tuple[Messages, asyncio.Future[Any]]] = []
-        self._asking: asyncio.Task[None] | None = None
 
     async def ask(self, messages: Messages) -> Reply:
         """Call the function; whatever it does is at most this row's error."""
@@ -110,9 +113,7 @@ class FunctionModel:
 
     async def aclose(self) -> None:
         """Give up what waits; a call inside the function cannot be stopped."""
-        if self._asking is not None:
-            self._asking.cancel()
-        self._asking, self._waiting, self._turn = None, [], asyncio.Semaphore(self._threads)
+        self._begin()
 
     async def _call(self, argument: Any) -> Any:
         """The function's value, awaited if need be, within `timeout`."""
@@ -141,29 +142,25 @@ class FunctionModel:
             raise RuntimeError(f"SystemExit: {error}") from None
 
     async def _in_a_batch(self, messages: Messages) -> Any:
-        """This row's answer from the next batch: those that wait when the one before it has come back."""
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Any] = loop.create_future()
+        """This row's answer. Whoever's turn it is asks for all that wait, itself the first."""
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting.append((messages, answer))
-        if self._asking is None or self._asking.done():
-            self._asking = loop.create_task(self._ask_batches())
-        return await answer
-
-    async def _ask_batches(self) -> None:
-        while True:
-            for _ in range(_TURNS):
-                await asyncio.sleep(0)
-            waiting = [asked for asked in self._waiting if not asked[1].done()]
-            batch, self._waiting = waiting[:LARGEST_BATCH], waiting[LARGEST_BATCH:]
-            if not batch:
-                return
-            try:
-                values = _list_of(await self._call([messages for messages, _ in batch]), len(batch))
-            except Exception as error:
-                values = [error] * len(batch)
-            for (_, answer), value in zip(batch, values, strict=True):
-                if not answer.done():
-                    answer.set_exception(value) if isinstance(value, Exception) else answer.set_result(value)
+        async with self._batch_turn:
+            if not answer.done():
+                for _ in range(_TURNS):
+                    await asyncio.sleep(0)
+                batch = self._waiting[:LARGEST_BATCH]
+                try:
+                    values = _list_of(await self._call([asked for asked, _ in batch]), len(batch))
+                except Exception as error:
+                    values = [error] * len(batch)
+                self._waiting = self._waiting[len(batch) :]
+                for (_, waiting), value in zip(batch, values, strict=True):
+                    waiting.set_result(value)
+        value = answer.result()
+        if isinstance(value, Exception):
+            raise value
+        return value
 
 
 class NoAnswerError(Exception):

@@ -95,11 +95,9 @@ class LocalModel(Service):
         body = {**sent, "messages": [{**m, "content": storable(m["content"])} for m in messages]}
         async with self._turn:
             began = time.monotonic()
-            answer = asyncio.create_task(asyncio.to_thread(self._answer, body))
-            await asyncio.wait({answer}, timeout=self._deadline)
-            seconds, late = time.monotonic() - began, not answer.done()
-            answered = await answer  # llama.cpp cannot be stopped: the next question waits for it
-        if late:
+            answered = await asyncio.to_thread(self._answer, body)  # llama.cpp cannot be stopped
+            seconds = time.monotonic() - began
+        if seconds > self._deadline:
             answered = {"error": {"message": f"no reply within the deadline of {self._deadline:g} s"}}
         try:
             reply = read_reply(answered, latency=seconds)

@@ -8,8 +8,9 @@ import hmac
 import sys
 import time
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from socket import AF_INET, AF_INET6
+from socketserver import ThreadingTCPServer
 from typing import Any
 
 from fwc_llm.errors import FwcError
@@ -23,13 +24,14 @@ _MODELS = "/v1/models"
 _POSTED = tuple(f"/v1{path}" for path in PATHS)
 
 
-class SurrogateServer(ThreadingHTTPServer):
+class SurrogateServer(ThreadingTCPServer):  # HTTPServer looks up the host's name, which can take seconds
     """Listens from the start; `serve_forever` answers until `shutdown`.
 
     `port` 0 takes a free one (`url` says which). With `key` only requests that carry it are answered. `name`
     is a second name that the surrogate answers to. Raises `FwcError` when it cannot listen there.
     """
 
+    allow_reuse_address = True
     daemon_threads = True  # an idle connection must not keep the process alive
     request_queue_size = 512
 
@@ -42,18 +44,12 @@ class SurrogateServer(ThreadingHTTPServer):
         name: str = NAME,
     ) -> None:
         self.model, self.key, self.names = model, key, tuple(dict.fromkeys((NAME, name)))
-        self.created = int(time.time())
         self.address_family = AF_INET6 if ":" in host else AF_INET
         try:
             super().__init__((host, port), _Connection)
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or error
             raise FwcError(f"cannot listen on {host}, port {port}: {reason}; try --port 0") from None
-
-    def server_bind(self) -> None:
-        """Bind without looking up the host's name, which can take seconds."""
-        super(ThreadingHTTPServer, self).server_bind()
-        self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Report what went wrong, unless a client merely hung up."""
@@ -83,21 +79,19 @@ class _Connection(BaseHTTPRequestHandler):
         except Failure as failure:
             self._send(failure.status, failure.body)
 
-    do_GET = do_POST = do_DELETE = _answer  # noqa: N815
+    do_GET = do_POST = _answer  # noqa: N815
 
     def _answered(self, path: str, content: bytes) -> Body:
         """The answer to a request; a wrong path, method, key or name is refused."""
         server = self.server
-        if path not in (*_POSTED, _MODELS):
+        if path not in (_POSTED if self.command == "POST" else [_MODELS]):
             raise Failure(404, f"Invalid URL ({self.command} {path}): see POST {', '.join(_POSTED)}")
-        if self.command != ("GET" if path == _MODELS else "POST"):
-            raise Failure(405, f"Not allowed to {self.command} on {path}", "method_not_supported")
         sent = self.headers.get("authorization", "").removeprefix("Bearer ").strip()
         if server.key is not None and not hmac.compare_digest(sent.encode(), server.key.encode()):
             problem = "Incorrect API key provided" if sent else "You didn't provide an API key"
             raise Failure(401, problem, "invalid_api_key")
         if path == _MODELS:
-            card = {"object": "model", "created": server.created, "owned_by": SIMULATED}
+            card = {"object": "model", "created": int(time.time()), "owned_by": SIMULATED}
             return {"object": "list", "data": [{"id": name, **card} for name in server.names]}
         call = read_call(path, content)
         if call.model not in server.names:
