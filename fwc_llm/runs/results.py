@@ -70,7 +70,7 @@ def questions(plan: "Plan", validation: bool = False) -> Iterator[dict[str, Any]
 class _Last(NamedTuple):
     """The last reply to a question: the cells of `PARSED_COLUMNS`, and what a record says besides them."""
 
-    cells: tuple[str, ...] = ("", "error", "", "")
+    cells: tuple[Any, ...] = ("", "error", None, "")
     error: str = ""
     model: str = ""
     truncated: bool = False
@@ -114,12 +114,11 @@ class Replies:
         return self._last.get(key_of(question), _Last()).error
 
 
-def _parsed(record: Mapping[str, Any]) -> tuple[str, ...]:
+def _parsed(record: Mapping[str, Any]) -> tuple[Any, ...]:
     if record["text"] is None:
         return _Last().cells
     answer, why, p_yes = parsed(reply_of(record)).values()
-    p_text = "" if p_yes is None else repr(float(p_yes))
-    return answer or "", why, p_text, sys.intern(shortened(record["text"]))
+    return answer or "", why, None if p_yes is None else float(p_yes), sys.intern(shortened(record["text"]))
 
 
 def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> dict[str, Any]:
@@ -210,9 +209,9 @@ def _at_thresholds(
         "threshold": None if None in thresholds.values() else fmean(thresholds.values()),
         "per_repeat": list(per_repeat),
         "ties": sum(
-            row["p_yes"] != "" and float(row["p_yes"]) == thresholds[int(row["repeat"])] for row in plain
+            row["p_yes"] is not None and row["p_yes"] == thresholds[int(row["repeat"])] for row in plain
         ),
-        "unknown": sum(row["p_yes"] == "" and row["reason"] != "error" for row in plain),
+        "unknown": sum(row["p_yes"] is None and row["reason"] != "error" for row in plain),
         "answers": arm_metrics(arm, moved),
     }
 

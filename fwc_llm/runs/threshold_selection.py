@@ -1,7 +1,6 @@
 """The choice of a threshold: rows of the pool, replies about them, and answers by it.
 
-See docs/protocol.md, "A threshold". P(yes) is taken with the digits of answers.csv, so that whoever reads
-that file finds the same answers.
+See docs/protocol.md, "A threshold". answers.csv has all digits of P(yes), which give the same answers.
 """
 
 import math
@@ -35,7 +34,7 @@ NEVER = 1.000001  # the threshold that no P(yes) reaches
 TRIED = 8  # questions after which a model that gives no P(yes) is known
 _MOST, _LEAST = 200, 20  # rows, where nobody says how many
 
-Row = Mapping[str, Any]  # a line of answers.csv
+Row = Mapping[str, Any]  # a line of answers.csv, with P(yes) as a number or None
 
 
 def draw_validation_rows(
@@ -95,12 +94,12 @@ def choose_thresholds(
 def _chosen(rule: str, rows: Sequence[Row]) -> dict[str, Any]:
     from fwc_llm.metrics.thresholds import at_base_rate, most_accurate, threshold_curve
 
-    with_p = [row for row in rows if row["p_yes"] != ""]
+    with_p = [row for row in rows if row["p_yes"] is not None]
     counts = {"threshold": None, "rows": len(rows), "known": len(with_p)}
     if not with_p:
         return counts
     curve = threshold_curve(
-        [float(row["p_yes"]) for row in with_p],
+        [row["p_yes"] for row in with_p],
         [int(row["label"] == "yes") for row in with_p],
         [row["group"] for row in with_p],
     )
@@ -119,9 +118,9 @@ def _chosen(rule: str, rows: Sequence[Row]) -> dict[str, Any]:
 
 def at_threshold(row: Row, threshold: float | None) -> str:
     """The answer by P(yes): yes from the threshold up; empty where either is not known."""
-    if threshold is None or row["p_yes"] == "":
+    if threshold is None or row["p_yes"] is None:
         return ""
-    return "yes" if float(row["p_yes"]) >= threshold else "no"
+    return "yes" if row["p_yes"] >= threshold else "no"
 
 
 def check_probability(model: Model, calls: Sequence[Call], journal: Journal) -> None:

@@ -216,7 +216,7 @@ def test_the_last_record_of_a_question_counts(tmp_path: Path) -> None:
         replies = Replies(journal)
     answers = [replies.row(question(row)) for row in rows]
     assert [row["answer"] for row in answers] == ["", "", "no", "yes", "", ""]
-    assert (answers[2]["p_yes"], answers[2]["reply"], answers[2]["label"]) == ("0.25", "No", "yes")
+    assert (answers[2]["p_yes"], answers[2]["reply"], answers[2]["label"]) == (0.25, "No", "yes")
     assert [replies.error(question(row)) for row in (rows[0], rows[2], "another")] == ["gone", "", ""]
     assert replies.row(question(rows[3], 1))["reason"] == "error"
     assert replies.models == ["first", "second"]

@@ -228,8 +228,7 @@ KEY = ("zero", 0)
 
 def held(*rows: tuple[float | None, str, str]) -> list[dict[str, Any]]:
     return [
-        {"arm": "zero", "repeat": 0, "p_yes": "" if p is None else f"{p:.6f}", "label": label, "group": group}
-        for p, label, group in rows
+        {"arm": "zero", "repeat": 0, "p_yes": p, "label": label, "group": group} for p, label, group in rows
     ]
 
 
@@ -252,7 +251,7 @@ def test_fit_takes_the_most_accurate_threshold_then_that_of_the_least_gap_then_t
 def test_a_threshold_may_never_say_yes() -> None:
     found = chosen("fit", (0.9, "no", "a"), (1.0, "no", "b"))
     assert found["threshold"] == NEVER
-    assert at_threshold({"p_yes": "1.000000"}, NEVER) == "no"
+    assert at_threshold({"p_yes": 1.0}, NEVER) == "no"
 
 
 def test_base_rate_says_yes_as_often_as_there_are_yes() -> None:
@@ -268,7 +267,7 @@ def test_rows_without_a_probability_are_left_out_and_counted() -> None:
     assert (found["rows"], found["known"], found["threshold"]) == (2, 1, 0.3)
     none = chosen("fit", (None, "no", "a"))
     assert none == {"repeat": 0, "threshold": None, "rows": 1, "known": 0}
-    assert at_threshold({"p_yes": "0.9"}, None) == at_threshold({"p_yes": ""}, 0.5) == ""
+    assert at_threshold({"p_yes": 0.9}, None) == at_threshold({"p_yes": None}, 0.5) == ""
     assert choose_thresholds("fit", [], [KEY])[KEY]["threshold"] is None
     assert choose_thresholds(0.25, [], [KEY]) == {KEY: {"repeat": 0, "threshold": 0.25}}
 
