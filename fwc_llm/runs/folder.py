@@ -124,7 +124,8 @@ class RunFolder:
 
     def _check_same(self, description: Mapping[str, Any]) -> None:
         before, now = self.describe(), json.loads(json.dumps(description))
-        if "task_file" in before and not asks_the_same(str(before["task_file"]), now.get("task_file") or ""):
+        texts = [str(each["task_file"]) for each in (before, now) if each.get("task_file")]
+        if len(texts) > 1 and not asks_the_same(*texts):
             raise FwcError(
                 f"{self.path} holds a run of another version of the task file: restore it (run.json "
                 "holds its text) to continue the run, or name a new folder with --out"

@@ -42,7 +42,7 @@ def draw_split(
     n_test: int = 200,
     base_parity: float | None = 0.5,
     seed: int = 0,
-    not_equal_to: "pd.DataFrame | Sequence[Mapping[str, Any]] | None" = None,
+    not_equal_to: "pd.DataFrame | Sequence[Mapping[str, Any]]" = (),
 ) -> Split:
     """Draw `n_test` test rows without replacement, then mark the pool rows that may be examples.
 
@@ -53,16 +53,16 @@ def draw_split(
     Raises `FwcError` for b outside [0, 1], counts that are not whole (naming the nearest n that works) and a
     cell with too few rows (naming it).
     """
-    others = () if not_equal_to is None else not_equal_to
     asked = n_test, base_parity, np.random.default_rng(seed)
     if task.whole is not None:
         free = np.ones(len(task.whole), dtype=bool)
-        if len(others):
-            free[task.whole.equal(value_names(task), set(row_values(task, others)))] = False
+        if len(not_equal_to):
+            free[task.whole.equal(value_names(task), set(row_values(task, not_equal_to)))] = False
         test = task.whole.take(draw(task, task.whole.cells, free, *asked))
     else:
         table = task.test()
-        test = table.iloc[draw(task, cells_of_rows(task, table), ~equal_rows(task, table, others), *asked)]
+        free = ~equal_rows(task, table, not_equal_to)
+        test = table.iloc[draw(task, cells_of_rows(task, table), free, *asked)]
     pool = task.pool()
     if pool is task.test():  # one file: the pool is the rest
         pool = pool[~pool.index.isin(test.index)]
