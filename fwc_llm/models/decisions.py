@@ -8,7 +8,7 @@ name, the state is one text. Some services take this format at `/v1/decisions`.
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -239,11 +239,10 @@ class DecisionModel(ChatModel):
             raw=body,
         )
 
-    def _after_failure(self, failure: AttemptError, attempts: int, sent_at: float) -> float | None:
+    def failure_of(self, error: Exception) -> AttemptError:
         """As for chats; a service without the address stops the run."""
-        if failure.status in _NO_ENDPOINT:
-            failure.reach = Reach.RUN
-        return super()._after_failure(failure, attempts, sent_at)
+        failure = super().failure_of(error)
+        return replace(failure, reach=Reach.RUN) if failure.status in _NO_ENDPOINT else failure
 
     def _adapt(self, failure: AttemptError, messages: Messages, sent: Mapping[str, Any]) -> bool:
         """Take the other dialect, or send one text where roles are refused: said once."""

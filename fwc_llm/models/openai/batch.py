@@ -7,39 +7,37 @@ happen twice, so `submit` first looks for a batch of the same input file.
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from fwc_llm.errors import FwcError, ProviderError, StorageError
-from fwc_llm.files import open_binary, reason, whole_file
+from fwc_llm.files import reason, whole_file
 from fwc_llm.models.base import Model
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.models.openai.retry import AttemptError, Reach
 from fwc_llm.untrusted import one_line, whole
 
 if TYPE_CHECKING:
-    import httpx2
+    import openai
 
 MOST_REQUESTS = 50_000
 MOST_BYTES = 200_000_000
 MOST_RESULT_BYTES = 1 << 32
 ID = re.compile(r"[\w:-][\w.:-]{0,199}")
-ENDPOINT = "/v1/chat/completions"
+ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 _ENDED = {"completed", "failed", "expired", "cancelled"}
 _USELESS = {"failed", "cancelling", "cancelled"}
 _ATTEMPTS = 8
 _LONGEST_LINE = 16 * 1024 * 1024  # bytes
-_PAGES = 10  # of 100 batches of the account, when looking for the batch of a file
-_SILENCE = 600.0  # seconds without a byte
+_BATCHES_SEEN = 1000  # of the account, when looking for the batch of a file
+_SILENCE_SECONDS = 600.0  # without a byte
 _CALL_SECONDS, _FILE_SECONDS = 600.0, 4 * 3600.0  # for one call however slowly it comes, and for a file
 _LIVE = (
     "what was answered is kept; the rest is asked live without --batch, or with --cancel-batch where a batch "
     "was sent off"
 )
-_P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
@@ -64,30 +62,6 @@ class BatchState:
         return self.status in _ENDED
 
 
-def _patient(
-    step: "Callable[Concatenate[BatchClient, _P], Awaitable[_T]]",
-) -> "Callable[Concatenate[BatchClient, _P], Coroutine[Any, Any, _T]]":
-    """Repeat a step while it fails for reasons that pass."""
-
-    @wraps(step)
-    async def patiently(client: "BatchClient", /, *arguments: _P.args, **options: _P.kwargs) -> _T:
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                return await step(client, *arguments, **options)
-            except OSError as error:
-                raise StorageError(f"cannot read or write a batch file: {reason(error)}") from None
-            except AttemptError as error:
-                failure = error
-            client.stop(failure)
-            if attempt < _ATTEMPTS:
-                await asyncio.sleep(failure.retry_after or client.backoff * 2.0 ** (attempt - 1))
-        raise ProviderError(
-            f"the Batch API failed {_ATTEMPTS} times in a row (last: {failure}); the same command continues"
-        )
-
-    return patiently
-
-
 class BatchClient:
     """The files and batches of the account behind `model`.
 
@@ -98,112 +72,128 @@ class BatchClient:
     def __init__(self, model: Model, backoff: float = 1.0) -> None:
         if type(model) is not ChatModel:
             raise FwcError(f"{model.name} has no Batch API here: leave out --batch")
-        self._model, self.backoff = model, backoff
+        self._model, self._backoff = model, backoff
         self.request_body, self.read_body = model.request_body, model.read_body
 
-    @_patient
     async def upload(self, path: Path) -> str:
         """Upload a file of requests; returns the file's id."""
-        with open_binary(path) as file:
-            form = {"data": {"purpose": "batch"}, "files": {"file": (path.name, file)}}
-            return self._id(await self._send("POST", "/files", _FILE_SECONDS, **form))
+        return await self._patiently(
+            lambda client: client.files.create(file=path, purpose="batch"), self._id, _FILE_SECONDS
+        )
 
-    @_patient
     async def submit(self, file_id: str) -> str:
         """Start, or find again, the batch of an uploaded file; returns the batch's id."""
-        asked = {"input_file_id": file_id, "endpoint": ENDPOINT, "completion_window": "24h"}
-        batch = await self._batch_of(file_id, _USELESS)
-        return self._id(batch or await self._send("POST", "/batches", json=asked))
 
-    @_patient
+        async def call(client: "openai.AsyncOpenAI") -> Any:
+            return await self._batch_of(client, file_id, _USELESS) or await client.batches.create(
+                input_file_id=file_id, endpoint=ENDPOINT, completion_window="24h"
+            )
+
+        return await self._patiently(call, self._id)
+
     async def find(self, file_id: str) -> str | None:
         """The id of the batch of an uploaded file, if one was started."""
-        batch = await self._batch_of(file_id, {"failed"})
-        return None if batch is None else self._id(batch)
+        return await self._patiently(
+            lambda client: self._batch_of(client, file_id, {"failed"}),
+            lambda batch: self._id(batch) if batch else None,
+        )
 
-    @_patient
     async def cancel(self, batch_id: str) -> None:
         """Ask the service to stop a batch; what is done already can be fetched once it has ended."""
-        if _of(await self._send("GET", f"/batches/{batch_id}"), "status") not in _ENDED | {"cancelling"}:
-            await self._send("POST", f"/batches/{batch_id}/cancel")
 
-    @_patient
+        async def call(client: "openai.AsyncOpenAI") -> None:
+            if self._read(await client.batches.retrieve(batch_id)).status not in _ENDED | {"cancelling"}:
+                await client.batches.cancel(batch_id)
+
+        await self._patiently(call, bool)
+
     async def state(self, batch_id: str) -> BatchState:
-        """Where the batch stands; any field of the service's answer may be missing or of another kind."""
-        batch = await self._send("GET", f"/batches/{batch_id}")
-        counts, errors = _of(batch, "request_counts"), _of(_of(batch, "errors"), "data")
-        texts = [
-            str(_of(error, "message") or _of(error, "code") or "")
-            for error in (errors if isinstance(errors, list) else [])[:3]
-        ]
-        output, error_file = (
-            None if _of(batch, name) is None else self._id(batch, name)
-            for name in ("output_file_id", "error_file_id")
-        )
-        completed, failed = (whole(_of(counts, name)) or 0 for name in ("completed", "failed"))
-        return BatchState(
-            str(_of(batch, "status")), completed, failed, output, error_file, one_line("; ".join(texts))
-        )
+        """Where the batch stands."""
+        return await self._patiently(lambda client: client.batches.retrieve(batch_id), self._read)
 
-    @_patient
     async def download(self, file_id: str, path: Path) -> None:
         """Fetch a result file whole; `path` appears only when it is complete.
 
         What is kept is what was understood of every line: bounded, and without the key.
         """
 
-        async def write(response: "httpx2.Response") -> None:
-            with whole_file(path) as file:
-                async for line in _lines(response.aiter_bytes()):
-                    content = self.read_body(line.decode("utf-8", "replace"))
-                    if isinstance(content, dict):
-                        file.write(json.dumps(content, ensure_ascii=False) + "\n")
+        async def call(client: "openai.AsyncOpenAI") -> None:
+            async with client.files.with_streaming_response.content(file_id) as response:
+                with whole_file(path) as file:
+                    async for line in _lines(response.iter_bytes()):
+                        content = self.read_body(line.decode("utf-8", "replace"))
+                        if isinstance(content, dict):
+                            file.write(json.dumps(content, ensure_ascii=False) + "\n")
 
-        address = f"/files/{file_id}/content"
-        await self._model.send("GET", address, _FILE_SECONDS, write, timeout=_SILENCE)
+        await self._patiently(call, bool, _FILE_SECONDS)
 
-    async def _send(self, method: str, path: str, seconds: float = _CALL_SECONDS, **content: Any) -> Any:
-        _, text = await self._model.send(method, path, seconds, timeout=_SILENCE, **content)
-        return self.read_body(text)
+    async def _patiently(
+        self,
+        call: "Callable[[openai.AsyncOpenAI], Awaitable[Any]]",
+        read: Callable[[Any], _T],
+        seconds: float = _CALL_SECONDS,
+    ) -> _T:
+        """What is read in the answer of a call, which is repeated while it fails for reasons that pass."""
+        client = self._model.sdk().with_options(timeout=_SILENCE_SECONDS)
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                async with asyncio.timeout(seconds):
+                    return read(await call(client))
+            except AttemptError as error:
+                failure = error
+            except (ConnectionError, TimeoutError) as error:
+                failure = AttemptError(Reach.ATTEMPT, f"the connection failed ({type(error).__name__})")
+            except OSError as error:
+                raise StorageError(f"cannot read or write a batch file: {reason(error)}") from None
+            except Exception as error:
+                failure = self._model.failure_of(error)
+            if failure.status == 404 and not failure.code.startswith(("model", "deployment")):
+                raise GoneError(
+                    f"the service has no Batch API, or lost a batch or a file of it ({failure}): {_LIVE}"
+                )
+            if failure.reach is Reach.RUN:
+                raise ProviderError(self._model.explain(failure))
+            if failure.reach is not Reach.ATTEMPT:
+                raise ProviderError(self._model.redact(f"the Batch API refuses this ({failure}): {_LIVE}"))
+            if attempt < _ATTEMPTS:
+                await asyncio.sleep(failure.retry_after or self._backoff * 2.0 ** (attempt - 1))
+        raise ProviderError(
+            f"the Batch API failed {_ATTEMPTS} times in a row (last: {failure}); the same command continues"
+        )
 
-    async def _batch_of(self, file_id: str, useless: Collection[str]) -> Any:
+    async def _batch_of(self, client: "openai.AsyncOpenAI", file_id: str, useless: Collection[str]) -> Any:
         """The batch of an uploaded file among the account's newest, or None."""
-        page: dict[str, Any] = {"limit": 100}
-        for _ in range(_PAGES):  # the newest first
-            listed = await self._send("GET", "/batches", params=page)
-            batches = _of(listed, "data")
-            if not isinstance(batches, list):
-                raise AttemptError(Reach.ATTEMPT, "the service's answer has no list of batches")
-            for batch in batches:
-                if _of(batch, "input_file_id") == file_id and _of(batch, "status") not in useless:
-                    return batch
-            if not batches or not _of(listed, "has_more"):
+        left = _BATCHES_SEEN
+        async for batch in client.batches.list(limit=100):  # the newest first
+            useful = getattr(batch, "status", None) not in useless
+            if useful and getattr(batch, "input_file_id", None) == file_id:
+                return batch
+            if (left := left - 1) == 0:
                 break
-            page["after"] = self._id(batches[-1])
         return None
 
     def _id(self, answer: Any, name: str = "id") -> str:
         """The id in an answer of the service; it becomes part of addresses."""
-        value = _of(answer, name)
+        value = getattr(answer, name, None)
         if not isinstance(value, str) or not ID.fullmatch(value) or self._model.redact(value) != value:
             raise AttemptError(Reach.ATTEMPT, f"the service's answer has no usable {name}")
         return value
 
-    def stop(self, failure: AttemptError) -> None:
-        """Raise `ProviderError` for a failure that does not pass."""
-        if failure.status == 404 and not failure.code.startswith(("model", "deployment")):
-            raise GoneError(
-                f"the service has no Batch API, or lost a batch or a file of it ({failure}): {_LIVE}"
-            )
-        if failure.reach is Reach.RUN:
-            raise ProviderError(self._model.explain(failure))
-        if failure.reach is not Reach.ATTEMPT:
-            raise ProviderError(self._model.redact(f"the Batch API refuses this ({failure}): {_LIVE}"))
-
-
-def _of(answer: Any, name: str) -> Any:
-    """A value in what a service sent, or None."""
-    return answer.get(name) if isinstance(answer, Mapping) else None
+    def _read(self, batch: Any) -> BatchState:
+        """The SDK checks nothing of what it hands over: any field may be missing or of another kind."""
+        counts, errors = getattr(batch, "request_counts", None), getattr(batch, "errors", None)
+        details = getattr(errors, "data", None)
+        texts = [
+            str(getattr(error, "message", None) or getattr(error, "code", None) or "")
+            for error in (details if isinstance(details, list) else [])[:3]
+        ]
+        files = [
+            None if getattr(batch, name, None) is None else self._id(batch, name)
+            for name in ("output_file_id", "error_file_id")
+        ]
+        done = [whole(getattr(counts, name, None)) or 0 for name in ("completed", "failed")]
+        words = one_line(self._model.redact("; ".join(texts)))
+        return BatchState(str(getattr(batch, "status", "")), done[0], done[1], files[0], files[1], words)
 
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

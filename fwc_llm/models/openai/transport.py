@@ -1,0 +1,41 @@
+"""The HTTP client below the SDK: responses of bounded size, and no redirects.
+
+Imported where a client is made, because httpx2 takes a while to import.
+"""
+
+from typing import Any
+
+import httpx2
+
+LARGEST_RESPONSE = 16 * 1024 * 1024  # bytes, unpacked
+_KEPT = ("content-type", "retry-after", "location", "x-fwc-llm-")
+
+
+class TooLargeError(Exception):
+    """A response larger than any reply can be."""
+
+
+class BoundedClient(httpx2.AsyncClient):
+    """An `AsyncClient` for services that may send anything. It follows no redirect."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(follow_redirects=False, headers={"accept-encoding": "gzip, deflate"}, **options)
+
+    async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
+        """Send, and read the response as far as its size allows; a stream is left to its reader."""
+        response = await super().send(request, stream=True, **options)
+        self.cookies.clear()
+        if stream:
+            return response
+        parts, size = [], 0
+        try:
+            async for part in response.aiter_bytes():
+                if (size := size + len(part)) > LARGEST_RESPONSE:
+                    raise TooLargeError(f"the response is larger than {LARGEST_RESPONSE:,} bytes")
+                parts.append(part)
+        finally:
+            await response.aclose()
+        headers = [(name, value) for name, value in response.headers.items() if name.startswith(_KEPT)]
+        return httpx2.Response(
+            response.status_code, headers=headers, content=b"".join(parts), request=request
+        )
