@@ -38,7 +38,7 @@ class _Choice(BaseModel):
 
 
 class _Content(BaseModel):
-    """What our task wrote into its log."""
+    """The part of a log that our task wrote."""
 
     format: Literal["fwc-llm-inspect/1"]
     run: dict[str, Any]
@@ -187,7 +187,7 @@ def _described(
 
 
 def default_options(model: str, config: Any, logprobs: bool) -> dict[str, Any]:
-    """What is sent where the user's `config` leaves it open."""
+    """The options that are sent where the user's `config` leaves them open."""
     options = generate_options(model.rpartition("/")[2], Client(logprobs=logprobs))
     return {name: value for name, value in options.items() if getattr(config, name) is None}
 

@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 def refused(why: str) -> Exception:
-    """What Inspect prints as it is; a square bracket would begin a colour there."""
+    """An error that Inspect prints as it is; a square bracket would begin a colour there."""
     error: Exception = PrerequisiteError("fwc-llm: " + why.replace("[", "\\["))
     return error
 
@@ -236,7 +236,7 @@ class SurrogateAPI(ModelAPI):  # type: ignore[misc]
         return len(text.split())
 
     def max_connections(self) -> int:
-        """How many rows Inspect asks about at once."""
+        """The number of rows that Inspect asks about at once."""
         return _AT_ONCE
 
 

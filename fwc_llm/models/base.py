@@ -63,7 +63,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back for one request.
+    """The outcome of one request.
 
     `text` is None exactly when there is no reply at all; `error` then says why in one line (no key, no
     header, no traceback). `logprobs` are the top tokens of the first answer token, as (token, logprob)

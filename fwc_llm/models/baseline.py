@@ -46,8 +46,8 @@ class TableModel:
         self._scales, self._ranks = _columns(rows)
         features = [self._features(values) for values in rows.to_dict("records")]
         counts = Counter(name for row in features for name in row)
-        kept = dict(counts.most_common(_MOST_COLUMNS[model]))
-        self._vectorizer = DictVectorizer(sparse=model == LOGISTIC).fit([kept])
+        commonest = dict(counts.most_common(_MOST_COLUMNS[model]))
+        self._vectorizer = DictVectorizer(sparse=model == LOGISTIC).fit([commonest])
         self._fitted = (
             LogisticRegression(C=1.0 / _PENALTY, solver="newton-cholesky", tol=1e-8)
             if model == LOGISTIC

@@ -8,7 +8,7 @@ from fwc_llm.options import COST, SERVICE, Options, option
 
 
 class Client(Options):
-    """How a model is asked: the service, what is sent beside the messages, the pace, and the cost.
+    """The way a model is asked: the service, what is sent beside the messages, the pace, and the cost.
 
     A model that is an object, not a name, has its own service and parameters: of the client only
     `concurrency`, `batch`, `max_cost` and `prices` concern it.

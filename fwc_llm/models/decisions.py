@@ -36,7 +36,6 @@ _ABOUT_ROLES = re.compile(r"\brole|\binput\b|\bmessages?\b|valid string|must be 
 _NO_ENDPOINT = {404, 405, 501}
 _CUT = ("truncated", "state_tokens_dropped", "truncated_questions")  # as servers of open models report it
 _EXAMPLE = re.compile(r"^Answer:[ \t]*(yes|no)\.?[ \t]*$", re.IGNORECASE | re.MULTILINE)
-_WEIGHT = re.compile(r"weight\b[^\n]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -88,21 +87,10 @@ def _with_criteria(parts: Parts, name: str) -> str:
 def conversation(text: str) -> list[Message]:
     """The examples and the record in one text as turns of a chat, for texts that `Parts.text` makes."""
     pieces = _EXAMPLE.split(text)  # records and answers in turn
-    if len(pieces) == 1:
-        return [{"role": "user", "content": text}]
     return [
-        {"role": "assistant", "content": piece}
-        if place % 2
-        else {"role": "user", "content": _last_record(piece)}
+        {"role": "assistant" if place % 2 else "user", "content": piece.strip()}
         for place, piece in enumerate(pieces)
     ]
-
-
-def _last_record(text: str) -> str:
-    """The last paragraph, with a weight that stands below it; what comes before explains."""
-    paragraphs = [piece.strip() for piece in re.split(r"\n\s*\n", text.strip())]
-    number = 2 if len(paragraphs) > 1 and _WEIGHT.fullmatch(paragraphs[-1]) else 1
-    return "\n".join(paragraphs[-number:])
 
 
 def answers_by_name(body: Any, questions: Mapping[str, str]) -> dict[str, Mapping[str, Any]]:
@@ -142,7 +130,7 @@ def p_yes(answer: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:
 
 
 def _said_of_cuts(part: Any) -> str:
-    """What a part of a response says of an input that was cut off; "" where it says nothing."""
+    """Report what a part of a response says of an input that was cut off; "" where it says nothing."""
     cuts = {name: part[name] for name in _CUT if part.get(name)} if isinstance(part, Mapping) else {}
     return ", ".join(f"{name}: {one_line(str(value))[:40]}" for name, value in cuts.items())
 

@@ -194,7 +194,7 @@ def _list_of(value: Any, length: int) -> list[Any]:
 
 
 def read_answer(answer: Any) -> Reply:
-    """What a function returned, as a reply; what it should not have returned is an error in words."""
+    """Read what a function returned as a reply; what it should not have returned is an error in words."""
     if isinstance(answer, Reply):
         return _checked(answer)
     if isinstance(answer, str):
@@ -259,7 +259,7 @@ def qualified_name(function: Any) -> str:
 
 
 def _bound(function: Any) -> dict[str, Any]:
-    """What `functools.partial` has bound, as far as it has a lasting form."""
+    """The arguments that `functools.partial` has bound, as far as they have a lasting form."""
     if not isinstance(function, partial):
         return {}
     text = json.dumps([*function.args, function.keywords], default=_kind, skipkeys=True)

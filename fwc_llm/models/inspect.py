@@ -112,7 +112,7 @@ def from_chat(messages: str | Sequence[Any]) -> list[Message]:
 
 
 def to_reply(output: "ModelOutput", clean: Callable[[str], str] = storable) -> Reply:
-    """What a model answered, read as every other service's reply is; `clean` is applied to its texts.
+    """Read a model's output as every other service's reply is read; `clean` is applied to its texts.
 
     A prompt that is too long for the model is no reply: Inspect gives the service's refusal as a text.
     """
@@ -244,14 +244,14 @@ class InspectModel(chat.Service):
         return self._model
 
     def _words(self, error: BaseException) -> str:
-        """What an error says, on one line, without keys and without Inspect's colours."""
+        """The words of an error, on one line, without keys and without Inspect's colours."""
         words = str(getattr(error, "provider_message", None) or getattr(error, "message", None) or error)
         if type(error).__name__ == "PrerequisiteError":  # Inspect prints it in colours
             words = _MARKUP.sub("", words)
         return one_line(self.redact(words)) or type(error).__name__
 
     def _failure(self, error: Exception) -> AttemptError:
-        """What Inspect raised, classified as any service's failure is."""
+        """Classify what Inspect raised as any service's failure is classified."""
         failure = AttemptError(Reach.ATTEMPT, f"{type(error).__name__}: {self._words(error)}")
         if isinstance(error, TimeoutError):
             failure.reason = f"no reply within the deadline of {self._options.deadline:g} s"

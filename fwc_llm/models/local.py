@@ -84,7 +84,7 @@ class LocalModel(Service):
 
     @cached_property
     def parameters(self) -> Mapping[str, Any]:  # type: ignore[override]
-        """What is asked for, and the file by its checksum: another file is another model."""
+        """The options of every request, and the file by its checksum: another file is another model."""
         with open_binary(self._path) as file:
             digest: Any = hashlib.file_digest(file, "sha256")  # type: ignore[arg-type]
         return {**self._sent, "gguf": {"file": self._path.name, "sha256": digest.hexdigest()}}
@@ -112,7 +112,7 @@ class LocalModel(Service):
         self._server, self._turn = None, asyncio.Semaphore(self._engine["slots"])
 
     def _answer(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """What llama.cpp answers, with the names of the model and of the engine.
+        """Return llama.cpp's answer, with the names of the model and of the engine.
 
         Of the log-probabilities it keeps those up to the first token with a letter: a tenth of the size.
         """

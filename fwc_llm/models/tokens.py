@@ -1,4 +1,4 @@
-"""How many tokens a prompt has: exact where the model's encoding is at hand, else a marked estimate.
+"""Counts the tokens of a prompt: exact where the model's encoding is at hand, else a marked estimate.
 
 tiktoken fetches its rank files at first use without a timeout, so it is waited for a few seconds at most.
 """

@@ -1,4 +1,4 @@
-"""What answers the calls of an application under test: a source, and what was asked of it."""
+"""Answers the calls of an application under test from a source, and keeps what was asked."""
 
 import math
 import os
@@ -148,7 +148,7 @@ class Answers:
 
 
 def _answerer(source: Any) -> Callable[[Call], Any]:
-    """What gives the answer to a call, None where there is none."""
+    """The function that gives the answer to a call, None where there is none."""
     if source is None:
         source = Surrogate()
     if isinstance(source, str | int | float):

@@ -88,7 +88,7 @@ def request_parameters(name: str, client: Client) -> dict[str, Any]:
 
 
 def with_room(sent: Mapping[str, Any], messages: Messages) -> dict[str, Any]:
-    """What is sent, with the limit of a reply raised where the messages ask about several rows."""
+    """Return what is sent, with the limit of a reply raised where the messages ask about several rows."""
     more = more_tokens(messages)
     return {name: value + more if name in _LIMITS and whole(value) else value for name, value in sent.items()}
 
@@ -344,7 +344,7 @@ class ChatModel(Service):
             self._tell(f"{words}: see {DEPRECATIONS} (known from {ending.source})")
 
     def _request_parameters(self) -> Mapping[str, Any]:
-        """What is sent with every request, and is part of its identity."""
+        """The parameters of every request, which are part of its identity."""
         return request_parameters(self._served_name, self._options)
 
     def require_key(self) -> None:
@@ -512,7 +512,7 @@ class ChatModel(Service):
 
     @property
     def key_hint(self) -> str:  # type: ignore[override]
-        """What to do about a key that is rejected."""
+        """The advice about a key that is rejected."""
         sent = f"check the key in {self._key_name}"
         return sent if self._key_name else "no key was sent; name its variable with --api-key-env"
 
@@ -529,7 +529,7 @@ class ChatModel(Service):
         return super().redact(text)
 
     def read_body(self, text: str) -> Any:
-        """What a service sent, as a value of bounded size without the key; the text where it is not JSON."""
+        """Parse what a service sent: a bounded value without the key, the text where it is not JSON."""
         return tamed_json(text, self.redact)
 
     def _cause(self, error: BaseException) -> str:

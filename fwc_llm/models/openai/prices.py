@@ -1,4 +1,4 @@
-"""What tokens cost, what OpenAI's models accept and when they end: two dated files."""
+"""Prices of tokens, what OpenAI's models accept and when they end: two dated files."""
 
 import re
 import tomllib
@@ -43,7 +43,7 @@ class Price(BaseModel, frozen=True):
     source: str = "a file of your own"
 
     def dollars(self, usage: Usage, batch: bool = False, longest: int = 0) -> float:
-        """What `usage` costs, where no request has more than `longest` prompt tokens."""
+        """The cost of `usage`, where no request has more than `longest` prompt tokens."""
         cached, written = usage.cached_tokens, usage.cache_write_tokens
         fresh = max(usage.prompt_tokens - cached - written, 0)
         prompts = fresh * self.input + cached * self.cached + written * self.write
@@ -106,7 +106,7 @@ def _read(path: Path) -> dict[str, dict[str, Price]]:
 
 @dataclass(frozen=True)
 class Family:
-    """What models of a family accept; see families.toml."""
+    """A family of models, and what they accept; see families.toml."""
 
     pattern: str = ""
     reasons: bool = False

@@ -37,7 +37,7 @@ _LONGEST_PAUSE = 60.0  # seconds, where the service does not say how long
 
 
 class Reach(Enum):
-    """How far a failure reaches."""
+    """The reach of a failure."""
 
     RUN = "run"  # every other request would fail alike: stop
     ROW = "row"  # this request can never succeed, others can

@@ -72,7 +72,7 @@ class Coefficients:
 
 
 def context(reading: Reading, coefficients: Coefficients) -> NDArray[np.float64]:
-    """What the examples add (5,): all zero without examples.
+    """The terms that the examples add (5,): all zero without examples.
 
     The vote is the mean label (−1 no, 1 yes) of the examples, weighted by exp(−distance / 4) and by their
     shown weights; the surprise is the same mean of how far each label lies from what the world would say.
@@ -123,7 +123,7 @@ class Surrogate:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """What besides the messages decides an answer."""
+        """The settings that decide an answer besides the messages."""
         return {"temperature": self.temperature, "seed": self.seed, "coefficients": _stamp(self.form)}
 
     def check(self, messages: Messages) -> None:

@@ -1,4 +1,4 @@
-"""What the surrogate reads in a conversation: the people described in it, and the answers given.
+"""Reads a conversation for the surrogate: the people described in it, and the answers given.
 
 It has the messages' text and nothing else, as a language model would. A description is one message that
 names every attribute once, with the words of Adult ("age", "marital status", …), each followed by its value:

@@ -58,7 +58,7 @@ class SurrogateServer(ThreadingTCPServer):  # HTTPServer looks up the host's nam
 
     @property
     def url(self) -> str:
-        """What a client takes as its base URL, for example http://127.0.0.1:40001/v1."""
+        """The base URL for a client, for example http://127.0.0.1:40001/v1."""
         host, port = self.server_address[:2]
         return f"http://[{host!s}]:{port}/v1" if ":" in str(host) else f"http://{host!s}:{port}/v1"
 
