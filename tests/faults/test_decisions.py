@@ -1,7 +1,6 @@
-"""Faults of decision models' services, once each, through eval, again, rescore and report."""
+"""Many questions to a decision model's service that misbehaves on a schedule: each is accounted for."""
 
 import asyncio
-from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -10,19 +9,8 @@ from fwc_llm.models import Message
 from fwc_llm.models.decisions import DecisionModel
 from fwc_llm.runs.execute import Outcome, execute
 from fwc_llm.runs.journal import Call, Journal
-from tests.faults.decisions import decision_faults, shared_faults
 from tests.faults.loopback import serve
-from tests.faults.passage import FORMATS, KEY_VARIABLE, passage
 from tests.faults.server import FaultyService
-from tests.faults.table import KEY, Fault
-
-APIS = ("decisions", "systemone")
-# Both formats share the client: they take turns here, and evals.faults tries everything with both.
-CASES = [
-    *(("decisions", fault) for fault in decision_faults("decisions")[::2]),
-    *(("systemone", fault) for fault in decision_faults("systemone")[1::2]),
-    *zip(cycle(APIS), shared_faults()[::9], strict=False),
-]
 
 
 def question(number: int) -> Call:
@@ -36,7 +24,7 @@ def question(number: int) -> Call:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", ["decisions", "systemone"])
 def test_every_request_to_a_service_that_misbehaves_is_accounted_for(api: str, tmp_path: Path) -> None:
     service, n = FaultyService(seed=8), 150
 
@@ -59,11 +47,3 @@ def test_every_request_to_a_service_that_misbehaves_is_accounted_for(api: str, t
         records = [record for record in journal.records() if record["text"] is not None]
     assert {(record["p_yes"], record["text"]) for record in records} == {(0.83, "yes"), (0.21, "no")}
     assert all(record["others"] == {"negation": record["p_yes"]} for record in records)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("api", "fault"), CASES, ids=lambda value: getattr(value, "name", value)[:60])
-def test_a_fault_once(api: str, fault: Fault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(KEY_VARIABLE, KEY)
-    formats = [FORMATS[len(fault.name) % len(FORMATS)]] if fault.kind == "harmless" else []
-    assert passage(fault, False, tmp_path / "run", formats, api) == []

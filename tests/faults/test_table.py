@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import CHECKOUT
+from tests.faults.decisions import decision_faults, shared_faults
 from tests.faults.passage import FORMATS, KEY_VARIABLE, passage
 from tests.faults.table import FAULTS, KEY, Fault
 from tests.faults.targets import TARGETS, one_case
@@ -19,13 +21,22 @@ def test_there_are_enough_faults_each_with_a_name() -> None:
     assert len({fault.name for fault in FAULTS}) == len(FAULTS)
 
 
+# The formats of decisions share a client: they take turns here, and evals.faults tries everything with both.
+CASES = [
+    *(("chat", fault) for fault in FAULTS),
+    *(("decisions", fault) for fault in decision_faults("decisions")[::2]),
+    *(("systemone", fault) for fault in decision_faults("systemone")[1::2]),
+    *zip(cycle(("decisions", "systemone")), shared_faults()[::9], strict=False),
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name[:60])
-def test_a_fault_once(fault: Fault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("api", "fault"), CASES, ids=lambda value: getattr(value, "name", value)[:60])
+def test_a_fault_once(api: str, fault: Fault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY_VARIABLE, KEY)
     # A report differs only where a reply does; all of them for all faults: evals.faults.
-    formats = [FORMATS[FAULTS.index(fault) % len(FORMATS)]] if fault.kind == "harmless" else []
-    assert passage(fault, lasting=False, folder=tmp_path / "run", formats=formats) == []
+    formats = [FORMATS[len(fault.name) % len(FORMATS)]] if fault.kind == "harmless" else []
+    assert passage(fault, False, tmp_path / "run", formats, api) == []
 
 
 # --- Damaged inputs of every kind
