@@ -90,7 +90,7 @@ def test_a_model_of_ones_own_is_given_the_row_and_what_it_may_learn_from(two: Ta
 
 def test_every_output_says_that_it_is_no_language_model(three: Task, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    result = evaluate(three, "baseline", ["zero", "balanced"], n_test=12, repeats=2, out=folder)
+    result = evaluate(three, "baseline", ["zero", "balanced"], n_test=12, out=folder)
     described = json.loads((folder / "run.json").read_text())
     assert described["reference"]
     assert not described["simulated"]

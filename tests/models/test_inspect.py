@@ -31,7 +31,7 @@ def inspect_and_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def asked(answer: HttpReply, **options: Any) -> tuple[list[Reply], Any, list[HttpRequest]]:
     """The reply of a model behind a loopback server; the model; its requests."""
-    return over_http(answer, partial(open_model, NAME), **{"deadline": 5.0} | options)
+    return over_http(answer, partial(open_model, NAME), **{"deadline": 60.0} | options)
 
 
 def test_a_reply_is_read_whole() -> None:
