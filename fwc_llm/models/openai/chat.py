@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -516,18 +515,6 @@ class ChatModel(Service):
         sent = f"check the key in {self._key_name}"
         return sent if self._key_name else "no key was sent; name its variable with --api-key-env"
 
-    @cached_property
-    def _key(self) -> str:
-        key = "no-key" if self._key_name is None else read_key(self._key_name, self.name)
-        self._secret = Secret(key)  # "no-key" is too short for one
-        return key
-
-    def redact(self, text: str) -> str:
-        """`text` without the key, which a service might echo."""
-        with suppress(FwcError):  # no key, nothing to hide yet; asking will say so
-            self._key  # noqa: B018 (reading it makes it a secret)
-        return super().redact(text)
-
     def read_body(self, text: str) -> Any:
         """Parse what a service sent: a bounded value without the key, the text where it is not JSON."""
         return tamed_json(text, self.redact)
@@ -542,7 +529,8 @@ class ChatModel(Service):
         `FwcError` for a missing key, and for an environment in which no connection can be made.
         """
         if self._sdk is None:
-            self._key  # noqa: B018 (reading it is the check)
+            key = "no-key" if self._key_name is None else read_key(self._key_name, self.name)
+            self._secret = Secret(key)  # "no-key" is too short for one
             try:
                 import httpx2
 
@@ -551,7 +539,7 @@ class ChatModel(Service):
                 alive = max(self._options.concurrency, 100)
                 limits = httpx2.Limits(max_connections=None, max_keepalive_connections=alive)
                 http_client = BoundedClient(limits=limits, timeout=self._timeout)
-                self._sdk = self._make_sdk(max_retries=0, timeout=self._timeout, http_client=http_client)
+                self._sdk = self._make_sdk(key, max_retries=0, timeout=self._timeout, http_client=http_client)
             except Exception as error:  # ImportError, ValueError, FileNotFoundError, InvalidURL, …
                 raise FwcError(
                     f"no connection to {self.where} can be set up ({self._cause(error)}): check the base "
@@ -563,13 +551,11 @@ class ChatModel(Service):
                 self._sdk.organization = self._sdk.project = None
         return self._sdk
 
-    def _make_sdk(self, **options: Any) -> "openai.AsyncOpenAI":
+    def _make_sdk(self, key: str, **options: Any) -> "openai.AsyncOpenAI":
         import openai
 
-        headers = {"Authorization": f"Bearer {self._key}"}
-        return openai.AsyncOpenAI(
-            api_key=self._key, base_url=self.address, default_headers=headers, **options
-        )
+        headers = {"Authorization": f"Bearer {key}"}
+        return openai.AsyncOpenAI(api_key=key, base_url=self.address, default_headers=headers, **options)
 
 
 class AzureModel(ChatModel):
@@ -599,10 +585,10 @@ class AzureModel(ChatModel):
     def _key_name(self) -> str:
         return self._options.api_key_env or self._key_variable
 
-    def _make_sdk(self, **options: Any) -> "openai.AsyncOpenAI":
+    def _make_sdk(self, key: str, **options: Any) -> "openai.AsyncOpenAI":
         import openai
 
         version = os.environ.get("OPENAI_API_VERSION") or AZURE_VERSION
         return openai.AsyncAzureOpenAI(
-            azure_endpoint=self.address, api_key=self._key, api_version=version, **options
+            azure_endpoint=self.address, api_key=key, api_version=version, **options
         )
