@@ -104,9 +104,9 @@ def _arm(name: str, found: Estimates, levels: list[str], further: tuple[str, ...
         "of": found.of,
         **described,
         "signed_gap": None if signed is None else _ends(signed) | {"of": f"{levels[1]} − {levels[0]}"},
-        "coverage": found.coverage.value,
-        "coverage_low": found.coverage.low,
-        "coverage_high": found.coverage.high,
+        "coverage": found["coverage"].value,
+        "coverage_low": found["coverage"].low,
+        "coverage_high": found["coverage"].high,
         "groups": groups,
     }
 

@@ -126,7 +126,7 @@ def judge(
 
     score = classifier.probabilities(X)
     said = (score >= 0.5).astype(float)
-    found = measure(count_cells(said, y, d).counts)
+    found = measure(count_cells(said, y, d)[0]).values
     return Judgement(
         dd=float(found["demographic_parity_difference"][0]),
         auc=float(roc_auc_score(y, score)),

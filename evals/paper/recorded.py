@@ -56,8 +56,8 @@ def _score(path: Path, known: dict[str, tuple[str, int]]) -> Row:
         said.append({"yes": 1.0, "no": 0.0, None: np.nan}[answer])
         labels.append(label)
         groups.append(group)
-    found = measure(count_cells(said, labels, groups).counts)
-    truth = measure(count_cells(labels, labels, groups).counts)
+    found = measure(count_cells(said, labels, groups)[0]).values
+    truth = measure(count_cells(labels, labels, groups)[0]).values
     names = {
         "accuracy": "accuracy",
         "dp": "demographic_parity_difference",
@@ -65,7 +65,7 @@ def _score(path: Path, known: dict[str, tuple[str, int]]) -> Row:
     }
     return {
         "n": len(said),
-        "coverage": float(found.coverage[0]),
+        "coverage": float(found["coverage"][0]),
         **{short: float(found[name][0]) for short, name in names.items()},
         "base_parity": float(truth["demographic_parity_difference"][0]),
     }

@@ -120,7 +120,7 @@ class Gates:
     def _write(self, suites: "Mapping[str, Sequence[Check]]", undecided: str | None) -> None:
         if self.junit is None:
             return
-        from fwc_llm.gates.junit import junit_xml
+        from fwc_llm.gates.decide import junit_xml
 
         counted: Any = {"fail": "failed", "pass": "passed"}.get(undecided or "", "undecided")
         write_whole(junit_xml(suites, counted), self.junit, "the JUnit file ")

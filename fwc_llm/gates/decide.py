@@ -1,9 +1,11 @@
-"""Whether a condition holds, by the interval and not by the point: passed, failed, or undecided."""
+"""Whether a condition holds, by the interval and not by the point; checks as JUnit XML."""
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
+from xml.etree import ElementTree
 
 import numpy as np
 
@@ -17,6 +19,8 @@ from fwc_llm.metrics.statistics import listed, not_judged
 from fwc_llm.metrics.variance import of_words
 
 Outcome = Literal["passed", "failed", "undecided"]
+# What XML 1.0 cannot hold, not even escaped.
+_ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 LARGEST_ERROR = 1 - LEVEL  # how often a check fails, at most, that should not: what lies outside the interval
 
 
@@ -144,3 +148,39 @@ def _undefined(metric: str, answered: Answered, arm: str) -> str:
     reasons = dict(undefined_reasons(overall(answered.cells(arm)), answered.groups))
     lacking = "P(yes)" if key in BY_KEY and BY_KEY[key].probability else "answer"
     return reasons.get(key, f"a group has no {lacking} that counts")
+
+
+def junit_xml(suites: Mapping[str, Sequence[Check]], undecided: Outcome = "undecided") -> str:
+    """Return the checks of runs, by their names, as JUnit XML, a suite a run.
+
+    `undecided` says what an undecided check counts as: "failed" is a failure, "passed" is skipped, else it is
+    an error, as it ends a run with an exit code of its own.
+    """
+    kinds = {"failed": "failure", "undecided": {"failed": "failure", "passed": "skipped"}.get(undecided)}
+
+    def counts(checks: Sequence[Check]) -> dict[str, str]:
+        outcomes = [kinds.get(check.outcome, "passed") or "error" for check in checks]
+        names = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+        return {
+            "tests": f"{len(outcomes)}",
+            **{n: f"{outcomes.count(k)}" for n, k in names.items()},
+            "time": "0",
+        }
+
+    everything = [check for checks in suites.values() for check in checks]
+    root = ElementTree.Element("testsuites", {"name": "fwc-llm gate", **counts(everything)})
+    for name, checks in ((_legal(name), checks) for name, checks in suites.items()):
+        of = ElementTree.SubElement(root, "testsuite", {"name": name, **counts(checks)})
+        for check in checks:
+            about = {"classname": name, "name": _legal(check.condition), "time": "0"}
+            case, reason = ElementTree.SubElement(of, "testcase", about), _legal(check.reason)
+            kind = kinds.get(check.outcome, "system-out") or "error"
+            attributes = {} if kind == "system-out" else {"message": reason}
+            attributes |= {"type": check.outcome} if kind in {"failure", "error"} else {}
+            ElementTree.SubElement(case, kind, attributes).text = reason
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, "unicode") + "\n"
+
+
+def _legal(text: str) -> str:
+    return _ILLEGAL.sub("\N{REPLACEMENT CHARACTER}", text)

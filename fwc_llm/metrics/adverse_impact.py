@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fwc_llm.metrics import arm_estimates
-from fwc_llm.metrics.answers import CROSSING, Answered, Answers, View, is_known, views
-from fwc_llm.metrics.counts import Codes, Floats
+from fwc_llm.metrics.answers import CROSSING, Answered, View, is_known, views
+from fwc_llm.metrics.counts import NO, UNPARSED, YES, Codes, Floats
 from fwc_llm.metrics.intervals import LEVEL, p_value
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.metrics.variance import Sample, Shares, rate_shares
@@ -131,34 +131,51 @@ def over_median(scores: Floats) -> Floats:
 def _arm(
     answered: Answered, arm: str, view: View, kind: str, table: Floats | None, keep_small: bool
 ) -> dict[str, Any]:
-    whole = answered.plain_samples[arm]
+    answers, whole = answered.answers[arm], answered.plain_samples[arm]
     sample = replace(whole, group=view.level_of[whole.group], groups=len(view.levels))
-    cells = None  # the yes answers of each group and label
-    if kind != AS_DRAWN:
-        cells = rate_shares(whole, "rate", whole.cell, 2 * whole.groups, True)
-    people = sample.rows_of_groups
-    counted = _accounting(answered.answers[arm], answered.groups, view)
+    counts = np.bincount(3 * sample.cell + sample.kind, minlength=6 * sample.groups).reshape(-1, 2, 3)
+    group = answers.group.set_categories(list(answered.groups)).codes[answers.reason == "error"]
+    no_reply = np.bincount(view.level_of[group], minlength=sample.groups)
     in_table = None
     if table is not None:
-        in_table = np.bincount(view.level_of, table.sum(1), len(view.levels)).astype(np.float64)
+        in_table = np.bincount(view.level_of, table.sum(1), sample.groups).astype(np.float64)
+    estimates = arm_estimates.estimate(sample)
+    rates, confused = estimates.counted("rate"), {rate: estimates.rates(rate) for rate in _CONFUSED}
+    people = sample.rows_of_groups
+    if kind == REWEIGHTED and table is not None:
+        cells = rate_shares(whole, "rate", whole.cell, 2 * whole.groups, True)  # of each group and label
+        level = np.repeat(view.level_of, 2)
+        level_and_label = 2 * level + np.tile([0, 1], whole.groups)
+        rates = _weighted(cells, table, level, level)
+        by_label = arm_estimates.share_limits(_weighted(cells, table, level_and_label, level_and_label))
+        confused = {
+            "false_positive_rate": by_label[::2],
+            "true_positive_rate": by_label[1::2],
+            "precision": _precision(_weighted(cells, table, level_and_label, level)),
+        }
+    described: dict[str, Any] = {"reference": None, "pairs": [], "all_pairs": True}
+    selected = dict.fromkeys(view.levels, _NOT_SELECTED | {"reason": "withheld"})
+    if kind != WITHHELD:
+        of = people if kind == AS_DRAWN or in_table is None else in_table
+        exact = kind == AS_DRAWN and _asked_once(sample)
+        described, selected = _selection(view, counts, rates, of, kind == AS_DRAWN, exact, keep_small)
+    why = _CONFUSED if sample.labelled else dict.fromkeys(_CONFUSED, "there are no labels")
     if kind == WITHHELD:
-        described: dict[str, Any] = {"reference": None, "pairs": [], "all_pairs": True}
-        selected = {name: _NOT_SELECTED | {"reason": "withheld"} for name in view.levels}
-    elif cells is None or table is None or in_table is None:
-        rates = arm_estimates.estimate(sample).counted("rate")
-        described, selected = _selection(view, sample, rates, people, True, keep_small)
-    else:
-        owner = np.repeat(view.level_of, 2)
-        rates = _weighted(cells, table, owner, owner)
-        described, selected = _selection(view, sample, rates, in_table, False, keep_small)
-    confused = _confusion(sample, view, kind, cells, table)
+        withheld = "withheld: it rests on the design's own mix of {}, and the table's is not known"
+        mixed = _CONFUSED if len(view.levels) < len(view.level_of) else ["precision"]
+        why = why | {r: withheld.format("labels" if r == "precision" else "groups") for r in mixed}
+        confused = {rate: own for rate, own in confused.items() if rate not in mixed}
     groups = {
         name: {
             "rows": int(people[place]),
-            **{what: int(count[place]) for what, count in counted.items()},
+            "questions": int(counts[place].sum()),
+            "selected": int(counts[place, :, YES].sum()),
+            "not_selected": int(counts[place, :, NO].sum()),
+            "unparsed": int(counts[place, :, UNPARSED].sum() - no_reply[place]),
+            "no_reply": int(no_reply[place]),
             "in_table": None if in_table is None else int(in_table[place]),
             **selected[name],
-            **confused[name],
+            **_confusion(counts[place] if sample.labelled else None, confused, place, why),
         }
         for place, name in enumerate(view.levels)
     }
@@ -169,20 +186,6 @@ def _asked_once(sample: Sample) -> bool:
     """Whether every row was asked about once: then people are counted, and exact tests may count them."""
     once = sample.repeats < 2 and sample.rows == len(sample.row)
     return once and sample.weight is None and sample.cluster is None and sample.looks is None
-
-
-def _accounting(answers: Answers, groups: tuple[str, ...], view: View) -> dict[str, npt.NDArray[np.intp]]:
-    """How many questions were asked about each level (L,), and what became of them."""
-    level = view.level_of[answers.group.set_categories(list(groups)).codes]
-    unread, no_reply = np.isnan(answers.answer), answers.reason == "error"
-    kinds = {
-        "questions": np.ones(len(answers), dtype=bool),
-        "selected": answers.answer == 1,
-        "not_selected": answers.answer == 0,
-        "unparsed": unread & ~no_reply,
-        "no_reply": unread & no_reply,
-    }
-    return {name: np.bincount(level[here], minlength=len(view.levels)) for name, here in kinds.items()}
 
 
 def _lost(groups: Iterable[Mapping[str, Any]], view: View, width: int, place: int) -> dict[str, Any]:
@@ -209,20 +212,24 @@ def _weighted(cells: Shares, table: Floats, owner: Codes, of: Codes) -> Shares:
 
 
 def _selection(
-    view: View, sample: Sample, rates: Shares, people: Floats, as_drawn: bool, keep_small: bool
+    view: View,
+    counts: npt.NDArray[np.intp],
+    rates: Shares,
+    people: Floats,
+    as_drawn: bool,
+    exact: bool,
+    keep_small: bool,
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """The reference and pairs of one arm under one view, and its levels by name.
 
-    `rates` (L,) speak of `people` (L,): the rows asked about where they are `as_drawn`, or a table's. The
-    shortfall of rows asked about is of those with an answer.
+    `counts` (L, 2, 3) are those of labels and answers. `rates` (L,) speak of `people` (L,): the rows asked
+    about where they are `as_drawn`, or a table's. The shortfall of rows asked about is of those with an
+    answer. `exact`: rows were asked about once, so that a test may count them.
     """
-    asked, parsed = (np.bincount(sample.group, w, sample.groups) for w in (None, sample.parsed))
+    asked, by_answer = counts.sum((1, 2)), counts[..., :UNPARSED].sum(1)
+    parsed = by_answer.sum(1)
     with np.errstate(invalid="ignore"):
-        answered = parsed / asked if as_drawn else np.ones(sample.groups)
-    counts = None  # a test may not count rows that were asked again, weighted or drawn by design
-    if as_drawn and _asked_once(sample):
-        cell = (2 * sample.group + sample.yes.astype(np.int64))[sample.parsed]
-        counts = np.bincount(cell, minlength=2 * sample.groups).reshape(-1, 2)
+        answered = parsed / asked if as_drawn else np.ones(len(asked))
     value, limits = rates.values, arm_estimates.share_limits(rates)
     known = np.array([is_known(level) for level in view.levels])
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -234,24 +241,20 @@ def _selection(
     counted = large if len(large) > 1 and not keep_small else defined
     reference = int(counted[np.argmax(value[counted])]) if len(counted) > 1 else -1
     reference = reference if reference >= 0 and value[reference] > 0 else -1
-    pairs = _pairs(view, rates, defined, reference, small, counts)
+    pairs = _pairs(view, rates, defined, reference, small, by_answer if exact else None)
     low, high = _least_ratios(rates, counted)
 
-    def reason(place: int) -> str:
-        """Why a level has no impact ratio; empty where it has one."""
-        if not known[place]:
-            return "its people's category is unknown"
-        if not asked[place]:
-            return "no row of it was asked about"
-        if np.isnan(value[place]):
-            of_label = "0/0: no parsed answer about one of the labels that the table has of it"
-            return of_label if parsed[place] else "0/0: no answer about it could be parsed"
-        if len(defined) < 2:
-            return "it takes two groups with a rate"
-        if small[place] and len(counted) < len(defined):
-            return "left out: under 2 % of the rows"
-        return "" if reference >= 0 else "0/0: no group was answered yes even once"
-
+    unknown, no_ratio = np.isnan(value), np.ones(len(value), dtype=np.bool_)
+    why = {  # a level has no impact ratio; the first that holds
+        "its people's category is unknown": ~known,
+        "no row of it was asked about": asked == 0,
+        "0/0: no parsed answer about one of the labels that the table has of it": unknown & (parsed > 0),
+        "0/0: no answer about it could be parsed": unknown,
+        "it takes two groups with a rate": no_ratio & (len(defined) < 2),
+        "left out: under 2 % of the rows": small & (len(counted) < len(defined)),
+        "0/0: no group was answered yes even once": no_ratio & (reference < 0),
+    }
+    reasons = np.select(list(why.values()), list(why), "").tolist()
     groups: dict[str, dict[str, Any]] = {}
     for place, name in enumerate(view.levels):
         groups[name] = _NOT_SELECTED | {
@@ -261,7 +264,7 @@ def _selection(
             "selection_rate": value[place],
             "low": limits[place].low,
             "high": limits[place].high,
-            "reason": reason(place),
+            "reason": reasons[place],
         }
         if not groups[name]["reason"]:
             ratio = float(value[place] / value[reference])
@@ -282,14 +285,12 @@ def _selection(
 def _least_ratios(rates: Shares, counted: Codes) -> tuple[Floats, Floats]:
     """Of every counted level the least limits of its ratios to all of them, and to itself (1)."""
     low, high = np.ones(len(rates.values)), np.ones(len(rates.values))
-    kinds, of, _ = arm_estimates.representatives(rates, counted)
-    for first, second in arm_estimates.pairs_of(rates, counted):
-        under, over = arm_estimates.ratios_of_pairs(rates, first, second, len(counted))
-        with np.errstate(divide="ignore"):
-            for place, least, most in ((first, under, 1.0 / over), (second, over, 1.0 / under)):
-                np.minimum.at(low, place, least)
-                np.minimum.at(high, place, most)
-    low[counted], high[counted] = low[kinds[of]], high[kinds[of]]
+    first, second = arm_estimates.pairs_of(counted)
+    under, over = arm_estimates.ratios_of_pairs(rates, first, second, len(counted))
+    with np.errstate(divide="ignore"):
+        for place, least, most in ((first, under, 1.0 / over), (second, over, 1.0 / under)):
+            np.minimum.at(low, place, least)
+            np.minimum.at(high, place, most)
     return low, high
 
 
@@ -309,7 +310,7 @@ def _pairs(
     """
     number, p = len(places), rates.values
     if number <= MOST_PAIRED:
-        second, first = (places[side] for side in np.triu_indices(number, 1))
+        second, first = arm_estimates.pairs_of(places)
     else:
         others = places[places != reference] if reference >= 0 else places[:0]
         second, first = np.minimum(others, reference), np.maximum(others, reference)
@@ -373,42 +374,20 @@ def four_fifths(ratio: float, low: float, high: float) -> dict[str, Any]:
 
 
 def _confusion(
-    sample: Sample, view: View, kind: str, cells: Shares | None, table: Floats | None
-) -> dict[str, dict[str, Any]]:
-    """Of every level the counts of its parsed answers, its rates and its precision.
-
-    In a designed sample rates are re-weighted to the table, or withheld where they rest on the design's own
-    mix of labels, or of groups.
-    """
-    cell = (2 * sample.cell + sample.yes.astype(np.int64))[sample.parsed]
-    counts: list[Any] = np.bincount(cell, minlength=4 * sample.groups).reshape(-1, 4).tolist()
-    why, measured = dict(_CONFUSED), {}
-    if not sample.labelled:
-        why, counts = dict.fromkeys(why, "there are no labels"), [(None,) * 4] * sample.groups
-    if kind == REWEIGHTED and cells is not None and table is not None:
-        owner = (2 * view.level_of[:, None] + np.arange(2)).ravel()
-        by_label = arm_estimates.share_limits(_weighted(cells, table, owner, owner))
-        measured = {"false_positive_rate": by_label[::2], "true_positive_rate": by_label[1::2]}
-        measured["precision"] = _precision(_weighted(cells, table, owner, np.repeat(view.level_of, 2)))
-    else:
-        own = arm_estimates.estimate(sample)
-        measured = {rate: own.rates(rate) for rate in _CONFUSED}
-        if kind == WITHHELD:
-            withheld = "withheld: it rests on the design's own mix of {}, and the table's is not known"
-            mixed = len(view.levels) < len(view.level_of)
-            for rate in list(_CONFUSED) if mixed else ["precision"]:
-                why[rate] = withheld.format("labels" if rate == "precision" else "groups")
-                del measured[rate]
-    confused: dict[str, dict[str, Any]] = {}
+    counts: npt.NDArray[np.intp] | None,
+    rates: Mapping[str, Sequence[arm_estimates.Estimate]],
+    place: int,
+    why: Mapping[str, str],
+) -> dict[str, Any]:
+    """Of a level the `counts` (2, 3) of its parsed answers by label, and its rates, or `why` it has none."""
     kinds = "true_negatives", "false_positives", "false_negatives", "true_positives"
-    for place, name in enumerate(view.levels):
-        confused[name] = {**dict(zip(kinds, counts[place], strict=True)), "reasons": {}}
-        for rate, reason in why.items():
-            estimate = measured[rate][place] if rate in measured else None
-            numbers = (estimate.value, estimate.low, estimate.high) if estimate else (math.nan,) * 3
-            confused[name] |= dict(zip((rate, f"{rate}_low", f"{rate}_high"), numbers, strict=True))
-            if math.isnan(numbers[0]):
-                confused[name]["reasons"][rate] = reason
+    cells = (None,) * 4 if counts is None else counts[:, :UNPARSED].ravel().tolist()
+    confused: dict[str, Any] = {**dict(zip(kinds, cells, strict=True)), "reasons": {}}
+    for rate, reason in why.items():
+        own = rates[rate][place] if rate in rates else arm_estimates.UNDEFINED
+        confused |= {rate: own.value, f"{rate}_low": own.low, f"{rate}_high": own.high}
+        if math.isnan(own.value):
+            confused["reasons"][rate] = reason
     return confused
 
 

@@ -231,9 +231,9 @@ class Answered:
         return max(rates) - min(rates)
 
     def cells(self, arm: str) -> Floats:
-        """Return the arm's answers as counts (R, G, 2, 3), over the groups in their order; see `Cells`."""
+        """Return the arm's answers as counts (R, G, 2, 3), see `count_cells`."""
         a = self.answers[arm]
-        return count_cells(a.answer, a.label, a.group, self.groups, a.repeat, a.weight).counts
+        return count_cells(a.answer, a.label, a.group, self.groups, a.repeat, a.weight)[0]
 
     @cached_property
     def plain_samples(self) -> dict[str, Sample]:

@@ -22,7 +22,6 @@ from fwc_llm.metrics.variance import (
     THESE_EXAMPLES,
     THIS_STRATEGY,
     Of,
-    Sample,
     Shares,
     both_answered,
     effective_number,
@@ -251,11 +250,16 @@ def compare_estimates(
     both answered, `same` says that all these answers are equal; `better` and `worse` count the rows on which
     the second arm was right more often, and less often.
     """
-    tested = compare(first, second, aligned, metrics)
-    n, better, worse, same = _changed(first.sample, second.sample)
+    tested, before, after = compare(first, second, aligned, metrics), first.sample, second.sample
+    here, there = both_answered(before, after)
+    better = worse = None
+    if before.labelled:
+        gained = (after.yes == after.label)[there].astype(float) - (before.yes == before.label)[here]
+        net = np.bincount(before.row[here], gained)
+        better, worse = int((net > 0).sum()), int((net < 0).sum())
     return {
-        "n": n,
-        "same": same,
+        "n": len(here),
+        "same": len(here) > 0 and np.array_equal(before.yes[here], after.yes[there]),
         "of": tested.of,
         "reason": tested.reason,
         "accuracy": vars(tested["accuracy"]) | {"better": better, "worse": worse},
@@ -263,17 +267,6 @@ def compare_estimates(
         "these_examples": {metric: dict(vars(tested.of_these[metric])) for metric in COMPARED},
         "more": {key: dict(vars(test)) for key, test in tested.tests.items() if key not in COMPARED},
     }
-
-
-def _changed(first: Sample, second: Sample) -> tuple[int, int | None, int | None, bool]:
-    """Questions that both answered, rows where the second is right more and less often, equal answers."""
-    here, there = both_answered(first, second)
-    same = len(here) > 0 and np.array_equal(first.yes[here], second.yes[there])
-    if not first.labelled:
-        return len(here), None, None, same
-    gained = (second.yes == second.label)[there].astype(float) - (first.yes == first.label)[here]
-    net = np.bincount(first.row[here], gained)
-    return len(here), int((net > 0).sum()), int((net < 0).sum()), same
 
 
 def adjust(comparisons: Sequence[dict[str, Any]], margin: float = MARGIN) -> None:

@@ -176,8 +176,7 @@ class Predictions:
 
 def _known(sample: Sample, of_labels: bool) -> Codes:
     """What is known of all rows (n,): the label, or the decision where labels are predicted."""
-    decision = np.where(sample.parsed, sample.yes, UNPARSED)
-    return (decision if of_labels else sample.label).astype(np.int64)
+    return sample.kind if of_labels else sample.label.astype(np.int64)
 
 
 def assisted_samples(
@@ -256,30 +255,17 @@ def _predictions(
     return Predictions(predicted, fold, means.reshape(FOLDS, *shape), size.reshape(shape), of_labels)
 
 
-def compared(plain: Estimates, assisted: Estimates, key: str, margin: float) -> dict[str, Any]:
-    """Return an assisted metric: `value`, `low`, `high`, `verdict`, and `rows_worth`, the rows that the plain
-    estimate would need for the same variance (None where it has none).
-    """
-    more, rows = assisted[key], rows_worth(plain, assisted, key)
-    return {
-        **{name: getattr(more, name) for name in ("value", "low", "high")},
-        **{"verdict": more.verdict(margin), "rows_worth": rows},
-    }
-
-
 def rows_worth(plain: Estimates, assisted: Estimates, key: str) -> int | None:
     """Return n V / V_assisted of a metric, of the pair of groups that is farthest apart; None without any."""
     metric, judged = BY_KEY[key], plain.sample.judged
-    if metric.kind == "share":
-        variances = [_variance(own.counted(f"{metric.rates[0]} of all")) for own in (plain, assisted)]
-    else:
-        gaps = {rate: np.ptp(assisted.counted(rate).values[judged]) for rate in metric.rates}
-        rate = max(gaps, key=lambda name: gaps[name])
-        values = assisted.counted(rate).values[judged]
-        if len(judged) < 2 or np.isnan(values).any():
+    rate, pair = f"{metric.rates[0]} of all", list[Codes]()
+    if metric.kind != "share":
+        values = {rate: assisted.counted(rate).values[judged] for rate in metric.rates}
+        rate = max(values, key=lambda name: np.ptp(values[name]))
+        if len(judged) < 2 or np.isnan(values[rate]).any():
             return None
-        pair = judged[[int(np.argmin(values))]], judged[[int(np.argmax(values))]]
-        variances = [_variance(own.counted(rate), *pair) for own in (plain, assisted)]
+        pair = [judged[[values[rate].argmin()]], judged[[values[rate].argmax()]]]
+    variances = [_variance(own.counted(rate), *pair) for own in (plain, assisted)]
     if not all(np.isfinite(variance) and variance > 0 for variance in variances):
         return None
     return round(plain.sample.rows * variances[0] / variances[1])

@@ -342,13 +342,11 @@ def unused_columns(
 
 def _check_rows(answers: Answers) -> None:
     """A row is one row: one group and one label, in every arm and repeat."""
-    row = answers.row.codes
-    if len(answers.row.categories) == len(row):
-        return  # every line is a row of its own
-    first = np.zeros(len(answers.row.categories), dtype=np.int64)
-    first[row[::-1]] = np.arange(len(row) - 1, -1, -1)
+    import pandas as pd
+
     for name, values in (("label", answers.label), ("group", answers.group.codes)):
-        if (other := values != values[first[row]]).any():
+        first = pd.Series(values).groupby(answers.row.codes).transform("first")
+        if (other := first.to_numpy() != values).any():
             raise FwcError(
                 f"the row {answers.row[int(np.argmax(other))]!r} has two {name}s: a row is one person, with "
                 f"one group and one label; {_PERSON}"
@@ -357,13 +355,13 @@ def _check_rows(answers: Answers) -> None:
 
 def _check_arms(by_arm: dict[str, Answers]) -> None:
     """All arms were asked the same questions, each once."""
+    import pandas as pd
+
     names = list(by_arm)
     asked = dict(zip(names, questions_of(list(by_arm.values())), strict=True))
     for arm, keys in asked.items():
-        order = np.argsort(keys, kind="stable")
-        again = order[1:][np.diff(keys[order]) == 0]
-        if len(again):
-            row = by_arm[arm].row[int(again.min())]
+        if (again := pd.Series(keys).duplicated()).any():
+            row = by_arm[arm].row[int(again.argmax())]
             raise FwcError(f"the arm {arm!r} has two answers to the row {row!r} in one repeat; {_PERSON}")
     for arm in names[1:]:
         for lacking, having in ((arm, names[0]), (names[0], arm)):

@@ -2,12 +2,13 @@
 
 A metric's value depends on the answers only through counts per repeat, group, label and answer. Everything is
 over parsed answers, with the coverage beside it; what is not defined is NaN, never 0, and a sentence says why
-(docs/protocol.md, "Metrics"). How sure a value is depends on the rows as well: `variance`.
+(docs/protocol.md, "Metrics"). What is possible on the same rows stands beside it: the best accuracy at a gap,
+and answers without a model. How sure a value is depends on the rows as well: `variance`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -88,28 +89,16 @@ TABLE: tuple[Metric, ...] = (
     Metric("brier_difference", "brier", "Brier gap", "gap", ("brier",), probability=True),
 )
 BY_KEY: Mapping[str, Metric] = {metric.key: metric for metric in TABLE}
+OF_ALL = "accuracy", "coverage"  # rates of all answers together
 METRICS: tuple[str, ...] = tuple(metric.key for metric in TABLE if metric.headline)
 COUNTED: tuple[Metric, ...] = tuple(metric for metric in TABLE if not metric.probability)
 
 
-@dataclass(frozen=True)
-class Cells:
-    """Counts (R, G, 2, 3), weighted where rows have weights: repeat, group, label, answer."""
-
-    counts: Floats
-    groups: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Measures:
-    """Metrics and rates of counts: `values` by metric (R,), `rates` by rate (R, G), `coverage` (R,)."""
+class Measures(NamedTuple):
+    """Metrics of counts, and the "coverage", in `values` by key (R,); `rates` by name (R, G)."""
 
     values: Mapping[str, Floats]
     rates: Mapping[str, Floats]
-    coverage: Floats
-
-    def __getitem__(self, key: str) -> Floats:
-        return self.coverage if key == "coverage" else self.values[key]
 
 
 def count_cells(
@@ -119,11 +108,12 @@ def count_cells(
     order: Sequence[str] | None = None,
     repeats: npt.ArrayLike | None = None,
     weights: npt.ArrayLike | None = None,
-) -> Cells:
+) -> tuple[Floats, tuple[str, ...]]:
     """Count n answers: `predicted` 1, 0 or NaN; `labels` 1 or 0; `groups` and `repeats` names.
 
-    `order` names the groups in the order wanted, those without rows included (default: sorted); without
-    `repeats` all answers are of one.
+    Returns counts (R, G, 2, 3) by repeat, group, label and answer, weighted where rows have weights, and the
+    groups. `order` names the groups in the order wanted, those without rows included (default: sorted);
+    without `repeats` all answers are of one.
     """
     yes, truth = np.asarray(predicted, np.float64), np.asarray(labels, np.intp)
     names, member = levels_of(groups)
@@ -138,14 +128,13 @@ def count_cells(
     cell = np.ravel_multi_index((repeat, member, truth, answer), shape)
     weight = None if weights is None else np.asarray(weights, np.float64)
     counts = np.bincount(cell, weight, int(np.prod(shape))).astype(np.float64).reshape(shape)
-    return Cells(counts, tuple(names))
+    return counts, tuple(names)
 
 
 def measure(counts: Floats) -> Measures:
     """Return every metric of counts (R, G, 2, 3), repeat by repeat."""
     each = {name: _share(rate, counts, (-1, -2)) for name, rate in RATES.items()}
-    whole = {name: _share(RATES[name], counts, (-1, -2, -3)) for name in ("accuracy", "coverage")}
-    return _measures(each, whole)
+    return _measures(each, {name: _share(RATES[name], counts, (-1, -2, -3)) for name in OF_ALL})
 
 
 def overall(counts: Floats) -> Measures:
@@ -156,8 +145,8 @@ def overall(counts: Floats) -> Measures:
     quantity, larger the fewer rows a repeat has (docs/statistics.md, "What is estimated").
     """
     each = measure(counts)
-    whole = {"accuracy": mean_of_known(each["accuracy"]), "coverage": mean_of_known(each.coverage)}
-    return _measures({name: mean_of_known(rates) for name, rates in each.rates.items()}, whole)
+    rates = {name: mean_of_known(rates) for name, rates in each.rates.items()}
+    return _measures(rates, {name: mean_of_known(each.values[name]) for name in OF_ALL})
 
 
 def _share(rate: Rate, counts: Floats, axes: tuple[int, ...]) -> Floats:
@@ -166,10 +155,8 @@ def _share(rate: Rate, counts: Floats, axes: tuple[int, ...]) -> Floats:
         return np.asarray(hits / counted)
 
 
-def _measures(rates: Mapping[str, Floats], whole: Mapping[str, Floats]) -> Measures:
-    return Measures(
-        {metric.key: value_of(metric, rates, whole) for metric in COUNTED}, rates, whole["coverage"]
-    )
+def _measures(rates: Mapping[str, Floats], of_all: Mapping[str, Floats]) -> Measures:
+    return Measures({**of_all, **{metric.key: value_of(metric, rates, of_all) for metric in COUNTED}}, rates)
 
 
 def value_of(metric: Metric, rates: Mapping[str, Floats], whole: Mapping[str, Floats]) -> Floats:
@@ -213,7 +200,7 @@ def levels_of(names: Any) -> tuple[list[str], Codes]:
 def undefined_reasons(values: Measures, groups: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield (metric, sentence) for each metric of one repeat's measures that is undefined."""
     for metric in COUNTED:
-        if not np.isnan(values[metric.key][0]):
+        if not np.isnan(values.values[metric.key][0]):
             continue
         empty = {
             name: [group for group, rate in zip(groups, values.rates[name][0], strict=True) if np.isnan(rate)]
@@ -234,8 +221,8 @@ def undefined_reasons(values: Measures, groups: Sequence[str]) -> Iterator[tuple
 TREATMENTS = ("drop", "as-no", "as-yes")
 
 
-def treated(counts: Floats, treatment: str) -> Measures:
-    """Return the metrics of counts (R, G, 2, 3) with unparsed answers dropped, or read as no or as yes.
+def treated(counts: Floats, treatment: str) -> Floats:
+    """Return counts (R, G, 2, 3) with unparsed answers dropped, or read as no or as yes.
 
     Dropping refusals moves demographic parity (docs/protocol.md, "Refusals are not random").
     """
@@ -243,4 +230,52 @@ def treated(counts: Floats, treatment: str) -> Measures:
     if treatment != "drop":
         filled[..., NO if treatment == "as-no" else YES] += counts[..., UNPARSED]
         filled[..., UNPARSED] = 0.0
-    return overall(filled)
+    return filled
+
+
+def best_accuracy(base_rates: npt.ArrayLike, sizes: npt.ArrayLike, gap: float) -> float:
+    """Return the highest accuracy of any answers whose demographic parity difference is `gap`.
+
+    `base_rates` (G,) are the shares of label yes, `sizes` (G,) the rows of each group. With rates of yes `r`
+    nothing beats giving the yeses to rows with label yes first, which errs on `Σ_g n_g |r_g − b_g|` rows. So
+    this is the linear program
+
+        max 1 − Σ_g (n_g / n) |r_g − b_g|   s.t.  max r − min r = gap,  0 ≤ r ≤ 1
+
+    (for two equal groups `1 − |gap − b| / 2`; docs/protocol.md, "A perfect classifier is unfair here").
+    Its optimum has one group at the top, one at the bottom, and sits at a breakpoint of the objective: all of
+    them are tried. Rates are taken as continuous, so the value is a bound that whole rows may miss by less
+    than one row a group. NaN with fewer than two groups or a gap outside [0, 1].
+    """
+    base, size = np.asarray(base_rates, float), np.asarray(sizes, float)
+    if len(base) < 2 or not 0 <= gap <= 1 or np.isnan(base).any():
+        return np.nan
+    bottom = np.unique(np.clip(np.r_[base, base - gap, 0.0, 1.0 - gap], 0.0, 1.0 - gap))[:, None]
+    own = np.abs(np.clip(base, bottom, bottom + gap) - base)
+    to_low, to_high = (size * (np.abs(end - base) - own) for end in (bottom, bottom + gap))
+    # The cheapest group at the bottom with the cheapest other one at the top.
+    least, next_least = np.partition(to_high, 1, axis=1)[:, :2].T[..., None]
+    other = np.where(to_high == least, next_least, least)
+    costs = own @ size + (to_low + other).min(1)
+    return max(0.0, 1.0 - float(costs.min()) / float(size.sum()))
+
+
+def constant_answers(labels: npt.ArrayLike, groups: Any, repeats: npt.ArrayLike = 0) -> dict[str, Floats]:
+    """Return the answers (n,) of models that need no model, by name, decided in each repeat by itself.
+
+    `oracle` knows every label; `always yes` and `always no` look at nothing; `majority` gives every row the
+    commoner label (no when they are equal); `group alone` gives every row its group's commoner label.
+    """
+    truth, (names, level) = np.asarray(labels, float), levels_of(groups)
+    repeat = np.broadcast_to(np.unique(repeats, return_inverse=True)[1], truth.shape)
+
+    def commoner(part: Codes) -> Floats:
+        return np.asarray((np.bincount(part, truth) / np.maximum(np.bincount(part), 1) > 0.5)[part], float)
+
+    return {
+        "oracle": truth,
+        "always yes": np.ones_like(truth),
+        "always no": np.zeros_like(truth),
+        "majority": commoner(repeat),
+        "group alone": commoner(repeat * len(names) + level),
+    }

@@ -14,7 +14,6 @@ metric and the checks that are decided. The estimand is the population: rows cou
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 from scipy.special import lambertw
@@ -81,14 +80,13 @@ def simulate(
     rows = np.diff(np.round(numbers[:, None] * part), axis=0, prepend=0).astype(np.int64)
     p = rng.binomial(rows, rates, (paths, *rows.shape)).cumsum(1) / rows.cumsum(0)
     ends = wilson(p, rows.cumsum(0))
-    reach = np.array([looks.reach(n, groups) for n in numbers]) / Z
-    low, high = np.zeros(p.shape[:2]), np.zeros(p.shape[:2])
-    for first, second in combinations(range(groups), 2):
-        gap = p[..., first] - p[..., second]
-        down = reach * np.hypot(p[..., first] - ends[0][..., first], ends[1][..., second] - p[..., second])
-        up = reach * np.hypot(ends[1][..., first] - p[..., first], p[..., second] - ends[0][..., second])
-        low = np.maximum(low, np.maximum(gap - down, -gap - up))
-        high = np.maximum(high, np.maximum(gap + up, down - gap))
+    below, above = p - ends[0], ends[1] - p
+    reach = np.array([[looks.reach(n, groups)] for n in numbers]) / Z
+    first, second = np.triu_indices(groups, 1)
+    gap = p[..., first] - p[..., second]
+    down = reach * np.hypot(below[..., first], above[..., second])
+    up = reach * np.hypot(above[..., first], below[..., second])
+    low, high = np.maximum(gap - down, -gap - up).max(-1), np.maximum(gap + up, down - gap).max(-1)
     decided = (low > bound) | (high <= bound)
     last = np.where(decided.any(1), decided.argmax(1), len(numbers) - 1)
     failed = np.where(decided.any(1), low[np.arange(paths), last] > bound, np.nan)

@@ -1,21 +1,23 @@
-"""What P(yes) adds: ranking, calibration, thresholds, and what equal rates would cost.
+"""What P(yes) adds: ranking, calibration, thresholds, what equal rates would cost, and what looks wrong.
 
 Probabilities `p` (n,) are shares; rows without one are left out before. Values
 count rows by their weights; in intervals a row, or a person, counts once (docs/statistics.md, "P(yes)").
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import logit
 
 from fwc_llm.metrics import thresholds
-from fwc_llm.metrics.answers import LEAST_PROBABILITIES, Answers, samples_of
+from fwc_llm.metrics.answers import LEAST_PROBABILITIES, Answered, Answers, samples_of
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.counts import Codes, Floats, count_cells, levels_of, overall
 from fwc_llm.metrics.intervals import Z, clopper_pearson
-from fwc_llm.metrics.variance import area, codes
+from fwc_llm.metrics.variance import area
 
 _POINTS = 60  # of the frontier, evenly thinned
 _CURVE_POINTS = 200  # of the curve, evenly thinned; choices are made on all
@@ -24,6 +26,10 @@ _SIMULATIONS = 200
 _MOST_DRAWN = 100_000  # rows whose labels are drawn one by one
 _NORMAL_DRAWS = 10_000
 _GAP = "demographic_parity_difference"
+OPPOSITE = "negation"  # how the names of questions begin to which a yes is a no to the main one
+_STILL = 0.01  # of P(yes): one step where a service rounds to two decimals
+_STILL_ODDS = 0.1  # of log-odds: what is always unlikely may well depend on the row
+_ROUNDING = 1e-9
 LEAST_CERTAIN = 0.01  # P(yes) below it, or above 1 less it, counts as clipped
 
 
@@ -40,12 +46,13 @@ def probability_statistics(a: Answers, order: tuple[str, ...], labels_fixed: boo
         return None
     p, labels, groups, weight = known.p_yes, known.label, known.group, known.weight
     curve = thresholds.threshold_curve(p, labels, groups, weight)
-    best = curve.best
-    best = best[np.unique(np.linspace(0, len(best) - 1, _POINTS).astype(np.intp))]
-    rows = levels_of(known.row)[1]
-    units = None if known.cluster is None else levels_of(known.cluster)[1]
-    columns = p, labels, groups, rows if units is None else units, weight
-    of_all = _calibration(known, rows, units, labels_fixed)
+    best = _thinned(curve.best, _POINTS)
+    keeping_half = thresholds.one_for_all(thresholds.least_gap_keeping_half)
+    held_out = {
+        fit: _measured(known, thresholds.held_out(fit, p, labels, groups, _units(known), weight))
+        for fit in (thresholds.equal_rate_thresholds, keeping_half)
+    }
+    of_all = calibrate(known, labels_fixed)
     bins = of_all["bins"]
     return {
         "n": len(known),
@@ -67,52 +74,42 @@ def probability_statistics(a: Answers, order: tuple[str, ...], labels_fixed: boo
             "accuracy": curve.accuracy[best].tolist(),
             _GAP: curve.gap[best].tolist(),
         },
-        "equal_rate_thresholds": _measured(
-            known, thresholds.held_out(thresholds.equal_rate_thresholds, *columns)
-        ),
+        "equal_rate_thresholds": held_out[thresholds.equal_rate_thresholds],
         "labels_fixed": labels_fixed,
         "calibration_of_all": of_all,
         "calibration_by_group": {
-            name: _calibration(
-                known.where(here), rows[here], None if units is None else units[here], labels_fixed
-            )
+            name: calibrate(known.where(here), labels_fixed)
             for name in order
             if (here := groups == name).any()
         },
-        "thresholds": _thresholds(
-            known,
-            curve,
-            order,
-            labels_fixed,
-            thresholds.held_out(thresholds.one_for_all(thresholds.least_gap_keeping_half), *columns),
-        ),
+        "thresholds": _thresholds(known, curve, order, labels_fixed) | {"held_out": held_out[keeping_half]},
     }
 
 
+def _thinned(places: Codes, most: int) -> Codes:
+    """At most so many of the places, evenly."""
+    return places[np.unique(np.linspace(0, len(places) - 1, most).astype(np.intp))]
+
+
+def _units(a: Answers) -> Codes:
+    """What limits are over (n,): people where they are known, else rows."""
+    return levels_of(a.row if a.cluster is None else a.cluster)[1]
+
+
 def _measured(a: Answers, answers: Floats) -> dict[str, float]:
-    measured = overall(count_cells(answers, a.label, a.group, None, a.repeat, a.weight).counts)
-    values = {key: float(measured[key][0]) for key in ("accuracy", _GAP)}
-    return {**values, "coverage": float(measured.coverage[0])}
-
-
-def _calibration(a: Answers, rows: Codes, units: Codes | None, labels_fixed: bool) -> dict[str, Any]:
-    """Stated against true shares, in the large and by bins; limits are over rows."""
-    strata = np.zeros(len(a), dtype=np.int64)
-    if labels_fixed:
-        strata = 2 * levels_of(a.group)[1] + a.label
-    truth = a.label.astype(np.float64)
-    return {"n": len(a), **calibrate(a.p_yes, truth, rows, strata, a.weight, units)}
+    counts, _ = count_cells(answers, a.label, a.group, None, a.repeat, a.weight)
+    values = overall(counts).values
+    return {key: float(values[key][0]) for key in ("accuracy", _GAP, "coverage")}
 
 
 def _thresholds(
-    a: Answers, curve: thresholds.Curve, order: tuple[str, ...], labels_fixed: bool, held_out: Floats
+    a: Answers, curve: thresholds.Curve, order: tuple[str, ...], labels_fixed: bool
 ) -> dict[str, Any]:
     """Accuracy, rates and gap by threshold, and the thresholds that somebody may want.
 
     Only that of one half was known beforehand, so that it alone has limits. The others were chosen on these
     very rows and look better here than elsewhere. `least_gap_keeping_half` keeps half of what the most
-    accurate one gains over one answer for all. `held_out` are the answers (n,) where each row's threshold was
-    that one, chosen on the half of the rows that it is not in.
+    accurate one gains over one answer for all.
     """
     chosen: dict[str, int | None] = {
         "most_accurate": thresholds.most_accurate(curve),
@@ -120,9 +117,8 @@ def _thresholds(
         "least_gap_keeping_half": thresholds.least_gap_keeping_half(curve),
         "least_gap": thresholds.least_gap(curve),
     }
-    shown = np.unique(np.linspace(0, len(curve.thresholds) - 1, _CURVE_POINTS).astype(np.intp))
     places = [place for place in (curve.place(thresholds.HALF), *chosen.values()) if place is not None]
-    shown = np.union1d(shown, places)
+    shown = np.union1d(_thinned(np.arange(len(curve.thresholds)), _CURVE_POINTS), places)
     at_half = replace(a, answer=(a.p_yes >= thresholds.HALF).astype(np.float64))
     half = estimate(samples_of({"": at_half}, order, labels_fixed)[""])
     return {
@@ -136,7 +132,6 @@ def _thresholds(
             "of": half.of,
             **{name: [half[name].low, half[name].high] for name in ("accuracy", _GAP)},
         },
-        "held_out": _measured(a, held_out),
         "curve": {
             "threshold": curve.thresholds[shown].tolist(),
             "accuracy": curve.accuracy[shown].tolist(),
@@ -167,33 +162,26 @@ def probability_gap(p: npt.ArrayLike, groups: Any, weights: Floats | None = None
     return float(np.ptp(means)) if len(names) > 1 else np.nan
 
 
-def calibrate(
-    p: Floats,
-    labels: Floats,
-    rows: Codes,
-    strata: Codes,
-    weights: Floats | None = None,
-    units: Codes | None = None,
-) -> dict[str, Any]:
-    """Return the calibration of n > 0 answers: `p` (n,), `labels` 1 or 0, `rows` numbers from 0.
+def calibrate(a: Answers, labels_fixed: bool = False) -> dict[str, Any]:
+    """Return the calibration of answers that all have P(yes).
 
-    `difference` is the mean P(yes) less the share of label yes ("in the large"), with 95 % limits. `error` is
-    the expected calibration error of the `bins` (the non-empty ones of equal width). It is never negative,
-    and noise adds to it: P(yes) that is calibrated has `expected` on average, and more than `noise_95` in 1
-    of 20 samples of this size. `strata` (n,) numbers what the design fixed: the label where it set base
-    rates, else all 0. `weights` (n,) are what rows count for, `units` (n,) what limits are over (default:
-    rows).
+    `difference` is the mean P(yes) less the share of label yes ("in the large"), with 95 % limits over rows
+    or people, within groups and labels where the design fixed these. `error` is the expected calibration
+    error of the `bins` (the non-empty ones of equal width). It is never negative, and noise adds to it:
+    P(yes) that is calibrated has `expected` on average, and more than `noise_95` in 1 of 20 samples of this
+    size.
     """
-    row = codes(rows)
-    unit = row if units is None else codes(units)
-    weight = np.full(len(p), 1.0 / len(p)) if weights is None else weights / weights.sum()
+    p, labels = a.p_yes, a.label.astype(np.float64)
+    row, unit = levels_of(a.row)[1], _units(a)
+    strata = 2 * levels_of(a.group)[1] + a.label if labels_fixed else np.zeros(len(a), dtype=np.int64)
+    weight = np.full(len(a), 1.0 / len(a)) if a.weight is None else a.weight / a.weight.sum()
     difference = float(weight @ (p - labels))
     reach = Z * float(np.sqrt(_variance(p - labels, weight, unit, strata)))
     place = np.minimum((p * BINS).astype(np.int64), BINS - 1)
-    bins = _bins(p, labels, weight, row, unit, place)
     expected, noise = _by_chance(p, weight, row, place)
     return {
-        "bins": bins,
+        "n": len(a),
+        "bins": _bins(p, labels, weight, row, unit, place),
         "mean": float(weight @ p),
         "share": float(weight @ labels),
         "difference": difference,
@@ -233,8 +221,7 @@ def _bins(
     size, yes, stated = (np.bincount(place, weight * x, BINS)[filled] for x in (1.0, labels, p))
     share, mean = np.clip(yes / size, 0.0, 1.0), stated / size
     low, high = clopper_pearson(share, size**2 / squares)
-    of_rows = pairs if unit is row else np.unique(row * BINS + place)
-    rows = np.bincount(of_rows % BINS, minlength=BINS)[filled]
+    rows = np.bincount(np.unique(row * BINS + place) % BINS, minlength=BINS)[filled]
     ends = np.minimum(low, share), np.maximum(high, share)
     names = "start", "questions", "rows", "mean", "share", "low", "high"
     columns = filled / BINS, questions[filled], rows, mean, share, *ends
@@ -256,3 +243,56 @@ def _by_chance(p: Floats, weight: Floats, row: Codes, place: Codes) -> tuple[flo
         off = np.array([np.bincount(place, weight * (drawn - p), BINS) for drawn in labels])
     errors = np.abs(off).sum(1)
     return float(errors.mean()), float(np.quantile(errors, 0.95))
+
+
+def contradictions(p: npt.ArrayLike, other: npt.ArrayLike, opposite: bool) -> dict[str, Any]:
+    """Return how often the answers to two questions about the same rows cannot both be right.
+
+    `p` and `other` (n,) are P(yes) of each, NaN where there is none. `opposite`: the other question asks
+    whether the answer is no. Keys: `n` rows with both, `contradictions`, `yes_to_both`, `no_to_both`, and
+    `mean_distance` between `p` and what the other question implies for it (None without rows).
+    """
+    first, second = np.asarray(p, float), np.asarray(other, float)
+    both = ~np.isnan(first) & ~np.isnan(second)
+    first, second = first[both], second[both]
+    yes, other_yes = first >= thresholds.HALF, second >= thresholds.HALF
+    implied = 1.0 - second if opposite else second
+    return {
+        "n": len(first),
+        "contradictions": int(((yes == other_yes) if opposite else (yes != other_yes)).sum()),
+        "yes_to_both": int((yes & other_yes).sum()),
+        "no_to_both": int((~yes & ~other_yes).sum()),
+        "mean_distance": float(np.abs(first - implied).mean()) if len(first) else None,
+    }
+
+
+def decision_notes(run: Answered) -> Iterator[str]:
+    """Yield what to know about the arms' P(yes): ties, and arms for which it hardly depends on the row."""
+    for arm, a in run.answers.items():
+        known = a.where(~np.isnan(a.p_yes))
+        ties = known.p_yes == thresholds.HALF
+        if tied := int(ties.sum()):
+            count = f"{tied:,} of {len(known):,} P(yes)"
+            counted = " and count as yes" if (known.answer[ties] == 1.0).all() else ""
+            lie = "lies" if tied == 1 else "lie"
+            yield f"{arm}: {count} {lie} exactly on the threshold {thresholds.HALF:g}{counted}."
+        if 0 < len(known) < LEAST_PROBABILITIES:
+            few = f"{len(known)} of {len(a)} answers {'has' if len(known) == 1 else 'have'} P(yes)"
+            yield f"{arm}: {few}: too few for an AUC, a Brier score or calibration."
+        if _is_still(known):
+            lowest, highest = f"{known.p_yes.min():.3g}", f"{known.p_yes.max():.3g}"
+            values = f"is {lowest}" if lowest == highest else f"lies from {lowest} to {highest}"
+            yield (
+                f"{arm}: P(yes) {values} whatever the row ({len(known):,} answers): it hardly depends on the "
+                "row, as when a service cuts its input off (try fewer examples or a shorter template)."
+            )
+
+
+def _is_still(known: Answers) -> bool:
+    """Whether within every repeat all P(yes), which are enough, lie close together."""
+    for repeat in np.unique(known.repeat):
+        p = known.p_yes[known.repeat == repeat]
+        odds = logit(np.clip(p, _ROUNDING, 1.0 - _ROUNDING))
+        if len(p) < LEAST_PROBABILITIES or np.ptp(p) > _STILL + _ROUNDING or np.ptp(odds) > _STILL_ODDS:
+            return False
+    return len(known) > 0

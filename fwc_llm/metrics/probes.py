@@ -1,15 +1,16 @@
 """Probes of a model: the same prompt again, a row with another protected attribute, or asked with others."""
 
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from fwc_llm.metrics.answers import Answers, questions_of
-from fwc_llm.metrics.arm_estimates import share_limits
+from fwc_llm.metrics.answers import Answered, Answers, mapped, questions_of
+from fwc_llm.metrics.arm_comparison import from_intervals
+from fwc_llm.metrics.arm_estimates import UNDEFINED, Estimate, share_limits
 from fwc_llm.metrics.counts import Codes, Floats
-from fwc_llm.metrics.intervals import LEVEL, NOWHERE, Interval, mover
+from fwc_llm.metrics.intervals import pairs_reach
 from fwc_llm.metrics.probability import probability_statistics
 from fwc_llm.metrics.variance import Sample, codes, mean_shares
 
@@ -33,62 +34,101 @@ def repetition_statistics(
         share = np.bincount(place[known], a.answer[known], len(unit)) / count
         same = 1.0 - 2.0 * share * (1.0 - share) * count / (count - 1.0)
     twice, averaged = count > 1, a.where(first)
-    low, high = _limits(same[twice], averaged.row.codes[twice])
+    agreement = _share(same[twice], averaged.row[twice])
     return {
         "times": times,
         "prompts": int(twice.sum()),
         "changed": float((same[twice] < 1.0).mean()) if twice.any() else np.nan,
-        "self_agreement": float(same[twice].mean()) if twice.any() else np.nan,
-        "low": low,
-        "high": high,
+        "self_agreement": agreement.value,
+        "low": agreement.low,
+        "high": agreement.high,
         "probabilities": probability_statistics(replace(averaged, p_yes=share), order, labels_fixed),
     }
 
 
-def _limits(value: Floats, rows: Any) -> Interval:
-    """The limits of a mean of shares (n,) about `rows` (n,), as of any share of rows."""
+def _share(value: Floats, units: Any) -> Estimate:
+    """The mean of shares (n,) about rows or other `units` (n,), with the limits of any share of rows."""
     if not len(value):
-        return NOWHERE
+        return UNDEFINED
     none = np.zeros(len(value), dtype=np.int64)
-    sample = Sample(value, none, none, none, codes(rows), 1)
-    (mean,) = share_limits(mean_shares(sample, np.ones(len(value)), value, none, 1, False))
-    return mean.low, mean.high
+    sample = Sample(value, none, none, none, codes(units), 1)
+    return share_limits(mean_shares(sample, np.ones(len(value)), value, none, 1, False))[0]
 
 
-def flips(
-    answers: npt.ArrayLike,
-    changed: npt.ArrayLike,
-    groups: npt.ArrayLike,
-    told_as: npt.ArrayLike,
-    rows: npt.ArrayLike | None = None,
-) -> list[dict[str, Any]]:
+def flips(factual: Answers, changed: Answers) -> list[dict[str, Any]]:
     """Return the flips of each direction (group, told as), in the order in which they first appear.
 
-    `answers` (n,) are to the rows as they are, `changed` (n,) to the same rows with the protected attribute
-    changed; 1, 0 or NaN, and a pair with a NaN is left out. `rows` (n,) names the rows; without, every pair
-    is about a row of its own. Keys: `group`, `told_as`, `to_yes` and `to_no` (answers that changed, of `n`
-    rows answered both times), `rate` (the share that changed either way) and `interval`, its 95 % limits, in
-    which a row asked about again counts for less than a new one.
+    `changed` are answers to the same rows with the protected attribute changed. Keys: `group`, `told_as`,
+    `to_yes` and `to_no` (answers that changed, of `n` rows answered both times), `rate` (the share that
+    changed either way) and `interval`, its 95 % limits, in which a row asked about again counts for less than
+    a new one.
     """
-    before, after = np.asarray(answers, float), np.asarray(changed, float)
-    source, target = np.asarray(groups), np.asarray(told_as)
-    unit = np.arange(len(before)) if rows is None else np.asarray(rows)
-    both = ~np.isnan(before) & ~np.isnan(after)
+    factual, changed = _twins(factual, changed)
+    told_as = mapped(changed.variant, lambda variant: variant.partition(":")[2])
+    both = ~np.isnan(factual.answer) & ~np.isnan(changed.answer)
     described = []
-    for group, other in dict.fromkeys(zip(source.tolist(), target.tolist(), strict=True)):
-        here = both & (source == group) & (target == other)
-        first, second = before[here], after[here]
+    for group, other in dict.fromkeys(zip(changed.group, told_as, strict=True)):
+        here = both & (changed.group == group) & (told_as == other)
+        before, after = factual.answer[here], changed.answer[here]
+        moved = _share((before != after).astype(np.float64), changed.row[here])
         described.append(
             {
-                "group": str(group),
-                "told_as": str(other),
-                "n": len(first),
-                "to_yes": int((first < second).sum()),
-                "to_no": int((first > second).sum()),
-                "rate": float((first != second).mean()) if len(first) else np.nan,
-                "interval": list(_limits((first != second).astype(np.float64), unit[here])),
+                "group": group,
+                "told_as": other,
+                "n": len(before),
+                "to_yes": int((before < after).sum()),
+                "to_no": int((before > after).sum()),
+                "rate": moved.value,
+                "interval": [moved.low, moved.high],
             }
         )
+    return described
+
+
+def _twins(factual: Answers, changed: Answers) -> tuple[Answers, Answers]:
+    """The answers to rows as they are and to the same rows changed, side by side."""
+    own, other = questions_of([factual, changed])
+    order = np.argsort(own, kind="stable")
+    place = order[np.minimum(np.searchsorted(own[order], other), len(own) - 1)]
+    known = own[place] == other
+    return factual.where(place[known]), changed.where(known)
+
+
+def probes(run: Answered, arm: str) -> list[dict[str, Any]]:
+    """Return what changes where rows are asked in another way: with others in one request, with first names,
+    with proxies exchanged.
+
+    Of first names one level is beside another, on the same row; of all else the row as it is.
+    """
+    asked, factual = run.probes[arm], run.answers[arm]
+    kinds = list(asked.variant.categories)
+    described: list[dict[str, Any]] = []
+
+    def add(probe: str, parts: tuple[str, ...], told_as: str, first: Answers, second: Answers) -> None:
+        first, second = _twins(first, second)
+        cluster = second.row.codes.astype(np.int64)
+        if probe == "rows":
+            cluster = second.repeat * len(kinds) + second.variant.codes
+        for group in parts:
+            of_group = probe != "names" and group in run.groups
+            here = np.asarray(second.group == group) if of_group else second.repeat >= 0
+            if here.any():
+                shown = changes(first.where(here), second.where(here), cluster[here])
+                described.append({"probe": probe, "group": group, "told_as": told_as, **shown})
+
+    def answers_to(beginning: str) -> Answers:
+        chosen = np.array([kind.startswith(beginning) for kind in kinds])
+        return asked.where(chosen[asked.variant.codes])
+
+    add("rows", ("all", *run.groups), "", factual, answers_to("rows:"))
+    named = [kind for kind in kinds if kind.startswith("names:")]
+    for first, second in combinations(named, 2):
+        (attribute, level), (other, told_as) = (kind[6:].split("=", 1) for kind in (first, second))
+        if attribute == other:
+            add("names", (level,), told_as, answers_to(first), answers_to(second))
+    for kind in kinds:
+        if kind.startswith("proxies:"):
+            add("proxies", run.groups, kind[8:].split("=", 1)[1], factual, answers_to(kind))
     return described
 
 
@@ -108,36 +148,26 @@ def changes(factual: Answers, changed: Answers, cluster: Codes) -> dict[str, Any
     described = {
         "n": int(both.sum()),
         "lost": int((~np.isnan(before_all) & np.isnan(after_all)).sum()),
-        "changed": _numbers(float(moved.mean()) if len(moved) else np.nan, _limits(moved, cluster[both])),
+        "changed": _share(moved, cluster[both]).ends,
         "yes": _moved(moved * after, moved * before, cluster[both]),
         "accuracy": _moved(moved * right, moved * (1.0 - right), cluster[both]),
     }
     known = ~np.isnan(factual.p_yes) & ~np.isnan(changed.p_yes)
-    return described | {"p_yes": _mean(changed.p_yes[known] - factual.p_yes[known], cluster[known])}
-
-
-def _numbers(value: float, ends: Interval) -> dict[str, float]:
-    return {"value": value, "low": ends[0], "high": ends[1]}
+    return described | {"p_yes": _mean(changed.p_yes[known] - factual.p_yes[known], cluster[known]).ends}
 
 
 def _moved(up: Floats, down: Floats, cluster: Codes) -> dict[str, float]:
     """The share that went up less the share that went down."""
-    if not len(up):
-        return _numbers(np.nan, NOWHERE)
-    rise, fall = float(up.mean()), float(down.mean())
-    below, above = mover(rise, _limits(up, cluster), fall, _limits(down, cluster))
-    return _numbers(rise - fall, (max(rise - fall - below, -1.0), min(rise - fall + above, 1.0)))
+    moved = from_intervals(_share(down, cluster), _share(up, cluster))
+    return {"value": moved.difference, "low": moved.low, "high": moved.high}
 
 
-def _mean(change: Floats, cluster: Codes) -> dict[str, float]:
+def _mean(change: Floats, cluster: Codes) -> Estimate:
     """The mean of a change (n,), by t over clusters; limits from two clusters on."""
-    from scipy.stats import t
-
     names, place = np.unique(cluster, return_inverse=True)
-    n, sets = len(change), len(names)
+    n, sets, error = len(change), len(names), np.nan
     value = float(change.mean()) if n else np.nan
-    if sets < 2:
-        return _numbers(value, NOWHERE)
-    sums = np.bincount(place, change - value)
-    error = float(np.sqrt(sets / (sets - 1) * (sums**2).sum()) / n * t.ppf((1 + LEVEL) / 2, sets - 1))
-    return _numbers(value, (value - error, value + error))
+    if sets > 1:
+        sums = np.bincount(place, change - value)
+        error = float(np.sqrt(sets / (sets - 1) * (sums**2).sum()) / n) * pairs_reach(2, 1, sets - 1.0)
+    return Estimate(value, value - error, value + error, np.zeros(0))

@@ -3,30 +3,18 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from fwc_llm.metrics import counts
-from fwc_llm.metrics.answers import Answered, Answers, Variation, is_known, mapped, questions_of, views
+from fwc_llm.metrics import arm_estimates, counts
+from fwc_llm.metrics.answers import Answered, Answers, Variation, is_known, views
 from fwc_llm.metrics.arm_comparison import comparisons
-from fwc_llm.metrics.arm_estimates import (
-    RATIO_MARGIN,
-    Estimate,
-    Estimates,
-    conditional_parity,
-    estimate,
-    shrunken,
-    worst_case,
-)  # fmt: skip
-from fwc_llm.metrics.assisted import FEWEST, RATES_ASSISTED, compared
-from fwc_llm.metrics.frontier import best_accuracy, constant_answers
+from fwc_llm.metrics.assisted import FEWEST, RATES_ASSISTED, rows_worth
 from fwc_llm.metrics.intervals import NOWHERE, UNTOLD
-from fwc_llm.metrics.probability import probability_statistics
-from fwc_llm.metrics.probability_checks import decision_notes
-from fwc_llm.metrics.probes import changes, flips, repetition_statistics
+from fwc_llm.metrics.probability import decision_notes, probability_statistics
+from fwc_llm.metrics.probes import flips, probes, repetition_statistics
 from fwc_llm.metrics.spread import PARTS, Asked, as_numbers, split_variance
 from fwc_llm.metrics.variance import LEAST_SETS, THESE_EXAMPLES, Sample, of_words
 
@@ -39,7 +27,7 @@ _GROUP_RATES = ("rate", "true_positive_rate", "false_positive_rate", "coverage")
 class Lines(Protocol):
     """Reference lines: what plain models answer to the same rows."""
 
-    def described(self, run: Answered, estimates: Mapping[str, Estimates]) -> dict[str, Any]:
+    def described(self, run: Answered, estimates: Mapping[str, arm_estimates.Estimates]) -> dict[str, Any]:
         """Return the lines and how the arms differ from them."""
 
 
@@ -52,7 +40,7 @@ def statistics(run: Answered, references: Lines | None = None) -> dict[str, Any]
     drawn by group and label, else None), `labelled`, `margin`, `min_group`,
     `reference_lines` (None, or what the lines describe), `notes`.
     """
-    estimates = {arm: estimate(sample) for arm, sample in run.samples.items()}
+    estimates = {arm: arm_estimates.estimate(sample) for arm, sample in run.samples.items()}
     first = next(iter(run.samples.values()))
     size, people = (
         np.bincount(first.cell, weight, 2 * first.groups).reshape(-1, 2).astype(np.float64)
@@ -61,6 +49,7 @@ def statistics(run: Answered, references: Lines | None = None) -> dict[str, Any]
     arms = [arm_statistics(run, arm, estimates[arm]) | _variation(run, estimates, arm) for arm in run.arms]
     base_rates = people[:, 1] / people.sum(1)
     gaps = np.linspace(0.0, 1.0, 101).tolist() if run.labelled else []
+    best = [counts.best_accuracy(base_rates, people.sum(1), gap) for gap in gaps]
     content = {
         "groups": [
             {
@@ -75,7 +64,7 @@ def statistics(run: Answered, references: Lines | None = None) -> dict[str, Any]
         "arms": arms,
         "comparisons": comparisons(run, estimates),
         "context": _context(next(iter(run.answers.values())), run.groups) if run.labelled else [],
-        "frontier": {"gap": gaps, "accuracy": [best_accuracy(base_rates, people.sum(1), x) for x in gaps]},
+        "frontier": {"gap": gaps, "accuracy": best},
         "with_examples": run.with_examples,
         "perfect_gap": run.perfect_gap,
         "labelled": run.labelled,
@@ -88,7 +77,7 @@ def statistics(run: Answered, references: Lines | None = None) -> dict[str, Any]
     return described
 
 
-def arm_statistics(run: Answered, arm: str, estimates: Estimates) -> dict[str, Any]:
+def arm_statistics(run: Answered, arm: str, estimates: arm_estimates.Estimates) -> dict[str, Any]:
     """Return one arm's statistics.
 
     Every metric of `counts.TABLE` has its `value` over all repeats, the 95 % interval (`low`, `high`) and
@@ -100,7 +89,6 @@ def arm_statistics(run: Answered, arm: str, estimates: Estimates) -> dict[str, A
     """
     a, sample = run.answers[arm], estimates.sample
     cells = run.cells(arm)
-    measured = counts.overall(cells)
     described: dict[str, Any] = {
         "arm": arm,
         "n": len(a),
@@ -113,34 +101,39 @@ def arm_statistics(run: Answered, arm: str, estimates: Estimates) -> dict[str, A
             if metric.kind != "share":
                 described[metric.key] |= _judged(estimates, metric.key, run.margin)
     if arm in run.assists:
-        own, more = (estimate(samples[arm]) for samples in (run.plain_samples, run.assisted_samples))
+        own, more = (
+            arm_estimates.estimate(samples[arm]) for samples in (run.plain_samples, run.assisted_samples)
+        )
         for metric in counts.COUNTED:
             if set(metric.rates) <= set(RATES_ASSISTED):
-                described[metric.key]["assisted"] = compared(own, more, metric.key, run.margin)
+                described[metric.key]["assisted"] = {
+                    **more[metric.key].ends,
+                    "verdict": more[metric.key].verdict(run.margin),
+                    "rows_worth": rows_worth(own, more, metric.key),
+                }
     described[_PARITY]["smallest_found"] = estimates.smallest_found()
     everything = len(sample.judged) == sample.groups
-    described["all_groups"] = None if everything else {key: float(measured[key][0]) for key in counts.METRICS}
+    described["all_groups"] = None if everything else _headline(cells)
     described["signed_gap"] = None
-    if estimates.signed_gap is not None:
-        low_group, high_group = run.groups
-        described["signed_gap"] = _described(estimates.signed_gap) | {"of": f"{high_group} − {low_group}"}
-    described["coverage"] = estimates.coverage.value
-    described["coverage_low"], described["coverage_high"] = estimates.coverage.low, estimates.coverage.high
+    if (gap := estimates.signed_gap) is not None:
+        described["signed_gap"] = _described(gap) | {"of": f"{run.groups[1]} − {run.groups[0]}"}
+    coverage = estimates["coverage"]
+    described |= {"coverage": coverage.value, "coverage_low": coverage.low, "coverage_high": coverage.high}
     described["groups"] = _groups(run.groups, estimates)
     described["unparsed"] = a.unparsed
     described["treatments"] = _treatments(cells, estimates)
     described["reasons"] = {
         key: why
-        for key, why in counts.undefined_reasons(measured, run.groups)
+        for key, why in counts.undefined_reasons(counts.overall(cells), run.groups)
         if np.isnan(estimates[key].value)
     }
-    described["conditional_parity"] = conditional_parity(sample, run.groups, run.margin)
+    described["conditional_parity"] = arm_estimates.conditional_parity(sample, run.groups, run.margin)
     described["probabilities"] = None
     if run.labelled:
         described["probabilities"] = probability_statistics(a, run.groups, run.labels_fixed)
     described["repetition"] = repetition_statistics(a, run.times, run.groups, run.labels_fixed)
-    described["flips"] = _flips(run, arm)
-    described["probes"] = _probes(run, arm)
+    described["flips"] = flips(a, run.counterfactuals[arm]) if arm in run.counterfactuals else []
+    described["probes"] = probes(run, arm) if arm in run.probes else []
     described["by_attribute"] = _by_attribute(run, sample)
     if not run.labelled:
         for metric in counts.TABLE:
@@ -153,21 +146,21 @@ def arm_statistics(run: Answered, arm: str, estimates: Estimates) -> dict[str, A
     return described
 
 
-def _described(estimate: Estimate) -> dict[str, Any]:
+def _described(estimate: arm_estimates.Estimate) -> dict[str, Any]:
     """A metric for JSON. The paper's summary is undefined where a repeat's value is."""
     each = estimate.per_repeat
     sd = float(each.std(ddof=1)) if len(each) > 1 else math.nan
     return {
-        **{name: getattr(estimate, name) for name in ("value", "low", "high")},
+        **estimate.ends,
         "sd": sd,
         "per_repeat": each.tolist(),
         "paper_summary": {"mean": float(each.mean()) if len(each) else math.nan, "sd": sd},
     }
 
 
-def _judged(estimates: Estimates, key: str, margin: float) -> dict[str, Any]:
+def _judged(estimates: arm_estimates.Estimates, key: str, margin: float) -> dict[str, Any]:
     metric, noise = estimates[key], estimates.noise(key)
-    own = RATIO_MARGIN if counts.BY_KEY[key].kind == "ratio" else margin
+    own = arm_estimates.RATIO_MARGIN if counts.BY_KEY[key].kind == "ratio" else margin
     decided, needed = metric.verdict(margin), None
     if decided == UNTOLD and metric.reach >= 0 and margin > 0:  # distances shrink with the root of the rows
         needed = math.ceil(estimates.sample.rows * max(1.0, (metric.reach / margin) ** 2))
@@ -181,13 +174,13 @@ def _judged(estimates: Estimates, key: str, margin: float) -> dict[str, Any]:
     }
 
 
-def _groups(names: tuple[str, ...], estimates: Estimates) -> dict[str, Any]:
+def _groups(names: tuple[str, ...], estimates: arm_estimates.Estimates) -> dict[str, Any]:
     sample = estimates.sample
     size = np.bincount(sample.group, minlength=sample.groups)
     judged = np.isin(np.arange(sample.groups), sample.judged)
     ranked = () if sample.p_yes is None else ("auc", "brier")
     rates = {rate: estimates.rates(rate) for rate in (*_GROUP_RATES, *ranked)}
-    rows, pooled = estimates.counted("rate").effective_rows, shrunken(estimates.counted("rate"))
+    rows, pooled = estimates.counted("rate").effective_rows, arm_estimates.shrunken(estimates.counted("rate"))
     described: dict[str, dict[str, Any]] = {}
     for place, name in enumerate(names):
         described[name] = {
@@ -204,21 +197,20 @@ def _groups(names: tuple[str, ...], estimates: Estimates) -> dict[str, Any]:
     return described
 
 
-def _treatments(cells: counts.Floats, estimates: Estimates) -> dict[str, Any]:
+def _treatments(cells: counts.Floats, estimates: arm_estimates.Estimates) -> dict[str, Any]:
     """Each metric with unparsed answers dropped, as no, as yes, and its worst-case bounds, also with the
     sampling error of the rates that they rest on.
     """
-    described: dict[str, Any] = {}
-    for treatment in counts.TREATMENTS:
-        measured = counts.treated(cells, treatment)
-        described[treatment] = {metric: float(measured[metric][0]) for metric in counts.METRICS}
-    ends = {metric.key: worst_case(estimates, metric) for metric in counts.COUNTED}
+    described: dict[str, Any] = {
+        treatment: _headline(counts.treated(cells, treatment)) for treatment in counts.TREATMENTS
+    }
+    ends = {metric.key: arm_estimates.worst_case(estimates, metric) for metric in counts.COUNTED}
     described["worst case"] = {key: list(ends[key][0]) for key in counts.METRICS}
     described["worst case, 95 %"] = {key: list(each) for key, (_, each) in ends.items()}
     return described
 
 
-def _variation(run: Answered, estimates: Mapping[str, Estimates], arm: str) -> dict[str, Any]:
+def _variation(run: Answered, estimates: Mapping[str, arm_estimates.Estimates], arm: str) -> dict[str, Any]:
     """The `variation` of an arm, what it and the others of its family differ in, and their `variance`: the
     split of the accuracy, and of the signed gap of the two groups that are farthest apart.
     """
@@ -254,70 +246,13 @@ def _variation(run: Answered, estimates: Mapping[str, Estimates], arm: str) -> d
     return {"variation": variation, "variance": {**of_accuracy, _PARITY: as_numbers(*gap)}}
 
 
-def _flips(run: Answered, arm: str) -> list[dict[str, Any]]:
-    """The counterfactual probe: every changed row against the row as it is."""
-    if arm not in run.counterfactuals:
-        return []
-    twin, changed = _twins(run.answers[arm], run.counterfactuals[arm])
-    told_as = mapped(changed.variant, lambda variant: variant.partition(":")[2])
-    return flips(twin.answer, changed.answer, changed.group, told_as, changed.row)
-
-
-def _twins(factual: Answers, changed: Answers) -> tuple[Answers, Answers]:
-    """The answers to rows as they are and to the same rows changed, side by side."""
-    own, other = questions_of([factual, changed])
-    order = np.argsort(own, kind="stable")
-    place = order[np.minimum(np.searchsorted(own[order], other), len(own) - 1)]
-    known = own[place] == other
-    return factual.where(place[known]), changed.where(known)
-
-
-def _probes(run: Answered, arm: str) -> list[dict[str, Any]]:
-    """Rows asked in another way: with others in one request, with first names, with proxies exchanged.
-
-    Of first names one level is beside another, on the same row; of all else the row as it is.
-    """
-    if arm not in run.probes:
-        return []
-    asked, factual = run.probes[arm], run.answers[arm]
-    kinds = list(asked.variant.categories)
-    described: list[dict[str, Any]] = []
-
-    def add(probe: str, parts: tuple[str, ...], told_as: str, first: Answers, second: Answers) -> None:
-        first, second = _twins(first, second)
-        cluster = second.row.codes.astype(np.int64)
-        if probe == "rows":
-            cluster = second.repeat * len(kinds) + second.variant.codes
-        for group in parts:
-            of_group = probe != "names" and group in run.groups
-            here = np.asarray(second.group == group) if of_group else second.repeat >= 0
-            if here.any():
-                shown = changes(first.where(here), second.where(here), cluster[here])
-                described.append({"probe": probe, "group": group, "told_as": told_as, **shown})
-
-    def answers_to(beginning: str) -> Answers:
-        chosen = np.array([kind.startswith(beginning) for kind in kinds])
-        return asked.where(chosen[asked.variant.codes])
-
-    add("rows", ("all", *run.groups), "", factual, answers_to("rows:"))
-    named = [kind for kind in kinds if kind.startswith("names:")]
-    for first, second in combinations(named, 2):
-        (attribute, level), (other, told_as) = (kind[6:].split("=", 1) for kind in (first, second))
-        if attribute == other:
-            add("names", (level,), told_as, answers_to(first), answers_to(second))
-    for kind in kinds:
-        if kind.startswith("proxies:"):
-            add("proxies", run.groups, kind[8:].split("=", 1)[1], factual, answers_to(kind))
-    return described
-
-
 def _by_attribute(run: Answered, sample: Sample) -> list[dict[str, Any]]:
     """With several protected attributes: each by itself; the crossed groups are the main table's."""
     known = [key for key in counts.METRICS if run.labelled or counts.BY_KEY[key].rates == ("rate",)]
     described = []
     for view in views(run.groups, run.attributes)[:-1]:
         level = view.level_of[sample.group]
-        measured = estimate(replace(sample, group=level, groups=len(view.levels), assist=None))
+        measured = arm_estimates.estimate(replace(sample, group=level, groups=len(view.levels), assist=None))
         described.append(
             {
                 "attribute": view.name,
@@ -335,18 +270,19 @@ def _by_attribute(run: Answered, sample: Sample) -> list[dict[str, Any]]:
 
 def _context(a: Answers, groups: tuple[str, ...]) -> list[dict[str, Any]]:
     """Answers that need no model, on the same rows, decided in each repeat by itself."""
-    by_name: dict[str, counts.Floats] = {}
-    for repeat in np.unique(a.repeat):
-        here = a.repeat == repeat
-        for name, answers in constant_answers(a.label[here], a.group[here]).items():
-            by_name.setdefault(name, np.empty(len(a)))[here] = answers
-    rows = []
-    for name, answers in by_name.items():
-        measured = counts.overall(
-            counts.count_cells(answers, a.label, a.group, groups, a.repeat, a.weight).counts
-        )
-        rows.append({"name": name, **{metric: float(measured[metric][0]) for metric in counts.METRICS}})
-    return rows
+    return [
+        {
+            "name": name,
+            **_headline(counts.count_cells(answers, a.label, a.group, groups, a.repeat, a.weight)[0]),
+        }
+        for name, answers in counts.constant_answers(a.label, a.group, a.repeat).items()
+    ]
+
+
+def _headline(cells: counts.Floats) -> dict[str, float]:
+    """The metrics of counts (R, G, 2, 3) that stand in every table."""
+    values = counts.overall(cells).values
+    return {key: float(values[key][0]) for key in counts.METRICS}
 
 
 def notes(run: Answered, content: Mapping[str, Any]) -> list[str]:

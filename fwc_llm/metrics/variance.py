@@ -105,6 +105,11 @@ class Sample:
         return np.where(self.parsed, self.answer, 0.0)
 
     @property
+    def kind(self) -> Codes:
+        """0 for no, 1 for yes and 2 for what could not be parsed (n,)."""
+        return np.where(self.parsed, self.answer, UNPARSED).astype(np.int64)
+
+    @property
     def everyone(self) -> Codes:
         """One group of all (n,)."""
         return np.zeros(len(self.answer), dtype=np.int64)
@@ -366,10 +371,8 @@ class Shares:
 
 def rate_shares(sample: Sample, rate: str, owner: Codes, owners: int, by_label: bool) -> Shares:
     """Return one of `RATES` for each owner (n,), with strata by group and label where `by_label` says so."""
-    answer = np.where(sample.parsed, sample.yes, UNPARSED).astype(np.intp)
-    counted, hits = (
-        kinds[sample.label, answer].astype(np.float64) for kinds in (RATES[rate].counted, RATES[rate].hits)
-    )
+    of_kinds = RATES[rate].counted, RATES[rate].hits
+    counted, hits = (kinds[sample.label, sample.kind].astype(np.float64) for kinds in of_kinds)
     if not sample.labelled and rate not in UNLABELLED:
         counted = np.zeros_like(counted)
     return mean_shares(sample, counted, hits, owner, owners, by_label, rate)

@@ -102,8 +102,8 @@ def monitor(
         _add(state, new, frame["by"].astype(str).to_numpy()[fresh] if columns["by"] else "", conditions)
         entry["new"] = len(new)
         if len(new):
-            measured = measure(count_cells(new.answer, new.label, new.group).counts)
-            entry["value_of_new"] = float(measured[key][0])
+            counts, _ = count_cells(new.answer, new.label, new.group)
+            entry["value_of_new"] = float(measure(counts).values[key][0])
     answered = _answered(state.groups, asked, len(conditions))
     if entry["new"] or not state.history:
         metric = estimate(answered.samples["answers"])[key]

@@ -9,7 +9,8 @@ from fwc_llm.metrics.arm_comparison import COMPARED
 from fwc_llm.metrics.intervals import DIFFERS, NOT_SHOWN
 from fwc_llm.metrics.looks import expected
 from fwc_llm.metrics.planning import Assumptions, Design, limit_of, smallest
-from fwc_llm.metrics.probability_checks import OPPOSITE, THRESHOLD
+from fwc_llm.metrics.probability import OPPOSITE
+from fwc_llm.metrics.thresholds import HALF
 from fwc_llm.metrics.variance import LEAST_SETS, THESE_EXAMPLES
 from fwc_llm.report.format import interval, number, percent
 
@@ -62,7 +63,7 @@ def what_was_run(run: "Run", stats: Mapping[str, Any]) -> str:
 
 def _how(run: "Run") -> str:
     api = run.results.get("api") or "chat"
-    return "" if api == "chat" else f" (a decision model by /{api}: P(yes), yes from {THRESHOLD:g} on)"
+    return "" if api == "chat" else f" (a decision model by /{api}: P(yes), yes from {HALF:g} on)"
 
 
 def what_was_decided(audit: Mapping[str, Any], arms: list[str], stats: Mapping[str, Any]) -> str:

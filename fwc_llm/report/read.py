@@ -290,7 +290,7 @@ def _check_results(run: Run) -> None:
     where = run.folder / "results.json"
     recorded = {arm["arm"]: arm.get("accuracy") for arm in run.results["arms"]}
     for arm in run.arms:
-        accuracy = float(measure(run.answered.cells(arm))["accuracy"].mean())
+        accuracy = float(measure(run.answered.cells(arm)).values["accuracy"].mean())
         value = recorded.get(arm)
         if not np.isclose(np.nan if value is None else value, accuracy, atol=1e-9, equal_nan=True):
             raise FwcError(

@@ -46,7 +46,7 @@ def _arm(run: Run, arm: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
     if not all(sample.parsed.any() for sample in samples.values()):
         return described
     first, second = (estimate(samples[name]) for name in both)
-    described["coverage"] = second.coverage.value
+    described["coverage"] = second["coverage"].value
     tests = compare(first, second).of_these
     for metric, *_ in COMPARED:
         sides = {"given": first[metric], "at_threshold": second[metric]}

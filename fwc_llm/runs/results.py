@@ -232,16 +232,16 @@ def arm_metrics(arm: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         by_repeat.setdefault(int(row["repeat"]), []).append(row)
     measured = []
     for _, own in sorted(by_repeat.items()):
-        cells = count_cells(
+        counts, names = count_cells(
             [VALUES[row["answer"]] for row in own],
             [int(row["label"] == "yes") for row in own],
             [row["group"] for row in own],
             weights=[float(row.get("weight", 1.0)) for row in own],
         )
-        measured.append((cells.groups, measure(cells.counts)))
+        measured.append((names, measure(counts)))
     summary: dict[str, Any] = {"arm": arm, "n": len(rows), "per_repeat": [{} for _ in measured]}
     for name in ("coverage", *(metric.key for metric in COUNTED)):
-        values = [float(each[name][0]) for _, each in measured]
+        values = [float(each.values[name][0]) for _, each in measured]
         for described, value in zip(summary["per_repeat"], values, strict=True):
             described[name] = _null(value)
         summary[name] = _null(fmean(values))
@@ -277,7 +277,7 @@ def wordings(asked: Sequence[tuple[float | None, Mapping[str, float | None]]]) -
     """
     if not asked:
         return {}
-    from fwc_llm.metrics.probability_checks import OPPOSITE, contradictions
+    from fwc_llm.metrics.probability import OPPOSITE, contradictions
 
     first = np.array([p for p, _ in asked], dtype=float)  # None is NaN
     names = dict.fromkeys(name for _, others in asked for name in others)

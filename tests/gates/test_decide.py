@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from fwc_llm import FwcError, audit
 from fwc_llm.gates import Check, Condition, all_of, decide, parse_condition
 from fwc_llm.gates.condition import KEY_OF
-from fwc_llm.gates.decide import Outcome
-from fwc_llm.gates.junit import junit_xml
+from fwc_llm.gates.decide import Outcome, junit_xml
 from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.report.audit import Audit

@@ -245,11 +245,8 @@ def test_what_a_run_shows() -> None:
     shown = observed(samples_of({"first": first, "second": second, "third": third}, "ab", False))
     assert shown.discordant == pytest.approx(2 / 6)
     assert shown.variance == pytest.approx(0.25)  # the third arm's: half of each group
-
-
-def test_a_run_of_one_arm_shows_no_discordance() -> None:
     with pytest.raises(FwcError, match="--discordant"):
-        observed(samples_of({"only": answers_of([0, 1, 1])}, "ab", False))
+        observed(samples_of({"only": first}, "ab", False))
 
 
 def test_the_defaults_are_what_was_recorded(data_dir: Path) -> None:

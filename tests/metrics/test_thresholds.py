@@ -1,5 +1,6 @@
 """One threshold for all, against answering row by row."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,8 +14,7 @@ from fwc_llm import audit
 from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.counts import METRICS
 from fwc_llm.metrics.intervals import clopper_pearson
-from fwc_llm.metrics.probability import BINS, calibrate, probability_gap
-from fwc_llm.metrics.probability_checks import contradictions, decision_notes, ties
+from fwc_llm.metrics.probability import BINS, calibrate, contradictions, decision_notes, probability_gap
 from fwc_llm.metrics.thresholds import (
     at_base_rate,
     equal_rate_thresholds,
@@ -215,9 +215,8 @@ def notes(*p: Any, repeat: Any = 0) -> str:
 
 
 def test_ties_are_those_on_the_threshold_alone() -> None:
-    assert ties([0.5, 0.49, 0.5, np.nan, 0.51, 0.5000001]) == 2
     words = "zero: 2 of 5 P(yes) lie exactly on the threshold 0.5 and count as yes."
-    assert words in notes(0.5, 0.5, 0, 1, 0.7)
+    assert words in notes(0.5, 0.49, 0.5, np.nan, 0.51, 0.5000001)
     assert "1 of 2 P(yes) lies exactly" in notes(0.5, np.nan, 0.1)
     assert notes(*[0.1, 0.9] * 5) == ""
 
@@ -251,9 +250,7 @@ def test_probabilities_that_do_not_move_are_said() -> None:
     assert "whatever" not in notes(*[0.487] * 9), "too few rows to say so"
     assert notes(*[0.487] * 39, 0.9) == ""
     assert notes(*[np.nan] * 40) == ""
-
-
-def test_examples_of_another_repeat_may_move_all_of_them() -> None:
+    # Examples of another repeat may move all of them.
     p = [0.3] * 20 + [0.8] * 20
     assert "lies from 0.3 to 0.8 whatever the row" in notes(*p, repeat=[0] * 20 + [1] * 20)
     assert notes(*p) == ""
@@ -262,13 +259,13 @@ def test_examples_of_another_repeat_may_move_all_of_them() -> None:
 # --- Calibration against known truths
 
 
-def alone(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and strata where every answer is a row of its own and nothing was fixed."""
-    return np.arange(n), np.zeros(n, dtype=np.intp)
-
-
-def calibrated(*answers: np.ndarray) -> SimpleNamespace:
-    found = calibrate(*answers)
+def calibrated(
+    p: np.ndarray, labels: np.ndarray, rows: np.ndarray | None = None, fixed: bool = False
+) -> SimpleNamespace:
+    """The calibration of answers to `rows` (default: every answer is about one of its own)."""
+    rows = np.arange(len(p)) if rows is None else rows
+    answers = replace(answers_of(p, p, "a"), label=labels.astype(np.int8), row=[f"{row:06}" for row in rows])
+    found = calibrate(answers, fixed)
     bins = SimpleNamespace(**{name: np.array(values) for name, values in found.pop("bins").items()})
     return SimpleNamespace(**found, bins=bins)
 
@@ -282,7 +279,7 @@ def test_bins_row_by_row() -> None:
     p, labels = drawn(np.random.default_rng(1), 300)
     p = np.append(np.round(p, 2), [0.0, 1.0])
     labels = np.append(labels, [0.0, 1.0])
-    found = calibrated(p, labels, *alone(302)).bins
+    found = calibrated(p, labels).bins
     place = [min(int(value * BINS), BINS - 1) for value in p]
     for k, start in enumerate(found.start):
         here = np.array([one == round(start * BINS) for one in place])
@@ -298,7 +295,7 @@ def test_bins_row_by_row() -> None:
 @pytest.mark.parametrize("n", [12, 40, 200])
 def test_the_interval_in_the_large_holds_and_noise_is_noise(n: int) -> None:
     rng = np.random.default_rng(n)
-    found = [calibrated(*drawn(rng, n), *alone(n)) for _ in range(400)]
+    found = [calibrated(*drawn(rng, n)) for _ in range(400)]
     inside = np.mean([one.low <= 0.0 <= one.high for one in found])
     assert inside >= 0.95 - 2 * (0.05 * 0.95 / 400) ** 0.5
     above = np.mean([one.error > one.noise_95 for one in found])
@@ -309,16 +306,15 @@ def test_the_interval_in_the_large_holds_and_noise_is_noise(n: int) -> None:
 
 def test_what_is_not_calibrated_is_found() -> None:
     p, labels = drawn(np.random.default_rng(3), 400)
-    found = calibrated(np.clip(p + 0.3, 0, 1), labels, *alone(400))
+    found = calibrated(np.clip(p + 0.3, 0, 1), labels)
     assert found.low > 0.15
     assert found.error > 2 * found.noise_95
 
 
 def test_a_row_that_is_asked_again_counts_once() -> None:
     p, labels = drawn(np.random.default_rng(4), 60)
-    rows, strata = alone(60)
-    once = calibrated(p, labels, rows, strata)
-    again = calibrated(*(np.tile(values, 3) for values in (p, labels, rows, strata)))
+    once = calibrated(p, labels)
+    again = calibrated(*(np.tile(values, 3) for values in (p, labels, np.arange(60))))
     assert (again.low, again.high) == pytest.approx((once.low, once.high))
     assert again.bins.low == pytest.approx(once.bins.low)
     assert again.bins.high == pytest.approx(once.bins.high)
@@ -327,18 +323,17 @@ def test_a_row_that_is_asked_again_counts_once() -> None:
 
 
 def test_rows_that_are_alike_leave_no_false_certainty() -> None:
-    found = calibrated(np.full(10, 0.1), np.zeros(10), *alone(10))
+    found = calibrated(np.full(10, 0.1), np.zeros(10))
     assert found.difference == pytest.approx(0.1)
     assert found.low < 0.0 < 0.3 < found.high
-    single = calibrated(np.array([0.4]), np.array([1.0]), *alone(1))
+    single = calibrated(np.array([0.4]), np.array([1.0]))
     assert single.low == -1.0
     assert single.high > 0.0
 
 
 def test_fixed_labels_take_their_part_out_of_the_interval() -> None:
     p, labels = drawn(np.random.default_rng(5), 200)
-    rows, strata = alone(200)
-    free, fixed = calibrated(p, labels, rows, strata), calibrated(p, labels, rows, labels.astype(np.intp))
+    free, fixed = calibrated(p, labels), calibrated(p, labels, fixed=True)
     assert fixed.difference == free.difference
     assert fixed.high - fixed.low < 0.8 * (free.high - free.low)
 
@@ -347,7 +342,7 @@ def test_noise_of_very_many_rows_is_that_of_labels_drawn_one_by_one() -> None:
     n, rng = 110_000, np.random.default_rng(5)
     p, labels = drawn(rng, n)
     p[:3] = [0.95, 0.96, 0.97]
-    found = calibrated(p, labels, *alone(n))
+    found = calibrated(p, labels)
     place = np.minimum((p * BINS).astype(int), BINS - 1)
     errors = [np.abs(np.bincount(place, (rng.random(n) < p) - p, BINS)).sum() / n for _ in range(400)]
     assert found.expected == pytest.approx(np.mean(errors), rel=4 * np.std(errors) / np.mean(errors) / 20)

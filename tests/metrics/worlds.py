@@ -70,17 +70,16 @@ def answers_of(
 
 def metrics_of(*answers: Any, **named: Any) -> SimpleNamespace:
     """The metrics of answers, labels and groups as one repeat has them, rates by group."""
-    cells = count_cells(*answers, **named)
-    found = measure(cells.counts)
+    counts, groups = count_cells(*answers, **named)
+    found = measure(counts)
 
     def by_group(values: np.ndarray) -> dict[str, float]:
-        return dict(zip(cells.groups, values.tolist(), strict=True))
+        return dict(zip(groups, values.tolist(), strict=True))
 
     return SimpleNamespace(
         **{key: float(values[0]) for key, values in found.values.items()},
-        coverage=float(found.coverage[0]),
         rates=by_group(found.rates["rate"][0]),
         coverage_by_group=by_group(found.rates["coverage"][0]),
-        sizes=by_group(cells.counts.sum((0, 2, 3))),
-        reasons=dict(undefined_reasons(found, cells.groups)),
+        sizes=by_group(counts.sum((0, 2, 3))),
+        reasons=dict(undefined_reasons(found, groups)),
     )
