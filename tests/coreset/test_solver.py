@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.descent.updates import UNIT, Medoids, Shares, means, medians
+from fwc_llm.coreset.descent.updates import UNIT, Shares, means, medians, medoids
+from fwc_llm.coreset.problem.cells import find_cells
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
+from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.table import Table, value_ids
 from tests.coreset.programs import violation_of
 
@@ -94,14 +96,16 @@ def test_medoids_are_the_best_rows_left(cost):
         cell, cell_of = np.arange(n) % 2, np.array([0, 0, 1, 1])
         pools, ids = [np.flatnonzero(cell == g) for g in (0, 1)], value_ids(table.values)
         rows = np.concatenate([pools[0][:2], pools[1][:2]])
+        terms = find_cells(np.zeros(n), cell, n), cell_of, np.ones(1), None, cost, "rows", np.zeros((2, 2))
         shares, costs = shares_of(rng, n, m), cost_matrix(table, table, cost)
-        moved = Medoids(table, cost, ids, pools).move(shares, rows, cell_of)
+        moved = medoids(Problem(table, *terms, pools, ids), shares, rows)
         present = rows.copy()
         for j in range(m):
             carried, weight = shares.grouped().of(j)
             total = costs[:, carried] @ weight
             others = [ids[present[k]] for k in range(m) if k != j and cell_of[k] == cell_of[j]]
-            allowed = [i for i in pools[cell_of[j]] if i == present[j] or ids[i] not in others]
+            own = np.intersect1d(pools[cell_of[j]], carried)
+            allowed = [present[j], *(i for i in own if ids[i] not in others)]
             assert total[moved[j]] == pytest.approx(min(total[allowed]), abs=1e-9)
             present[j] = moved[j]
 

@@ -10,12 +10,10 @@ cell, two numbers are kept:
     cost[i, g]    of the nearest representative, or a lower bound of it, after the last iteration
     second[i, g]  least distance to another one in g, in an iteration that is known
 
-The second is kept as a whole number of units, rounded down, in two bytes. Two more hold which one is the
-nearest, that iteration, and the state of the cost (`BITS`).
-
 What the nearest one comes in an iteration is taken off the first at once. The other has lost at most the
 longest way, as the crow flies, that a representative of g has come since then (Hamerly 2010, per cell and
-iteration).
+iteration). Bounds may be wrong by the rounding of float32: then another representative, as near as float32
+can tell, is taken for the nearest.
 """
 
 from typing import Any, NamedTuple
@@ -25,19 +23,16 @@ import numpy as np
 from fwc_llm.coreset.compiled import kernel, part
 from fwc_llm.coreset.tile import ROWS, WIDTH, l1_pair, l1_tile, sqeuclidean_pair, sqeuclidean_tile
 
-# A cost is a lower bound; exact in float32; its nearest one is in doubt; or it must be made exact.
+# A cost is a lower bound; up to date; its nearest one is in doubt; or it must be brought up to date.
 STALE, FRESH, DOUBTFUL, WANTED = 0, 1, 2, 3
 BOUNDED, EVERY = -1, -2  # the pairs to look at, or WANTED ones
-
 AGES = 16  # iterations for which the places of the representatives are kept
-
-# Of a row and a cell: the nearest one's place in it, above BITS bits of iteration (modulo AGES) and state.
-BITS, STATES = 6, 4
+BITS, STATES = (
+    6,
+    4,
+)  # above the BITS of iteration (modulo AGES) and state is the nearest one's place in its cell
 
 FAR = np.float32(1e30)  # further than any row: no infinity, which would turn bounds into NaN
-_NO_SECOND, _BEYOND = np.float32(1e15), np.float32(9e14)  # √FAR, and what is meant by it
-MOST, _FURTHEST = np.float32(2**16 - 2), np.uint16(2**16 - 1)  # units that are kept; no second one
-_BOUND_ERROR = np.float32(1e-6)  # of the sums and differences in a bound, relative to its largest term
 
 
 class Rows(NamedTuple):
@@ -48,7 +43,7 @@ class Rows(NamedTuple):
     chosen: Any  # (n,) cell that carried the row last
     cost: Any  # (n, G) feature cost plus `move`, or a lower bound of it
     known: Any  # (n, G) nearest one, iteration and state (`BITS`): STALE, FRESH, DOUBTFUL or WANTED
-    second: Any  # (n, G) uint16, in units
+    second: Any  # (n, G)
 
 
 class Representatives(NamedTuple):
@@ -59,15 +54,16 @@ class Representatives(NamedTuple):
     tile_label: Any  # (T, WIDTH), -1 where a tile is not full
     tile_start: Any  # (G + 1,)
     first: Any  # (G,) the cell's first one
-    still: Any  # (m,) whether it is where it was in the last iteration
-    step: Any  # (m,) how far it has come since then, rounded up
+    step: Any  # (m,) how far it has come since the last iteration
     now: int  # this iteration modulo AGES
     come: Any  # (AGES, G) the longest way since each iteration
-    unit: Any  # of `second`: a power of two, so that only whole numbers are rounded
 
 
 class Costs(NamedTuple):
-    """The cost: kind of columns, cells, and what float32 may get wrong (relative, and in the inputs)."""
+    """The cost: kind of columns, cells, and what float32 may get wrong (relative, and in the inputs).
+
+    With these errors the nearest ones that it cannot tell are DOUBTFUL; with none, they are what it says.
+    """
 
     unit: Any  # (c,) of each column of codes, what a mismatch costs
     squared: bool
@@ -93,30 +89,6 @@ def _error(value, squared, relative, absolute):  # type: ignore[no-untyped-def]
     return relative * value + inputs
 
 
-@part(forceinline=True)
-def _lower(value, lost):  # type: ignore[no-untyped-def]
-    """A lower bound of what is left of a distance."""
-    return max(value - lost - _BOUND_ERROR * (value + lost), np.float32(0))
-
-
-@part(forceinline=True)
-def _age(word):  # type: ignore[no-untyped-def]
-    """The iteration in what is known of a pair."""
-    return np.uintp((word // STATES) % AGES)
-
-
-@part(forceinline=True)
-def _packed(value, unit):  # type: ignore[no-untyped-def]
-    """A distance as a whole number of units, rounded down; that of no second one stays so."""
-    return _FURTHEST if value >= _BEYOND else np.uint16(min(value / unit, MOST))
-
-
-@part(forceinline=True)
-def _unpacked(code, unit):  # type: ignore[no-untyped-def]
-    """The distance of `_packed`, or less."""
-    return _NO_SECOND if code == _FURTHEST else np.float32(code) * unit
-
-
 @part
 def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-def]
     """Finds the two nearest representatives in cell g of the first `count` rows `queue[g]`.
@@ -124,7 +96,7 @@ def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-
     Returns how many are in doubt.
     """
     x, cell, _, cost, known, second = rows
-    begin, unit = reps.first[g], reps.unit
+    begin = reps.first[g]
     block, out, best, next_best, place = work
     for lane in range(ROWS):
         i = queue[g, lane if lane < count else 0]  # loops of known length are faster
@@ -154,18 +126,10 @@ def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-
         doubt = costs.relative > 0 and far - near <= error
         doubtful += doubt
         state = DOUBTFUL if doubt else FRESH
-        known[i, g] = ((place[lane] - begin) << BITS) | (reps.now * STATES) | state
+        known[i, g] = ((place[lane] - begin) << BITS) + reps.now * STATES + state
         cost[i, g] = near + costs.move[cell[i], g]
-        second[i, g] = _packed(np.sqrt(far) if costs.squared else far, unit)
+        second[i, g] = np.sqrt(far) if costs.squared else far
     return doubtful
-
-
-@part(forceinline=True)
-def _is_far(value, other, squared, relative, absolute):  # type: ignore[no-untyped-def]
-    """Whether the cost `value` is less than any that belongs to the distance `other` or a longer one."""
-    other = other * other if squared else other
-    error = _error(value, squared, relative, absolute) + _error(other, squared, relative, absolute)
-    return value + error < other
 
 
 @kernel
@@ -179,9 +143,9 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
     """
     # As locals: numba counts references whenever a tuple of arrays changes hands.
     x, cell, chosen, cost, known, second = rows
-    points, tile_start, still, step = reps.points, reps.tile_start, reps.still, reps.step
-    now, come, first, unit = reps.now, reps.come, reps.first, reps.unit
-    mismatch, squared, move, relative, absolute = costs
+    points, tile_start, first = reps.points, reps.tile_start, reps.first
+    step, now, come = reps.step, reps.now, reps.come
+    mismatch, squared, move = costs.unit, costs.squared, costs.move
     cells, doubtful = len(prices), 0
     for row in range(low, high):
         i: Any = np.uintp(row)  # without a sign: else every look-up asks whether it counts from the end
@@ -195,34 +159,27 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
             if tile_start[g] == tile_start[g + 1] or (which == WANTED and state != WANTED):
                 continue
             if which == BOUNDED:
-                j, age = first[g] + np.uintp(word >> BITS), _age(word)
-                other = _lower(_unpacked(second[i, g], unit), come[age, g])
+                j, age = first[g] + np.uintp(word >> BITS), np.uintp((word // STATES) % AGES)
+                other = max(second[i, g] - come[age, g], np.float32(0))
                 if age == now:  # AGES iterations ago: what came before is forgotten now
-                    second[i, g] = _packed(other, unit)
+                    second[i, g] = other
+                other = other * other if squared else other
+                value = max(cost[i, g] - move[own, g], np.float32(0))
                 if turn > 0:
-                    bound = _lower(cost[i, g], move[own, g])
-                    bound = min(_lower(np.sqrt(bound) if squared else bound, step[j]), other)
-                    bound = bound * bound if squared else bound
-                    bound = max(bound - _error(bound, squared, relative, absolute), np.float32(0))
-                    bound += move[own, g]
+                    bound = max((np.sqrt(value) if squared else value) - step[j], np.float32(0))
+                    bound = min(bound * bound if squared else bound, other) + move[own, g]
                     if bound - prices[g] > limit:
                         cost[i, g] = bound
                         known[i, g] = word - state + STALE
                         continue
-                if still[j] and state == FRESH:
-                    value = cost[i, g] - move[own, g]
-                    value += _BOUND_ERROR * cost[i, g]
-                    if come[age, g] == 0 or _is_far(value, other, squared, relative, absolute):
-                        if turn == 0:
-                            limit = cost[i, g] - prices[g] + margin
-                        continue
-                if squared:
-                    value = sqeuclidean_pair(x, row, points, np.intp(j), mismatch)
-                else:
-                    value = l1_pair(x, row, points, np.intp(j), mismatch)
+                if step[j] > 0 or state != FRESH:
+                    if squared:
+                        value = sqeuclidean_pair(x, row, points, np.intp(j), mismatch)
+                    else:
+                        value = l1_pair(x, row, points, np.intp(j), mismatch)
                 if turn == 0:
                     limit = value + move[own, g] - prices[g] + margin
-                if _is_far(value, other, squared, relative, absolute):
+                if value < other or (come[age, g] == 0 and state == FRESH):
                     cost[i, g] = value + move[own, g]
                     known[i, g] = word - state + FRESH
                     continue

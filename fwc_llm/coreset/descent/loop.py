@@ -5,14 +5,13 @@ Algorithm 1 of the paper (majority minimisation) with the exact inner problem (d
 that the inner problem needs to know (docs/method.md, "The inner problem").
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from fwc_llm.coreset.descent.updates import Better, Groups, Medoids, Shares, means, medians
-from fwc_llm.coreset.problem.ground_cost import blocks, cost_matrix, feature_costs
+from fwc_llm.coreset.descent.updates import Shares, means, medians, medoids
+from fwc_llm.coreset.problem.ground_cost import blocks, feature_costs
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.transport.fair import Transport
@@ -20,8 +19,6 @@ from fwc_llm.coreset.weights import Masses
 
 _IDLE = 5  # iterations without a gain that end a descent
 _LARGE = 4  # rows from which a representative may overshoot: with fewer it could lose them all
-_TINY = 512  # rows up to which the costs of all pairs of rows are kept
-_REMEMBERED = 2**20  # numbers of inner problems that are kept, about
 
 
 def share_out(inner: Transport, label: np.ndarray, m: int, masses: Masses | None = None) -> Shares:
@@ -40,15 +37,12 @@ def share_out(inner: Transport, label: np.ndarray, m: int, masses: Masses | None
 class Steps:
     """The steps of an iteration with numpy alone: for small tables, which should not wait for a compiler.
 
-    `prices` (G,) are those of the last inner problem. Of tiny tables more is kept: the many starts and swaps
-    there meet the same representatives again.
+    `prices` (G,) are those of the last inner problem.
     """
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.prices = np.zeros(problem.cells.n_cells)
-        self._medoids: Medoids | None = None
-        self._known: dict[bytes, tuple[Transport, Shares]] = {}
 
     @cached_property
     def _columns(self) -> np.ndarray:
@@ -71,17 +65,10 @@ class Steps:
 
     def certify(self, points: np.ndarray) -> tuple[Transport, Shares]:
         """The same as `solve` in float64, with all that certifies it."""
-        tiny = self.problem.table.n <= _TINY
-        key = points.tobytes() if tiny else b""
-        solved = self._known.get(key)
-        if solved is None:
-            cost, label = self.nearest(points)
-            inner = self.problem.transport(cost, self.prices)
-            solved = inner, share_out(inner, label, self.problem.m, self.problem.masses)
-            if tiny and len(self._known) * (self.problem.table.n + points.size) < _REMEMBERED:
-                self._known[key] = solved
-        self.prices = solved[0].prices
-        return solved
+        cost, label = self.nearest(points)
+        inner = self.problem.transport(cost, self.prices)
+        self.prices = inner.prices
+        return inner, share_out(inner, label, self.problem.m, self.problem.masses)
 
     def solve(self, points: np.ndarray) -> tuple[float, Shares]:
         """Objective of the inner problem for the representatives `points` (m, p), and its plan."""
@@ -97,30 +84,8 @@ class Steps:
         return update(self.problem.table, shares, points)
 
     def move_rows(self, shares: Shares, rows: np.ndarray) -> np.ndarray:
-        """The minimisers of the representatives' shares over the candidate rows, (m,)."""
-        problem = self.problem
-        if self._medoids is None:
-            kind = TinyMedoids if problem.table.n <= _TINY else Medoids
-            self._medoids = kind(problem.table, problem.cost, problem.ids, problem.pools)
-        return self._medoids.move(shares, rows, problem.cell_of)
-
-
-class TinyMedoids(Medoids):
-    """See `Medoids`; from the costs of all pairs of rows."""
-
-    @cached_property
-    def _apart(self) -> np.ndarray:
-        return cost_matrix(self.table, self.table, self.cost)
-
-    def _better(self, groups: Groups, row_index: np.ndarray, cell_of: np.ndarray) -> Iterator[Better]:
-        carried = np.zeros((len(cell_of), self.table.n))
-        carried[np.repeat(np.arange(len(cell_of)), np.diff(groups.start)), groups.rows] = (
-            groups.units * groups.unit
-        )
-        costs = carried @ self._apart
-        for j in np.flatnonzero(np.diff(groups.start)).tolist():
-            pool = self.pools[cell_of[j]]
-            yield Better(j, float(costs[j, row_index[j]]), pool, costs[j, pool])
+        """The minimisers of the representatives' shares over the candidates that they carry, (m,)."""
+        return medoids(self.problem, shares, rows)
 
 
 @dataclass(frozen=True)

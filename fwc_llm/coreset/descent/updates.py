@@ -3,12 +3,11 @@
 See docs/method.md, "Updates of the representatives".
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.weights import Masses
 
@@ -68,41 +67,28 @@ class Shares:
 
     def torn(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """All parts of split rows by label: their rows, ascending labels, and masses in units."""
-        split, at = np.unique(self.part_row, return_inverse=True)
-        rest = np.full(len(split), UNIT, np.int64) if self.masses is None else self.masses.units[split]
-        part = self.part_units()
-        np.subtract.at(rest, at, part)
-        rows = np.concatenate([split, self.part_row]).astype(np.int64)
-        label = np.concatenate([self.label[split], self.part_label]).astype(np.int64)
-        mass = np.concatenate([rest, part])
-        order = np.argsort(label, kind="stable")
-        order = order[mass[order] > 0]
-        return rows[order], label[order], mass[order]
+        return self._parts(np.unique(self.part_row))
 
     def grouped(self, only: np.ndarray | None = None) -> "Groups":
         """The rows and weights of each representative (or of those in `only`), together."""
-        wanted = np.ones(self.m, bool)
+        row, label, units = self._parts(np.arange(len(self.label)))
         if only is not None:
-            wanted[:] = False
+            wanted = np.zeros(self.m, bool)
             wanted[only] = True
-        own = np.flatnonzero(wanted[self.label])
-        rest = np.full(len(own), UNIT, np.int64) if self.masses is None else self.masses.units[own]
+            row, label, units = (own[wanted[label]] for own in (row, label, units))
+        start = np.searchsorted(label, np.arange(self.m + 1))
+        return Groups(row, units, start, 1 / UNIT if self.masses is None else self.masses.unit)
+
+    def _parts(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """All parts of the ascending `rows`, of which the split ones are some, see `torn`."""
+        rest = np.full(len(rows), UNIT, np.int64) if self.masses is None else self.masses.units[rows]
         part = self.part_units()
-        split = wanted[self.label[self.part_row]]
-        np.subtract.at(rest, np.searchsorted(own, self.part_row[split]), part[split])
-        taken = wanted[self.part_label]
-        small = np.uint16 if self.m <= 2**16 else np.int64  # the first is sorted in time that grows with n
-        label = np.concatenate([self.label[own].astype(small), self.part_label[taken].astype(small)])
-        row = np.concatenate([own, self.part_row[taken]])
-        units = np.concatenate([rest, part[taken]])
-        del own, rest
-        keep = units > 0
-        if not keep.all():
-            row, label, units = row[keep], label[keep], units[keep]
-        order = np.argsort(label, kind="stable")
-        start = np.concatenate([[0], np.cumsum(np.bincount(label, minlength=self.m))])
-        row = row[order]
-        return Groups(row, units[order], start, 1 / UNIT if self.masses is None else self.masses.unit)
+        np.subtract.at(rest, np.searchsorted(rows, self.part_row), part)
+        label = np.concatenate([self.label[rows], self.part_label]).astype(np.min_scalar_type(self.m))
+        row, units = np.concatenate([rows, self.part_row]), np.concatenate([rest, part])
+        order = np.argsort(label, kind="stable")  # of two bytes, in time that grows with n
+        order = order[units[order] > 0]
+        return row[order], label[order].astype(np.int64), units[order]
 
 
 @dataclass(frozen=True)
@@ -172,72 +158,30 @@ def modes(table: Table, shares: Shares, points: np.ndarray) -> np.ndarray:
     return points
 
 
-@dataclass(frozen=True)
-class Better:
-    """What a `representative`'s rows cost at its `own` row and, `costs` (c,), at the candidates `rows`."""
+def medoids(problem: Problem, shares: Shares, rows: np.ndarray, only: np.ndarray | None = None) -> np.ndarray:
+    """The representatives' rows (m,), each moved to the best candidate among the rows that it carries.
 
-    representative: int
-    own: float
-    rows: np.ndarray
-    costs: np.ndarray
-
-
-class Medoids:
-    """Finds each representative's best real row, exactly and without row-to-row distances.
-
-    The cost of a candidate is a sum over columns of a function of one number, tabulated on the column's
-    distinct values by prefix sums: gather and add, O(n p) for all candidates of one representative.
+    They move one after another, those in `only` or all, and stay distinct by `ids` wherever they were. The
+    cost of a candidate is a sum over columns of a function of one number, see `column_table`.
     """
-
-    def __init__(self, table: Table, cost: str, ids: np.ndarray, pools: list[np.ndarray]) -> None:
-        """`ids` (n,): equal for rows that count as the same; `pools[g]`: the candidates of cell g."""
-        self.table = table
-        self.cost = cost
-        self.ids = ids
-        self.pools = pools
-
-    def move(self, shares: Shares, row_index: np.ndarray, cell_of: np.ndarray) -> np.ndarray:
-        """The representatives' rows (m,), moved one after another, distinct by `ids` wherever they were."""
-        return self._move(shares.grouped(), row_index, cell_of)
-
-    def _move(self, groups: Groups, row_index: np.ndarray, cell_of: np.ndarray) -> np.ndarray:
-        moved = row_index.copy()
-        for better in self._better(groups, row_index, cell_of):
-            j, costs = better.representative, better.costs
-            taken = np.isin(self.ids[better.rows], self.ids[moved[cell_of == cell_of[j]]])
-            costs = np.where(taken, np.inf, costs)
-            if costs.min(initial=np.inf) < better.own - 1e-12 * abs(better.own):
-                moved[j] = better.rows[costs.argmin()]
-        return moved
-
-    def _better(self, groups: Groups, row_index: np.ndarray, cell_of: np.ndarray) -> Iterator[Better]:
-        """For every representative that carries rows: the candidates among which a better row may be."""
-        for j, g in enumerate(cell_of):
-            rows, weight = groups.of(j)
-            if len(rows):
-                own = self.costs(rows, weight, self.codes[:, row_index[j : j + 1]])
-                pool = self.pools[g]
-                yield Better(j, float(own[0]), pool, self.costs(rows, weight, self.codes[:, pool]))
-
-    @cached_property
-    def _columns(self) -> tuple[list[np.ndarray], np.ndarray]:
-        """Every column's sorted distinct values, and each entry's place among them, (p, n) int32."""
-        table = self.table
-        pairs = [np.unique(table.column(k), return_inverse=True) for k in range(table.p)]
-        return [values for values, _ in pairs], np.array([place for _, place in pairs], np.int32)
-
-    @property
-    def codes(self) -> np.ndarray:
-        """Every entry's place among the distinct values of its column, (p, n)."""
-        return self._columns[1]
-
-    def costs(self, rows: np.ndarray, weight: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-        """(c,) cost of moving the weighted `rows` to each of the `candidates`, given as codes (p, c)."""
-        total = np.zeros(candidates.shape[1])
-        for k, values in enumerate(self._columns[0]):
-            mass = np.bincount(self.codes[k, rows], weights=weight, minlength=len(values))
-            total += column_table(mass, values, self.table.unit(k), self.cost)[candidates[k]]
-        return total
+    table, moved, groups = problem.table, rows.copy(), shares.grouped(only)
+    for g, pool in enumerate(problem.pools):
+        own = np.flatnonzero(problem.cell_of == g)
+        allowed = np.zeros(table.n, bool)
+        allowed[pool] = True
+        for j in own[np.diff(groups.start)[own] > 0].tolist():
+            carried, weight = groups.of(j)
+            places, weight = np.append(rows[j], carried), np.append(0.0, weight)
+            costs = np.zeros(len(places))
+            for k in range(table.p):
+                values, place = np.unique(table.column(k, places), return_inverse=True)
+                mass = np.bincount(place, weight)
+                costs += column_table(mass, values, table.unit(k), problem.cost)[place]
+            taken = np.isin(problem.ids[places], problem.ids[moved[own]])
+            costs[1:][taken[1:] | ~allowed[carried]] = np.inf
+            if costs.min() < costs[0] - 1e-12 * abs(costs[0]):
+                moved[j] = places[costs.argmin()]
+    return moved
 
 
 def column_table(mass: np.ndarray, values: np.ndarray, unit: float | None, cost: str) -> np.ndarray:

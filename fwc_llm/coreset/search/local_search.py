@@ -6,17 +6,15 @@ starts a few representatives are moved to random rows, again and again, and swap
 search). The best optima are improved on a larger sample, and then on all rows.
 """
 
-from dataclasses import dataclass
 from operator import attrgetter
 
 import numpy as np
 
-from fwc_llm.coreset.descent.loop import Descent, Steps, descend, points_at
+from fwc_llm.coreset.descent.loop import Descent, Steps, descend
 from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.start import missed, sample_rows, start_rows
-from fwc_llm.coreset.search.swaps import Swaps
-from fwc_llm.coreset.swaps.engine import Patience
+from fwc_llm.coreset.search.swaps import Optimum, RowSwaps, Swaps
 from fwc_llm.coreset.threads import Threads
 
 _SAMPLE = 2048  # rows on which optima are tried
@@ -28,8 +26,6 @@ _LARGER = 6144  # rows of the larger sample
 _LARGER_KICKS = 3  # of the best one there
 _ROUNDS = 3  # of swaps until nothing gains, and new prices
 _LARGER_ROUNDS = 2
-_SCREENED = 1024  # candidates of the larger sample that are worth a look at all of it
-_PATIENCE = Patience(passes=2, least=1e-5, again=32, batch=64)
 
 
 def search(
@@ -72,56 +68,36 @@ def search(
     return descent, ends
 
 
-@dataclass(frozen=True)
-class Optimum:
-    """`rows` (m,) of a sample, their objective there, and the prices (G,) at which to seek better ones.
-
-    `prices` are the mean of the rows' own prices and of those at which the rows were found. At the rows' own
-    prices alone swaps overshoot: they swing between two sides, and the objective rises.
-    """
-
-    objective: float
-    rows: np.ndarray
-    prices: np.ndarray
-
-
 class Sample:
     """Some rows as a problem of their own, whose local optima are found by swaps."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
-        self._swaps = Swaps(problem, Threads(1))
+        self._candidates = Swaps(problem, Threads(1))
+
+    @property
+    def _swaps(self) -> RowSwaps:
+        """Swaps with steps of their own, for a thread."""
+        return RowSwaps(CompiledSteps(self._problem, Threads(1)), self._candidates, max_iter=0)
 
     def explore(self, rng: np.random.Generator) -> Optimum:
         """The best optimum from one start and some kicks."""
-        return self.wander(self.settle(start_rows(self._problem, "k-means++", rng), rng), rng, _KICKS)
+        start = start_rows(self._problem, "k-means++", rng)
+        return self.wander(self.settle(start, rng, _ROUNDS), rng, _KICKS)
+
+    def settle(self, rows: np.ndarray, rng: np.random.Generator, rounds: int) -> Optimum:
+        """Where swaps lead from `rows` (m,)."""
+        swaps = self._swaps
+        return swaps.settle(swaps.descend(rows), rng, rounds)
 
     def wander(self, best: Optimum, rng: np.random.Generator, kicks: int) -> Optimum:
         """The best optimum after some kicks, each of the best one so far."""
-        steps = CompiledSteps(self._problem, Threads(1))
-        steps.prices = best.prices
+        swaps = self._swaps
         for _ in range(kicks):
-            swapped = self._swap(self._kick(best.rows, rng), best.prices, rng)
+            swapped = swaps.swap(self._kick(best.rows, rng), best.prices, rng)
             if (np.sort(swapped) != np.sort(best.rows)).any():
-                best = min(best, self._solve(steps, swapped, best.prices), key=attrgetter("objective"))
+                best = min(best, swaps.descend(swapped, best.prices), key=attrgetter("objective"))
         return best
-
-    def settle(self, rows: np.ndarray, rng: np.random.Generator, rounds: int = _ROUNDS) -> Optimum:
-        """Where swaps lead from `rows` (m,)."""
-        steps = CompiledSteps(self._problem, Threads(1))
-        last = best = self._solve(steps, rows, None)
-        for _ in range(rounds):
-            swapped = self._swap(last.rows, last.prices, rng)
-            if (swapped == last.rows).all():
-                break
-            last = self._solve(steps, swapped, last.prices)
-            best = min(best, last, key=attrgetter("objective"))
-        return best
-
-    def _solve(self, steps: CompiledSteps, rows: np.ndarray, prices: np.ndarray | None) -> Optimum:
-        """The objective of the rows that swaps at `prices` have found."""
-        objective, _ = steps.solve(points_at(self._problem.table, rows))
-        return Optimum(objective, rows, steps.prices if prices is None else (prices + steps.prices) / 2)
 
     def _kick(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """A few of the representatives replaced by random candidates of their cells."""
@@ -134,12 +110,3 @@ class Sample:
             if len(free):
                 kicked[j] = rng.choice(free)
         return kicked
-
-    def _swap(self, rows: np.ndarray, prices: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Where swaps at these prices lead."""
-        points = self._swaps.on_rows(rows)
-        order = rng.permutation(len(self._swaps.candidates))
-        if len(order) > 2 * _SCREENED:
-            order = self._swaps.screen(points, prices, order, rng)[:_SCREENED]
-        swapped = self._swaps.seek(points, prices, order, _PATIENCE).rows
-        return np.where(swapped < 0, rows, swapped)

@@ -10,18 +10,17 @@ from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.local_search import STARTS, search
 from fwc_llm.coreset.search.start import missed, sampling_order, start_rows
-from fwc_llm.coreset.search.swaps import JUDGED, swap_at_prices, swap_on_sample, swap_rows
+from fwc_llm.coreset.search.swaps import Optimum, RowSwaps, Swaps, swap_on_sample
 from fwc_llm.coreset.threads import Threads
 
 TINY = 4000  # n · m up to which the plain steps are as fast; many starts are compared there, to all digits
 WORTH = 10**9  # pairs of numbers to compare from which a search on samples pays
 _PASSES = 10  # of the assignment in a descent, about
-_SWAPPED = 2**18  # rows up to which the inner problem judges swaps on all rows
+_SWAPPED = 2**18  # rows up to which rows are swapped on all rows
 SEARCHED = 4096  # rows above which many starts are tried on samples, where these hold enough of them:
 _FOR_EACH = 24  # rows for every representative
 _SMALLEST = 2048  # sample to grow from
-_ROUNDS = 8  # of swaps and descents, at most, while each gains `_WORTHWHILE` of the objective
-_WORTHWHILE = 1e-4
+_ROUNDS = 3  # of swaps and descents
 _SAMPLES = 3  # on which swaps are sought, at most
 _GROWN = 64  # rows a free representative from which a start grows
 _PROGRESSIVE = 100_000  # rows from which it grows with a support of rows
@@ -101,24 +100,20 @@ class Solver:
 
     def _improve(self, descent: Descent, rng: np.random.Generator) -> Descent:
         """What swaps make of a descent, if they are wanted: a descent follows them, while that gains."""
-        steps, sampled, max_iter = self.steps, self._sampled_swaps, self.effort.max_iter
-        if max_iter == 0 or not (sampled or (self._swaps and descent.rows is not None)):
+        max_iter = self.effort.max_iter
+        if max_iter == 0:
             return descent
-        if not sampled and self.problem.table.n > JUDGED:
-            return swap_at_prices(steps, descent, max_iter, self._threads, rng)
-        for _ in range(_SAMPLES if sampled else _ROUNDS):
-            if sampled:
-                start = swap_on_sample(self.problem, descent, steps.prices, rng, self._threads)
-            else:
-                start = swap_rows(steps, np.asarray(descent.rows), self._threads, rng)
-                if (start == descent.rows).all():
-                    break
-            before, again = descent, descend(steps, start, max_iter)
-            if again.objective >= before.objective * (1 - LEVEL_TOLERANCE if sampled else 1):
+        if self._swaps and descent.rows is not None:
+            swaps = RowSwaps(self.steps, Swaps(self.problem, self._threads), max_iter)
+            self.steps.solve(descent.points)
+            better = swaps.settle(Optimum(descent, self.steps.prices), rng, _ROUNDS).descent
+            return descent if better is descent else better.after(descent)
+        for _ in range(_SAMPLES if self._sampled_swaps else 0):
+            start = swap_on_sample(self.problem, descent, self.steps.prices, rng, self._threads)
+            again = descend(self.steps, start, max_iter)
+            if again.objective >= descent.objective * (1 - LEVEL_TOLERANCE):
                 break
-            descent = again.after(before)
-            if before.objective - again.objective < _WORTHWHILE * before.objective:
-                break
+            descent = again.after(descent)
         return descent
 
     def _grow(self, init: str, rng: np.random.Generator) -> Descent:

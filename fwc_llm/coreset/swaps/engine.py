@@ -8,12 +8,9 @@ objective after a swap is at least
 
     D(u) = (1/n) Σ_i min_j (c_ij − u_g(j)) + min_{w fair} ⟨u, w⟩    (docs/method.md, "The inner problem")
 
-and before the swap, D(u) is the objective. So only swaps that lower the loss can gain. A judge solves the
-inner problem after every swap: it says whether the swap gained, and sets the prices. Without a judge the
-prices stay.
+and before the swap, D(u) is the objective. So only swaps that lower the loss can gain.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,31 +24,17 @@ _ENOUGH = 0.5  # of what swaps should gain, each alone, that they have to gain t
 
 
 @dataclass(frozen=True)
-class Judge:
-    """The inner problem, solved after every swap.
-
-    `objective`, n times the mean, belongs to the points and prices given. `ask` takes the rows (m,) that
-    stand after a swap, −1 for points that are none, and returns their objective and prices.
-    """
-
-    objective: float
-    ask: Callable[[np.ndarray], tuple[float, np.ndarray]]
-
-
-@dataclass(frozen=True)
 class Patience:
     """How long swaps are sought.
 
     At most `passes` over all candidates. A swap must lower the loss by the share `least` of it. After a swap
-    the `again` next best of a batch are compared again. `batch` is the size of the smallest batch. So many
-    `refusals` by a judge, one after the other, end a batch.
+    the `again` next best of a batch are compared again. `batch` is the size of the smallest batch.
     """
 
     passes: int
     least: float = 1e-7
     again: int = 0
     batch: int = _SMALLEST_BATCH
-    refusals: int = 6
 
 
 @dataclass(frozen=True)
@@ -78,7 +61,6 @@ def exchange(
     keys: np.ndarray,
     patience: Patience,
     threads: Threads,
-    judge: Judge | None = None,
 ) -> Exchanged:
     """Swaps candidates in for points of their cell until none lowers the loss.
 
@@ -88,7 +70,7 @@ def exchange(
     standing = Standing(space, points, threads)
     key = np.unique(np.concatenate([points.keys, keys]), return_inverse=True)[1]
     own, key = np.split(key, [len(points.keys)])
-    swapping = _Swapping(standing, space.values, candidates, cells, own, key, patience, judge)
+    swapping = _Swapping(standing, space.values, candidates, cells, own, key, patience)
     since_swap, seen, size = 0, 0, patience.batch
     while since_swap < len(candidates) and seen < patience.passes * len(candidates):
         batch = np.arange(seen, seen + min(size, len(candidates) - since_swap)) % len(candidates)
@@ -137,50 +119,32 @@ class _Swapping:
     own: np.ndarray
     key: np.ndarray
     patience: Patience
-    judge: Judge | None
 
     def __post_init__(self) -> None:
         self.rows = np.full(len(self.own), -1)
         self.losses = [self.standing.loss()]
         self.taken = np.bincount(self.own, minlength=len(self.own) + len(self.key))
-        self._lowest = self.judge.objective if self.judge else 0.0
-        self._prices = self.standing.prices  # those that belong to what stands
-        self._slack = 0.0  # of the bound at the present prices: what it is below the objective
         self._most = 1 + self.patience.again  # swaps at once
 
     def take_best(self, batch: np.ndarray) -> bool:
-        """Swaps in the best candidates, by their places, while some of them gain; whether some did.
-
-        Candidates that fail say at which prices they do. These bound all others too, so that the next one
-        tried is the best by all bounds.
-        """
-        improved, refused = False, 0
-        bound, slot = np.full(len(batch), -np.inf), np.zeros(len(batch), np.int64)
-        while len(batch) and refused < self.patience.refusals:
-            slots, changes = self._compare(batch)
-            slot = np.where(changes - self._slack > bound, slots, slot)
-            bound = np.maximum(changes - self._slack, bound)
-            ranking = np.argsort(bound, kind="stable")[: 1 + self.patience.again]
-            scale = self._lowest if self.judge else abs(self.losses[-1])
-            ranking = ranking[bound[ranking] < -self.patience.least * scale]
+        """Swaps in the best candidates, by their places, while some of them gain; whether some did."""
+        improved = False
+        while len(batch):
+            slot, change = self._compare(batch)
+            ranking = np.argsort(change, kind="stable")[: 1 + self.patience.again]
+            ranking = ranking[change[ranking] < -self.patience.least * abs(self.losses[-1])]
             if len(ranking) == 0:
                 break
-            batch, bound, slot = batch[ranking], bound[ranking], slot[ranking]
+            batch, slot, change = batch[ranking], slot[ranking], change[ranking]
             many = self._apart(batch, slot)
-            gained = self._swap(slot[many], batch[many], float(bound[many].sum()))
-            if gained:
-                improved, refused, bound = True, 0, np.full(len(batch), -np.inf)
+            if self._swap(slot[many], batch[many], float(change[many].sum())):
+                improved = True
                 self._most = min(2 * len(many), 2 * self._most)
-            elif len(many) > 1:
-                self._most = len(many) // 4 or 1
             else:
-                refused += 1
+                self._most = len(many) // 4 or 1
             left = self.taken[self.key[batch]] == 0
             left[0] &= len(many) > 1
-            batch, bound, slot = batch[left], bound[left], slot[left]
-        if refused:
-            self.standing.set_prices(self._prices)
-            self._slack = 0.0
+            batch = batch[left]
         return improved
 
     def _apart(self, batch: np.ndarray, slot: np.ndarray) -> np.ndarray:
@@ -211,28 +175,16 @@ class _Swapping:
         return slots, changes
 
     def _swap(self, slots: np.ndarray, places: np.ndarray, expected: float) -> bool:
-        """Puts candidates in the places of points, if the judge agrees or the loss falls as `expected`."""
-        standing, judge, alone = self.standing, self.judge, len(slots) == 1
-        rows, state = self.rows.copy(), standing.state()
-        self.rows[slots] = self.candidates[places]
-        objective, prices = judge.ask(self.rows) if judge else (0.0, None)
-        refused = judge is not None and objective >= self._lowest * (1 - self.patience.least)
-        if alone or not refused:
-            standing.swap(slots, self.values[self.rows[slots]], prices)
-        if judge is None and not alone:
-            refused = standing.loss() - self.losses[-1] > _ENOUGH * expected
-        if refused:
-            fair = objective - standing.loss()  # n · min ⟨u, w⟩ over fair w, if the judge refused one alone
+        """Puts candidates in the places of points, if the loss falls about as `expected`."""
+        standing, state = self.standing, self.standing.state()
+        standing.swap(slots, self.values[self.candidates[places]])
+        loss = standing.loss()
+        if len(slots) > 1 and loss - self.losses[-1] > _ENOUGH * expected:
             standing.restore(state)
-            if prices is not None and alone:
-                standing.set_prices(prices)
-                self._slack = self._lowest - standing.loss() - fair
-            self.rows = rows
             return False
-        if judge:
-            self._lowest, self._slack, self._prices = objective, 0.0, standing.prices
+        self.rows[slots] = self.candidates[places]
         np.subtract.at(self.taken, self.own[slots], 1)
         self.own[slots] = self.key[places]
         np.add.at(self.taken, self.own[slots], 1)
-        self.losses.append(standing.loss())
+        self.losses.append(loss)
         return True

@@ -102,30 +102,22 @@ class Standing:
         self._share(compare_part, np.arange(len(cells)), self._n * candidates.size)
         return slots, changes
 
-    def swap(self, slots: np.ndarray, values: np.ndarray, prices: np.ndarray | None = None) -> None:
-        """Puts other `values` (k, p) in the place of the points `slots` (k,); sets new prices, if given."""
+    def swap(self, slots: np.ndarray, values: np.ndarray) -> None:
+        """Puts other `values` (k, p) in the place of the points `slots` (k,)."""
         self._points[slots] = values
-        if prices is not None:
-            self.set_prices(prices)
-            return
         gone = np.zeros(len(self._points), bool)
         gone[slots] = True
         stale = gone[self._nearest[0]] | gone[self._nearest[1]]
         self._find_nearest(np.flatnonzero(~stale), slots)
         self._find_nearest(np.flatnonzero(stale))
 
-    def set_prices(self, prices: np.ndarray) -> None:
-        """Sets other prices, (G,)."""
-        self.prices = prices.astype(np.float32)
-        self._find_nearest(np.arange(self._n))
-
     def state(self) -> tuple[Any, ...]:
         """What stands now, for `restore`."""
-        return self._points.copy(), self.prices, tuple(own.copy() for own in self._nearest), self._sorted
+        return self._points.copy(), tuple(own.copy() for own in self._nearest), self._sorted
 
     def restore(self, state: tuple[Any, ...]) -> None:
         """Makes what stood then stand again."""
-        self._points, self.prices, self._nearest, self._sorted = state
+        self._points, self._nearest, self._sorted = state
 
     def _share(self, task: Callable[[np.ndarray], None], items: np.ndarray, work: int) -> None:
         """Does the task for parts of the items, in threads where it is worth it."""

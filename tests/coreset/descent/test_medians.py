@@ -3,18 +3,15 @@
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.descent.loop import Steps, TinyMedoids, points_at
+from fwc_llm.coreset.descent.loop import Steps
 from fwc_llm.coreset.descent.medians import Means, Medians
-from fwc_llm.coreset.descent.medoids import CompiledMedoids
 from fwc_llm.coreset.descent.steps import CompiledSteps
-from fwc_llm.coreset.descent.updates import Medoids, Shares, means, medians
-from fwc_llm.coreset.problem.cells import find_cells
+from fwc_llm.coreset.descent.updates import Shares, means, medians
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.problem.table import Table, value_ids
+from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.weights import read_weights
 
@@ -76,89 +73,6 @@ def test_many_equal_values_in_one_bin_take_no_longer():
     moved = Medians(numbers(x[:, None]), 2, Threads(1)).move(whole(label, 2), np.array([[-1.0], [-1.0]]))
     assert moved[0, 0] == np.sort(own)[(len(own) - 1) // 2]
     assert moved[1, 0] == np.sort(x[label == 1])[((label == 1).sum() - 1) // 2]
-
-
-# --- Medoids by bounds
-
-
-def problem(kind: str, cost: str, support: str, n: int = 700, m: int = 12) -> Problem:
-    rng = np.random.default_rng(len(kind))
-    numbers = {
-        "normal": rng.normal(size=(n, 3)),
-        "ties": rng.integers(0, 4, (n, 3)).astype(float),
-        "single": rng.normal(size=(n, 3)).astype(np.float32),
-        "outlier": rng.normal(size=(n, 3)),
-        "one": rng.normal(size=(n, 1)),
-        "none": np.empty((n, 0)),
-    }[kind]
-    if kind == "outlier":
-        numbers[7] = 1e8
-    codes = rng.integers(0, 400, (n, 2)) if kind in ("none", "normal") else np.empty((n, 0), np.int64)
-    table = Table(numbers, codes.astype(np.int32))
-    cells = find_cells(rng.integers(0, 2, n), rng.integers(0, 2, n), n)
-    pools = [np.flatnonzero(cells.cell == g) for g in range(4)]
-    if support == "features":
-        pools = [np.arange(n)] * 4
-    return Problem(
-        table, cells, np.repeat(np.arange(4), m // 4), np.ones(2) / 2, None, cost, support, np.zeros((4, 4)),
-        pools, value_ids(table.values),
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", ["normal", "ties", "single", "outlier", "one", "none"])
-@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
-def test_the_same_rows_as_by_tables_of_sums(kind: str, cost: str) -> None:
-    for support in ("rows", "features"):
-        given = problem(kind, cost, support)
-        n, m = given.table.n, given.m
-        rng = np.random.default_rng(5)
-        fast, slow = CompiledMedoids(given, Threads(2)), Medoids(given.table, cost, given.ids, given.pools)
-        rows = np.concatenate([given.pools[g][3 * g : 3 * g + 3] for g in range(4)])
-        label = rng.integers(0, m, n)
-        for _ in range(5):
-            split = rng.choice(n, 5, replace=False)
-            shares = Shares(label, split, (label[split] + 1) % m, rng.uniform(0.1, 0.9, 5), m)
-            moved = slow.move(shares, rows, given.cell_of)
-            np.testing.assert_array_equal(fast.move(shares, rows, given.cell_of), moved)
-            rows, label = moved, label.copy()
-            changed = rng.choice(n, 8, replace=False)  # most representatives keep their rows
-            label[changed] = rng.integers(0, m, 8)
-        np.testing.assert_array_equal(
-            fast.move(shares, rows, given.cell_of), slow.move(shares, rows, given.cell_of)
-        )
-
-
-# --- The steps with numpy alone
-
-
-def small_problem(n: int, cost: str, weighted: bool) -> Problem:
-    rng = np.random.default_rng(n)
-    frame = pd.DataFrame(
-        {"x": rng.normal(size=n), "y": rng.integers(0, 4, n), "kind": rng.choice(list("abc"), n)}
-    )
-    weight = rng.uniform(0.5, 2, n) if weighted else None
-    model = FairCoreset(8, cost=cost, support="features")
-    return model.problem(frame, np.arange(n) % 2, np.arange(n) // 2 % 2, sample_weight=weight)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
-def test_the_costs_of_all_pairs_lead_to_the_same_medoids(cost: str, weighted: bool) -> None:
-    task = small_problem(60, cost, weighted)
-    steps, equal = Steps(task), 0
-    for seed in range(10):
-        rows = np.random.default_rng(seed).choice(60, 8, replace=False)
-        _, shares = steps.solve(points_at(task.table, rows))
-        by_tables = Medoids(task.table, cost, task.ids, task.pools)
-        tiny = TinyMedoids(task.table, cost, task.ids, task.pools).move(shares, rows, task.cell_of)
-        moved = by_tables.move(shares, rows, task.cell_of)
-        assert (tiny != rows).any()
-        for j in np.flatnonzero(tiny != moved).tolist():  # equal ones may stand for each other
-            both = by_tables.codes[:, [tiny[j], moved[j]]]
-            one, other = by_tables.costs(*shares.grouped().of(j), both)
-            assert one == pytest.approx(other, rel=1e-12)
-        equal += int((tiny == moved).all())
-    assert equal > 5
 
 
 # --- The steps of weighted rows

@@ -198,7 +198,7 @@ def test_what_settles_is_no_worse_and_its_objective_is_true(epsilon: float | Non
         rng = np.random.default_rng(seed)
         start = start_rows(problem, "random", rng)
         before, _ = Steps(problem).solve(points_at(problem.table, start))
-        found = sample.settle(start, rng)
+        found = sample.settle(start, rng, 3)
         after, _ = Steps(problem).solve(points_at(problem.table, found.rows))
         assert found.objective == pytest.approx(after, rel=1e-5)
         assert after < before
@@ -211,7 +211,7 @@ def test_swaps_at_fixed_prices_do_not_overshoot() -> None:
     problem = FairCoreset(16, 0.0, support="rows", slots="balanced-positive").problem(X, y, d)
     sample = Sample(problem)
     rngs = map(np.random.default_rng, range(6))
-    found = [sample.settle(start_rows(problem, "k-means++", rng), rng).objective for rng in rngs]
+    found = [sample.settle(start_rows(problem, "k-means++", rng), rng, 3).objective for rng in rngs]
     assert max(found) < 1.02 * min(found)
 
 
