@@ -96,11 +96,13 @@ class Medians:
         self._only = np.full((q, bins), np.nan)  # the value of a bin that has but one
         self._bins = np.empty((n, q), np.uint8)
 
-        def put_in_bins(k: int) -> None:
-            values = table.column(k)
-            self._bins[:, k] = np.searchsorted(cut(values, self._only[k]), values, side="right")
+        edges = np.full((q, NONE), np.inf)
 
-        threads.over(put_in_bins, range(q))
+        def put(low: int, high: int) -> None:
+            put_in_bins(table.numbers_of(slice(low, high)), edges, self._bins[low:high])
+
+        threads.over(lambda k: cut(table.column(k), edges[k], self._only[k]), range(q))
+        threads.over_rows(put, n=n, chunk=_AT_ONCE)
         self._carried = np.empty((m + 1, q, bins), np.int64)  # mass by representative and bin
         self._changes = Changes()
 
@@ -153,18 +155,30 @@ class Medians:
         return moved
 
 
-def cut(values: np.ndarray, only: np.ndarray) -> np.ndarray:
-    """Edges between bins, ascending: quantiles of a sample of the values.
+def cut(values: np.ndarray, edges: np.ndarray, only: np.ndarray) -> None:
+    """Writes edges between bins, ascending, to `edges` (NONE,): quantiles of a sample of the values.
 
     A value that two quantiles share gets a bin of its own, up to the next number; it is written to its place
-    in `only` (bins,).
+    in `only` (bins,). Edges left over stay as they are.
     """
     some = np.sort(values[:: max(1, len(values) // _SAMPLE)])
     quantiles = some[np.linspace(0, len(some) - 1, len(only) + 1)[1:-1].astype(np.int64)]
     frequent = np.unique(quantiles[1:][quantiles[1:] == quantiles[:-1]])
     cuts = np.unique(np.concatenate([quantiles, np.nextafter(frequent, values.dtype.type(np.inf))]))
+    edges[: len(cuts)] = cuts
     only[np.searchsorted(cuts, frequent) + 1] = frequent
-    return cuts
+
+
+@kernel
+def put_in_bins(values, edges, bins):  # type: ignore[no-untyped-def]
+    """Writes how many of its column's ascending `edges` (q, NONE) each value (n, q) reaches to `bins`."""
+    for i in range(len(values)):
+        for k in range(len(edges)):
+            reached, step = 0, (NONE + 1) // 2
+            while step:  # without a branch that could be mispredicted
+                reached += step if edges[k, reached + step - 1] <= values[i, k] else 0
+                step //= 2
+            bins[i, k] = reached
 
 
 @kernel

@@ -181,8 +181,8 @@ class CompiledSteps(Steps):
         if everything:
             self._before, step = np.repeat(near[None], AGES, axis=0), np.zeros(len(points))
         come = np.zeros((AGES, cells), np.float32)
-        for since, before in zip(come, self._before, strict=True):
-            np.maximum.at(since, cell_of, self._measure_ways(near, before))
+        for age in range(AGES):
+            np.maximum.at(come[age], cell_of, self._measure_ways(near, self._before[age]))
         self._before[now] = near
         self._iteration += 1
         tile_label, tile_start = self._tiles

@@ -162,7 +162,7 @@ def medoids(problem: Problem, shares: Shares, rows: np.ndarray, only: np.ndarray
     """The representatives' rows (m,), each moved to the best candidate among the rows that it carries.
 
     They move one after another, those in `only` or all, and stay distinct by `ids` wherever they were. The
-    cost of a candidate is a sum over columns of a function of one number, see `column_table`.
+    cost of a candidate is a sum over columns of a function of one number, see `column_costs`.
     """
     table, moved, groups = problem.table, rows.copy(), shares.grouped(only)
     for g, pool in enumerate(problem.pools):
@@ -174,9 +174,7 @@ def medoids(problem: Problem, shares: Shares, rows: np.ndarray, only: np.ndarray
             places, weight = np.append(rows[j], carried), np.append(0.0, weight)
             costs = np.zeros(len(places))
             for k in range(table.p):
-                values, place = np.unique(table.column(k, places), return_inverse=True)
-                mass = np.bincount(place, weight)
-                costs += column_table(mass, values, table.unit(k), problem.cost)[place]
+                costs += column_costs(table.column(k, places), weight, table.unit(k), problem.cost)
             taken = np.isin(problem.ids[places], problem.ids[moved[own]])
             costs[1:][taken[1:] | ~allowed[carried]] = np.inf
             if costs.min() < costs[0] - 1e-12 * abs(costs[0]):
@@ -184,16 +182,22 @@ def medoids(problem: Problem, shares: Shares, rows: np.ndarray, only: np.ndarray
     return moved
 
 
-def column_table(mass: np.ndarray, values: np.ndarray, unit: float | None, cost: str) -> np.ndarray:
-    """Σ_i w_i c(x_i, v) for every distinct value v of one column; `mass` is the weight on each value.
+def column_costs(values: np.ndarray, weight: np.ndarray, unit: float | None, cost: str) -> np.ndarray:
+    """(r,) Σ_i w_i c(x_i, v) for every v of the `values` x (r,) of one column.
 
     `unit` is what a mismatch costs, None for a column of numbers.
     """
+    total = weight.sum()
     if unit is not None:
-        return np.asarray(unit * (mass.sum() - mass))
+        return np.asarray(unit * (total - np.bincount(values, weight)[values]))
     # About the weighted mean, so that neither sum cancels.
-    centred = values.astype(np.float64) - mass @ values / mass.sum()
+    centred = values.astype(np.float64)
+    centred -= weight @ centred / total
     if cost == "sqeuclidean":
-        return np.asarray(mass.sum() * centred * centred + mass @ (centred * centred))
-    below, moment = np.cumsum(mass), np.cumsum(mass * centred)
-    return np.asarray(centred * (2 * below - below[-1]) - (2 * moment - moment[-1]))
+        return np.asarray(total * centred * centred + weight @ (centred * centred))
+    order = np.argsort(centred)
+    x, w = centred[order], weight[order]
+    below, moment = np.cumsum(w), np.cumsum(w * x)
+    costs = np.empty(len(x))
+    costs[order] = x * (2 * below - below[-1]) - (2 * moment - moment[-1])
+    return costs

@@ -61,8 +61,8 @@ class Swaps:
         if len(order) > 2 * tried and patience is _PATIENCE:
             n = self.problem.table.n
             rows = np.sort(rng.choice(n, _SCREEN, replace=False)) if n > 2 * _SCREEN else np.arange(n)
-            candidates = self.candidates[order], self.cells[order]
-            changes = estimate(space, points, *candidates, rows, self._threads)
+            some = self.candidates[order], self.cells[order]
+            changes = estimate(space, points, *some, rows, self._threads)
             order = order[np.argsort(changes, kind="stable")[:tried]]
         candidates, cells = self.candidates[order], self.cells[order]
         keys = self.keys(cells, self.problem.ids[candidates])
