@@ -90,12 +90,11 @@ def audit(
     Nothing is assumed about how rows were drawn: labels count as random, as in any sample.
     """
     from fwc_llm.files import json_text, sha256, write_whole
-    from fwc_llm.report.audit_file import Asked, audit_of_file, document_of_decisions
+    from fwc_llm.report.audit_file import Asked, audit_of_file
     from fwc_llm.report.impact import selected
-    from fwc_llm.report.local_law_144 import write_summaries
     from fwc_llm.report.tables import terminal
     from fwc_llm.report.terminal import probability_tables, statistics_table
-    from fwc_llm.report.write import choose_format, write_document
+    from fwc_llm.report.write import choose_format, write_document, write_summaries
     from fwc_llm.schema import check
 
     gates, settings = Gates.read(fail_if, undecided, junit), read(Settings, options)
@@ -114,7 +113,10 @@ def audit(
     gates.begin(made.crossed.arms)
     views = made.document["audit"]["attributes"]
     for (name, of_attribute), view in zip(() if as_json else made.audits.items(), views, strict=False):
-        console.out.print(f"{predictions.name} by {name}: {made.rows:,} predictions", style="bold")
+        console.out.print(
+            f"{predictions.name} by {name}: {made.crossed.answers[made.crossed.arms[0]]} predictions",
+            style="bold",
+        )
         console.out.print(statistics_table(of_attribute.to_dict(), view))
         console.out.print(probability_tables(of_attribute.to_dict()))
     console.notes([made.ties, *(made.notes if as_json else ())])
@@ -130,9 +132,7 @@ def audit(
 
         kind = choose_format(None, report)
         with_rows = report is not None and kind == "html" and not no_rows
-        decisions = document_of_decisions(
-            made.audits, predictions, made.about, with_rows, small == "keep", summarized if ll144 else None
-        )
+        decisions = made.report(with_rows, with_law=ll144 is not None)
         if report is not None:
             write_whole(write_document(decisions, kind, appendix), report)
             console.err.print(f"wrote {report}", highlight=False)

@@ -20,6 +20,7 @@ from fwc_llm.report.rows import rows_of_run
 from fwc_llm.report.tables import Section
 from fwc_llm.report.thresholds import at_threshold, threshold_section
 from fwc_llm.report.tuning import read_tuning, tuned
+from fwc_llm.version import __version__
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
@@ -147,33 +148,41 @@ def find_task(
 def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
     stats = statistics(run.answered, references_of(run))
     stats["notes"] += wording_lines(run.results)
-    results = run.results
-    described: dict[str, Any] = plain(
-        {
-            "label": run.label,
-            "folder": run.folder.resolve().name,
-            "simulated": run.simulated,
-            "simulated_answers": run.simulated_answers,
-            "reference": run.reference,
-            "api": results.get("api", "chat"),
-            "wordings": {arm["arm"]: arm.get("wordings") or {} for arm in results["arms"]},
-            "rows": results.get("rows"),
-            "audit": audit_tables(run, task),
-            "provenance": provenance(run, task),
-            "about": {"command": "", **run.described, "returned_models": results.get("returned_models", [])},
-            "paragraph": what_was_run(run, stats),
-            "findings": findings(stats),
-            "statistics": stats,
-            "map": None,  # of earlier versions
-            "missing": missing,
-            "examples": {arm: _examples(run, arm) for arm in run.arms},
-            "prompts": {arm: run.prompt(arm) for arm in run.arms},
-            "cost": cost(results),
-            "tuning": read_tuning(run.folder, results),
-            "threshold": threshold_section(run),
-        }
+    return entry(
+        run.label,
+        run.arms,
+        folder=run.folder.resolve().name,
+        simulated=run.simulated,
+        simulated_answers=run.simulated_answers,
+        reference=run.reference,
+        api=run.results.get("api", "chat"),
+        wordings={arm["arm"]: arm.get("wordings") or {} for arm in run.results["arms"]},
+        rows=run.results.get("rows"),
+        audit=audit_tables(run, task),
+        provenance=provenance(run, task),
+        about={"command": "", **run.described, "returned_models": run.results.get("returned_models", [])},
+        paragraph=what_was_run(run, stats),
+        findings=findings(stats),
+        statistics=stats,
+        missing=missing,
+        examples={arm: _examples(run, arm) for arm in run.arms},
+        prompts={arm: run.prompt(arm) for arm in run.arms},
+        cost=cost(run.results),
+        tuning=read_tuning(run.folder, run.results),
+        threshold=threshold_section(run),
     )
-    return described
+
+
+def entry(label: str, arms: Sequence[str], **described: Any) -> dict[str, Any]:
+    """Return an entry of a document's `runs` as plain values; what is not `described` is empty."""
+    made: dict[str, Any] = {"label": label, "folder": "", "api": "chat", "missing": ""}
+    made |= dict.fromkeys(("simulated", "simulated_answers", "reference"), False)
+    made |= dict.fromkeys(("rows", "map", "tuning", "threshold"))  # "map" is of earlier versions
+    made |= {"wordings": {arm: {} for arm in arms}}
+    made |= {name: {arm: [] for arm in arms} for name in ("examples", "prompts")}
+    made = plain(made | described)
+    made["provenance"]["report_version"] = __version__
+    return made
 
 
 def _examples(run: Run, arm: str) -> list[dict[str, Any]]:

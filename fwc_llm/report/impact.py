@@ -4,13 +4,13 @@ Selection rates and impact ratios speak of people only where rows are drawn as t
 they are re-weighted to the table's own rates, or withheld (docs/statistics.md, "Designed samples").
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.metrics.adverse_impact import REWEIGHTED, WITHHELD, impact_tables
-from fwc_llm.report.format import DASH, defined, interval, number, p_value, signed
+from fwc_llm.report.format import DASH, defined, interval, number, p_value
 from fwc_llm.report.read import Run
-from fwc_llm.report.tables import Cell, Row, Section
+from fwc_llm.report.tables import Cell, Row, Section, difference, valued
 from fwc_llm.runs.splits import population
 
 if TYPE_CHECKING:
@@ -64,55 +64,51 @@ def _of_view(view: Mapping[str, Any], kind: str) -> list[Section]:
     parts = [_asked(view, by)]
     if kind != WITHHELD:
         parts += [selected(view, kind == REWEIGHTED), _pairs(view, by)]
-    labelled = any(group["true_positives"] is not None for _, _, group, _ in _lines(view))
-    return [*parts, *([_confused(view, by, kind == WITHHELD)] if labelled else [])]
+    if any(group["true_positives"] is not None for _, _, group in _lines(view)):
+        parts.append(_confused(view, by))
+    return parts
 
 
-def _lines(view: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, Mapping[str, Any], list[str]]]:
-    """Every arm and group, with the cells that name them: the group, then (of several) the arm."""
-    several = len(view["arms"]) > 1
-    for arm in view["arms"]:
-        for name, group in arm["groups"].items():
-            marked = f"{name} (under 2 %)" if group["small"] else name
-            yield arm, name, group, [marked, *([arm["arm"]] if several else [])]
+def _lines(view: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, Mapping[str, Any]]]:
+    """Every arm and group."""
+    return ((arm, name, group) for arm in view["arms"] for name, group in arm["groups"].items())
 
 
 def _table(
-    view: Mapping[str, Any], title: str, columns: Sequence[str], rows: Sequence[Row], **more: Any
+    view: Mapping[str, Any], title: str, columns: Sequence[str], rows: Iterable[Row], **more: Any
 ) -> Section:
-    """A table with a row for each of `_lines`."""
-    keys = [view["attribute"], *(["Arm"] if len(view["arms"]) > 1 else [])]
-    sizes = [group["rows"] for _, _, group, _ in _lines(view)]
-    return Section(title, [*keys, *columns], rows, keys=len(keys), sizes=sizes, **more)
+    """A table with a row for each of `_lines`, which the group and (of several) the arm name."""
+    several = len(view["arms"]) > 1
+    keys = [view["attribute"], *["Arm"] * several]
+    named = [
+        [_marked(name, group), *[arm["arm"]] * several, *row]
+        for (arm, name, group), row in zip(_lines(view), rows, strict=True)
+    ]
+    sizes = [group["rows"] for _, _, group in _lines(view)]
+    return Section(title, [*keys, *columns], named, keys=len(keys), sizes=sizes, **more)
+
+
+def _marked(name: str, of: Mapping[str, Any]) -> str:
+    return f"{name} (under 2 %)" if of["small"] else name
 
 
 def _asked(view: Mapping[str, Any], by: str) -> Section:
     """Who was lost, asked, answered. Columns that would say the same of all are left out."""
-    lines = list(_lines(view))
-    again = any(group["questions"] != group["rows"] for _, _, group, _ in lines)
+    groups = [(n, g | {"answered": g["selected"] + g["not_selected"]}) for _, n, g in _lines(view)]
+    before = {n: f"{of['lost']:,} of {of['read']:,}" for n, of in view["lost"].items()}
     lost = any(losses["lost"] for losses in view["lost"].values())
-    table = any(group["in_table"] is not None for _, _, group, _ in lines)
-    headings = ["Lost before the run"] * lost + ["Rows of the table"] * table
-    headings += [
-        "Rows asked" if table else "Rows",
-        *["Questions"] * again,
-        "Answered",
-        "Not parsed",
-        "No reply",
+    again = any(group["questions"] != group["rows"] for _, group in groups)
+    table = any(group["in_table"] is not None for _, group in groups)
+    counted = {"Rows of the table": "in_table", "Rows asked": "rows"} if table else {"Rows": "rows"}
+    counted |= {"Questions": "questions"} if again else {}
+    counted |= {"Answered": "answered", "Not parsed": "unparsed", "No reply": "no_reply"}
+    headings = [*["Lost before the run"] * lost, *counted]
+    rows = [
+        [*[before.get(name, DASH)] * lost, *(_count(group[key]) for key in counted.values())]
+        for name, group in groups
     ]
-    rows = []
-    for _, name, group, cells in lines:
-        before = view["lost"].get(name)
-        if lost:
-            cells.append(f"{before['lost']:,} of {before['read']:,}" if before else DASH)
-        counts = [group["in_table"]] * table + [group["rows"]] + [group["questions"]] * again
-        counts += [group["selected"] + group["not_selected"], group["unparsed"], group["no_reply"]]
-        rows.append([*cells, *map(_count, counts)])
-    notes = []
-    if again:
-        notes.append(
-            "Counts are sums over repeats, rates are means over repeats: one need not give the other."
-        )
+    summed = "Counts are sums over repeats, rates are means over repeats: one need not give the other."
+    notes = [summed] * again
     if view["unknown"]:
         notes.append(f"{view['unknown']:,} rows have no known category: ratios and tests leave them out.")
     return _table(view, f"Rows and answers, {by}", headings, rows, notes=notes)
@@ -121,17 +117,17 @@ def _asked(view: Mapping[str, Any], by: str) -> Section:
 def selected(view: Mapping[str, Any], reweighted: bool = False) -> Section:
     """Return the selection rates and impact ratios of one attribute of `impact_tables`."""
     rows: list[Row] = []
-    for arm, name, group, cells in _lines(view):
-        ratio: Cell | str = _with_ends(group, "impact_ratio", "impact_ratio_low", "impact_ratio_high", 2)
+    for arm, name, group in _lines(view):
+        ratio = _with_ends(group, "impact_ratio", "impact_ratio_", 2)
         if name == arm["reference"]:
             ratio = Cell(number(group["impact_ratio"], 2), "the highest rate")
-        rule = group["four_fifths"]
-        below = DASH if rule is None else "below" if rule["below"] else "not below"
-        verdict = Cell(below, "" if rule is None or rule["settled"] else "undecided")
-        answered = _count(group["selected"] + group["not_selected"])
-        rate = _with_ends(group, "selection_rate", "low", "high", 3)
-        rest: list[Cell | str] = [verdict, _count(group["shortfall"]), p_value(group["p_adjusted"])]
-        rows.append([*cells, f"{_count(group['selected'])} of {answered}", rate, ratio, *rest])
+        rule, verdict = group["four_fifths"], Cell(DASH)
+        if rule is not None:
+            below = "below" if rule["below"] else "not below"
+            verdict = Cell(below, "" if rule["settled"] else "undecided")
+        chosen = f"{_count(group['selected'])} of {_count(group['selected'] + group['not_selected'])}"
+        rate = _with_ends(group, "selection_rate", "", 3)
+        rows.append([chosen, rate, ratio, verdict, _count(group["shortfall"]), p_value(group["p_adjusted"])])
     headings = ["Selected", "Selection rate", "Impact ratio", "Four fifths", "Shortfall", "p (adjusted)"]
     if reweighted:
         headings[:3] = ["Yes, test rows", "Selection rate, reweighted", "Impact ratio, reweighted"]
@@ -148,17 +144,17 @@ def _pairs(view: Mapping[str, Any], by: str) -> Section:
     several = len(view["arms"]) > 1
     rows: list[Row] = [
         [
-            f"{pair['first']} − {pair['second']}{' (under 2 %)' if pair['small'] else ''}",
-            *([arm["arm"]] if several else []),
-            Cell(signed(pair["difference"], 3), interval((pair["low"], pair["high"]), 3)),
+            _marked(f"{pair['first']} − {pair['second']}", pair),
+            *[arm["arm"]] * several,
+            difference(pair, 3),
             Cell(number(pair["ratio"], 2), interval((pair["ratio_low"], pair["ratio_high"]), 2)),
             str(pair["test"]),
             p_value(pair["p_value"]),
             p_value(pair["p_adjusted"]),
         ]
         for arm in view["arms"]
-        if len(arm["pairs"]) > 1
         for pair in arm["pairs"]
+        if len(arm["pairs"]) > 1
     ]
     every = all(arm["all_pairs"] for arm in view["arms"])
     intro = "" if every else "Of many groups, the pairs with the highest rate."
@@ -167,33 +163,30 @@ def _pairs(view: Mapping[str, Any], by: str) -> Section:
     return Section(f"Pairs of groups, {by}", headings, rows, (), intro, len(keys))
 
 
-def _confused(view: Mapping[str, Any], by: str, withheld: bool) -> Section:
-    rows: list[Row] = [
+def _confused(view: Mapping[str, Any], by: str) -> Section:
+    rows = [
         [
-            *cells,
             *(_count(group[kind]) for kind in _CONFUSED),
-            *(_with_ends(group, kind, f"{kind}_low", f"{kind}_high", 2) for kind in _RATES),
+            *(_with_ends(group, kind, f"{kind}_", 2) for kind in _RATES),
         ]
-        for _, _, group, cells in _lines(view)
+        for _, _, group in _lines(view)
     ]
     headings, notes = [*_CONFUSED.values(), *_RATES.values()], list(_reasons(view, _RATES))
     return _table(view, f"Confusion matrix, {by}", headings, rows, notes=notes)
 
 
-def _with_ends(group: Mapping[str, Any], name: str, low: str, high: str, digits: int) -> Cell | str:
-    if not defined(group[name]):
-        return "undefined"
-    return Cell(number(group[name], digits), interval((group[low], group[high]), digits))
+def _with_ends(group: Mapping[str, Any], name: str, ends: str, digits: int) -> Cell:
+    return valued(group, digits, key=name, ends=ends) if defined(group[name]) else Cell("undefined")
 
 
 def _tests(view: Mapping[str, Any]) -> Iterator[str]:
-    if not any(arm["pairs"] for arm in view["arms"]):
-        return
     tests = {pair["test"] for arm in view["arms"] for pair in arm["pairs"]}
+    if not tests:
+        return
     exact = "Fisher's exact test" if tests == {"Fisher's exact"} else "the interval of the difference"
     yield f"p is that of {exact} against the highest rate, adjusted for all pairs of groups."
-    reweighted = any(group["in_table"] is not None for _, _, group, _ in _lines(view))
-    if any(group["four_fifths"] and not group["four_fifths"]["settled"] for _, _, group, _ in _lines(view)):
+    reweighted = any(group["in_table"] is not None for _, _, group in _lines(view))
+    if any(group["four_fifths"] and not group["four_fifths"]["settled"] for _, _, group in _lines(view)):
         yield "Undecided: the interval of the ratio reaches across 0.8, whatever p says of a ratio of 1."
     yield (
         "Intervals of ratios hold for all groups together, and allow for another group's rate being the "
@@ -205,7 +198,7 @@ def _tests(view: Mapping[str, Any]) -> Iterator[str]:
 def _reasons(view: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[str]:
     """Why a value is undefined, once for all arms and groups that it holds for."""
     places: dict[tuple[str, str], list[str]] = {}
-    for arm, name, group, _ in _lines(view):
+    for arm, name, group in _lines(view):
         where = f"{arm['arm']}, {name}" if len(view["arms"]) > 1 else name
         reasons = {**group["reasons"], "impact_ratio": group["reason"]}
         for rate, shown in names.items():

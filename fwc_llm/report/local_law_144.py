@@ -7,17 +7,14 @@ race/ethnicity category and each intersection of both, and for the number of peo
 the reason are told. § 5-302: historical or test data; § 5-303: what is published. No legal advice.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from markupsafe import Markup
-
 from fwc_llm.metrics.adverse_impact import AS_DRAWN
-from fwc_llm.notebook import element
 from fwc_llm.report.format import DASH, number
 from fwc_llm.report.provenance import ABOUT, FOR_LAW
-from fwc_llm.report.tables import Section, markdown
-from fwc_llm.report.tidy import as_csv, head
+from fwc_llm.report.tables import Section
+from fwc_llm.report.tidy import head
 from fwc_llm.untrusted import visible
 
 RULE = "6 RCNY § 5-301 to 5-304, read 2026-11-22 in secondary sources: check that it is in force"
@@ -133,8 +130,7 @@ def _note(group: Mapping[str, Any], because: str) -> str:
 
 def sections(summarized: Mapping[str, Any]) -> Section:
     """Return a summary as a section: what § 5-303 asks for, then the table of each attribute."""
-    about = [(name, text) for name, text in summarized["about"].items()]
-    parts = [Section("What is published, § 5-303", ["Entry", "Stated"], about)]
+    parts = [Section("What is published, § 5-303", ["Entry", "Stated"], [*summarized["about"].items()])]
     tables: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for line in summarized["lines"]:
         tables.setdefault((line["arm"], line["table"]), []).append(line)
@@ -156,24 +152,3 @@ def sections(summarized: Mapping[str, Any]) -> Section:
 
 def _cell(value: Any) -> str:
     return DASH if value == "" else number(value, 3) if isinstance(value, float) else visible(str(value))
-
-
-def write_summaries(made: Sequence[Mapping[str, Any]], kind: str) -> str:
-    """Return summaries as "csv" (the tables alone), "md" or "html"."""
-    if kind == "csv":
-        return as_csv([line for summary in made for line in summary["lines"]], COLUMNS)
-    shown = [sections(summary) for summary in made]
-    if kind == "md":
-        return "\n".join(line for section in shown for line in markdown(section, 1)).rstrip() + "\n"
-    text = element("div", *map(_html, shown))
-    return f'<!doctype html>\n<meta charset="utf-8">\n<title>Local Law 144</title>\n{text}\n'
-
-
-def _html(section: Section) -> Markup:
-    rows = [[*map(str, row)] for row in section.rows]
-    lines = [element("tr", *(element("td", cell) for cell in row)) for row in rows]
-    heads = element("tr", *(element("th", heading, align="left") for heading in section.headings))
-    table = element("table", heads, *lines, border=1, cellpadding=4) if rows else ""
-    return element(
-        "div", element("h2", section.title), element("p", section.intro), table, *map(_html, section.parts)
-    )

@@ -137,11 +137,11 @@ def _read(path: Path, columns: Mapping[str, Any]) -> "tuple[pd.DataFrame, Any]":
     """The file's decisions in the order of their time, as a frame and as answers; None where it has none."""
     import pandas as pd
 
-    others = {"row": columns["key"], "time": columns["time"], "by": columns["by"]}
+    roles = {"row": columns["key"], **{name: columns[name] for name in ("answer", "label", "time", "by")}}
+    named = {name: column for name, column in roles.items() if column}
     frame, _ = read_predictions(
-        path, columns["answer"], columns["label"], columns["protected"], columns["positive"],
-        {name: column for name, column in others.items() if column}, missing=columns["missing"],
-    )  # fmt: skip
+        path, named, columns["protected"], columns["positive"], missing=columns["missing"]
+    )
     if not len(frame):
         return frame, None
     if columns["time"]:

@@ -27,36 +27,33 @@ if TYPE_CHECKING:
     from fwc_llm.taskfile import Written
 
 _SHOWN = 5  # rows that an error names
-MISSING = ("refuse", "drop", "group")
 # Columns of the table that `audit` takes, which a protected column of the same name would replace.
 _OURS = frozenset(
     ("answer", "label", "arm", "repeat", "row", "p_yes", "examples", "reason", "weight", "cluster", "given")
 ) | {"score", "above"}
+_NUMBERS = {"p_yes", "score", "weight"}
 
 
 def read_predictions(
-    path: str | Path,
-    answer: str | None,
-    label: str | None,
+    path: Path,
+    columns: Mapping[str, str],
     protected: Sequence[str],
     positive: str | None = None,
-    others: Mapping[str, str] | None = None,
     threshold: float = HALF,
     missing: str = "refuse",
     population: "pd.DataFrame | None" = None,
     key: str = "",
 ) -> "tuple[pd.DataFrame, tuple[str, ...]]":
-    """Return a file as the table of `audit`: `label`, `answer`, each protected column, what `others` names.
+    """Return a file as the table of `audit`: the `columns` that are named, and each protected column.
 
-    The file is what `fwc-llm task init` reads. Where `positive` is the value that means yes, labels and
-    answers become yes and no. Without `answer` the answer is yes where the column of `p_yes` reaches
-    `threshold`, or the `score` is above its median. `others` maps columns of `audit` (arm, repeat, row,
-    p_yes, score, examples, weight, cluster, given) to columns of the file. `missing` says what becomes of
-    rows without a protected value, a label or another value that is needed: they are refused, left out
-    ("drop"), or, without a protected value, a group. Notes on that and on columns that look as if they should
-    be used come with the table.
-
-    Answers and protected columns that the file lacks are those of the `population`, whose rows `key` names.
+    The file is what `fwc-llm task init` reads. `columns` maps columns of `audit` (answer, label, arm, repeat,
+    row, p_yes, score, examples, weight, cluster, given) to columns of the file. Where `positive` is the value
+    that means yes, labels and answers become yes and no. Without an answer it is yes where `p_yes` reaches
+    the `threshold`, or the `score` is above its median. `missing` says what becomes of rows without a
+    protected value, a label or another value that is needed: they are refused, left out ("drop"), or, without
+    a protected value, a group. Notes on that and on columns that look as if they should be used come with the
+    table. Answers and protected columns that the file lacks are those of the `population`, whose rows `key`
+    names.
 
     Raises `FwcError` for a file that cannot be read, a column that is not there, an answer that is no label's
     value, and a P(yes) that is no number from 0 to 1.
@@ -69,73 +66,67 @@ def read_predictions(
         raise FwcError(
             f"the protected column {clash[0]!r} has a name that the audit uses itself: rename it in {path}"
         )
-    outcome = {name: column for name, column in (("answer", answer), ("label", label)) if column}
-    wanted = outcome | dict(others or {})
-    needed = list(dict.fromkeys((*wanted.values(), *protected)))
+    needed, elsewhere = list(dict.fromkeys((*columns.values(), *protected))), list[str]()
     if population is not None:
-        titles = read_columns(Path(path), [])[1]
-        elsewhere = [name for name in needed if name in (*protected, answer) and name not in titles]
-        elsewhere = [name for name in elsewhere if name in population.columns]
-        own, _ = read_columns(Path(path), [name for name in needed if name not in elsewhere])
-        rows = pd.DataFrame({key: np.asarray(own[wanted["row"]], object)})
-        whole = with_population(rows, population, key, elsewhere)
-        read = own | {name: as_names(whole[name].to_numpy(object)) for name in elsewhere}
-    else:
-        read, titles = read_columns(Path(path), needed)
-    columns: dict[str, Any] = {name: read[column] for name, column in wanted.items()}
-    outcomes = {name: mapped(columns[name], _plain) for name in outcome}
-    if answer and positive is None and looks_like_probability(outcomes["answer"].unique().tolist()):
-        raise FwcError(f"{answer!r} looks like probabilities: name it with --p-yes in place of --answer")
-    if positive is not None and outcomes:
-        outcomes = _yes_and_no(outcomes, _plain(positive))
-    if p_yes := wanted.get("p_yes"):
-        columns["p_yes"] = probabilities(read[p_yes], p_yes)
-    if score := wanted.get("score"):
-        columns["score"] = _numbers(read[score], score)
-    if not answer and p_yes:
-        outcomes["answer"] = answered_at(columns["p_yes"], threshold)
-    elif not answer:
-        outcomes["answer"] = answered_at(over_median(columns["score"]), HALF)
-    table = pd.DataFrame({**columns, **outcomes, **{name: read[name] for name in protected}})
-    notes = unused_columns(titles, set(read), wanted.get("weight"), wanted.get("cluster"))
-    table, lost = _without_missing(table, protected, wanted, missing)
-    if "weight" in wanted:
-        table["weight"] = _numbers(table["weight"].array, wanted["weight"])
-    return table, (*notes, *lost)
+        elsewhere = [n for n in needed if n in (*protected, columns.get("answer")) and n in population]
+    read, titles = read_columns(path, needed, elsewhere)
+    if population is not None and (lacking := [name for name in needed if name not in read]):
+        rows = pd.DataFrame({key: np.asarray(read[columns["row"]], object)})
+        whole = with_population(rows, population, key, lacking)
+        read |= {name: as_names(whole[name].to_numpy(object)) for name in lacking}
+    table: dict[str, Any] = {name: read[column] for name, column in columns.items()}
+    table |= {name: mapped(table[name], _plain) for name in ("answer", "label") if name in table}
+    if "answer" in table and positive is None and looks_like_probability(table["answer"].unique().tolist()):
+        raise FwcError(
+            f"{columns['answer']!r} looks like probabilities: name it with --p-yes in place of --answer"
+        )
+    if positive is not None:
+        table |= _yes_and_no(table, _plain(positive))
+    for name in _NUMBERS.intersection(table):
+        table[name] = as_numbers(table[name], columns[name], shares=name == "p_yes")
+    if "answer" not in table and "p_yes" in table:
+        table["answer"] = answered_at(table["p_yes"], threshold)
+    elif "answer" not in table:
+        table["answer"] = answered_at(over_median(table["score"]), HALF)
+    notes = unused_columns(titles, set(read), columns.get("weight"), columns.get("cluster"))
+    frame = pd.DataFrame({**table, **{name: read[name] for name in protected}})
+    frame, lost = _without_missing(frame, protected, columns, missing)
+    return frame, (*notes, *lost)
 
 
 def _without_missing(
-    table: "pd.DataFrame", protected: Sequence[str], wanted: Mapping[str, str], rule: str
+    table: "pd.DataFrame", protected: Sequence[str], columns: Mapping[str, str], rule: str
 ) -> "tuple[pd.DataFrame, list[str]]":
     """The table without rows that lack a value that is needed, and how many these are in each group."""
-    needed = [name for name in wanted if name not in {"answer", "p_yes", "score"}]
-    empty = {name: (table[name] == "").to_numpy(dtype=bool) for name in (*protected, *needed)}
+    from fwc_llm.data.table import crossed
+
+    needed = [*protected, *(name for name in columns if name not in {"answer", "p_yes", "score"})]
+    empty = {name: ((table[name] == "") | table[name].isna()).to_numpy(dtype=bool) for name in needed}
     empty = {name: lacks for name, lacks in empty.items() if lacks.any()}
     if not empty:
         return table, []
-    refused = [name for name in empty if rule == "refuse" or (rule == "group" and name not in protected)]
-    for name in refused:
-        n, first = int(empty[name].sum()), int(np.argmax(empty[name])) + 1
-        others = "; --missing group makes them a group" if name in protected else ""
-        raise FwcError(
-            f"{n:,} rows have no {wanted.get(name, name)} (the first is row {first}); --missing drop leaves "
-            f"them out{others}"
-        )
-    from fwc_llm.data.table import crossed
-
+    for name, lacks in empty.items():
+        if rule == "refuse" or (rule == "group" and name not in protected):
+            others = "; --missing group makes them a group" if name in protected else ""
+            raise FwcError(
+                f"{int(lacks.sum()):,} rows have no {columns.get(name, name)} (the first is row "
+                f"{int(np.argmax(lacks)) + 1}); --missing drop leaves them out{others}"
+            )
     for name in protected:
         table[name] = table[name].astype(object).where(table[name] != "", UNKNOWN)
     lacks = np.logical_or.reduce(list(empty.values()))
     groups = Counter(crossed(table[lacks].astype("str"), protected).tolist())
     by_group = ", ".join(f"{group} {n:,}" for group, n in groups.most_common())
-    columns = ", ".join(wanted.get(name, name) for name in empty)
+    names = ", ".join(columns.get(name, name) for name in empty)
     what = "left out" if rule == "drop" else f"of the group {UNKNOWN!r}"
-    note = f"{int(lacks.sum()):,} of {len(table):,} rows have no {columns} and are {what}: {by_group}."
+    note = f"{int(lacks.sum()):,} of {len(table):,} rows have no {names} and are {what}: {by_group}."
     return (table[~lacks].reset_index(drop=True) if rule == "drop" else table), [note]
 
 
-def read_columns(path: Path, names: Sequence[str]) -> "tuple[dict[str, Names], list[str]]":
-    """Return columns of a table as texts, and the titles of all of its columns.
+def read_columns(
+    path: Path, names: Sequence[str], elsewhere: Sequence[str] = ()
+) -> "tuple[dict[str, Names], list[str]]":
+    """Return columns of a table as texts, those `elsewhere` where it has them, and the titles of all.
 
     The format is known by the file's ending; separator and encoding of a CSV file are found as
     `fwc-llm task init` finds them; results of other tools become tables (`report/peers.py`). Raises
@@ -159,6 +150,7 @@ def read_columns(path: Path, names: Sequence[str]) -> "tuple[dict[str, Names], l
         raise FwcError(f"cannot read {path}: {reason(error)}") from None
     except (pd.errors.ParserError, UnicodeDecodeError) as error:
         raise FwcError(f"{path} is no table: {error}") from None
+    names = [name for name in names if name in titles or name not in elsewhere]
     for name in names:
         if name not in titles:
             raise FwcError(
@@ -192,22 +184,23 @@ def _texts(column: "pd.Series[Any]") -> "Names":
     return names_of(np.where(code < 0, len(texts), code), texts.str.strip().append(pd.Index([""])))
 
 
-def _yes_and_no(outcomes: Mapping[str, "Names"], positive: str) -> dict[str, "Names"]:
+def _yes_and_no(table: Mapping[str, Any], positive: str) -> "dict[str, Names]":
     """Labels and answers as yes and no; an empty answer stays empty."""
-    named = "label" if "label" in outcomes else "answer"
-    kinds = set(outcomes[named].unique()) - {""}
-    if positive not in kinds:
-        raise FwcError(f"no {named} has the positive value {positive!r}")
-    if len(kinds) > 2:
-        shown = ", ".join(sorted(kinds - {positive})[:5])
-        raise FwcError(f"the {named}s have more than two values: {positive!r} and {shown}")
-    answers = outcomes.get("answer", outcomes[named]).unique()
-    if others := sorted(set(answers) - kinds - {""}):
-        raise FwcError(
-            f"the answer {others[0]!r} is neither yes nor no: labels are {', '.join(sorted(kinds))}"
-        )
-    words = {"": "", positive: "yes"}
-    return {name: mapped(names, lambda text: words.get(text, "no")) for name, names in outcomes.items()}
+    outcomes: dict[str, Names] = {name: table[name] for name in ("label", "answer") if name in table}
+    kinds, words = set[str](), {"": "", positive: "yes"}
+    for name, values in outcomes.items():
+        own = set(values.unique()) - {""}
+        if kinds and (others := sorted(own - kinds)):
+            raise FwcError(
+                f"the answer {others[0]!r} is neither yes nor no: labels are {', '.join(sorted(kinds))}"
+            )
+        kinds = kinds or own
+        if positive not in kinds:
+            raise FwcError(f"no {name} has the positive value {positive!r}")
+        if len(kinds) > 2:
+            shown = ", ".join(sorted(kinds - {positive})[:5])
+            raise FwcError(f"the {name}s have more than two values: {positive!r} and {shown}")
+    return {name: mapped(values, lambda text: words.get(text, "no")) for name, values in outcomes.items()}
 
 
 def _plain(text: str) -> str:
@@ -216,42 +209,30 @@ def _plain(text: str) -> str:
     return text if number is None else f"{number:.12g}"
 
 
-def probabilities(cells: "Names", column: str) -> Floats:
-    """Return a column's texts as shares; an empty one is NaN.
+def as_numbers(cells: "Names", column: str, shares: bool = False) -> Floats:
+    """Return a column's texts as numbers, all written in one way; an empty one is NaN.
 
-    Raises `FwcError` for text, percent and numbers outside [0, 1].
+    `shares`: P(yes), from 0 to 1 and without a thousands separator. Raises `FwcError` for texts that are no
+    such numbers.
     """
-    shares = _as_numbers(cells, ("", "1.234,5"))
-    wrong = np.flatnonzero((shares < 0.0) | (shares > 1.0)).tolist()
-    if wrong:
-        named = ", ".join(f"row {place + 1} {cells[place]!r:.40}" for place in wrong[:_SHOWN])
-        raise FwcError(
-            f"{column!r} is not P(yes) in {len(wrong):,} of {len(cells):,} rows ({named}): write a number "
-            "from 0 to 1 (0.87 for 87 %), and leave a cell empty where there is none"
-        )
-    return np.asarray(shares, np.float64)
-
-
-def _numbers(cells: "Names", column: str) -> Floats:
-    """A column's texts as numbers, written as programs or as people write them."""
-    numbers = _as_numbers(cells, ("", "1,234.5", "1.234,5"))
-    if np.isinf(numbers).any():
-        place = int(np.argmax(np.isinf(numbers)))
-        raise FwcError(f"row {place + 1} has {cells[place]!r:.40} in {column!r}, which is no number")
-    return numbers
-
-
-def _as_numbers(cells: "Names", ways: "Sequence[Written]") -> Floats:
-    """Texts as numbers, all written in the first of the `ways` that fits: infinite where none fits."""
-    texts, numbers = list(cells.categories), list[float | None]()
+    ways: Sequence[Written] = ("", "1.234,5") if shares else ("", "1,234.5", "1.234,5")
+    texts, values = list(cells.categories), list[float | None]()
     for way in ways:
-        numbers = [
+        values = [
             None if "%" in text else as_number(as_plain(text, way)) if text else np.nan for text in texts
         ]
-        if None not in numbers:
+        if None not in values:
             break
-    known = np.array([np.inf if number is None else number for number in numbers], np.float64)
-    return np.asarray(known[cells.codes], np.float64)
+    numbers = np.array([np.inf if value is None else value for value in values], np.float64)[cells.codes]
+    wrong = np.flatnonzero((numbers < 0.0) | (numbers > 1.0) if shares else np.isinf(numbers)).tolist()
+    if wrong:
+        named = ", ".join(f"row {place + 1} {cells[place]!r:.40}" for place in wrong[:_SHOWN])
+        what = "not P(yes)" if shares else "no number"
+        how = " from 0 to 1 (0.87 for 87 %), and leave a cell empty where there is none" if shares else ""
+        raise FwcError(
+            f"{column!r} is {what} in {len(wrong):,} of {len(cells):,} rows ({named}): write numbers{how}"
+        )
+    return np.asarray(numbers, np.float64)
 
 
 def looks_like_probability(cells: Sequence[str]) -> bool:
@@ -266,29 +247,3 @@ def answered_at(shares: Floats, threshold: float) -> "Names":
 
     answers = np.where(np.isnan(shares), -1, shares >= threshold).astype(np.int8)
     return pd.Categorical.from_codes(answers, pd.Index(["no", "yes"], dtype=object))
-
-
-def choose_threshold(answer: str | None, p_yes: str | None, threshold: float | None) -> float:
-    """Return the threshold for an audit; `FwcError` where columns and threshold do not fit together."""
-    if answer is None and p_yes is None:
-        raise FwcError(
-            "name the column of predictions with --answer, that of probabilities with --p-yes, or that of "
-            "scores with --score"
-        )
-    if answer is not None and threshold is not None:
-        raise FwcError(
-            "--threshold makes answers of --p-yes, and --answer gives the answers: leave out one of them"
-        )
-    if threshold is not None and not 0.0 <= threshold <= 1.0:
-        raise FwcError(
-            f"--threshold {threshold:g} is not from 0 to 1: answers are yes where P(yes) reaches it"
-        )
-    return HALF if threshold is None else threshold
-
-
-def ties_line(shares: "pd.Series[float]", threshold: float) -> str:
-    """Say how many rows lie just at the threshold, and how many have no P(yes); empty where none does."""
-    ties, lost = int((shares == threshold).sum()), int(shares.isna().sum())
-    parts = [f"{ties:,} of {len(shares):,} rows lie just at {threshold:g}; they count as yes"] * bool(ties)
-    parts += [f"{lost:,} have no P(yes) and count as unparsed"] * bool(lost)
-    return "; ".join(parts)

@@ -89,30 +89,20 @@ def thresholds(stats: Stats) -> Section:
 def _chosen(arm: str, thresholds: Mapping[str, Any]) -> Iterator[Row]:
     limits, points = thresholds["one_half_limits"], thresholds["chosen"]
     for key, name in _NAMES.items():
-        if key == "held_out":
-            threshold = thresholds[key]
-            accuracy, gap = number(threshold["accuracy"], 2, 100), threshold["demographic_parity_difference"]
-            yield [arm, name, DASH, accuracy, number(gap, 3), *[DASH] * 3]
-        elif points[key] is None:
-            yield [arm, name, *[DASH] * len(_THRESHOLDS)]
-        elif key == "one_half":
-            start, accuracy, gap, *rest = _point(points[key])
+        point = thresholds[key] if key == "held_out" else points[key]
+        cells: list[Cell | str] = [DASH] * len(_THRESHOLDS)
+        if point is not None:
+            accuracy, gap = point["accuracy"], point["demographic_parity_difference"]
+            cells[1:3] = number(accuracy, 2, 100), number(gap, 3)
+        if point is not None and key != "held_out":
+            cells[0] = "never" if point["threshold"] is None else f"{point['threshold']:.6g}"
+            rates = (f"{group} {number(rate, 1, 100)}" for group, rate in point["rates"].items())
+            cells[3:] = number(point["share"], 1, 100), ", ".join(rates), f"{point['ties']:,}"
+        if point is not None and key == "one_half":
             ends = interval(limits["demographic_parity_difference"], 3)
-            wide = Cell(accuracy, interval(limits["accuracy"], 1, 100))
-            yield [arm, name, start, wide, gap if ends == DASH else Cell(gap, ends), *rest]
-        else:
-            yield [arm, name, *_point(points[key])]
-
-
-def _point(point: Mapping[str, Any]) -> list[str]:
-    return [
-        "never" if point["threshold"] is None else f"{point['threshold']:.6g}",
-        number(point["accuracy"], 2, 100),
-        number(point["demographic_parity_difference"], 3),
-        number(point["share"], 1, 100),
-        ", ".join(f"{group} {number(rate, 1, 100)}" for group, rate in point["rates"].items()),
-        f"{point['ties']:,}",
-    ]
+            cells[1] = Cell(str(cells[1]), interval(limits["accuracy"], 1, 100))
+            cells[2] = Cell(str(cells[2]), "" if ends == DASH else ends)
+        yield [arm, name, *cells]
 
 
 def notes(stats: Stats) -> list[str]:
@@ -130,20 +120,20 @@ def notes(stats: Stats) -> list[str]:
             "of a population."
         )
     for arm, p in arms:
+        own = []
         if p["thresholds"]["different_values"] == 1:
-            lines.append(f"{arm['arm']}: P(yes) is the same for all rows; it depends on nothing in them.")
+            own.append("P(yes) is the same for all rows; it depends on nothing in them.")
         elif ties := p["thresholds"]["chosen"]["one_half"]["ties"]:
-            lines.append(
-                f"{arm['arm']}: {ties:,} of {p['n']:,} answers lie just at one half and count as yes."
-            )
+            own.append(f"{ties:,} of {p['n']:,} answers lie just at one half and count as yes.")
         if is_clipped(arm):
-            lines.append(
-                f"{arm['arm']}: P(yes) is below {LEAST_CERTAIN} or above {1 - LEAST_CERTAIN} in "
-                f"{percent(p['clipped'])} of the answers, which says too little to show a calibration."
+            own.append(
+                f"P(yes) is below {LEAST_CERTAIN} or above {1 - LEAST_CERTAIN} in {percent(p['clipped'])} of "
+                "the answers, which says too little to show a calibration."
             )
         if p["coverage"] < 1:
             shares = ", ".join(f"{name} {percent(share)}" for name, share in p["coverage_by_group"].items())
-            lines.append(f"{arm['arm']}: not every row has P(yes) ({shares}); the rest is left out here.")
+            own.append(f"not every row has P(yes) ({shares}); the rest is left out here.")
+        lines += [f"{arm['arm']}: {line}" for line in own]
     return lines
 
 

@@ -10,7 +10,6 @@ from fwc_llm.report.format import DASH
 from fwc_llm.report.read import KEY, Run
 from fwc_llm.report.sections import as_words
 from fwc_llm.report.tables import Row, Section
-from fwc_llm.version import __version__
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
@@ -39,7 +38,7 @@ def provenance(run: Run, task: "Task | None" = None) -> dict[str, Any]:
 
     Keys: `about` (by the keys of a task file's [about]; None where nothing is stated), `task` (question,
     licence, citation, note; None where the task file is not known), and `hashes` (sha256 of the task file's
-    text, of the table as it was used, and of the run's files). `report_version` is that of this report.
+    text, of the table as it was used, and of the run's files).
     """
     known = task if task is not None else _recorded(run)
     text = run.described.get("task_file")
@@ -51,7 +50,6 @@ def provenance(run: Run, task: "Task | None" = None) -> dict[str, Any]:
         "about": {key: (known.about.get(key) if known is not None else None) for key in ABOUT | FOR_LAW},
         "task": {name: getattr(known, name) or None for name in named} if known is not None else None,
         "hashes": hashes,
-        "report_version": __version__,
     }
 
 

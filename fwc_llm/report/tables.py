@@ -4,7 +4,7 @@ Builders (`sections`, `impact`, `probability`, …) make sections; a renderer kn
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -146,9 +146,9 @@ class _Fitting:
     """
 
     def __init__(self, section: Section) -> None:
-        rows, keys = texts(section.rows), section.keys
-        self.keys, self.headings = keys, [_short(heading) for heading in section.headings]
-        self.rows = [[*map(_short, row[:keys]), *row[keys:]] for row in rows]
+        self.keys = section.keys
+        rows = [[*map(_short, row[: self.keys]), *row[self.keys :]] for row in texts(section.rows)]
+        self.lines = [[_short(heading) for heading in section.headings], *rows]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         unlimited = options.update_width(10_000)
@@ -156,43 +156,36 @@ class _Fitting:
         def fits(table: Table) -> bool:
             return Measurement.get(console, unlimited, table).maximum <= options.max_width
 
-        def parts(draw: Callable[[int, int], Table], start: int, stop: int) -> Iterator[Table]:
-            while start < stop:
+        def parts(lines: list[list[str]], keys: int) -> list[Table]:
+            tables, start = list[Table](), keys
+            while start < len(lines[0]):
                 end = start + 1
-                while end < stop and fits(draw(start, end + 1)):
+                while end < len(lines[0]) and fits(_table(lines, keys, start, end + 1)):
                     end += 1
-                yield draw(start, end)
+                tables.append(_table(lines, keys, start, end))
                 start = end
+            return tables
 
-        last = len(self.headings)
-        whole = self._table(self.keys, last, stacked=False)
-        if fits(whole) or last == self.keys:
+        whole = _table(self.lines, self.keys, self.keys, len(self.lines[0]), stacked=False)
+        if fits(whole) or len(self.lines[0]) == self.keys:
             yield whole
             return
-        stacked = list(parts(self._table, self.keys, last))
-        yield from min(stacked, list(parts(self._turned, 0, len(self.rows))), key=len)
+        names = ["", *(" · ".join(line[: self.keys]) for line in self.lines[1:])]
+        turned = [names, *map(list, zip(*(line[self.keys :] for line in self.lines), strict=True))]
+        yield from min(parts(self.lines, self.keys), parts(turned, 1), key=len)
 
-    def _table(self, start: int, end: int, stacked: bool = True) -> Table:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        places = [*range(self.keys), *range(start, end)]
-        for place in places:
-            side: Any = "right" if place >= self.keys else "left"
-            heading = Text(_stacked(self.headings[place]) if stacked else self.headings[place])
-            table.add_column(heading, justify=side, no_wrap=not stacked, style="" if place else "bold")
-        for row in self.rows:
-            table.add_row(*(Text(_stacked(row[place]) if stacked else row[place]) for place in places))
-        return table
 
-    def _turned(self, start: int, end: int) -> Table:
-        """The rows from start to end as columns; an interval stands on a line of its own."""
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column("", style="bold", overflow="fold")
-        for row in self.rows[start:end]:
-            table.add_column(Text(" · ".join(row[: self.keys])), justify="right", overflow="fold")
-        for place in range(self.keys, len(self.headings)):
-            cells = [self.headings[place], *(row[place] for row in self.rows[start:end])]
-            table.add_row(*map(Text, map(_stacked, cells)))
-        return table
+def _table(lines: Sequence[Sequence[str]], keys: int, start: int, end: int, stacked: bool = True) -> Table:
+    """The first `keys` columns of lines and those from start to end; the first line has the headings."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    chosen = [[*line[:keys], *line[start:end]] for line in lines]
+    headings, *rows = [[Text(_stacked(cell) if stacked else cell) for cell in line] for line in chosen]
+    for place, heading in enumerate(headings):
+        side: Any = {"justify": "right", "overflow": "fold"} if place >= keys else {}
+        table.add_column(heading, no_wrap=not stacked, style="" if place else "bold", **side)
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def _stacked(cell: str) -> str:

@@ -49,21 +49,17 @@ def _arm(run: Run, arm: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
     described["coverage"] = second["coverage"].value
     tests = compare(first, second).of_these
     for metric, *_ in COMPARED:
-        sides = {"given": first[metric], "at_threshold": second[metric]}
-        described[metric] = {
-            **{name: {"value": v.value, "low": v.low, "high": v.high} for name, v in sides.items()},
-            **{name: getattr(tests[metric], name) for name in ("difference", "low", "high")},
-        }
+        described[metric] = {name: getattr(tests[metric], name) for name in ("difference", "low", "high")}
+        for side, of_side in (("given", first[metric]), ("at_threshold", second[metric])):
+            described[metric][side] = {name: getattr(of_side, name) for name in ("value", "low", "high")}
     return described
 
 
 def _words(rule: float | str, arms: Sequence[Mapping[str, Any]]) -> str:
     how = "set beforehand"
     if str(rule) in _RULES:
-        how = (
-            "chosen on rows of the pool that were asked first and are neither test rows nor examples: "
-            f"{_RULES[str(rule)]}{_shares(arms) if rule == 'base-rate' else ''}"
-        )
+        how = "chosen on rows of the pool that were asked first and are neither test rows nor examples: "
+        how += _RULES[str(rule)] + (_shares(arms) if rule == "base-rate" else "")
     return (
         f"Here the answer is yes where P(yes) is at least the threshold, one for all groups, {how}. "
         "Everything else is about the answers as they were given. Intervals take the threshold as it is, and "

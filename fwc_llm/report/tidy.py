@@ -71,22 +71,19 @@ def _line(
 
 
 def _of_arm(arm: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    n, gap = arm["n"], arm["demographic_parity_difference"]
+    n, gap, probabilities = arm["n"], arm["demographic_parity_difference"], arm["probabilities"] or {}
     for metric in METRICS:
         each = arm[metric]["per_repeat"]
         yield _line(metric, arm[metric], n=n)
-        yield from (
-            {"metric": metric, "repeat": repeat, "value": value, "n": n // len(each)}
-            for repeat, value in enumerate(each)
-        )
+        for repeat, value in enumerate(each):
+            yield {"metric": metric, "repeat": repeat, "value": value, "n": n // len(each)}
     noise = {"noise_floor_expected": gap["noise_expected"], "noise_floor_95": gap["noise_95"]}
     yield from _all({"coverage": arm["coverage"], **noise}, n=n)
     for name, group in arm["groups"].items():
-        of = {"group": name, "n": group["n"]}
-        yield _line("rate", group, "rate", **of)
-        for rate in ("true_positive_rate", "false_positive_rate", "coverage"):
-            yield _line(rate, group, rate, f"{rate}_", **of)
-    for name, shown in (arm["probabilities"] or {"calibration_by_group": {}})["calibration_by_group"].items():
+        for rate in ("rate", "true_positive_rate", "false_positive_rate", "coverage"):
+            ends = "" if rate == "rate" else f"{rate}_"
+            yield _line(rate, group, rate, ends, group=name, n=group["n"])
+    for name, shown in probabilities.get("calibration_by_group", {}).items():
         of = {"group": name, "n": shown["n"]}
         yield _line("calibration_difference", shown, "difference", **of)
         errors = {"calibration_error": shown["error"], "calibration_error_by_noise_95": shown["noise_95"]}
@@ -124,9 +121,9 @@ def _of_group(group: Mapping[str, Any], reference: str | None) -> Iterator[dict[
         yield line | (to if name == "impact_ratio" else {})
     if (flag := group["four_fifths"]) is not None:
         note = "" if flag["settled"] else "the interval leaves it open"
-        yield from _all({"below_four_fifths": int(flag["below"])}, note=note, **to)
-        yield from _all({"shortfall": group["shortfall"]}, **to)
+        yield {"metric": "below_four_fifths", "value": int(flag["below"]), "note": note, **to}
+        yield {"metric": "shortfall", "value": group["shortfall"], **to}
     if group["share"] is not None:
-        yield from _all({"share": group["share"]}, note="under 2 %" * group["small"])
+        yield {"metric": "share", "value": group["share"], "note": "under 2 %" * group["small"]}
     if "scoring_rate" in group:
         yield from (_line(name, group, name, f"{name}_") for name in ("scoring_rate", "scoring_impact_ratio"))

@@ -84,18 +84,13 @@ def tuned(described: Mapping[str, Any] | None) -> Section:
     title = "How the examples were tuned"
     if described is None:
         return Section(title)
-    front = Section(
-        "All candidates",
-        described["headings"],
-        described["front"],
-        intro="On the pool rows, with 95 % intervals. Front: no other candidate that was asked about all "
-        "rows is better in both. Dropped: clearly worse, or not among the best, on the rows asked so far.",
+    note = (
+        "On the pool rows, with 95 % intervals. Front: no other candidate that was asked about all rows is "
+        "better in both. Dropped: clearly worse, or not among the best, on the rows asked so far."
     )
-    return Section(
-        title,
-        intro=f"{described['verdict']}. {described['assumed']}".strip(),
-        parts=[validation(described), front],
-    )
+    front = Section("All candidates", described["headings"], described["front"], intro=note)
+    intro = f"{described['verdict']}. {described['assumed']}".strip()
+    return Section(title, intro=intro, parts=[validation(described), front])
 
 
 def validation(described: Mapping[str, Any]) -> Section:
@@ -110,6 +105,5 @@ def candidates(tuning: Mapping[str, Any], most: int) -> Section:
     rows, more = described["front"], len(described["front"]) - most
     title = f"Candidates on the pool rows ({tuning['calls']:,} questions)"
     title += ", SIMULATED" if tuning.get("simulated") else ""
-    notes = [f"… and {more} more in {FILE_NAME}"] if more > 0 else []
-    notes += [described["assumed"]] if described["assumed"] else []
-    return Section(title, described["headings"], rows[:most], notes)
+    notes = [f"… and {more} more in {FILE_NAME}"] * (more > 0)
+    return Section(title, described["headings"], rows[:most], [*notes, *filter(None, [described["assumed"]])])

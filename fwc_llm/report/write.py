@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import json_text
+from fwc_llm.report import local_law_144 as law
 from fwc_llm.report.document import make_document, sections_of
-from fwc_llm.report.local_law_144 import summaries, write_summaries
-from fwc_llm.report.page import page
+from fwc_llm.report.page import environment, page
 from fwc_llm.report.provenance import SIGNED
 from fwc_llm.report.tables import Section, escaped, markdown
-from fwc_llm.report.tidy import tidy_csv
+from fwc_llm.report.tidy import as_csv, tidy_csv
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
@@ -58,7 +58,7 @@ def write_document(document: Mapping[str, Any], format: str, appendix: bool = Fa
     if format == "csv":
         return tidy_csv(document)
     if kind := _SUMMARY.get(format):
-        made = summaries(document)
+        made = law.summaries(document)
         refusals = [summary["refused"] for summary in made if summary["refused"]]
         if kind == "csv" and refusals:
             raise FwcError(refusals[0])
@@ -71,6 +71,16 @@ def write_document(document: Mapping[str, Any], format: str, appendix: bool = Fa
         lines = lines if len(lines) <= _LONGEST_COMMENT else lines[: _LONGEST_COMMENT - 2] + rest
         return "\n".join(lines).rstrip().replace("@", "@\u200b") + "\n"  # names of groups call nobody
     return page(document, appendix)
+
+
+def write_summaries(made: Sequence[Mapping[str, Any]], kind: str) -> str:
+    """Return summaries of Local Law 144 as "csv" (the tables alone), "md" or "html"."""
+    if kind == "csv":
+        return as_csv([line for summary in made for line in summary["lines"]], law.COLUMNS)
+    shown = [law.sections(summary) for summary in made]
+    if kind == "html":
+        return environment().get_template("ll144.html.j2").render(sections=shown)
+    return "\n".join(line for section in shown for line in markdown(section, 1)).rstrip() + "\n"
 
 
 def _markdown(document: Mapping[str, Any]) -> Iterator[str]:

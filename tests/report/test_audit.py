@@ -18,7 +18,7 @@ from fwc_llm.metrics.answers import as_names
 from fwc_llm.report import probability as tables
 from fwc_llm.report.charts import calibration_by_group, shown_groups
 from fwc_llm.report.document import make_document
-from fwc_llm.report.predictions_reader import answered_at, looks_like_probability, probabilities, read_columns
+from fwc_llm.report.predictions_reader import answered_at, as_numbers, looks_like_probability, read_columns
 from fwc_llm.report.tables import texts
 from fwc_llm.report.write import render
 from tests.report.conftest import MakeRun
@@ -99,12 +99,12 @@ def test_an_unknown_design_is_refused() -> None:
 
 
 def test_shares_are_taken_and_empty_cells_are_unknown() -> None:
-    shares = probabilities(as_names(["0.5", "1", "", "1e-3", "0"]), "p")
+    shares = as_numbers(as_names(["0.5", "1", "", "1e-3", "0"]), "p", shares=True)
     np.testing.assert_array_equal(shares, [0.5, 1.0, np.nan, 0.001, 0.0])
     answers = answered_at(shares, 0.5).tolist()
     assert [answers[place] for place in (0, 1, 3, 4)] == ["yes", "yes", "no", "no"]
     assert pd.isna(answers[2])
-    assert probabilities(as_names(["0,125", "1"]), "p").tolist() == [0.125, 1.0]
+    assert as_numbers(as_names(["0,125", "1"]), "p", shares=True).tolist() == [0.125, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_shares_are_taken_and_empty_cells_are_unknown() -> None:
 )  # fmt: skip
 def test_what_is_no_share_is_named(cells: list[str], said: str) -> None:
     with pytest.raises(FwcError) as raised:
-        probabilities(as_names(cells), "p")
+        as_numbers(as_names(cells), "p", shares=True)
     assert said in str(raised.value)
     assert len(str(raised.value)) < 400
 
