@@ -112,11 +112,9 @@ def audit(
     made = audit_of_file(predictions, check(Asked, asked, "the options of the audit"), population)
     gates.begin(made.crossed.arms)
     views = made.document["audit"]["attributes"]
+    rows = sum(map(len, made.crossed.answers.values()))
     for (name, of_attribute), view in zip(() if as_json else made.audits.items(), views, strict=False):
-        console.out.print(
-            f"{predictions.name} by {name}: {made.crossed.answers[made.crossed.arms[0]]} predictions",
-            style="bold",
-        )
+        console.out.print(f"{predictions.name} by {name}: {rows:,} predictions", style="bold")
         console.out.print(statistics_table(of_attribute.to_dict(), view))
         console.out.print(probability_tables(of_attribute.to_dict()))
     console.notes([made.ties, *(made.notes if as_json else ())])

@@ -1,6 +1,6 @@
 """From a table of answers, wherever they come from, to what statistics start from; bad input is named."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -106,7 +106,7 @@ def from_frame(
         raise FwcError("every row needs a weight of 0 or more, and not all may be 0")
     _check_rows(whole)
     by_arm = {arm: whole.where(names["arm"] == arm) for arm in names["arm"].unique().tolist()}
-    _check_arms(by_arm)
+    check_arms(by_arm)
     for name, level in zip(groups, levels, strict=True):
         if len(level.categories) < least_groups:
             raise FwcError(f"all rows have the {name} {level[0]!r}: there are no two groups to compare")
@@ -353,8 +353,8 @@ def _check_rows(answers: Answers) -> None:
             )
 
 
-def _check_arms(by_arm: dict[str, Answers]) -> None:
-    """All arms were asked the same questions, each once."""
+def check_arms(by_arm: Mapping[str, Answers]) -> None:
+    """Refuse arms that were not asked the same questions, each once (`FwcError`)."""
     import pandas as pd
 
     names = list(by_arm)

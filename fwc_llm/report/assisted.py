@@ -5,12 +5,13 @@ give, and none needs the table again. They are of these very answers and this ta
 """
 
 import hashlib
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import read_text
@@ -25,22 +26,16 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 FILE_NAME = "assisted.json"
-
-
-class _Arm(BaseModel):
-    predicted: list[float]
-    fold: list[int]
-    means: list[list[list[float | None]]]
-    rows: list[list[float]]
+_KINDS: Any = {"predicted": np.float64, "fold": np.int64, "means": np.float64, "rows": np.float64}
 
 
 class _File(BaseModel):
-    """assisted.json: `answers` and `table` are hashes of what the predictions are of."""
+    """assisted.json: `answers` and `table` are hashes of what the predictions of `arms` are of."""
 
     format: Literal["fwc-llm-assisted/1"] = "fwc-llm-assisted/1"
     answers: str
     table: str
-    arms: dict[str, _Arm]
+    arms: dict[str, dict[str, list[Any]]]
 
 
 def predictions(
@@ -54,18 +49,17 @@ def predictions(
     if task is None and not path.is_file():
         return {}
     key = _key(answered)
-    with suppress(OSError, ValueError, ValidationError, FwcError):
+    with suppress(OSError, LookupError, TypeError, ValueError, FwcError):
         content = _File.model_validate(parse_json(read_text(path)))
         if (content.answers, content.table) == (key, fingerprint):
-            return {arm: _read(predicted) for arm, predicted in content.arms.items()}
+            return {arm: _arrays(lists) for arm, lists in content.arms.items()}
     if task is None or task.whole is not None or task.fingerprint != fingerprint:
         return {}
     samples = assisted_samples(answered, answered.plain_samples, table_of(task))
     known = {arm: sample.assist for arm, sample in samples.items()}
     assists = {arm: predicted for arm, predicted in known.items() if isinstance(predicted, Predictions)}
-    content = _File(
-        answers=key, table=task.fingerprint, arms={a: _write(predicted) for a, predicted in assists.items()}
-    )
+    arms = {arm: _lists(predicted) for arm, predicted in assists.items()}
+    content = _File(answers=key, table=task.fingerprint, arms=arms)
     with suppress(StorageError):
         RunFolder(folder).write_json(FILE_NAME, content.model_dump())
     return assists
@@ -81,11 +75,10 @@ def _key(answered: Answered) -> str:
     return digest.hexdigest()
 
 
-def _write(assist: Predictions) -> _Arm:
-    own = vars(assist) | {"predicted": assist.predicted.round(6), "means": assist.means.round(6)}
-    return _Arm(**plain({name: own[name].tolist() for name in _Arm.model_fields}))
+def _lists(assist: Predictions) -> dict[str, list[Any]]:
+    return {name: plain(getattr(assist, name).round(6).tolist()) for name in _KINDS}
 
 
-def _read(arm: _Arm) -> Predictions:
-    means = np.array(arm.means, dtype=np.float64)
-    return Predictions(np.array(arm.predicted), np.array(arm.fold, np.int64), means, np.array(arm.rows))
+def _arrays(lists: Mapping[str, list[Any]]) -> Predictions:
+    arrays: dict[str, Any] = {name: np.array(lists[name], kind) for name, kind in _KINDS.items()}
+    return Predictions(**arrays)

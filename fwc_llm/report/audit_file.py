@@ -6,7 +6,7 @@ Its report is a document with the sections of a run's.
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORMAT = "fwc-llm-audit/1"
-MISSING = "refuse", "drop", "group"
 _COLUMNS = "answer", "label", "arm", "repeat", "row", "p_yes", "examples", "score"
 
 
@@ -94,9 +93,7 @@ def audit_of_file(
     Raises `FwcError` for options that do not fit together, and as `read_predictions` and `from_frame` do.
     """
     settings, names, label = Settings(**asked.settings), asked.protected, asked.label
-    for does_not_fit, why in _rules(asked, population is not None):
-        if does_not_fit:
-            raise FwcError(why)
+    _check_options(asked, population is not None)
     roles = {name: getattr(asked, name) for name in _COLUMNS}
     roles |= {name: getattr(settings, name) for name in ("weight", "cluster", "given")}
     columns = {name: column for name, column in roles.items() if column is not None}
@@ -154,39 +151,29 @@ def audit_of_file(
     return AuditOfFile(document, audits, crossed, notes, ties, about)
 
 
-def _rules(asked: Asked, of_population: bool) -> Iterator[tuple[bool, str]]:
-    """What options may not say together, each with the error that tells so."""
-    outcomes, at = (asked.label, asked.answer), asked.threshold
-    yield asked.missing not in MISSING, f"--missing is {asked.missing!r}: choose {', '.join(MISSING)}"
-    yield (
-        of_population and asked.row is None,
-        "--population needs --key: name the column that both tables name their rows by",
-    )
-    yield (
-        asked.row is None and bool(asked.arm or asked.repeat),
-        "--arm and --repeat need --row: name the column that says which row was asked about",
-    )
-    yield (
-        (asked.small == "exclude") != bool(asked.because and asked.because.strip()),
-        "--small exclude and --because TEXT go together: say why small categories are left out",
-    )
-    for name in asked.protected:
-        twice = f"--protected names {name!r} twice: name each column once"
-        yield asked.protected.count(name) > 1, twice
-        yield name in outcomes, f"--protected {name!r} is the label or the answer: name another column"
-    yield (
-        not (asked.answer or asked.p_yes or asked.score),
-        "name the column of predictions with --answer, that of probabilities with --p-yes, or that of "
-        "scores with --score",
-    )
-    yield (
-        asked.answer is not None and at is not None,
-        "--threshold makes answers of --p-yes, and --answer gives the answers: leave out one of them",
-    )
-    yield (
-        at is not None and not 0.0 <= at <= 1.0,
-        f"--threshold {at or 0:g} is not from 0 to 1: answers are yes where P(yes) reaches it",
-    )
+def _check_options(asked: Asked, of_population: bool) -> None:
+    """Refuse options that do not fit together."""
+    at, no_row = asked.threshold, asked.row is None
+    outcomes = [name for name in asked.protected if name in (asked.label, asked.answer)]
+    mistakes = {
+        "--population needs --key: the column that names rows in both tables": of_population and no_row,
+        "--arm and --repeat need --row: the column that names rows": no_row and (asked.arm or asked.repeat),
+        "--small exclude and --because TEXT go together: say why small categories are left out": (
+            (asked.small == "exclude") != bool((asked.because or "").strip())
+        ),
+        f"--protected {outcomes} is the label or the answer: name another column": outcomes,
+        "name the column of predictions with --answer, that of probabilities with --p-yes, or that of scores "
+        "with --score": not (asked.answer or asked.p_yes or asked.score),
+        "--threshold makes answers of --p-yes, and --answer gives the answers: leave out one of them": (
+            asked.answer is not None and at is not None
+        ),
+        f"--threshold {at or 0:g} is not from 0 to 1: answers are yes where P(yes) reaches it": (
+            at is not None and not 0.0 <= at <= 1.0
+        ),
+    }
+    for mistake, made in mistakes.items():
+        if made:
+            raise FwcError(mistake)
 
 
 def _ties(shares: "pd.Series[float]", threshold: float) -> str:

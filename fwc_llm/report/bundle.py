@@ -95,9 +95,9 @@ def model_card(run: Mapping[str, Any]) -> dict[str, Any]:
             "considerations": {name: texts for name, texts in considerations.items() if texts},
         },
     }
-    data: dict[str, Any] = {"type": "data", "bom-ref": "table", "name": str(about["task"])}
-    if table := run["provenance"]["hashes"].get("table as used"):
-        data["hashes"] = [{"alg": "SHA-256", "content": table}]
+    table = run["provenance"]["hashes"].get("table as used")
+    hashes = {"hashes": [{"alg": "SHA-256", "content": table}]} if table else {}
+    data = {"type": "data", "bom-ref": "table", "name": str(about["task"]), **hashes}
     tool = {"type": "application", "name": "fwc-llm", "version": run["provenance"]["report_version"]}
     return {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",

@@ -94,7 +94,7 @@ def _marked(name: str, of: Mapping[str, Any]) -> str:
 
 def _asked(view: Mapping[str, Any], by: str) -> Section:
     """Who was lost, asked, answered. Columns that would say the same of all are left out."""
-    groups = [(n, g | {"answered": g["selected"] + g["not_selected"]}) for _, n, g in _lines(view)]
+    groups = [(n, {**g, "answered": g["selected"] + g["not_selected"]}) for _, n, g in _lines(view)]
     before = {n: f"{of['lost']:,} of {of['read']:,}" for n, of in view["lost"].items()}
     lost = any(losses["lost"] for losses in view["lost"].values())
     again = any(group["questions"] != group["rows"] for _, group in groups)
@@ -164,7 +164,7 @@ def _pairs(view: Mapping[str, Any], by: str) -> Section:
 
 
 def _confused(view: Mapping[str, Any], by: str) -> Section:
-    rows = [
+    rows: list[Row] = [
         [
             *(_count(group[kind]) for kind in _CONFUSED),
             *(_with_ends(group, kind, f"{kind}_", 2) for kind in _RATES),

@@ -63,9 +63,14 @@ class State(Checked):
         """The counts of all versions together."""
         together: Counts = {}
         for counts in self.counts.values():
-            for group, own in counts.items():
-                together[group] = (np.array(together.get(group, 0)) + own).tolist()
+            _sum(together, counts)
         return together
+
+
+def _sum(counts: Counts, more: Mapping[str, Any]) -> None:
+    """Add the counts of each group."""
+    for group, own in more.items():
+        counts[group] = (np.array(counts.get(group, 0)) + own).tolist()
 
 
 def monitor(
@@ -125,9 +130,8 @@ def _add(
     cell, versions = group * 6 + 3 * new.label + answer, np.broadcast_to(version, len(new))
     for name in dict.fromkeys(versions.tolist()):
         counts = np.bincount(cell[versions == name], minlength=6 * len(names)).reshape(-1, 2, 3)
-        old = state.counts.setdefault(name, {})
-        for place in np.flatnonzero(counts.any((1, 2))):
-            old[names[place]] = (np.array(old.get(names[place], 0)) + counts[place]).tolist()
+        there = np.flatnonzero(counts.any((1, 2)))
+        _sum(state.counts.setdefault(name, {}), {names[place]: counts[place] for place in there})
     for condition in conditions:
         before = state.evidence.get(condition.text, {})
         state.evidence[condition.text] = collected(before, condition, new.answer, new.label, group, names)
@@ -204,19 +208,18 @@ def _decided(
     few = sample.rows_of_groups[sample.judged].min() < FIRST_LOOK
     limit = run_length * len(conditions)
     for condition in conditions:
-        check_now = decide(condition, answered)[0]
+        now = decide(condition, answered)[0]
         if few:
             why = f"{condition.text}: a group has fewer than {FIRST_LOOK} decisions so far"
-            check_now = Check(condition.text, "undecided", why, check_now.value)
-        evidence = total(state.evidence[condition.text])
-        alarm = evidence >= limit
-        words = "it changed" if alarm else "no change shown"
-        checks += [check_now, Check(
-            f"change: {condition.text}", "failed" if alarm else "passed",
-            f"change: {condition.text}: {words}, evidence {evidence:,.3g}, alarm at {limit:,} (at most one "
-            f"false alarm in {run_length:,} decisions on average)",
-            evidence,
-        )]  # fmt: skip
+            now = Check(condition.text, "undecided", why, now.value)
+        evidence, change = total(state.evidence[condition.text]), f"change: {condition.text}"
+        changed = evidence >= limit
+        words = "it changed" if changed else "no change shown"
+        why = (
+            f"{change}: {words}, evidence {evidence:,.3g}, alarm at {limit:,} (at most one false alarm in "
+            f"{run_length:,} decisions on average)"
+        )
+        checks += [now, Check(change, "failed" if changed else "passed", why, evidence)]
     return checks
 
 
@@ -257,10 +260,9 @@ def _by_version(state: State) -> Section:
 def page(state: State, checks: Sequence[Check], title: str) -> str:
     """Return the state as one HTML page, with a picture of the sequence; it loads nothing."""
     bound = parse_condition(state.asked["conditions"][0]).bound
-    known = [entry for entry in state.history if entry["value"] is not None]
-    ends = [entry[name] for entry in known for name in ("high", "value_of_new") if entry[name] is not None]
+    ends = [entry[name] for entry in state.history for name in ("high", "value_of_new")]
     x = Axis(0.0, max(2.0, float(len(state.history))), 46.0, 620.0)
-    y = Axis(0.0, min(1.0, max([0.1, bound, *ends]) * 1.1), 250.0, 12.0)
+    y = Axis(0.0, min(1.0, max([0.1, bound, *filter(None, ends)]) * 1.1), 250.0, 12.0)
     names = ("value_of_new", "value", "low", "high")
     marks = [
         {"x": x.at(place + 0.5), **{name: y.at(entry[name]) for name in names}}

@@ -35,30 +35,29 @@ def what_was_run(run: "Run", stats: Mapping[str, Any]) -> str:
     drawn = (
         "drawn at random" if parity is None else f"drawn so that the groups’ base rates differ by {parity:g}"
     )
-    times = (
-        f"in {repeats} repeats (seeds {seed} to {seed + repeats - 1}), each with rows of its own"
-        if repeats > 1
-        else f"once (seed {seed})"
-    )
+    times = f"once (seed {seed})"
+    if repeats > 1:
+        times = f"in {repeats} repeats (seeds {seed} to {seed + repeats - 1}), each with rows of its own"
     times += f", every question {run.times} times" if run.times > 1 else ""
-    stopped = run.results.get("stopped")
-    arms = f"{len(run.arms)} ways of prompting" if len(run.arms) > 1 else "one way of prompting"
+    several = len(run.arms) > 1
+    arms = f"{len(run.arms)} ways of prompting" if several else "one way of prompting"
     model = f"the model {run.described['model']}{_how(run)}"
     if run.simulated_answers:
         model = f"{run.described['model']}{_how(run)}, a simulation,"
     elif run.reference:
         model = f"{run.described['model']}, a reference and no language model,"
-    meaning = (run.results.get("rows") or {}).get("outcome")
-    meant = f" In the table {meaning}." if meaning else ""
-    return (
-        f"{rows}, {drawn} (share of true yes: {rates}), were put to {model} {times}, "
-        f"with {arms}: {', '.join(run.arms)}."
-        + (" Every arm saw the same rows." if len(run.arms) > 1 else "")
-        + meant
-        + (f" {run.missing}" if run.missing else "")
-        + (f" The run ended before its last question: {stopped}." if stopped else "")
-        + "".join(f" {arm}: {warning}." for arm, warning in (run.described.get("untrue") or {}).items())
-    )
+    sentences = [
+        f"{rows}, {drawn} (share of true yes: {rates}), were put to {model} {times}, with {arms}: "
+        f"{', '.join(run.arms)}."
+    ]
+    sentences += ["Every arm saw the same rows."] * several
+    if meaning := (run.results.get("rows") or {}).get("outcome"):
+        sentences.append(f"In the table {meaning}.")
+    sentences += [run.missing] if run.missing else []
+    if stopped := run.results.get("stopped"):
+        sentences.append(f"The run ended before its last question: {stopped}.")
+    sentences += [f"{arm}: {warning}." for arm, warning in (run.described.get("untrue") or {}).items()]
+    return " ".join(sentences)
 
 
 def _how(run: "Run") -> str:
@@ -103,28 +102,25 @@ def findings(stats: Mapping[str, Any]) -> list[dict[str, str]]:
     for test in stats["comparisons"]:
         if test["first"] != first["arm"] or test in differing:
             continue
-        if test["same"]:
-            same.append(test["second"])
-        else:
-            shown = {test[metric]["verdict"] for metric in COMPARED} - {None} == {NOT_SHOWN}
-            why = test["reason"] or "cannot be told from these rows"
-            (alike if shown else untold.setdefault(why, [])).append(test["second"])
+        shown = {test[metric]["verdict"] for metric in COMPARED} - {None} == {NOT_SHOWN}
+        why = test["reason"] or "cannot be told from these rows"
+        arms = same if test["same"] else alike if shown else untold.setdefault(why, [])
+        arms.append(test["second"])
+    others = list[str]()
     if same:
         verb = "gives" if len(same) == 1 else "give"
-        sentences.append({"arm": "", "text": f"{_listed(same)} {verb} the same answers as {first['arm']}."})
+        others.append(f"{_listed(same)} {verb} the same answers as {first['arm']}.")
     if alike:
         of = "DP gap or accuracy" if stats["labelled"] else "DP gap"
-        text = f"No difference from {first['arm']} shown in {of}: {_listed(alike)}."
-        sentences.append({"arm": "", "text": text})
+        others.append(f"No difference from {first['arm']} shown in {of}: {_listed(alike)}.")
     for why, arms in untold.items():
         differ = "differs" if len(arms) == 1 else "differ"
-        sentences.append({"arm": "", "text": f"Whether {_listed(arms)} {differ} from {first['arm']} {why}."})
-    oracle = next((row for row in stats["context"] if row["name"] == "oracle"), None)
-    if oracle and (oracle["demographic_parity_difference"] or 0) > 0:
-        gap = number(oracle["demographic_parity_difference"], 0, 100)
-        text = f"On these rows even perfect answers have a DP gap of {gap} points."
-        sentences.append({"arm": "", "text": text})
-    return sentences
+        others.append(f"Whether {_listed(arms)} {differ} from {first['arm']} {why}.")
+    perfect = [r["demographic_parity_difference"] for r in stats["context"] if r["name"] == "oracle"]
+    if perfect and (perfect[0] or 0) > 0:
+        gap = number(perfect[0], 0, 100)
+        others.append(f"On these rows even perfect answers have a DP gap of {gap} points.")
+    return sentences + [{"arm": "", "text": text} for text in others]
 
 
 def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:

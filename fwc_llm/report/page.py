@@ -41,7 +41,8 @@ def environment() -> jinja2.Environment:
     """Return what renders pages: all text from the data is escaped, and what would hide in it is visible."""
     made = jinja2.Environment(
         loader=jinja2.PackageLoader("fwc_llm.report"), autoescape=True, undefined=jinja2.StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, finalize=_visible,
+        trim_blocks=True, lstrip_blocks=True,
+        finalize=lambda value: visible(value) if type(value) is str else value,  # markup is not text
     )  # fmt: skip
     made.filters |= {
         "json_block": lambda value: Markup(json_block(value)),
@@ -76,8 +77,3 @@ def _script(with_rows: bool) -> dict[str, Any]:
     checksum = b64encode(hashlib.sha256(script.encode()).digest()).decode()
     allowed = f"script-src 'sha256-{checksum}'; require-trusted-types-for 'script'; trusted-types 'none'"
     return {"policy": Markup(f"{_POLICY}; {allowed}"), "script": Markup(script)}
-
-
-def _visible(value: Any) -> Any:
-    """Text with control and formatting characters made visible; markup and other values as they are."""
-    return visible(value) if type(value) is str else value

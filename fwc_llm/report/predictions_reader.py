@@ -18,7 +18,7 @@ from fwc_llm.metrics.audit_table import unused_columns, with_population
 from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.thresholds import HALF
 from fwc_llm.report.peers import peer_table
-from fwc_llm.taskfile import UNKNOWN
+from fwc_llm.taskfile import ENDINGS, UNKNOWN
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fwc_llm.metrics.answers import Names
     from fwc_llm.taskfile import Written
 
+MISSING = "refuse", "drop", "group"
 _SHOWN = 5  # rows that an error names
 # Columns of the table that `audit` takes, which a protected column of the same name would replace.
 _OURS = frozenset(
@@ -60,6 +61,8 @@ def read_predictions(
     """
     import pandas as pd
 
+    if missing not in MISSING:
+        raise FwcError(f"--missing is {missing!r}: choose {', '.join(MISSING)}")
     if not protected:
         raise FwcError("name at least one protected column")
     if clash := sorted(_OURS.intersection(protected)):
@@ -134,22 +137,23 @@ def read_columns(
     """
     import pandas as pd
 
+    format = ENDINGS.get(path.suffix.lower(), "csv")
     try:
         content = path.read_bytes()
-        if (peers := peer_table(path, content)) is not None:
-            frame, titles = peers, [str(title) for title in peers.columns]
-        elif (sniffed := sniff_source(path, content))[0].format == "csv":
-            source, titles = sniffed
+        frame = peer_table(path, content)
+        if frame is None and format == "csv":
+            source, titles = sniff_source(path, content)
             options: dict[str, Any] = {"keep_default_na": False, "skipinitialspace": True}
             options |= {"sep": source.separator, "encoding": source.encoding, "names": range(len(titles))}
             frame = pd.read_csv(BytesIO(content), header=0, dtype="category", index_col=False, **options)
-        else:
-            frame = read_frame(path, content, sniffed[0].format, names)
-            titles = [str(title).strip() for title in frame.columns]
+            frame.columns = pd.Index(titles)
+        elif frame is None:
+            frame = read_frame(path, content, format, names)
     except OSError as error:
         raise FwcError(f"cannot read {path}: {reason(error)}") from None
     except (pd.errors.ParserError, UnicodeDecodeError) as error:
         raise FwcError(f"{path} is no table: {error}") from None
+    titles = [str(title).strip() for title in frame.columns]
     names = [name for name in names if name in titles or name not in elsewhere]
     for name in names:
         if name not in titles:
@@ -165,7 +169,7 @@ def read_population(path: Path, key: str, texts: Sequence[str | None]) -> "pd.Da
     """Return a table whole, numbers as such but in the `key` and `texts`; `FwcError` for one without key."""
     import pandas as pd
 
-    titles = read_columns(path, [])[1]
+    _, titles = read_columns(path, [])
     columns, _ = read_columns(path, list(dict.fromkeys([key, *titles])))
     frame = pd.DataFrame({name: np.asarray(texts, object) for name, texts in columns.items()})
     for name in frame.columns.difference([key, *filter(None, texts)]):

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
@@ -40,15 +41,15 @@ def provenance(run: Run, task: "Task | None" = None) -> dict[str, Any]:
     licence, citation, note; None where the task file is not known), and `hashes` (sha256 of the task file's
     text, of the table as it was used, and of the run's files).
     """
-    known = task if task is not None else _recorded(run)
+    stated = task if task is not None else _recorded(run)
     text = run.described.get("task_file")
     hashes = {name: sha256(run.folder / name) for name in _FILES if (run.folder / name).is_file()}
     hashes |= {"table as used": run.described["fingerprint"]} if run.described.get("fingerprint") else {}
     hashes |= {"task file": hashlib.sha256(text.encode()).hexdigest()} if text else {}
     named = ("question", "licence", "citation", "note")
     return {
-        "about": {key: (known.about.get(key) if known is not None else None) for key in ABOUT | FOR_LAW},
-        "task": {name: getattr(known, name) or None for name in named} if known is not None else None,
+        "about": {key: stated.about.get(key) if stated else None for key in ABOUT | FOR_LAW},
+        "task": {name: getattr(stated, name) or None for name in named} if stated else None,
         "hashes": hashes,
     }
 
@@ -58,10 +59,9 @@ def _recorded(run: Run) -> "Task | None":
     from fwc_llm.tasks import load_task, recorded_task
 
     text = run.described.get("task_file")
-    try:
+    with suppress(FwcError):
         return recorded_task(text, run.task, None) if text else load_task(run.task)
-    except FwcError:
-        return None
+    return None
 
 
 def record(run: Mapping[str, Any]) -> Section:

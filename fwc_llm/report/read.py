@@ -16,7 +16,7 @@ from fwc_llm.files import read_text
 from fwc_llm.gates.condition import looks_of
 from fwc_llm.metrics.answers import Answered, Answers, Variation, as_names, one_name, questions_of
 from fwc_llm.metrics.arm_estimates import estimate
-from fwc_llm.metrics.audit_table import groups_by_rate
+from fwc_llm.metrics.audit_table import check_arms, groups_by_rate
 from fwc_llm.metrics.counts import TABLE, measure
 from fwc_llm.metrics.variance import Assist
 from fwc_llm.report.assisted import predictions
@@ -153,7 +153,7 @@ class Run:
 
         folder = self.folder / "shots"
         repeats = np.unique(self.answers[arm].repeat).tolist()
-        paths = {repeat: folder / f"{file_name(arm)}-{repeat}.json" for repeat in repeats}
+        paths = {r: folder / f"{file_name(arm)}-{r}.json" for r in repeats}
         return {repeat: load_shots(path) for repeat, path in paths.items() if path.is_file()}
 
     def prompt(self, arm: str) -> list[dict[str, str]]:
@@ -179,7 +179,10 @@ def read_run(path: str | Path) -> Run:
     described, results = folder.describe(), folder.results()
     by_arm, at_threshold = answers_by_arm(folder, described["arms"])
     answers = {arm: a.where(a.variant == "") for arm, a in by_arm.items()}
-    _check_rows(answers, folder.path / "answers.csv")
+    try:
+        check_arms(answers)  # paired tests rest on it
+    except FwcError as error:
+        raise damaged(folder.path / "answers.csv", str(error)) from None
     if all((a.reason == "error").all() for a in answers.values()):
         raise FwcError(
             f"{path} holds no reply yet: run the same `fwc-llm eval` command with --out {path} first"
@@ -202,8 +205,8 @@ def read_run(path: str | Path) -> Run:
 
 def with_predictions(run: Run, task: "Task | None" = None) -> Run:
     """Return the run with the predictions of its answers, which its `task` makes where there are none."""
-    known = predictions(run.folder, run.answered, run.described.get("fingerprint"), task)
-    return replace(run, assists=known) if known else run
+    assists = predictions(run.folder, run.answered, run.described.get("fingerprint"), task)
+    return replace(run, assists=assists) if assists else run
 
 
 def assisted(run: Run, task: "Task | None", why: str = "") -> Run:
@@ -223,8 +226,9 @@ def _told(answers: Mapping[str, Answers], counterfactual: bool) -> dict[str, Ans
     for arm, a in answers.items():
         names = a.variant.categories
         chosen = [name != "" and name.startswith(COUNTERFACTUAL) == counterfactual for name in names]
-        by_arm[arm] = a.where(np.array(chosen)[a.variant.codes])
-    return {arm: a for arm, a in by_arm.items() if len(a)}
+        if (here := np.array(chosen)[a.variant.codes]).any():
+            by_arm[arm] = a.where(here)
+    return by_arm
 
 
 def score_and_judge(
@@ -273,16 +277,6 @@ def check_same_task(run: Run, other: Run) -> None:
             f"{run.folder} is about {run.task!r} and {other.folder} about {other.task!r}: "
             "numbers of different tasks cannot be compared; make one report each"
         )
-
-
-def _check_rows(answers: Mapping[str, Answers], where: Path) -> None:
-    """All arms of a repeat see the same rows, each once: paired tests rest on it."""
-    asked = [np.sort(numbers) for numbers in questions_of(list(answers.values()))]
-    for arm, numbers in zip(answers, asked, strict=True):
-        if (np.diff(numbers) == 0).any():
-            raise damaged(where, f"a row of the arm {arm!r} is there twice")
-        if not np.array_equal(numbers, asked[0]):
-            raise damaged(where, f"the arm {arm!r} was not asked about the same rows as the others")
 
 
 def _check_results(run: Run) -> None:

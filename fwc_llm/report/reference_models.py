@@ -102,9 +102,11 @@ class References:
                 **line.model_dump(exclude={"answer"}),
                 "of": "these rows",
                 **{metric: _ends(of_line[metric], "value") for metric in METRICS},
-                "groups": {name: _ends(rates[place], "rate") for place, name in enumerate(run.groups)},
+                "groups": {
+                    name: _ends(rate, "rate") for name, rate in zip(run.groups, of_line.rates(), strict=True)
+                },
             }
-            for line, of_line, rates in zip(lines, own, (each.rates() for each in own), strict=True)
+            for line, of_line in zip(lines, own, strict=True)
         ]
         return {**self.content.about.model_dump(mode="json"), "lines": described, "comparisons": tests}
 
@@ -161,24 +163,16 @@ def make_references(run: Run, task: "Task") -> _File:
             fitted = TableModel(model, features_frame(task, rows, protected), task.labels(rows))
             p_yes = fitted.probabilities(features_frame(task, asked, protected))
             answers[place, here] = p_yes >= 0.5
-    return _File(
-        about=_About(
-            trained_on=(min(sizes), max(sizes)),
-            left_out=max(left_out),
-            one_fit=len(sizes) == 1,
-            protected=list(task.protected),
-        ),
-        questions=questions,
-        lines=[
-            _Line(
-                line=f"{model}, {'with' if protected else 'without'} {named}",
-                model=model,
-                uses_protected=protected,
-                answer=answer,  # type: ignore[arg-type]
-            )
-            for (model, protected), answer in zip(kinds, answers.tolist(), strict=True)
-        ],
+    lines = list[_Line]()
+    lists: Any = answers.tolist()
+    for (model, protected), answer in zip(kinds, lists, strict=True):
+        name = f"{model}, {'with' if protected else 'without'} {named}"
+        lines.append(_Line(line=name, model=model, uses_protected=protected, answer=answer))
+    trained_on = min(sizes), max(sizes)
+    about = _About(
+        trained_on=trained_on, left_out=max(left_out), one_fit=len(sizes) == 1, protected=list(task.protected)
     )
+    return _File(about=about, questions=questions, lines=lines)
 
 
 def _questions(run: Run) -> list[tuple[int, str]]:

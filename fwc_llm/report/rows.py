@@ -6,7 +6,6 @@ Columns instead of records, every text once. `templates/rows_model.js` unpacks i
 import json
 import math
 from collections.abc import Mapping, Sequence
-from os.path import commonprefix
 from typing import Any
 
 import numpy as np
@@ -103,7 +102,7 @@ _LONGEST_REPLY = 2_000
 _LONGEST_NAME = 500
 _FULL = "[left out: the page would be too large]"
 _NONE = -1  # no prompt, no P(yes)
-_COLUMNS = ("answer", "reason", "p", "reply", "fixed", "query")
+_NOTHING = {"answer": "-", "reason": 0, "p": _NONE, "reply": 0, "fixed": _NONE, "query": _NONE}
 _CODES = {"yes": "1", "no": "0", "": "-"}
 # HTML gives these a meaning inside of a script element; JSON writes them as escapes as well.
 _ESCAPED = "<>&\u2028\u2029"
@@ -119,18 +118,22 @@ class Pack:
 
     def __init__(self, arms: Sequence[str]) -> None:
         self._arms = [visible(storable(arm)) for arm in arms]
-        self._groups, self._reasons, self._texts = dict[str, int](), {"": 0}, dict[str, int]()
+        self._groups, self._reasons, self._texts = dict[str, int](), {"": 0}, {"": 0}
         self._fixed, self._queries = dict[tuple[Any, ...], int](), dict[tuple[Any, ...], int]()
         self._left = _MOST_CHARACTERS
-        self._questions: list[tuple[str, int, int, str]] = []  # row, repeat, group and label
-        self._answers: list[dict[int, list[Any]]] = [{} for _ in arms]
+        self._questions: dict[str, list[Any]] = {name: [] for name in ("rows", "repeat", "group", "label")}
+        self._answers: list[dict[str, list[Any]]] = [{name: [] for name in _NOTHING} for _ in arms]
         self._variants: list[list[list[Any]]] = [[] for _ in arms]
 
     def question(self, row: str, repeat: int, group: str, label: str) -> int:
         """Add a question; return its number."""
-        group_number = _number(self._groups, self._short(group))
-        self._questions.append((self._short(row), repeat, group_number, _CODES[label]))
-        return len(self._questions) - 1
+        cells = self._short(row), repeat, _number(self._groups, self._short(group)), _CODES[label]
+        for column, cell in zip(self._questions.values(), cells, strict=True):
+            column.append(cell)
+        for columns in self._answers:
+            for name, nothing in _NOTHING.items():
+                columns[name].append(nothing)
+        return len(self._questions["rows"]) - 1
 
     def answer(
         self,
@@ -154,40 +157,24 @@ class Pack:
             self._messages(query, self._queries),
         ]
         if told_as is None:
-            self._answers[arm][question] = cells
+            for column, cell in zip(self._answers[arm].values(), cells, strict=True):
+                column[question] = cell
         else:
             self._variants[arm].append([question, _number(self._groups, self._short(told_as)), *cells])
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as plain values."""
-        texts = [part[2] for messages in self._queries for part in messages]
-        head = commonprefix(texts)  # noqa: RUF071 - of texts, not of paths
-        tail = commonprefix([text[len(head) :][::-1] for text in texts])[::-1]  # noqa: RUF071
-        nothing = ["-", 0, _NONE, self._text(""), _NONE, _NONE]
-        answers = []
-        for cells in self._answers:
-            lines = [cells.get(question, nothing) for question in range(len(self._questions))]
-            columns: dict[str, Any] = dict(zip(_COLUMNS, zip(*lines, strict=True), strict=True))
-            answers.append(columns | {"answer": "".join(columns["answer"])})
-        rows, repeats, groups, labels = zip(*self._questions, strict=True)
         return {
             "arms": self._arms,
             "groups": list(self._groups),
             "reasons": list(self._reasons),
-            "rows": list(rows),
-            "repeat": list(repeats),
-            "group": list(groups),
-            "label": "".join(labels),
-            "answers": answers,
+            **self._questions,
+            "label": "".join(self._questions["label"]),
+            "answers": [columns | {"answer": "".join(columns["answer"])} for columns in self._answers],
             "variants": self._variants,
             "texts": list(self._texts),
             "fixed": [list(map(list, messages)) for messages in self._fixed],
-            "head": head,
-            "tail": tail,
-            "queries": [
-                [[*part[:2], part[2][len(head) : len(part[2]) - len(tail)]] for part in messages]
-                for messages in self._queries
-            ],
+            "queries": [list(map(list, messages)) for messages in self._queries],
         }
 
     def _short(self, text: str) -> str:

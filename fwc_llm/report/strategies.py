@@ -108,22 +108,19 @@ def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> Compar
     positions = pool.index.get_indexer(pd.Index([example.row for example in shots.examples], dtype=object))
     weights = np.array([1.0 if example.weight is None else example.weight for example in shots.examples])
     examples = rows.take(positions)
-    target, carried = (
-        np.bincount(rows.codes[:, -1], rows.mass),
-        np.zeros((len(rows.levels), len(rows.outcomes))),
-    )
-    np.add.at(carried, (rows.codes[positions, -2], rows.codes[positions, -1]), weights)
-    level, yes = rows.codes[positions, -2], rows.outcomes[rows.codes[positions, -1]] == 1
+    codes = rows.codes[positions]
+    target = np.bincount(rows.codes[:, -1], rows.mass)
+    carried = np.zeros((len(rows.levels), len(rows.outcomes)))
+    np.add.at(carried, (codes[:, -2], codes[:, -1]), weights)
+    yes = rows.outcomes[codes[:, -1]] == 1
+    here = {str(name): codes[:, -2] == level for level, name in enumerate(rows.levels)}
     return Comparison(
         shots.strategy,
         shots.m,
         wasserstein(cost_matrix(rows, examples, "l1"), weights, rows.masses).value,
         float(np.average(cost_matrix(rows, examples, "sqeuclidean").min(axis=1), weights=rows.mass)),
         violation(carried, target / target.sum()),
-        {
-            str(name): (float(np.sum(yes & (level == d))), float(np.sum(level == d)))
-            for d, name in enumerate(rows.levels)
-        },
+        {name: (float(np.sum(yes & own)), float(np.sum(own))) for name, own in here.items()},
         note=note,
     )
 

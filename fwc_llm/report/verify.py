@@ -137,41 +137,39 @@ def _table(
 
 
 def _hashes(folder: RunFolder) -> Iterator[Finding]:
-    recorded, left_out = read_hashes(folder), read_hashes(folder, "left_out")
+    recorded = read_hashes(folder)
     if not recorded:
         yield Finding(HASHES, UNVERIFIED, "there is none: files are checked by what follows from them alone")
     for name, digest in recorded.items():
         path = folder.path / name
-        if not path.resolve().is_relative_to(folder.path.resolve()) or not is_file(path):
-            yield Finding(name, DIFFERS, "it is missing, and hashes.json has its hash")
+        if path.resolve().is_relative_to(folder.path.resolve()) and is_file(path):
+            yield _hashed(path, digest, name)
         else:
-            yield _hashed(path, name, digest)
-    for name, digest in left_out.items():
+            yield Finding(name, DIFFERS, "it is missing, and hashes.json has its hash")
+    for name, digest in read_hashes(folder, "left_out").items():
         yield Finding(name, UNVERIFIED, f"it was left out of this bundle; its sha256 is {digest}")
     for name in files_of(folder.path):
         if recorded and name not in recorded:
             yield Finding(name, UNVERIFIED, "hashes.json does not have it")
 
 
-def _hashed(path: Path, name: str, digest: str) -> Finding:
-    if (now := sha256(path)) == digest:
-        return Finding(name, SAME, f"sha256 {now}")
-    return Finding(name, DIFFERS, f"its sha256 is {now}, recorded is {digest}")
+def _hashed(path: Path, digest: str, name: str = "") -> Finding:
+    now = sha256(path)
+    text = f"sha256 {now}" if now == digest else f"its sha256 is {now}, recorded is {digest}"
+    return Finding(name or path.name, SAME if now == digest else DIFFERS, text)
 
 
 def _some(file: str, differences: Iterator[str], otherwise: str) -> Iterator[Finding]:
     """A finding for each of the first differences, or one that says that there is none."""
-    number = 0
+    texts = list[str]()
     try:
-        for number, text in enumerate(differences, 1):
-            if number <= _MOST:
-                yield Finding(file, DIFFERS, text)
+        texts += differences
     except (FwcError, OSError, ValueError) as error:
-        number += 1
-        yield Finding(file, DIFFERS, f"it cannot be read: {error}")
-    if number > _MOST:
-        yield Finding(file, DIFFERS, f"and {number - _MOST:,} more")
-    if not number:
+        texts.append(f"it cannot be read: {error}")
+    yield from (Finding(file, DIFFERS, text) for text in texts[:_MOST])
+    if len(texts) > _MOST:
+        yield Finding(file, DIFFERS, f"and {len(texts) - _MOST:,} more")
+    if not texts:
         yield Finding(file, SAME, otherwise)
 
 
@@ -202,14 +200,13 @@ def _requests(folder: RunFolder) -> Iterator[str]:
 
 
 def _questions(folder: RunFolder, task: "Task") -> Iterator[str]:
-    known: dict[str, tuple[str, str]] = {}
+    table: dict[str, tuple[str, str]] = {}
     for frame in (task.pool(), task.test()):
         labels = ("yes" if label else "no" for label in task.labels(frame))
-        known |= dict(
-            zip(map(str, frame.index), zip(map(str, task.sensitive(frame)), labels, strict=True), strict=True)
-        )
+        rows = zip(map(str, frame.index), map(str, task.sensitive(frame)), labels, strict=True)
+        table |= {row: (group, label) for row, group, label in rows}
     for question in folder.read_questions():
-        now, was = known.get(str(question["row"])), (question["group"], question["label"])
+        now, was = table.get(str(question["row"])), (question["group"], question["label"])
         if now != was:
             yield f"row {question['row']}: group and label are {was}, in the table {now}"
 
@@ -229,10 +226,7 @@ def _reports(folder: RunFolder, task: "Task | None", again: RunFolder) -> Iterat
     for path in sorted(folder.path.glob("*")):
         content = _content(path) if path.suffix == ".json" else {}
         if content.get("format") == REPORT and len(content.get("runs") or ()) == 1:
-            now = make_document([again.path], task)["runs"][0]
-            was = content["runs"][0]
-            context, names = was["statistics"]["context"], {r["name"] for r in now["statistics"]["context"]}
-            context[:] = [row for row in context if row["name"] in names]  # earlier versions have more
+            now, was = make_document([again.path], task)["runs"][0], content["runs"][0]
             keys = [key for key in ("statistics", "audit", "findings") if key in was]
             texts = differences({key: was[key] for key in keys}, {key: now[key] for key in keys})
             yield from _some(path.name, texts, "every number is made again")
@@ -243,8 +237,7 @@ def _reports(folder: RunFolder, task: "Task | None", again: RunFolder) -> Iterat
 def _audit(path: Path) -> Iterator[Finding]:
     recorded, tables = _content(path), dict[str, Path]()
     if not isinstance(recorded.get("files"), dict):
-        why = "it is of an earlier version, which kept no options: audit again"
-        yield Finding(path.name, UNVERIFIED, why)
+        yield Finding(path.name, UNVERIFIED, "it does not say which options made it: audit again")
         return
     for what, entry in recorded["files"].items():
         name = Path(str(entry["name"])).name  # never outside of the folder
@@ -252,7 +245,7 @@ def _audit(path: Path) -> Iterator[Finding]:
         if not is_file(file):
             yield Finding(name, UNVERIFIED, "it is not here" + ": no number can be made again" * table)
         else:
-            yield _hashed(file, name, entry["sha256"])
+            yield _hashed(file, entry["sha256"])
         tables |= {what: file} if table else {}
     if not all(map(is_file, tables.values())):
         yield Finding(path.name, UNVERIFIED, "its numbers need the table")
@@ -265,7 +258,7 @@ def _audit(path: Path) -> Iterator[Finding]:
     except FwcError as error:
         yield Finding(path.name, DIFFERS, f"it cannot be made again: {error}")
         return
-    remade = {key: v for key, v in json.loads(json.dumps(made.document)).items() if key not in _OF_MACHINE}
+    remade = json.loads(json.dumps({k: v for k, v in made.document.items() if k not in _OF_MACHINE}))
     close = _PREDICTED if "population" in tables else _CLOSE
     texts = differences({key: recorded.get(key) for key in remade}, remade, close=close)
     yield from _some(path.name, texts, "every number is made again from the table")

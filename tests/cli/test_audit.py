@@ -46,9 +46,8 @@ def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
     page, text = tmp_path / "ll.html", tmp_path / "ll.md"
     assert fwc(*words, "--ll144", page, "--about", "source=HR <b>").code == 0
     assert fwc(*words, "--ll144", text).code == 0
-    date = "Date of distribution of the tool, § 5-303 (a)</td><td>missing"
-    for part in ("HR &lt;b&gt;", date, "read 2026-11-22"):
-        assert part in page.read_text()
+    for part in ("HR &lt;b&gt;", r"distribution of the tool, § 5-303 \(a\)</th>.*missing", "read 2026-11-22"):
+        assert re.search(part, page.read_text())
     assert "| Historical or test data, § 5-302 | missing |" in text.read_text()
     again = pd.concat([pd.read_csv(path, dtype=str).assign(id=np.arange(52), time=time) for time in range(2)])
     again.to_csv(tmp_path / "again.csv", index=False)

@@ -133,7 +133,7 @@ def test_a_task_offers_attributes_and_a_run_records_the_choice(tmp_path: Path) -
     assert 'protected = "colour"' in (tmp_path / "run" / "experiment.toml").read_text(encoding="utf-8")
     again = evaluate(load_task(path, protected="colour"), *asked, n_test=16, out=tmp_path / "run")
     assert again.data == result.data
-    with pytest.raises(FwcError, match="another run"):
+    with pytest.raises(FwcError, match="another"):
         evaluate(load_task(path), "baseline", ["zero"], n_test=16, out=tmp_path / "run")
 
     usual = evaluate(load_task(path), "baseline", ["zero"], n_test=16, out=tmp_path / "usual")
@@ -142,6 +142,8 @@ def test_a_task_offers_attributes_and_a_run_records_the_choice(tmp_path: Path) -
     assert gaps["first"] is not None
     assert gaps["second"] is not None
     assert any("protect different attributes" in note for note in compared["notes"])
+    assert "protected" in {entry["name"] for entry in compared["changed"]}
+    assert not [note for note in compared["notes"] if "versions of the task file" in note]
 
 
 def test_examples_chosen_for_one_attribute_are_refused_for_another(tmp_path: Path) -> None:

@@ -49,10 +49,7 @@ def shown(found: Mapping[str, Any]) -> list[list[tuple[str, str]]]:
     for fixed, query in places:
         if query < 0:
             continue
-        parts = [
-            [role, name, data["head"] + text + data["tail"]] for role, name, text in data["queries"][query]
-        ]
-        prompts.append([(role, text) for role, _, text in data["fixed"][fixed] + parts])
+        prompts.append([(role, text) for role, _, text in data["fixed"][fixed] + data["queries"][query]])
     return prompts
 
 
@@ -109,31 +106,20 @@ def asked(text: str) -> tuple[Messages, Messages]:
     return [{"role": "system", "content": "Answer."}], [{"role": "user", "content": text}]
 
 
-@given(st.lists(st.text(alphabet="ab: ", min_size=1), min_size=1, max_size=6))
-def test_questions_come_back_whole_from_what_they_share(texts: list[str]) -> None:
-    pack = Pack(["zero"])
-    for number, text in enumerate(texts):
-        pack.answer(0, pack.question(f"r{number}", 0, "A", "no"), SAID, asked(f"Record: {text} Answer."))
-    found = pack.as_json()
-    assert found["head"].startswith("Record: ")
-    for number, text in enumerate(texts):
-        middle = found["queries"][found["answers"][0]["query"][number]][0][2]
-        assert found["head"] + middle + found["tail"] == f"Record: {text} Answer."
-    assert found["fixed"] == [[["system", "", "Answer."]]]  # once, however many rows
-
-
 def test_texts_are_stored_once_and_long_ones_are_cut() -> None:
     pack = Pack(["zero", "fwc"])
     for number in range(3):
         question = pack.question(f"r{number}", 0, "A", "no")
-        pack.answer(0, question, SAID)
+        pack.answer(0, question, SAID, asked("Record"))
         pack.answer(1, question, SAID | {"reply": "x" * 100_000})
     found = pack.as_json()
+    assert found["fixed"] == [[["system", "", "Answer."]]]
+    assert found["queries"] == [[["user", "", "Record"]]]
     assert len(found["texts"]) == 3  # both replies, and none at all
     assert max(map(len, found["texts"])) <= 2_000
     assert any("it had 100,000 characters" in text for text in found["texts"])
     first = found["answers"][0]
-    assert (first["answer"], list(first["p"]), list(first["reply"])) == ("111", [2500] * 3, [0] * 3)
+    assert (first["answer"], list(first["p"]), list(first["reply"])) == ("111", [2500] * 3, [1] * 3)
 
 
 def test_what_turns_text_around_or_steers_a_terminal_is_shown() -> None:

@@ -109,11 +109,6 @@ def change(path: Path, by: Callable[[str], str]) -> None:
 
 def test_an_untouched_run_is_the_same_with_and_without_its_table(untouched: Path, tmp_path: Path) -> None:
     moved = shutil.copytree(untouched, tmp_path / "elsewhere")
-    path = moved / "report.json"
-    content = json.loads(path.read_text())  # earlier versions had further lines
-    content["runs"][0]["statistics"]["context"].append({"name": "logistic regression", "accuracy": 0.5})
-    path.write_text(json.dumps(content))
-    write_hashes(RunFolder(moved), "report.html", "report.json")
     found = verify(moved)
     assert (found["differs"], found["not_verified"]) == (0, 0), found
     assert sorted(path.name for path in moved.iterdir()) == sorted(path.name for path in untouched.iterdir())
