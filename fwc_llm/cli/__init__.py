@@ -1,73 +1,27 @@
 """The command line: the only place that prints or exits. One file a command, each light to import."""
 
 import sys
-from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 import typer
 
-from fwc_llm.cli import (
-    audit,
-    bundle,
-    doctor,
-    gate,
-    monitor,
-    power,
-    prompt,
-    report,
-    rescore,
-    runs,
-    serve,
-    shots,
-    tasks,
-    tune,
-    verify,
-    warm_up,
-)
-from fwc_llm.cli import eval as eval_command
 from fwc_llm.cli.console import terminable
-from fwc_llm.cli.options import Command, Group, epilog, shown
+from fwc_llm.cli.options import EXAMPLES, GROUPS
+from fwc_llm.cli.options import app as app
 from fwc_llm.errors import FwcError, InterruptedRunError
 from fwc_llm.untrusted import storable, visible
 
 # What typer raises for arguments that it cannot read; only this one of its kind has a public name.
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
 
-app = typer.Typer(
-    name="fwc-llm",
-    cls=Group,
-    help="Choose the examples of a prompt so that a language model's answers about a table become fairer, "
-    "and measure whether they do.",
-    epilog="Start with `fwc-llm eval`: a complete run on a simulated census, without key, network or data.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help", "--help-all"]},
-)
-_COMMANDS: dict[str, Callable[..., None]] = {
-    "eval": eval_command.evaluate,
-    "shots": shots.shots,
-    "tune": tune.tune,
-    "prompt": prompt.prompt,
-    "tasks": tasks.tasks,
-    "power": power.power,
-    "runs": runs.runs,
-    "report": report.report,
-    "compare": report.compare,
-    "audit": audit.audit,
-    "gate": gate.gate,
-    "monitor": monitor.monitor,
-    "rescore": rescore.rescore,
-    "verify": verify.verify,
-    "bundle": bundle.bundle,
-    "serve-surrogate": serve.serve_surrogate,
-    "doctor": doctor.doctor,
-}
-for _name, _function in _COMMANDS.items():
-    app.command(_name, cls=Command, epilog=epilog(_name))(shown(_function))
-app.command("warm-up", cls=Command, help=warm_up.HELP, epilog=epilog("warm-up"))(warm_up.warm_up)
-app.add_typer(tasks.task_app, name="task")
-app.add_typer(tasks.template_app, name="template")
+for _module in iter_modules(__path__, f"{__name__}."):  # each command registers itself
+    import_module(_module.name)
+app.registered_commands.sort(key=lambda command: [*EXAMPLES].index(str(command.name)))
+for _group in ("task", "template"):
+    app.add_typer(GROUPS[_group], name=_group)
 
 
 def _version(show: bool) -> None:
@@ -79,7 +33,7 @@ def _version(show: bool) -> None:
 
 
 @app.callback()
-def options(
+def _common(
     version: bool = typer.Option(
         False, "--version", callback=_version, is_eager=True, help="Print the version."
     ),

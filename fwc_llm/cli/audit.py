@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from fwc_llm.cli import console
-from fwc_llm.cli.gate import FAIL_IF, JUNIT, UNDECIDED, Gates
-from fwc_llm.cli.options import APPENDIX, FIGURES, JSON, NO_ROWS, argument, option, read, takes, words
+from fwc_llm.cli.gate import FAIL_IF, JUNIT, UNDECIDED, Gates, Undecided
+from fwc_llm.cli.options import APPENDIX, FIGURES, JSON, NO_ROWS, argument, command, option, read, words
 from fwc_llm.errors import FwcError
 from fwc_llm.options import VERDICT
 from fwc_llm.runs.settings import JUDGED, Settings
@@ -18,7 +18,7 @@ def _column(help: str, panel: str | None = _FURTHER) -> Any:
     return option(help, panel=panel, metavar="COLUMN")
 
 
-@takes(Settings, names=JUDGED)
+@command("audit", Settings, names=JUDGED)
 def audit(
     predictions: Path = argument(
         "A CSV (any separator and encoding), Parquet, Excel or JSON lines file, a row a prediction.",
@@ -54,7 +54,7 @@ def audit(
         panel=VERDICT,
         metavar="COLUMN",
     ),
-    missing: str = option(
+    missing: Literal["refuse", "drop", "group"] = option(
         "Rows without a protected value or a label: refuse, drop, or group (a group of its own).",
         default="refuse",
         panel=VERDICT,
@@ -80,7 +80,7 @@ def audit(
     no_rows: bool = NO_ROWS,
     appendix: bool = APPENDIX,
     fail_if: list[str] | None = FAIL_IF,
-    undecided: str | None = UNDECIDED,
+    undecided: Undecided = UNDECIDED,
     junit: Path | None = JUNIT,
     as_json: bool = JSON,
     **options: Any,

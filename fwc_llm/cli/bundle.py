@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from fwc_llm.cli.options import DATA_DIR, argument, option, switch
+from fwc_llm.cli.options import DATA_DIR, argument, command, option, switch
 
 
+@command("bundle")
 def bundle(
     run: Path = argument("The folder of a run."),
     out: Path = option("The zip file to write or overwrite.", "--out", "-o", default=Path("evidence.zip")),

@@ -10,7 +10,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from typing import NamedTuple
 
-from fwc_llm.cli.options import JSON, option, print_json, switch
+from fwc_llm.cli.options import JSON, command, option, print_json, switch
 from fwc_llm.errors import FwcError
 
 _EXTRAS = {  # what each is for, and the module that it brings
@@ -33,6 +33,7 @@ class Finding(NamedTuple):
     todo: str = ""
 
 
+@command("doctor")
 def doctor(
     base_url: str | None = option("Also connect to this OpenAI-compatible server, without a key."),
     api_key_env: str | None = option("The variable that holds the service's key: it must be set."),

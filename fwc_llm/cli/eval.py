@@ -8,7 +8,7 @@ import typer
 from fwc_llm.cli import options as flags
 from fwc_llm.cli.eval_output import ask_all, before_asking, eval_json, print_forecast
 from fwc_llm.cli.experiment import read_experiment
-from fwc_llm.cli.gate import FAIL_IF, JUNIT, UNDECIDED, Gates, settle_folders
+from fwc_llm.cli.gate import FAIL_IF, JUNIT, UNDECIDED, Gates, Undecided, settle_folders
 from fwc_llm.errors import FwcError
 from fwc_llm.models import Client
 from fwc_llm.options import COST, EXPERIMENT, SERVICE, VERDICT
@@ -36,7 +36,7 @@ def _read(context: typer.Context, path: Path | None) -> Path | None:
     return path
 
 
-@flags.takes(Settings, Client)
+@flags.command("eval", Settings, Client)
 def evaluate(
     experiment: Path | None = flags.argument(
         "An experiment file (.toml): these options by their names, as every run's folder has one. "
@@ -91,7 +91,7 @@ def evaluate(
     ),
     max_prompt_tokens: int | None = flags.MAX_PROMPT_TOKENS,
     fail_if: list[str] | None = FAIL_IF,
-    undecided: str | None = UNDECIDED,
+    undecided: Undecided = UNDECIDED,
     junit: Path | None = JUNIT,
     until_decided: bool = flags.switch(
         "Ask until the conditions of --fail-if are decided (without any: until every DP gap's verdict can be "

@@ -4,10 +4,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from fwc_llm.cli.console import out
-from fwc_llm.cli.options import JSON, argument, option, print_json
+from fwc_llm.cli.options import JSON, argument, command, option, print_json
 from fwc_llm.errors import FwcError, GateFailedError, GateUndecidedError, IncompleteRunError
 from fwc_llm.files import is_file, write_whole
 from fwc_llm.runs.folder import RunFolder
@@ -28,7 +28,8 @@ FAIL_IF: list[str] | None = option(
     panel=_PANEL,
     metavar="CONDITION",
 )
-UNDECIDED: str | None = option(
+Undecided: TypeAlias = Literal["fail", "pass"] | None
+UNDECIDED: Undecided = option(
     "What a condition that cannot be told counts as: fail or pass. [default: exit code 6]", panel=_PANEL
 )
 JUNIT: Path | None = option("Write the checks as JUnit XML to this file.", "--junit", panel=_PANEL)
@@ -39,12 +40,12 @@ class Gates:
     """The conditions of one command, and what becomes of them."""
 
     conditions: "Sequence[Condition]"
-    undecided: str | None
+    undecided: Undecided
     junit: Path | None
 
     @classmethod
     def read(
-        cls, fail_if: Sequence[str] | None, undecided: str | None, junit: Path | None, dry_run: bool = False
+        cls, fail_if: Sequence[str] | None, undecided: Undecided, junit: Path | None, dry_run: bool = False
     ) -> "Gates":
         """Read the options; `FwcError` for what cannot be read.
 
@@ -54,8 +55,6 @@ class Gates:
             from fwc_llm.gates.decide import Check
 
             cls((), None, junit)._write({"run": [Check("the run is complete", "undecided", _WORD)]}, None)
-        if undecided not in (None, "fail", "pass"):
-            raise FwcError(f"--undecided {undecided} is neither fail nor pass")
         if not fail_if:
             if junit is not None or undecided is not None:
                 raise FwcError("--junit and --undecided need a condition: --fail-if 'dp > 0.1'")
@@ -117,7 +116,7 @@ class Gates:
             self._write(suites, self.undecided)
             self._raise([check for checks in suites.values() for check in checks])
 
-    def _write(self, suites: "Mapping[str, Sequence[Check]]", undecided: str | None) -> None:
+    def _write(self, suites: "Mapping[str, Sequence[Check]]", undecided: Undecided) -> None:
         if self.junit is None:
             return
         from fwc_llm.gates.decide import junit_xml
@@ -184,12 +183,13 @@ def check_whole(path: Path) -> None:
         )
 
 
+@command("gate")
 def gate(
     runs: list[Path] = argument(
         "Folders of runs, or of several models, or logs of Inspect (.eval, .json).", metavar="RUN"
     ),
     fail_if: list[str] | None = FAIL_IF,
-    undecided: str | None = UNDECIDED,
+    undecided: Undecided = UNDECIDED,
     junit: Path | None = JUNIT,
     as_json: bool = JSON,
 ) -> None:

@@ -1,11 +1,13 @@
 """`fwc-llm monitor`: decisions that keep coming, watched by sequences that hold at every look."""
 
 from pathlib import Path
+from typing import Literal
 
-from fwc_llm.cli.gate import JUNIT, UNDECIDED, Gates
-from fwc_llm.cli.options import JSON, argument, option, words
+from fwc_llm.cli.gate import JUNIT, UNDECIDED, Gates, Undecided
+from fwc_llm.cli.options import JSON, argument, command, option, words
 
 
+@command("monitor")
 def monitor(
     decisions: Path = argument("A CSV, Parquet, Excel or JSON lines file, a row a decision.", metavar="FILE"),
     fail_if: list[str] = option(
@@ -17,7 +19,7 @@ def monitor(
     key: str = option("The column that names the row; each counts once.", default=..., metavar="COLUMN"),
     label: str | None = option("The column of true outcomes, where there is one.", metavar="COLUMN"),
     positive: str | None = option("The value that means yes. [default: yes, 1 or true]"),
-    missing: str = option(
+    missing: Literal["refuse", "drop", "group"] = option(
         "Rows without a protected value or a label: refuse, drop, or group (a group of its own).",
         default="refuse",
     ),
@@ -27,7 +29,7 @@ def monitor(
         "An alarm of a change is false at most once in so many decisions, on average.", default=100_000, min=1
     ),
     report: Path | None = option("Write the sequence as a page to this file (.html)."),
-    undecided: str | None = UNDECIDED,
+    undecided: Undecided = UNDECIDED,
     junit: Path | None = JUNIT,
     as_json: bool = JSON,
 ) -> None:

@@ -1,16 +1,14 @@
 """What commands share: flags made from models, their help, completion, lists, examples, `--json`."""
 
 import inspect
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 import typer
-from typer.core import HAS_RICH, TyperCommand, TyperGroup
-from typer.models import ArgumentInfo, ParameterInfo
+from typer.core import TyperCommand, TyperGroup
 
 from fwc_llm.cli.console import err, write
 from fwc_llm.errors import FwcError
@@ -30,7 +28,7 @@ ARMS = "zero,balanced,fwc"
 
 def option(help: str, *names: str, default: Any = None, panel: str | None = None, **others: Any) -> Any:
     """Return an option of a command, as its parameter's default; the `default` `...` must be given."""
-    return typer.Option(default, *names, help=help, rich_help_panel=panel, **others)
+    return typer.Option(default, *names, help=_as_text(help), rich_help_panel=panel, **others)
 
 
 def switch(help: str, *names: str, panel: str | None = None) -> Any:
@@ -40,7 +38,12 @@ def switch(help: str, *names: str, panel: str | None = None) -> Any:
 
 def argument(help: str, default: Any = ..., **others: Any) -> Any:
     """Return an argument of a command, as its parameter's default."""
-    return typer.Argument(default, help=help, **others)
+    return typer.Argument(default, help=_as_text(help), **others)
+
+
+def _as_text(help: str) -> str:
+    """Return help whose square brackets rich prints, as they are no markup."""
+    return help.replace("[", r"\[")
 
 
 # Options that commands share. A default that is shown stands in the help.
@@ -114,7 +117,6 @@ EVERYDAY = {
     "as_json",
     "shots": "task protected strategy m epsilon option ids data compare out as_json",
 }
-_PAIRS = {"option", "param"}  # KEY=VALUE, whatever their type
 
 
 def _models() -> Iterator[str]:
@@ -147,12 +149,7 @@ _COMPLETED: dict[str, Callable[[], Iterable[str]]] = {
     "template": lambda: _known("prompts", "templates"),
     "order": lambda: ("alternate", "random", "by-weight", "given"),
     "format": lambda: _known("report.write", "FORMATS"),
-    "weights": lambda: ("show", "hide"),
-    "redraw": lambda: ("once", "per-row"),
-    "api": lambda: ("chat", "decisions", "systemone"),
     "model": _models,
-    "undecided": lambda: ("fail", "pass"),
-    "missing": lambda: ("refuse", "drop", "group"),
 }
 _LISTS = {"shots", "strategy", "order", "model"}  # with commas
 
@@ -169,32 +166,23 @@ def completed(name: str) -> Callable[[str], list[str]]:
     return complete
 
 
-def shown(command: _F) -> _F:
-    """Prepare the options of a command's function for help and completion; return the function.
+def command(name: str, *models: type[Options], names: Sequence[str] = ()) -> Callable[[_F], _F]:
+    """Make a function the command `name`, such as "task init"; `takes` says what `models` and `names` do.
 
-    Placeholders are in upper case, square brackets in help are text and not markup, and the shell completes
-    what `_COMPLETED` knows by an option's name.
+    The shell completes what `_COMPLETED` knows by a parameter's name.
     """
-    for name, parameter in inspect.signature(command).parameters.items():
-        info, kind = parameter.default, parameter.annotation
-        if isinstance(info, ParameterInfo):
-            kind = None if isinstance(info, ArgumentInfo) else kind
-            info.metavar = info.metavar or _placeholder(name, kind)
-            if HAS_RICH and info.help:
-                info.help = re.sub(r"(?<!\\)\[", r"\[", info.help)  # commands share options
-            if name in _COMPLETED:
-                info.autocompletion = info.autocompletion or completed(name)
-    return command
 
+    def register(function: _F) -> _F:
+        takes(*models, names=names)(function)
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.name in _COMPLETED:
+                info = parameter.default
+                info.autocompletion = info.autocompletion or completed(parameter.name)
+        group, _, own = name.rpartition(" ")
+        GROUPS[group].command(own, cls=Command, epilog=_epilog(name))(function)
+        return function
 
-def _placeholder(name: str, kind: Any) -> str:
-    kinds = {kind, *get_args(kind)}
-    if bool in kinds:
-        return ""
-    if list[str] in kinds and name in _PAIRS:
-        return "KEY=VALUE"
-    known = (word for type_, word in ((int, "N"), (float, "X"), (Path, "PATH")) if type_ in kinds)
-    return next(known, name.upper().replace("_", "-"))
+    return register
 
 
 def _files(pattern: str) -> list[str]:
@@ -225,10 +213,10 @@ def _flag(name: str, field: "FieldInfo") -> inspect.Parameter:
     kind: Any = str
     if get_origin(field.annotation) is Mapping:
         kind = list[str]
+    elif get_origin(field.annotation) is Literal:
+        kind = field.annotation
     elif type(None) not in kinds or not facts_of(field)["none"]:
-        kind = next(
-            (kind for kind in (bool, Path, int, float) if kind in kinds and not kinds & {str} - {kind}), str
-        )
+        kind = next((kind for kind in (bool, int, float) if kind in kinds and str not in kinds), str)
     name = facts_of(field)["flag"] or name
     declared = option(
         f"{field.description}{default_words(field)}",
@@ -318,9 +306,9 @@ def print_json(document: Mapping[str, Any]) -> None:
     write(json_text(plain(document)), is_json=True)
 
 
-def epilog(command: str) -> str:
+def _epilog(command: str) -> str:
     """The end of a command's help: one line an example, its brackets as text and not as markup."""
-    lines = (line.replace("[", r"\[") for line in EXAMPLES[command])
+    lines = map(_as_text, EXAMPLES[command])
     more = [f"`fwc-llm {command} --help-all` shows every option."] if command in EVERYDAY else []
     return "\n\n".join(("Examples:" if len(EXAMPLES[command]) > 1 else "Example:", *lines, *more))
 
@@ -350,3 +338,20 @@ class Command(_Plain, TyperCommand):
 
 class Group(_Plain, TyperGroup):
     """A command with commands of its own, such as `task`."""
+
+
+app = typer.Typer(
+    name="fwc-llm",
+    cls=Group,
+    help="Choose the examples of a prompt so that a language model's answers about a table become fairer, "
+    "and measure whether they do.",
+    epilog="Start with `fwc-llm eval`: a complete run on a simulated census, without key, network or data.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help", "--help-all"]},
+)
+GROUPS = {
+    "": app,
+    "task": typer.Typer(help="Task files for tables of your own.", no_args_is_help=True, cls=Group),
+    "template": typer.Typer(help="Template sets of your own.", no_args_is_help=True, cls=Group),
+}

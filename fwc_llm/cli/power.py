@@ -21,7 +21,7 @@ _QUESTIONS = {
 }
 
 
-@flags.takes(Settings, names=("m", "n_test", "base_parity", "repeats", "min_group"))
+@flags.command("power", Settings, names=("m", "n_test", "base_parity", "repeats", "min_group"))
 def power(
     task: str | None = flags.TASK,
     protected: str | None = flags.PROTECTED,

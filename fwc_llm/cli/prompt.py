@@ -11,7 +11,7 @@ _SETTINGS = (
 )  # fmt: skip
 
 
-@flags.takes(Settings, names=_SETTINGS)
+@flags.command("prompt", Settings, names=_SETTINGS)
 def prompt(
     task: str | None = flags.TASK,
     protected: str | None = flags.PROTECTED,

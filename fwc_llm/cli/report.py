@@ -14,6 +14,7 @@ from fwc_llm.runs.hashes import write_hashes
 from fwc_llm.runs.listing import expanded
 
 
+@flags.command("report")
 def report(
     runs: list[Path] = flags.argument(
         "Folders of runs of one task, or of several models, or logs of Inspect (.eval, .json).", metavar="RUN"
@@ -97,6 +98,7 @@ def _place(runs: list[Path]) -> Path:
     return path
 
 
+@flags.command("compare")
 def compare(
     run_a: Path = flags.argument("The folder of one run, or a log of Inspect.", metavar="RUN_A"),
     run_b: Path = flags.argument("The folder of another run of the same task.", metavar="RUN_B"),

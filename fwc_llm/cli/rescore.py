@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from fwc_llm.cli.eval_output import run_json
-from fwc_llm.cli.options import JSON, argument, print_json
+from fwc_llm.cli.options import JSON, argument, command, print_json
 
 
+@command("rescore")
 def rescore(run: Path = argument("The folder of a run, or of several models."), as_json: bool = JSON) -> None:
     """Recompute answers.csv and results.json from a run's journal; asks nothing, needs no key and no data."""
     from fwc_llm.cli.console import err, out

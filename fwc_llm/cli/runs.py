@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from fwc_llm.cli.options import JSON, argument, print_json
+from fwc_llm.cli.options import JSON, argument, command, print_json
 
 
+@command("runs")
 def runs(
     folder: Path = argument(
         "The folder that holds runs, or folders of runs.", default=Path("runs"), metavar="DIR"

@@ -1,8 +1,9 @@
 """`fwc-llm serve-surrogate`: the surrogate as a small OpenAI-compatible server."""
 
-from fwc_llm.cli.options import option
+from fwc_llm.cli.options import command, option
 
 
+@command("serve-surrogate")
 def serve_surrogate(
     port: int = option("Port; 0 takes a free one.", default=8000),
     host: str = option(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 
-@flags.takes(Settings, names=("m", "epsilon", "seed", "template", "weight"))
+@flags.command("shots", Settings, names=("m", "epsilon", "seed", "template", "weight"))
 def shots(
     task: str | None = flags.TASK,
     protected: str | None = flags.PROTECTED,

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.table import Table
 from rich.text import Text
 
@@ -20,8 +19,6 @@ from fwc_llm.taskfile import parse_taskfile
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
-task_app = typer.Typer(help="Task files for tables of your own.", no_args_is_help=True, cls=flags.Group)
-template_app = typer.Typer(help="Template sets of your own.", no_args_is_help=True, cls=flags.Group)
 _HERE, _FETCHED, _SIMULATED, _COPY = "here", "download", "simulated", "copy"
 _GROUPS = {
     _HERE: "On this machine",
@@ -33,6 +30,7 @@ FORCE: bool = flags.switch("Overwrite an existing file.", "--force")
 _FEW = 30  # rows of a group, below which its rates say little
 
 
+@flags.command("tasks")
 def tasks(data_dir: Path | None = flags.DATA_DIR, as_json: bool = flags.JSON) -> None:
     """List the tasks in groups: rows, what is protected or can be, outcome, source and licence."""
     from fwc_llm.tasks import layout, layout_names, load_task, task_names
@@ -78,8 +76,7 @@ def _described(task: "Task") -> dict[str, Any]:
     }
 
 
-@task_app.command("init", cls=flags.Command, epilog=flags.epilog("task init"))
-@flags.shown
+@flags.command("task init")
 def init(
     table: Path = flags.argument("A CSV file with a header line, JSON lines, a Parquet or an Excel file."),
     protected: list[str] = flags.option(
@@ -113,8 +110,7 @@ def init(
         out.print(Text(f"Next: fwc-llm task check {target}"))
 
 
-@task_app.command("check", cls=flags.Command, epilog=flags.epilog("task check"))
-@flags.shown
+@flags.command("task check")
 def check(
     task: str = flags.argument("A task file (.toml), or a built-in task."),
     data_dir: Path | None = flags.DATA_DIR,
@@ -246,13 +242,7 @@ def _findings(task: "Task") -> Iterator[str]:
             yield f"refused: --template {name}: {error}"
 
 
-@template_app.callback()
-def _templates() -> None:
-    """Make the one command a command of its own, not the group itself."""
-
-
-@template_app.command("init", cls=flags.Command, epilog=flags.epilog("template init"))
-@flags.shown
+@flags.command("template init")
 def template_init(
     folder: Path = flags.argument("The folder to write; it may not hold anything."),
     template: str = flags.option(
@@ -285,8 +275,7 @@ def _new_file(path: Path, force: bool) -> Path:
     return path
 
 
-@task_app.command("copy", cls=flags.Command, epilog=flags.epilog("task copy"))
-@flags.shown
+@flags.command("task copy")
 def task_copy(
     task: str = flags.argument(
         "A built-in task with a file, or one to copy (`fwc-llm tasks`).",

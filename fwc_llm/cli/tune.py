@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _MOST_LINES = 12
 
 
-@flags.takes(Settings, Client, names=("n_test", "base_parity", "seed", "api"))
+@flags.command("tune", Settings, Client, names=("n_test", "base_parity", "seed", "api"))
 def tune(
     task: str = flags.option("A built-in task or a task file (.toml).", default="adult"),
     protected: str | None = flags.PROTECTED,

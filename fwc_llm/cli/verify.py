@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from fwc_llm.cli.options import DATA_DIR, JSON, argument, option, print_json, switch
+from fwc_llm.cli.options import DATA_DIR, JSON, argument, command, option, print_json, switch
 
 
+@command("verify")
 def verify(
     folder: Path = argument(
         "The folder of a run, of several models, of an unpacked bundle, or of audits (`audit --out`)."

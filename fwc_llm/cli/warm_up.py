@@ -1,19 +1,20 @@
 """`fwc-llm warm-up` compiles the solver ahead of its first use."""
 
-HELP = (
-    "Compile the solver now, so that no later run waits for it: for images and CI.\n\n"
-    "A solver compiles when it is first used, which takes seconds. This compiles all there is to compile, "
-    "in about half a minute, and says where it keeps the code: beside the package, or in the user's cache "
-    "folder where that cannot be written, or where the variable NUMBA_CACHE_DIR says. What is there already "
-    "is not compiled again.\n\n"
-    "In an image, add `RUN fwc-llm warm-up` after the installation, as the user that will run it. In CI, "
-    "keep the environment after it. The code is for one kind of processor: another one compiles it again, "
-    "unless NUMBA_CPU_NAME=generic is set for both. A new installation starts anew."
-)
+from fwc_llm.cli.options import command
 
 
+@command("warm-up")
 def warm_up() -> None:
-    """Compile what is not compiled yet, with a line for each kind of problem."""
+    """Compile the solver now, so that no later run waits for it: for images and CI.
+
+    A solver compiles when it is first used, which takes seconds. This compiles all of it in about half a
+    minute and says where it keeps the code: beside the package, in the user's cache folder where that cannot
+    be written, or where NUMBA_CACHE_DIR says. What is compiled already stays as it is.
+
+    In an image, add `RUN fwc-llm warm-up` after the installation, as the user that will run it. In CI, keep
+    the environment after it. The code is for one kind of processor: another one compiles it again, unless
+    NUMBA_CPU_NAME=generic is set for both. A new installation starts anew.
+    """
     from fwc_llm.cli.console import out, working
     from fwc_llm.coreset.compiled import quietly
 

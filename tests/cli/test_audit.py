@@ -105,7 +105,7 @@ def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:
         ("race,was,said\nA,1,1\n,0,1\n", (), "1 rows have no race .* row 2.* --missing group"),
         ("race,was,said\nA,1,1\nB,0,maybe\n", (), "line 2 of .* has the answer 'maybe'"),
         ("race,was,said\nA,1,1\nB,,1\n", ("--missing", "group"), "have no was .* --missing drop"),
-        ("race,was,said\nA,1,1\n", ("--missing", "some"), "choose refuse, drop, group"),
+        ("race,was,said\nA,1,1\n", ("--missing", "some"), "'some' is not one of 'refuse'"),
         ("race,was,said\n", (), "no answers to audit"),
         ("race,was,said\nA,0,1\nB,1,1\n", ("--positive", "2"), "no label has"),
         ("race,was,said\nA,0,1\nB,1,1\nB,3,1\n", ("--positive", "1"), "more than two values"),

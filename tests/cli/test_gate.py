@@ -60,7 +60,7 @@ def test_a_designed_run_names_the_gap_of_a_perfect_model(fwc: Run, folder: Path)
         ((), "name a condition"),
         (("--fail-if", "dp >> 0.1"), "cannot read"),
         (("--fail-if", "dp[fw] > 0.1"), "names the arm 'fw'; the arms are zero, balanced, fwc"),
-        (("--fail-if", "dp > 0.1", "--undecided", "maybe"), "neither fail nor pass"),
+        (("--fail-if", "dp > 0.1", "--undecided", "maybe"), "not one of 'fail', 'pass'"),
         (("--fail-if", "dp > 0.1", "--junit", "no/such/folder.xml"), "cannot write the JUnit file"),
     ],
 )

@@ -24,14 +24,12 @@ def commands() -> Iterator[tuple[str, Any]]:
 
 @pytest.mark.parametrize(("name", "command"), [*commands()], ids=lambda value: str(value))
 def test_help_loses_nothing(fwc: Run, name: str, command: Any) -> None:
-    """Square brackets are text; placeholders are in upper case and say what is wanted."""
+    """Square brackets are text."""
     outcome = fwc(*name.split(), "--help-all", code=0)
     shown = re.sub(r"[│\s]+", " ", outcome.out)
     for option in command.params:
         for bracketed in re.findall(r"\[[^]]*\]", (option.help or "").replace("\\", "")):
             assert bracketed in shown
-        if option.param_type_name == "option":
-            assert option.metavar == option.metavar.upper(), option.name
 
 
 @pytest.mark.parametrize("name", EVERYDAY)
