@@ -447,9 +447,9 @@ def _of_frame(
     raw = texts(taskfile.source)
 
     def load() -> "Tables":
-        from fwc_llm.data.table import build_tables
+        from fwc_llm.data.table import clean_tables
 
-        return build_tables(taskfile, [raw])
+        return clean_tables(taskfile, [raw])
 
     task = _of_file(taskfile)
     return replace(task, question=question or task.question, load=load, locate=lambda: ())

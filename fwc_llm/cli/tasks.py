@@ -155,7 +155,7 @@ def check(
     ]
     out.print(_listing(["group", "rows", "no", "yes", "yes %"], counts))
     _print("", *([named.rows.outcome] if named.rows else ()))
-    sample = f", in a sample of {len(named.whole.sample):,} rows" if named.whole else ""
+    sample = f", in a sample of {len(named.pool()):,} rows" if named.whole else ""
     _print(f"Columns{sample}", *columns)
     _print("Two rows as a prompt shows them", *prompts)
     _print("What to know, and what will be refused", *findings)

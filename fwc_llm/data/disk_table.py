@@ -1,7 +1,7 @@
 """Clean rows in a file, where a table is too large for memory; a sample of them is in memory."""
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -24,17 +24,15 @@ LABEL, LEVEL = "label", "level"  # 1 for yes, and the crossed levels
 class DiskTable:
     """The clean rows of a table, in a Parquet file that lasts as long as its temporary `folder`.
 
-    `columns` are those of the task, of which `integers` hold whole numbers alone; `levels` are the groups in
-    alphabetical order. `cells` (n,) is the group and answer of every row: twice the place of its level, and
-    one more for yes. `sample` are the ascending positions of the rows in memory.
+    `columns` are those of the task, with their `dtypes` in memory; `levels` are the groups in alphabetical
+    order. `cells` (n,) is the group and answer of every row: twice the place of its level, one more for yes.
     """
 
     path: Path
     columns: tuple[Column, ...]
-    integers: frozenset[str]
+    dtypes: Mapping[str, str]
     levels: tuple[str, ...]
     cells: np.ndarray
-    sample: np.ndarray
     folder: "TemporaryDirectory[str]" = field(repr=False)
 
     def __len__(self) -> int:
@@ -73,8 +71,7 @@ class DiskTable:
         wanted, order = np.unique(np.asarray(positions, dtype=np.int64), return_inverse=True)
         rows = ds.dataset(self.path).take(pa.array(wanted), columns=[ID, *self.names.values()]).to_pandas()
         frame: pd.DataFrame = rows.rename(columns={place: name for name, place in self.names.items()})
-        texts = {column.name: "str" for column in self.columns if column.kind != "numeric"}
-        frame = frame.astype(texts | dict.fromkeys(self.integers, "int64"))
+        frame = frame.astype(dict(self.dtypes))
         return frame.set_axis(pd.Index(frame.pop(ID).to_list(), dtype="str"), axis=0).iloc[order]
 
     def find(self, ids: Collection[str]) -> np.ndarray:

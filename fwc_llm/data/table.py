@@ -12,7 +12,7 @@ import pandas as pd
 
 from fwc_llm.data.reading import as_number, as_plain
 from fwc_llm.errors import FwcError
-from fwc_llm.taskfile import UNKNOWN, Condition, FileColumn, Outcome, Protected, TaskFile, Written
+from fwc_llm.taskfile import UNKNOWN, Column, Condition, FileColumn, Outcome, Protected, TaskFile, Written
 from fwc_llm.untrusted import visible
 
 if TYPE_CHECKING:
@@ -95,12 +95,12 @@ def _lost(counts: pd.Series) -> dict[str, int]:
 
 
 @dataclass
-class Seen:
-    """Counts over the parts of a table that is cleaned part by part, for the checks that need all rows.
+class CleanedCounts:
+    """Counts over the blocks of a table that are cleaned one by one, for what only all rows can tell.
 
     `outcomes` are the cells of the outcome column, `answers` what they mean; `levels` the protected levels by
     attribute; `whole` says of every numeric column whether all of its numbers are whole; `filled` counts the
-    missing values by column that became a category; `rows` are the counts of the parts.
+    missing values by column that became a category; `rows` are the counts of the blocks.
     """
 
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -109,6 +109,13 @@ class Seen:
     whole: dict[str, bool] = field(default_factory=dict)
     filled: Counter[str] = field(default_factory=Counter)
     rows: list[pd.DataFrame] = field(default_factory=list)
+
+    def dtypes(self, columns: Sequence[Column]) -> dict[str, str]:
+        """The type of every column, by its name: numbers are int64 where all are whole."""
+        numeric = {True: "int64", False: "float64"}
+        return {
+            c.name: numeric[self.whole.get(c.name, True)] if c.kind == "numeric" else "str" for c in columns
+        }
 
 
 @dataclass(frozen=True)
@@ -126,28 +133,41 @@ class Tables:
     whole: "DiskTable | None" = None
 
 
-def build_tables(task: TaskFile, raws: Sequence[pd.DataFrame], seen: Seen | None = None) -> Tables:
+def clean_tables(task: TaskFile, raws: Sequence[pd.DataFrame]) -> Tables:
     """Clean the frames of texts of `task` (one, or pool and test) into frames as `Task.pool` describes them.
-
-    With `seen` the one frame is a part of the whole, whose counts are added there: what is to be checked
-    of all rows is left to `check_whole`.
 
     Raises `FwcError` for anything in the data that contradicts the task file, naming value, row and remedy.
     """
-    counts = seen or Seen()
-    raw = pd.concat(raws) if len(raws) > 1 else raws[0].copy()
+    for item in (item for item in task.fields if item.use == "id"):
+        _check_ids(item.name, pd.concat([raw[item.name] for raw in raws]))
+    counts, notes = CleanedCounts(), []
+    frames = [clean(task, raw, counts) for raw in raws]
+    rows = check_whole(task, counts)
+    for name, raw, frame in zip(task.source.files, raws, frames, strict=False):
+        if not len(frame):
+            raise FwcError(f"{task.path}: {name}: no row is left after the missing-value rule")
+        notes.append(f"{name.rpartition('/')[2]}: {len(frame):,} of {len(raw):,} rows kept")
+    frames = [frame.astype(counts.dtypes(task.columns)) for frame in frames]
+    return Tables(frames[0], frames[-1], (*notes, *loss_notes(rows, counts)), rows)
+
+
+def clean(task: TaskFile, raw: pd.DataFrame, counts: CleanedCounts) -> pd.DataFrame:
+    """Clean a block of a table's texts; what is to be checked of all rows (`check_whole`) is in `counts`.
+
+    Raises as `clean_tables`.
+    """
+    raw = raw.copy()
     derived = {attribute.source: attribute for attribute in task.protected}
     used = [item for item in task.fields if item.use == "column" or item.name in derived]
-    _check_ids(task, raw)
     for item in used:
         raw[item.name] = _edited(task, item, raw[item.name])
     levels = {attribute.name: _level(attribute, raw[attribute.source]) for attribute in task.protected}
-    keep, notes, lost = filter_rows(task, raw, used, counts.filled)
+    keep, lost = filter_rows(task, raw, used, counts.filled)
     groups = crossed(pd.DataFrame(levels).fillna(UNKNOWN), list(levels))
     counts.rows.append(pd.DataFrame({"read": True, "kept": keep} | lost).groupby(groups).sum())
-    clean, values = raw[keep], {}
+    rows, values = raw[keep], {}
     for item in used if keep.any() else ():
-        cells, attribute = clean[item.name], derived.get(item.name)
+        cells, attribute = rows[item.name], derived.get(item.name)
         if item.name == task.outcome.source:
             values[item.name] = _outcome(task, cells, counts)
             continue
@@ -175,21 +195,7 @@ def build_tables(task: TaskFile, raws: Sequence[pd.DataFrame], seen: Seen | None
                     f"({', '.join(order)}); add it in {task.path}"
                 )
         values[item.name] = cells
-    rows = RowCount(counts.rows[-1]) if seen else check_whole(task, counts)
-    frame = pd.DataFrame({c.name: values.get(c.name, ()) for c in task.columns}, index=clean.index)
-    frame = frame.astype({column.name: "str" for column in task.columns if column.kind != "numeric"})
-    kept = [int(part.sum()) for part in (keep[: len(raws[0])], keep[len(raws[0]) :])]
-    files = zip(task.source.files, raws, kept, strict=False)
-    notes = [
-        f"{name.rpartition('/')[2]}: {n:,} of {len(file):,} rows kept" for name, file, n in files
-    ] + notes
-    if len(raws) == 1:
-        return Tables(frame, frame, tuple(notes), rows)
-    if 0 in kept:
-        raise FwcError(
-            f"{task.path}: {task.source.files[kept[1] == 0]}: no row is left after the missing-value rule"
-        )
-    return Tables(frame.iloc[: kept[0]], frame.iloc[kept[0] :], tuple(notes), rows)
+    return pd.DataFrame({c.name: values.get(c.name, ()) for c in task.columns}, index=rows.index)
 
 
 def crossed(frame: pd.DataFrame, protected: Sequence[str]) -> np.ndarray:
@@ -202,8 +208,8 @@ def crossed(frame: pd.DataFrame, protected: Sequence[str]) -> np.ndarray:
 
 def filter_rows(
     task: TaskFile, raw: pd.DataFrame, used: Sequence[FileColumn], filled: Counter[str]
-) -> tuple[np.ndarray, list[str], dict[str, np.ndarray]]:
-    """Which rows (n,) are the table, notes, and the rows (n,) that each reason takes out.
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Which rows (n,) are the table, and the rows (n,) that each reason takes out.
 
     A row outside the conditions may lack what it likes. Missing values that become a category are filled in
     `raw` and counted by column in `filled`. Raises `FwcError` for a value that may not be missing, and where
@@ -214,22 +220,17 @@ def filter_rows(
         cells = raw[task.outcome.source]
         judged = cells.isna() | cells.isin([*task.outcome.positive, *task.outcome.negative])
         lost[f"{task.outcome.source} neither yes nor no"] = ~judged.to_numpy()
-    lost = {reason: mask for reason, mask in lost.items() if mask.any()}
-    notes = [f"{mask.sum():,} rows left out, {reason}" for reason, mask in lost.items()]
     within = keep = ~np.logical_or.reduce([np.zeros(len(raw), dtype=bool), *lost.values()])
     missing = {item.name: raw[item.name].isna().to_numpy() & within for item in used}
     counts = {name: int(mask.sum()) for name, mask in missing.items() if mask.any()}
-    made, dropped = {}, {}
     for item in used:
         if item.name not in counts:
             continue
         rule, mask = item.missing or task.missing, missing[item.name]
         if rule == "drop":
-            dropped[item.name] = counts[item.name]
             lost[f"no value in {item.name}"] = mask
             keep = keep & ~mask
-            continue
-        if rule == "error" or item.kind != "categorical" or item.name == task.outcome.source:
+        elif rule == "error" or item.kind != "categorical" or item.name == task.outcome.source:
             what, either = (
                 ("", ' or "category"') if rule == "error" else (", which cannot have a category", "")
             )
@@ -237,19 +238,18 @@ def filter_rows(
                 f"{raw.index[mask.argmax()]}: no value in column {item.name!r}{what} (missing values: "
                 f'{_listed(counts)}); set missing = "drop"{either} in {task.path}, or repair the table'
             )
-        made[item.name] = counts[item.name]
-        raw[item.name] = raw[item.name].mask(mask, UNKNOWN)
-    filled.update(made)
-    of_missing = [filled_note(made)] if made else []
-    if dropped:
-        n = int((within & ~keep).sum())
-        of_missing.append(f"{n:,} row{'s' * (n > 1)} with a missing value dropped ({_listed(dropped)})")
-    return keep, [*notes, "; ".join(of_missing) or "no value is missing"], lost
+        else:
+            filled[item.name] += counts[item.name]
+            raw[item.name] = raw[item.name].mask(mask, UNKNOWN)
+    return keep, {reason: mask for reason, mask in lost.items() if mask.any()}
 
 
-def filled_note(counts: Mapping[str, int]) -> str:
-    """Says of which columns missing values made a category."""
-    return f"missing values made the category {UNKNOWN!r} ({_listed(counts)})"
+def loss_notes(rows: RowCount, counts: CleanedCounts) -> list[str]:
+    """Say why rows were lost, and which missing values made a category."""
+    notes = [f"{n:,} row{'s' * (n > 1)} left out, {reason}" for reason, n in rows.reasons.items()]
+    if counts.filled:
+        notes.append(f"missing values made the category {UNKNOWN!r} ({_listed(counts.filled)})")
+    return notes
 
 
 def _listed(counts: Mapping[str, int]) -> str:
@@ -287,35 +287,35 @@ def _level(attribute: Protected, cells: pd.Series) -> pd.Series:
     return cells.map(dict(names)).astype("str")
 
 
-def check_whole(task: TaskFile, seen: Seen) -> RowCount:
+def check_whole(task: TaskFile, counts: CleanedCounts) -> RowCount:
     """Check what only all rows can tell: the outcome's values, answers, levels; return how many are kept."""
-    rows = RowCount(pd.concat(seen.rows).groupby(level=0).sum().astype(int), _meaning(task.outcome, seen))
+    rows = RowCount(pd.concat(counts.rows).groupby(level=0).sum().astype(int), _meaning(task.outcome, counts))
     if not rows.kept:
         why = ", ".join(f"{reason} ({count:,})" for reason, count in rows.reasons.items())
         raise FwcError(f"{task.path}: no row is left of {rows.read:,}: {why}")
     where = f"{task.path}: outcome {task.outcome.source!r}"
     if task.outcome.above is None:
-        _check_outcome(where, task.outcome, seen.outcomes)
-    if len(seen.answers) == 1:
-        answer = next(iter(seen.answers))
+        _check_outcome(where, task.outcome, counts.outcomes)
+    if len(counts.answers) == 1:
+        answer = next(iter(counts.answers))
         raise FwcError(f"{where} is {answer!r} in all {rows.kept:,} rows: nothing to predict")
     for attribute in task.protected:
-        _check_levels(f"{task.path}: protected attribute {attribute.name!r}", seen.levels[attribute.name])
+        _check_levels(f"{task.path}: protected attribute {attribute.name!r}", counts.levels[attribute.name])
     return rows
 
 
-def _meaning(rule: Outcome, seen: Seen) -> str:
+def _meaning(rule: Outcome, counts: CleanedCounts) -> str:
     """Say which values of the outcome mean yes and no, as 'approved: yes = "Ja" (12), no = "Nein" (9)'."""
     sides = []
     for answer in ("yes", "no"):
         values = [
             f'"{visible(value)}" ({count:,})'
-            for value, count in seen.outcomes.most_common()
+            for value, count in counts.outcomes.most_common()
             if _means_yes(rule, value) == (answer == "yes")
         ]
         if rule.above is not None:
             side = "above" if answer == "yes" else "at most"
-            values = [f"{side} {rule.above:g} ({seen.answers[answer]:,})"]
+            values = [f"{side} {rule.above:g} ({counts.answers[answer]:,})"]
         more = f" and {len(values) - _MOST_VALUES} more" if len(values) > _MOST_VALUES else ""
         sides.append(f"{answer} = {', '.join(values[:_MOST_VALUES])}{more}")
     return f"{visible(rule.source)}: {', '.join(sides)}"
@@ -374,15 +374,13 @@ def _edited(task: TaskFile, item: FileColumn, cells: pd.Series) -> pd.Series:
     return cells
 
 
-def _check_ids(task: TaskFile, raw: pd.DataFrame) -> None:
-    for item in (item for item in task.fields if item.use == "id"):
-        cells = raw[item.name]
-        if len(repeated := cells[cells.duplicated()]):
-            row, cell = repeated.index[0], repeated.iloc[0]
-            raise FwcError(
-                f"{row}: id {cell!r} in column {item.name!r} is already used at {_row(cells, cell)}; "
-                "ids must be unique: remove the repeated row or give the column another role"
-            )
+def _check_ids(name: str, cells: pd.Series) -> None:
+    if len(repeated := cells[cells.duplicated()]):
+        row, cell = repeated.index[0], repeated.iloc[0]
+        raise FwcError(
+            f"{row}: id {cell!r} in column {name!r} is already used at {_row(cells, cell)}; "
+            "ids must be unique: remove the repeated row or give the column another role"
+        )
 
 
 def _check_levels(where: str, counts: Mapping[str, int]) -> None:
@@ -401,16 +399,16 @@ def _check_levels(where: str, counts: Mapping[str, int]) -> None:
             raise FwcError(f"{where} has the level {level!r}, which holds control characters: give it a map")
 
 
-def _outcome(task: TaskFile, cells: pd.Series, seen: Seen) -> pd.Series:
+def _outcome(task: TaskFile, cells: pd.Series, counts: CleanedCounts) -> pd.Series:
     """ "yes" or "no" for every row."""
     rule = task.outcome
     if rule.above is not None:
         yes = numbers(task, cells) > rule.above
     else:
-        seen.outcomes.update(cells.tolist())
-        yes = cells.isin([value for value in seen.outcomes if _means_yes(rule, value)])
+        counts.outcomes.update(cells.tolist())
+        yes = cells.isin([value for value in counts.outcomes if _means_yes(rule, value)])
     answers = yes.map({True: "yes", False: "no"})
-    seen.answers.update(answers.tolist())
+    counts.answers.update(answers.tolist())
     return answers
 
 

@@ -177,7 +177,7 @@ def test_a_column_named_like_markup(fwc: Run, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("\n".join(["[/b]city,sex,income", *rows]) + "\n")
     assert fwc("task", "init", tmp_path / "t.csv", "--protected", "sex", "--outcome", "income").code == 0
     outcome = fwc("shots", "--task", tmp_path / "t.toml", "--strategy", "random", "--m", 4, code=0)
-    assert "1 row with a missing value dropped ([/b]city 1)" in outcome.err
+    assert "1 row left out, no value in [/b]city" in outcome.err
 
 
 def test_what_a_users_function_prints_by_a_child_process_is_no_output(

@@ -103,7 +103,9 @@ def test_missing_rows_are_dropped_and_said(tmp_path: Path) -> None:
     csv = "x,colour,sex,y\n1,?,f,yes\n2,blue,m,no\n,red,f,no\n4,red,f,yes\n"
     task = small_task(tmp_path, csv, top='missing = "drop"')
     assert task.pool().index.tolist() == ["data.csv:3", "data.csv:5"]
-    assert task.notes == ("data.csv: 2 of 4 rows kept", "2 rows with a missing value dropped (x 1, colour 1)")
+    assert task.notes == (
+        "data.csv: 2 of 4 rows kept", "1 row left out, no value in x", "1 row left out, no value in colour"
+    )  # fmt: skip
 
 
 def test_pool_and_test_are_two_files(tmp_path: Path) -> None:
