@@ -8,12 +8,13 @@ import csv
 import importlib
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fwc_llm.errors import FwcError, did_you_mean
@@ -24,7 +25,6 @@ NEEDS_OPENPYXL = (
     "{}: reading Excel needs openpyxl: pip install 'fwc-llm[excel]', or save the sheet as CSV (UTF-8)"
 )
 NEEDS_PYARROW = "{}: reading Parquet needs pyarrow: pip install 'fwc-llm[parquet]'"
-Texts = list[str | None]  # one column: raw texts, None where the value is missing
 
 # What may stand around a number: a currency's sign or letters, a per cent sign, spaces.
 _CODES = (
@@ -62,49 +62,38 @@ def read_table(
 
     Raises `FwcError` for a file that is no table, a line of another length, or a listed column it lacks.
     """
+    label = label or path.name
     if source.format == "csv":
-        return _read_csv(path, content, source, names, label or path.name)
+        frame = _read_csv(path, content, source, names)
+        return table_of(frame, path, source, names, label).set_axis([f"{label}:{n}" for n in frame.index])
     frame = read_frame(path, content, source.format, names)
     header = source.format == "excel"  # the sheet's first row, as a CSV file's first line
-    return table_of(frame, path, source, names, label or path.name, first=int(header))
+    return table_of(frame, path, source, names, label, first=int(header))
 
 
 def table_of(
     frame: pd.DataFrame, path: Path, source: Source, names: Sequence[str], label: str, first: int = 0
 ) -> pd.DataFrame:
-    """The cells of a typed frame as a CSV file would have them; rows are "label:row", counted from 1.
+    """The columns `names` of a typed frame as a CSV file would have them; rows are "label:row", from 1.
 
-    `first` rows of the file come before those of the frame.
+    Cells have no spaces around them and are missing where they are empty or a marker. A title that stands
+    twice must stand over equal cells. `first` rows of the file come before those of the frame.
     """
-
-    def cells_at(place: int) -> Texts:
-        return [None if is_null(cell) else as_text(cell) for cell in frame.iloc[:, place].tolist()]
-
-    ids = [f"{label}:{row}" for row in range(first + 1, first + len(frame) + 1)]
-    return _frame(path, source, [str(title).strip() for title in frame.columns], names, cells_at, ids)
-
-
-def _frame(
-    path: Path,
-    source: Source,
-    titles: Sequence[str],
-    names: Sequence[str],
-    cells_at: Callable[[int], Texts],
-    ids: list[str],
-) -> pd.DataFrame:
-    """The columns called `names`, without spaces around cells and missing where they are empty or a marker.
-
-    A title that stands twice must stand over equal cells.
-    """
+    titles = [str(title).strip() for title in frame.columns]
     check_titles(path, titles, names)
     columns = {}
     for name in names:
-        columns[name], *others = (cells_at(place) for place, title in enumerate(titles) if title == name)
+        columns[name], *others = (
+            [None if is_null(cell) else as_text(cell) for cell in frame.iloc[:, place].tolist()]
+            for place, title in enumerate(titles)
+            if title == name
+        )
         if any(other != columns[name] for other in others):
             raise FwcError(f"{path}: the header names column {name!r} more than once, and the columns differ")
+    ids = [f"{label}:{row}" for row in range(first + 1, first + len(frame) + 1)]
     raw = pd.DataFrame(columns, index=pd.Index(ids, dtype="str"), dtype="str")
-    frame: pd.DataFrame = raw.apply(lambda cells: cells.str.strip())
-    return frame.mask(frame.isin({"", *(marker.strip() for marker in source.markers)}))
+    texts: pd.DataFrame = raw.apply(lambda cells: cells.str.strip())
+    return texts.mask(texts.isin({"", *(marker.strip() for marker in source.markers)}))
 
 
 def check_titles(path: Path, titles: Sequence[str], names: Sequence[str]) -> None:
@@ -115,11 +104,12 @@ def check_titles(path: Path, titles: Sequence[str], names: Sequence[str]) -> Non
             raise FwcError(f"{path}: there is no column {name!r}{did_you_mean(name, titles)}{separator}")
 
 
-def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str], label: str) -> pd.DataFrame:
+def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str]) -> pd.DataFrame:
+    """The records as a frame, whose index is the line where each begins."""
     records = csv_records(path, content, source)
-    titles = [title.strip() for title in next(records, (0, []))[1]] if source.header else list(names)
-    cells: Texts = []  # one flat list: rows as lists take twice as long
-    ids: list[str] = []
+    titles = next(records, (0, []))[1] if source.header else list(names)
+    cells: list[str] = []  # one flat list: rows as lists take twice as long
+    lines: list[int] = []
     for line, record in records:
         if len(record) != len(titles):
             raise FwcError(
@@ -127,11 +117,11 @@ def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str], 
                 f"check the separator ({source.separator!r}), the columns and stray separators or quotes"
             )
         cells += record
-        ids.append(f"{label}:{line}")
-    if not ids:
+        lines.append(line)
+    if not lines:
         below = " below its header line" if source.header and titles else ""
         raise FwcError(f"{path}: the file holds no table: it has no rows{below}")
-    return _frame(path, source, titles, names, lambda place: cells[place :: len(titles)], ids)
+    return pd.DataFrame(np.array(cells, dtype=object).reshape(-1, len(titles)), lines, titles)
 
 
 def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[int, list[str]]]:
