@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -315,7 +316,9 @@ def load_task(
             raise FwcError(f"a task is a name, a file or a data frame, not {type(name).__name__}")
         if data is not None:
             raise FwcError("a data frame is the table itself: leave out data")
-        return _of_frame(name, protected, outcome, positive, above, others, question, weight or "")
+        attributes = [protected] if isinstance(protected, str) else list(protected or ())
+        task = _of_frame(name, attributes, outcome, _answer_lines(positive, above, others), weight or "")
+        return replace(task, question=question or task.question)
     if any(option is not None for option in (outcome, positive, above, others, question)):
         raise FwcError("outcome, positive, above, others and question are for a data frame alone")
     text, beside = str(name), None
@@ -352,11 +355,6 @@ def default_task(data_dir: str | Path | None = None) -> Task:
     """The task of every command that is not told one: adult where its data is at hand, else the census."""
     adult = load_task("adult", data_dir)
     return census_task() if adult.locate() is None else adult
-
-
-def layout(name: str) -> Task:
-    """The task of a file to copy, without a table."""
-    return _of_file(parse_taskfile(task_text(name), Path(f"{name}.toml")))
 
 
 def recorded_task(
@@ -411,26 +409,30 @@ def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int 
     )
 
 
+def _answer_lines(positive: object, above: float | None, others: str | None) -> list[str]:
+    """The lines of a task file that say which outcome means yes."""
+    from fwc_llm.data.reading import as_text
+
+    if above is not None:
+        return [f"threshold = {{ above = {above} }}"]
+    values = positive if isinstance(positive, list | tuple | set) else [positive]
+    lines = [] if positive is None else [f"positive = {json.dumps([as_text(value) for value in values])}"]
+    return [*lines, *([f'others = "{others}"'] if others else [])]
+
+
 def _of_frame(
-    frame: "pd.DataFrame",
-    protected: str | Sequence[str] | None,
-    outcome: str | None,
-    positive: object,
-    above: float | None,
-    others: str | None,
-    question: str | None,
-    weight: str,
+    frame: "pd.DataFrame", attributes: Sequence[str], outcome: str | None, answer: Sequence[str], weight: str
 ) -> Task:
+    """The task that is drafted for a frame; the lines of `answer` say which outcome means yes, if any do."""
     from fwc_llm.data.reading import as_text, table_of
+    from fwc_llm.data.table import clean_tables
     from fwc_llm.data.task_draft import draft_frame
 
-    if not protected or not outcome:
+    if not attributes or not outcome:
         raise FwcError("a data frame needs names of columns: load_task(frame, protected=…, outcome=…)")
     if not len(frame):
         raise FwcError("the data frame has no rows")
     here, names = Path("the data frame"), [str(title).strip() for title in frame.columns]
-    attributes = [protected] if isinstance(protected, str) else list(protected)
-    wanted = [] if positive is None else positive if isinstance(positive, list | tuple | set) else [positive]
     labels = [as_text(label) for label in frame.index.tolist()]
     if len(set(labels)) < len(labels):
         labels = [str(place) for place in range(len(labels))]
@@ -439,20 +441,10 @@ def _of_frame(
         """The cells; a row's id is its index label."""
         return table_of(frame, here, source, names, "row").set_axis([f"row:{label}" for label in labels])
 
-    answer = [f"positive = {json.dumps([as_text(value) for value in wanted])}"] if wanted else []
-    answer += [f'others = "{others}"'] if others else []
-    answer = [f"threshold = {{ above = {above} }}"] if above is not None else answer
     drafted = draft_frame(texts(Source(file="table")), attributes, outcome, answer, weight)
     taskfile = parse_taskfile(drafted.text, here, "table")
     raw = texts(taskfile.source)
-
-    def load() -> "Tables":
-        from fwc_llm.data.table import clean_tables
-
-        return clean_tables(taskfile, [raw])
-
-    task = _of_file(taskfile)
-    return replace(task, question=question or task.question, load=load, locate=lambda: ())
+    return replace(_of_file(taskfile), load=lambda: clean_tables(taskfile, [raw]), locate=lambda: ())
 
 
 def _of_file(
@@ -461,16 +453,20 @@ def _of_file(
     beside: Path | None = None,
     data: str | Path | None = None,
 ) -> Task:
-    from fwc_llm.data.locate import find_files, places_from_environment
+    from fwc_llm.data.locate import data_folders, find_files
 
     if data is not None:
         taskfile = taskfile.model_copy(update={"source": _elsewhere(taskfile.source, str(data))})
-    places = places_from_environment(data_dir, beside)
+    folders = data_folders(data_dir, beside)
 
     def load() -> "Tables":
         from fwc_llm.data.load import load_tables
 
-        return load_tables(taskfile, places)
+        return load_tables(taskfile, folders)
+
+    def locate() -> tuple[Path, ...] | None:
+        tables = find_files(taskfile, folders)
+        return None if tables is None else tuple(chain(*tables))
 
     same = (
         *("name", "title", "question", "columns", "licence", "citation", "note", "text", "about", "weight"),
@@ -482,7 +478,7 @@ def _of_file(
         protected=tuple(attribute.name for attribute in taskfile.protected),
         outcome=taskfile.outcome.source,
         load=load,
-        locate=lambda: find_files(taskfile, places),
+        locate=locate,
         folder=beside,
         offered=tuple(attribute.name for attribute in taskfile.offered),
         usual=tuple(attribute.name for attribute in taskfile.offered if not attribute.optional),

@@ -86,9 +86,9 @@ def _ask(cell: Cell, options: Options, folder: Path) -> list[Row]:
 
 def _recordings(options: Options) -> Path | None:
     """The folder with the recorded answers, or None."""
-    from fwc_llm.data.locate import places_from_environment
+    from fwc_llm.data.locate import data_folders
 
-    folders = places_from_environment(options.data_dir).folders
+    folders = data_folders(options.data_dir)
     return next((folder / FOLDER for folder in folders if (folder / FOLDER).is_dir()), None)
 
 

@@ -33,10 +33,12 @@ _FEW = 30  # rows of a group, below which its rates say little
 @flags.command("tasks")
 def tasks(data_dir: Path | None = flags.DATA_DIR, as_json: bool = flags.JSON) -> None:
     """List the tasks in groups: rows, what is protected or can be, outcome, source and licence."""
-    from fwc_llm.tasks import layout, layout_names, load_task, task_names
+    from fwc_llm.tasks import layout_names, load_task, recorded_task, task_names, task_text
 
     listed = [_described(load_task(name, data_dir)) for name in task_names()]
-    listed += [_described(layout(name)) | {"group": _COPY} for name in layout_names()]
+    listed += [
+        _described(recorded_task(task_text(name), name, None)) | {"group": _COPY} for name in layout_names()
+    ]
     if as_json:
         flags.print_json({"format": "fwc-llm-tasks/1", "tasks": listed})
         return

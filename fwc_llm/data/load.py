@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fwc_llm.data.disk_table import ID, LABEL, LEVEL, POSITION, DiskTable
-from fwc_llm.data.locate import Places, locate_or_download
+from fwc_llm.data.locate import locate_or_download
 from fwc_llm.data.reading import check_titles, open_parquet, read_bytes, read_table, table_of
 from fwc_llm.data.table import CleanedCounts, Tables, check_whole, clean, clean_tables, crossed, loss_notes
 from fwc_llm.errors import FwcError, StorageError
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def load_tables(task: TaskFile, places: Places) -> "Tables":
+def load_tables(task: TaskFile, folders: Sequence[Path]) -> "Tables":
     """Find (or download) the files of `task`, read and clean them; `FwcError` for missing or faulty data."""
     import pandas as pd
 
-    tables_files = locate_or_download(task, places)
+    tables_files = locate_or_download(task, folders)
     if len(tables_files) == 1 and is_large(task, tables_files[0]):
         return load_large(task, tables_files[0])
     notes: list[str] = []

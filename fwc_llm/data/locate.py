@@ -9,7 +9,7 @@ import http.client
 import os
 import sys
 import urllib.request
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 from fwc_llm import progress
@@ -23,19 +23,7 @@ _TIMEOUT = 30.0  # seconds without a byte
 _LARGEST = 1 << 28  # bytes of a file; what is cut there has another checksum
 
 
-@dataclass(frozen=True)
-class Places:
-    """Folders to look in, first to last, and the cache folder that downloads go to.
-
-    `mirror` replaces the address in a task file, for a copy of the data nearer by.
-    """
-
-    folders: tuple[Path, ...]
-    cache: Path
-    mirror: str = ""
-
-
-def places_from_environment(data_dir: str | Path | None, beside: Path | None = None) -> Places:
+def data_folders(data_dir: str | Path | None, beside: Path | None = None) -> tuple[Path, ...]:
     """`beside` (a task file's own folder), `data_dir`, FWC_LLM_DATA, the user's cache folder, in this order.
 
     Raises `FwcError` when `data_dir` is given and is no folder.
@@ -49,8 +37,7 @@ def places_from_environment(data_dir: str | Path | None, beside: Path | None = N
             )
     if os.environ.get("FWC_LLM_DATA"):
         folders.append(home_expanded(os.environ["FWC_LLM_DATA"]))
-    cache = cache_folder()
-    return Places((*folders, cache), cache, os.environ.get(MIRROR_VARIABLE, ""))
+    return (*folders, cache_folder())
 
 
 def cache_folder() -> Path:
@@ -64,38 +51,36 @@ def cache_folder() -> Path:
     return base / "fwc-llm"
 
 
-def find_files(task: TaskFile, places: Places) -> tuple[Path, ...] | None:
-    """The files of `task` from the first folder that has them all, or None. An absolute path stays itself."""
-    tables = _find(task, places)
-    return None if tables is None else tuple(path for paths in tables for path in paths)
+def find_files(task: TaskFile, folders: Sequence[Path]) -> tuple[tuple[Path, ...], ...] | None:
+    """The files of every table of `task` from the first folder that has them all, or None.
 
-
-def locate_or_download(task: TaskFile, places: Places) -> tuple[tuple[Path, ...], ...]:
-    """The files of every table of `task`: one, or all that a pattern names, in order.
-
-    Raises `FwcError` where they are neither here nor can be downloaded.
+    A table is one file, or all that a pattern names, in order. An absolute path stays itself.
     """
-    tables = _find(task, places)
-    if tables is not None:
-        return tables
-    if task.source.url:
-        return tuple((path,) for path in _download(task, places))
-    searched = ", ".join(map(str, places.folders))
-    here = [name for name in task.source.files for folder in places.folders if _named(folder / name)]
-    lacking = next((name for name in task.source.files if name not in here), task.source.files[0])
-    if home_expanded(lacking).is_absolute():
-        raise FwcError(f"{lacking}: there is no such file, and none that this pattern names")
-    raise FwcError(
-        f"{task.path}: its data file {lacking} is in none of {searched}; correct the path under [data]"
-    )
-
-
-def _find(task: TaskFile, places: Places) -> tuple[tuple[Path, ...], ...] | None:
-    for folder in places.folders:
+    for folder in folders:
         tables = tuple(_named(folder / home_expanded(name)) for name in task.source.files)
         if all(tables):
             return tables
     return None
+
+
+def locate_or_download(task: TaskFile, folders: Sequence[Path]) -> tuple[tuple[Path, ...], ...]:
+    """The files that `find_files` finds; where there are none, those of the task's address.
+
+    Raises `FwcError` where they are neither here nor can be downloaded.
+    """
+    tables = find_files(task, folders)
+    if tables is not None:
+        return tables
+    if task.source.url:
+        return tuple((_download(task, name, folders),) for name in task.source.files)
+    here = [name for name in task.source.files for folder in folders if _named(folder / name)]
+    lacking = next((name for name in task.source.files if name not in here), task.source.files[0])
+    if home_expanded(lacking).is_absolute():
+        raise FwcError(f"{lacking}: there is no such file, and none that this pattern names")
+    raise FwcError(
+        f"{task.path}: its data file {lacking} is in none of {', '.join(map(str, folders))}; correct the "
+        "path under [data]"
+    )
 
 
 def _named(path: Path) -> tuple[Path, ...]:
@@ -110,24 +95,24 @@ def _named(path: Path) -> tuple[Path, ...]:
     return tuple(Path(name) for name in sorted(glob.glob(str(path))) if is_file(name))
 
 
-def _download(task: TaskFile, places: Places) -> tuple[Path, ...]:
-    """Fetch those files of `task` that the cache folder lacks; return the paths of all of them."""
-    targets = tuple(places.cache / name for name in task.source.files)
-    for name, target in zip(task.source.files, targets, strict=True):
-        if is_file(target):
-            continue
-        url = f"{(places.mirror or task.source.url).rstrip('/')}/{name.rpartition('/')[2]}"
-        try:
-            with progress.choose().working(f"downloading {visible(url)}"):
-                _fetch(url, target, task.source.sha256[name])
-        except (OSError, ValueError, http.client.HTTPException) as error:
-            raise FwcError(
-                f"cannot download {url} to {target} ({getattr(error, 'reason', None) or error}); the data of "
-                f"task {task.name!r} is in none of {', '.join(map(str, places.folders))}: put "
-                f"{' and '.join(task.source.files)} into one of these folders or name theirs with --data-dir "
-                "or FWC_LLM_DATA. Without data works `fwc-llm eval --task census --model surrogate`"
-            ) from error
-    return targets
+def _download(task: TaskFile, name: str, folders: Sequence[Path]) -> Path:
+    """The file in the cache folder, fetched if it is not there yet."""
+    target = cache_folder() / name
+    if is_file(target):
+        return target
+    address = os.environ.get(MIRROR_VARIABLE) or task.source.url
+    url = f"{address.rstrip('/')}/{name.rpartition('/')[2]}"
+    try:
+        with progress.choose().working(f"downloading {visible(url)}"):
+            _fetch(url, target, task.source.sha256[name])
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise FwcError(
+            f"cannot download {url} to {target} ({getattr(error, 'reason', None) or error}); the data of "
+            f"task {task.name!r} is in none of {', '.join(map(str, folders))}: put "
+            f"{' and '.join(task.source.files)} into one of these folders or name theirs with --data-dir "
+            "or FWC_LLM_DATA. Without data works `fwc-llm eval --task census --model surrogate`"
+        ) from error
+    return target
 
 
 def _fetch(url: str, target: Path, sha256: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fwc_llm.data.locate import places_from_environment
+from fwc_llm.data.locate import cache_folder
 from fwc_llm.errors import FwcError
 from fwc_llm.tasks import load_task
 from tests.faults.loopback import HttpReply, HttpRequest, serve_in_thread
@@ -60,11 +60,11 @@ def taskfile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def cached(taskfile: Path) -> Path:
-    return places_from_environment(None).cache / "made" / "made.csv"
+    return cache_folder() / "made" / "made.csv"
 
 
 def left_behind(taskfile: Path) -> list[Path]:
-    return [path for path in places_from_environment(None).cache.rglob("*") if path.is_file()]
+    return [path for path in cache_folder().rglob("*") if path.is_file()]
 
 
 def test_data_is_fetched_once(taskfile: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def test_offline_names_the_places_searched(taskfile: Path, tmp_path: Path) -> No
         load_task(taskfile, tmp_path / "mine").pool()
     message = str(caught.value)
     assert caught.value.exit_code == 2
-    for expected in (str(tmp_path / "mine"), str(places_from_environment(None).cache), "made/made.csv"):
+    for expected in (str(tmp_path / "mine"), str(cache_folder()), "made/made.csv"):
         assert expected in message
     assert "--data-dir" in message
     assert "--task census --model surrogate" in message
@@ -121,7 +121,7 @@ def test_the_order_of_the_search(taskfile: Path, tmp_path: Path, monkeypatch: py
         (folder / "made" / "made.csv").write_bytes(BODY)
         named = folders["named"] if folders["named"].exists() else None
         found.append(load_task(taskfile, named).locate())
-    cache = places_from_environment(None).cache
+    cache = cache_folder()
     assert found == [
         (place / "made" / "made.csv",) for place in (cache, *list(folders.values())[::-1], tmp_path)
     ]
