@@ -28,6 +28,7 @@ from fwc_llm.shots.select import order_shots
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
+_ON_DISK = ("slots", "n_init", "max_iter", "column_weights", "penalty")
 _DRAWS = 10_000  # times m: far beyond what any table of distinct rows needs
 
 
@@ -61,30 +62,20 @@ def fwc(
     Errors: `FwcError` when m is below the number of cells or a cell has no candidate.
     """
     task, pool = request.task, request.pool
-    recorded, epsilon = _limits(task, request.epsilon, column_weights, penalty)
-    settings = recorded | ({} if n_init is None else {"n_init": n_init})
-    if not crossed:
-        recorded["crossed"] = settings["crossed"] = False
     counts = slots
     if isinstance(slots, str) and ":" in slots:
         counts = {(level, LABELS.index(label)): n for (level, label), n in read_slots(slots, request).items()}
-    estimator = FairCoreset(
-        request.m,
-        epsilon=epsilon,
-        support="rows",
-        slots=counts,
-        max_iter=max_iter,
-        random_state=request.seed,
-        **settings,
-    ).fit(
+    settings = _settings(task, request.m, request.epsilon, request.seed, column_weights, penalty)
+    settings |= {"slots": counts, "max_iter": max_iter, **({} if n_init is None else {"n_init": n_init})}
+    estimator = FairCoreset(**settings, crossed=crossed).fit(
         features_frame(task, pool),
         task.labels(pool),
         task.sensitive(pool) if crossed else pool[list(task.protected)],
         candidates=request.candidates,
         sample_weight=request.weights,
     )
-    chosen = replace(request, pool=pool.iloc[np.asarray(estimator.row_index_)], epsilon=epsilon)
-    return _certified(chosen, estimator, {"slots": slots if isinstance(slots, str) else "given"} | recorded)
+    chosen = replace(request, pool=pool.iloc[np.asarray(estimator.row_index_)])
+    return _certified(chosen, estimator, slots if isinstance(slots, str) else "given")
 
 
 def disk_shots(
@@ -101,59 +92,62 @@ def disk_shots(
     Raises:
         FwcError: an unknown option, a table of slots, or a table that `FairCoreset.fit` refuses.
     """
+    if unknown := sorted(set(options) - set(_ON_DISK)):
+        raise FwcError(f"the strategy has no option {unknown[0]!r}: it takes {', '.join(_ON_DISK)}")
     settings: dict[str, Any] = {"slots": "balanced-positive", "max_iter": 300} | options
-    recorded, epsilon = _limits(
-        task, epsilon, settings.pop("column_weights", None), settings.pop("penalty", None)
+    settings |= _settings(
+        task, m, epsilon, seed, settings.pop("column_weights", None), settings.pop("penalty", None)
     )
-    if unknown := sorted(set(settings) - {"slots", "n_init", "max_iter"}):
-        takes = "slots, n_init, max_iter, column_weights, penalty"
-        raise FwcError(f"the strategy has no option {unknown[0]!r}: it takes {takes}")
     if settings["slots"] not in RULES:
         raise FwcError(f"slots={settings['slots']!r}: for a table on disk, name one of {', '.join(RULES)}")
     whole = task.whole
     assert whole is not None
-    columns = [column.name for column in task.features]
-    extra = [task.weight] if task.weight and task.weight not in columns else []
+    columns = list(dict.fromkeys([*(column.name for column in task.features), *filter(None, [task.weight])]))
     weight = whole.names[task.weight] if task.weight else None
-    estimator = FairCoreset(
-        m, epsilon=epsilon, support="rows", random_state=seed, **settings, **recorded
-    ).fit(whole.dataset([*columns, *extra]), LABEL, LEVEL, sample_weight=weight, progress=say)
-    recorded = {"slots": settings["slots"]} | recorded
-    if task.weight:
-        recorded["sample_weight"] = task.weight
+    estimator = FairCoreset(**settings).fit(
+        whole.dataset(columns), LABEL, LEVEL, sample_weight=weight, progress=say
+    )
     say("a checksum of the table")
     rows = whole.take(np.asarray(estimator.row_index_))
     request = Request(task, rows, np.ones(len(rows), dtype=bool), m, epsilon, seed)
-    return order_shots(_certified(request, estimator, recorded), order, seed)
+    shots = _certified(request, estimator, settings["slots"])
+    if task.weight:
+        shots = replace(shots, options={**shots.options, "sample_weight": task.weight})
+    return order_shots(shots, order, seed)
 
 
-def _limits(
-    task: "Task", epsilon: float | None, chosen: Any, penalty: float | None
-) -> tuple[dict[str, Any], float | None]:
-    """Arguments of the estimator: the weights of columns, the penalty; and ε, which a penalty replaces.
+def _settings(
+    task: "Task", m: int, epsilon: float | None, seed: int, column_weights: Any, penalty: float | None
+) -> dict[str, Any]:
+    """Arguments of the estimator. A penalty takes the place of ε.
 
-    The weights are those `chosen`, as a mapping or a text, else the task's own, if any.
+    The weights of columns are those given, as a mapping or a text, else the task's own, if any.
     """
-    if chosen is None:
+    if column_weights is None:
         features = {column.name for column in task.features}
-        chosen = {name: weight for name, weight in task.column_weights.items() if name in features}
-    elif isinstance(chosen, str):
-        pairs = (pair.rpartition("=") for pair in chosen.split(","))
+        column_weights = {name: n for name, n in task.column_weights.items() if name in features}
+    elif isinstance(column_weights, str):
+        pairs = (pair.rpartition("=") for pair in column_weights.split(","))
         try:
-            chosen = {name.strip(): float(weight) for name, _, weight in pairs}
+            column_weights = {name.strip(): float(weight) for name, _, weight in pairs}
         except ValueError:
             raise FwcError(
-                f"column_weights={chosen!r}: write COLUMN=WEIGHT,…, as in age=2,hours=0.5"
+                f"column_weights={column_weights!r}: write COLUMN=WEIGHT,…, as in age=2,hours=0.5"
             ) from None
-    weighed = {"column_weights": chosen} if chosen else {}
-    return (weighed, epsilon) if penalty is None else (weighed | {"penalty": penalty}, None)
+    settings = {"m": m, "support": "rows", "random_state": seed, "column_weights": column_weights or None}
+    return settings | {"epsilon": epsilon if penalty is None else None, "penalty": penalty}
 
 
-def _certified(request: Request, estimator: FairCoreset, recorded: dict[str, Any]) -> Shots:
+def _certified(request: Request, estimator: FairCoreset, slots: str) -> Shots:
     """The shots with their certificate; the pool of the `request` (m) are the chosen rows."""
+    recorded = {"column_weights": estimator.column_weights, "penalty": estimator.penalty}
+    recorded = {name: value for name, value in recorded.items() if value is not None}
+    if not estimator.crossed:
+        recorded["crossed"] = False
     task, rows, weights = request.task, request.pool, np.asarray(estimator.weights_)
     sensitive, labels = task.sensitive(rows), task.labels(rows)
-    shots = make_shots(request, "fwc", range(len(rows)), weights, epsilon=request.epsilon, **recorded)
+    options: dict[str, Any] = {"epsilon": estimator.epsilon, "slots": slots, **recorded}
+    shots = make_shots(request, "fwc", range(len(rows)), weights, **options)
     certificate = {
         "objective": float(estimator.objective_),
         "lower_bound": float(estimator.lower_bound_),
