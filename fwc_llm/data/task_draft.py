@@ -161,8 +161,8 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
     n, many, seen = len(cells), len(distinct) > _FEW, cells.dropna()
     some = seen.unique()[:_LOOKED_AT]
     words = sum(map(len, map(str.split, seen))) / max(len(seen), 1)
-    whole = [float(cell) for cell in distinct if float(as_number(cell) or 0.5).is_integer()]
-    whole += [0.0] * ("0" in distinct)
+    numbers = [number for cell in distinct if (number := as_number(cell)) is not None]
+    whole = [number for number in numbers if number.is_integer()]
     countable = many and (not numeric or len(whole) == len(distinct))
     named = re.search(_ID_NAME, name) is not None
 
@@ -214,12 +214,6 @@ def draft_task(path: Path, protected: Sequence[str], outcome: str, beside: Path)
     source, titles = sniff_source(path, content)
     times_of = Counter(title for title in titles if title)  # a saved index has no title: it is left out
     for name in (*protected, outcome):
-        if not times_of[name]:
-            raise FwcError(
-                f"{path}: its first line has no column {name!r} for protected attribute or outcome"
-                f"{did_you_mean(name, times_of)} (a table without a header line needs a task file written by "
-                "hand: header = false)"
-            )
         if times_of[name] > 1:
             raise FwcError(f"{path}: the header names column {name!r} more than once: rename one of them")
     checks = [
@@ -241,9 +235,6 @@ def draft_frame(
     `weight` is the column that says for how many a row stands; empty: there is none. Raises `FwcError` for a
     column that is not there.
     """
-    for name in (*protected, outcome, *([weight] if weight else [])):
-        if name not in raw.columns:
-            raise FwcError(f"there is no column {name!r}{did_you_mean(name, raw.columns)}")
     source = Source(file="table", format="parquet")
     return _Drafting(Path("table"), source, raw, protected, outcome, [], weight).draft(Path(), answer)
 
@@ -302,6 +293,13 @@ class _Drafting:
     weight: str = ""
 
     def __post_init__(self) -> None:
+        for name in filter(None, (*self.protected, self.outcome, self.weight)):
+            if name not in self.raw:
+                untitled = (
+                    " (a table without a header line needs a task file written by hand: header = false)"
+                )
+                hint = did_you_mean(name, map(str, self.raw)) + untitled * (self.source.format == "csv")
+                raise FwcError(f"{self.path}: there is no column {name!r}{hint}")
         self.markers = _markers(self.raw)
         cells = self.raw.where(~self.raw.isin(self.markers))
         self.cells = {str(name): cells[name] for name in cells}

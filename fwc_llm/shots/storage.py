@@ -8,7 +8,6 @@ deleted at any time; one that cannot be read or written only costs the work agai
 
 import hashlib
 import json
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -177,20 +176,10 @@ def _key(
 
     import numpy as np
 
-    columns = [[column.name, column.kind, column.role, list(column.order)] for column in task.columns]
-    depends: Mapping[str, Any] = {
-        "task": [
-            task.name,
-            task.fingerprint,
-            columns,
-            list(task.protected),
-            task.outcome,
-            task.weight,
-            dict(task.column_weights),
-        ],
-        "choice": choice,
-        "versions": [__version__, *map(version, _LIBRARIES)],
-    }
+    meaning = [task.name, task.fingerprint, task.protected, task.outcome, task.weight]
+    columns = [[column.name, column.kind, column.role, column.order] for column in task.columns]
+    versions = [__version__, *map(version, _LIBRARIES)]
+    depends = [meaning, dict(task.column_weights), columns, choice, versions]
     digest = hashlib.sha256(json.dumps(depends, sort_keys=True).encode("utf-8", "surrogatepass"))
     rows = task.pool() if pool is None else pool
     if rows is not task.pool() or task.whole is not None:  # the fingerprint does not say which rows
