@@ -12,7 +12,7 @@ import numpy as np
 
 from fwc_llm.data.disk_table import ID, LABEL, LEVEL, POSITION, DiskTable
 from fwc_llm.data.locate import locate_or_download
-from fwc_llm.data.reading import check_titles, open_parquet, read_bytes, read_table, table_of
+from fwc_llm.data.reading import check_titles, open_parquet, read_table, table_of
 from fwc_llm.data.table import CleanedCounts, Tables, check_whole, clean, clean_tables, crossed, loss_notes
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import failing_as
@@ -36,7 +36,8 @@ def load_tables(task: TaskFile, folders: Sequence[Path]) -> "Tables":
     for file, paths in zip(task.source.files, tables_files, strict=True):
         parts = []
         for path in paths:
-            content = read_bytes(path)
+            with failing_as(FwcError, f"cannot read {path}: "):
+                content = path.read_bytes()
             expected = task.source.sha256.get(file)
             if expected and hashlib.sha256(content).hexdigest() != expected:
                 notes.append(f"{path} differs from the published file (its sha256 is another)")
@@ -91,12 +92,7 @@ def load_large(task: TaskFile, paths: Sequence[Path]) -> Tables:
         with open_parquet(file) as opened:
             titles = [str(title).strip() for title in opened.schema_arrow.names]
         check_titles(file, titles, names)
-    try:
-        _write(task, path, (clean(task, raw, counts) for raw in _blocks(task, paths, names)))
-    except OSError as error:
-        raise StorageError(
-            f"the clean rows cannot be written to {path}: {error}; TMPDIR names another place"
-        ) from error
+    _write(task, path, (clean(task, raw, counts) for raw in _blocks(task, paths, names)))
     rows = check_whole(task, counts)
     answered = pq.read_table(path, columns=[LEVEL, LABEL], read_dictionary=[LEVEL]).to_pandas()
     groups = pd.Categorical(answered[LEVEL], sorted(answered[LEVEL].cat.categories))
@@ -154,8 +150,10 @@ def _write(task: TaskFile, path: Path, frames: "Iterable[pd.DataFrame]") -> None
         }
         first += len(frame)
         table = pa.table(arrays)
-        writer = writer or pq.ParquetWriter(path, table.schema)
-        writer.write_table(table)
+        what = f"the clean rows cannot be written to {path}: "
+        with failing_as(StorageError, what, "; TMPDIR names another place"):
+            writer = writer or pq.ParquetWriter(path, table.schema)
+            writer.write_table(table)
     if writer is not None:
         writer.close()
 

@@ -43,14 +43,6 @@ _GROUPED = {
 }
 
 
-def read_bytes(path: Path) -> bytes:
-    """The content of a file; `FwcError` where it cannot be read."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise FwcError(f"cannot read {path}: {error.strerror or error}") from error
-
-
 def read_table(
     path: Path, content: bytes, source: Source, names: Sequence[str], label: str = ""
 ) -> pd.DataFrame:

@@ -12,15 +12,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from fwc_llm.data.reading import (
-    as_number,
-    as_plain,
-    csv_records,
-    open_parquet,
-    read_bytes,
-    read_frame,
-    read_table,
-)
+from fwc_llm.data.reading import as_number, as_plain, csv_records, open_parquet, read_frame, read_table
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as
 from fwc_llm.taskfile import DEFAULT_MARKERS, ENDINGS, Source, Written, parse_taskfile
@@ -210,7 +202,8 @@ def draft_task(path: Path, protected: Sequence[str], outcome: str, beside: Path)
     Raises `FwcError` when `path` is no table with a header line, or lacks a column that is named, and when
     one column is named twice.
     """
-    content = read_bytes(path)
+    with failing_as(FwcError, f"cannot read {path}: "):
+        content = path.read_bytes()
     source, titles = sniff_source(path, content)
     times_of = Counter(title for title in titles if title)  # a saved index has no title: it is left out
     for name in (*protected, outcome):
@@ -293,7 +286,7 @@ class _Drafting:
     weight: str = ""
 
     def __post_init__(self) -> None:
-        for name in filter(None, (*self.protected, self.outcome, self.weight)):
+        for name in (*self.protected, self.outcome, *filter(None, [self.weight])):
             if name not in self.raw:
                 untitled = (
                     " (a table without a header line needs a task file written by hand: header = false)"
