@@ -292,7 +292,8 @@ class _Drafting:
                     " (a table without a header line needs a task file written by hand: header = false)"
                 )
                 hint = did_you_mean(name, map(str, self.raw)) + untitled * (self.source.format == "csv")
-                raise FwcError(f"{self.path}: there is no column {name!r}{hint}")
+                where = f"{self.path}: protected attribute, outcome or weight"
+                raise FwcError(f"{where}: there is no column {name!r}{hint}")
         self.markers = _markers(self.raw)
         cells = self.raw.where(~self.raw.isin(self.markers))
         self.cells = {str(name): cells[name] for name in cells}
