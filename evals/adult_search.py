@@ -2,9 +2,9 @@
 
     python -m evals.adult_search --rounds 40 --starts 16 --seed 1000
 
-Every round makes `starts` starts on a sample of 4,096 rows, each a local search over five local optima. It
-improves the best of them on a larger sample (`fwc_llm.coreset.search.local_search`). Descents and swaps on
-all rows then improve the best of these. The best objective is the reference for the default call.
+Every round makes `starts` starts on a sample of 4,096 rows, from which swaps follow. It improves the
+best of them on a larger sample (`fwc_llm.coreset.search.local_search`). Descents and swaps on all rows then
+improve the best of these. The best objective is the reference for the default call.
 `evals/results/adult-search.json` has it, with the rows.
 The record was made with 40 rounds of 64 starts each, when a start was one local optimum of the sample; a run
 that finds nothing better does not change it.

@@ -103,20 +103,15 @@ class RowSwaps:
         own = self._steps.prices
         return Optimum(descent, own if prices is None else (prices + own) / 2)
 
-    def swap(self, rows: np.ndarray, prices: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Where swaps at these prices lead."""
-        self._steps.rest()  # the rows in another order, for the swaps, are as much
-        swapped = self._swaps.seek(self._swaps.on_rows(rows), prices, rng)
-        return np.where(swapped < 0, rows, swapped)
-
     def settle(self, optimum: Optimum, rng: np.random.Generator, rounds: int) -> Optimum:
         """Where at most so many rounds of swaps lead; a round that does not gain is followed by another."""
         last = best = optimum
         for _ in range(rounds):
-            swapped = self.swap(last.rows, last.prices, rng)
-            if (swapped == last.rows).all():
+            self._steps.rest()  # the rows in another order, for the swaps, are as much
+            swapped = self._swaps.seek(self._swaps.on_rows(last.rows), last.prices, rng)
+            if (swapped < 0).all():
                 break
-            last = self.descend(swapped, last.prices)
+            last = self.descend(np.where(swapped < 0, last.rows, swapped), last.prices)
             best = min(best, last, key=attrgetter("objective"))
         return best
 
