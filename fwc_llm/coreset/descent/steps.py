@@ -56,7 +56,6 @@ class CompiledSteps(Steps):
         terms = read_only(table.mismatch), squared, problem.move.astype(np.float32)
         self._costs = Costs(*terms, relative=np.float32(0), absolute=np.float32(0))
         self._reps: Representatives | None = None
-        self._repeated = problem.repeated()
         self._tiles = tiles_of(problem.cell_of, cells.n_cells)
         self._first = np.searchsorted(problem.cell_of, np.arange(cells.n_cells + 1))
         self._small = table.n * problem.m * table.p < SMALL
@@ -120,9 +119,7 @@ class CompiledSteps(Steps):
 
     def transport(self) -> Transport:
         """The inner problem for the costs as they are."""
-        if self._repeated is None:
-            return self.problem.transport(self._rows.cost, self.prices)
-        return self._repeated.solve(self._rows.cost, self.prices, self.problem.transport)
+        return self.problem.transport(self._rows.cost, self.prices)
 
     def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `Steps`: the costs (n, G) in float64, and the labels (G, n)."""

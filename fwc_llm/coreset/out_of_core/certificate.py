@@ -29,6 +29,7 @@ from fwc_llm.coreset.problem.frames import is_frame
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.start import missed
 from fwc_llm.coreset.threads import Threads
+from fwc_llm.coreset.transport.column_generation import two_cheapest
 from fwc_llm.errors import InputError, SampleWarning
 
 _DOUBT = 4.0  # width of the margin, in standard deviations of the sample's prices
@@ -66,13 +67,10 @@ class _Visit:
             return _Plan(np.zeros(self.problem.m), none.sum(axis=0), (none, none.astype(np.int32), mass))
         cost, label = nearest(self._problem_of(block, used), self.points)
         rows = np.arange(len(used))
-        reduced = cost - self.prices
-        cell = reduced.argmin(axis=1)
-        least = reduced[rows, cell]
+        cell, least, second = two_cheapest(cost, self.prices)
         if not np.isfinite(least).all():
             raise InputError(f"{block.where} holds numbers whose costs pass double precision: scale X")
-        reduced[rows, cell] = np.inf
-        sure = reduced.min(axis=1) > least + self.margin
+        sure = second > least + self.margin
         own, at = label[cell[sure], rows[sure]], cell[sure]
         carried = np.bincount(own, mass[sure], self.problem.m)
         paid = np.bincount(at, mass[sure] * cost[rows[sure], at], len(self.prices))
@@ -158,11 +156,16 @@ def doubt_margin(cost: np.ndarray, prices: np.ndarray) -> float:
 
     A sample of s rows leaves about 1/√s of the rows in doubt.
     """
-    reduced = np.partition(cost - prices, 1, axis=1)
-    gap = reduced[:, 1] - reduced[:, 0]
+    gap = _gaps(cost, prices)
     tie = _LEAST * max(float(np.median(np.abs(cost))), np.finfo(float).tiny)
     share = min(1.0, _DOUBT * (len(prices) / len(cost)) ** 0.5)
     return float(np.quantile(gap[gap > tie], share)) if (gap > tie).any() else tie
+
+
+def _gaps(cost: np.ndarray, prices: np.ndarray) -> np.ndarray:
+    """(n,) by how much the second cheapest cell of every row costs more than its cheapest one."""
+    _, least, second = two_cheapest(cost, prices)
+    return np.asarray(second - least)
 
 
 def _solve(
@@ -189,8 +192,7 @@ def _check_room(survey: Survey, cost: np.ndarray, prices: np.ndarray, margin: fl
     """Refuse more rows in doubt than memory holds: the sample says how many there will be."""
     if margin < 0:
         return
-    reduced = np.partition(cost - prices, 1, axis=1)
-    rows = survey.n * float((reduced[:, 1] - reduced[:, 0] <= margin).mean())
+    rows = survey.n * float((_gaps(cost, prices) <= margin).mean())
     size = rows * (len(prices) * 12 + 8)
     if size > ROOM:
         raise InputError(

@@ -9,7 +9,7 @@ import numpy as np
 
 from fwc_llm.coreset.problem.cells import Cells
 from fwc_llm.coreset.problem.table import Table
-from fwc_llm.coreset.transport.fair import Repeated, Transport, fair_transport
+from fwc_llm.coreset.transport.fair import Transport, fair_transport
 from fwc_llm.coreset.transport.linear_program import parity_set
 from fwc_llm.coreset.transport.parity import ParitySet
 from fwc_llm.coreset.weights import Masses
@@ -116,7 +116,3 @@ class Problem:
             penalty=self.penalty,
             groups=self.groups,
         )
-
-    def repeated(self) -> Repeated | None:
-        """For inner problems whose costs change little from one to the next; None without a parity limit."""
-        return Repeated(self.fair, self.masses) if self.fair else None

@@ -48,35 +48,6 @@ _SOME = 512  # rows that say how many differ
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Costs (G, N) in memory, a column for each row, and the rows' masses (N,)."""
-
-    cost: Floats
-    mass: Floats
-
-    def margin(self, prices: Floats, share: float) -> float:
-        """By how much the two cheapest cells differ for this share of the rows, and for no equal row more."""
-        _, least, second = two_cheapest(self.cost, prices)
-        gaps = np.sort(second - least)
-        gap = gaps[min(int(share * len(gaps)), len(gaps) - 1)]
-        return float(gap + gaps[min(gaps.searchsorted(1.0001 * gap + 1e-9 * gaps[-1]), len(gaps) - 1)]) / 2
-
-    def optimum(self, vertex: Vertex) -> "Optimum":
-        """The sums of an optimal vertex of this table."""
-        own = self.cost[vertex.key, np.arange(len(self.mass))]
-        extra = self.cost[vertex.split_cell, vertex.split_row] - own[vertex.split_row]
-        load = np.bincount(vertex.key, self.mass, len(self.cost))
-        np.add.at(load, vertex.split_cell, vertex.split_mass)
-        np.subtract.at(load, vertex.key[vertex.split_row], vertex.split_mass)
-        return Optimum(
-            vertex,
-            float(self.mass @ own + vertex.split_mass @ extra),
-            float(self.mass @ two_cheapest(self.cost, vertex.prices)[1]),
-            load,
-        )
-
-
-@dataclass(frozen=True)
 class Optimum:
     """An optimal vertex of a table, with the sums that certify it."""
 
@@ -88,7 +59,7 @@ class Optimum:
 
 @dataclass(frozen=True)
 class CostTable:
-    """The caller's costs (n, G), float32 or float64; a large table is never copied as a whole.
+    """Costs (n, G) of rows, float32 or float64; a large table of the caller's is never copied as a whole.
 
     `mass` (n,) is positive; None stands for a mass of 1 for each row.
     """
@@ -100,6 +71,11 @@ class CostTable:
     def size(self) -> int:
         """Number of rows."""
         return len(self.cost)
+
+    @property
+    def row_mass(self) -> Floats:
+        """(n,) the mass of each row."""
+        return np.ones(self.size) if self.mass is None else self.mass
 
     @cached_property
     def total(self) -> float:
@@ -129,7 +105,25 @@ class CostTable:
         key, _, load, cost = self.scan(prices, -np.inf)  # no row is in doubt, however large the costs are
         return Optimum(Vertex(prices, key, none, none, np.zeros(0)), cost, cost, load)
 
-    def sample(self, count: int) -> Columns:
+    def optimum(self, vertex: Vertex) -> Optimum:
+        """The sums of an optimal vertex of these rows."""
+        mass = self.row_mass
+        own = self.cost[np.arange(self.size), vertex.key]
+        extra = self.cost[vertex.split_row, vertex.split_cell] - own[vertex.split_row]
+        load = np.bincount(vertex.key, mass, self.cost.shape[1])
+        np.add.at(load, vertex.split_cell, vertex.split_mass)
+        np.subtract.at(load, vertex.key[vertex.split_row], vertex.split_mass)
+        cost = float(mass @ own + vertex.split_mass @ extra)
+        return Optimum(vertex, cost, float(mass @ two_cheapest(self.cost, vertex.prices)[1]), load)
+
+    def margin(self, prices: Floats, share: float) -> float:
+        """By how much the two cheapest cells differ for this share of the rows, and for no equal row more."""
+        _, least, second = two_cheapest(self.cost, prices)
+        gaps = np.sort(second - least)
+        gap = gaps[min(int(share * len(gaps)), len(gaps) - 1)]
+        return float(gap + gaps[min(gaps.searchsorted(1.0001 * gap + 1e-9 * gaps[-1]), len(gaps) - 1)]) / 2
+
+    def sample(self, count: int) -> "CostTable":
         """Every k-th row or, of rows with masses, those at equal steps of mass."""
         if self.mass is None:
             rows = np.arange(0, self.size, max(1, self.size // count))
@@ -139,18 +133,13 @@ class CostTable:
             steps = upto.searchsorted((np.arange(count) + 0.5) * (upto[-1] / count))
             rows, times = np.unique(np.minimum(steps, self.size - 1), return_counts=True)
             mass = times * (self.total / count)
-        columns = self.columns(rows, mass)
-        _check(columns.cost.T, rows)
-        return columns
+        some = CostTable(np.asarray(self.cost[rows], np.float64), mass)
+        _check(some.cost, rows)
+        return some
 
-    def columns(self, rows: Ints, mass: Floats | None = None) -> Columns:
-        """These rows as columns, with their own masses or others."""
-        columns = np.empty((self.cost.shape[1], len(rows)))
-        for low in range(0, len(rows), AT_ONCE):
-            columns[:, low : low + AT_ONCE] = self.cost[rows[low : low + AT_ONCE]].T
-        if mass is None:
-            mass = np.ones(len(rows)) if self.mass is None else self.mass[rows]
-        return Columns(columns, mass)
+    def rows(self, rows: Ints | slice = slice(None)) -> "CostTable":
+        """Some of the rows, or all, as float64, with their masses."""
+        return CostTable(np.asarray(self.cost[rows], np.float64), self.row_mass[rows])
 
     def scan(self, prices: Floats, margin: float) -> tuple[Ints, Ints, Floats, float]:
         """Read every row once; rows whose two cheapest cells differ by at most `margin` are in doubt.
@@ -181,16 +170,11 @@ class CostTable:
 
 
 def two_cheapest(cost: Floats, prices: Floats) -> tuple[Ints, Floats, Floats]:
-    """Return each column's cheapest cell at the prices (the first if many), its cost, and the next cost."""
-    least = cost[0] - prices[0]
-    second = np.full(len(least), np.inf)
-    key = np.zeros(len(least), dtype=np.intp)
-    for cell in range(1, len(prices)):
-        here = cost[cell] - prices[cell]
-        key[here < least] = cell
-        np.minimum(second, np.maximum(least, here), out=second)
-        np.minimum(least, here, out=least)
-    return key, least, second
+    """Return each row's cheapest cell at the prices (the first if many), its cost, and the next cost."""
+    reduced = cost - prices
+    key, least = reduced.argmin(axis=1), reduced.min(axis=1)
+    reduced[np.arange(len(key)), key] = np.inf
+    return key, least, reduced.min(axis=1)
 
 
 def solve(table: CostTable, prices: Floats, fair: ParitySet, warm: bool) -> Optimum:
@@ -198,12 +182,12 @@ def solve(table: CostTable, prices: Floats, fair: ParitySet, warm: bool) -> Opti
     cells = len(prices)
     if table.cost.size <= _IN_MEMORY:
         _check(table.cost, np.arange(table.size))
-        return solve_directly(table.columns(np.arange(table.size)), prices, fair, table)
+        return solve_directly(table.rows(), prices, fair, table)
     sample, count = table.sample(_SAMPLE), max(_SOLVED, _EACH * cells)
     margin = 1e3 * table.noise if warm else np.inf
     while not warm:
-        some, before = table.sample(count), prices
-        _, prices = narrow(CostTable(np.ascontiguousarray(some.cost.T), some.mass), before, margin, fair)
+        before = prices
+        _, prices = narrow(table.sample(count), before, margin, fair)
         # Sampling noise falls with 1/√rows: the prices go on to move by about this.
         margin = float(np.ptp(prices - before)) * ((1 - min(count / table.size, 1)) / (_GROWTH - 1)) ** 0.5
         warm = _GROWTH * count >= table.size
@@ -218,21 +202,17 @@ def solve(table: CostTable, prices: Floats, fair: ParitySet, warm: bool) -> Opti
         share *= _MORE
 
 
-def narrow(
-    table: CostTable, prices: Floats, margin: float, fair: ParitySet, most: float = np.inf
-) -> tuple[Optimum | None, Floats]:
-    """Solve for the rows whose cell is in doubt by this margin at these `prices`, if they are not too many.
+def narrow(table: CostTable, prices: Floats, margin: float, fair: ParitySet) -> tuple[Optimum | None, Floats]:
+    """Solve for the rows whose cell is in doubt by this margin at these `prices`.
 
     Return the optimum of the whole table, or None if it is not proven, and prices to continue from.
     """
     key, doubt, settled, settled_cost = table.scan(prices, margin)
     first = len(doubt)  # index of the first anchor
-    if first > most:
-        return None, prices
-    rows, anchors = table.columns(doubt), np.flatnonzero(settled > 0)
-    cost = np.repeat((prices + margin)[:, None], len(anchors), axis=1)
-    cost[anchors, np.arange(len(anchors))] = prices[anchors]
-    inner = Columns(np.hstack([rows.cost, cost]), np.append(rows.mass, settled[anchors]))
+    rows, anchors = table.rows(doubt), np.flatnonzero(settled > 0)
+    cost = np.tile(prices + margin, (len(anchors), 1))
+    cost[np.arange(len(anchors)), anchors] = prices[anchors]
+    inner = CostTable(np.vstack([rows.cost, cost]), np.append(rows.row_mass, settled[anchors]))
     del rows
     best = solve_directly(inner, prices, fair, table, 1.001 * margin)
     vertex = best.vertex
@@ -245,65 +225,64 @@ def narrow(
 
 
 def solve_directly(
-    table: Columns, prices: Floats, fair: ParitySet, whole: CostTable, width: float = np.inf
+    table: CostTable, prices: Floats, fair: ParitySet, whole: CostTable, width: float = np.inf
 ) -> Optimum:
     """Solve by the simplex method alone, from `prices`, to the digits of the `whole` table.
 
     A row may first go only to cells that cost at most `width` more than its cheapest one. The bound, which
     knows all cells, says whether others are needed.
     """
-    total = float(table.mass.sum())
     for attempt in range(_ATTEMPTS):
         width = width if attempt < _STALLS else np.inf
         merged, place = _merge(table, prices, width)
         try:
             if fair.groups is None:
-                vertex = dual_simplex(merged.cost, merged.mass, prices, fair, whole.noise, width, attempt)
+                vertex = dual_simplex(merged.cost, merged.row_mass, prices, fair, whole.noise, width, attempt)
             else:
-                vertex = linear_program(_near(merged.cost, prices, width).T, merged.mass, fair)
+                vertex = linear_program(_near(merged.cost, prices, width), merged.row_mass, fair)
         except (InfeasibleError, StalledError) as error:
             if width == np.inf and (attempt >= _STALLS or isinstance(error, InfeasibleError)):
                 raise
             width = np.inf
             continue
-        best = table.optimum(vertex if place is None else _part(vertex, place, table.mass))
+        best = table.optimum(vertex if place is None else _part(vertex, place, table.row_mass))
         # Where ties are nearly parallel, the way to the basis rounds; from its prices the way is short.
-        gap = best.cost + fair.charge(best.load) - best.bound - total * fair.best(vertex.prices)[0]
-        if gap <= EXACT * max(whole.noise / 1e-12 * total, abs(best.cost)):
+        gap = best.cost + fair.charge(best.load) - best.bound - table.total * fair.best(vertex.prices)[0]
+        if gap <= EXACT * max(whole.noise / 1e-12 * table.total, abs(best.cost)):
             break
         prices, width = vertex.prices, _WIDER * width
     return best
 
 
-def _merge(table: Columns, prices: Floats, width: float) -> tuple[Columns, Ints | None]:
+def _merge(table: CostTable, prices: Floats, width: float) -> tuple[CostTable, Ints | None]:
     """The table with equal rows as one, and the place of each row there; None if few are equal.
 
     Rows are equal whose costs of cells, within the `width` at the prices, differ by a constant.
     """
-    n = table.cost.shape[1]
-    if n <= _SOME or len(np.unique(_keys(table.cost[:, :: n // _SOME], prices, width)[0])) > _EQUAL * _SOME:
+    n = table.size
+    if n <= _SOME or len(np.unique(_keys(table.cost[:: n // _SOME], prices, width)[0])) > _EQUAL * _SOME:
         return table, None
     keys, more = _keys(table.cost, prices, width)
     _, first, place = np.unique(keys, return_index=True, return_inverse=True)
-    cost = more[:, first]
-    if not (cost[:, place] == more).all():
+    cost = more[first]
+    if not (cost[place] == more).all():
         return table, None
-    return Columns(cost, np.bincount(place, table.mass)), place
+    return CostTable(cost, np.bincount(place, table.row_mass)), place
 
 
 def _near(cost: Floats, prices: Floats, width: float) -> Floats:
-    """The costs (G, N) of cells that are within the width at the prices; inf for the others."""
-    over = cost - prices[:, None]
-    return np.where(over <= over.min(axis=0) + width, cost, np.inf)
+    """The costs (N, G) of cells that are within the width at the prices; inf for the others."""
+    over = cost - prices
+    return np.where(over <= over.min(axis=1, keepdims=True) + width, cost, np.inf)
 
 
 def _keys(cost: Floats, prices: Floats, width: float) -> tuple[Floats, Floats]:
-    """Numbers (N,) that nearly always differ where rows do, and their costs (G, N) over the cheapest."""
+    """Numbers (N,) that nearly always differ where rows do, and their costs (N, G) over the cheapest."""
     more = _near(cost, prices, width)
-    more -= more.min(axis=0)
-    keys = np.zeros(cost.shape[1])
-    for factor, own in zip(np.random.default_rng(0).random(len(cost)), more, strict=True):
-        keys += factor * np.where(np.isfinite(own), own, -1.0)
+    more -= more.min(axis=1, keepdims=True)
+    keys = np.zeros(len(cost))
+    for g, factor in enumerate(np.random.default_rng(0).random(prices.shape)):
+        keys += factor * np.where(np.isfinite(more[:, g]), more[:, g], -1.0)
     return keys, more
 
 

@@ -20,7 +20,6 @@ from fwc_llm.errors import InputError
 
 HELD, VERTEX = -2, -1  # in the place of a tied row: an artificial tie, a tie of the parity set
 _MAX_PIVOTS = 5000
-_UPDATES = 20  # of the inverse, before it is computed anew
 _RANDOM = np.random.default_rng(0).random(4099)  # breaks ties
 _ROUNDING = 2e-13  # of the parity, that calls for more digits
 _NOTHING = 1e-14  # share of all mass below which a level that rounding alone fills has none
@@ -55,7 +54,7 @@ def dual_simplex(
     width: float = np.inf,
     turn: int = 0,
 ) -> Vertex:
-    """Minimise the `cost` (G, N) of moving rows of these masses (N,) to cells, from the `prices` (G,).
+    """Minimise the `cost` (N, G) of moving rows of these masses (N,) to cells, from the `prices` (G,).
 
     A row may go to cells that cost at most `width` more than its cheapest one. Random changes of the costs,
     of at most `noise`, break ties: a simplex method stalls and cycles if more ties meet than it has slots, as
@@ -65,9 +64,6 @@ def dual_simplex(
     for _ in range(_MAX_PIVOTS):
         basis.factorize()
         leaving = basis.leaving()
-        if leaving is None and basis.updates:
-            basis.factorize(anew=True)
-            leaving = basis.leaving()
         if leaving is None:
             return Vertex(basis.exact_prices(cost), *basis.split())
         basis.pivot(*leaving)
@@ -153,9 +149,9 @@ class _Basis:
         width: float,
         random: Floats,
     ) -> None:
-        cells, n = cost.shape
+        n, cells = cost.shape
         self.mass, self.total, self.fair = mass, float(mass.sum()), fair
-        over = (cost - prices[:, None]).T
+        over = cost - prices
         key = over.argmin(axis=1)
         over -= over[np.arange(n), key][:, None]
         near = (over <= width) & np.isfinite(over)
@@ -171,7 +167,6 @@ class _Basis:
         self.top = fair.best(self.prices)[1]
         self.owner, self.tied = np.full(cells, HELD), np.zeros(cells, np.int64)
         self.vertices: list[Floats] = [self.top] * cells
-        self.basis, self.updates = np.zeros((cells, cells)), _UPDATES
         self.room = np.zeros(n), np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(1)
 
     @property
@@ -179,14 +174,14 @@ class _Basis:
         """The cell (N,) of every row."""
         return np.asarray(self.cell[self.at])
 
-    def factorize(self, anew: bool = False) -> None:
+    def factorize(self) -> None:
         """Write the ties as columns, what a unit on each adds to the cells, and find their masses.
 
         Vertices of one level may differ by as little as ε. So each is tied to the level's first one (`above`
         is its slot), and only the first one to the key vertex: then no two columns are nearly parallel.
         """
         owner, key, cells = self.owner, self.key, len(self.owner)
-        before, self.basis = self.basis, np.zeros((cells, cells))
+        self.basis = np.zeros((cells, cells))
         self.size, self.above, self.toll = np.ones(cells), np.full(cells, -1), np.zeros(cells)
         rows, artificial = np.flatnonzero(owner >= 0), np.flatnonzero(owner == HELD)
         self.basis[artificial, artificial] = self.basis[self.cell[self.tied[rows]], rows] = 1.0
@@ -203,25 +198,12 @@ class _Basis:
             if above >= 0:
                 self.size[above] = min(self.size[above], self.size[k])
         lack = self.total * self.fair.masses(self.top) - np.bincount(key, self.mass, cells)
-        fresh = np.flatnonzero((self.basis != before).any(axis=0))
-        self.updates += 1
         try:
-            if anew or self.updates > _UPDATES or 4 * len(fresh) > cells:
-                self.inverse, self.updates = np.linalg.inv(self.basis), 0
-            else:
-                changed = self.inverse @ self.basis[:, fresh]
-                rows = np.linalg.solve(changed[fresh], self.inverse[fresh])
-                changed[fresh] = 0.0
-                self.inverse -= changed @ rows
-                self.inverse[fresh] = rows
+            self.inverse = np.linalg.inv(self.basis)
         except np.linalg.LinAlgError as error:
             raise StalledError("the inner problem does not settle: its ties are parallel") from error
         self.load = self.inverse @ lack
-        rest = lack - self.basis @ self.load
-        if self.updates and np.abs(rest).max() > 1e-13 * self.total:
-            self.factorize(anew=True)
-        else:
-            self.load += self.inverse @ rest
+        self.load += self.inverse @ (lack - self.basis @ self.load)
 
     def leaving(self) -> tuple[int, float, Floats] | None:
         """The tie along whose edge D rises fastest (steepest edge): its slot, the slope and the edge (G,).
@@ -310,7 +292,7 @@ class _Basis:
         slots = np.flatnonzero(self.owner >= 0)
         row = self.owner[slots]
         owed = np.where(self.owner == HELD, self.prices - self.shift, self.toll)
-        owed[slots] = cost[self.cell[self.tied[slots]], row] - cost[self.key[row], row]
+        owed[slots] = cost[row, self.cell[self.tied[slots]]] - cost[row, self.key[row]]
         prices = owed @ self.inverse
         for _ in range(2):
             prices += (owed - prices @ self.basis) @ self.inverse

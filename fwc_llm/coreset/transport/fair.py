@@ -11,7 +11,7 @@ cell; any prices give a lower bound:
     D(u) = (1/n) Σ_i min_g (c_ig − u_g) + min_{w fair, Σw = 1} ⟨u, w⟩.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array, csr_array
 
 from fwc_llm.coreset.checks import check_epsilon, check_penalty, check_target
-from fwc_llm.coreset.transport.column_generation import EXACT, CostTable, Optimum, narrow, solve, two_cheapest
+from fwc_llm.coreset.transport.column_generation import CostTable, Optimum, solve, two_cheapest
 from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError
 from fwc_llm.coreset.transport.linear_program import linear_program, parity_set
 from fwc_llm.coreset.transport.parity import SATISFIED, ParitySet, violation
@@ -32,10 +32,6 @@ Floats = NDArray[np.float64]
 _SLACK = 0.01  # of the bound, by which these rows may misjudge them
 _SOME = 1000  # rows that judge given prices
 _PROGRAM = 4_000_000  # costs that HiGHS solves in some minutes
-_TRIES = 3  # of a repeated problem
-_WIDER = 4.0  # from one try to the next
-_AHEAD = 2.0  # times as far as the prices moved the last time
-_LEAST, _MOST = 48, 4096  # rows in doubt
 
 
 @dataclass(frozen=True, repr=False)
@@ -180,49 +176,45 @@ def _plan(
     elif epsilon is not None:
         epsilon = np.broadcast_to(epsilon, cells // n_outcomes)[levels]
     fair = parity_set(share, epsilon, penalty, len(levels), groups)
-    if fair is None:
-        return transport_of(rows.nearest(), None, share, live, cells, rows)
-    warm = _are_better_than_none(prices[live], rows, fair)
+    best = rows.nearest() if fair is None else _optimum(rows, fair, prices[live], by_highs)
+    vertex, total = best.vertex, rows.total
+    mass, all_prices = np.zeros(cells), np.zeros(cells)
+    mass[live], all_prices[live] = best.load / total, vertex.prices
+    cost, bound, apart = best.cost / total, best.bound / total, violation(mass, share)
+    if fair:
+        if violation(mass[live], share, fair.limits, fair.groups) > SATISFIED:
+            raise _too_rare(share, rows)
+        cost = (best.cost + fair.charge(best.load)) / total
+        bound += fair.best(vertex.prices)[0]
+        apart = violation(mass[live], share, groups=fair.groups)
+    return Transport(
+        cell=(vertex.key if len(live) == cells else live[vertex.key]).astype(np.int32, copy=False),
+        split_row=vertex.split_row,
+        split_cell=live[vertex.split_cell],
+        split_share=vertex.split_mass if weights is None else vertex.split_mass / weights[vertex.split_row],
+        mass=mass,
+        objective=cost,
+        lower_bound=min(cost, bound),
+        violation=apart,
+        prices=all_prices,
+        row_mass=None if weights is None else weights / total,
+    )
+
+
+def _optimum(rows: CostTable, fair: ParitySet, prices: Floats, by_highs: bool) -> Optimum:
+    """The optimum of rows and cells that all may carry mass, from these prices if they are of use."""
     try:
-        if by_highs:
-            if rows.cost.size > _PROGRAM:
-                raise StalledError(f"{rows.cost.size:,} costs are too many for HiGHS")
-            columns = rows.columns(np.arange(rows.size))
-            best = columns.optimum(linear_program(columns.cost.T, columns.mass, fair))
-        else:
-            best = solve(rows, prices[live] if warm else np.zeros(len(live)), fair, warm)
+        if not by_highs:
+            warm = _are_better_than_none(prices, rows, fair)
+            return solve(rows, prices if warm else np.zeros(len(prices)), fair, warm)
+        if rows.cost.size > _PROGRAM:
+            raise StalledError(f"{rows.cost.size:,} costs are too many for HiGHS")
+        table = rows.rows()
+        return table.optimum(linear_program(table.cost, table.row_mass, fair))
     except (InfeasibleError, StalledError) as error:
         if by_highs and np.isinf(rows.cost).any():
             raise
-        raise _too_rare(share, rows) from error
-    plan = transport_of(best, fair, share, live, cells, rows)
-    if violation(plan.mass[live], share, fair.limits, fair.groups) > SATISFIED:
-        raise _too_rare(share, rows)
-    return plan
-
-
-def transport_of(
-    best: Optimum, fair: ParitySet | None, share: Floats, live: NDArray[np.intp], cells: int, rows: CostTable
-) -> Transport:
-    """The plan of a table's `live` cells (G',) as one of all `cells`, with its certificate."""
-    vertex, total = best.vertex, rows.total
-    key = vertex.key if len(live) == cells else live[vertex.key]
-    cost = best.cost + (fair.charge(best.load) if fair else 0.0)
-    mass, prices = np.zeros(cells), np.zeros(cells)
-    mass[live], prices[live] = best.load / total, vertex.prices
-    split = vertex.split_mass if rows.mass is None else vertex.split_mass / rows.mass[vertex.split_row]
-    return Transport(
-        cell=key.astype(np.int32, copy=False),
-        split_row=vertex.split_row,
-        split_cell=live[vertex.split_cell],
-        split_share=split,
-        mass=mass,
-        objective=cost / total,
-        lower_bound=min(cost / total, best.bound / total + (fair.best(vertex.prices)[0] if fair else 0.0)),
-        violation=violation(mass[live], share, 0.0, fair.groups) if fair else violation(mass, share),
-        prices=prices,
-        row_mass=None if rows.mass is None else rows.mass / total,
-    )
+        raise _too_rare(fair.target, rows) from error
 
 
 def _with_idle_rows(plan: Transport, costs: NDArray[Any], rows: NDArray[np.intp]) -> Transport:
@@ -232,7 +224,7 @@ def _with_idle_rows(plan: Transport, costs: NDArray[Any], rows: NDArray[np.intp]
     live = np.flatnonzero(plan.mass > 0)  # a cell that can carry nothing has no price
     cell, mass = np.empty(len(costs), dtype=np.int32), np.zeros(len(costs))
     resting = np.flatnonzero(idle)
-    own = costs[np.ix_(resting, live)].T.astype(np.float64)
+    own = costs[np.ix_(resting, live)].astype(np.float64)
     cell[resting] = live[two_cheapest(own, plan.prices[live])[0]]
     cell[rows] = plan.cell
     mass[rows] = 1 / len(rows) if plan.row_mass is None else plan.row_mass
@@ -245,7 +237,7 @@ def _are_better_than_none(prices: Floats, rows: CostTable, fair: ParitySet) -> b
         return False
     some = rows.sample(_SOME)
     own, none = (
-        float(some.mass @ two_cheapest(some.cost, at)[1]) + float(some.mass.sum()) * fair.best(at)[0]
+        float(some.row_mass @ two_cheapest(some.cost, at)[1]) + some.total * fair.best(at)[0]
         for at in (prices, np.zeros(len(prices)))
     )
     return own >= none - _SLACK * abs(none)
@@ -293,67 +285,3 @@ def _live_cells(
             "give every cell of at least one level a representative"
         )
     return np.flatnonzero(live)
-
-
-class Repeated:
-    """Solves the inner problem for costs (n, G) float32 that change little from one call to the next.
-
-    From one iteration to the next, few rows change their cell. The prices of the last time, and how far they
-    moved then, say which rows may: these alone are in doubt. Where the prices move far, or rounding leaves a
-    gap, the problem is solved as one that is met for the first time.
-    """
-
-    def __init__(self, fair: ParitySet, masses: Masses | None) -> None:
-        self._fair, self._masses = fair, masses
-        self._margin = np.inf
-        self._least, self._most = 0.0, np.inf  # margins
-        self._rest = 0  # calls to leave out, after some in vain
-        self._vain = 0
-
-    def solve(
-        self, cost: np.ndarray, prices: Floats, otherwise: Callable[[np.ndarray, Floats], Transport]
-    ) -> Transport:
-        """The inner problem for these costs; `prices` (G,) are those of the last time.
-
-        `otherwise` solves it where this way fails.
-        """
-        table = CostTable(cost, None if self._masses is None else self._masses.values)
-        plan = None
-        if self._rest:
-            self._rest -= 1
-        elif self._margin < np.inf or len(cost) <= _MOST:
-            plan = self._solve(table, prices)
-            self._vain = 0 if plan else self._vain + 1
-            self._rest = 0 if plan else 2 ** min(self._vain, 6) - 2
-        if plan is None:
-            plan = otherwise(cost, prices)
-            self._margin = np.inf
-            self._follow(table, prices, plan.prices)
-        return plan
-
-    def _follow(self, table: CostTable, before: Floats, prices: Floats) -> None:
-        """Set the margin by how far the prices moved: not too few rows, nor too many, are in doubt."""
-        if self._margin == np.inf:
-            some = table.sample(_MOST // 4)
-            self._least, self._most = (
-                some.margin(prices, min(1.0, rows / table.size)) for rows in (_LEAST, _MOST)
-            )
-        self._margin = float(np.clip(_AHEAD * np.ptp(prices - before), self._least, self._most))
-
-    def _solve(self, table: CostTable, start: Floats) -> Transport | None:
-        """The plan from these prices, if it is proven to be optimal."""
-        prices, margin, fair = start, self._margin, self._fair
-        for _ in range(_TRIES):
-            try:
-                proven, prices = narrow(table, prices, margin, fair, 2 * _MOST)
-            except (InfeasibleError, StalledError):
-                return None
-            if proven:
-                self._follow(table, start, prices)
-                plan = transport_of(proven, fair, fair.target, np.arange(len(prices)), len(prices), table)
-                gap = (plan.objective - plan.lower_bound) * table.total
-                scale = max(table.noise / 1e-12 * table.total, abs(plan.objective * table.total))
-                keeps = violation(plan.mass, fair.target, fair.limits, fair.groups) <= SATISFIED
-                return plan if keeps and gap <= EXACT * scale else None
-            margin *= _WIDER
-        return None

@@ -11,7 +11,7 @@ import pytest
 from evals.bench import constraints
 from fwc_llm.coreset import FairCoreset, FairWASP, certify
 from fwc_llm.coreset.transport import column_generation
-from fwc_llm.coreset.transport.column_generation import Columns, CostTable, solve_directly
+from fwc_llm.coreset.transport.column_generation import CostTable, solve_directly
 from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, dual_simplex
 from fwc_llm.coreset.transport.fair import fair_transport
 from fwc_llm.coreset.transport.linear_program import linear_program
@@ -136,7 +136,7 @@ def test_rows_that_tie_alike_are_one_row_of_the_simplex(monkeypatch: pytest.Monk
     cost, sizes = tied("numbers", 40_000, 8), []
 
     def count(cost: np.ndarray, *terms: object) -> object:
-        sizes.append(cost.shape[1])
+        sizes.append(len(cost))
         return dual_simplex(cost, *terms)  # type: ignore[arg-type]
 
     monkeypatch.setattr(column_generation, "dual_simplex", count)
@@ -148,9 +148,8 @@ def test_rows_that_tie_alike_are_one_row_of_the_simplex(monkeypatch: pytest.Monk
     assert max(sizes) < 15_000  # of 40,000 rows
     # Continuous costs are as they are.
     sizes.clear()
-    columns = Columns(np.random.default_rng(0).random((4, 3000)), np.ones(3000))
-    table = CostTable(np.ascontiguousarray(columns.cost.T))
-    solve_directly(columns, np.zeros(4), ParitySet(TARGET, 0.01, 2), table)
+    table = CostTable(np.random.default_rng(0).random((3000, 4)))
+    solve_directly(table, np.zeros(4), ParitySet(TARGET, 0.01, 2), table)
     assert sizes == [3000]
 
 
@@ -165,15 +164,15 @@ def test_vertices_are_optimal(levels: int, outcomes: int, n: int, kind: str, eps
         rng = np.random.default_rng([seed, levels])
         cells = levels * outcomes
         draw = rng.random if kind == "continuous" else partial(rng.integers, 0, 4)
-        cost = draw((cells, n)).astype(float)
+        cost = draw((n, cells)).astype(float)
         cost[rng.random(cost.shape) < 0.1] = np.inf
-        cost[0] = np.where(np.isinf(cost).all(axis=0), 1.0, cost[0])
+        cost[:, 0] = np.where(np.isinf(cost).all(axis=1), 1.0, cost[:, 0])
         target = rng.dirichlet(np.full(outcomes, 3.0))
         fair, mass = ParitySet(target, epsilon, levels), rng.uniform(0.5, 2, n)
-        table = Columns(cost, mass)
+        table = CostTable(cost, mass)
         vertex = dual_simplex(cost, mass, np.zeros(cells), fair, 1e-12)
         found = table.optimum(vertex)
-        expected = table.optimum(linear_program(cost.T, mass, fair))
+        expected = table.optimum(linear_program(cost, mass, fair))
         assert found.cost == pytest.approx(expected.cost, rel=1e-8, abs=1e-8 * mass.sum())
         bound = found.bound + mass.sum() * fair.best(vertex.prices)[0]
         assert bound == pytest.approx(found.cost, rel=1e-9, abs=1e-10 * mass.sum())
@@ -182,13 +181,13 @@ def test_vertices_are_optimal(levels: int, outcomes: int, n: int, kind: str, eps
 
 
 def test_what_has_no_plan_is_named() -> None:
-    cost = np.full((4, 10), np.inf)
-    cost[0], cost[:, 0] = 1.0, 1.0
+    cost = np.full((10, 4), np.inf)
+    cost[:, 0], cost[0] = 1.0, 1.0
     fair = ParitySet(np.array([0.5, 0.5]), 0.1, 2)
     with pytest.raises(InfeasibleError, match="parity limit"):
         dual_simplex(cost, np.ones(10), np.zeros(4), fair, 1e-12)
     with pytest.raises(InfeasibleError, match="parity limit"):
-        linear_program(cost.T, np.ones(10), fair)
+        linear_program(cost, np.ones(10), fair)
 
 
 # --- A limit for each level, a penalty
@@ -266,7 +265,7 @@ def test_a_penalty_is_a_soft_limit(way: str, tmp_path: Path, monkeypatch: pytest
             assert known.imbalance == pytest.approx(fitted.imbalance_, abs=1e-9)
     fair = SoftParitySet(fits[1].target_, 0.3, 3)
     cost = np.random.default_rng(0).random((40, 6))
-    vertex = Columns(cost.T.copy(), np.ones(40)).optimum(linear_program(cost, np.ones(40), fair))
+    vertex = CostTable(cost).optimum(linear_program(cost, np.ones(40), fair))
     own = fair_transport(cost, 3, 2, fair.target, None, penalty=0.3)
     primal = vertex.cost + fair.charge(vertex.load)
     dual = vertex.bound + 40 * fair.best(vertex.vertex.prices)[0]
