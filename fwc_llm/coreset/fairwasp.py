@@ -141,7 +141,7 @@ def nearest_rows(
     Equal rows are searched once.
     """
     values, rows, threads = np.ascontiguousarray(table.values, np.float64), np.arange(table.n), Threads()
-    ids = value_ids(np.column_stack([cells.cell, values]))
+    ids = value_ids(Table(values, cells.cell[:, None]))
     _, first, kind = np.unique(ids, return_index=True, return_inverse=True)
     own = cells.cell[first]
     least, nearest = np.zeros((len(first), cells.n_cells)), np.zeros((len(first), cells.n_cells), np.int64)

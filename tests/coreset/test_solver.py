@@ -94,7 +94,7 @@ def test_medoids_are_the_best_rows_left(cost):
         numbers = np.column_stack([rng.normal(size=n), rng.integers(0, 4, n)])
         table = Table(numbers, rng.integers(0, 3, (n, 1)))
         cell, cell_of = np.arange(n) % 2, np.array([0, 0, 1, 1])
-        pools, ids = [np.flatnonzero(cell == g) for g in (0, 1)], value_ids(table.values)
+        pools, ids = [np.flatnonzero(cell == g) for g in (0, 1)], value_ids(table)
         rows = np.concatenate([pools[0][:2], pools[1][:2]])
         terms = find_cells(np.zeros(n), cell, n), cell_of, np.ones(1), None, cost, "rows", np.zeros((2, 2))
         shares, costs = shares_of(rng, n, m), cost_matrix(table, table, cost)

@@ -78,8 +78,8 @@ def take_survey(
     drawn = pd.concat([part.drawn for part in parts], ignore_index=True)
     columns = Columns(*(_stacked(list(some)) for some in zip(*(p.columns for p in parts), strict=True)))
     group = np.array([place[key] for key in drawn["group"]], np.int64)
-    equal = min(part.ends[0] for part in parts) == max(part.ends[1] for part in parts)
-    weight = 1.0 if columns.sample_weight is None else np.asarray(columns.sample_weight, float)
+    equal = columns.sample_weight is None
+    weight = 1.0 if equal else np.asarray(columns.sample_weight, float)
     chosen, masses = _choose(look, drawn["key"].to_numpy(), weight, group, counts, sums, equal)
     positions = drawn["position"].to_numpy()[chosen]
     columns = columns.each(lambda part: _some(part, chosen))
@@ -143,13 +143,12 @@ def groups_of(block: Block, used: np.ndarray) -> tuple[list[Key], np.ndarray]:
 
 @dataclass(frozen=True)
 class _Part:
-    """What a block tells: rows and mass of its groups, the ends of its weights, means and squares about them.
+    """What a block tells: rows and mass of its groups, means and sums of squares of its columns.
 
     And rows drawn from it: their `columns`, and a frame of their position, key and group.
     """
 
     sums: dict[Key, tuple[int, float]]
-    ends: tuple[float, float]
     moments: dict[Any, np.ndarray]  # of a column of numbers: mean, sum of squares about it, mass
     drawn: pd.DataFrame
     columns: Columns
@@ -180,11 +179,10 @@ class _Look:
         limit = 1.1 * self._most / self.n if block.columns.sample_weight is None else np.inf
         rows = np.flatnonzero((key < limit) | (_rank(key, group) < self.least))
         columns = block.columns.each(lambda part: _some(part, used[rows]))
-        ends = (float(weights.min()), float(weights.max())) if len(used) else (0.0, 0.0)
         moments = _moments(block, used, weights, self.scale) if len(used) else {}
         own = pd.Series([keys[k] for k in group[rows]], dtype=object)
         drawn = pd.DataFrame({"position": block.first + used[rows], "key": key[rows], "group": own})
-        return _Part(totals, ends, moments, drawn, columns)
+        return _Part(totals, moments, drawn, columns)
 
     def _uniform(self, first: int, count: int) -> np.ndarray:
         """Random numbers (count,) in [0, 1), which belong to the positions of the rows."""

@@ -202,7 +202,10 @@ def _reading(name: str) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError, ValueError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
-        raise InputError(f"{name} cannot be read: {visible(shortened(lines[0], 300))}") from error
+        told = visible(shortened(lines[0], 300))
+        raise InputError(
+            f"{name} cannot be read: {told}; only Parquet files are read by path, others as a pyarrow Dataset"
+        ) from error
 
 
 def _open_files(X: Any) -> tuple[Any, str]:
@@ -217,8 +220,6 @@ def _open_files(X: Any) -> tuple[Any, str]:
         raise InputError("to read files takes pyarrow: pip install 'fwc-llm[parquet]'") from None
     expanded = [os.path.expanduser(os.fspath(path)) for path in (X if isinstance(X, list | tuple) else [X])]
     name = shortened(", ".join(expanded), 300)
-    if any("://" in path for path in expanded):
-        raise InputError(f"{name} is no path: pass a pyarrow Dataset (pyarrow.dataset.dataset opens such)")
     paths: Any = [file for path in expanded for file in _files(path)]
     if len(expanded) == 1 and os.path.isdir(expanded[0]):
         paths = expanded[0]  # its folders may be partitions
@@ -234,17 +235,14 @@ def _files(path: str) -> list[str]:
     """The Parquet files that a path, a pattern or a folder names."""
     names = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
     if not names:
-        raise InputError(f"{path}: there is no such file, and none that this pattern names")
+        raise InputError(
+            f"{path}: there is no such file, and none that this pattern names; pass what lies elsewhere as a "
+            "pyarrow Dataset"
+        )
     files: list[str] = []
     for name in names:
-        inside = sorted(map(str, Path(name).rglob("*.parquet"))) if os.path.isdir(name) else [name]
-        files += [file for file in inside if os.path.isfile(file)]
-    for file in files or names:
-        if Path(file).suffix.lower() not in (".parquet", ".pq"):
-            raise InputError(
-                f"{file}: only Parquet files are read by path; pass others as "
-                "pyarrow.dataset.dataset(path, format=…), a .npy file as numpy.load(path, mmap_mode='r')"
-            )
+        inside = sorted(Path(name).rglob("*.parquet")) if os.path.isdir(name) else [Path(name)]
+        files += [str(file) for file in inside if file.is_file()]
     return files
 
 
@@ -369,7 +367,7 @@ def _aligned(values: Any, role: str, X: Any) -> Any:
     if not (_is_array(values) or _is_frame(values)):
         raise InputError(f"{role} is a dask {type(values).__name__}: pass a dask.array or a Series")
     if _is_array(values):
-        values = values.rechunk({1: -1}) if values.ndim == 2 else values
+        values = values.rechunk(dict.fromkeys(range(1, values.ndim), -1))
         counted = _is_array(X) and not np.isnan([*X.chunks[0], *values.chunks[0]]).any()
         if counted and len(values) == len(X):
             return values.rechunk({0: X.chunks[0]})

@@ -6,6 +6,7 @@ Cells are ordered `g = d * |Y| + y`, with the levels of D and the outcomes in so
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -121,7 +122,10 @@ def label_columns(values: Any) -> list[Any]:
 
 
 def _labels(values: Any, what: str, n: int, columns: bool) -> list[np.ndarray]:
-    """Labels as arrays (n,) that `np.unique` can sort: one, or several where columns are crossed."""
+    """Labels as arrays (n,) that `np.unique` can sort: one, or several where columns are crossed.
+
+    Numbers of several types become one type, all other labels of several types text.
+    """
     if np.ma.is_masked(values):
         raise InputError(f"{what} is an array with masked values: drop such rows")
     arrays = [np.asarray(column) for column in label_columns(values)]
@@ -129,43 +133,20 @@ def _labels(values: Any, what: str, n: int, columns: bool) -> list[np.ndarray]:
         raise InputError(f"{what} has shape {np.shape(values)}: pass one value per row, ({n},)")
     if len(arrays[0]) != n:
         raise InputError(f"{what} has {len(arrays[0])} rows but X has {n}: pass one value per row")
-    return [_sortable(column, what) for column in arrays]
-
-
-def _sortable(column: np.ndarray, what: str) -> np.ndarray:
-    """Labels (n,), text where they are of mixed types: these cannot be sorted."""
-    if column.dtype.kind == "c":
-        raise InputError(f"{what} holds complex numbers: pass labels")
-    missing = np.asarray(pd.isna(column))
-    if missing.any():
-        row = int(missing.argmax())
-        raise InputError(f"{what} is missing in row {row}: drop such rows or give them a level of their own")
-    if column.dtype.kind == "O":
-        kinds = {type(v) for v in column}
-        if kinds == {str} or len(kinds) > 1:  # a single type is kept: outputs have the type of the input
-            text = column.astype(str)
-            _check_apart(column, text, what)
-            return text
-        if (
-            len(column)
-            and hasattr(column[0], "__len__")
-            and getattr(type(column[0]), "__hash__", None) is None
-        ):
-            raise InputError(f"{what} holds a {type(column[0]).__name__} in row 0: pass labels")
-    return column
-
-
-def _check_apart(column: np.ndarray, text: np.ndarray, what: str) -> None:
-    """Refuse values that differ and read the same, such as 1 and "1", or the other way round: True and 1."""
-    values: dict[str, Any] = {}
-    texts: dict[Any, str] = {}
-    for value, words in zip(column.tolist(), text.tolist(), strict=True):
-        if values.setdefault(words, value) != value:
-            raise InputError(f"{what} holds {values[words]!r} and {value!r}, which read the same: rename one")
-        if texts.setdefault(value, words) != words:
+    for k, column in enumerate(arrays):
+        if column.dtype.kind == "c":
+            raise InputError(f"{what} holds complex numbers: pass labels")
+        if (missing := np.asarray(pd.isna(column))).any():
             raise InputError(
-                f"{what} holds {texts[value]} and {words}, which are equal: give all rows one type"
+                f"{what} is missing in row {int(missing.argmax())}: drop such rows or give them a level of "
+                "their own"
             )
+        if column.dtype.kind == "O":
+            kinds = {type(v) for v in column}
+            if kinds == {str} or len(kinds) > 1:  # a single type is kept: outputs have the type of the input
+                numbers = all(issubclass(kind, Real) for kind in kinds)
+                arrays[k] = np.array(column.tolist()) if numbers else column.astype(str)
+    return arrays
 
 
 def as_known(label: Any, known: np.ndarray) -> Any:

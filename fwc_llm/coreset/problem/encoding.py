@@ -7,7 +7,7 @@ equality. See docs/method.md, "Ground cost and scaling".
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -34,7 +34,7 @@ class ColumnCode:
 
     name: Any
     kind: str  # "numeric", "ordinal" or "categorical"
-    values: np.ndarray
+    values: np.ndarray = field(default_factory=lambda: np.empty(0, object))
     mean: float = 0.0
     scale: float = 1.0
     factor: float = 1.0
@@ -98,10 +98,13 @@ class Encoder:
                 codes.append(places.astype(np.min_scalar_type(len(labels) - 1)))
                 columns.append(ColumnCode(own.name, kind, np.asarray(labels, dtype=object)))
                 continue
-            values = np.asarray(own.cat.categories if kind == "ordinal" else [], dtype=object)
+            categories: Any = own.cat.categories if kind == "ordinal" else []
+            column = ColumnCode(own.name, kind, np.asarray(categories, dtype=object))
             raw = (own.cat.codes if kind == "ordinal" else own).to_numpy(dtype=float)
             _check_finite(own, raw, "X")
-            column, numbers[:, len(columns)] = scale_column(own.name, kind, values, raw, scale, masses)
+            if scale:
+                column, raw = _z_scores(column, raw, masses)
+            numbers[:, len(columns)] = raw
             columns.append(column)
         table = Table(numbers, _side_by_side(codes, len(frame), np.uint8))
         return cls(tuple(columns), tuple(frame.columns)), table
@@ -109,13 +112,13 @@ class Encoder:
     @classmethod
     def fit_array(cls, table: Table, scale: bool, masses: Masses | None = None) -> tuple["Encoder", Table]:
         """The encoder of an unscaled table of numbers, whose rows `masses` weigh, and the table encoded."""
-        columns = [ColumnCode(k, "numeric", np.empty(0)) for k in range(table.p)]
-        numbers = np.empty_like(table.numbers) if scale else table.numbers
-        for k, column in enumerate(columns if scale else ()):
-            raw = table.numbers[:, k].astype(np.float64)
-            columns[k], numbers[:, k] = scale_column(k, "numeric", column.values, raw, True, masses)
-        encoder = cls(tuple(columns), tuple(range(table.p)), numbers.dtype)
-        return encoder, Table(numbers, table.codes) if scale else table
+        columns = [ColumnCode(k, "numeric") for k in range(table.p)]
+        if scale:
+            numbers = np.empty_like(table.numbers)
+            for k, raw in enumerate(table.numbers.T):
+                columns[k], numbers[:, k] = _z_scores(columns[k], raw.astype(np.float64), masses)
+            table = Table(numbers, table.codes)
+        return cls(tuple(columns), tuple(range(table.p)), table.numbers.dtype), table
 
     def encode(self, points: Any, strict: bool = True, what: str = "init") -> Table:
         """Points or other rows in the units of X as a table; `strict` refuses a value that X does not hold.
@@ -126,7 +129,6 @@ class Encoder:
         if self.dtype is not None:
             return self._encode_array(points, what)
         if not is_frame(points):
-            plain_array(points)  # what is wrong with it as an array is said first
             raise InputError(
                 f"{what} is none, but FairCoreset was fitted on a DataFrame: pass one with the columns "
                 f"{', '.join(map(repr, self.order))}"
@@ -161,16 +163,8 @@ class Encoder:
             raise InputError(
                 f"{what} has {table.p} features, but FairCoreset is expecting {p} features as input"
             )
-        if self.is_plain:
-            return table
         mean, size = (np.array([getattr(own, name) for own in self.columns]) for name in ("mean", "size"))
         return Table(((table.numbers - mean) / size).astype(table.numbers.dtype, copy=False), table.codes)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether X is an array that is used as it is."""
-        as_it_is = {(0.0, 1.0, 1.0)}
-        return self.dtype is not None and {(c.mean, c.scale, c.factor) for c in self.columns} == as_it_is
 
     @property
     def units(self) -> np.ndarray:
@@ -191,10 +185,8 @@ class Encoder:
     def decode(self, points: np.ndarray) -> Any:
         """Points (m, p) of the table in the units of X: a DataFrame, or an array in its precision."""
         if self.dtype is not None:
-            if not self.is_plain:
-                step, mean = (np.array([getattr(c, name) for c in self.columns]) for name in ("step", "mean"))
-                points = points * step + mean
-            return np.asarray(points).astype(self.dtype, copy=False)
+            step, mean = (np.array([getattr(c, name) for c in self.columns]) for name in ("step", "mean"))
+            return np.asarray(points * step + mean).astype(self.dtype, copy=False)
         decoded: dict[Any, Any] = {}
         for column, values in zip(self.columns, points.T, strict=True):
             if column.kind == "numeric":
@@ -203,10 +195,7 @@ class Encoder:
             chosen = column.values[column.ranks(values)]
             if column.kind == "ordinal":
                 chosen = pd.Categorical(chosen, categories=column.values, ordered=True)
-            try:
-                decoded[column.name] = pd.Series(chosen)
-            except UnicodeEncodeError:  # a lone surrogate, which only Python's own texts can hold
-                decoded[column.name] = pd.Series(chosen, dtype=object)
+            decoded[column.name] = pd.Series(chosen)
         return pd.DataFrame(decoded)[list(self.order)]
 
 
@@ -229,35 +218,23 @@ def _check_finite(values: "pd.Series[Any]", numbers: np.ndarray, what: str) -> N
         raise InputError(f"column {values.name!r} of {what} is infinite in row {row}: clip or drop it")
 
 
-def scale_column(
-    name: Any,
-    kind: str,
-    values: np.ndarray,
-    numbers: np.ndarray,
-    scale: bool = True,
-    masses: Masses | None = None,
+def _z_scores(
+    column: ColumnCode, numbers: np.ndarray, masses: Masses | None
 ) -> tuple[ColumnCode, np.ndarray]:
-    """One column (n,) as z-scores, a constant one all 0; not `scale`: as it is.
-
-    Mean and variance are by mass; rows without mass do not count.
-    """
-    if not scale:
-        return ColumnCode(name, kind, values), numbers
+    """A column's numbers (n,) as z-scores, a constant one's all 0; rows without mass do not count."""
     used = numbers if masses is None else numbers[masses.values > 0]
-    constant = ColumnCode(name, kind, values, float(used[0]), np.inf), np.zeros(len(numbers))
-    if used.min() == used.max():
-        return constant
     # Scaling by the largest magnitude first keeps the variance of tiny and huge columns finite.
-    size = float(np.abs(used).max())
-    if masses is None:
-        mean, spread = float((numbers / size).mean()), float((numbers / size).std())
-    else:
-        share = masses.values[masses.values > 0] / masses.total
-        mean = float(share @ (used / size))
-        spread = float(np.sqrt(share @ (used / size - mean) ** 2))
-    if spread == 0.0:  # constant up to rounding
-        return constant
-    return ColumnCode(name, kind, values, mean * size, spread * size), (numbers / size - mean) / spread
+    size, mean, spread = float(np.abs(used).max()), 0.0, 0.0
+    if used.min() < used.max():
+        if masses is None:
+            mean, spread = float((numbers / size).mean()), float((numbers / size).std())
+        else:
+            share = masses.values[masses.values > 0] / masses.total
+            mean = float(share @ (used / size))
+            spread = float(np.sqrt(share @ (used / size - mean) ** 2))
+    if spread == 0.0:  # constant, at least up to rounding
+        return replace(column, mean=float(used[0]), scale=np.inf), np.zeros(len(numbers))
+    return replace(column, mean=mean * size, scale=spread * size), (numbers / size - mean) / spread
 
 
 def _side_by_side(columns: list[np.ndarray], n: int, kind: Any) -> np.ndarray:

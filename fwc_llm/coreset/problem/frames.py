@@ -123,9 +123,9 @@ def take_named(
     _check_in_memory(X)
     taken: set[Any] = set()
 
-    def column(values: Any, role: str, several: bool = False) -> Any:
+    def column(values: Any, role: str) -> Any:
         names = [values] if isinstance(values, str) else []
-        listed = several and is_frame(X) and isinstance(values, list | tuple)
+        listed = role == "sensitive" and is_frame(X) and isinstance(values, list | tuple)
         if listed and (only_names or len(values) != len(X)) and all(isinstance(v, str) for v in values):
             names = list(values)
         if not names:
@@ -142,7 +142,7 @@ def take_named(
         taken.update(names)
         return X[values] if isinstance(values, str) else X[names]
 
-    labels = column(y, "y"), column(sensitive, "sensitive", True), column(sample_weight, "sample_weight")
+    labels = column(y, "y"), column(sensitive, "sensitive"), column(sample_weight, "sample_weight")
     return Columns(X.drop(columns=list(taken)) if taken else X, *labels)
 
 

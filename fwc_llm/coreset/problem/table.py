@@ -145,27 +145,16 @@ class Table:
         return replace(self, numbers=np.ascontiguousarray(self.numbers[rows]), codes=self.codes[rows])
 
 
-def value_ids(values: np.ndarray | Table) -> np.ndarray:
-    """(n,) ids, equal exactly when the rows of `values` (n, p), or of a table, are equal."""
-    n, p = (values.n, values.p) if isinstance(values, Table) else values.shape
-    whole = np.int32 if n < 2**31 else np.int64  # half the memory, where they fit
-
-    def column(k: int) -> np.ndarray:
-        return values.column(k) if isinstance(values, Table) else values[:, k]
-
-    for salt in range(8):
-        # A 64-bit hash per row; rows with equal hashes are compared, and a new hash is drawn if they differ.
-        drawn = np.random.default_rng(salt).integers(1, 2**62, size=p)
-        factors = 2 * np.asarray(drawn, dtype=np.uint64) + 1
-        keys = np.zeros(n, np.uint64)
-        for k in range(p):
-            bits = (column(k).astype(np.float64) + 0.0).view(np.uint64)  # adding 0 makes -0 and 0 one
-            keys = (keys ^ bits ^ (bits >> np.uint64(29))) * factors[k]
-            keys ^= keys >> np.uint64(32)
-        ordered = np.sort(keys)
-        if (ordered[1:] != ordered[:-1]).all():  # no two rows are equal: faster to see than to order the rows
-            return np.arange(n, dtype=whole)
-        _, first, ids = np.unique(keys, return_index=True, return_inverse=True)
-        if all(np.array_equal(own[first][ids], own) for own in map(column, range(p))):
-            return np.asarray(ids, whole)
-    raise RuntimeError("eight 64-bit hashes in a row collided")
+def value_ids(table: Table) -> np.ndarray:
+    """(n,) ids, equal for rows of equal values: by a hash of 64 bits, which differs where rows do."""
+    whole = np.int32 if table.n < 2**31 else np.int64  # half the memory, where they fit
+    factors = 2 * np.random.default_rng(0).integers(1, 2**62, size=table.p).astype(np.uint64) + 1
+    keys = np.zeros(table.n, np.uint64)
+    for k, factor in enumerate(factors):
+        bits = (table.column(k).astype(np.float64) + 0.0).view(np.uint64)  # adding 0 makes -0 and 0 one
+        keys = (keys ^ bits ^ (bits >> np.uint64(29))) * factor
+        keys ^= keys >> np.uint64(32)
+    ordered = np.sort(keys)
+    if (ordered[1:] != ordered[:-1]).all():  # no two rows are equal: faster to see than to order the rows
+        return np.arange(table.n, dtype=whole)
+    return np.unique(keys, return_inverse=True)[1].astype(whole)

@@ -3,33 +3,14 @@
 All have the signature `rival(X, y, sensitive, m, seed=0, …) -> Coreset`; `RIVALS` names them.
 """
 
-from typing import TYPE_CHECKING
+from fwc_llm.coreset.rivals.base import Coreset as Coreset
+from fwc_llm.coreset.rivals.clustering import kmeans as kmeans
+from fwc_llm.coreset.rivals.clustering import kmedoids as kmedoids
+from fwc_llm.coreset.rivals.fairlet_clustering import fairlets as fairlets
+from fwc_llm.coreset.rivals.sampling import indfair_coreset as indfair_coreset
+from fwc_llm.coreset.rivals.sampling import kmedian_coreset as kmedian_coreset
+from fwc_llm.coreset.rivals.sampling import reweigh as reweigh
+from fwc_llm.coreset.rivals.sampling import reweighing as reweighing
+from fwc_llm.coreset.rivals.sampling import uniform as uniform
 
-from fwc_llm.lazy import lazy_names
-
-if TYPE_CHECKING:
-    from fwc_llm.coreset.rivals.base import Coreset as Coreset
-    from fwc_llm.coreset.rivals.clustering import kmeans as kmeans
-    from fwc_llm.coreset.rivals.clustering import kmedoids as kmedoids
-    from fwc_llm.coreset.rivals.fairlet_clustering import fairlets as fairlets
-    from fwc_llm.coreset.rivals.sampling import indfair_coreset as indfair_coreset
-    from fwc_llm.coreset.rivals.sampling import kmedian_coreset as kmedian_coreset
-    from fwc_llm.coreset.rivals.sampling import reweigh as reweigh
-    from fwc_llm.coreset.rivals.sampling import reweighing as reweighing
-    from fwc_llm.coreset.rivals.sampling import uniform as uniform
-
-_HOME = {
-    "uniform": "sampling",
-    "kmedian_coreset": "sampling",
-    "indfair_coreset": "sampling",
-    "fairlets": "fairlet_clustering",
-    "kmedoids": "clustering",
-    "kmeans": "clustering",
-    "reweighing": "sampling",
-    "Coreset": "base",
-    "reweigh": "sampling",
-}
-RIVALS = tuple(name for name in _HOME if name not in {"Coreset", "reweigh"})
-__all__ = [*_HOME, "RIVALS"]
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+RIVALS = ("uniform", "kmedian_coreset", "indfair_coreset", "fairlets", "kmedoids", "kmeans", "reweighing")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from fwc_llm.coreset.checks import candidate_mask
+from fwc_llm.coreset.problem.cells import find_cells
 from fwc_llm.coreset.problem.encoding import Encoder, encode, pick
 from fwc_llm.coreset.problem.table import MISMATCH, Table, Which
 from fwc_llm.coreset.weights import Masses
@@ -31,8 +32,7 @@ class Coreset:
     `points` (m, p) in the units of X, a DataFrame when X was one; `rows` (m,) their positions in X, None when
     the points are free; `sensitive` (m,) and `y` (m,) their levels and outcomes; `weights` (m,) the number of
     rows that each represents (in rows of mean weight): they sum to n, for sensitivity sampling only in
-    expectation. `note` names any
-    bound or omission.
+    expectation. `note` names any bound or omission.
     """
 
     points: "np.ndarray | pd.DataFrame"
@@ -106,32 +106,18 @@ class LabelledTable(Table):
 
     def chosen(self, rows: np.ndarray, weights: np.ndarray, note: str = "") -> Coreset:
         """The coreset of these real rows."""
-        rows = np.asarray(rows, np.int64)
-        return Coreset(
-            pick(self.source, rows),
-            rows,
-            self.sensitive[rows],
-            self.y[rows],
-            np.asarray(weights, float),
-            note,
-        )
+        points, weights = pick(self.source, rows), np.asarray(weights, float)
+        return Coreset(points, rows, self.sensitive[rows], self.y[rows], weights, note)
 
 
 def as_rows(X: Any, y: Any, sensitive: Any, sample_weight: Any = None) -> LabelledTable:
     """The rows (x, d, y) as points; `InputError` for wrong shapes and for values that are not numbers."""
     encoder, table, masses = encode(X, sample_weight=sample_weight)
-    y, sensitive = np.asarray(y), np.asarray(sensitive)
-    for name, values in (("y", y), ("sensitive", sensitive)):
-        if values.shape != (table.n,):
-            raise InputError(
-                f"{name} has the shape {values.shape}, X has {table.n} rows: give one value a row"
-            )
-    levels, d = np.unique(sensitive, return_inverse=True)
-    outcomes, outcome = np.unique(y, return_inverse=True)
-    codes = np.column_stack([table.codes, d, outcome]).astype(np.int32)
+    cells = find_cells(y, sensitive, table.n)
+    codes = np.column_stack([table.codes, *np.divmod(cells.cell, cells.n_outcomes)]).astype(np.int32)
     source = X if encoder.dtype is None else table.numbers
     numbers = table.numbers.astype(np.float64)
-    return LabelledTable(numbers, codes, levels, outcomes, source, encoder, masses)
+    return LabelledTable(numbers, codes, cells.levels, cells.outcomes, source, encoder, masses)
 
 
 def prepare(

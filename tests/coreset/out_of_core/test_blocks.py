@@ -129,7 +129,7 @@ def test_what_is_wrong_with_files_is_named(folder: Path) -> None:
     refused([folder / "rows-0.parquet", folder / "gone.parquet"], "gone.parquet")
     refused("s3://bucket/rows.parquet", "Dataset")
     (folder / "rows.csv").write_text("a,b")
-    refused(folder / "rows.csv", "rows.csv: only Parquet")
+    refused(folder / "rows.csv", "rows.csv.*only Parquet")
     refused(pattern, "'income'", "income")
     refused(pattern, "sensitive", d=np.zeros(N))
     refused(pattern, "'sex'", d=["d", "sex"])

@@ -58,7 +58,7 @@ def test_every_rival_has_one_signature_and_obeys_its_seed(name: str, make: Any) 
 
 def test_wrong_shapes_are_refused() -> None:
     X, y, d = table()
-    for changed, message in (((X, y[:5], d), "y has the shape"), ((X, y, d[:5]), "sensitive has the shape")):
+    for changed, message in (((X, y[:5], d), "y has 5 rows"), ((X, y, d[:5]), "sensitive has 5 rows")):
         with pytest.raises(FwcError, match=message):
             rivals.uniform(*changed, 5)
     with pytest.raises(FwcError, match="m is 0"):
