@@ -162,7 +162,7 @@ def medoids(problem: Problem, shares: Shares, rows: np.ndarray, only: np.ndarray
     """The representatives' rows (m,), each moved to the best candidate among the rows that it carries.
 
     They move one after another, those in `only` or all, and stay distinct by `ids` wherever they were. The
-    cost of a candidate is a sum over columns of a function of one number, see `column_costs`.
+    cost of a candidate is a sum over columns of a function of one number, see `costs_at_values`.
     """
     table, moved, groups = problem.table, rows.copy(), shares.grouped(only)
     for g, pool in enumerate(problem.pools):
@@ -174,7 +174,7 @@ def medoids(problem: Problem, shares: Shares, rows: np.ndarray, only: np.ndarray
             places, weight = np.append(rows[j], carried), np.append(0.0, weight)
             costs = np.zeros(len(places))
             for k in range(table.p):
-                costs += column_costs(table.column(k, places), weight, table.unit(k), problem.cost)
+                costs += costs_at_values(table.column(k, places), weight, table.unit(k), problem.cost)
             taken = np.isin(problem.ids[places], problem.ids[moved[own]])
             costs[1:][taken[1:] | ~allowed[carried]] = np.inf
             if costs.min() < costs[0] - 1e-12 * abs(costs[0]):
@@ -182,7 +182,7 @@ def medoids(problem: Problem, shares: Shares, rows: np.ndarray, only: np.ndarray
     return moved
 
 
-def column_costs(values: np.ndarray, weight: np.ndarray, unit: float | None, cost: str) -> np.ndarray:
+def costs_at_values(values: np.ndarray, weight: np.ndarray, unit: float | None, cost: str) -> np.ndarray:
     """(r,) Σ_i w_i c(x_i, v) for every v of the `values` x (r,) of one column.
 
     `unit` is what a mismatch costs, None for a column of numbers.
