@@ -9,69 +9,44 @@ from fwc_llm.lazy import lazy_names
 from fwc_llm.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from fwc_llm.coreset import FairCoreset, FairWASP, Transport, fair_transport
-    from fwc_llm.errors import FwcError, IncompleteRunError, InputError, InterruptedRunError, ProviderError
-    from fwc_llm.evaluation.evaluate import evaluate
-    from fwc_llm.evaluation.result import Result
-    from fwc_llm.evaluation.tune import Tuned, tune
-    from fwc_llm.models import Asked, Client, Message, Messages, Model, Reply, Training, Usage, open_model
-    from fwc_llm.models.functions import FunctionModel
-    from fwc_llm.prompts import build_prompt
-    from fwc_llm.report.audit import Audit, audit
-    from fwc_llm.runs.settings import Settings
-    from fwc_llm.shots import (
-        Certificate,
-        Example,
-        Request,
-        Shots,
-        load_shots,
-        save_shots,
-        select_shots,
-        strategies,
-        strategy,
-    )
-    from fwc_llm.tasks import Task, load_task
-
-__all__ = [
-    "Asked",
-    "Audit",
-    "Certificate",
-    "Client",
-    "Example",
-    "FairCoreset",
-    "FairWASP",
-    "FunctionModel",
-    "FwcError",
-    "IncompleteRunError",
-    "InputError",
-    "InterruptedRunError",
-    "Message",
-    "Messages",
-    "Model",
-    "ProviderError",
-    "Reply",
-    "Request",
-    "Result",
-    "Settings",
-    "Shots",
-    "Task",
-    "Training",
-    "Transport",
-    "Tuned",
-    "Usage",
-    "audit",
-    "build_prompt",
-    "evaluate",
-    "fair_transport",
-    "load_shots",
-    "load_task",
-    "open_model",
-    "save_shots",
-    "select_shots",
-    "strategies",
-    "strategy",
-    "tune",
-]
+    from fwc_llm.coreset import FairCoreset as FairCoreset
+    from fwc_llm.coreset import FairWASP as FairWASP
+    from fwc_llm.coreset import Transport as Transport
+    from fwc_llm.coreset import fair_transport as fair_transport
+    from fwc_llm.errors import FwcError as FwcError
+    from fwc_llm.errors import IncompleteRunError as IncompleteRunError
+    from fwc_llm.errors import InputError as InputError
+    from fwc_llm.errors import InterruptedRunError as InterruptedRunError
+    from fwc_llm.errors import ProviderError as ProviderError
+    from fwc_llm.evaluation.evaluate import evaluate as evaluate
+    from fwc_llm.evaluation.result import Result as Result
+    from fwc_llm.evaluation.tune import Tuned as Tuned
+    from fwc_llm.evaluation.tune import tune as tune
+    from fwc_llm.models import Asked as Asked
+    from fwc_llm.models import Client as Client
+    from fwc_llm.models import Message as Message
+    from fwc_llm.models import Messages as Messages
+    from fwc_llm.models import Model as Model
+    from fwc_llm.models import Reply as Reply
+    from fwc_llm.models import Training as Training
+    from fwc_llm.models import Usage as Usage
+    from fwc_llm.models import open_model as open_model
+    from fwc_llm.models.functions import FunctionModel as FunctionModel
+    from fwc_llm.prompts import build_prompt as build_prompt
+    from fwc_llm.report.audit import Audit as Audit
+    from fwc_llm.report.audit import audit as audit
+    from fwc_llm.runs.settings import Settings as Settings
+    from fwc_llm.shots import Certificate as Certificate
+    from fwc_llm.shots import Example as Example
+    from fwc_llm.shots import Request as Request
+    from fwc_llm.shots import Shots as Shots
+    from fwc_llm.shots import load_shots as load_shots
+    from fwc_llm.shots import save_shots as save_shots
+    from fwc_llm.shots import select_shots as select_shots
+    from fwc_llm.shots import strategies as strategies
+    from fwc_llm.shots import strategy as strategy
+    from fwc_llm.tasks import Task as Task
+    from fwc_llm.tasks import load_task as load_task
 
 _HOME = {
     "coreset": ("FairCoreset", "FairWASP", "Transport", "fair_transport"),
@@ -93,7 +68,6 @@ _HOME = {
     "tasks": ("Task", "load_task"),
 }  # fmt: skip
 
+__all__ = sorted(name for names in _HOME.values() for name in names)
 if not TYPE_CHECKING:  # a type checker knows the names above, and that there are no others
-    __getattr__, __dir__ = lazy_names(
-        __name__, {name: home for home, names in _HOME.items() for name in names}
-    )
+    __getattr__, __dir__ = lazy_names(__name__, {name: home for home in _HOME for name in _HOME[home]})

@@ -121,14 +121,12 @@ def write_whole(text: str, path: Path, what: str = "") -> None:
         if not path.parent.is_dir():
             raise FileNotFoundError(errno.ENOENT, "its folder does not exist")
         if path.is_symlink():
-            path = path.resolve()
             if not path.is_file():
                 raise OSError(errno.EINVAL, "it is a link to what is no regular file")
-        if path.is_fifo() or path.is_char_device() or path.is_block_device():
+            path = path.resolve()
+        if path.exists() and not path.is_file():
             path.write_text(text, encoding="utf-8", errors="backslashreplace")
             return
-        if path.exists() and not path.is_file():
-            raise OSError(errno.EINVAL, "it is neither a file nor a pipe")
         with whole_file(path) as file:
             file.write(text)
     except (OSError, ValueError, RuntimeError) as error:

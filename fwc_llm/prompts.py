@@ -13,7 +13,9 @@ cache it; the queried row comes last.
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from functools import cache, lru_cache, partial
+from operator import is_
 from pathlib import Path
+from traceback import extract_tb
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -40,7 +42,6 @@ EDITS = ("removal", "instruction", "unweighted")
 _FILES = ("system.j2", "shots.j2", "query.j2")
 _QUESTIONS = "questions.j2"
 _ROLES = ("system", "developer", "user", "assistant")
-_KEPT_PROMPTS = 8
 
 
 class Prompt:
@@ -146,16 +147,16 @@ def build_prompt(
     `shots` are the examples, `template` names a set or a folder. The last few prompts are kept, so that a
     loop with the same task and shots renders their fixed part once.
     """
-    templates_now = _template_set(template)
-    for known_task, known_shots, known_templates, prompt in _recent:
-        if known_task is task and known_shots is shots and known_templates is templates_now:
+    asked = (task, shots, _template_set(template))
+    for before, prompt in _recent:
+        if all(map(is_, before, asked)):
             return prompt.build(row)
     prompt = Prompt(task, shots, template)
-    _recent.appendleft((task, shots, templates_now, prompt))
+    _recent.appendleft((asked, prompt))
     return prompt.build(row)
 
 
-_recent: "deque[tuple[Task, Shots | None, TemplateSet, Prompt]]" = deque(maxlen=_KEPT_PROMPTS)
+_recent: "deque[tuple[tuple[Task, Shots | None, TemplateSet], Prompt]]" = deque(maxlen=8)
 
 
 def split_edits(source: str) -> tuple[str, tuple[str, ...]]:
@@ -265,15 +266,12 @@ class TemplateSet:
 
     def _mistake(self, file: str, error: Exception) -> FwcError:
         """`error` as one line that names the file and the line of the template."""
+        place, line = str(self.folder / file), 0
         if isinstance(error, TemplateSyntaxError):
-            place, line = error.filename or str(self.folder / file), error.lineno
-        else:
-            place, line = str(self.folder / file), 0
-            step = error.__traceback__
-            while step is not None:  # jinja2 rewrites its frames to the template's own files and lines
-                if step.tb_frame.f_code.co_filename.endswith(".j2"):
-                    place, line = step.tb_frame.f_code.co_filename, step.tb_lineno
-                step = step.tb_next
+            place, line = error.filename or place, error.lineno
+        for step in extract_tb(error.__traceback__):  # jinja2's frames are those of the templates
+            if step.filename.endswith(".j2"):
+                place, line = step.filename, step.lineno or 0
         reason = " ".join(str(error).split()) or type(error).__name__
         return FwcError(f"{place}{f', line {line}' if line else ''}: {reason}")
 

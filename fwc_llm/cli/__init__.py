@@ -1,5 +1,6 @@
 """The command line: the only place that prints or exits. One file a command, each light to import."""
 
+import signal
 import sys
 from contextlib import suppress
 from importlib import import_module
@@ -8,7 +9,6 @@ from typing import Any
 
 import typer
 
-from fwc_llm.cli.console import terminable
 from fwc_llm.cli.options import EXAMPLES, GROUPS
 from fwc_llm.cli.options import app as app
 from fwc_llm.errors import FwcError, InterruptedRunError
@@ -48,11 +48,12 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # do not fail on a character that the terminal lacks
             stream.reconfigure(errors="backslashreplace")
+    with suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # a request to end is like Ctrl-C
     code = 0
     try:
         _check_arguments()
-        with terminable():
-            code = app(standalone_mode=False) or 0
+        code = app(standalone_mode=False) or 0
         if code == InterruptedRunError.exit_code:  # typer takes a Ctrl-C for a quiet end
             raise KeyboardInterrupt
     except FwcError as error:

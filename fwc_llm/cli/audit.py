@@ -114,17 +114,17 @@ def audit(
     views = made.document["audit"]["attributes"]
     rows = sum(map(len, made.crossed.answers.values()))
     for (name, of_attribute), view in zip(() if as_json else made.audits.items(), views, strict=False):
-        console.out.print(f"{predictions.name} by {name}: {rows:,} predictions", style="bold")
+        console.lines(f"{predictions.name} by {name}: {rows:,} predictions", style="bold")
         console.out.print(statistics_table(of_attribute.to_dict(), view))
         console.out.print(probability_tables(of_attribute.to_dict()))
-    console.notes([made.ties, *(made.notes if as_json else ())])
+    console.notes(made.ties, *(made.notes if as_json else ()))
     for view in () if as_json else views:
         console.out.print(terminal(selected(view)))
     summarized = made.document["ll144"]
     refused = summarized["refused"] if ll144 is not None and law == "csv" else ""
     if ll144 is not None and not refused:
         write_whole(write_summaries([summarized], law), ll144)
-        console.notes([f"wrote {ll144}"])
+        console.notes(f"wrote {ll144}")
     if report is not None or figures is not None:
         from fwc_llm.cli.report import draw
 
@@ -133,7 +133,7 @@ def audit(
         decisions = made.report(with_rows, with_law=ll144 is not None)
         if report is not None:
             write_whole(write_document(decisions, kind, appendix), report)
-            console.err.print(f"wrote {report}", highlight=False)
+            console.notes(f"wrote {report}")
         if figures is not None:
             draw(decisions, figures)
     if out is not None:
@@ -141,7 +141,7 @@ def audit(
             if path is not None and path.is_file():
                 made.document["files"][what] = {"name": path.name, "sha256": sha256(path)}
         write_whole(json_text(made.document), out)
-        console.notes([f"wrote {out}"])
+        console.notes(f"wrote {out}")
     answered = {f"by {name}": of_attribute.answered for name, of_attribute in made.audits.items()}
     gates.settle(answered, (), made.document if as_json else None)
     if refused:

@@ -15,9 +15,9 @@ def bundle(
     data_dir: Path | None = DATA_DIR,
 ) -> None:
     """Put a run's report, results, journal, experiment file, hashes and a model card (CycloneDX) in a zip."""
-    from fwc_llm.cli.console import err
+    from fwc_llm.cli.console import notes
     from fwc_llm.files import sha256
     from fwc_llm.report.bundle import write_bundle
 
     names = write_bundle(run, out, not no_rows, data_dir)
-    err.print(f"wrote {out}: {len(names)} files, sha256 {sha256(out)}", soft_wrap=True, highlight=False)
+    notes(f"wrote {out}: {len(names)} files, sha256 {sha256(out)}")

@@ -1,12 +1,9 @@
 """Where the commands print: results to standard output, everything about the work to standard error."""
 
 import os
-import signal
 import sys
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from types import FrameType
 from typing import IO
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -32,17 +29,23 @@ class SafeConsole(Console):
 
 
 # No markup: names of columns, groups and files are printed, and "[/b]" in one is text.
-out = SafeConsole(soft_wrap=False, markup=False)
+out = SafeConsole(highlight=False, markup=False)
 err = SafeConsole(stderr=True, highlight=False, markup=False)
 shown = Terminal(err)
 working = shown.working
 asking = shown.asking
 
 
-def notes(lines: Iterable[str]) -> None:
-    """Print notes to standard error, a line each; empty ones are left out."""
+def notes(*lines: str, style: str = "") -> None:
+    """Print lines about the work to standard error, whole; empty ones are left out."""
     for line in filter(None, lines):
-        err.print(line, soft_wrap=True)
+        err.print(line, style=style, soft_wrap=True)
+
+
+def lines(*lines: str, style: str = "") -> None:
+    """Print lines of a result to standard output; none is broken."""
+    for line in lines:
+        out.print(line, style=style, soft_wrap=True)
 
 
 def write(text: str, is_json: bool = False) -> None:
@@ -54,26 +57,6 @@ def write(text: str, is_json: bool = False) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         let_go(sys.stdout)
-
-
-@contextmanager
-def terminable() -> Iterator[None]:
-    """Within this, a request to end (SIGTERM, as `kill` or a job scheduler sends it) is like Ctrl-C."""
-
-    def end(number: int, frame: FrameType | None) -> None:
-        interrupt = signal.getsignal(signal.SIGINT)  # asyncio puts its own in place of Python's
-        if not callable(interrupt):  # Ctrl-C is ignored, as in the background of a script
-            raise KeyboardInterrupt
-        interrupt(number, frame)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -130,17 +130,17 @@ def evaluate(
         def plan(name: str, settings: Settings) -> "Job":
             return prepare(
                 table, name, flags.words(shots), settings, client, data_dir, allow_changed_data,
-                max_prompt_tokens, step, console.err.print, reference, task, no_rows,
+                max_prompt_tokens, step, console.notes, reference, task, no_rows,
             )  # fmt: skip
 
         job = plan(models[0], settings)
         for other in models[1:] if max_prompt_tokens is not None else ():
             job = plan(other, job.plan.settings)  # prompts that fit all of them
-    console.notes(job.plan.notes)
+    console.notes(*job.plan.notes)
     if max_prompt_tokens is not None:
         chosen = f"{job.plan.settings.m} of {settings.m} examples"
-        console.err.print(f"{chosen}: the most that fit into {max_prompt_tokens:,} prompt tokens")
-    jobs = [job.beside(name, console.err.print) for name in models] if len(models) > 1 else [job]
+        console.notes(f"{chosen}: the most that fit into {max_prompt_tokens:,} prompt tokens")
+    jobs = [job.beside(name, console.notes) for name in models] if len(models) > 1 else [job]
     gates.begin([arm.name for arm in job.plan.arms])
     if dry_run:
         print_forecast(jobs, as_json)

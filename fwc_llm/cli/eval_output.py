@@ -1,9 +1,8 @@
 """What `fwc-llm eval` says: what a run would cost, and its results, for a model or several."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -28,52 +27,46 @@ def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
     from fwc_llm.report.narrative import expected_lines, power_lines
     from fwc_llm.runs.splits import design_of
 
-    forecasts: list[Forecast | None] = []  # None where answers cost neither tokens nor dollars
+    forecasts: list[tuple[Job, Forecast | None]] = []  # None where answers cost neither tokens nor dollars
     with console.working("counting tokens"):
         for job in jobs:
             model = traits(job.model)
             free = model.reference or model.local or (model.simulated and job.client.base_url is None)
-            forecasts.append(None if free else job.forecast())
-    dollars = [0.0 if numbers is None else numbers.dollars_most for numbers in forecasts]
-    total = None if None in dollars else sum(filter(None, dollars))
+            forecasts.append((job, None if free else job.forecast()))
+    models = [_forecast_json(job, numbers) for job, numbers in forecasts]
+    dollars = [model["dollars_most"] for model in models]
+    total = None if None in dollars else sum(dollars)
     plan = jobs[0].plan
     settings = plan.settings
     design = design_of(plan.task, settings.n_test, settings.base_parity, settings.repeats, settings.min_group)
     if as_json:
-        models = [_forecast_json(job, numbers) for job, numbers in zip(jobs, forecasts, strict=True)]
         document = {"format": "fwc-llm-forecast/1", "models": models, "dollars_most": total}
         print_json({**document, "smallest": smallest(design)})
         return
-    lines = [line for job, n in zip(jobs, forecasts, strict=True) for line in _forecast_lines(job, n)]
+    for job, numbers in forecasts:
+        console.lines(*_forecast_lines(job, numbers))
     if len(jobs) > 1 and all(dollars):
-        lines.append(f"all {len(jobs)} models: at most ${total:.2f}")
+        console.lines(f"all {len(jobs)} models: at most ${total:.2f}")
     arms, until = [arm.name for arm in plan.arms], settings.until_decided
-    lines += expected_lines(design, until, arms, settings.margin) if until else power_lines(design)
-    for line in lines:
-        console.out.print(line, soft_wrap=True, highlight=False)
+    console.lines(*(expected_lines(design, until, arms, settings.margin) if until else power_lines(design)))
 
 
 def _forecast_lines(job: "Job", numbers: "Forecast | None") -> Iterator[str]:
-    plan, name, function = job.plan, job.model.name, _is_function(job)
+    plan, name = job.plan, job.model.name
     if numbers is None:
         yield f"{plan.n_calls:,} requests to {name} ({_where(job)}): they cost nothing"
         return
-    exact = "" if numbers.exact else " (an estimate: the tokens of this model cannot be counted here)"
     yield f"{numbers.calls:,} requests to {name} ({_where(job)})"
     if pool_calls := plan.n_threshold_calls:
         share = None if numbers.dollars is None else numbers.dollars * pool_calls / numbers.calls
         cost = "" if share is None else f", about ${share:.2f}"
         yield f"{pool_calls:,} of them are about rows of the pool, to choose the threshold{cost}"
-    if (size := plan.settings.rows_per_request) > 1:
-        yield f"this includes requests about {size} rows at once, beside each row alone"
-    if probes := plan.settings.probe:
-        yield f"this includes the probe{'s' * (len(probes) > 1)} {' and '.join(probes)}, for every row"
-    if plan.settings.counterfactual:
-        yield "this includes the counterfactual probe, which asks every row again for each other level"
-    if (samples := plan.settings.samples) > 1:
-        yield f"this includes that every prompt is asked {samples} times"
+    multiplied = "rows_per_request", "probe", "counterfactual", "samples"
+    if flags := [f"--{name.replace('_', '-')}" for name in multiplied if name in plan.settings.chosen]:
+        yield f"this includes the requests of {', '.join(flags)}"
+    exact = "" if numbers.exact else " (an estimate: the tokens of this model cannot be counted here)"
     yield f"{numbers.prompt_tokens:,} prompt tokens{exact}, the longest prompt {numbers.longest_prompt:,}"
-    if not function:
+    if not _is_function(job):
         share = numbers.cached_tokens / max(numbers.prompt_tokens, 1)
         yield f"{share:.0%} of them can come from the provider's prompt cache"
     if _writes_text(job):
@@ -81,7 +74,7 @@ def _forecast_lines(job: "Job", numbers: "Forecast | None") -> Iterator[str]:
     if numbers.dollars is None or numbers.dollars_most is None or numbers.price is None:
         why = f"no price of {name} is known; give a price file with --prices"
         own = f"{name} is a function of yours, which alone knows what it asks"
-        yield f"cost unknown: {own if function else why}"
+        yield f"cost unknown: {own if _is_function(job) else why}"
         return
     least, most = f"${numbers.dollars:.2f}", f"${numbers.dollars_most:.2f}"
     cost = most if least == most else f"{least} with the cache, {most} without"
@@ -133,10 +126,7 @@ def _where(job: "Job") -> str:
 
 @contextmanager
 def before_asking(out: Path | None) -> Iterator[None]:
-    """Refuse a folder that the system cannot name; say what is kept at Ctrl-C before the first request."""
-    if out is not None:
-        with suppress(FileNotFoundError, NotADirectoryError):
-            out.stat()
+    """Say what is kept at Ctrl-C before the first request."""
     try:
         yield
     except KeyboardInterrupt:
@@ -147,7 +137,7 @@ def before_asking(out: Path | None) -> Iterator[None]:
 def ask_all(
     jobs: "Sequence[Job]", out: Path | None, cancel_batch: bool, closing: str = "", as_json: bool = False
 ) -> "dict[str, Result]":
-    """Ask each model under a progress bar, print what was found, then the closing words.
+    """Ask each model under a progress bar, print the results, then the closing words.
 
     Several models have a folder each below that of the group; a model that its provider rejects does not keep
     the others from being asked, and what all have cost counts towards the limit of cost. With `as_json` whole
@@ -156,43 +146,42 @@ def ask_all(
     Errors: `FwcError` before any request for what a model cannot do; after the last request `ProviderError`
     for models that were rejected, else `IncompleteRunError` for missing replies.
     """
-
     group = _begin(jobs, out) if len(jobs) > 1 else None
-    used = {job.model.name: job.used(group.folder(job.model.name)) for job in jobs} if group else {}
     results: dict[str, Result] = {}
-    rejected: dict[str, ProviderError] = {}
+    problem: FwcError | None = None
+    rejected: list[str] = []
     for number, job in enumerate(jobs, 1):
-        name = job.model.name
-        folder, others = out, 0.0
+        name, folder, elsewhere = job.model.name, out, 0.0
         if group:
-            console.err.print(f"model {number} of {len(jobs)}: {name}", style="bold")
-            folder, others = group.folder(name), sum(used.values()) - used[name]
+            console.notes(f"model {number} of {len(jobs)}: {name}", style="bold")
+            folder = group.folder(name)
+            elsewhere = sum(other.used(group.folder(other.model.name)) for other in jobs if other is not job)
             job = replace(job, reference=False)  # made once for all models, below
         try:
-            results[name] = _ask(job, folder, cancel_batch, others)
+            results[name] = _ask(job, folder, cancel_batch, elsewhere)
         except InterruptedRunError as error:
             raise _interrupted(jobs, group, error) from None
         except FwcError as error:
             if error.result is not None:
                 results[name] = error.result  # type: ignore[assignment]
             if group is None or not isinstance(error, ProviderError):
-                _print_results(jobs, results, group, as_json)
-                raise
-            console.err.print(f"{name}: {error}", soft_wrap=True)
-            rejected[name] = error
-        if group:
-            used[name] = job.used(group.folder(name))
-    if group and jobs[0].reference and (answered := _answered(results)):
+                problem = error
+                break
+            console.notes(f"{name}: {error}")
+            rejected.append(name)
+    if group and jobs[0].reference and not problem and (answered := _answered(results)):
         from fwc_llm.report.reference_models import add_references
 
         add_references([result.folder for result in answered.values()], jobs[0].plan.task)
-    problem = _problem(results, rejected, group)
-    if problem or not as_json:
-        _print_results(jobs, results, group, as_json)
-    if closing and not as_json:
-        console.out.print(closing, highlight=False)
+    problem = problem or _problem(results, rejected, group)
+    if not as_json:
+        _print_results(jobs, results, group)
+    elif problem and results:
+        print_json(eval_json(jobs, results))
     if problem:
         raise problem
+    if closing and not as_json:
+        console.out.print(closing)
     return results
 
 
@@ -202,15 +191,14 @@ def _ask(job: "Job", out: Path | None, cancel_batch: bool, elsewhere: float) -> 
 
     arms = ", ".join(arm.name for arm in job.plan.arms)
     most = "at most " if job.plan.settings.until_decided else ""
-    line = f"{most}{job.plan.n_calls:,} requests to {job.model.name} ({_where(job)}); arms: {arms}"
-    console.err.print(line, soft_wrap=True)
+    console.notes(f"{most}{job.plan.n_calls:,} requests to {job.model.name} ({_where(job)}); arms: {arms}")
     if out is not None and not cancel_batch and batches_under_way(out):
-        console.err.print("a batch is under way: its replies come first (--cancel-batch ends it)")
+        console.notes("a batch is under way: its replies come first (--cancel-batch ends it)")
 
     def resume(answered: int) -> None:
         left = job.plan.n_calls - answered
         rest = f"{left:,} to ask" if left else "nothing to ask"
-        console.err.print(f"{answered:,} of {job.plan.n_calls:,} answered, {rest}")
+        console.notes(f"{answered:,} of {job.plan.n_calls:,} answered, {rest}")
 
     with console.asking(job.plan.n_calls) as progress, console.printing_aside():
         return job.run(out, progress, cancel_batch, resume, elsewhere)
@@ -233,89 +221,61 @@ def _interrupted(
     """Say what is there, and how all models go on; nothing of a part of the answers is shown as a result."""
     if group:
         folder = group.path
-        again = f"interrupted; the same command with --out {quote(str(folder))} continues"
-        error = InterruptedRunError(again)
     elif error.result is None:
         return error
     else:
         folder = error.result.folder
     requests, answered = len(jobs) * jobs[0].plan.n_calls, sum(run["answered"] for run in list_runs(folder))
-    whole = f"{answered:,} of {requests:,} requests are answered"
-    console.notes([whole, f"what was answered is in {folder}"])
-    return error
+    console.notes(f"{answered:,} of {requests:,} requests are answered", f"what was answered is in {folder}")
+    return InterruptedRunError(f"interrupted; {_again(folder)} continues")
+
+
+def _again(folder: Path) -> str:
+    return f"the same command with --out {quote(str(folder))}"
 
 
 def _answered(results: "Mapping[str, Result]") -> "dict[str, Result]":
     return {name: result for name, result in results.items() if result.unanswered < result.data["requests"]}
 
 
-def _print_results(
-    jobs: "Sequence[Job]", results: "Mapping[str, Result]", group: "Group | None", as_json: bool
-) -> None:
-    """Print what runs found, in whole or in part; nothing where no request has a reply."""
+def _print_results(jobs: "Sequence[Job]", results: "Mapping[str, Result]", group: "Group | None") -> None:
+    """Print the results of runs, whole or in part; nothing where no request has a reply."""
     from fwc_llm.report.cost import cost_line
     from fwc_llm.report.read import read_run
-    from fwc_llm.report.tables import terminal
     from fwc_llm.report.terminal import models_table, run_table
-    from fwc_llm.report.thresholds import at_threshold, threshold_section
 
-    if as_json:
-        if results:
-            print_json(eval_json(jobs, results))
-        return
     answered = _answered(results)
     if not answered:
         return
-    console.notes(jobs[0].plan.task.notes)
+    console.notes(*jobs[0].plan.task.notes)
     folders = [result.folder for result in answered.values()]
-    runs = [read_run(folder) for folder in folders] if group else []
-    console.out.print(models_table(runs) if group else run_table(folders[0]))
-    for name, run in zip(answered, runs, strict=False):
-        if table := at_threshold(threshold_section(run)):
-            console.out.print(name, style="bold")
-            console.out.print(terminal(table))
+    console.out.print(models_table([*map(read_run, folders)]) if group else run_table(folders[0]))
     for job in jobs:
         finished = answered.get(job.model.name)
         if finished is not None and not (finished.data["simulated_answers"] or finished.data["reference"]):
             name = f"{job.model.name}: " if group else ""
-            console.notes([f"{name}{cost_line(finished.data, job.price)}"])
+            console.notes(f"{name}{cost_line(finished.data, job.price)}")
     where = group.path if group else folders[0]
-    console.notes([f"everything is in {where}; see it with: fwc-llm report {quote(str(where))}"])
+    console.notes(f"everything is in {where}; see it with: fwc-llm report {quote(str(where))}")
 
 
 def _problem(
-    results: "Mapping[str, Result]", rejected: Mapping[str, ProviderError], group: "Group | None"
+    results: "Mapping[str, Result]", rejected: Sequence[str], group: "Group | None"
 ) -> FwcError | None:
     """Return what kept runs from being whole: rejected models, a stop, or missing replies."""
-    where = group.path if group else next(iter(results.values())).folder
-    again = f"the same command with --out {quote(str(where))} asks again"
+    again = f"{_again(group.path if group else next(iter(results.values())).folder)} asks again"
     if rejected:
         return ProviderError(f"not asked to the end: {', '.join(rejected)} (see above); {again}")
-    if stopped := [result.data["stopped"] for result in results.values() if result.data["stopped"]]:
+    data = [result.data for result in results.values()]
+    if stopped := [run["stopped"] for run in data if run["stopped"]]:
         return IncompleteRunError(stopped[-1])
-    missing, requests, reasons = 0, 0, []
-    for result in results.values():
-        pool, lost = result.data.get("pool_unanswered") or 0, result.unanswered
-        missing += pool + lost
-        requests += result.data["requests"] + (result.data.get("pool_requests") or 0)
-        if pool + lost:
-            reasons.append(_first_missing(result, pool))
+    missing = sum(run["unanswered"] + (run.get("pool_unanswered") or 0) for run in data)
     if not missing:
         return None
-    return IncompleteRunError(
-        f"{missing:,} of {requests:,} requests have no reply ({'; '.join(reasons)}); {again}"
-    )
-
-
-def _first_missing(result: "Result", pool: int) -> str:
-    """Name the first rows without a reply, and the most frequent reason."""
-    missing = (row for row in RunFolder(result.folder).read_answers() if row["reason"] == "error")
-    names = [f"{row['arm']} {row['row']}" for row in islice(missing, 5)]
-    more = f" and {result.unanswered - len(names)} more" if result.unanswered > len(names) else ""
-    names += [f"{pool:,} about rows of the pool, for the threshold"] if pool else []
-    reasons = result.data["no_reply"]
-    why = f"; {reasons[0]['requests']} of them: {reasons[0]['reason']}" if reasons else ""
-    return f"{', '.join(names)}{more}{why}"
+    requests = sum(run["requests"] + (run.get("pool_requests") or 0) for run in data)
+    first = [run["no_reply"][0] for run in data if run["no_reply"]]  # the most frequent reason
+    why = "; ".join(f"{reason['requests']:,} of them: {reason['reason']}" for reason in first)
+    return IncompleteRunError(f"{missing:,} of {requests:,} requests have no reply ({why}); {again}")
 
 
 def run_json(folder: Path, results: Mapping[str, Any], price: "Price | None" = None) -> dict[str, Any]:

@@ -8,22 +8,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typer.models import OptionInfo
 
 from fwc_llm.cli.options import words
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import read_text, reason
+from fwc_llm.schema import first_mistake
 
 _LARGEST = 1 << 20  # bytes
+_NUMBERS_ARE_TEXT = ConfigDict(coerce_numbers_to_str=True)  # where text is wanted: `epsilon = 0.01`
 _OF_A_TASK = {"protected", "outcome", "columns", "source", "question"}
 _A_FILE = re.compile(r"\.json(\+[a-z]+)*(@[a-z-]+)?$")  # saved shots, with edits and an order
-_TYPES: dict[Any, tuple[tuple[type, ...], str]] = {
-    bool: ((bool,), "true or false"),
-    int: ((int,), "a whole number"),
-    float: ((int, float), "a number"),
-    list[str]: ((list,), 'a table, or a list of "KEY=VALUE"'),
-    str: ((str, int, float), "text"),
-}
 
 
 def read_experiment(path: Path, command: Callable[..., None]) -> dict[str, Any]:
@@ -57,25 +53,24 @@ def read_experiment(path: Path, command: Callable[..., None]) -> dict[str, Any]:
 
 def _as_given(value: Any, annotation: Any, where: str) -> Any:
     kinds = {annotation, *get_args(annotation)}
-    kind = next((kind for kind in _TYPES if kind in kinds), str)
-    if kind == list[str] and isinstance(value, dict):
+    if list[str] in kinds and isinstance(value, dict):
         try:
             return [f"{key}={json.dumps(item, allow_nan=False)}" for key, item in value.items()]
         except (TypeError, ValueError):
             raise FwcError(f"{where}: a value in it is a date, or no number, which cannot be sent") from None
-    if kind is str and isinstance(value, list) and all(isinstance(word, str) for word in value):
+    if list[str] not in kinds and isinstance(value, list) and all(isinstance(word, str) for word in value):
         return ",".join(value)
-    types, kind_words = _TYPES[kind]
-    if not isinstance(value, types) or (isinstance(value, bool) and kind is not bool):
-        raise FwcError(f"{where} is {value!r}: give {kind_words}")
-    return str(value) if kind is str else value
+    try:
+        return TypeAdapter(annotation, config=_NUMBERS_ARE_TEXT).validate_python(value)
+    except ValidationError as error:
+        raise FwcError(f"{where}: {first_mistake(error, value)}") from None
 
 
 def _placed(options: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Return the options with paths that start from the file's folder."""
 
-    def place(text: str) -> str:
-        return text if text.startswith("~") else str(folder / text)
+    def place(path: str | Path) -> str:
+        return str(path) if str(path).startswith("~") else str(folder / path)
 
     for name in ("out", "data_dir", "prices", "data"):
         if name in options:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from fwc_llm.cli.console import out
+from fwc_llm.cli.console import lines
 from fwc_llm.cli.options import JSON, argument, command, option, print_json
 from fwc_llm.errors import FwcError, GateFailedError, GateUndecidedError, IncompleteRunError
 from fwc_llm.files import is_file, write_whole
@@ -109,9 +109,8 @@ class Gates:
                 run = f"{name}: " if len(suites) > 1 else ""
                 for check in checks:
                     line = " ".join(f"{run}{check.reason}".split())  # names of arms may hold line ends
-                    out.print(f"{check.outcome}  {line}", soft_wrap=True, highlight=False)
-            for mark in marks:
-                out.print(mark, soft_wrap=True, highlight=False)
+                    lines(f"{check.outcome}  {line}")
+            lines(*marks)
         if suites:
             self._write(suites, self.undecided)
             self._raise([check for checks in suites.values() for check in checks])
@@ -127,18 +126,13 @@ class Gates:
     def _raise(self, checks: "Sequence[Check]") -> None:
         outcomes = [check.outcome for check in checks]
         failed, unknown = outcomes.count("failed"), outcomes.count("undecided")
+        counts = f"{failed} of {len(checks)} checks failed" + f", {unknown} undecided" * bool(unknown)
         if failed or (unknown and self.undecided == "fail"):
-            also = f", {unknown} undecided" if unknown else ""
-            if self.undecided == "fail" and unknown:
-                failed, also = failed + unknown, f", {unknown} of them undecided (--undecided fail)"
-            raise GateFailedError(f"{failed} of {len(checks)} checks failed{also}")
+            raise GateFailedError(counts)
         if unknown and self.undecided is None:
             helps = any(check.outcome == "undecided" and not math.isnan(check.low) for check in checks)
             rows = "ask about more rows (`fwc-llm power` says how many), or " if helps else ""
-            raise GateUndecidedError(
-                f"{unknown} of {len(checks)} checks undecided: {rows}say what this counts as with "
-                "--undecided fail or pass"
-            )
+            raise GateUndecidedError(f"{counts}: {rows}say what this counts as with --undecided fail or pass")
 
 
 def settle_folders(gates: Gates, folders: Mapping[str, Path], document: dict[str, Any] | None = None) -> None:

@@ -51,7 +51,7 @@ def monitor(
     seen, checks = watch(decisions, state, gates.conditions, columns, run_length)
     if report is not None:
         write_whole(page(seen, checks, decisions.name), report)
-        notes([f"wrote {report}"])
+        notes(f"wrote {report}")
     write_whole(seen.model_dump_json(indent=1) + "\n", state, "the state ")
     for section in () if as_json else sections(seen):
         out.print(terminal(section))

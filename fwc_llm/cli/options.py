@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from fwc_llm.cli.console import err, write
+from fwc_llm.cli.console import notes, write
 from fwc_llm.errors import FwcError
 from fwc_llm.files import json_text
 from fwc_llm.options import COST, EXPERIMENT, SERVICE, Options, default_words, extended, facts_of
@@ -143,7 +143,6 @@ def _known(module: str, name: str) -> Any:
 _COMPLETED: dict[str, Callable[[], Iterable[str]]] = {
     "experiment": lambda: _files("*.toml"),
     "task": lambda: [*_known("tasks", "task_names"), *_files("*.toml")],
-    "copied": lambda: {*_known("tasks", "task_names"), *_known("tasks", "layout_names")} - {"census"},
     "shots": lambda: [*_known("shots.registry", "strategies"), *_files("*.json")],
     "strategy": lambda: _known("shots.registry", "strategies"),
     "template": lambda: _known("prompts", "templates"),
@@ -176,8 +175,7 @@ def command(name: str, *models: type[Options], names: Sequence[str] = ()) -> Cal
         takes(*models, names=names)(function)
         for parameter in inspect.signature(function).parameters.values():
             if parameter.name in _COMPLETED:
-                info = parameter.default
-                info.autocompletion = info.autocompletion or completed(parameter.name)
+                parameter.default.autocompletion = completed(parameter.name)
         group, _, own = name.rpartition(" ")
         GROUPS[group].command(own, cls=Command, epilog=_epilog(name))(function)
         return function
@@ -283,20 +281,16 @@ def open_task(
     """
     from fwc_llm.tasks import default_task, load_task
 
+    if name is None:
+        if data is not None:
+            raise FwcError("--data names the rows of a task: name the task too, with --task")
+        task = default_task(data_dir)
+        name = task.name
+        if task.simulated:
+            missing = "adult's data is not on this machine"
+            notes(f"{missing}: the simulated census stands in (--task adult downloads it)")
     column = "" if weight == "none" else weight
-    if name is not None:
-        return load_task(name, data_dir, protected=protected, weight=column, data=data)
-    if data is not None:
-        raise FwcError("--data names the rows of a task: name the task too, with --task")
-    task = default_task(data_dir)
-    if protected is not None or column is not None:
-        task = load_task(task.name, data_dir, protected=protected, weight=column)
-    if task.simulated:
-        err.print(
-            "adult's data is not on this machine: the simulated census stands in (--task adult downloads it)",
-            soft_wrap=True,
-        )
-    return task
+    return load_task(name, data_dir, protected=protected, weight=column, data=data)
 
 
 def print_json(document: Mapping[str, Any]) -> None:

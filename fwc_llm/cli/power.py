@@ -76,7 +76,7 @@ def power(
             opened = open_model(model)
             cost = sample_cost(table, arms, settings, opened, price_of(opened.name, prices), batch)
     designs = [] if detect is None else list(needed(table, detect, settings, len(arms), assumptions, cost))
-    console.notes(notes)
+    console.notes(*notes)
     if as_json:
         document = {
             "format": "fwc-llm-power/1",
@@ -96,14 +96,12 @@ def power(
         }
         flags.print_json(document)
         return
-    console.out.print(
+    console.lines(
         f"{table.name}: {settings.n_test:,} test rows, {repeats} repeat{'s' * (repeats > 1)}, "
         f"arms {', '.join(arms)}: {design.requests * len(arms):,} requests",
-        soft_wrap=True,
+        *power_lines(design, assumptions),
+        *expected_lines(design, settings.until_decided, arms, settings.margin),
     )
-    expected = expected_lines(design, settings.until_decided, arms, settings.margin)
-    for line in (*power_lines(design, assumptions), *expected):
-        console.out.print(line, soft_wrap=True, highlight=False)
     if detect is not None:
         _print_needed(detect, designs, cost)
 

@@ -28,9 +28,7 @@ def prompt(
     """Show what is sent to the model for one row of the test split that `eval` draws from this seed."""
     import json
 
-    from rich.text import Text
-
-    from fwc_llm.cli.console import err, notes, out, working, write
+    from fwc_llm.cli.console import lines, notes, working, write
     from fwc_llm.errors import FwcError
     from fwc_llm.models.tokens import TokenCounter
     from fwc_llm.runs.plan import make_plan
@@ -40,7 +38,7 @@ def prompt(
         plan = make_plan(
             flags.open_task(task, data_dir, protected), (shots,), settings, allow_changed_data, step
         )
-    notes(plan.notes)
+    notes(*plan.notes)
     split = plan.repeats[0].split.test
     if not 0 <= row < len(split):
         raise FwcError(f"row {row} is outside the test split: it has rows 0 to {len(split) - 1}")
@@ -49,10 +47,10 @@ def prompt(
         write(json.dumps(list(messages), indent=1, ensure_ascii=False) + "\n", is_json=True)
         return
     for message in messages:
-        out.print(Text(f"── {message['role']} {message.get('name', '')}".rstrip(), style="bold"))
-        out.print(Text(message["content"]), soft_wrap=True)
+        lines(f"── {message['role']} {message.get('name', '')}".rstrip(), style="bold")
+        lines(message["content"])
     for warning in plan.untrue.values():
-        err.print(f"{plan.arms[0].name}: {warning}", style="bold", highlight=False)
+        notes(f"{plan.arms[0].name}: {warning}", style="bold")
     counter = TokenCounter("gpt-4")
     tokens = f"{counter.count(messages):,} tokens{'' if counter.exact else ', estimated'} for gpt-4"
-    err.print(f"row {row} of the split is {split.index[row]}; {len(messages)} messages, {tokens}")
+    notes(f"row {row} of the split is {split.index[row]}; {len(messages)} messages, {tokens}")

@@ -49,9 +49,11 @@ def report(
     """Write a report of one or more runs: one self-contained page, Markdown, JSON, or tables as CSV."""
     from fwc_llm.inspect.log import run_folders
     from fwc_llm.report.document import make_document
-    from fwc_llm.report.write import write_document
+    from fwc_llm.report.write import choose_format, write_document
 
-    chosen = _format(as_json, format, out)
+    if as_json and format not in (None, "json"):
+        raise FwcError(f"--json and --format {format} do not go together: leave out one of the two")
+    chosen = choose_format("json" if as_json else format, out)
     path = _place(runs) if out is None and chosen == "html" else out
     with run_folders(list(expanded(runs))) as folders:
         with_rows = chosen == "html" and not no_rows
@@ -65,18 +67,7 @@ def report(
     write_whole(text, path)
     if len(runs) == 1 and path.parent.resolve() == runs[0].resolve():
         write_hashes(RunFolder(runs[0]), path.name)
-    console.err.print(f"wrote {path}", highlight=False)
-
-
-def _format(as_json: bool, format: str | None, out: Path | None) -> str:
-    """The format of the document; `--json` is `--format json`."""
-    from fwc_llm.report.write import choose_format
-
-    if not as_json:
-        return choose_format(format, out)
-    if format not in (None, "json"):
-        raise FwcError(f"--json and --format {format} do not go together: leave out one of the two")
-    return "json"
+    console.notes(f"wrote {path}")
 
 
 def draw(document: Mapping[str, Any], folder: Path) -> None:
@@ -84,7 +75,7 @@ def draw(document: Mapping[str, Any], folder: Path) -> None:
     from fwc_llm.report.figures import write_figures
 
     written = write_figures(document, folder)
-    console.err.print(f"wrote {len(written)} figures to {folder}", highlight=False)
+    console.notes(f"wrote {len(written)} figures to {folder}")
 
 
 def _place(runs: list[Path]) -> Path:
@@ -120,7 +111,6 @@ def compare(
         return
     console.out.print(comparison_table(comparison))
     for side, described in thresholds.items():
-        if table := at_threshold(described):
-            title = f"\nThe {side} run, {comparison[side]['label']}, at its threshold"
-            console.out.print(title, style="bold")
+        title = f"The {side} run, {comparison[side]['label']}, at its threshold"
+        if table := at_threshold(described, title):
             console.out.print(terminal(table))

@@ -9,7 +9,7 @@ from fwc_llm.cli.options import JSON, argument, command, print_json
 @command("rescore")
 def rescore(run: Path = argument("The folder of a run, or of several models."), as_json: bool = JSON) -> None:
     """Recompute answers.csv and results.json from a run's journal; asks nothing, needs no key and no data."""
-    from fwc_llm.cli.console import err, out
+    from fwc_llm.cli.console import notes, out
     from fwc_llm.errors import FwcError
     from fwc_llm.files import is_file
     from fwc_llm.report.read import score_and_judge
@@ -35,10 +35,9 @@ def rescore(run: Path = argument("The folder of a run, or of several models."), 
             if results["unanswered"] < results["requests"]:
                 out.print(run_table(folder.path))
         if missing := results["unanswered"]:
-            err.print(
+            notes(
                 f"{missing:,} of {results['requests']:,} requests have no reply; the same `fwc-llm eval` "
-                f"command with --out {run} asks them",
-                soft_wrap=True,
+                f"command with --out {run} asks them"
             )
     if as_json:
         print_json({"format": "fwc-llm-rescore/1", "runs": scored})

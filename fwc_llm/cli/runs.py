@@ -21,15 +21,13 @@ def runs(
         print_json({"format": "fwc-llm-runs/1", "runs": listed})
         return
     if not listed:
-        console.err.print(f"{folder} holds no run", soft_wrap=True)
+        console.notes(f"{folder} holds no run")
     for run in listed:
         own = Path(run["folder"])
         where = own.relative_to(folder) if own != folder else own
         state = "complete" if run["complete"] else f"{run['answered']:,} of {run['requests']:,} answered"
         mark = ", simulated" if run["simulated"] else ""
         when = run["created"][:16].replace("T", " ")
-        lines = [f"  {run['task']} · {run['model']}{mark} · {', '.join(run['arms'])} · {when}"]
-        style = None if run["problem"] else "bold"
-        console.out.print(f"{where}: {run['problem'] or state}", style=style, soft_wrap=True, highlight=False)
-        for line in () if run["problem"] else lines:
-            console.out.print(line, soft_wrap=True, highlight=False)
+        console.lines(f"{where}: {run['problem'] or state}", style="" if run["problem"] else "bold")
+        if not run["problem"]:
+            console.lines(f"  {run['task']} · {run['model']}{mark} · {', '.join(run['arms'])} · {when}")

@@ -28,7 +28,7 @@ def serve_surrogate(
     """Serve the simulated model "surrogate" over HTTP, to try any client without key or network."""
     import os
 
-    from fwc_llm.cli.console import err, write
+    from fwc_llm.cli.console import notes, write
     from fwc_llm.errors import FwcError
     from fwc_llm.models.surrogate.model import Surrogate
     from fwc_llm.models.surrogate.serve import SurrogateServer
@@ -38,12 +38,12 @@ def serve_surrogate(
         raise FwcError("--require-key: the environment variable that it names is not set")
     with SurrogateServer(Surrogate(temperature, seed), host, port, key, name) as server:
         write(f"{server.url}\n")  # the only line on standard output, for scripts
-        err.print(
-            'The model "surrogate" is a simulation, never a measurement of any model. Ctrl-C stops it. Try:'
+        notes(
+            'The model "surrogate" is a simulation, never a measurement of any model. Ctrl-C stops it. Try:',
+            f"  fwc-llm eval --model {name} --base-url {server.url}",
+            "It also answers --api decisions, --api systemone and the Responses API.",
         )
-        err.print(f"  fwc-llm eval --model {name} --base-url {server.url}", soft_wrap=True)
-        err.print("It also answers --api decisions, --api systemone and the Responses API.")
         try:
             server.serve_forever(poll_interval=0.1)
         except KeyboardInterrupt:
-            err.print("stopped")
+            notes("stopped")

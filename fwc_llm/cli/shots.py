@@ -94,7 +94,7 @@ def shots(
     m, limit, seed = settings.m, settings.epsilon, settings.seed
     with before_asking(out), console.working("reading the table") as step:
         m, moved = (m, "") if "m" in settings.chosen else fit_m(table)
-        console.notes((*table.notes, moved))
+        console.notes(*table.notes, moved)
         if compare:
             from fwc_llm.report.strategies import compare as compare_strategies
 
@@ -134,15 +134,16 @@ def _show_compared(
         headings = ("strategy", "m", "distance", "clusters", "violation", *groups, "tokens", "s")
         title = f"{table.title}, {size:,} rows (tokens: {model})"
         console.out.print(terminal(Section(title, headings, rows)))
-    console.notes(f"{line.strategy}: {line.note}" for line in lines if line.note)
+    console.notes(*(f"{line.strategy}: {line.note}" for line in lines if line.note))
     spent = sum(line.spent for line in lines)
-    seconds = "s: seconds to choose once, on the clock; choosing and measuring took"
-    console.notes([f"{seconds} {spent:.1f} s in all"])
+    console.notes(
+        f"s: seconds to choose once, on the clock; choosing and measuring took {spent:.1f} s in all"
+    )
     if plot is not None:
         from fwc_llm.report.figures import plot_comparison
 
         plot_comparison(lines, plot, f"{table.title}: {m} examples from {size:,} rows")
-        console.notes([f"drawn in {plot}"])
+        console.notes(f"drawn in {plot}")
 
 
 def _number(value: float | None, decimals: int) -> str:
@@ -176,13 +177,13 @@ def _show(
         more = f" --data {quote(data)}" if data else ""
         more += "" if table.name in {"adult", "census"} else " --model baseline"
         use = f"fwc-llm eval --task {task or table.name} --shots {out}{more}"
-        console.notes([f"{chosen.m} examples by {chosen.strategy} are in {out}; use them with: {use}"])
+        console.notes(f"{chosen.m} examples by {chosen.strategy} are in {out}; use them with: {use}")
     if chosen.untrue:
-        console.err.print(chosen.untrue, style="bold", markup=False)
+        console.notes(chosen.untrue, style="bold")
     proof = chosen.certificate or {}
     if {"objective", "lower_bound", "violation"} <= set(proof):
         what = "distance and penalty" if "imbalance" in proof else "distance"
-        console.err.print(
+        console.notes(
             f"certificate: {what} {proof['objective']:.6f}, lower bound of the inner problem "
             f"{proof['lower_bound']:.6f}, largest parity violation {proof['violation']:.6f}"
         )

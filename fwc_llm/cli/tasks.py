@@ -1,17 +1,15 @@
 """`fwc-llm tasks`, `task init`, `task check`, `task copy` and `template init`: tables and templates."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
+from shutil import copytree
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-from rich.text import Text
-
 from fwc_llm.cli import options as flags
-from fwc_llm.cli.console import err, out, working
+from fwc_llm.cli.console import lines, notes, out, working
 from fwc_llm.errors import FwcError
-from fwc_llm.files import failing_as, read_text, resource_dir, write_whole
+from fwc_llm.files import failing_as, resource_dir, write_whole
 from fwc_llm.models import open_model, traits
 from fwc_llm.runs.settings import Settings
 from fwc_llm.taskfile import parse_taskfile
@@ -36,27 +34,23 @@ def tasks(data_dir: Path | None = flags.DATA_DIR, as_json: bool = flags.JSON) ->
     from fwc_llm.tasks import layout_names, load_task, recorded_task, task_names, task_text
 
     listed = [_described(load_task(name, data_dir)) for name in task_names()]
-    listed += [
-        _described(recorded_task(task_text(name), name, None)) | {"group": _COPY} for name in layout_names()
-    ]
+    copied = (recorded_task(task_text(name), name, None) for name in layout_names())
+    listed += [_described(task) | {"group": _COPY, "data": None} for task in copied]
     if as_json:
         flags.print_json({"format": "fwc-llm-tasks/1", "tasks": listed})
         return
     for group, title in _GROUPS.items():
-        here = group in (_HERE, _SIMULATED)
-        lines = []
-        for task in (task for task in listed if task["group"] == group):
-            levels = f" ({', '.join(task['groups'])})" if here else ""
+        tasks = [task for task in listed if task["group"] == group]
+        if tasks:
+            lines(title, style="bold")
+        for task in tasks:
+            rows = "" if task["rows"] is None else f"{task['rows']:,} rows; "
+            levels = "" if task["groups"] is None else f" ({', '.join(task['groups'])})"
             others = ", ".join(name for name in task["offered"] if name not in task["protected"])
             offered = f"{', '.join(task['protected'])}{levels}{f'; or {others}' if others else ''}"
-            lines.append([task["task"], task["title"], offered, *([f"{task['rows']:,}"] if here else [])])
-        if lines:
-            out.print(Text(title, style="bold"))
-            out.print(_listing(["task", "outcome", "protected", *["rows"] * here], lines, 3))
-            out.print()
-    for task in listed:
-        place = f" in {task['data']};" if task["data"] and task["group"] != _COPY else ""
-        out.print(Text(f"{task['task']}:{place} {task['licence']}; {task['citation']}"), soft_wrap=True)
+            place = f"in {task['data']}; " if task["data"] else ""
+            lines(f"{task['task']}: {task['title']}; {rows}protected {offered}")
+            lines(f"  {place}{task['licence']}; {task['citation']}")
 
 
 def _described(task: "Task") -> dict[str, Any]:
@@ -99,17 +93,15 @@ def init(
         table, flags.words(",".join(protected)) or protected, outcome, Path(os.path.realpath(target)).parent
     )
     write_whole(draft.text, target, "the task file ")
-    out.print(Text(f"wrote {target}; please check:"))
-    for check in draft.checks:
-        out.print(Text(f"  {check}"))
+    _print(f"wrote {target}; please check:", *draft.checks)
     task = load_task(target)
     try:
         task.pool()
     except FwcError as error:
-        out.print(Text(f"It cannot be used yet: {error}"))
+        lines(f"It cannot be used yet: {error}")
     else:
-        out.print(Text(f"It can be read: {'; '.join(task.notes)}; groups {', '.join(task.groups)}"))
-        out.print(Text(f"Next: fwc-llm task check {target}"))
+        lines(f"It can be read: {'; '.join(task.notes)}; groups {', '.join(task.groups)}")
+        lines(f"Next: fwc-llm task check {target}")
 
 
 @flags.command("task check")
@@ -121,8 +113,8 @@ def check(
     as_json: bool = flags.JSON,
 ) -> None:
     """Show the rows kept and lost, groups, answers and two rows as prompts show them; say what is refused."""
-    from fwc_llm.report.narrative import lost_lines
     from fwc_llm.report.sections import lost
+    from fwc_llm.report.tables import Section, terminal
     from fwc_llm.tasks import load_task
 
     named = load_task(task, data_dir, protected=protected)
@@ -130,6 +122,7 @@ def check(
         named.pool()
     rows = named.rows.as_json() if named.rows else None
     cells = zip(named.groups, named.cells_of(named.table).tolist(), strict=True)
+    names = "rows", "no", "yes"
     groups = [{"group": group, "rows": no + yes, "no": no, "yes": yes} for group, (no, yes) in cells]
     columns, prompts, findings = list(_columns(named)), list(_shown(named, template)), list(_findings(named))
     if as_json:
@@ -141,44 +134,26 @@ def check(
         }  # fmt: skip
         flags.print_json(document)
         return
-    _print(f"{named.name}: {named.title}", *named.notes)
-    if table := lost(rows):
-        _print("Rows lost, by group and reason")
-        out.print(_listing(list(table.headings), table.rows))
-        _print("", *lost_lines({**(rows or {}), "outcome": ""})[1:])
-    _print(f"Groups by {' & '.join(named.protected)}, and answers by {named.outcome}")
     counts = [
-        [
-            each["group"],
-            *(f"{each[name]:,}" for name in ("rows", "no", "yes")),
-            f"{each['yes'] / each['rows']:.1%}",
-        ]
+        [each["group"], *(f"{each[name]:,}" for name in names), f"{each['yes'] / each['rows']:.1%}"]
         for each in groups
     ]
-    out.print(_listing(["group", "rows", "no", "yes", "yes %"], counts))
-    _print("", *([named.rows.outcome] if named.rows else ()))
+    title = f"Groups by {' & '.join(named.protected)}, and answers by {named.outcome}"
+    more = [line for line in (rows["warning"], rows["outcome"]) if line] if rows else []
+    _print(f"{named.name}: {named.title}", *named.notes)
+    for table in (lost(rows), Section(title, ("group", *names, "yes %"), counts, more)):
+        if table:
+            out.print(terminal(table))
     sample = f", in a sample of {len(named.pool()):,} rows" if named.whole else ""
     _print(f"Columns{sample}", *columns)
     _print("Two rows as a prompt shows them", *prompts)
     _print("What to know, and what will be refused", *findings)
 
 
-def _print(title: str, *lines: str) -> None:
-    """Print a title, if any, with lines below it."""
-    if title:
-        out.print(Text(title, style="bold"))
-    for line in lines:
-        out.print(Text(f"  {line}"), soft_wrap=True)
-
-
-def _listing(headings: list[str], body: Iterable[Sequence[object]], keys: int = 1) -> Any:
-    """A plain table, of which the first `keys` columns are words."""
-    listing = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for place, heading in enumerate(headings):
-        listing.add_column(Text(heading), justify="left" if place < keys else "right", overflow="fold")
-    for row in body:
-        listing.add_row(*(Text(str(cell)) for cell in row))
-    return listing
+def _print(title: str, *indented: str) -> None:
+    """Print a title with lines below it."""
+    lines(title, style="bold")
+    lines(*(f"  {line}" for line in indented))
 
 
 def _columns(task: "Task") -> Iterator[str]:
@@ -246,7 +221,7 @@ def _findings(task: "Task") -> Iterator[str]:
 
 @flags.command("template init")
 def template_init(
-    folder: Path = flags.argument("The folder to write; it may not hold anything."),
+    folder: Path = flags.argument("The folder to make."),
     template: str = flags.option(
         "The template set to begin from: default, decision, paper, …", "--from", default="default"
     ),
@@ -257,15 +232,9 @@ def template_init(
     if template not in templates():
         raise FwcError(f"unknown template set {template!r}: there are {', '.join(templates())}")
     with failing_as(FwcError, f"cannot make the folder {folder}: "):
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise FwcError(f"{folder} is not empty: name a folder that is not there yet")
-    files = sorted((resource_dir("prompts") / template).glob("*.j2"))
-    for file in files:
-        write_whole(read_text(file), folder / file.name)
-    names = ", ".join(file.name for file in files)
-    err.print(f"wrote {names} to {folder}, from the set {template}", soft_wrap=True)
-    err.print(f"see what it says with: fwc-llm prompt --template {folder}", soft_wrap=True)
+        copytree(resource_dir("prompts") / template, folder)
+    notes(f"wrote the set {template} to {folder}")
+    notes(f"see what it says with: fwc-llm prompt --template {folder}")
 
 
 def _new_file(path: Path, force: bool) -> Path:
@@ -279,10 +248,7 @@ def _new_file(path: Path, force: bool) -> Path:
 
 @flags.command("task copy")
 def task_copy(
-    task: str = flags.argument(
-        "A built-in task with a file, or one to copy (`fwc-llm tasks`).",
-        autocompletion=flags.completed("copied"),
-    ),
+    task: str = flags.argument("A built-in task with a file, or one to copy (`fwc-llm tasks`)."),
     output: Path | None = flags.option("The file to write. [default: TASK.toml, here]", "--out", "-o"),
     force: bool = FORCE,
 ) -> None:
@@ -293,5 +259,5 @@ def task_copy(
     target = _new_file(output or Path(f"{task}.toml"), force)
     write_whole(text, target, "the task file ")
     if task in layout_names():
-        err.print(f"put the table that its first lines name beside {target}", soft_wrap=True)
-    err.print(f"wrote {target}; look at it with: fwc-llm task check {target}", soft_wrap=True)
+        notes(f"put the table that its first lines name beside {target}")
+    notes(f"wrote {target}; look at it with: fwc-llm task check {target}")

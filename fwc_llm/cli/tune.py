@@ -104,11 +104,11 @@ def _report(tuned: "Tuned") -> None:
     from fwc_llm.report.tuning import candidates, describe_tuning, validation
 
     console.out.print(terminal(candidates(tuned.tuning, _MOST_LINES)))
-    console.out.print(tuned.verdict, soft_wrap=True, highlight=False)
+    console.lines(tuned.verdict)
     if tuned.result is not None:
         console.out.print(terminal(validation(describe_tuning(tuned.tuning, tuned.result.data))))
         console.out.print(run_table(tuned.result.folder))
     if tuned.shots is not None:
         wording = "" if tuned.template == "default" else f", in the wording {tuned.template}"
-        console.err.print(f"the examples are in {tuned.folder / 'shots.json'}{wording}", soft_wrap=True)
-        console.err.print(f"see everything with: fwc-llm report {tuned.folder}", soft_wrap=True)
+        console.notes(f"the examples are in {tuned.folder / 'shots.json'}{wording}")
+        console.notes(f"see everything with: fwc-llm report {tuned.folder}")

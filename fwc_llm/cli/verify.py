@@ -19,7 +19,7 @@ def verify(
 
     Exit code 5 where something differs. What cannot be checked, because it is not here, is named.
     """
-    from fwc_llm.cli.console import out
+    from fwc_llm.cli.console import lines
     from fwc_llm.errors import GateFailedError
     from fwc_llm.report.verify import DIFFERS, SAME
     from fwc_llm.report.verify import verify as verified
@@ -31,14 +31,12 @@ def verify(
     for document in () if as_json else documents:
         for row in document["findings"]:
             if everything or row["status"] != SAME:
-                out.print(f"{row['status']}: {row['file']}: {row['detail']}", soft_wrap=True, highlight=False)
+                lines(f"{row['status']}: {row['file']}: {row['detail']}")
         same = len(document["findings"]) - document["differs"] - document["not_verified"]
         counts = f"{document['differs']} differ, {document['not_verified']} not verified, {same} the same."
-        out.print(counts, style="bold")
+        lines(counts, style="bold")
         for name, digest in document["sha256"].items():
-            out.print(
-                f"sha256 of {name}: {digest} (compare it with the one that you were given)", soft_wrap=True
-            )
+            lines(f"sha256 of {name}: {digest} (compare it with the one that you were given)")
     findings = [finding for document in documents for finding in document["findings"]]
     if first := next((row for row in findings if row["status"] == DIFFERS), None):
         raise GateFailedError(f"{folder} was changed: {first['file']}: {first['detail']}")

@@ -15,7 +15,7 @@ def warm_up() -> None:
     the environment after it. The code is for one kind of processor: another one compiles it again, unless
     NUMBA_CPU_NAME=generic is set for both. A new installation starts anew.
     """
-    from fwc_llm.cli.console import out, working
+    from fwc_llm.cli.console import lines, working
     from fwc_llm.coreset.compiled import quietly
 
     with quietly():  # the tile is compiled when it is imported
@@ -26,11 +26,11 @@ def warm_up() -> None:
         for name in PROBLEMS:
             say(f"compiling: {name}")
             seconds, count = get_ready(name)
-            out.print(f"{name}: " + (f"compiled in {seconds:.1f} s" if count else f"ready ({seconds:.1f} s)"))
+            lines(f"{name}: " + (f"compiled in {seconds:.1f} s" if count else f"ready ({seconds:.1f} s)"))
             total, compiled = total + seconds, compiled + count
     folder = cache_folder()
     if folder is None:
-        out.print("Nothing could be kept, as no folder can be written: set NUMBA_CACHE_DIR to one that can.")
+        lines("Nothing could be kept, as no folder can be written: set NUMBA_CACHE_DIR to one that can.")
     else:
         done = f"Compiled {compiled} functions" if compiled else "Everything was compiled already"
-        out.print(f"{done}; {total:.1f} s in all. The code is in {folder}", soft_wrap=True)
+        lines(f"{done}; {total:.1f} s in all. The code is in {folder}")

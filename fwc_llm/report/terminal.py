@@ -66,7 +66,10 @@ def models_table(runs: "Sequence[Run]") -> RenderableType:
     if len(runs) > 1:
         folders = " ".join(quote(str(run.folder)) for run in runs[:2])
         lines.append(f"Whether two models differ: fwc-llm compare {folders}")
-    return Group(title, terminal(sections.overview(shown, "")), *(Text(line, style="dim") for line in lines))
+    tables = [sections.overview(shown, "")]
+    tables += [at_threshold(threshold_section(run), f"{run.label}, at its threshold") for run in runs]
+    parts = (terminal(table) for table in tables if table)
+    return Group(title, *parts, *(Text(line, style="dim") for line in lines))
 
 
 def statistics_table(stats: Mapping[str, Any], view: Mapping[str, Any] | None = None) -> RenderableType:

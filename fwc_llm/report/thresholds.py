@@ -78,7 +78,7 @@ def _shares(arms: Sequence[Mapping[str, Any]]) -> str:
     return f" ({'; '.join(shares)})" if shares else ""
 
 
-def at_threshold(section: Mapping[str, Any] | None) -> Section:
+def at_threshold(section: Mapping[str, Any] | None, title: str = "At the threshold") -> Section:
     """Return `threshold_section` as a table; empty for a run without a threshold."""
     rows: list[Row] = []
     for arm in section["arms"] if section else ():
@@ -90,7 +90,7 @@ def at_threshold(section: Mapping[str, Any] | None) -> Section:
             else:
                 cells += [DASH] * 3
         rows.append([*cells, str(arm["ties"]), percent(arm.get("coverage"))])
-    return Section("At the threshold", _HEADINGS, rows, intro=section["words"] if section else "")
+    return Section(title, _HEADINGS, rows, intro=section["words"] if section else "")
 
 
 def _thresholds(per_repeat: Sequence[Mapping[str, Any]]) -> str:

@@ -1,14 +1,13 @@
 """`fwc-llm doctor`: what it says of this installation, and that it says nothing of keys."""
 
 import json
-import os
 import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.command import Outcome, Run, python
+from tests.command import Outcome, Run
 from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread
 
 
@@ -23,7 +22,7 @@ def test_a_sound_installation_is_said_to_be_one(fwc: Run, monkeypatch: pytest.Mo
     lines = outcome.out.splitlines()
     assert {line.split()[0] for line in lines} <= {"ok", "note"}
     assert all("; " in line for line in lines if line.startswith("note"))  # what to do
-    for what in ("python", "numba", "extra parquet", "compiled solver", "key OPENAI_API_KEY"):
+    for what in ("python", "numba", "extra parquet", "key OPENAI_API_KEY"):
         assert any(what in line for line in lines), what
 
 
@@ -73,13 +72,3 @@ def test_an_address_without_a_server_is_broken(fwc: Run, url: str) -> None:
     assert outcome.code == 2
     assert "no answer" in outcome.out
     assert "Traceback" not in outcome.err
-
-
-@pytest.mark.slow
-def test_the_solver_is_not_said_to_be_compiled_before_it_is(tmp_path: Path) -> None:
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    for _ in range(2):  # looking compiles a part, which is not the solver
-        found = python("-m", "fwc_llm", "doctor", "--json", env=environment)
-        (one,) = (one for one in json.loads(found.stdout)["checks"] if one["check"] == "compiled solver")
-        assert (one["state"], one["todo"]) == ("note", "fwc-llm warm-up")
-        assert "compiling" not in found.stderr

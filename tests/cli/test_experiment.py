@@ -77,10 +77,9 @@ def test_saved_examples_and_odd_options_come_along(fwc: Run, tmp_path: Path) -> 
     ("text", "words"),
     [
         ('shotz = "zero"', "did you mean 'shots'?"),
-        ('n-test = "many"', "n-test is 'many': give a whole number"),
-        ("m = 1.5", "m is 1.5: give a whole number"),
-        ('counterfactual = "yes"', "counterfactual is 'yes': give true or false"),
-        ("shots = [1, 2]", "shots is [1, 2]: give text"), ("option = 5", "give a table"),
+        ('n-test = "many"', "x.toml: n-test: input should be a valid integer"), ("m = 1.5", "found 1.5"),
+        ('counterfactual = "maybe"', "found 'maybe'"), ("shots = [1, 2]", "found [1, 2]"),
+        ("option = 5", "a valid list; found 5"),
         ("[param]\nx = 1979-05-27", "cannot be sent"),
         ('outcome = "income"', "it looks like a task file: pass it with --task"),
         ("x = = 1", "cannot read the experiment file"),

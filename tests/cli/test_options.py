@@ -50,8 +50,6 @@ def test_the_shell_completes_values(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("task", "a", ["adult"]), ("task", "m", ["mine.toml"]), ("shots", "zero,fw", ["zero,fwc"]),
         ("template", "pa", ["paper"]), ("order", "given,al", ["given,alternate"]), ("format", "h", ["html"]),
         ("model", "surrogate,basel", ["surrogate,baseline"]),
-        ("copied", "a", ["acs-employment", "acs-income", "acs-public-coverage", "adult"]),
-        ("copied", "ce", []),
     ):  # fmt: skip
         assert completed(name)(begun) == words
     assert "zero,mine.json" in completed("shots")("zero,")

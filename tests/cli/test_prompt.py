@@ -50,7 +50,7 @@ def test_a_copied_template_set_says_the_same(fwc: Run, tmp_path: Path) -> None:
 def test_a_template_set_is_not_written_over(fwc: Run, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "query.j2").write_text("mine")
-    assert "is not empty" in fwc("template", "init", tmp_path / "mine", code=2).line
+    assert "cannot make the folder" in fwc("template", "init", tmp_path / "mine", code=2).line
     assert (tmp_path / "mine" / "query.j2").read_text() == "mine"
     assert "there are" in fwc("template", "init", tmp_path / "x", "--from", "../../etc").line
     assert not (tmp_path / "x").exists()

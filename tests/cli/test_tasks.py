@@ -44,9 +44,9 @@ def people(folder: Path, name: str = "people.csv", n: int = 60, **columns: list[
 def test_tasks_lists_what_there_is(fwc: Run, data_dir: Path) -> None:
     output = fwc("tasks", "--data-dir", data_dir, code=0).out
     for name, rows in (("adult", "45,222"), ("german", "1,000"), ("communities", "1,993"), ("drug", "1,885")):
-        (line,) = [line for line in output.splitlines() if line.startswith(f"{name} ")]
+        (line,) = [line for line in output.splitlines() if line.startswith(f"{name}: ")]
         assert rows in line
-        assert f"{name}: in {data_dir / name}; CC BY 4.0; " in output
+        assert f"  in {data_dir / name}; CC BY 4.0; " in output
     groups = ("On this machine", "Simulated", "To copy beside a table", "acs-income")
     places = [output.index(title) for title in groups]
     assert places == sorted(places)
@@ -61,7 +61,9 @@ def test_tasks_without_data(fwc: Run, tmp_path: Path, monkeypatch: pytest.Monkey
         monkeypatch.setenv(variable, str(tmp_path))
     output = fwc("tasks", code=0).out
     here = output.index("Downloaded when first used")
-    assert here < output.index("adult ") < output.index("Simulated, needs no data") < output.index("census ")
+    assert (
+        here < output.index("adult: ") < output.index("Simulated, needs no data") < output.index("census: ")
+    )
     assert "On this machine" not in output
     with pytest.raises(FwcError, match="fwc-llm task copy acs-income"):
         load_task("acs-income")
