@@ -10,8 +10,9 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any
 
 from fwc_llm.errors import FwcError
 
@@ -34,22 +35,15 @@ def read_text(path: Path, most: int = LARGEST_FILE) -> str:
 
 def sha256(path: Path) -> str:
     """The sha256 of a file's bytes, in hexadecimal; `OSError` as `open_binary` has it."""
-    digest = hashlib.sha256()
     with open_binary(path) as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def open_binary(path: Path) -> BinaryIO:
+def open_binary(path: Path) -> BufferedReader:
     """The file, open to be read. `OSError` for a pipe or a device, at once: a pipe would be waited for."""
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    try:
-        check_regular(handle, path)
-        return os.fdopen(handle, "rb")
-    except BaseException:
-        os.close(handle)
-        raise
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return path.open("rb")
 
 
 def check_regular(handle: int, path: Path) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -43,15 +44,8 @@ class Progress:
         if self.cost is not None:
             words.append(f"${self.cost:.2f}" if self.cost >= 1 else f"${self.cost:.4f}")
         if self.rate > 0 and total > passed:
-            words.append(f"{_duration((total - passed) / self.rate)} left")
+            words.append(f"{timedelta(seconds=round((total - passed) / self.rate))} left")
         return f"asked {passed:,} of {total:,} ({', '.join(words)})"
-
-
-def _duration(seconds: float) -> str:
-    """Return a duration as people say it: 40 s, 3 min, 2.5 h."""
-    if seconds < 100.0:
-        return f"{max(1, round(seconds))} s"
-    return f"{round(seconds / 60)} min" if seconds < 100 * 60.0 else f"{seconds / 3600:.1f} h"
 
 
 class Silent:

@@ -147,7 +147,7 @@ def test_a_pipe_gets_plain_lines_now_and_then() -> None:
         step("still solving")
     with shown.asking(2376) as change:
         change(Progress(100, 2, 49, None, 20.0, 0.5))
-    asked = "asked 151 of 2,376 (20/s, 2 without reply, $0.5000, 2 min left)"
+    asked = "asked 151 of 2,376 (20/s, 2 without reply, $0.5000, 0:01:51 left)"
     assert file.getvalue().splitlines() == ["still solving", asked]
 
 

@@ -48,8 +48,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # do not fail on a character that the terminal lacks
             stream.reconfigure(errors="backslashreplace")
-    with suppress(ValueError):  # not in the main thread
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # a request to end is like Ctrl-C
+    _at_a_request_to_end(signal.default_int_handler)  # like Ctrl-C
     code = 0
     try:
         _check_arguments()
@@ -69,8 +68,14 @@ def main() -> None:
         code = _refuse(
             f"fwc-llm: {error.filename or 'a file'}: {error.strerror or error}", FwcError.exit_code
         )
+    _at_a_request_to_end(signal.SIG_DFL)
     if code:
         sys.exit(code)
+
+
+def _at_a_request_to_end(handler: Any) -> None:
+    with suppress(ValueError):  # only the main thread may
+        signal.signal(signal.SIGTERM, handler)
 
 
 def _check_arguments() -> None:

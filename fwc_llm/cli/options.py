@@ -133,21 +133,21 @@ def _models() -> Iterator[str]:
     yield from (name for name in priced() if (end := ending_of(name)) is None or not end.soon(today))
 
 
-def _known(module: str, name: str) -> Any:
-    """What a module says, which is imported when the shell asks."""
-    known = getattr(import_module(f"fwc_llm.{module}"), name)
-    return known() if callable(known) else known
+def _names(module: str, source: str) -> Any:
+    """The names that a module's function returns, or its constant; it is imported when the shell asks."""
+    names = getattr(import_module(f"fwc_llm.{module}"), source)
+    return names() if callable(names) else names
 
 
 # What the shell completes, by the names of options.
 _COMPLETED: dict[str, Callable[[], Iterable[str]]] = {
     "experiment": lambda: _files("*.toml"),
-    "task": lambda: [*_known("tasks", "task_names"), *_files("*.toml")],
-    "shots": lambda: [*_known("shots.registry", "strategies"), *_files("*.json")],
-    "strategy": lambda: _known("shots.registry", "strategies"),
-    "template": lambda: _known("prompts", "templates"),
+    "task": lambda: [*_names("tasks", "task_names"), *_files("*.toml")],
+    "shots": lambda: [*_names("shots.registry", "strategies"), *_files("*.json")],
+    "strategy": lambda: _names("shots.registry", "strategies"),
+    "template": lambda: _names("prompts", "templates"),
     "order": lambda: ("alternate", "random", "by-weight", "given"),
-    "format": lambda: _known("report.write", "FORMATS"),
+    "format": lambda: _names("report.write", "FORMATS"),
     "model": _models,
 }
 _LISTS = {"shots", "strategy", "order", "model"}  # with commas

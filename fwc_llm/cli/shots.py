@@ -9,6 +9,7 @@ from fwc_llm.cli import console
 from fwc_llm.cli import options as flags
 from fwc_llm.cli.eval_output import before_asking
 from fwc_llm.errors import FwcError
+from fwc_llm.report.format import DASH, number
 from fwc_llm.report.tables import Section, terminal
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots.registry import BUILT_IN
@@ -124,11 +125,11 @@ def _show_compared(
     else:
         rows = []  # the closest first; those without a distance come last
         for line in sorted(lines, key=lambda line: (line.distance is None, line.distance or 0.0)):
-            chosen = "–" if line.seconds is None else str(line.m)
-            numbers = (_number(x, 3) for x in (line.distance, line.clustering_cost, line.violation))
+            chosen = DASH if line.seconds is None else str(line.m)
+            numbers = (number(x, 3) for x in (line.distance, line.clustering_cost, line.violation))
             yes = [(line.positives or {}).get(group) for group in table.groups]
-            pairs = ("–" if pair is None else f"{pair[0]:g}/{pair[1]:g}" for pair in yes)
-            end = _number(line.tokens, 0), _number(line.seconds, 2)
+            pairs = (DASH if pair is None else f"{pair[0]:g}/{pair[1]:g}" for pair in yes)
+            end = number(line.tokens, 0), number(line.seconds, 2)
             rows.append((line.strategy, chosen, *numbers, *pairs, *end))
         groups = (f"yes, {group}" for group in table.groups)
         headings = ("strategy", "m", "distance", "clusters", "violation", *groups, "tokens", "s")
@@ -144,10 +145,6 @@ def _show_compared(
 
         plot_comparison(lines, plot, f"{table.title}: {m} examples from {size:,} rows")
         console.notes(f"drawn in {plot}")
-
-
-def _number(value: float | None, decimals: int) -> str:
-    return "–" if value is None else f"{value:,.{decimals}f}"
 
 
 def _show(
