@@ -64,7 +64,7 @@ def _page(name: str, command: Any) -> Iterator[str]:
 
 
 def _placeholder(one: Any) -> str:
-    return f"{one.metavar or one.name.upper()}{'...' if one.nargs == -1 else ''}"
+    return f"{one.metavar or one.name.upper().replace('_', '-')}{'...' if one.nargs == -1 else ''}"
 
 
 def _option(one: Any, command: Any) -> str:
