@@ -171,10 +171,14 @@ class CostTable:
 
 def two_cheapest(cost: Floats, prices: Floats) -> tuple[Ints, Floats, Floats]:
     """Return each row's cheapest cell at the prices (the first if many), its cost, and the next cost."""
-    reduced = cost - prices
-    key, least = reduced.argmin(axis=1), reduced.min(axis=1)
-    reduced[np.arange(len(key)), key] = np.inf
-    return key, least, reduced.min(axis=1)
+    least = cost[:, 0] - prices[0]
+    second, key = np.full(len(least), np.inf), np.zeros(len(least), np.intp)
+    for cell in range(1, len(prices)):  # by columns: numpy is slow along an axis of few cells
+        here = cost[:, cell] - prices[cell]
+        key[here < least] = cell
+        np.minimum(second, np.maximum(least, here), out=second)
+        np.minimum(least, here, out=least)
+    return key, least, second
 
 
 def solve(table: CostTable, prices: Floats, fair: ParitySet, warm: bool) -> Optimum:
