@@ -285,12 +285,14 @@ def _selection(
 def _least_ratios(rates: Shares, counted: Codes) -> tuple[Floats, Floats]:
     """Of every counted level the least limits of its ratios to all of them, and to itself (1)."""
     low, high = np.ones(len(rates.values)), np.ones(len(rates.values))
-    first, second = arm_estimates.pairs_of(counted)
-    under, over = arm_estimates.ratios_of_pairs(rates, first, second, len(counted))
-    with np.errstate(divide="ignore"):
-        for place, least, most in ((first, under, 1.0 / over), (second, over, 1.0 / under)):
-            np.minimum.at(low, place, least)
-            np.minimum.at(high, place, most)
+    kinds, of, _ = arm_estimates.representatives(rates, counted)
+    for first, second in arm_estimates.pairs_of(rates, counted):
+        under, over = arm_estimates.ratios_of_pairs(rates, first, second, len(counted))
+        with np.errstate(divide="ignore"):
+            for place, least, most in ((first, under, 1.0 / over), (second, over, 1.0 / under)):
+                np.minimum.at(low, place, least)
+                np.minimum.at(high, place, most)
+    low[counted], high[counted] = low[kinds[of]], high[kinds[of]]
     return low, high
 
 
@@ -310,7 +312,7 @@ def _pairs(
     """
     number, p = len(places), rates.values
     if number <= MOST_PAIRED:
-        second, first = arm_estimates.pairs_of(places)
+        second, first = (places[side] for side in np.triu_indices(number, 1))
     else:
         others = places[places != reference] if reference >= 0 else places[:0]
         second, first = np.minimum(others, reference), np.maximum(others, reference)

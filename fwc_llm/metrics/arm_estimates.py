@@ -10,7 +10,7 @@ Every key of `counts.TABLE` is a metric; a new one needs its line there and noth
 `arm_comparison`. Both are a few dozen numpy operations, so that a simulation may call them often.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from fwc_llm.metrics.planning import smallest_difference
 from fwc_llm.metrics.variance import Of, Sample, Shares, auc_shares, mean_shares, rate_shares
 
 MARGIN, RATIO_MARGIN = 0.05, 0.8  # within which a gap, or a ratio, does not matter
+_PAIRS = 1_000_000  # pairs of groups that are held at once
 _DRAWS = 10_000  # of what chance alone would show; fewer of very many groups
 
 
@@ -82,8 +83,10 @@ class Estimates:
         if metric.kind == "ratio":
             return _ratio(self, shares[metric.rates[0]], judged, each)
         size = len(judged), len(shares)
-        gaps = [gaps_of_pairs(own, *pairs_of(judged), *size) for own in shares.values()]
-        return _largest(self.sample, gaps, *size, each)
+        pairs = (
+            gaps_of_pairs(own, *pair, *size) for own in shares.values() for pair in pairs_of(own, judged)
+        )
+        return _largest(self.sample, pairs, *size, each)
 
     @property
     def of(self) -> Of:
@@ -204,23 +207,50 @@ def gaps_of_pairs(shares: Shares, first: Codes, second: Codes, groups: int, kind
     return Pairs(value, np.maximum(low, -1.0), np.minimum(high, 1.0), errors, freedom, reach)
 
 
-def pairs_of(places: Codes) -> tuple[Codes, Codes]:
-    """Return the first and the second (P,) of all pairs of places (G,)."""
-    first, second = np.triu_indices(len(places), 1)
-    return places[first], places[second]
+def representatives(shares: Shares, places: Codes) -> tuple[Codes, Codes, Codes]:
+    """Return shares (K,) that stand for those at `places` that are alike in value and error, which of them
+    stands for each (P,), and for how many each stands (K,): thousands of groups of few rows are few kinds.
+    """
+    if len(places) <= 50 or shares.influence.sets is not None or shares.influence.spans:
+        return places, np.arange(len(places)), np.ones(len(places), dtype=np.int64)
+    kinds = np.stack([shares.values, shares.below, shares.above, shares.plain, shares.variance])[:, places]
+    _, first, of, count = np.unique(
+        kinds.round(12), axis=1, return_index=True, return_inverse=True, return_counts=True
+    )
+    return places[first], of.ravel(), count
 
 
-def _largest(sample: Sample, gaps: Sequence[Pairs], groups: int, kinds: int, each: Floats) -> Estimate:
+def pairs_of(shares: Shares, places: Codes) -> Iterator[tuple[Codes, Codes]]:
+    """Yield all pairs of the shares at `places`, so many at once as memory bears.
+
+    Of shares that are alike one stands for all, and is paired with itself too.
+    """
+    places, _, count = representatives(shares, places)
+    if len(twice := places[count > 1]):
+        yield twice, twice
+    n, sets = len(places), len(shares.influence.of_sets)
+    rows = max(1, _PAIRS // max(n, 1) // (1 + sets // 50))
+    for start in range(0, n - 1, rows):
+        first, second = np.triu_indices(min(rows, n - start), 1, n - start)
+        yield places[start + first], places[start + second]
+
+
+def _largest(sample: Sample, pairs: Iterable[Pairs], groups: int, kinds: int, each: Floats) -> Estimate:
     """The largest |gap| of one or several rates: at least every pair's lower limit, at most the largest
     upper one (Tukey–Kramer: limits and p-value of all pairs hold together).
     """
-    pairs = Pairs(*map(np.concatenate, zip(*gaps, strict=True)))
-    value = float(np.abs(pairs.value).max())
-    low = max(0.0, float(np.maximum(pairs.low, -pairs.high).max()))
-    high = float(np.maximum(pairs.high, -pairs.low).max())
-    reach = float(np.maximum(pairs.high - pairs.value, pairs.value - pairs.low).max())
-    most = int(np.argmax(pairs.errors / pairs.reach))
-    p = sample.p_value(float(pairs.errors[most]), groups, kinds, float(pairs.freedom[most]))
+    value = low = high = errors = beyond = reach = 0.0
+    freedom = np.inf
+    for pair in pairs:
+        value = max(value, float(np.abs(pair.value).max()))
+        low = max(low, float(np.maximum(pair.low, -pair.high).max()))
+        high = max(high, float(np.maximum(pair.high, -pair.low).max()))
+        reach = max(reach, float(np.maximum(pair.high - pair.value, pair.value - pair.low).max()))
+        most = int(np.argmax(pair.errors / pair.reach))
+        if pair.errors[most] / pair.reach[most] > beyond:
+            beyond = float(pair.errors[most] / pair.reach[most])
+            errors, freedom = float(pair.errors[most]), float(pair.freedom[most])
+    p = sample.p_value(errors, groups, kinds, freedom)
     p = min(p, np.nextafter(1 - LEVEL, 0)) if low > 0 else max(p, 1 - LEVEL)  # whatever rounding did
     return Estimate(value, min(low, value), min(1.0, max(high, value)), each, p, 0.0, reach)
 
@@ -251,11 +281,12 @@ def _ratio(estimates: Estimates, rates: Shares, judged: Codes, each: Floats) -> 
     p, gap = rates.values[judged], estimates["demographic_parity_difference"]
     if p.max() <= 0:
         return Estimate(np.nan, np.nan, np.nan, each)
-    under, over = ratios_of_pairs(rates, *pairs_of(judged), len(judged))
-    low, high = min(1.0, float(np.minimum(under, over).min())), 1.0
-    if gap.low > 0:
+    low, high = 1.0, 1.0 - gap.low
+    for first, second in pairs_of(rates, judged):
+        under, over = ratios_of_pairs(rates, first, second, len(judged))
+        low = min(low, float(np.minimum(under, over).min()))
         with np.errstate(divide="ignore"):
-            high = min(1.0 - gap.low, float((1.0 / np.maximum(under, over)).min()))
+            high = min(high, float((1.0 / np.maximum(under, over)).min())) if gap.low > 0 else 1.0
     value = float(p.min() / p.max())
     return Estimate(value, min(value, low), max(value, high), each, gap.p_value, 1.0)
 
@@ -313,8 +344,9 @@ def _worst_pairs(sample: Sample, rate: str, kind: str, kinds: int) -> tuple[Inte
         ends += [value, np.abs(np.clip(limit, 0.0, 1.0) - value)]
     if np.isnan(ends).any():
         return NOWHERE, NOWHERE
-    least, down, most, up = ends
-    other = ~np.eye(len(judged), dtype=np.bool_)
+    # Of thousands of small groups few differ.
+    (least, down, most, up), number = np.unique(np.vstack(ends), axis=1, return_counts=True)
+    other = ~np.eye(len(number), dtype=np.bool_) | np.diag(number > 1)
     ends_of, column = [], np.s_[:, None]
     for below, above in ((0 * down, 0 * up), (down, up)):
         if kind == "gap":
