@@ -144,7 +144,7 @@ def test_a_table_too_large(
 @pytest.mark.slow
 def test_audits_grow_linearly_in_groups(tmp_path: Path) -> None:
     rng, n = np.random.default_rng(0), 50_000
-    columns = {"first": 50, "second": 50, "label": 2, "answer": 2}  # 2,500 groups
+    columns = {"first": 100, "second": 100, "label": 2, "answer": 2}  # 10,000 groups
     frame = pd.DataFrame({name: rng.integers(0, most, n) for name, most in columns.items()})
     table, page = tmp_path / "t.csv", tmp_path / "page.html"
     frame.to_csv(table, index=False)
