@@ -16,7 +16,9 @@ from tests.conftest import missing
 CHECKOUT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
 PAGES = sorted(
-    page for place in ("README.md", "docs/**/*.md", "prompts/*.md") for page in CHECKOUT.glob(place)
+    page
+    for place in ("README.md", "docs/*.md", "docs/decisions/README.md", "prompts/*.md")
+    for page in CHECKOUT.glob(place)
 )
 
 
