@@ -189,8 +189,8 @@ def gate(
 ) -> None:
     """Check a finished run against conditions that it must not meet, by intervals; asks nothing.
 
-    Conditions are on accuracy, dp, dp_ratio, eo, equal_opportunity, fpr, ppv, auc, brier and coverage, of
-    every arm or of one, or between two arms: "dp[a] - dp[b] > 0", or "abs(dp[a] - dp[b]) > 0.05".
+    Conditions are on accuracy, dp, dp_ratio, eo and other metrics (a wrong name lists them), of every arm or
+    of one, or between two arms: "dp[a] - dp[b] > 0", or "abs(dp[a] - dp[b]) > 0.05".
     """
     from fwc_llm.inspect.log import run_folders
     from fwc_llm.report.read import read_runs
