@@ -28,7 +28,7 @@ _TOKEN = re.compile(r"[^\w]*Ġ?[^\w]*(yes|no)[^\w]*", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Answer:
-    """What a reply says: `value` "yes" or "no", or None with the `reason`."""
+    """A parsed reply: `value` "yes" or "no", or None with the `reason`."""
 
     value: Literal["yes", "no"] | None
     reason: Reason = ""

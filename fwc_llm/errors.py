@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class Scored(Protocol):
-    """What an error has of the `Result` of a run that it stopped."""
+    """The part of a stopped run's `Result` that its error has."""
 
     @property
     def folder(self) -> Path:
-        """Where the run lies."""
+        """The run's folder."""
 
     @property
     def data(self) -> dict[str, Any]:
@@ -28,7 +28,7 @@ class Scored(Protocol):
 
     @property
     def unanswered(self) -> int:
-        """How many requests have no reply."""
+        """Number of unanswered requests."""
 
     def to_frame(self) -> "pd.DataFrame":
         """The arms as a table."""
@@ -52,7 +52,7 @@ class FwcError(Exception):
 
 
 class InputError(FwcError, ValueError):
-    """What the solver refuses; also a `ValueError`, as what scikit-learn's estimators refuse is."""
+    """Input that the solver refuses; also a `ValueError`, as in scikit-learn's estimators."""
 
 
 class InputTypeError(InputError, TypeError):

@@ -59,7 +59,7 @@ def resource_dir(name: str) -> Path:
 
 
 def reason(error: Exception) -> str:
-    """What went wrong with a file, in a few words."""
+    """The cause of a file's error, in a few words."""
     return str(getattr(error, "strerror", None) or error)
 
 

@@ -22,7 +22,7 @@ _LINE_SECONDS = 5.0  # between two lines where nothing can be overwritten
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands. `total` is None when unknown; `rate` is requests a second since it started.
+    """A run's progress. `total` is None when unknown; `rate` is requests a second since it started.
 
     `done` questions have a reply, `errors` none; `skipped` were answered before. `cost` is what the run has
     cost so far, earlier passes included, in dollars; None where no price is known.
@@ -36,7 +36,7 @@ class Progress:
     cost: float | None = None
 
     def line(self, total: int) -> str:
-        """How many of `total` questions are asked; rate, errors, cost and time left, as far as known."""
+        """Questions asked of `total`, rate, errors, cost and time left, as far as known."""
         passed = self.done + self.errors + self.skipped
         words = [f"{self.rate:.0f}/s" if self.rate >= 10 else f"{self.rate:.1f}/s"]
         if self.errors:

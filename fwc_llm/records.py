@@ -55,7 +55,7 @@ def _visible(character: str) -> str:
 
 
 class Cell:
-    """How the values of one column are written.
+    """Writes the values of one column.
 
     `words(value)` is the value as words (the column's value map and unit applied), `raw(value)` the value
     itself: cleaned text, or a number, whole ones as int. A value outside the map is written as it is.
@@ -120,7 +120,7 @@ class ShownColumns:
         self.described = tuple(cell for name, cell in self.by_name.items() if name not in self.extras)
 
     def absent(self, name: str) -> str:
-        """Why a row has nothing to show for `name`."""
+        """The reason why a row cannot show `name`."""
         if name == self.outcome:
             return f"{name!r} is the outcome of task {self.task!r}: no template may show it"
         if name in self.without:

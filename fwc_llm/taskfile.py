@@ -223,7 +223,7 @@ class Outcome(Checked):
 
 
 class Source(Checked):
-    """Where the table is and how it is written. Paths are relative to the data folder or the task file."""
+    """The table's place and format. Paths are relative to the data folder or the task file."""
 
     file: str = ""
     pool: str = ""

@@ -70,7 +70,7 @@ class Task:
 
     @property
     def features(self) -> tuple[Column, ...]:
-        """What the solver uses as X: the features, without protected attributes, extras and outcome."""
+        """The columns of X: the features, without protected attributes, extras and outcome."""
         apart = {*self.protected, self.outcome}
         return tuple(
             column for column in self.columns if column.role == "feature" and column.name not in apart
@@ -78,7 +78,7 @@ class Task:
 
     @property
     def shown(self) -> tuple[Column, ...]:
-        """What a prompt may show, in file order: everything but the outcome."""
+        """Columns a prompt may show, in file order: all but the outcome."""
         return tuple(column for column in self.columns if column.name != self.outcome)
 
     def column(self, name: str) -> Column:
@@ -106,7 +106,7 @@ class Task:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was kept and dropped when the table was read."""
+        """Notes on what reading kept and dropped."""
         return self._tables.notes
 
     @property

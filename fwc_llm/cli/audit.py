@@ -149,7 +149,7 @@ def audit(
 
 
 def _about(texts: Iterable[str]) -> dict[str, str]:
-    """What --about says: KEY=TEXT, or the [about] of a task file."""
+    """Reads --about: KEY=TEXT, or the [about] of a task file."""
     from fwc_llm.taskfile import read_taskfile
 
     about: dict[str, str] = {}

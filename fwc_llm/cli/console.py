@@ -1,4 +1,4 @@
-"""Where the commands print: results to standard output, everything about the work to standard error."""
+"""The commands' output: results to standard output, everything about the work to standard error."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""What `fwc-llm eval` says: what a run would cost, and its results, for a model or several."""
+"""The output of `fwc-llm eval`: the expected cost, and results, for a model or several."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -108,7 +108,7 @@ def _writes_text(job: "Job") -> bool:
 
 
 def _where(job: "Job") -> str:
-    """Who will answer: whether over a network, and whether it may cost something."""
+    """Says who will answer: whether over a network, and at a cost."""
     model = traits(job.model)
     url = model.address or job.client.base_url
     if model.reference:
@@ -304,7 +304,7 @@ def run_json(folder: Path, results: Mapping[str, Any], price: "Price | None" = N
 
 
 def eval_json(jobs: "Sequence[Job]", results: "Mapping[str, Result]") -> dict[str, Any]:
-    """What `fwc-llm eval --json` prints, before its gates are decided."""
+    """The JSON of `fwc-llm eval --json`, before its gates are decided."""
     shown = {job.model.name: job.price for job in jobs if job.model.name in results}
     runs = [run_json(results[name].folder, results[name].data, price) for name, price in shown.items()]
     return {"format": "fwc-llm-eval/1", "runs": runs, "gates": [], "gate_notes": []}

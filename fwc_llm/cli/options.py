@@ -1,4 +1,4 @@
-"""What commands share: flags made from models, their help, completion, lists, examples, `--json`."""
+"""Shared by commands: flags made from models, their help, completion, lists, examples, `--json`."""
 
 import inspect
 import sys
@@ -154,7 +154,7 @@ _LISTS = {"shots", "strategy", "order", "model"}  # with commas
 
 
 def completed(name: str) -> Callable[[str], list[str]]:
-    """What completes an option: its values that begin alike; of a list the next word, none twice."""
+    """Completes an option: its values that begin alike; of a list the next word, none twice."""
 
     def complete(incomplete: str) -> list[str]:
         begun, comma, last = incomplete.rpartition(",") if name in _LISTS else ("", "", incomplete)

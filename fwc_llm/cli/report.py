@@ -79,7 +79,7 @@ def draw(document: Mapping[str, Any], folder: Path) -> None:
 
 
 def _place(runs: list[Path]) -> Path:
-    """Where a page goes by default: into the run's folder, beside a log, or here for several runs."""
+    """The default path of a page: in the run's folder, beside a log, or here for several runs."""
     if len(runs) == 1:
         path = runs[0].with_suffix(".html") if is_file(runs[0]) else runs[0] / "report.html"
     else:

@@ -189,7 +189,7 @@ def _shown(task: "Task", template: str) -> Iterator[str]:
 
 
 def _findings(task: "Task") -> Iterator[str]:
-    """What moves, what is thin, and what is refused, each with what to do."""
+    """Says which defaults change, what is thin or refused, and what to do."""
     from fwc_llm.prompts import templates
     from fwc_llm.runs.defaults import fit_defaults
     from fwc_llm.runs.plan import bare_prompt

@@ -1,4 +1,4 @@
-"""How well representatives stand for rows: what it costs to move the rows there, and the certificate.
+"""The fit of representatives to rows: the cost of moving the rows there, and the certificate.
 
 See docs/method.md, "Plan and certificate".
 """
@@ -71,7 +71,7 @@ class Represented:
 
     @property
     def groups(self) -> np.ndarray | None:
-        """Which levels have a limit together, (L, |D|), where attributes are not crossed."""
+        """The levels that share a limit, (L, |D|), where attributes are not crossed."""
         return None if self.levels is None else groups_of(self.levels, self.terms.crossed)
 
     def read(self, columns: Columns) -> Rows:
@@ -118,7 +118,7 @@ def _text(label: Any) -> Any:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class CoresetCertificate:
-    """What m weighted representatives are worth for n rows.
+    """The quality of m weighted representatives of n rows.
 
     `objective` is the Wasserstein distance between the rows and the weighted representatives, in units of the
     cost; no plan for these representatives (and weights, where they were given) costs less than

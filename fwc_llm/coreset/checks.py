@@ -76,7 +76,7 @@ def check_jobs(n_jobs: Any) -> int | None:
 
 
 def candidate_mask(candidates: Any, n: int) -> np.ndarray:
-    """Which of n rows may be chosen, (n,) bool, given as such or by position; None stands for all of them."""
+    """The rows that may be chosen, (n,) bool, given as such or by position; None stands for all of them."""
     if candidates is None:
         return np.ones(n, bool)
     rows, mask = np.asarray(candidates), np.zeros(n, bool)

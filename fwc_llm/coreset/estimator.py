@@ -280,7 +280,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
     def certify(
         self, X: Any, y: Any, sensitive: Any, weights: Any = None, sample_weight: Any = None
     ) -> CoresetCertificate:
-        """What the representatives are worth for other rows, such as held-out ones.
+        """Certify the representatives for other rows, such as held-out ones.
 
         Args:
             X: (n, p) features, as in `fit`.

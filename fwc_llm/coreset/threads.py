@@ -10,7 +10,7 @@ _LEAST = 2048  # rows that are worth another thread's call
 
 
 def count_threads() -> int:
-    """How many processors this process may use."""
+    """The processors that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 

@@ -26,7 +26,7 @@ def get_ready(name: str) -> tuple[float, int]:
 
 
 def cache_folder() -> Path | None:
-    """Where the compiled code lies; None where no folder can be written."""
+    """The folder of compiled code; None where none can be written."""
     paths = [kernel.stats.cache_path for kernel in (assign_rows, scan)]
     return None if None in paths else Path(os.path.commonpath(paths))
 

@@ -57,7 +57,7 @@ class Masses:
         return np.asarray(self.values / (1.0 - rng.random(len(self.values))))
 
     def sampled(self, rows: np.ndarray, priority: np.ndarray) -> "Masses | None":
-        """What some `rows`, those of the highest priorities, stand for: with them, every sum is unbiased."""
+        """The masses of some `rows`, of the highest priorities: with them, every sum is unbiased."""
         left = len(self.values) - len(rows)
         least = np.partition(priority, left - 1)[left - 1] if left > 0 else 0.0
         return Masses(np.maximum(self.values[rows], least)).take(slice(None))

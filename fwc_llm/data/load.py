@@ -48,7 +48,7 @@ def load_tables(task: TaskFile, folders: Sequence[Path]) -> "Tables":
 
 
 def _labels(paths: Sequence[Path]) -> dict[Path, str]:
-    """How row ids begin: by the files' names, with their folders where files of one name lie in several."""
+    """Prefixes of row ids: the files' names, with their folders where files of one name lie in several."""
     if len({path.name for path in paths}) == len(paths):
         return {path: path.name for path in paths}
     above = Path(os.path.commonpath([path.parent for path in paths]))

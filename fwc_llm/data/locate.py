@@ -1,4 +1,4 @@
-"""Where the files of a task are: in a folder on this machine, or downloaded into the user's cache folder.
+"""Finds the files of a task: in a folder on this machine, or downloaded into the user's cache folder.
 
 A download is checked by sha256 and moved into place in one step.
 """

@@ -57,7 +57,7 @@ class RowCount:
 
     @property
     def warning(self) -> str | None:
-        """What to know where groups lose unequally: more than chance, and more than a few rows.
+        """Warns where groups lose unequally: more than chance, and more than a few rows.
 
         Chance is judged by Pearson's chi-squared test that all groups lose the same share.
         """
@@ -209,7 +209,7 @@ def crossed(frame: pd.DataFrame, protected: Sequence[str]) -> np.ndarray:
 def filter_rows(
     task: TaskFile, raw: pd.DataFrame, used: Sequence[FileColumn], filled: Counter[str]
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Which rows (n,) are the table, and the rows (n,) that each reason takes out.
+    """Masks of the table's rows (n,), and of those (n,) that each reason drops.
 
     A row outside the conditions may lack what it likes. Missing values that become a category are filled in
     `raw` and counted by column in `filled`. Raises `FwcError` for a value that may not be missing, and where
@@ -262,7 +262,7 @@ def strip_zeros(cell: str) -> str:
 
 
 def _meets(task: TaskFile, condition: Condition, cells: pd.Series) -> np.ndarray:
-    """Which rows (n,) meet a condition; a limit is not met where the value is missing."""
+    """True for rows (n,) that meet a condition; a missing value meets no limit."""
     zeros = any(item.strip_zeros for item in task.fields if item.name == condition.column)
     code = strip_zeros if zeros else str  # a code is the same with and without its zeros
     coded = cells.map(code, na_action="ignore")

@@ -51,7 +51,7 @@ _DONE = r"(approv|accept|grant|hir|admitt|promot|select|invit|fund|shortlist|awa
 
 @dataclass(frozen=True)
 class Look:
-    """What a column is taken for: its kind, its role, why (a comment), and how its numbers are written.
+    """The guess about a column: its kind, its role, why (a comment), and how its numbers are written.
 
     `unit` follows some of its numbers; `missing` is a rule of its own; `bands` make categories of numbers.
     """
@@ -102,7 +102,7 @@ def look_at(name: str, cells: pd.Series, special: bool = False) -> Look:
 
 
 def _doubts(look: Look, distinct: Collection[str]) -> str:
-    """What a person would ask about the numbers."""
+    """Doubts that a person should check."""
     numbers = sorted({look.number(cell) for cell in distinct})
     whole = all(number.is_integer() for number in numbers)
     if look.unit:
@@ -138,7 +138,7 @@ def _unit(distinct: Collection[str]) -> str:
 
 
 def how_written(distinct: Collection[str]) -> Written | None:
-    """How these texts write numbers: "" as programs do, or as people do; None where they are no numbers.
+    """The notation of these numbers: "" as programs do, or as people do; None where they are no numbers.
 
     Of two ways to read them all, that in which separators stand between thousands.
     """
@@ -149,7 +149,7 @@ def how_written(distinct: Collection[str]) -> Written | None:
 
 
 def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool) -> str:
-    """Why a column is no feature, if it looks like none: the first look that fits."""
+    """The first reason that fits why a column looks like no feature; or none."""
     n, many, seen = len(cells), len(distinct) > _FEW, cells.dropna()
     some = seen.unique()[:_LOOKED_AT]
     words = sum(map(len, map(str.split, seen))) / max(len(seen), 1)
@@ -233,7 +233,7 @@ def draft_frame(
 
 
 def sniff_source(path: Path, content: bytes) -> tuple[Source, list[str]]:
-    """How the file is written, and its column names."""
+    """Detects a file's format and column names."""
     format = ENDINGS.get(path.suffix.lower(), "csv")
     if format == "parquet":
         with open_parquet(path) as file:
@@ -396,7 +396,7 @@ class _Drafting:
         return f'missing = "{self.rule}" # CHECK: {why}; missing values: {counts}'
 
     def _answer(self) -> tuple[str | None, float | None, list[str], str]:
-        """Which value, or above which number, means yes; the lines that say so; what to check."""
+        """The value, or the threshold, that means yes; the lines that say so; what to check."""
         counts, look = Counter(self.cells[self.outcome].dropna().tolist()), self.looks[self.outcome]
         listed = ", ".join(f"{_one_line(value)} ({count:,})" for value, count in counts.most_common(12))
         where = f"outcome {self.outcome}"
@@ -477,7 +477,7 @@ def draft_question(stem: str, outcome: str, positive: str | None, above: float |
 
 
 def _noun(stem: str) -> str:
-    """What one row of a table called `stem` is."""
+    """Names one row of a table called `stem`."""
     words = [word for word in re.findall(r"[^\W\d_]+", stem.casefold()) if word not in ("data", "table")]
     noun = re.sub("ies$", "y", " ".join(words)).replace("people", "person") or "person"
     return re.sub("(?<![sui])s$", "", noun)

@@ -26,7 +26,7 @@ LARGEST_ERROR = 1 - LEVEL  # how often a check fails, at most, that should not: 
 
 @dataclass(frozen=True)
 class Check:
-    """What became of a condition.
+    """The result of a condition.
 
     `outcome` is "failed" where the whole 95 % interval meets the condition, "passed" where none of it does,
     else "undecided"; `reason` is one line. `value`, `low` and `high` are NaN where a metric is undefined, and

@@ -65,12 +65,12 @@ class Answers:
 
     @property
     def unparsed(self) -> dict[str, int]:
-        """Why answers could not be parsed, and how often."""
+        """Counts why answers could not be parsed."""
         return dict(Counter(self.reason[np.isnan(self.answer)].tolist()))
 
     @property
     def probabilities(self) -> int:
-        """How many answers have a P(yes)."""
+        """Number of answers with P(yes)."""
         return int((~np.isnan(self.p_yes)).sum())
 
 
@@ -166,7 +166,7 @@ class Variation:
 
 @dataclass(frozen=True)
 class Answered:
-    """What statistics are about: every arm's answers to the same questions.
+    """The input of statistics: every arm's answers to the same questions.
 
     `groups` are in the order in which they are shown. `labels_fixed` says that the design fixed how many
     rows of each group have the label yes. `counterfactuals` holds answers to rows told with another

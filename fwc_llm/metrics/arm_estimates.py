@@ -90,7 +90,7 @@ class Estimates:
 
     @property
     def of(self) -> Of:
-        """What the intervals speak of."""
+        """The scope of the intervals."""
         return self.sample.of
 
     def counted(self, rate: str) -> Shares:

@@ -78,7 +78,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Predictions:
-    """What is predicted for one arm's questions and for the rows that were not asked about.
+    """Predictions for one arm's questions and for the rows that were not asked about.
 
     `predicted` (n,) is P(yes) by a predictor that saw no row of the question's `fold` (n,), and `means`
     (K, G, 2) the mean that the predictor of each fold gives to the rows of each group and label that were not
@@ -175,7 +175,7 @@ class Predictions:
 
 
 def _known(sample: Sample, of_labels: bool) -> Codes:
-    """What is known of all rows (n,): the label, or the decision where labels are predicted."""
+    """The kind of each row (n,): its label, or the decision where labels are predicted."""
     return sample.kind if of_labels else sample.label.astype(np.int64)
 
 

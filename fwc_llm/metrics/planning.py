@@ -1,4 +1,4 @@
-"""How small a difference can a design find? Asked before a run is paid for, and said again in its report.
+"""The smallest difference that a design can find: shown before a run is paid for, and in its report.
 
 A test at 5 % finds a difference of variance V four times in five when it is (z.975 + z.8) √V = 2.8 √V. Two
 arms that answer a share π_d of the rows differently have
@@ -76,7 +76,7 @@ class Design:
 
 @dataclass(frozen=True)
 class Assumptions:
-    """What the power rests on.
+    """The power's assumptions.
 
     `discordant` is the share of rows that two arms answer differently, `variance` that of one arm's answers
     within a cell, `correlation` that of an arm's answers to one row in two repeats, `examples_sd` the

@@ -1,4 +1,4 @@
-"""What P(yes) adds: ranking, calibration, thresholds, what equal rates would cost, and what looks wrong.
+"""Statistics of P(yes): ranking, calibration, thresholds, the cost of equal rates, and what looks wrong.
 
 Probabilities `p` (n,) are shares; rows without one are left out before. Values
 count rows by their weights; in intervals a row, or a person, counts once (docs/statistics.md, "P(yes)").
@@ -92,7 +92,7 @@ def _thinned(places: Codes, most: int) -> Codes:
 
 
 def _units(a: Answers) -> Codes:
-    """What limits are over (n,): people where they are known, else rows."""
+    """The units of limits (n,): people where known, else rows."""
     return levels_of(a.row if a.cluster is None else a.cluster)[1]
 
 
@@ -143,7 +143,7 @@ def _thresholds(
 
 
 def _point(curve: thresholds.Curve, threshold: float) -> dict[str, Any]:
-    """What a threshold answers, which need not be a value of P(yes)."""
+    """Results at a threshold, which need not be a value of P(yes)."""
     place = curve.place(threshold)
     return {
         "threshold": float(threshold),

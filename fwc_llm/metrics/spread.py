@@ -1,4 +1,4 @@
-"""Where the spread of a value comes from: rows, examples, order, wording, and asking again.
+"""The sources of a value's spread: rows, examples, order, wording, and asking again.
 
 See docs/statistics.md, "Where the spread comes from". Estimates by the method of moments, each unbiased; they
 can fall below 0. Only that of examples has an interval: the others are of few levels, or as sure as the rows.

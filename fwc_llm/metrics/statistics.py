@@ -376,7 +376,7 @@ def _about_repeats(run: Answered) -> Iterator[str]:
 
 
 def _about_predictions(run: Answered, content: Mapping[str, Any]) -> Iterator[str]:
-    """What the rows that were not asked about add, from the same answers."""
+    """Says what rows that were not asked about add to the same answers."""
     if run.assist and not run.assists:
         yield f"Nothing is assisted: it takes {FEWEST} rows, and answers that are not all alike."
     elif run.assist:
@@ -390,7 +390,7 @@ def _about_predictions(run: Answered, content: Mapping[str, Any]) -> Iterator[st
 
 
 def _about_power(content: Mapping[str, Any]) -> Iterator[str]:
-    """What this design would miss, by what the arms' own answers show."""
+    """Says what this design would miss, by the arms' own answers."""
     tests = [test["these_examples"] if test["reason"] else test for test in content["comparisons"]]
     missed = []
     if between := [

@@ -31,7 +31,7 @@ _ROUNDING = 1e-10
 
 
 def of_words(of: str, with_examples: bool) -> str:
-    """What an interval speaks of, in a sentence: answers without examples speak of their rows."""
+    """Words for what an interval is about: without examples, these rows."""
     return "these rows" if of == THESE_EXAMPLES and not with_examples else of
 
 
@@ -96,7 +96,7 @@ class Sample:
 
     @cached_property
     def parsed(self) -> npt.NDArray[np.bool_]:
-        """Which answers are yes or no (n,)."""
+        """True for answers yes or no (n,)."""
         return ~np.isnan(self.answer)
 
     @property
@@ -121,7 +121,7 @@ class Sample:
 
     @property
     def unit(self) -> Codes:
-        """What was drawn (n,): people where they are known, else rows."""
+        """The units drawn (n,): people where known, else rows."""
         return self.row if self.cluster is None else self.cluster
 
     @cached_property
@@ -184,7 +184,7 @@ class Sample:
 
     @property
     def of(self) -> Of:
-        """What this arm's intervals speak of: these examples, or the strategy that draws them."""
+        """The scope of this arm's intervals: these examples, or the strategy that draws them."""
         return THIS_STRATEGY if self.per_row or self.number_of_sets >= LEAST_SETS else THESE_EXAMPLES
 
     @property
@@ -210,7 +210,7 @@ def both_answered(first: Sample, second: Sample) -> tuple[Codes, Codes]:
 
 @dataclass(frozen=True)
 class Influence:
-    """What each question adds to the error of its share: `psi` (n,), of the shares `owner` (n,) of `owners`.
+    """Each question's part in the error of its share: `psi` (n,), of the shares `owner` (n,) of `owners`.
 
     Questions of one `unit` (n,) are one draw; `spans`: units may belong to several shares. `sets` (n,) are
     the sets of examples, drawn as well; None where they count as fixed.

@@ -1,4 +1,4 @@
-"""Who answers: OpenAI-compatible services, Azure, Inspect, and models without a network."""
+"""Models: OpenAI-compatible services, Azure, Inspect, and models without a network."""
 
 from collections.abc import Callable
 from typing import Any

@@ -29,7 +29,7 @@ Messages = Sequence[Message]
 
 
 def role_of(message: Message) -> str:
-    """Who speaks in a message; an example that a template gives as instructions says it by its name."""
+    """The speaker of a message; an example that a template gives as instructions has it in its name."""
     spoken = {"example_user": "user", "example_assistant": "assistant"}
     return spoken.get(message.get("name", ""), message["role"])
 
@@ -90,7 +90,7 @@ class Reply:
 
 @runtime_checkable
 class Model(Protocol):
-    """Who answers. A provider is one small file with these four members.
+    """The interface of every model. A provider has these four members.
 
     `ask` returns a `Reply` (with `text=None` for a row that cannot be answered) and raises only
     `ProviderError`, which stops the whole run. `Traits` lists the members that a model may add.

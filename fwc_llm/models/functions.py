@@ -252,7 +252,7 @@ def as_model(model: Any, timeout: float = TIMEOUT) -> Model:
 
 
 def qualified_name(function: Any) -> str:
-    """Where a function is from: its module and qualified name, of an object its class's."""
+    """A function's module and qualified name; of an object, its class's."""
     inner = function.func if isinstance(function, partial) else function
     named = inner if hasattr(inner, "__qualname__") else type(inner)
     return f"{getattr(named, '__module__', None) or '?'}:{named.__qualname__}"

@@ -1,1 +1,1 @@
-"""What a finished run looks like: on the terminal, as tidy files, as one HTML page."""
+"""The output of a finished run: on the terminal, as tidy files, as one HTML page."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Audit:
-    """What answers say about accuracy and fairness: values, intervals, tests, and what they speak of.
+    """Accuracy and fairness of answers: values, intervals, tests, and what they speak of.
 
     Prints as a table, shows itself in a notebook, and `to_dict()` is the same as `fwc-llm report --format
     json` has as a run's "statistics".

@@ -41,7 +41,7 @@ _COLUMNS = "answer", "label", "arm", "repeat", "row", "p_yes", "examples", "scor
 
 
 class Asked(Checked):
-    """What an audit was asked for, as its document records it: columns, rules, and what [about] says."""
+    """The options of an audit, as its document records them: columns, rules, and what [about] says."""
 
     protected: tuple[str, ...]
     answer: str | None = None
@@ -177,7 +177,7 @@ def _check_options(asked: Asked, of_population: bool) -> None:
 
 
 def _ties(shares: "pd.Series[float]", threshold: float) -> str:
-    """How many rows lie just at the threshold, and how many have no P(yes); empty where none does."""
+    """Counts rows just at the threshold, and rows without P(yes); empty where there are none."""
     ties, lost = int((shares == threshold).sum()), int(shares.isna().sum())
     parts = [f"{ties:,} of {len(shares):,} rows lie just at {threshold:g}; they count as yes"] * bool(ties)
     parts += [f"{lost:,} have no P(yes) and count as unparsed"] * bool(lost)

@@ -1,4 +1,4 @@
-"""Where every mark of the page's charts stands, in the units of its SVG.
+"""The place of every mark of the page's charts, in the units of its SVG.
 
 The templates draw them as inline SVG: charts take their colours from the page (light, dark, print), stay
 sharp and selectable, and add nothing to install. Each function returns plain numbers and texts, no markup.

@@ -19,7 +19,7 @@ from fwc_llm.taskfile import without_key
 
 
 class RunComparison(dict[str, Any]):
-    """What changed between two runs; see `compare_runs` for the keys."""
+    """Changes between two runs; see `compare_runs` for the keys."""
 
     def __str__(self) -> str:
         return as_text(comparison_table(self))
@@ -59,7 +59,7 @@ def compare_runs(first: Run, second: Run) -> RunComparison:
 
 
 def _warnings(first: Run, second: Run) -> Iterator[str]:
-    """What besides the answers differs, or is missing."""
+    """Warns of what else differs, or is missing."""
     runs = first, second
     if first.described.get("fingerprint") != second.described.get("fingerprint"):
         yield "The two runs saw different versions of the table."

@@ -1,4 +1,4 @@
-"""What a run used and what that cost: the real usage, as the provider counted it."""
+"""The usage of a run and its cost: the real usage, as the provider counted it."""
 
 from collections.abc import Mapping
 from dataclasses import asdict

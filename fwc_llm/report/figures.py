@@ -152,7 +152,7 @@ def _point(
 
 
 def _error(estimate: Mapping[str, Any], name: str, scale: float) -> Any:
-    """How far the interval reaches below and above the value (2, 1)."""
+    """Distances from the value to the interval's ends (2, 1)."""
     if estimate["low"] is None:
         return None
     value = estimate[name]

@@ -1,4 +1,4 @@
-"""What an auditor asks first: who was asked and answered, who was selected, by each attribute and crossed.
+"""An auditor's first questions: who was asked, answered and selected, by each attribute and crossed.
 
 Selection rates and impact ratios speak of people only where rows are drawn as they fall. Of a designed sample
 they are re-weighted to the table's own rates, or withheld (docs/statistics.md, "Designed samples").
@@ -93,7 +93,7 @@ def _marked(name: str, of: Mapping[str, Any]) -> str:
 
 
 def _asked(view: Mapping[str, Any], by: str) -> Section:
-    """Who was lost, asked, answered. Columns that would say the same of all are left out."""
+    """Counts of rows lost, asked, answered. Columns alike for all are left out."""
     groups = [(n, {**g, "answered": g["selected"] + g["not_selected"]}) for _, n, g in _lines(view)]
     before = {n: f"{of['lost']:,} of {of['read']:,}" for n, of in view["lost"].items()}
     lost = any(losses["lost"] for losses in view["lost"].values())
@@ -196,7 +196,7 @@ def _tests(view: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _reasons(view: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[str]:
-    """Why a value is undefined, once for all arms and groups that it holds for."""
+    """Says why values are undefined, once for all arms and groups concerned."""
     places: dict[tuple[str, str], list[str]] = {}
     for arm, name, group in _lines(view):
         where = f"{arm['arm']}, {name}" if len(view["arms"]) > 1 else name

@@ -43,7 +43,7 @@ Counts = dict[str, Annotated[list[_ByAnswer], Field(min_length=2, max_length=2)]
 
 
 class State(Checked):
-    """What monitoring knows of all decisions so far: no cell and no name of a row."""
+    """The summary of all decisions so far: no cell and no name of a row."""
 
     format: Literal["fwc-llm-monitor/1"] = "fwc-llm-monitor/1"
     asked: dict[str, Any]
@@ -164,7 +164,7 @@ def _read(path: Path, columns: Mapping[str, Any]) -> "tuple[pd.DataFrame, Any]":
 
 
 def _unseen(state: State, frame: "pd.DataFrame", path: Path) -> tuple[npt.NDArray[np.bool_], State]:
-    """Which rows (n,) are new, and the state that has seen them."""
+    """True for new rows (n,), and the state that has seen them."""
     import pandas as pd
 
     content = frame.drop(columns="row").astype(str)

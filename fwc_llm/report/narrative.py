@@ -291,7 +291,7 @@ def _finds(size: Mapping[str, Any]) -> str:
 
 
 def _limits(design: Design, assumptions: Assumptions) -> list[str]:
-    """What the table's size forbids, where repeats ask about rows again."""
+    """Says what the table's size limits where repeats ask rows again."""
     if design.repeats < 2 or assumptions.correlation == 0.0 or len(design.groups) < 2:
         return []
     least = min(

@@ -73,7 +73,7 @@ def _rows(path: Path, content: bytes) -> list[dict[str, Any]] | None:
 
 
 def _values(path: Path, content: bytes) -> Any:
-    """What a file holds: a JSON value, those of its lines, or the rows of a tool's CSV; None for others."""
+    """Reads a file: a JSON value, those of its lines, or the rows of a tool's CSV; None for others."""
     if path.suffix == ".csv":
         import pandas as pd
 
@@ -106,7 +106,7 @@ def _exported(lines: Sequence[Mapping[Any, Any]]) -> list[dict[str, Any]] | None
 
 
 def _kind(titles: set[str]) -> tuple[tuple[str, ...], str] | None:
-    """Which columns of an exported table hold objects, and which the reply; None for a table of no tool."""
+    """An exported table's columns of objects, and that of the reply; None for a table of no tool."""
     for tool, (needed, spread, output) in _TABLES.items():
         if titles.issuperset(needed) and (tool != "Langfuse" or titles & _OF_LANGFUSE):
             return spread, output

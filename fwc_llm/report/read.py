@@ -84,7 +84,7 @@ class Run:
 
     @property
     def missing(self) -> str:
-        """How many requests have no reply, as a sentence; empty where all have one."""
+        """A sentence on requests without a reply; empty where all have one."""
         missing, requests = self.results.get("unanswered") or 0, self.results.get("requests") or 0
         return f"{missing:,} of {requests:,} requests have no reply." if missing else ""
 
@@ -101,13 +101,13 @@ class Run:
 
     @property
     def times(self) -> int:
-        """How often every prompt was asked: so many repeats, next to each other, are of one draw."""
+        """Times that each prompt was asked: so many repeats, next to each other, are of one draw."""
         asked = self.described.get("epochs") or self.described["settings"].get("samples") or 1
         return max(1, int(asked))
 
     @cached_property
     def answered(self) -> Answered:
-        """What the statistics start from; reads the examples, to know which repeats share them."""
+        """The input of the statistics; reads the examples, to know which repeats share them."""
         settings, variations = self.described["settings"], self.described.get("variations") or {}
         return Answered(
             {arm: replace(a, examples=self._examples(arm)) for arm, a in self.answers.items()},

@@ -99,7 +99,7 @@ def overview(runs: Sequence[tuple[str, Stats]], title: str) -> Section:
 
 
 def _reading(stats: Stats) -> Iterator[str]:
-    """How to read the results, in sentences that hold for these."""
+    """Explains the results, in sentences that hold for these."""
     if len(stats["arms"][0]["accuracy"]["per_repeat"]) > 1:
         yield "The DP gap is that of the mean rates; noise does not add to it as it does to a mean of gaps."
     kinds = {

@@ -25,7 +25,7 @@ _RULES = {
 
 
 def threshold_section(run: Run) -> dict[str, Any] | None:
-    """What the run's threshold changes, as plain values; None for a run without one.
+    """The effects of the run's threshold, as plain values; None without one.
 
     `rule`, `words` how it was chosen, and per arm: its thresholds as results.json has them, and for accuracy
     and DP gap both values with intervals and the difference with its own, paired row by row.

@@ -1,4 +1,4 @@
-"""What `tune` tried and chose, as sections: the candidates, and validation beside the test."""
+"""The report of `tune`, as sections: the candidates, and validation beside the test."""
 
 import json
 import re

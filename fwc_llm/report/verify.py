@@ -44,7 +44,7 @@ _PREDICTED = 1e-3  # predictions of fitted models, and what follows from them
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found about `file`: `status` is "same", "differs" or "not verified", `detail` says what."""
+    """A result about `file`: `status` is "same", "differs" or "not verified", `detail` says what."""
 
     file: str
     status: str

@@ -110,7 +110,7 @@ def _head(run: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _comment(document: Mapping[str, Any]) -> Iterator[str]:
-    """What a pull request has room for: of every run what was found, and the first table."""
+    """The comment for a pull request: each run's findings and first table."""
     yield from (f"### {escaped(document['title'])}", "")
     for run in document["runs"]:
         yield from (f"#### {escaped(run['label'])}", "")

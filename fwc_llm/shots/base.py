@@ -92,12 +92,12 @@ class Shots:
 
     @property
     def m(self) -> int:
-        """How many examples were chosen, those with weight zero included."""
+        """The number of examples, those with weight zero included."""
         return len(self.examples)
 
     @property
     def untrue(self) -> str:
-        """What is not true of the examples, in words; empty if all are real rows with their true labels."""
+        """Tells how many examples are not true; empty if all are real rows with their true labels."""
         kinds = Counter(example.altered.split(":")[0] for example in self.examples if example.altered)
         counts = ", ".join(f"{count} with {kind}" for kind, count in kinds.items())
         return f"{sum(kinds.values())} of {self.m} examples are not true ({counts})" if kinds else ""

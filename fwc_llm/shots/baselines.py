@@ -148,7 +148,7 @@ def strata(
 
 
 def _likely(request: Request) -> np.ndarray:
-    """How likely each row's own label is by its features (n,), learned on rows that do not vary by seed."""
+    """Predicts the probability of each row's own label (n,), from rows that do not vary by seed."""
     labels = request.task.labels(request.pool).astype(np.int64)
     train = np.random.default_rng(0).permutation(len(labels))[:_MOST_ROWS]
     probabilities = examples.predict_classes(request.task, request.pool, labels, train)
@@ -158,7 +158,7 @@ def _likely(request: Request) -> np.ndarray:
 def _by_shares(
     request: Request, group: str | None, group_share: float, positive_share: float
 ) -> tuple[dict[tuple[str, str], int], dict[str, Any]]:
-    """How many examples each (level, label) gives, and the options to record."""
+    """Number of examples of each (level, label), and the options to record."""
     for name, share in (("group_share", group_share), ("positive_share", positive_share)):
         if not isinstance(share, (int, float)) or not 0 <= share <= 1:
             raise FwcError(f"{name} is {share!r}: give a number from 0 to 1")

@@ -156,7 +156,7 @@ def predict_classes(task: "Task", pool: pd.DataFrame, codes: np.ndarray, train: 
 
 
 def once_a_pool(request: Request, name: str, make: "Callable[[], _Item]") -> _Item:
-    """What `make` returns, kept under a name until it is made for another pool, or the pool is deleted."""
+    """Caches what `make` returns under a name, until another pool needs it or the pool is deleted."""
     key = (id(request.pool), request.task.name, request.task.fingerprint)
     if name not in _made or _made[name][0] != key:
         _made[name] = key, make()

@@ -82,7 +82,7 @@ def make_work(p: int, cells: int) -> tuple[np.ndarray, np.ndarray, tuple[np.ndar
 
 @part(forceinline=True)
 def _error(value, squared, relative, absolute):  # type: ignore[no-untyped-def]
-    """How far a float32 cost may be off."""
+    """The error of a float32 cost."""
     inputs = absolute
     if squared:
         inputs *= np.float32(2) * np.sqrt(value) + absolute

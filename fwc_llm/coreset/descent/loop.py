@@ -90,7 +90,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Descent:
-    """Where a descent was lowest: `points` (m, p), their `rows` (m,) if they are rows, and the way there.
+    """The best of a descent: `points` (m, p), their `rows` (m,) if they are rows, and the way there.
 
     `history` are the objectives of the start and of every move that was kept: it falls. `converged` says
     whether it ended by itself.

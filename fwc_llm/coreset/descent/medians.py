@@ -22,7 +22,7 @@ NONE = 255  # a bin that no value is in
 
 
 class Changes:
-    """Which representatives have to move: those that do not carry what they carried at their last move."""
+    """Finds representatives that have to move: those that do not carry what they did at the last move."""
 
     def __init__(self) -> None:
         self.label: np.ndarray | None = None  # of every row at the last call, or m for one that was split

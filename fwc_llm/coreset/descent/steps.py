@@ -189,7 +189,7 @@ class CompiledSteps(Steps):
         return self._reps, everything
 
     def _measure_ways(self, near: np.ndarray, before: np.ndarray) -> np.ndarray:
-        """How far each point (m, p) has come, (m,)."""
+        """The ways (m,) of points (m, p)."""
         unit, cost = self._costs.unit, self.problem.cost
         ways = feature_costs(near.T.astype(np.float64), before.T, cost, unit)
         return np.sqrt(ways) if self._costs.squared else ways

@@ -16,7 +16,7 @@ UNIT = 1 << 32  # the weight of a whole row in sums that must not depend on thei
 
 @dataclass(frozen=True)
 class Shares:
-    """Which representative carries each row, and where the parts of split rows go.
+    """The representative of each row, and those of the parts of split rows.
 
     Row i goes to `label[i]` (n,), except for the parts `part_weight` (s,) in (0, 1] of the rows `part_row`,
     which go to `part_label`. `masses` of the rows; None stands for 1 each. `row_mass` (n,) are their shares
@@ -32,7 +32,7 @@ class Shares:
     row_mass: np.ndarray | None = None
 
     def weights(self) -> np.ndarray:
-        """How many rows (or how much mass) each representative carries, (m,), exact as a plan's parts are."""
+        """The rows (or the mass) that each representative carries, (m,), exact as a plan's parts are."""
         if self.row_mass is not None:
             own = np.ones(len(self.label))
             np.subtract.at(own, self.part_row, self.part_weight)

@@ -152,7 +152,7 @@ def certify_table(
 
 
 def doubt_margin(cost: np.ndarray, prices: np.ndarray) -> float:
-    """How far the sample's prices may be off: as a difference between a row's two cheapest cells.
+    """The error of the sample's prices, as a difference between a row's two cheapest cells.
 
     A sample of s rows leaves about 1/√s of the rows in doubt.
     """

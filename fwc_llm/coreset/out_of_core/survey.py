@@ -143,7 +143,7 @@ def groups_of(block: Block, used: np.ndarray) -> tuple[list[Key], np.ndarray]:
 
 @dataclass(frozen=True)
 class _Part:
-    """What a block tells: rows and mass of its groups, means and sums of squares of its columns.
+    """A block's summary: rows and mass of its groups, means and sums of squares of its columns.
 
     And rows drawn from it: their `columns`, and a frame of their position, key and group.
     """
@@ -169,7 +169,7 @@ class _Look:
     scale: bool | str
 
     def __call__(self, block: Block) -> _Part:
-        """What one block tells."""
+        """Surveys one block."""
         used, weights = weights_of(block)
         keys, group = groups_of(block, used)
         counts, sums = np.bincount(group, minlength=0), np.bincount(group, weights)
@@ -217,7 +217,7 @@ def _choose(
     sums: np.ndarray,
     equal: bool,
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Which of the rows drawn are in the sample, and their masses; None where all count the same.
+    """The rows drawn that are in the sample, and their masses; None where all count the same.
 
     Every group has its share of the rows or, with weights, what it has among the first keys; at least `least`
     rows. Masses add up to those of the groups in the table.

@@ -21,7 +21,7 @@ def count_slots(
     constrained: bool,
     positive: Any = 1,
 ) -> np.ndarray:
-    """How many of the `m` representatives each cell gets, (G,) int64 (docs/method.md, "Slots").
+    """The number of the `m` representatives of each cell, (G,) int64 (docs/method.md, "Slots").
 
     `available` (G,): how many distinct candidates a cell has; `constrained`: whether the fairness
     constraint needs every cell (else empty cells are left out).

@@ -164,7 +164,7 @@ def level_names(levels: np.ndarray, crossed: bool) -> list[str]:
 
 
 def groups_of(levels: np.ndarray, crossed: bool) -> np.ndarray | None:
-    """Which crossed levels have each level of an attribute, (L, |D|); None where all have their own limit."""
+    """The crossed levels of each level of an attribute, (L, |D|); None where all have their own limit."""
     if crossed or levels.ndim == 1:
         return None
     return np.array([column == value for column in levels.T for value in np.unique(column)], np.float64)

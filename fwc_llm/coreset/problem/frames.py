@@ -12,7 +12,7 @@ from fwc_llm.errors import InputError, InputTypeError
 
 
 class Columns(NamedTuple):
-    """What a caller passes for each row: features, outcome, protected level and weight, or None."""
+    """The caller's values of each row: features, outcome, protected level and weight, or None."""
 
     X: Any
     y: Any = None

@@ -1,4 +1,4 @@
-"""What a caller passes: the terms of a problem, and its rows, checked and encoded."""
+"""The caller's input: the terms of a problem, and its rows, checked and encoded."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -40,13 +40,13 @@ class InputRows:
         return values if self.used is None else values[self.used]
 
     def positions(self, rows: np.ndarray) -> np.ndarray:
-        """Where these rows stand in X."""
+        """The positions of rows in X."""
         return rows if self.used is None else self.used[rows]
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What the problems of `FairCoreset`, `FairWASP` and `certify` share; see there."""
+    """Parameters that `FairCoreset`, `FairWASP` and `certify` share; see there."""
 
     epsilon: float | Mapping[Any, float] | None
     cost: str
@@ -113,7 +113,7 @@ def is_constrained(terms: Any) -> bool:
 
 
 class Estimator(BaseEstimator):  # type: ignore[misc]
-    """What the estimators share."""
+    """Base of the estimators."""
 
     epsilon: float | Mapping[Any, float] | None
     penalty: float | None

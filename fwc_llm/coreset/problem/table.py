@@ -36,7 +36,7 @@ class Table:
         return np.full(self.p - self.n_numeric, MISMATCH, np.float32)
 
     def unit(self, k: int) -> float | None:
-        """What a mismatch costs in column k; None for a column of numbers."""
+        """The cost of a mismatch in column k; None for one of numbers."""
         return None if k < self.n_numeric else float(self.mismatch[k - self.n_numeric])
 
     @property

@@ -82,7 +82,7 @@ class LabelledTable(Table):
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """How many codes each categorical column has, d and y among them."""
+        """The number of codes of each categorical column, d and y too."""
         return tuple(int(column.max()) + 1 for column in self.codes.T)
 
     def squared_points(self) -> np.ndarray:

@@ -72,7 +72,7 @@ class Sample:
         return self.settle(start_rows(self._problem, "k-means++", rng), rng, _ROUNDS)
 
     def settle(self, rows: np.ndarray, rng: np.random.Generator, rounds: int) -> Optimum:
-        """Where swaps lead from `rows` (m,)."""
+        """Improves `rows` (m,) by swaps."""
         steps = CompiledSteps(self._problem, Threads(1))  # of its own, for a thread
         swaps = RowSwaps(steps, self._swaps, max_iter=0)
         return swaps.settle(swaps.descend(rows), rng, rounds)

@@ -1,4 +1,4 @@
-"""How often to start: a small table is solved again and again, until its best optimum seems to be the best.
+"""Repeats starts: a small table is solved again and again, until its best optimum seems to be the best.
 
 One start ends in a local optimum: it finds the best of all coresets for two in three tables of 14 to 18 rows.
 Where there are few coresets of rows, all are compared (`best_of_all`). Elsewhere the starts that agree on the
@@ -56,7 +56,7 @@ def best_start(
 
 
 def agreeing(objectives: list[float]) -> int:
-    """How many of the objectives equal the least one, up to rounding."""
+    """Counts the objectives equal to the least one, up to rounding."""
     least = min(objectives)
     return sum(objective <= least + _EQUAL * abs(least) for objective in objectives)
 

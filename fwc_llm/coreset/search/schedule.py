@@ -35,7 +35,7 @@ LEVEL_TOLERANCE, ROWS_TOLERANCE, FREE_TOLERANCE = 3e-4, 2e-5, 1e-4
 
 @dataclass(frozen=True)
 class Effort:
-    """What the caller allows: `swaps` and `progressive` may be "auto", `n_jobs` None (all processors)."""
+    """The caller's limits: `swaps` and `progressive` may be "auto", `n_jobs` None (all processors)."""
 
     max_iter: int
     swaps: bool | str
@@ -99,7 +99,7 @@ class Solver:
         return self._improve(descend(self.steps, start, self.effort.max_iter, tolerance), rng)
 
     def _improve(self, descent: Descent, rng: np.random.Generator) -> Descent:
-        """What swaps make of a descent, if they are wanted: a descent follows them, while that gains."""
+        """Improves a descent by swaps, if wanted: a descent follows them, while that gains."""
         max_iter = self.effort.max_iter
         if max_iter == 0:
             return descent
@@ -128,7 +128,7 @@ class Solver:
         reached = np.inf
 
         def descend_on(rows: np.ndarray) -> tuple[np.ndarray, float]:
-            """Where it ends, as rows (m,) of the whole table or points (m, p), and the objective there."""
+            """The end, as rows (m,) of the whole table or points (m, p), and the objective there."""
             part = Solver(problem.subset(rows, priority), replace(self.effort, progressive=False), 1)
             if start is None:
                 first = start_rows(part.problem, init, rng, part._threads)

@@ -1,4 +1,4 @@
-"""Where the descent starts: k-means++ within cells, or random rows; and on which sample of the rows.
+"""Chooses starts of the descent: k-means++ within cells, or random rows; and the sample of rows.
 
 See docs/method.md, "Starts and local optima".
 """

@@ -40,7 +40,7 @@ class Swaps:
         self._space = Space(values, table.n_numeric, *terms)
 
     def keys(self, cells: np.ndarray, ids: np.ndarray) -> np.ndarray:
-        """What tells apart all that can stand for a cell: the cell and the id."""
+        """Keys of all that can stand for a cell: the cell and the id."""
         return np.asarray(cells * (int(self.problem.ids.max()) + 1) + ids)
 
     def on_rows(self, rows: np.ndarray) -> Points:
@@ -71,7 +71,7 @@ class Swaps:
 
 @dataclass(frozen=True)
 class Optimum:
-    """Where a descent on rows ended, and the prices (G,) at which to seek swaps from there.
+    """The end of a descent on rows, and the prices (G,) at which to seek swaps from there.
 
     `prices` are the mean of those of the descent and those at which its start was found. At the descent's own
     prices alone swaps overshoot: they swing between two sides, and the objective rises.
@@ -98,13 +98,13 @@ class RowSwaps:
         self._steps, self._swaps, self._max_iter = steps, swaps, max_iter
 
     def descend(self, rows: np.ndarray, prices: np.ndarray | None = None) -> Optimum:
-        """Where a descent leads from rows (m,) that swaps at `prices` have found."""
+        """Descends from rows (m,) that swaps at `prices` have found."""
         descent = descend(self._steps, rows, self._max_iter)
         own = self._steps.prices
         return Optimum(descent, own if prices is None else (prices + own) / 2)
 
     def settle(self, optimum: Optimum, rng: np.random.Generator, rounds: int) -> Optimum:
-        """Where at most so many rounds of swaps lead; a round that does not gain is followed by another."""
+        """Swaps for at most so many rounds; a round that does not gain is followed by another."""
         last = best = optimum
         for _ in range(rounds):
             self._steps.rest()  # the rows in another order, for the swaps, are as much
@@ -119,7 +119,7 @@ class RowSwaps:
 def swap_on_sample(
     problem: Problem, descent: Descent, prices: np.ndarray, rng: np.random.Generator, threads: Threads
 ) -> np.ndarray:
-    """Where swaps lead from a descent and its prices (G,): points (m, p), or rows (m,) if it is on rows."""
+    """Swaps from a descent and its prices (G,): to points (m, p), or rows (m,) if it is on rows."""
     priority = problem.priorities(rng)
     sample = sample_rows(problem, min(problem.table.n, max(_SAMPLE, _EACH * problem.m)), rng, priority)
     part, cells = problem.subset(sample, priority), problem.cell_of

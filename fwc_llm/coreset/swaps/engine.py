@@ -25,7 +25,7 @@ _ENOUGH = 0.5  # of what swaps should gain, each alone, that they have to gain t
 
 @dataclass(frozen=True)
 class Patience:
-    """How long swaps are sought.
+    """Limits of the swap search.
 
     At most `passes` over all candidates. A swap must lower the loss by the share `least` of it. After a swap
     the `again` next best of a batch are compared again. `batch` is the size of the smallest batch.
@@ -107,7 +107,7 @@ def estimate(
 
 @dataclass
 class _Swapping:
-    """What stands, and how the best of a batch is swapped in.
+    """Swaps the best of a batch into what stands.
 
     `own` (m,) and `key` (q,) number the keys of points and candidates.
     """

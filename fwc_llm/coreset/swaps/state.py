@@ -112,7 +112,7 @@ class Standing:
         self._find_nearest(np.flatnonzero(stale))
 
     def state(self) -> tuple[Any, ...]:
-        """What stands now, for `restore`."""
+        """The state, for `restore`."""
         return self._points.copy(), tuple(own.copy() for own in self._nearest), self._sorted
 
     def restore(self, state: tuple[Any, ...]) -> None:

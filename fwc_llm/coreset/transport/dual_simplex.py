@@ -316,7 +316,7 @@ class _Basis:
         return key, *largest_stay(key, rows[own], to, amount)
 
     def _balance(self, own: Ints, to: Ints, supply: Floats, settled: Floats) -> Floats:
-        """How much of each split row, `own` (e,), goes `to` (e,) some cell, in the digits of rare outcomes.
+        """Parts of split rows, `own` (e,), that go `to` (e,) cells, in the digits of rare outcomes.
 
         Each row gives all it has (its `supply`), and each cell, with what is `settled` there, gets its share
         of a mixture of vertices of the parity set. These equations are solved each at its own scale.

@@ -47,7 +47,7 @@ class GoneError(ProviderError):
 
 @dataclass(frozen=True)
 class BatchState:
-    """Where a batch stands: status, how many of its requests are done, its files once it has ended."""
+    """A batch's progress: status, how many of its requests are done, its files once it has ended."""
 
     status: str
     completed: int
@@ -108,7 +108,7 @@ class BatchClient:
         await self._patiently(call, bool)
 
     async def state(self, batch_id: str) -> BatchState:
-        """Where the batch stands."""
+        """The batch's progress."""
         return await self._patiently(lambda client: client.batches.retrieve(batch_id), self._read)
 
     async def download(self, file_id: str, path: Path) -> None:
@@ -133,7 +133,7 @@ class BatchClient:
         read: Callable[[Any], _T],
         seconds: float = _CALL_SECONDS,
     ) -> _T:
-        """What is read in the answer of a call, which is repeated while it fails for reasons that pass."""
+        """Reads the answer of a call, and repeats the call while it fails for reasons that pass."""
         client = self._model.sdk().with_options(timeout=_SILENCE_SECONDS)
         for attempt in range(1, _ATTEMPTS + 1):
             try:

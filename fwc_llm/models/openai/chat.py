@@ -433,7 +433,7 @@ class ChatModel(Service):
             raise self.failure_of(error) from None
 
     def failure_of(self, error: Exception) -> AttemptError:
-        """What the SDK raised, classified: whatever a service sends is at most a failed attempt."""
+        """Classifies what the SDK raised: whatever a service sends is at most a failed attempt."""
         import openai
 
         from fwc_llm.models.openai.transport import TooLargeError

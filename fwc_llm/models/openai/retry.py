@@ -47,7 +47,7 @@ class Reach(Enum):
 
 @dataclass(eq=False)
 class AttemptError(Exception):
-    """Why one attempt failed. `reason` is one line without secrets."""
+    """A failed attempt. `reason` is one line without secrets."""
 
     reach: Reach
     reason: str
