@@ -98,14 +98,14 @@ class Represented:
         return costs
 
 
-def places(labels: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """The place of every label (of crossed attributes: a row) in `known`, −1 where it is not there.
+def places(labels: np.ndarray, categories: np.ndarray) -> np.ndarray:
+    """The place of every label (of crossed attributes: a row) in `categories`, −1 where it is not there.
 
     A label that is there as text, or as what the text says, is the same: files hold text for numbers.
     """
-    place = {read(label): k for read in (_text, _key) for k, label in enumerate(known.tolist())}
-    known_places = [place.get(_key(label), place.get(_text(label), -1)) for label in labels.tolist()]
-    return np.array(known_places, dtype=np.intp)
+    place = {read(label): k for read in (_text, _key) for k, label in enumerate(categories.tolist())}
+    indices = [place.get(_key(label), place.get(_text(label), -1)) for label in labels.tolist()]
+    return np.array(indices, dtype=np.intp)
 
 
 def _key(label: Any) -> Any:

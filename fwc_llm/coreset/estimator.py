@@ -291,8 +291,8 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             sample_weight: (n,) what each row stands for, as in `fit`.
         """
         points, rows = self._rows(X, y, sensitive, sample_weight)
-        for name, labels, known in (("y", y, points.outcomes), ("sensitive", sensitive, points.levels)):
-            if labels is None and known is not None:
+        for name, labels, categories in (("y", y, points.outcomes), ("sensitive", sensitive, points.levels)):
+            if labels is None and categories is not None:
                 raise InputError(f"certify needs {name}, because the fit had it: pass one value a row")
         return certified(points, rows, weights)
 

@@ -280,8 +280,8 @@ def _level(attribute: Protected, cells: pd.Series) -> pd.Series:
     """The protected level of every row; missing where it is unknown."""
     names = attribute.mapping
     if attribute.above is not None:
-        known = {cell: as_number(cell) for cell in cells.dropna().unique()}
-        names = {cell: attribute.sides[n > attribute.above] for cell, n in known.items() if n is not None}
+        parsed = {cell: as_number(cell) for cell in cells.dropna().unique()}
+        names = {cell: attribute.sides[n > attribute.above] for cell, n in parsed.items() if n is not None}
     elif not names:
         return cells
     return cells.map(dict(names)).astype("str")

@@ -109,9 +109,9 @@ class Estimates:
             return rate_shares(sample, rate.removesuffix(" of all"), sample.everyone, 1, sample.labels_fixed)
         if rate == "brier":
             p = np.full(len(sample.answer), np.nan) if sample.p_yes is None else sample.p_yes
-            known = (~np.isnan(p) if sample.labelled else np.zeros(len(p))).astype(np.float64)
-            off = np.where(known > 0, p - sample.label, 0.0) ** 2
-            return mean_shares(sample, known, off, sample.group, sample.groups, sample.labels_fixed)
+            counted = (~np.isnan(p) if sample.labelled else np.zeros(len(p))).astype(np.float64)
+            off = np.where(counted > 0, p - sample.label, 0.0) ** 2
+            return mean_shares(sample, counted, off, sample.group, sample.groups, sample.labels_fixed)
         by_label = sample.labels_fixed and not RATES[rate].of_answers
         return rate_shares(sample, rate, sample.group, sample.groups, by_label)
 

@@ -110,12 +110,12 @@ class Predictions:
         """
         if rate not in self.rates:
             return None
-        hits, counted = RATES[rate].hits * 1.0, RATES[rate].counted * 1.0  # (predicted, known)
+        hits, counted = RATES[rate].hits * 1.0, RATES[rate].counted * 1.0  # (predicted, kind)
         if not self.of_labels:
             hits, counted = hits[:, :UNPARSED].T, counted[:, :UNPARSED].T
         strata, kinds = len(share), hits.shape[1]
-        known = _known(sample, self.of_labels)
-        cell = kinds * sample.group + known
+        kind = _kind(sample, self.of_labels)
+        cell = kinds * sample.group + kind
         by_cell = np.full(kinds * sample.groups, -1, dtype=np.int64)
         by_cell[cell] = stratum
         if (by_cell[cell] != stratum).any():
@@ -129,7 +129,7 @@ class Predictions:
             return np.asarray(np.bincount(by_cell[here], values.ravel()[here], strata), float)
 
         rest = of_cells(self.rows * eligible)
-        asked = eligible[known] * (1.0 if sample.weight is None else sample.weight)
+        asked = eligible[kind] * (1.0 if sample.weight is None else sample.weight)
         asked = asked / np.bincount(stratum, asked, strata)[stratum]
         if_no, if_yes = (np.tile(hit, sample.groups) for hit in hits)
         if self.of_labels:
@@ -174,7 +174,7 @@ class Predictions:
         )
 
 
-def _known(sample: Sample, of_labels: bool) -> Codes:
+def _kind(sample: Sample, of_labels: bool) -> Codes:
     """The kind of each row (n,): its label, or the decision where labels are predicted."""
     return sample.kind if of_labels else sample.label.astype(np.int64)
 
@@ -199,7 +199,7 @@ def assisted_samples(
         raise FwcError(f"the table lacks the row {names[int(np.argmin(place))]!r}, which was asked about")
     for sample in samples.values():
         group, label = (values[place[sample.row]] for values in (table.group, table.label))
-        other = (group != np.array(run.groups, object)[sample.group]) | (label != _known(sample, of_labels))
+        other = (group != np.array(run.groups, object)[sample.group]) | (label != _kind(sample, of_labels))
         if other.any():
             raise FwcError(
                 f"the row {names[sample.row[int(np.argmax(other))]]!r} has another group or "

@@ -164,8 +164,8 @@ def of_population(
 
     groups = list(answered.attributes) or ["group"]
     of_labels = answered.labelled and label not in population.columns and answer in population.columns
-    known = answer if of_labels else label if answered.labelled else None
-    used = [key, *groups, *([known] if known else [])]
+    target = answer if of_labels else label if answered.labelled else None
+    used = [key, *groups, *([target] if target else [])]
     if missing := [name for name in used if name not in population.columns]:
         raise FwcError(f"the population has no column {missing[0]!r}: it needs {', '.join(used)}")
     for name in used if not of_labels else used[:-1]:
@@ -176,8 +176,8 @@ def of_population(
     if of_labels and (len(answered.answers) > 1 or next(iter(answered.plain_samples.values())).repeats > 1):
         raise FwcError("decisions on a whole population are those of one arm, once: audit each arm by itself")
     truth = np.zeros(len(population))
-    if known:
-        truth = np.nan_to_num(_two_kinds(population, known, positive, of_labels), nan=UNPARSED)
+    if target:
+        truth = np.nan_to_num(_two_kinds(population, target, positive, of_labels), nan=UNPARSED)
     levels = [_text(population, name) for name in groups]
     group = np.asarray(_crossed(levels) if answered.attributes else levels[0], object)
     rows = pd.Index(np.asarray(_text(population, key), object))

@@ -90,8 +90,8 @@ def _twins(factual: Answers, changed: Answers) -> tuple[Answers, Answers]:
     own, other = questions_of([factual, changed])
     order = np.argsort(own, kind="stable")
     place = order[np.minimum(np.searchsorted(own[order], other), len(own) - 1)]
-    known = own[place] == other
-    return factual.where(place[known]), changed.where(known)
+    paired = own[place] == other
+    return factual.where(place[paired]), changed.where(paired)
 
 
 def probes(run: Answered, arm: str) -> list[dict[str, Any]]:

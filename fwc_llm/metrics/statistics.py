@@ -248,7 +248,7 @@ def _variation(run: Answered, estimates: Mapping[str, arm_estimates.Estimates], 
 
 def _by_attribute(run: Answered, sample: Sample) -> list[dict[str, Any]]:
     """With several protected attributes: each by itself; the crossed groups are the main table's."""
-    known = [key for key in counts.METRICS if run.labelled or counts.BY_KEY[key].rates == ("rate",)]
+    keys = [key for key in counts.METRICS if run.labelled or counts.BY_KEY[key].rates == ("rate",)]
     described = []
     for view in views(run.groups, run.attributes)[:-1]:
         level = view.level_of[sample.group]
@@ -258,9 +258,9 @@ def _by_attribute(run: Answered, sample: Sample) -> list[dict[str, Any]]:
                 "attribute": view.name,
                 "rates": dict(zip(view.levels, measured.counted("rate").values.tolist(), strict=True)),
                 "sizes": dict(zip(view.levels, np.bincount(level).tolist(), strict=True)),
-                **{key: measured[key].value if key in known else None for key in counts.METRICS},
-                "intervals": {key: [measured[key].low, measured[key].high] for key in known},
-                "verdicts": {key: measured[key].verdict(run.margin) for key in known},
+                **{key: measured[key].value if key in keys else None for key in counts.METRICS},
+                "intervals": {key: [measured[key].low, measured[key].high] for key in keys},
+                "verdicts": {key: measured[key].verdict(run.margin) for key in keys},
                 "noise_95": measured.noise(_PARITY)[1],
                 "p_value": measured[_PARITY].p_value,
             }
@@ -407,8 +407,8 @@ def _about_power(content: Mapping[str, Any]) -> Iterator[str]:
 
 def _below(tests: Sequence[Mapping[str, Any]], words: str, scale: int = 1) -> list[str]:
     """The largest of the smallest differences that are found, in words; none where none is known."""
-    known = [test["smallest_found"] for test in tests if not np.isnan(test["smallest_found"])]
-    return [words.format(scale * min(1.0, max(known)))] if known else []
+    smallest = [test["smallest_found"] for test in tests if not np.isnan(test["smallest_found"])]
+    return [words.format(scale * min(1.0, max(smallest)))] if smallest else []
 
 
 def _about_arms(run: Answered, content: Mapping[str, Any]) -> Iterator[str]:

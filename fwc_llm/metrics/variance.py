@@ -458,9 +458,9 @@ def _effective_rows(
     more = np.bincount(of, each**2, strata) / squares - 1.0
     seen = np.bincount(of, each > 0, strata)
     excess = seen / (seen - 1) * np.bincount(of, np.bincount(place, off) ** 2, strata) - independent
-    known = (independent > 0) & (seen > 1) & (more > 0)
-    pooled = excess[known].sum() / (independent * more)[known].sum() if known.any() else 1.0
-    own = np.where(known, excess / (independent * more), 1.0)
+    estimable = (independent > 0) & (seen > 1) & (more > 0)
+    pooled = excess[estimable].sum() / (independent * more)[estimable].sum() if estimable.any() else 1.0
+    own = np.where(estimable, excess / (independent * more), 1.0)
     effect = 1.0 + np.clip(np.maximum(own, pooled), 0.0, 1.0) * np.maximum(more, 0.0)
     return questions / effect, np.bincount(of, minlength=strata).astype(np.float64)
 

@@ -56,8 +56,8 @@ def predictions(
     if task is None or task.whole is not None or task.fingerprint != fingerprint:
         return {}
     samples = assisted_samples(answered, answered.plain_samples, table_of(task))
-    known = {arm: sample.assist for arm, sample in samples.items()}
-    assists = {arm: predicted for arm, predicted in known.items() if isinstance(predicted, Predictions)}
+    by_arm = {arm: sample.assist for arm, sample in samples.items()}
+    assists = {arm: predicted for arm, predicted in by_arm.items() if isinstance(predicted, Predictions)}
     arms = {arm: _lists(predicted) for arm, predicted in assists.items()}
     content = _File(answers=key, table=task.fingerprint, arms=arms)
     with suppress(StorageError):

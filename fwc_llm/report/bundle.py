@@ -79,10 +79,10 @@ def model_card(run: Mapping[str, Any]) -> dict[str, Any]:
 
     Each arm's gap is a `fairnessAssessment` of the group that is told yes least often.
     """
-    about, known = run["about"], run["provenance"]["about"]
+    about, stated = run["about"], run["provenance"]["about"]
     considerations = {
-        "useCases": list(filter(None, [known.get("intended_use")])),
-        "technicalLimitations": list(filter(None, [known.get("limits"), _SIMULATED * run["simulated"]])),
+        "useCases": list(filter(None, [stated.get("intended_use")])),
+        "technicalLimitations": list(filter(None, [stated.get("limits"), _SIMULATED * run["simulated"]])),
         "fairnessAssessments": list(_assessments(run)),
     }
     model = {

@@ -172,8 +172,8 @@ def _unseen(state: State, frame: "pd.DataFrame", path: Path) -> tuple[npt.NDArra
         pd.util.hash_pandas_object(part, index=False, hash_key=state.salt).to_numpy()
         for part in (frame["row"].astype(str), content)
     )
-    known, before = state.hashes
-    place = pd.Index(known).get_indexer(key)
+    seen, before = state.hashes
+    place = pd.Index(seen).get_indexer(key)
     old = place >= 0
     changed = np.flatnonzero(old)[before[place[old]] != now[old]]
     if len(changed):
@@ -182,7 +182,7 @@ def _unseen(state: State, frame: "pd.DataFrame", path: Path) -> tuple[npt.NDArra
             f"{path}: the row {row!r} was seen before and has changed: a sequence is of decisions as they "
             "were made; restore it, or begin a new state with --state"
         )
-    both = np.concatenate([[known, before], np.stack([key, now])[:, ~old]], axis=1)
+    both = np.concatenate([[seen, before], np.stack([key, now])[:, ~old]], axis=1)
     return ~old, state.model_copy(update={"seen": both.tobytes()})
 
 

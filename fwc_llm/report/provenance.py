@@ -69,14 +69,14 @@ def record(run: Mapping[str, Any]) -> Section:
 
     An audit of decisions from elsewhere has no task file, no settings and no model.
     """
-    known, about, hashes = run["provenance"], run["about"], run["provenance"]["hashes"]
+    provenance, about, hashes = run["provenance"], run["about"], run["provenance"]["hashes"]
     if KEY in about:  # of which only the file itself exists
         rows: list[Row] = [("Date of the audit", as_words(about.get("created")))]
         hashes = {about[KEY]["predictions"]: hashes["answers.csv"]}
     else:
-        task = known["task"] or {}
+        task = provenance["task"] or {}
         settings = {name: value for name, value in about["settings"].items() if value not in (None, [], {})}
-        optional = {name: known["about"].get(key) for key, name in FOR_LAW.items()} | {
+        optional = {name: provenance["about"].get(key) for key, name in FOR_LAW.items()} | {
             "Licence of the data": task.get("licence"),
             "Citation": task.get("citation"),
             "Note on the data": task.get("note"),
@@ -86,11 +86,11 @@ def record(run: Mapping[str, Any]) -> Section:
             "Parameters": as_words(about.get("parameters") or ""),
             "Settings": as_words(settings),
         }
-        rows = [(name, known["about"][key] or NOT_STATED) for key, name in ABOUT.items()]
+        rows = [(name, provenance["about"][key] or NOT_STATED) for key, name in ABOUT.items()]
         rows += [(name, text) for name, text in optional.items() if text]
     rows.append(("Command", about["command"] or "not recorded"))
     rows.append(("Versions", as_words(about.get("versions", {}))))
-    rows.append(("Report made by", f"fwc-llm {known['report_version']}"))
+    rows.append(("Report made by", f"fwc-llm {provenance['report_version']}"))
     rows += [(f"sha256 of {name}", digest) for name, digest in hashes.items()]
     return Section("Record of this audit", ["Entry", "Record"], rows, name="record")
 

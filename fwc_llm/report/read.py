@@ -246,8 +246,8 @@ def score_and_judge(
         estimates = estimate(run.answered.samples[arm["arm"]])
         gaps = [metric.key for metric in TABLE if metric.kind != "share"]
         arm["verdict"] = {key: estimates[key].verdict(run.answered.margin) for key in gaps}
-        known = {metric.key: estimates[metric.key].value for metric in TABLE if metric.probability}
-        arm |= {key: None if np.isnan(value) else value for key, value in known.items()}
+        values = {metric.key: estimates[metric.key].value for metric in TABLE if metric.probability}
+        arm |= {key: None if np.isnan(value) else value for key, value in values.items()}
     folder.write_json("results.json", results)
     write_hashes(folder)
     return results

@@ -184,23 +184,23 @@ class Pack:
         shown = visible(shortened(storable(text), _LONGEST_REPLY))
         return _number(self._texts, shown if shown in self._texts or self._room(len(shown)) else _FULL)
 
-    def _messages(self, messages: Messages | None, known: dict[tuple[Any, ...], int]) -> int:
+    def _messages(self, messages: Messages | None, numbers: dict[tuple[Any, ...], int]) -> int:
         if messages is None:
             return _NONE
         shown = tuple(
             (m["role"], visible(m.get("name", "")), visible(shortened(m["content"]))) for m in messages
         )
-        if shown not in known and not self._room(sum(len(part[2]) for part in shown)):
+        if shown not in numbers and not self._room(sum(len(part[2]) for part in shown)):
             return _NONE
-        return _number(known, shown)
+        return _number(numbers, shown)
 
     def _room(self, characters: int) -> bool:
         self._left -= characters
         return self._left >= 0
 
 
-def _number(known: dict[Any, int], value: Any) -> int:
-    return known.setdefault(value, len(known))
+def _number(numbers: dict[Any, int], value: Any) -> int:
+    return numbers.setdefault(value, len(numbers))
 
 
 def chosen(rows: int, answers_of_each: int) -> list[int]:

@@ -132,14 +132,14 @@ def rates(stats: Stats) -> Section:
     for group in stats["groups"]:
         name, few = group["group"], " (few)" if group["small"] else ""
         shown = [valued(arm["groups"][name], 3, key="rate") for arm in arms]
-        known = [f"{group['n']:,}{few}", *[percent(group["base_rate"])] * stats["labelled"]]
+        leading = [f"{group['n']:,}{few}", *[percent(group["base_rate"])] * stats["labelled"]]
         if beside:
-            rows.append([name, *known, *shown])
+            rows.append([name, *leading, *shown])
         else:
-            rows += [[name, arm["arm"], *known, cell] for arm, cell in zip(arms, shown, strict=True)]
-    known = ["Rows", *["True share of yes"] * stats["labelled"]]
-    headings = ["Group", *known, *(f"Yes, {arm['arm']}" for arm in arms)]
-    headings = headings if beside else ["Group", "Arm", *known, "Rate of yes"]
+            rows += [[name, arm["arm"], *leading, cell] for arm, cell in zip(arms, shown, strict=True)]
+    leading = ["Rows", *["True share of yes"] * stats["labelled"]]
+    headings = ["Group", *leading, *(f"Yes, {arm['arm']}" for arm in arms)]
+    headings = headings if beside else ["Group", "Arm", *leading, "Rate of yes"]
     notes = ["Shares of yes with 95 % intervals. The DP gap is the largest less the smallest."]
     sizes = [group["n"] for group in stats["groups"] for _ in range(len(rows) // len(stats["groups"]))]
     title = "Rate of yes per group"

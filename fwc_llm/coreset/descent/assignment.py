@@ -42,7 +42,7 @@ class Rows(NamedTuple):
     cell: Any
     chosen: Any  # (n,) cell that carried the row last
     cost: Any  # (n, G) feature cost plus `move`, or a lower bound of it
-    known: Any  # (n, G) nearest one, iteration and state (`BITS`): STALE, FRESH, DOUBTFUL or WANTED
+    packed: Any  # (n, G) nearest one, iteration and state (`BITS`): STALE, FRESH, DOUBTFUL or WANTED
     second: Any  # (n, G)
 
 
@@ -95,7 +95,7 @@ def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-
 
     Returns how many are in doubt.
     """
-    x, cell, _, cost, known, second = rows
+    x, cell, _, cost, packed, second = rows
     begin = reps.first[g]
     block, out, best, next_best, place = work
     for lane in range(ROWS):
@@ -126,7 +126,7 @@ def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-
         doubt = costs.relative > 0 and far - near <= error
         doubtful += doubt
         state = DOUBTFUL if doubt else FRESH
-        known[i, g] = ((place[lane] - begin) << BITS) + reps.now * STATES + state
+        packed[i, g] = ((place[lane] - begin) << BITS) + reps.now * STATES + state
         cost[i, g] = near + costs.move[cell[i], g]
         second[i, g] = np.sqrt(far) if costs.squared else far
     return doubtful
@@ -142,7 +142,7 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
     no pair is DOUBTFUL.
     """
     # As locals: numba counts references whenever a tuple of arrays changes hands.
-    x, cell, chosen, cost, known, second = rows
+    x, cell, chosen, cost, packed, second = rows
     points, tile_start, first = reps.points, reps.tile_start, reps.first
     step, now, come = reps.step, reps.now, reps.come
     mismatch, squared, move = costs.unit, costs.squared, costs.move
@@ -154,7 +154,7 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
         full = row == high - 1
         for turn in range(cells):
             g = np.uintp(chose if turn == 0 else turn - (turn <= chose))  # the chosen cell sets the limit
-            word = known[i, g]
+            word = packed[i, g]
             state = word % STATES
             if tile_start[g] == tile_start[g + 1] or (which == WANTED and state != WANTED):
                 continue
@@ -170,7 +170,7 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
                     bound = min(bound * bound if squared else bound, other) + move[own, g]
                     if bound - prices[g] > limit:
                         cost[i, g] = bound
-                        known[i, g] = word - state + STALE
+                        packed[i, g] = word - state + STALE
                         continue
                 if step[j] > 0 or state != FRESH:
                     if squared:
@@ -181,7 +181,7 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
                     limit = value + move[own, g] - prices[g] + margin
                 if value < other or (come[age, g] == 0 and state == FRESH):
                     cost[i, g] = value + move[own, g]
-                    known[i, g] = word - state + FRESH
+                    packed[i, g] = word - state + FRESH
                     continue
             queue[g, waiting[g]] = i
             waiting[g] += 1
@@ -216,12 +216,12 @@ def find_exactly(values, points, start, stop, unit, squared, place, least):  # t
 
 
 @kernel
-def pick(known, first, cell, label, low, high):  # type: ignore[no-untyped-def]
+def pick(packed, first, cell, label, low, high):  # type: ignore[no-untyped-def]
     """Writes the labels of rows low … high − 1 in their `cell` (n,), −1 for STALE ones; counts these."""
     stale = 0
     for i in range(low, high):
         g = cell[i]
-        word = known[i, g]
+        word = packed[i, g]
         is_stale = word % STATES == STALE
         label[i] = -1 if is_stale else first[g] + (word >> BITS)
         stale += is_stale

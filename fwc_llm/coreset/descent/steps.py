@@ -51,7 +51,7 @@ class CompiledSteps(Steps):
         table, cells = problem.table, problem.cells
         self._shift = np.zeros(table.p) if table.is_single else table.centre
         self._cell = cells.cell.astype(np.int16)
-        self._held: Rows | None = None
+        self._cached_rows: Rows | None = None
         squared = problem.cost == "sqeuclidean"
         terms = read_only(table.mismatch), squared, problem.move.astype(np.float32)
         self._costs = Costs(*terms, relative=np.float32(0), absolute=np.float32(0))
@@ -69,10 +69,10 @@ class CompiledSteps(Steps):
     @property
     def _rows(self) -> Rows:
         """The rows with what is known of them and each cell: there from the first use to `certify`."""
-        if self._held is None:
+        if self._cached_rows is None:
             n = self.problem.table.n
             shape = n, self.problem.cells.n_cells
-            self._held = Rows(
+            self._cached_rows = Rows(
                 read_only(self.problem.table.single),
                 self._cell,
                 np.zeros(n, np.int16),
@@ -80,15 +80,15 @@ class CompiledSteps(Steps):
                 np.full(shape, STALE - 2**BITS, np.int32),  # no nearest one
                 np.zeros(shape, np.float32),
             )
-        return self._held
+        return self._cached_rows
 
     def rest(self) -> None:
         """See `Steps`."""
-        self._held = self._reps = None
+        self._cached_rows = self._reps = None
 
     def _forget(self) -> None:
         """Lets go of all that another iteration would look up."""
-        self._held = self._reps = self._mover = None
+        self._cached_rows = self._reps = self._mover = None
         vars(self.problem.table).pop("single", None)  # a copy, made again when it is asked for
 
     def solve(self, points: np.ndarray) -> tuple[float, Shares]:
@@ -101,19 +101,19 @@ class CompiledSteps(Steps):
             self._drift = float(np.abs(inner.prices - self.prices).max())
             self.prices = inner.prices
             label = np.empty(self.problem.table.n, np.int32)
-            known = self._rows.known
-            stale = self._threads.over_rows(pick, known, reps.first, inner.cell, label, n=len(label))
-            parts = known[inner.split_row, inner.split_cell] % STATES == STALE
+            packed = self._rows.packed
+            stale = self._threads.over_rows(pick, packed, reps.first, inner.cell, label, n=len(label))
+            parts = packed[inner.split_row, inner.split_cell] % STATES == STALE
             if not sum(stale) and not parts.any():
                 break
             rows = np.flatnonzero(label < 0)
             for pairs in ((rows, inner.cell[rows]), (inner.split_row[parts], inner.split_cell[parts])):
-                known[pairs] += WANTED - known[pairs] % STATES
+                packed[pairs] += WANTED - packed[pairs] % STATES
             chunks = np.unique(np.concatenate([rows, inner.split_row[parts]]) // _FEW)
             self._look_at(self._costs, reps, WANTED, 0.0, chunks * _FEW, _FEW)
         self._rows.chosen[:] = inner.cell
         self._objective = inner.objective
-        part = known[inner.split_row, inner.split_cell] >> BITS
+        part = packed[inner.split_row, inner.split_cell] >> BITS
         parts = inner.split_row, self._first[inner.split_cell] + part, inner.split_share
         return inner.objective, Shares(label, *parts, self.problem.m, self.problem.masses, inner.row_mass)
 
@@ -132,7 +132,7 @@ class CompiledSteps(Steps):
         relative = np.float32((table.p + 4) * _HALF_ULP)
         costs = self._costs._replace(relative=relative, absolute=np.float32(absolute))
         self._assign(costs, reps, True, np.inf)
-        label = self._rows.known
+        label = self._rows.packed
         self._forget()  # room for the costs in float64
         cost = np.empty(label.shape)
         terms = np.array(points, np.float64, order="C"), self._costs.unit, squared
@@ -163,7 +163,7 @@ class CompiledSteps(Steps):
     @property
     def skipped(self) -> float:
         """The share of the pairs of a row and a cell that `solve` has left at a lower bound."""
-        return float((self._rows.known % STATES == STALE).mean())
+        return float((self._rows.packed % STATES == STALE).mean())
 
     def _place(self, points: np.ndarray) -> tuple[Representatives, bool]:
         """The representatives, and whether they came so far that bounds are of no use."""

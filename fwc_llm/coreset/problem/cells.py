@@ -149,9 +149,9 @@ def _labels(values: Any, what: str, n: int, columns: bool) -> list[np.ndarray]:
     return arrays
 
 
-def as_known(label: Any, known: np.ndarray) -> Any:
-    """A label of the caller's as `known` has it: the text of a number where labels became text."""
-    return str(label) if known.dtype.kind == "U" else label
+def as_known(label: Any, labels: np.ndarray) -> Any:
+    """A label of the caller's as `labels` have it: the text of a number where labels became text."""
+    return str(label) if labels.dtype.kind == "U" else label
 
 
 def level_names(levels: np.ndarray, crossed: bool) -> list[str]:

@@ -53,8 +53,8 @@ class ColumnCode:
 
     def places(self, values: "pd.Series[Any]") -> np.ndarray:
         """The places of the values (m,) in `self.values` (ordinal, categorical); −1 for unknown values."""
-        known = pd.Index(self.values, dtype=object)
-        return np.asarray(known.get_indexer(values.astype(object)))  # type: ignore[arg-type]
+        index = pd.Index(self.values, dtype=object)
+        return np.asarray(index.get_indexer(values.astype(object)))  # type: ignore[arg-type]
 
     def ranks(self, values: np.ndarray) -> np.ndarray:
         """The nearest places in `self.values` (ordinal, categorical) to encoded `values` (m,)."""
