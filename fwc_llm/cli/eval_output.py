@@ -275,6 +275,10 @@ def _problem(
     requests = sum(run["requests"] + (run.get("pool_requests") or 0) for run in data)
     first = [run["no_reply"][0] for run in data if run["no_reply"]]  # the most frequent reason
     why = "; ".join(f"{reason['requests']:,} of them: {reason['reason']}" for reason in first)
+    answers = (row for result in results.values() for row in RunFolder(result.folder).read_answers())
+    rows = [f"{row['arm']} {row['row']}" for row in answers if row["reason"] == "error"]
+    more = f" and {len(rows) - 5:,} more" if len(rows) > 5 else ""
+    why = f"{', '.join(rows[:5])}{more}; {why}"
     return IncompleteRunError(f"{missing:,} of {requests:,} requests have no reply ({why}); {again}")
 
 

@@ -273,7 +273,7 @@ def test_the_command_announces_and_shows_it(fwc: Run, tmp_path: Path) -> None:
         fwc(*options, "--model", "baseline", "--threshold", words, "--out", tmp_path / "no", code=2)
     models = "baseline,python:tests.evaluation.test_result:even"
     both = fwc(*options, "--model", models, *more, "--out", tmp_path / "b", code=0)
-    assert both.out.count("At the threshold") == 2
+    assert both.out.count("at its threshold") == 2
 
 
 def even(messages: Messages) -> float:

@@ -161,7 +161,7 @@ def test_a_log_of_another_task_is_audited_by_a_group_in_its_metadata(logs: Path,
         (lambda log: log["samples"][0]["metadata"].update(label="perhaps"), "no question of our tasks"),
         (lambda log: log["samples"][0]["metadata"].update(arm="nobody"), "no question of our tasks"),
         (lambda log: log["samples"][0].update(epoch=7), "no question of our tasks"),
-        (lambda log: log["samples"].append(log["samples"][0]), "twice"),
+        (lambda log: log["samples"].append(log["samples"][0]), "two answers"),
         (lambda log: log.update(samples=[]), "nothing to report"),
     ],
 )
