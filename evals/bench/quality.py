@@ -75,8 +75,7 @@ def report(found: dict[str, Any]) -> str:
     lines = [
         "# Quality at the defaults",
         "",
-        f"`{found['command']}` on {found['machine']}; other work ran on the machine, so that the least of "
-        f"{found['seeds']} CPU times is nearest to that of a quiet one.",
+        f"`{found['command']}` on {found['machine']}.",
         "",
         f"Free coresets at the defaults against the best known. Goals: {GOAL:.1%} on average over tasks, "
         f"{GOAL_OF_NUMBERS:.1%} for tables of numbers (simulated). The spread is the fit's own `spread_`.",

@@ -11,7 +11,6 @@ Wasserstein distance in L1. Adult: 48,842 rows, pool and test together; a missin
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import time
@@ -23,7 +22,7 @@ import numpy as np
 
 from evals.bench.memory import resident
 from evals.bench.selectors_peers import peers, peers_report
-from fwc_llm.coreset.threads import count_threads
+from evals.bench.solver import describe_machine
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 EPSILONS = (0.01, 0.05, 0.1)
@@ -252,7 +251,7 @@ def main() -> None:
         )
     result: dict[str, Any] = {
         "command": "python -m evals.bench.selectors" + (" --full" if arguments.full else ""),
-        "machine": f"{count_threads()} cores, {platform.machine()}, Python {platform.python_version()}",
+        "machine": describe_machine(),
         "seeds": len(seeds),
         "fwc_is_closest": fwc_is_closest(runs),
         "reference": summary(runs),

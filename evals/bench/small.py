@@ -10,7 +10,6 @@ as a whole. `--record` writes evals/results/small.{json,md}. It takes a few minu
 
 import argparse
 import json
-import platform
 import time
 from itertools import combinations, product
 from pathlib import Path
@@ -20,9 +19,9 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
+from evals.bench.solver import describe_machine
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
-from fwc_llm.coreset.threads import count_threads
 
 _RESULTS = Path(__file__).resolve().parent.parent / "results" / "small"
 _KINDS = ("numbers", "whole numbers", "categories", "mixed")
@@ -117,10 +116,9 @@ def main() -> None:
     print(text)
     if record:
         command = "python -m evals.bench.small --record"
-        machine = f"{count_threads()} cores, {platform.machine()}, Python {platform.python_version()}"
+        machine = describe_machine()
         _RESULTS.with_suffix(".md").write_text(
-            f"# Small tables\n\nMade by `{command}` on {machine}; CPU time of one thread, while other "
-            f"work ran on the machine.\n\n{text}\n",
+            f"# Small tables\n\nMade by `{command}` on {machine}; CPU time of one thread.\n\n{text}\n",
             encoding="utf-8",
         )
         result = {"command": command, "machine": machine, "small": found, "largest": large}

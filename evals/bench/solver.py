@@ -55,8 +55,9 @@ def describe_machine() -> str:
 
     model = platform.processor()
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+        text = Path("/proc/cpuinfo").read_text()
+        model = next(line[13:].strip() for line in text.splitlines() if line.startswith("model name"))
+        model += f" with{'' if 'avx512f' in text else 'out'} AVX-512"
     except (OSError, StopIteration):
         pass
     versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "scikit-learn"))

@@ -9,7 +9,6 @@ Adult, standardised columns, exact Wasserstein distance in L1. FWC has free repr
 
 import argparse
 import json
-import platform
 import sys
 import time
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.threads import count_threads
+from evals.bench.solver import describe_machine
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 SIZES = (0.005, 0.01, 0.02)
@@ -120,7 +119,7 @@ def main() -> None:
                 print(f"{run['m']} {run['method']}: W1 {run['W1']:.4f}", file=sys.stderr, flush=True)
     result = {
         "command": "python -m evals.bench.swaps" + (" --full" if full else ""),
-        "machine": f"{count_threads()} cores, {platform.machine()}, Python {platform.python_version()}",
+        "machine": describe_machine(),
         "splits": splits,
         "rows": summary(runs),
     }

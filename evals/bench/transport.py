@@ -11,7 +11,6 @@ by about one per cent, as between two iterations. Best of several passes each; e
 
 import argparse
 import json
-import platform
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from evals.bench.solver import describe_machine
 from evals.synthetic import synthetic
-from fwc_llm.coreset.threads import count_threads
 from fwc_llm.coreset.transport.fair import fair_transport
 
 EPSILON = 0.01
@@ -272,7 +271,7 @@ def _tie_line(row: dict[str, Any]) -> str:
 
 
 def _record(peer: dict[str, Any], rows: list[dict[str, Any]], tied: list[dict[str, Any]], full: bool) -> None:
-    machine = f"{count_threads()} cores, {platform.machine()}{_vectors()}, Python {platform.python_version()}"
+    machine = describe_machine()
     command = "python -m evals.bench.transport" + (" --full" if full else "") + " --record"
     table = "\n".join([_HEAD.strip(), *map(_row_line, rows)])
     ties = "\n".join([_TIES, "", _TIES_HEAD.strip(), *map(_tie_line, tied)])
@@ -284,11 +283,6 @@ def _record(peer: dict[str, Any], rows: list[dict[str, Any]], tied: list[dict[st
     record = {"command": command, "machine": machine, "epsilon": EPSILON, "peer": peer, "growth": rows}
     record |= {"ties": tied}
     _RESULTS.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-
-
-def _vectors() -> str:
-    flags = Path("/proc/cpuinfo")
-    return " with AVX-512" if flags.is_file() and "avx512f" in flags.read_text(encoding="utf-8") else ""
 
 
 if __name__ == "__main__":

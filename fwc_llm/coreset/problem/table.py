@@ -35,10 +35,6 @@ class Table:
             return self.units
         return np.full(self.p - self.n_numeric, MISMATCH, np.float32)
 
-    def unit(self, k: int) -> float | None:
-        """The cost of a mismatch in column k; None for one of numbers."""
-        return None if k < self.n_numeric else float(self.mismatch[k - self.n_numeric])
-
     @property
     def n(self) -> int:
         """Number of rows."""
