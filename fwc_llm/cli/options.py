@@ -127,9 +127,9 @@ def _models() -> Iterator[str]:
     from fwc_llm.models.openai.prices import ending_of, priced
     from fwc_llm.models.providers import ENTRY_POINTS, OURS
 
-    prefixes, today = {"azure", "gguf", "inspect", "python"}, date.today()
-    yield from (f"{name}:" if name in prefixes else name for name in sorted(OURS))
-    yield from sorted(point.name for point in entry_points(group=ENTRY_POINTS) if point.name not in OURS)
+    today = date.today()
+    yield from OURS
+    yield from sorted({point.name for point in entry_points(group=ENTRY_POINTS)}.difference(OURS))
     yield from (name for name in priced() if (end := ending_of(name)) is None or not end.soon(today))
 
 

@@ -18,7 +18,7 @@ from fwc_llm.models.functions import PREFIX, as_model
 from fwc_llm.untrusted import one_line
 
 ENTRY_POINTS = "fwc_llm.models"
-OURS = frozenset({"surrogate", "baseline", "azure", "inspect", "python", "gguf", "smollm2"})
+OURS = ("azure:", "baseline", "gguf:", "inspect:", "python:", "smollm2", "surrogate")  # beside plain names
 
 
 def provided_model(name: str, client: Client) -> Model | None:
@@ -30,7 +30,8 @@ def provided_model(name: str, client: Client) -> Model | None:
     fails, and one that gives no model of that name.
     """
     prefix = name.partition(":")[0]
-    points = [] if prefix in OURS else list(entry_points(group=ENTRY_POINTS, name=prefix))
+    own = prefix in OURS or f"{prefix}:" in OURS
+    points = [] if own else list(entry_points(group=ENTRY_POINTS, name=prefix))
     if not points:
         return None
     if len(points) > 1:

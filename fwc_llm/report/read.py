@@ -20,7 +20,7 @@ from fwc_llm.metrics.audit_table import check_arms, groups_by_rate
 from fwc_llm.metrics.counts import TABLE, measure
 from fwc_llm.metrics.variance import Assist
 from fwc_llm.report.assisted import predictions
-from fwc_llm.runs.folder import COUNTERFACTUAL, ROW_COLUMNS, THRESHOLD_COLUMN, RunFolder, file_name
+from fwc_llm.runs.folder import COUNTERFACTUAL, THRESHOLD_COLUMN, RunFolder, file_name
 from fwc_llm.runs.hashes import write_hashes
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.results import score
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from fwc_llm.shots.base import Shots
     from fwc_llm.tasks import Task
 
-_NAMED = frozenset(("arm", "repeat", "row", "variant", "group", "label", "answer", "reason", "p_yes"))
-_NAMED |= {THRESHOLD_COLUMN, *ROW_COLUMNS}
 _BLOCK = 10_000  # lines that are held as texts
 KEY = "audit"  # of a document's `about`: says that decisions were made elsewhere, and where they stand
 
@@ -329,7 +327,7 @@ def _columns(folder: RunFolder) -> "dict[str, Names]":
 
     lines, blocks = folder.read_answers(), list[Any]()
     while block := list(islice(lines, _BLOCK)):
-        named = [name for name in block[0] if name in _NAMED]
+        named = [name for name in block[0] if name != "reply"]
         blocks.append(pd.DataFrame(block, columns=named).astype("category"))
     names = blocks[0].columns if blocks else ()
     return {name: as_names(union_categoricals([b[name].array for b in blocks])) for name in names}

@@ -19,7 +19,7 @@ from fwc_llm.coreset.threads import Threads
 _SCREEN = 2048  # rows on which a swap's gain is estimated
 _SCREENED, _SCREENED_EACH = 1024, 16  # candidates that are worth a look at all rows, for a representative
 _LOOKED_AT = 2**17  # candidates of which these are chosen
-_PATIENCE = Patience(passes=2, least=1e-6, again=63, batch=128)
+_PATIENCE = Patience(passes=1, least=1e-6, again=63, batch=128)
 _SAMPLE = 8192  # rows at least
 _EACH = 24  # rows for every representative
 _ON_SAMPLE = Patience(passes=4, least=1e-5)
