@@ -34,7 +34,12 @@ def run(folder: Path) -> str:
     done = subprocess.run(
         arguments,
         cwd=folder,
-        env={**os.environ, "COLUMNS": "110", "PYTHONPATH": str(CHECKOUT)},
+        env={  # a cache of its own: examples that an earlier solver chose are kept by version alone
+            **os.environ,
+            "COLUMNS": "110",
+            "PYTHONPATH": str(CHECKOUT),
+            "XDG_CACHE_HOME": str(folder / "c"),
+        },
         capture_output=True,
         text=True,
         check=False,
