@@ -20,6 +20,7 @@ from fwc_llm.errors import InputError
 
 HELD, VERTEX = -2, -1  # in the place of a tied row: an artificial tie, a tie of the parity set
 _MAX_PIVOTS = 5000
+_UPDATES = 20  # of the inverse, before it is computed anew: of hundreds of cells a third of the time
 _RANDOM = np.random.default_rng(0).random(4099)  # breaks ties
 _ROUNDING = 2e-13  # of the parity, that calls for more digits
 _NOTHING = 1e-14  # share of all mass below which a level that rounding alone fills has none
@@ -64,6 +65,9 @@ def dual_simplex(
     for _ in range(_MAX_PIVOTS):
         basis.factorize()
         leaving = basis.leaving()
+        if leaving is None and basis.updates:
+            basis.factorize(anew=True)
+            leaving = basis.leaving()
         if leaving is None:
             return Vertex(basis.exact_prices(cost), *basis.split())
         basis.pivot(*leaving)
@@ -167,6 +171,7 @@ class _Basis:
         self.top = fair.best(self.prices)[1]
         self.owner, self.tied = np.full(cells, HELD), np.zeros(cells, np.int64)
         self.vertices: list[Floats] = [self.top] * cells
+        self.basis, self.updates = np.zeros((cells, cells)), _UPDATES
         self.room = np.zeros(n), np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(1)
 
     @property
@@ -174,14 +179,14 @@ class _Basis:
         """The cell (N,) of every row."""
         return np.asarray(self.cell[self.at])
 
-    def factorize(self) -> None:
+    def factorize(self, anew: bool = False) -> None:
         """Write the ties as columns, what a unit on each adds to the cells, and find their masses.
 
         Vertices of one level may differ by as little as ε. So each is tied to the level's first one (`above`
         is its slot), and only the first one to the key vertex: then no two columns are nearly parallel.
         """
         owner, key, cells = self.owner, self.key, len(self.owner)
-        self.basis = np.zeros((cells, cells))
+        before, self.basis = self.basis, np.zeros((cells, cells))
         self.size, self.above, self.toll = np.ones(cells), np.full(cells, -1), np.zeros(cells)
         rows, artificial = np.flatnonzero(owner >= 0), np.flatnonzero(owner == HELD)
         self.basis[artificial, artificial] = self.basis[self.cell[self.tied[rows]], rows] = 1.0
@@ -198,12 +203,25 @@ class _Basis:
             if above >= 0:
                 self.size[above] = min(self.size[above], self.size[k])
         lack = self.total * self.fair.masses(self.top) - np.bincount(key, self.mass, cells)
+        fresh = np.flatnonzero((self.basis != before).any(axis=0))
+        self.updates += 1
         try:
-            self.inverse = np.linalg.inv(self.basis)
+            if anew or self.updates > _UPDATES or 4 * len(fresh) > cells:
+                self.inverse, self.updates = np.linalg.inv(self.basis), 0
+            else:
+                changed = self.inverse @ self.basis[:, fresh]
+                rows = np.linalg.solve(changed[fresh], self.inverse[fresh])
+                changed[fresh] = 0.0
+                self.inverse -= changed @ rows
+                self.inverse[fresh] = rows
         except np.linalg.LinAlgError as error:
             raise StalledError("the inner problem does not settle: its ties are parallel") from error
         self.load = self.inverse @ lack
-        self.load += self.inverse @ (lack - self.basis @ self.load)
+        rest = lack - self.basis @ self.load
+        if self.updates and np.abs(rest).max() > 1e-13 * self.total:
+            self.factorize(anew=True)
+        else:
+            self.load += self.inverse @ rest
 
     def leaving(self) -> tuple[int, float, Floats] | None:
         """The tie along whose edge D rises fastest (steepest edge): its slot, the slope and the edge (G,).
