@@ -114,7 +114,7 @@ def least_limit(fair: GroupedParitySet, carried: Flags) -> float | None:
         wanted = -np.repeat(fair.groups, len(fair.target), axis=1)
         try:  # fair masses add up to fair ones: each group may have mass by itself
             return all(masses.best(np.where(carried, own, np.inf))[0] < -1e-9 for own in wanted)
-        except InfeasibleError:
+        except (InfeasibleError, StalledError):  # just at the edge HiGHS may not say which
             return False
 
     if fits(fair.limits):
