@@ -29,7 +29,7 @@ from tests.models.asking import KEY, MESSAGES, ask, over_http, quick, sent
          "does not know the model 'gpt-4'.*gpt-4 ends on 2026-10-23.*docs/deprecations"),
         (HttpReply("<html>nope</html>", 404), "does not know the model"),
         (refusal(429, "You exceeded your current quota", "insufficient_quota"), "quota is used up"),
-        (refusal(400, "Unrecognized request argument supplied: foo"), "Unrecognized request argument"),
+        (refusal(400, "Unrecognized request argument supplied: foo"), "refuses the parameter 'foo'"),
         (refusal(400, "Unsupported parameter: 'logprobs'", "unsupported_parameter", param="logprobs"),
          "refuses the parameter 'logprobs'.*--logprobs"),
         (HttpReply({"error": {"message": "bad key", "code": 401}}), "rejects the key"),

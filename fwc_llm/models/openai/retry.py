@@ -26,10 +26,9 @@ _ROW_WORDS = re.compile(
     r"maximum context length|context (window|size)|prompt is too long|exceeds? the .*context", re.I
 )
 _KEY_WORDS = re.compile(
-    r"(invalid|incorrect|missing|no) (api[ _-]?key|auth(entication)?)\b|authentication error"
-    r"|unrecognized request argument",
-    re.I,
+    r"(invalid|incorrect|missing|no) (api[ _-]?key|auth(entication)?)\b|authentication error", re.I
 )
+_UNKNOWN_ARGUMENT = re.compile(r"unrecognized request arguments? supplied: (\w+)", re.I)
 _QUOTED = re.compile(r"['\"`](\w+)['\"`]")
 _LONGEST_WORD = 100
 _LONGEST_WAIT = 120.0  # seconds; a service that asks for more is asked again sooner
@@ -84,11 +83,12 @@ def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptE
     elif codes & (QUOTA_CODES | _KEY_CODES | _MODEL_CODES) or status in {401, 402, 403, 404}:
         reach = Reach.RUN
     elif 400 <= status < 500 and status not in {408, 409, 425, 429}:
-        parameter = _word(error, "param")
+        unknown = _UNKNOWN_ARGUMENT.search(message)
+        parameter = _word(error, "param") or (unknown[1] if unknown else "")
         if codes & _ROW_CODES or _ROW_WORDS.search(message) or status == 413:
             reach = Reach.ROW
         else:
-            ours = code in _PARAMETER_CODES and not parameter.startswith("messages")
+            ours = (unknown or code in _PARAMETER_CODES) and not parameter.startswith("messages")
             if ours and not parameter and (quoted := _QUOTED.search(message)):
                 parameter = quoted[1]
             for_all = ours or parameter == "model" or _KEY_WORDS.search(message)
