@@ -4,14 +4,12 @@ from typing import Any
 
 import numpy as np
 import ot
-import pandas as pd
 import pytest
 from scipy.spatial.distance import cdist
-from sklearn.base import clone
 
 from fwc_llm.coreset import FairWASP
 from fwc_llm.coreset.fairwasp import nearest_rows
-from fwc_llm.coreset.problem.cells import Cells, find_cells
+from fwc_llm.coreset.problem.cells import find_cells
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
 from fwc_llm.coreset.problem.table import Table
 from fwc_llm.errors import FwcError
@@ -53,57 +51,28 @@ def test_says_how_far_it_is() -> None:
     assert said[0].startswith("nearest rows: ")
 
 
-def test_takes_a_data_frame_and_crossed_attributes_and_clones() -> None:
-    x, y, sensitive = rows(200, 4)
-    frame = pd.DataFrame(x, columns=["age", "hours", "gain"]).assign(work=np.where(x[:, 1] > 0, "x", "y"))
-    crossed = np.stack([sensitive, np.where(x[:, 2] > 0, "u", "v")], axis=1)
-    model = clone(FairWASP(epsilon=0.1)).set_params(cost="l1").fit(frame, y, crossed)
-    assert model.feature_names_in_.tolist() == ["age", "hours", "gain", "work"]
-    assert model.n_features_in_ == 4
-    assert model.violation_ <= 0.1 + 1e-9
-    assert model.get_params()["epsilon"] == 0.1
-
-
 @pytest.mark.parametrize(
-    ("parameters", "change", "message"),
+    ("parameters", "message"),
     [
-        ({"cost": "l2"}, None, "cost"), ({"epsilon": 1.5}, None, "epsilon"),
-        ({"cost_outcome": -1}, None, "cost_outcome"), ({"cost_sensitive": "x"}, None, "cost_sensitive"),
-        ({"target": [0.5, 0.6]}, None, "target"), ({}, "one level", "one level only"),
-        ({}, "empty cell", "has no rows"), ({}, "nan", "row 1"), ({}, "short", "sensitive has 39 rows"),
+        ({"cost": "l2"}, "cost"), ({"epsilon": 1.5}, "epsilon"), ({"cost_outcome": -1}, "cost_outcome"),
+        ({"cost_sensitive": "x"}, "cost_sensitive"), ({"target": [0.5, 0.6]}, "target"), ({}, "has no rows"),
     ],
 )  # fmt: skip
-def test_bad_input_is_named(parameters: dict[str, Any], change: str | None, message: str) -> None:
+def test_bad_input_is_named(parameters: dict[str, Any], message: str) -> None:
     x, y, sensitive = rows(40, 0)
-    if change == "one level":
-        sensitive = np.full(40, "a")
-    elif change == "empty cell":
-        y = np.where(sensitive == "a", 1, y)
-    elif change == "nan":
-        x[1, 2] = np.nan
-    elif change == "short":
-        sensitive = sensitive[:-1]
+    y = y if parameters else np.where(sensitive == "a", 1, y)  # an empty cell
     with pytest.raises(FwcError, match=message):
         FairWASP(**parameters).fit(x, y, sensitive)
-
-
-N = 700
-
-
-def table(n_numeric: int, ties: bool) -> tuple[Table, Cells]:
-    rng = np.random.default_rng(n_numeric)
-    numbers = rng.standard_normal((N, n_numeric))
-    codes = rng.integers(0, 3, (N, 5 - n_numeric))
-    return Table(np.round(numbers) if ties else numbers, codes), find_cells(
-        rng.integers(0, 2, N), rng.integers(0, 2, N), N
-    )
 
 
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("n_numeric", [0, 2, 5])
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
 def test_finds_the_nearest_row_of_every_cell(cost: str, n_numeric: int, ties: bool) -> None:
-    rows, cells = table(n_numeric, ties)
+    rng, n = np.random.default_rng(n_numeric), 700
+    numbers, codes = rng.standard_normal((n, n_numeric)), rng.integers(0, 3, (n, 5 - n_numeric))
+    rows = Table(np.round(numbers) if ties else numbers, codes)
+    cells = find_cells(rng.integers(0, 2, n), rng.integers(0, 2, n), n)
     costs = cost_matrix(rows, rows, cost)
     least, nearest = nearest_rows(rows, cells, cost, lambda words: None)
     for g in range(cells.n_cells):

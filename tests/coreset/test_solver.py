@@ -12,7 +12,6 @@ from fwc_llm.coreset.problem.cells import find_cells
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.table import Table, value_ids
-from tests.coreset.programs import violation_of
 
 
 def toy(n=300, p=4, seed=0):
@@ -41,26 +40,6 @@ def test_without_fairness_and_cells_it_is_lloyds_algorithm():
     expected = lloyd(x, x[np.sort(start)], len(fitted.history_) - 1)
     np.testing.assert_allclose(fitted.history_, expected, rtol=1e-7)  # compiled: float32
     assert fitted.n_iter_ > 3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("support", ["free", "rows", "features"])
-@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
-def test_the_objective_is_the_wasserstein_distance(support, cost):
-    ot = pytest.importorskip("ot")
-    x, y, d = toy()
-    f = FairCoreset(12, epsilon=0.05, cost=cost, support=support, random_state=0, n_init=1).fit(x, y, d)
-    difference = x[:, None] - f.representatives_[None]
-    features = np.abs(difference).sum(2) if cost == "l1" else (difference**2).sum(2)
-    ground = features + (d[:, None] != f.sensitive_) + (y[:, None] != f.y_)
-    exact = ot.emd2(np.full(len(x), 1 / len(x)), f.weights_ / 12, ground, numItermax=10**9)
-    assert exact == pytest.approx(f.objective_, rel=1e-9)
-    assert f.lower_bound_ == pytest.approx(f.objective_, abs=1e-9)
-    assert f.weights_.sum() == pytest.approx(12)
-    assert (
-        violation_of(np.bincount(2 * f.sensitive_ + f.y_, f.weights_), np.bincount(y) / len(y)) <= 0.05 + 1e-9
-    )
-    assert f.violation_ <= 0.05 + 1e-9
 
 
 @pytest.mark.parametrize("support", ["rows", "features"])
@@ -176,7 +155,7 @@ def test_many_levels_outcomes_and_crossed_attributes():
     frame = pd.DataFrame({"x": rng.normal(size=n), "kind": rng.choice(list("abc"), n)})
     sensitive = pd.DataFrame({"sex": rng.choice(["f", "m"], n), "age": rng.choice(["old", "young"], n)})
     y = rng.choice(["high", "low", "middle"], n)
-    target = {"high": 0.3, "low": 0.3, "middle": 0.4}
+    target = {"middle": 0.4, "high": 0.3, "low": 0.3}
     f = FairCoreset(30, 0.02, target=target, random_state=0, n_init=1).fit(frame, y, sensitive)
     assert f.sensitive_.shape == (30, 2)
     assert f.violation_ <= 0.02 + 1e-9

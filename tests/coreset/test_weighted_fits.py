@@ -32,8 +32,8 @@ def test_what_weights_change_and_what_not(support: str) -> None:
     assert np.array_equal(plain.weights_, equal.weights_)
     assert np.array_equal(plain.history_, equal.history_)
     found = fit(support, x, y, d, sample_weight=weights)
-    # By a power of two: the same to the last digit; by anything else: up to rounding.
-    scaled = fit(support, x, y, d, sample_weight=weights * 2.0**500)
+    # By a power of two: the same to the last digit, though their sum overflows; else up to rounding.
+    scaled = fit(support, x, y, d, sample_weight=weights * 2.0**1021)
     assert np.array_equal(found.weights_, scaled.weights_)
     third = fit(support, x, y, d, sample_weight=weights / 3)
     assert third.objective_ == pytest.approx(found.objective_, rel=1e-3)  # swaps end elsewhere
@@ -183,13 +183,10 @@ def test_the_best_of_all_coresets_is_that_of_repeated_rows() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ([1.0, 2.0], r"has shape \(2,\): give one weight for each row, \(3,\)"), (2.0, r"has shape \(\)"),
-        (np.ones((3, 1)), r"has shape \(3, 1\)"),
+        ([1.0, 2.0], r"has shape \(2,\): give one weight for each row, \(3,\)"), ([0, 0, 0], "is zero"),
         ([1.0, -0.5, -2.0], "of row 1 is -0.5: weights are finite numbers of at least 0"),
         ([1.0, 2.0, np.nan], "of row 2 is nan"), ([np.inf, 2.0, 1.0], "of row 0 is inf"),
-        ([0, 0, 0], "is zero for every row"), (["1", "2", "x"], "must be numbers"),
-        ([1, 2, 1j], "must be numbers"), ([1, 2, None], "of row 2 is nan"),
-        (np.array(["2020-01-01"] * 3, "datetime64[D]"), "must be numbers"),
+        (["1", "2", "x"], "must be numbers"), ([1, 2, None], "of row 2 is nan"),
         (pd.array([1, 2, None], dtype="Int64"), "must be numbers|of row 2 is nan|masked values"),
     ],
     ids=str,
@@ -197,21 +194,6 @@ def test_the_best_of_all_coresets_is_that_of_repeated_rows() -> None:
 def test_what_is_no_weight_is_refused_with_its_row(given: object, said: str) -> None:
     with pytest.raises(FwcError, match=said):
         read_weights(given, 3)
-
-
-@pytest.mark.parametrize("scale", [1e-300, 2.0**-70, 3.0, 1e300])
-def test_masses_are_the_weights_scaled_by_a_power_of_two(scale: float) -> None:
-    weights = np.array([3.0, 1.0, 0.0, 7.0, 5e6]) * scale
-    masses = read_weights(weights, 5)
-    assert masses is not None
-    assert masses.positive is not None
-    factor = masses.values[0] / weights[0]
-    assert np.frexp(factor)[0] == 0.5
-    assert np.array_equal(masses.values, weights * factor)
-    assert 0.5 <= masses.total / 4 < 1
-    assert masses.positive.tolist() == [0, 1, 3, 4]
-    assert masses.take(np.array([1, 3])) is not None
-    assert masses.take(np.array([1, 1])) is None
 
 
 def test_units_are_whole_and_their_sums_fit() -> None:

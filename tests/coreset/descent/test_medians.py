@@ -125,16 +125,14 @@ def test_compiled_medoids_move_as_plain_ones_do(support: str) -> None:
 def test_whole_weights_move_as_repeated_rows_do(cost: str) -> None:
     given = weighted_problem(300, cost, "free", ties=True)
     assert given.masses is not None
-    unit = given.masses.values.min()  # the weight 1
-    often = np.rint(given.masses.values / unit).astype(int)
+    often = np.rint(given.masses.values / given.masses.values.min()).astype(int)  # the least weight is 1
     rows = np.repeat(np.arange(300), often)
     repeated = replace(given.subset(rows), masses=None)
     points = given.table.values[np.arange(12) * 20].astype(np.float64)
-    inner, shares = Steps(given).certify(points)
-    whole, each = Steps(repeated).certify(points)
-    assert inner.objective == pytest.approx(whole.objective, rel=1e-12)
-    moved = Steps(given).move_points(shares, points)
-    again = Steps(given).move_points(replace(shares, masses=read_weights(often * 7.0, 300)), points)
-    assert np.allclose(moved, again, rtol=1e-12)
-    if len(shares.part_row) == len(each.part_row) == 0:
-        assert np.allclose(Steps(repeated).move_points(each, points), moved)
+    objective, other = (Steps(each).certify(points)[0].objective for each in (given, repeated))
+    assert objective == pytest.approx(other, rel=1e-12)
+    label = np.random.default_rng(1).integers(0, 12, 300)
+    expected = Steps(repeated).move_points(whole(label[rows], 12), points)
+    for masses in (given.masses, read_weights(often * 7.0, 300)):
+        moved = Steps(given).move_points(replace(whole(label, 12), masses=masses), points)
+        assert np.allclose(moved, expected, rtol=1e-12)

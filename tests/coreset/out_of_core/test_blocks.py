@@ -28,6 +28,7 @@ def frame() -> pd.DataFrame:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(tables, "BLOCK_ROWS", 1024)
+    monkeypatch.setattr("fwc_llm.coreset.estimator.ROWS_FOR_EACH", {"l1": 100})  # small samples
     rows = frame()
     for k, (low, high) in enumerate(((0, 450), (450, 460), (460, N))):
         rows.iloc[low:high].to_parquet(tmp_path / f"rows-{k}.parquet", row_group_size=130)
@@ -159,7 +160,6 @@ def test_what_is_wrong_with_files_is_named(folder: Path) -> None:
         ({"w": 0.0}, "zero for every row"),
     ],
 )
-@pytest.mark.usefixtures("small_samples")
 def test_values_that_cannot_be_used_are_named(folder: Path, change: Any, words: str) -> None:
     rows = frame().assign(**change)
     rows.to_parquet(folder / "t.parquet", row_group_size=700)
@@ -168,10 +168,9 @@ def test_values_that_cannot_be_used_are_named(folder: Path, change: Any, words: 
         FairCoreset(4, sample=300).fit(folder / "t.parquet", y="y", sensitive="d", sample_weight=weight)
 
 
-@pytest.mark.usefixtures("small_samples")
-def test_a_missing_value_of_an_array_is_named(tmp_path: Path) -> None:
+def test_a_missing_value_of_an_array_is_named(folder: Path) -> None:
     x = np.ones((N, 3))
     x[1700, 1] = np.nan
-    np.save(tmp_path / "x.npy", x)
+    np.save(folder / "x.npy", x)
     with pytest.raises(InputError, match="column 1 is missing or infinite in row 1700"):
-        FairCoreset(4, sample=300).fit(np.load(tmp_path / "x.npy", mmap_mode="r"), frame().y, frame().d)
+        FairCoreset(4, sample=300).fit(np.load(folder / "x.npy", mmap_mode="r"), frame().y, frame().d)

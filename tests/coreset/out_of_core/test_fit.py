@@ -131,8 +131,7 @@ def test_rare_cells_are_in_the_sample(tmp_path: Path) -> None:
     x, y, d = made()
     d = np.where(np.arange(N) % 500 == 7, 2, d)  # 40 rows
     y[d == 2] = np.arange((d == 2).sum()) % 2
-    model = FairCoreset(12, slots="equal", sample=1, max_iter=1, support="rows", random_state=0, swaps=False)
-    model.m = 6
+    model = FairCoreset(6, slots="equal", sample=1, max_iter=1, support="rows", random_state=0, swaps=False)
     fitted = model.fit(mapped(tmp_path, x), y, d)
     assert sorted(set(fitted.sensitive_.tolist())) == [0, 1, 2]
     check(fitted, x, y, d)
@@ -156,8 +155,8 @@ def test_a_table_within_the_sample_is_fitted_as_in_memory(tmp_path: Path, weight
         assert one.labels_.tolist() == two.labels_.tolist()
 
 
-@pytest.mark.usefixtures("small_samples")
-def test_a_sample_that_lacks_far_rows_is_warned_of(tmp_path: Path) -> None:
+def test_a_sample_that_lacks_far_rows_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fwc_llm.coreset.estimator.ROWS_FOR_EACH", {"l1": 100})
     x, y, d = made()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

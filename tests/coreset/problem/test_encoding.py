@@ -17,21 +17,16 @@ from fwc_llm.errors import FwcError, InputError, ScaleWarning
 from tests.coreset.programs import peak
 
 
-@pytest.fixture
-def frame() -> pd.DataFrame:
-    return pd.DataFrame(
+def test_numbers_and_ranks_are_z_scored_the_rest_are_codes_and_decoding_gives_rows_back():
+    frame = pd.DataFrame(
         {
             "colour": ["red", "blue", "red", "green"],
             "age": [20, 30, 40, 50],
             "school": pd.Categorical(["b", "a", "c", "a"], categories=["a", "b", "c"], ordered=True),
             "constant": [7, 7, 7, 7],
             "member": [True, False, True, True],
-        },
-        index=["r1", "r2", "r3", "r4"],
+        }
     )
-
-
-def test_numbers_and_ranks_are_z_scored_and_the_rest_are_codes(frame):
     encoder, table = Encoder.fit(frame)
     kinds = {column.name: column.kind for column in encoder.columns}
     assert list(kinds) == ["age", "school", "constant", "colour", "member"]
@@ -44,10 +39,6 @@ def test_numbers_and_ranks_are_z_scored_and_the_rest_are_codes(frame):
     assert table.codes.dtype == np.uint8  # as small as they can be
     assert table.values[:, 3].tolist() == [0, 1, 0, 2]
     assert table.n_numeric == 3
-
-
-def test_decoding_gives_the_rows_back(frame):
-    encoder, table = Encoder.fit(frame)
     back = encoder.decode(table.values)
     assert list(back.columns) == list(frame.columns)
     for name in ("age", "constant"):
@@ -55,33 +46,6 @@ def test_decoding_gives_the_rows_back(frame):
     for name in ("colour", "school", "member"):
         assert back[name].tolist() == frame[name].tolist()
     np.testing.assert_allclose(encoder.encode(frame).values, table.values)
-
-
-@pytest.mark.parametrize("scale", [1e-300, 1e-30, 1e300])
-def test_tiny_and_huge_columns_scale(scale):
-    _, table = Encoder.fit(pd.DataFrame({"x": np.array([1.0, 2.0, 4.0]) * scale}))
-    x = np.array([1.0, 2.0, 4.0])
-    np.testing.assert_allclose(table.numbers[:, 0], (x - x.mean()) / x.std())
-
-
-def test_bad_values_name_row_and_column(frame):
-    for column, value, words in [
-        ("age", np.nan, "column 'age' of X is missing in row 'r2'"),
-        ("age", np.inf, "column 'age' of X is infinite in row 'r2'"),
-        ("colour", None, "column 'colour' of X is missing in row 'r2'"),
-    ]:
-        bad = frame.astype({"age": float})
-        bad.loc["r2", column] = value
-        with pytest.raises(FwcError, match=words):
-            Encoder.fit(bad)
-    with pytest.raises(FwcError, match="datetime"):
-        Encoder.fit(pd.DataFrame({"day": pd.to_datetime(["2020-01-01"])}))
-
-
-def test_arrays_stay_as_they_are():
-    x = np.arange(6, dtype=np.float32).reshape(3, 2)
-    assert encode_array(x).values is x
-    assert encode_array([[1, 2]]).values.dtype == np.float64
 
 
 @pytest.mark.parametrize(
@@ -104,8 +68,7 @@ def test_value_ids_are_equal_exactly_for_equal_rows():
     x = rng.integers(0, 3, (500, 4)).astype(float)
     x[0], x[1] = 0.0, -0.0
     ids = value_ids(Table(x, np.empty((500, 0))))
-    _, expected = np.unique(x + 0.0, axis=0, return_inverse=True)
-    expected = expected.ravel()  # numpy 2.0 gives a column
+    expected = np.unique(x + 0.0, axis=0, return_inverse=True)[1]
     assert (np.equal.outer(ids, ids) == np.equal.outer(expected, expected)).all()
 
 
@@ -260,20 +223,6 @@ def test_balanced_positive_is_refused_where_the_cells_cannot_hold_m():
         count_slots("balanced-positive", 8, cells, room, constrained=True)
 
 
-def test_several_attributes_are_crossed():
-    sensitive = pd.DataFrame({"sex": ["f", "m", "f", "m"], "race": ["b", "b", "w", "b"]})
-    cells = find_cells([0, 1, 1, 0], sensitive, 4)
-    assert cells.levels.tolist() == [["f", "b"], ["f", "w"], ["m", "b"]]
-    assert cells.cell.tolist() == [0, 5, 3, 4]
-    assert cells.name(5) == "(sensitive = m & b, y = 1)"
-
-
-def test_target_is_the_rows_own_or_the_callers():
-    cells, _ = cells_with(ADULT)
-    np.testing.assert_allclose(overall_target(cells, None), [22654 / 30162, 7508 / 30162])
-    np.testing.assert_allclose(overall_target(cells, {1: 0.4, 0: 0.6}), [0.6, 0.4])
-
-
 @pytest.mark.parametrize(
     ("slots", "m", "words"),
     [
@@ -288,27 +237,6 @@ def test_bad_slots_are_refused(slots, m, words):
     cells, room = cells_with(ADULT)
     with pytest.raises(FwcError, match=words):
         count_slots(slots, m, cells, room, constrained=True)
-
-
-def test_an_empty_cell_is_named():
-    cells = find_cells([0, 1, 0], ["a", "a", "b"], 3)
-    with pytest.raises(FwcError, match=r"\(sensitive = b, y = 1\) has no rows"):
-        count_slots("proportional", 3, cells, cells.counts, constrained=True)
-    assert count_slots("proportional", 3, cells, cells.counts, constrained=False).tolist() == [1, 1, 1, 0]
-
-
-@pytest.mark.parametrize(
-    ("y", "sensitive", "words"),
-    [
-        ([0, 1], ["a", "b", "c"], "y has 2 rows but X has 3"),
-        ([0, 1, np.nan], ["a", "b", "c"], "y is missing in row 2"),
-        ([0, 1, 1], ["a", None, "c"], "sensitive is missing in row 1"),
-        ([[0, 1], [1, 0], [0, 0]], ["a", "b", "c"], "one value per row"),
-    ],
-)
-def test_bad_labels_are_refused(y, sensitive, words):
-    with pytest.raises(FwcError, match=words):
-        find_cells(y, sensitive, 3)
 
 
 def test_labels_of_mixed_types_are_known_by_what_the_caller_called_them() -> None:

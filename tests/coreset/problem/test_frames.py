@@ -94,50 +94,50 @@ def test_crossed_attributes_keep_their_types(frame: pd.DataFrame) -> None:
     found = FairCoreset(8, random_state=0).fit(frame[["pay"]], frame["hired"], crossed)
     assert {tuple(level) for level in found.sensitive_} == {("f", 0), ("f", 1), ("m", 0), ("m", 1)}
     assert all(isinstance(level[1], (int, np.integer)) for level in found.sensitive_)
+    with pytest.raises(FwcError, match=r"\(sensitive = f & 1, y = 1\) has no rows"):
+        fit(frame[["pay"]], frame["hired"] * (crossed["old"] == 0), crossed)
 
 
-def test_missing_labels_of_every_kind_are_named(frame: pd.DataFrame) -> None:
+def test_labels_that_are_missing_or_no_labels_are_named(frame: pd.DataFrame) -> None:
     times = pd.Series(pd.date_range("2020-01-01", periods=60)).where(lambda when: when.index != 7)
     for labels in (times, times.astype(object), pl.Series(["x"] * 7 + [None] + ["y"] * 52)):
         with pytest.raises(FwcError, match="sensitive is missing in row 7"):
             FairCoreset(8).fit(frame[["pay"]], frame["hired"], labels)
     with pytest.raises(FwcError, match="sensitive holds complex numbers"):
         FairCoreset(8).fit(frame[["pay"]], frame["hired"], np.ones(60) * 1j)
-
-
-def named() -> pd.DataFrame:
-    X, y, d = people(80)
-    race, w = np.where(X.age % 2, "a", "b"), X.age % 5 + 1
-    return pd.DataFrame({"x": X.pay, "y": (y == "yes").astype(int), "sex": d, "race": race, "w": w})
+    with pytest.raises(FwcError, match="y is missing in row 2"):
+        FairCoreset(8).fit(frame[["pay"]], frame["hired"].where(frame.index != 2), frame["sex"])
+    with pytest.raises(FwcError, match="one value per row"):
+        FairCoreset(8).fit(frame[["pay"]], frame[["hired", "age"]], frame["sex"])
 
 
 @pytest.mark.parametrize("form", [pd.DataFrame, pl.from_pandas])
 @pytest.mark.parametrize("sensitive", ["sex", ["sex", "race"]])
-def test_columns_by_name_are_the_columns(form: Any, sensitive: Any) -> None:
-    frame = named()
-    rest = frame.drop(columns=["y", "w", *([sensitive] if isinstance(sensitive, str) else sensitive)])
-    values = frame["y"], frame[sensitive]
+def test_columns_by_name_are_the_columns(frame: pd.DataFrame, form: Any, sensitive: Any) -> None:
+    frame = frame.drop(columns="grade")  # whose order Polars does not keep
+    frame = frame.assign(race=np.where(frame["age"] % 2, "a", "b"), w=frame["age"] % 5 + 1)
+    rest = frame.drop(columns=["hired", "w", *([sensitive] if isinstance(sensitive, str) else sensitive)])
+    values = frame["hired"], frame[sensitive]
     for model in (FairCoreset(8, epsilon=0.2, random_state=0, n_init=1), FairWASP(epsilon=0.2)):
-        one = model.fit(form(frame), y="y", sensitive=sensitive, sample_weight="w").objective_
+        one = model.fit(form(frame), y="hired", sensitive=sensitive, sample_weight="w").objective_
         assert list(model.feature_names_in_) == list(rest.columns)
         assert one == model.fit(rest, *values, sample_weight=frame["w"]).objective_
     model = FairCoreset(8, epsilon=0.2, random_state=0, n_init=1).fit(rest, *values)
-    assert model.score(form(frame), "y", sensitive) == model.score(rest, *values)
-    assert np.array_equal(model.predict(form(frame), "y", sensitive), model.predict(rest, *values))
-    assert model.certify(form(frame), "y", sensitive).objective == model.certify(rest, *values).objective
+    assert model.score(form(frame), "hired", sensitive) == model.score(rest, *values)
+    assert np.array_equal(model.predict(form(frame), "hired", sensitive), model.predict(rest, *values))
+    assert model.certify(form(frame), "hired", sensitive).objective == model.certify(rest, *values).objective
 
 
-def test_names_that_are_no_columns_are_refused() -> None:
-    frame = named()
+def test_names_that_are_no_columns_are_refused(frame: pd.DataFrame) -> None:
     for y, sensitive, words in (
-        ("z", "sex", "y names the column 'z', which X does not have: it has 'x', 'y'"),
-        ("y", ["sex", "age"], "sensitive names the column 'age'"),
+        ("z", "sex", "y names the column 'z', which X does not have: it has 'town', 'pay'"),
+        ("hired", ["sex", "race"], "sensitive names the column 'race'"),
     ):
         with pytest.raises(InputError, match=words):
             FairCoreset(8).fit(frame, y=y, sensitive=sensitive)
     with pytest.raises(InputError, match="the columns of X have no names"):
-        FairCoreset(8).fit(frame[["x"]].to_numpy(), y="y", sensitive=frame["sex"])
-    pair = frame[["x"]].iloc[:2]
+        FairCoreset(8).fit(frame[["pay"]].to_numpy(), y="hired", sensitive=frame["sex"])
+    pair = frame[["pay"]].iloc[:2]
     assert take_named(pair, [0, 1], ["sex", "race"], None)[2] == ["sex", "race"]  # labels of two rows
 
 

@@ -11,11 +11,11 @@ import pytest
 from evals.bench import constraints
 from fwc_llm.coreset import FairCoreset, FairWASP, certify
 from fwc_llm.coreset.transport import column_generation
-from fwc_llm.coreset.transport.column_generation import CostTable, solve_directly
-from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, dual_simplex
+from fwc_llm.coreset.transport.column_generation import CostTable
+from fwc_llm.coreset.transport.dual_simplex import dual_simplex
 from fwc_llm.coreset.transport.fair import fair_transport
 from fwc_llm.coreset.transport.linear_program import linear_program
-from fwc_llm.coreset.transport.parity import ParitySet, SoftParitySet, violation
+from fwc_llm.coreset.transport.parity import ParitySet, SoftParitySet
 from fwc_llm.errors import FwcError, InputError
 from tests.coreset.programs import certified, peak, violation_of
 
@@ -146,48 +146,6 @@ def test_rows_that_tie_alike_are_one_row_of_the_simplex(monkeypatch: pytest.Monk
         plan = fair_transport(cost, 8, 2, TARGET, 0.01, sample_weight=sample_weight)
         certified(plan, cost, TARGET, 0.01, sample_weight)
     assert max(sizes) < 15_000  # of 40,000 rows
-    # Continuous costs are as they are.
-    sizes.clear()
-    table = CostTable(np.random.default_rng(0).random((3000, 4)))
-    solve_directly(table, np.zeros(4), ParitySet(TARGET, 0.01, 2), table)
-    assert sizes == [3000]
-
-
-# --- The dual simplex method against HiGHS
-
-
-@pytest.mark.parametrize(("levels", "outcomes", "n"), [(1, 2, 20), (2, 2, 300), (3, 4, 200), (16, 2, 300)])
-@pytest.mark.parametrize("kind", ["continuous", "whole"])
-@pytest.mark.parametrize("epsilon", [0.0, 1e-6, 0.05])
-def test_vertices_are_optimal(levels: int, outcomes: int, n: int, kind: str, epsilon: float) -> None:
-    for seed in range(3):
-        rng = np.random.default_rng([seed, levels])
-        cells = levels * outcomes
-        draw = rng.random if kind == "continuous" else partial(rng.integers, 0, 4)
-        cost = draw((n, cells)).astype(float)
-        cost[rng.random(cost.shape) < 0.1] = np.inf
-        cost[:, 0] = np.where(np.isinf(cost).all(axis=1), 1.0, cost[:, 0])
-        target = rng.dirichlet(np.full(outcomes, 3.0))
-        fair, mass = ParitySet(target, epsilon, levels), rng.uniform(0.5, 2, n)
-        table = CostTable(cost, mass)
-        vertex = dual_simplex(cost, mass, np.zeros(cells), fair, 1e-12)
-        found = table.optimum(vertex)
-        expected = table.optimum(linear_program(cost, mass, fair))
-        assert found.cost == pytest.approx(expected.cost, rel=1e-8, abs=1e-8 * mass.sum())
-        bound = found.bound + mass.sum() * fair.best(vertex.prices)[0]
-        assert bound == pytest.approx(found.cost, rel=1e-9, abs=1e-10 * mass.sum())
-        np.testing.assert_allclose(found.load.sum(), mass.sum(), rtol=1e-12)
-        assert violation(found.load, target) <= epsilon + 1e-9
-
-
-def test_what_has_no_plan_is_named() -> None:
-    cost = np.full((10, 4), np.inf)
-    cost[:, 0], cost[0] = 1.0, 1.0
-    fair = ParitySet(np.array([0.5, 0.5]), 0.1, 2)
-    with pytest.raises(InfeasibleError, match="parity limit"):
-        dual_simplex(cost, np.ones(10), np.zeros(4), fair, 1e-12)
-    with pytest.raises(InfeasibleError, match="parity limit"):
-        linear_program(cost, np.ones(10), fair)
 
 
 # --- A limit for each level, a penalty
@@ -326,10 +284,9 @@ def test_limits_of_attributes_that_cannot_hold_are_named(change: dict[str, Any],
     y, d = np.repeat(BARE, 5) % 2, np.repeat(BARE, 5)[:, None] // [8, 4, 2] % 2
     X = np.random.default_rng(0).normal(size=(len(y), 2))
     terms: Any = {"target": [0.5, 0.5], "crossed": False, "n_init": 1} | change
+    changed = np.where(d[:, 0] == 0, terms.pop("y", y), y)
     with pytest.raises(InputError, match=words):
-        FairCoreset(8, **{k: v for k, v in terms.items() if k != "y"}).fit(
-            X, np.where(d[:, 0] == 0, terms.get("y", y), y), d
-        )
+        FairCoreset(8, **terms).fit(X, changed, d)
     fitted = FairCoreset(8, 0.172, target=[0.5, 0.5], crossed=False, n_init=1).fit(X, y, d)
     assert fitted.violation_ <= 0.172 + 1e-9
 
@@ -337,21 +294,15 @@ def test_limits_of_attributes_that_cannot_hold_are_named(change: dict[str, Any],
 # --- What the inner problem takes beside the costs that it is given
 
 
-ROWS, LEVELS, OUTCOMES = 100_000, 4, 4
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", ["continuous", "whole"])
 def test_the_inner_problem_takes_at_most_three_more_tables(kind: str, dtype: type) -> None:
     rng = np.random.default_rng(0)
-    cost = rng.uniform(1, 40, (ROWS, LEVELS * OUTCOMES)).astype(dtype)
-    if kind == "whole":
-        cost = np.floor(cost)
-    target = np.full(OUTCOMES, 1 / OUTCOMES)
-    weights = rng.uniform(0.5, 2, ROWS)
-    warm = fair_transport(cost[:30_000], LEVELS, OUTCOMES, target, 0.01).prices  # all is imported now
+    cost = rng.uniform(1, 40, (100_000, 16)).astype(dtype)
+    cost = np.floor(cost) if kind == "whole" else cost
+    weights, terms = rng.uniform(0.5, 2, 100_000), (4, 4, np.full(4, 0.25), 0.01)
+    warm = fair_transport(cost[:30_000], *terms).prices  # all is imported now
     for prices, sample_weight in ((None, None), (warm, None), (None, weights)):
-        terms = LEVELS, OUTCOMES, target, 0.01, prices
-        held = peak(partial(fair_transport, cost, *terms, sample_weight=sample_weight))
-        assert held < 3 * ROWS * LEVELS * OUTCOMES * 4  # tables of float32
+        held = peak(partial(fair_transport, cost, *terms, prices, sample_weight=sample_weight))
+        assert held < 3 * 100_000 * 16 * 4  # tables of float32
