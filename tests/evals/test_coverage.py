@@ -53,9 +53,8 @@ def test_misses_of_every_kind_are_faults() -> None:
     for place in range(400):
         value = 0.5 if place else 0.9
         interval.add(Reading("accuracy", "first", EXAMPLES, value, 0.4, 0.6, 0.5 if place % 10 else 0.3))
-        test.add(
-            Verdict("gap", "", EXAMPLES, 0.01 if place % 10 == 0 else 0.5, 0.1, 0.0, contradicts=place == 7)
-        )
+        p = 0.5 if place % 10 else 0.01
+        test.add(Verdict("gap", "", EXAMPLES, p, 0.1, 0.0, contradicts=place == 7))
     test.add(Verdict("gap", "", EXAMPLES, None, 0.1, 0.0, contradicts=False))
     interval.add(Reading("accuracy", "first", EXAMPLES, None, None, None, 0.5))
     key = ("it", "here", EXAMPLES)

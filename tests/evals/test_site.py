@@ -4,7 +4,6 @@ import json
 import re
 import struct
 import tomllib
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
@@ -155,21 +154,13 @@ def test_notebooks_keep_no_error_and_no_path_of_a_machine() -> None:
         assert path.stat().st_size < 200_000
 
 
-def absolute() -> Iterator[tuple[str, str, str]]:
-    """The addresses of the README in the project's own repository: the base, the path, the section."""
-    of_forge = re.compile(
-        r"\((https://(?:raw\.githubusercontent|github)\.com)(/[\w-]+/[\w.-]+)/(?:blob/)?main/([^)#]+)(#[^)]*)?\)"
-    )
-    for _, repository, path, section in of_forge.findall(README):
-        yield f"https://github.com{repository}", path, section
-
-
 def test_every_address_of_the_readme_is_a_file_of_the_checkout() -> None:
-    found = list(absolute())
+    host = r"https://(?:raw\.githubusercontent|github)\.com"
+    found = re.findall(rf"\({host}(/[\w-]+/[\w.-]+)/(?:blob/)?main/([^)#]+)(#[^)]*)?\)", README)
     assert len(found) > 10
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {url.removesuffix("/") for url in project.get("urls", {}).values()}
-    (base,) = {base for base, _, _ in found}
+    (base,) = {f"https://github.com{repository}" for repository, _, _ in found}
     assert not declared or base in declared, f"README.md links to {base}; pyproject.toml says {declared}"
     for _, path, section in found:
         assert (CHECKOUT / path).is_file(), path

@@ -13,7 +13,6 @@ from tests.command import Run
 
 WALKS = Path(__file__).parents[2] / "evals" / "walks"
 _BLOCK = re.compile(r"^```(console|toml)\n(.*?)^```", re.S | re.M)
-TASK_FILE = "loans.toml"  # what the page shows as TOML goes to its end
 
 
 def steps(page: str) -> list[tuple[str, list[str]]]:
@@ -42,7 +41,7 @@ def test_what_a_walk_shows_is_printed(
     walked = steps(page)
     for command, shown in walked:
         if command.startswith("["):
-            with (tmp_path / TASK_FILE).open("a", encoding="utf-8") as file:
+            with (tmp_path / "loans.toml").open("a", encoding="utf-8") as file:  # TOML goes to its end
                 file.write(command)
             continue
         words = shlex.split(command, comments=True)

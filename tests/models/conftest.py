@@ -17,7 +17,6 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def provider() -> Iterator[respx.MockRouter]:
     """OpenAI's address, intercepted: what no route matches is an error, nothing goes out."""
-    with respx.mock(
-        using="httpcore2", base_url="https://api.openai.com/v1", assert_all_called=False
-    ) as router:
+    address = "https://api.openai.com/v1"
+    with respx.mock(using="httpcore2", base_url=address, assert_all_called=False) as router:
         yield router

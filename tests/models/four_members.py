@@ -1,4 +1,4 @@
-"""The smallest model."""
+"""The smallest model: the four members that one must have, and no other; says yes to everything."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -7,8 +7,6 @@ from fwc_llm.models import Messages, Reply
 
 
 class FourMembers:
-    """The four members that a model must have, and no other; says yes to everything."""
-
     name = "four"
     parameters: Mapping[str, object] = MappingProxyType({})
 

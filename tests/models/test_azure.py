@@ -6,17 +6,15 @@ from typing import Any
 import pytest
 
 from fwc_llm.errors import FwcError, ProviderError
-from fwc_llm.models import Reply, open_model
+from fwc_llm.models import open_model
 from fwc_llm.models.openai.chat import AzureModel
-from tests.faults.loopback import Handler, HttpReply, HttpRequest, completion, refusal
+from tests.faults.loopback import Handler, HttpReply, completion, refusal
 from tests.models.asking import MESSAGES, over_http
 
 KEY = "azure-planted-0123456789"
 
 
-def ask(
-    answer: HttpReply | Handler, monkeypatch: pytest.MonkeyPatch
-) -> tuple[list[Reply], Any, list[HttpRequest]]:
+def ask(answer: HttpReply | Handler, monkeypatch: pytest.MonkeyPatch) -> Any:
     def make(base_url: str) -> AzureModel:
         monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", base_url)
         return AzureModel("azure:my-deployment", backoff=0.001)

@@ -3,13 +3,13 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-import fwc_llm
-from fwc_llm import FwcError, evaluate, open_model
-from fwc_llm.models import Asked, Messages, Reply, Training, traits
+from fwc_llm import Asked, FwcError, Messages, Reply, Training, evaluate, open_model
+from fwc_llm.models import traits
 from fwc_llm.models.baseline import BOOSTING, LOGISTIC, TableModel
 from fwc_llm.report.document import make_document
 from fwc_llm.report.write import render
@@ -38,19 +38,15 @@ def test_rows_and_whole_tables_get_the_same_regression(three: Task) -> None:
 
 def test_it_reads_no_prompt(two: Task) -> None:
     baseline = open_model("baseline")
-    assert traits(baseline).reference
-    assert not traits(baseline).simulated
+    assert (traits(baseline).reference, traits(baseline).simulated) == (True, False)
     assert not traits(open_model("gpt-4")).reference
     with pytest.raises(FwcError, match="from a table, not from a prompt"):
         asyncio.run(baseline.ask([{"role": "user", "content": "age: 20"}]))
     call = next(make_plan(two, ["zero"], Settings(n_test=8)).calls())
-    ask_row = traits(baseline).ask_row
-    assert ask_row is not None
-    assert call.asked is not None
-    replies = [asyncio.run(ask_row(messages, call.asked)) for messages in (call.messages, [])]  # type: ignore[arg-type]
-    assert replies[0] == replies[1]
-    assert replies[0].logprobs is not None
-    assert np.exp([value for _, value in replies[0].logprobs]).sum() == pytest.approx(1.0)
+    ask_row: Any = traits(baseline).ask_row
+    reply, without = (asyncio.run(ask_row(messages, call.asked)) for messages in (call.messages, []))
+    assert reply == without
+    assert np.exp([value for _, value in reply.logprobs]).sum() == pytest.approx(1.0)
 
 
 class Counting(FourMembers):
@@ -73,8 +69,7 @@ def test_a_model_of_ones_own_is_given_the_row_and_what_it_may_learn_from(two: Ta
     model = Counting()
     result = evaluate(two, model, ["zero"], n_test=8, repeats=2, counterfactual=True, out=tmp_path / "run")
     assert result.data["reference"]
-    assert fwc_llm.Asked is Asked
-    assert fwc_llm.Training is Training
+    assert {type(one) for one in model.asked} == {Asked}
     pool = two.pool()
     for repeat in (0, 1):
         asked = [one for one in model.asked if one.repeat == repeat]
@@ -92,10 +87,8 @@ def test_every_output_says_that_it_is_no_language_model(three: Task, tmp_path: P
     folder = tmp_path / "run"
     result = evaluate(three, "baseline", ["zero", "balanced"], n_test=12, out=folder)
     described = json.loads((folder / "run.json").read_text())
-    assert described["reference"]
-    assert not described["simulated"]
-    assert not described["simulated_answers"]
-    assert result.data["reference"]
+    marks = [described[name] for name in ("reference", "simulated", "simulated_answers")]
+    assert [*marks, result.data["reference"]] == [True, False, False, True]
     answers = result.answers()
     assert answers["p_yes"].between(0, 1).all()
     by_arm = [answers[answers["arm"] == arm]["p_yes"].tolist() for arm in ("zero", "balanced")]
@@ -109,10 +102,10 @@ def test_every_output_says_that_it_is_no_language_model(three: Task, tmp_path: P
         assert mark in page.casefold()
         assert "simulated results" not in page.casefold()
     document = make_document([folder])
-    assert document["reference"]
-    assert document["runs"][0]["reference"]
-    assert "a reference and no language model" in document["runs"][0]["paragraph"]
-    assert "dollars" not in document["runs"][0]["cost"]
+    (run,) = document["runs"]
+    assert (document["reference"], run["reference"]) == (True, True)
+    assert "a reference and no language model" in run["paragraph"]
+    assert "dollars" not in run["cost"]
     header, line = render([folder], "csv", None, None).splitlines()[:2]
     assert dict(zip(header.split(","), line.split(","), strict=True))["reference"] == "true"
     other = evaluate(three, FourMembers(), ["zero"], n_test=12, out=tmp_path / "other")

@@ -1,5 +1,6 @@
-"""What the client sends, and what it makes of what comes back."""
+"""What the client sends, and what it makes of what comes back; addresses that lead nowhere."""
 
+import re
 from typing import Any
 
 import pytest
@@ -10,8 +11,6 @@ from fwc_llm.models import Usage
 from fwc_llm.models.openai.chat import ChatModel
 from tests.faults.loopback import HttpReply, completion
 from tests.models.asking import KEY, MESSAGES, ask, over_http, quick, sent
-
-# --- what is sent
 
 
 def test_the_request_holds_what_was_asked_for_and_no_more(provider: respx.MockRouter) -> None:
@@ -40,17 +39,13 @@ def test_parameters_of_our_own_are_refused(name: str) -> None:
         quick(params={name: 1})
 
 
-# --- keys
-
-
 def test_without_a_key_nothing_is_sent(provider: respx.MockRouter, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     route = provider.post("/chat/completions").respond(json=completion("Yes"))
     model = quick()  # a run that is answered already needs no key, so this is no error yet
     with pytest.raises(FwcError, match="set the environment variable OPENAI_API_KEY") as caught:
         ask(model)
-    assert caught.value.exit_code == 2
-    assert route.call_count == 0
+    assert (caught.value.exit_code, route.call_count) == (2, 0)
 
 
 def test_a_key_with_odd_characters_is_refused_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,17 +58,18 @@ def test_a_key_with_odd_characters_is_refused_unseen(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("variable", "expected"), [(None, "Bearer no-key"), ("OTHER_KEY", "Bearer other-secret")]
 )
-def test_another_service_gets_only_the_key_that_is_named(
+def test_another_service_gets_only_the_key_that_is_named_and_no_cookies(
     variable: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY"):
         monkeypatch.setenv(name, "account-secret")
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", f"Authorization: Bearer {KEY}")
     monkeypatch.setenv("OTHER_KEY", "other-secret")
-    _, _, (request,) = over_http(HttpReply(completion("Yes")), api_key_env=variable)
-    assert request.headers["authorization"] == expected
-    assert KEY not in str(request)
-    assert "account-secret" not in str(request)
+    answer = HttpReply(completion("Yes"), headers={"set-cookie": "a=b; Path=/"})
+    for request in over_http(answer, times=2, api_key_env=variable)[2]:
+        assert request.headers["authorization"] == expected
+        assert "cookie" not in request.headers
+        assert not re.search(f"{KEY}|account-secret", str(request))
 
 
 def test_the_variable_of_the_sdk_names_the_service_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +91,8 @@ def test_the_variable_of_the_sdk_names_the_service_and_that_is_said(monkeypatch:
 @pytest.mark.parametrize(
     "options",
     [
-        {"base_url": "ftp://me:hush-hush@host/v1"}, {"base_url": "me:hush-hush@host"},
+        *({"base_url": url} for url in ("http://me:hush-hush@host/v1", "me:hush-hush@host",
+                                        "http://h?x=hush", "http://h#hush", "http://sk-hush-hush-hush:99999")),
         {"api_key_env": "hush-hush"}, {"api_key_env": "AB12HUSH"},
         {"params": {"extra_headers": {"Authorization": "hush-hush"}}}, {"params": {"x": "Bearer hush-hush"}},
         {"params": {"metadata": [{"api_key": "hush-hush"}]}}, {"params": {"y": "sk-hush-hush-hush-hush"}},
@@ -105,6 +102,30 @@ def test_no_message_repeats_a_key_or_a_password(options: dict[str, Any]) -> None
     with pytest.raises(FwcError) as caught:
         ask(quick(**options))
     assert "hush" not in str(caught.value).lower()
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://[::1", "http://host:99999/v1", "http://host:x/v1", "http://", "http://ho st/v1", "http://h\n/v1",
+     "http://h\x1b[2J/v1", "http://\ud800/v1", "http://h:0/v1", "//host/v1"],
+)  # fmt: skip
+def test_an_address_that_is_none(url: str) -> None:
+    with pytest.raises(FwcError, match="is not an http") as caught:
+        quick(base_url=url)
+    assert "\x1b" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("ALL_PROXY", "socks5://127.0.0.1:9"), ("HTTPS_PROXY", "nonsense://x"), ("HTTP_PROXY", "http://[::1"),
+     ("SSL_CERT_FILE", "/nowhere/cert.pem"), ("ALL_PROXY", "http://h:port")],
+)  # fmt: skip
+def test_an_environment_without_a_way_out(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, value)
+    model = quick(base_url="https://host.example/v1")
+    with pytest.raises(FwcError, match=r"no connection to .* can be set up.*HTTPS_PROXY") as caught:
+        model.require_key()
+    assert caught.value.exit_code == 2
 
 
 def test_a_simulation_is_marked_whatever_it_is_called() -> None:
@@ -117,37 +138,25 @@ def test_a_simulation_is_marked_whatever_it_is_called() -> None:
     assert not quick().simulated
 
 
-# --- what comes back
-
-
 def test_a_reply_is_read_whole(provider: respx.MockRouter) -> None:
     top = [{"token": "Yes", "logprob": -0.1, "bytes": None}, {"token": " no", "logprob": -2.5, "bytes": None}]
-    content = [
-        {"token": "\n", "logprob": 0, "top_logprobs": []},
-        {"token": "Yes", "logprob": -0.1, "top_logprobs": top},
-    ]
+    content = [{"token": "\n", "top_logprobs": []}, {"token": "Yes", "logprob": -0.1, "top_logprobs": top}]
     body = completion("Yes", "gpt-4-0613")
     body["choices"][0] |= {"logprobs": {"content": content}, "finish_reason": "length"}
     provider.post("/chat/completions").respond(json=body)
     reply = ask(quick())
     assert (reply.text, reply.finish_reason, reply.refusal, reply.error) == ("Yes", "length", False, None)
-    assert reply.logprobs == (("Yes", -0.1), (" no", -2.5))
-    assert reply.usage == Usage(100, 1, 64)
+    assert (reply.logprobs, reply.usage) == ((("Yes", -0.1), (" no", -2.5)), Usage(100, 1, 64))
     assert (reply.model, reply.fingerprint, reply.attempts) == ("gpt-4-0613", "fp_1", 1)
     assert reply.raw == body
 
 
 @pytest.mark.parametrize(
     ("message", "text", "refused"),
-    [
-        ({"content": None, "refusal": "I can't."}, "I can't.", True),
-        ({}, "", False),
-        ({"content": [{"type": "text", "text": "Yes"}]}, "Yes", False),
-    ],
-)
-def test_replies_of_many_servers(
-    provider: respx.MockRouter, message: dict[str, Any], text: str, refused: bool
-) -> None:
+    [({"content": None, "refusal": "I can't."}, "I can't.", True), ({}, "", False),
+     ({"content": [{"type": "text", "text": "Yes"}]}, "Yes", False)],
+)  # fmt: skip
+def test_replies_of_many_servers(provider: respx.MockRouter, message: Any, text: str, refused: bool) -> None:
     provider.post("/chat/completions").respond(json={"choices": [{"message": message}], "debug": KEY})
     reply = ask(quick())
     assert (reply.text, reply.refusal, reply.usage, reply.model) == (text, refused, None, None)

@@ -18,15 +18,12 @@ from tests.models.asking import KEY, ask, over_http, sent
 
 QUESTION: Message = {"role": "question", "content": "Is it?"}
 NEGATION: Message = {"role": "question", "content": "Is it not?", "name": "negation"}
-TEXT: list[Message] = [
-    {"role": "user", "content": "Example"},
-    {"role": "user", "content": "Record"},
-    QUESTION,
-]
-CHAT: list[Message] = [
-    {"role": "system", "content": "Look."}, {"role": "user", "content": "Example"},
-    {"role": "assistant", "content": "yes"}, {"role": "user", "content": "Record"}, QUESTION, NEGATION,
-]  # fmt: skip
+EXAMPLE: Message = {"role": "user", "content": "Example"}
+RECORD: Message = {"role": "user", "content": "Record"}
+SYSTEM: Message = {"role": "system", "content": "Look."}
+TEXT = [EXAMPLE, RECORD, QUESTION]
+CHAT = [SYSTEM, EXAMPLE, {"role": "assistant", "content": "yes"}, RECORD, QUESTION, NEGATION]
+AS_TEXT = "Look.\n\nExample\n\nAnswer: yes\n\nRecord"
 
 
 def quick(api: str = "decisions", **options: Any) -> DecisionModel:
@@ -42,9 +39,6 @@ def exchange(reply: Any, messages: list[Message], api: str = "decisions", **opti
 
     (found,), _, requests = over_http(answer, quick, messages, api=api, **options)
     return found, [request.json() for request in requests]
-
-
-# --- what is sent
 
 
 def test_a_prompt_of_the_user_alone_is_one_text(provider: respx.MockRouter) -> None:
@@ -93,9 +87,8 @@ def test_where_roles_are_refused_one_text_is_sent_and_that_is_said_once(refused:
 
     replies, model, requests = over_http(handler, quick, CHAT[:5], times=6, together=True)
     assert [reply.p_yes for reply in replies] == [0.9] * 6
-    text = "Look.\n\nExample\n\nAnswer: yes\n\nRecord"
-    assert sum(request.json()["input"] == text for request in requests) == 6
-    assert model.request_body(CHAT[:5])["input"] == text, "the next is not even tried with roles"
+    assert sum(request.json()["input"] == AS_TEXT for request in requests) == 6
+    assert model.request_body(CHAT[:5])["input"] == AS_TEXT, "the next is not even tried with roles"
     assert len([note for note in model.notices if "several roles" in note]) == 1
 
 
@@ -105,16 +98,9 @@ def test_system_one_takes_a_state_and_named_questions() -> None:
         return nouls(0.99, "gpt-6-luna-1", names=list(request.json()["questions"]), usage={"input_tokens": 7})
 
     found, seen = exchange(reply, CHAT, "systemone")
-    assert seen == [
-        {
-            "model": "gpt-6-luna",
-            "state": "Look.\n\nExample\n\nAnswer: yes\n\nRecord",
-            "questions": {
-                "answer": {"type": "noul", "instructions": "Is it?"},
-                "negation": {"type": "noul", "instructions": "Is it not?"},
-            },
-        }
-    ]
+    words = {"answer": "Is it?", "negation": "Is it not?"}
+    questions = {name: {"type": "noul", "instructions": asked} for name, asked in words.items()}
+    assert seen == [{"model": "gpt-6-luna", "state": AS_TEXT, "questions": questions}]
     assert (found.p_yes, found.others, found.usage.prompt_tokens) == (0.99, {"negation": 0.99}, 7)
 
 
@@ -135,9 +121,6 @@ def test_criteria_go_with_the_question_alone(api: str) -> None:
         assert negation["instructions"] == "Is it not?"
 
 
-# --- what comes back
-
-
 @pytest.mark.parametrize("api", ["decisions", "systemone"])
 def test_a_refusal_is_a_refusal_and_of_another_question_no_loss(api: str) -> None:
     no = {"type": "refusal", "name": "answer"}
@@ -145,8 +128,8 @@ def test_a_refusal_is_a_refusal_and_of_another_question_no_loss(api: str) -> Non
     answers: Any = [no, yes] if api == "decisions" else {"answer": no, "negation": yes}
     reply, _ = exchange(decision(answers=answers), CHAT, api)
     assert (parse_answer(reply).reason, reply.p_yes, reply.others) == ("refused", None, {"negation": 0.2})
-    no, yes = {**yes, "name": "answer"}, {**no, "name": "negation"}
-    answers = [no, yes] if api == "decisions" else {"answer": no, "negation": yes}
+    answered, refused = {**yes, "name": "answer"}, {**no, "name": "negation"}
+    answers = [answered, refused] if api == "decisions" else {"answer": answered, "negation": refused}
     reply, _ = exchange(decision(answers=answers), CHAT, api)
     assert (reply.text, reply.others) == ("no", {"negation": None})
 
@@ -171,9 +154,6 @@ def test_an_answer_that_is_named_for_another_question_is_never_taken(api: str, n
         quick(api, base_url="http://127.0.0.1:9/v1").read(decision(answers=answers), CHAT)
 
 
-# --- dialects, and inputs that were cut off
-
-
 def refuses_lists(request: HttpRequest) -> Any:
     """A service that takes System One's format at /decisions alone."""
     if not request.path.endswith("/decisions"):
@@ -188,7 +168,7 @@ def test_system_ones_format_at_the_other_address_is_found_by_the_first_reply(api
     notices: list[str] = []
     reply, seen = exchange(refuses_lists, CHAT, api, notice=notices.append)
     assert (reply.p_yes, reply.others, len(seen)) == (0.25, {"negation": 0.25}, 2)
-    assert seen[-1]["state"] == "Look.\n\nExample\n\nAnswer: yes\n\nRecord"
+    assert seen[-1]["state"] == AS_TEXT
     assert len([note for note in notices if "System One's format at /decisions is sent" in note]) == 1
 
 
@@ -234,13 +214,9 @@ def test_an_input_that_was_cut_off_is_counted_and_refused_by_strict(said: dict[s
     assert not exchange(nouls(0.75, usage={"state_tokens_dropped": 0}), TEXT, "systemone")[0].truncated
 
 
-# --- what is refused
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"logprobs": True}, "'logprobs' is for chats"),
         ({"max_tokens": 5}, "'max_tokens' is for chats"),
         ({"params": {"questions": []}}, "'questions' cannot be set"),
         ({"params": {"extra_query": {"v": 1, "sig": "x"}}}, "may hold a key"),

@@ -58,9 +58,7 @@ def returning(value: Any) -> Callable[[Messages], Any]:
 )  # fmt: skip
 def test_texts_numbers_and_replies_are_answers(value: Any, answer: str | None, p_yes: float | None) -> None:
     (reply,) = ask(FunctionModel(returning(value)))
-    assert reply.error is None
-    assert parse_answer(reply).value == answer
-    assert probability(reply) == p_yes
+    assert (reply.error, parse_answer(reply).value, probability(reply)) == (None, answer, p_yes)
 
 
 @pytest.mark.parametrize(
@@ -76,10 +74,10 @@ def test_texts_numbers_and_replies_are_answers(value: Any, answer: str | None, p
 )  # fmt: skip
 def test_nonsense_is_the_rows_error_and_says_what_it_was(value: Any, words: str) -> None:
     (reply,) = ask(FunctionModel(returning(value)))
-    assert reply.text is None
-    assert words in str(reply.error)
-    assert len(str(reply.error)) <= 320
-    assert str(reply.error).isprintable()
+    said = str(reply.error)
+    assert words in said
+    assert (reply.text, said.isprintable()) == (None, True)
+    assert len(said) <= 320
 
 
 def test_a_provider_error_stops_the_run() -> None:
@@ -92,9 +90,7 @@ def test_replies_are_made_fit_for_the_journal() -> None:
     circle["self"] = circle
     odd = Reply("Yes \ud800", logprobs=(("Yes", -0.1), ("No", -math.inf)), raw=circle, latency=math.nan)
     (reply,) = ask(FunctionModel(returning(odd)))
-    assert reply.text == "Yes \\ud800"
-    assert reply.logprobs == (("Yes", -0.1),)
-    assert reply.raw is None
+    assert (reply.text, reply.logprobs, reply.raw) == ("Yes \\ud800", (("Yes", -0.1),), None)
     assert math.isfinite(reply.latency)
     (reply,) = ask(FunctionModel(returning(Reply("yes", p_yes=np.float32(0.5), others={"b": None}))))  # type: ignore[arg-type]
     assert (reply.p_yes, reply.others) == (0.5, {"b": None})
@@ -164,8 +160,6 @@ def test_what_hangs_is_given_up_and_many_of_it_end_the_run() -> None:
 
 
 class Batches:
-    """Answers in batches; remembers how large they were."""
-
     def __init__(self, answers: Callable[[int], Any] | None = None) -> None:
         self.sizes: list[int] = []
         self.answers = answers or (lambda n: ["yes"] * n)
@@ -229,13 +223,12 @@ def test_the_identity_of_a_function_is_its_name_and_what_the_user_names() -> Non
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (None, r"the model is nothing \(None\): give a name, a function"), (3, "the model is an int"),
+        (None, r"the model is nothing \(None\): give a name, a function"),
         (SimpleNamespace(name="half", ask=print), "which lacks parameters, aclose"),
         (Batches, r"the class Batches: give an object, Batches\(…\)"),
         (SimpleNamespace(name=3, parameters={}, ask=print, aclose=print), "is no model"),
-        (SimpleNamespace(name="x", parameters=None, ask=print, aclose=print), "is no model"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_model_is_refused(model: Any, words: str) -> None:
     with pytest.raises(FwcError, match=words):
         as_model(model)
@@ -243,21 +236,15 @@ def test_what_is_no_model_is_refused(model: Any, words: str) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [
-        *({"timeout": 0}, {"timeout": math.nan}, {"threads": 0}, {"name": " "}),
-        *({"name": name} for name in ("\x1b[31mred", "two\nlines")),
-        *({"parameters": given} for given in (5, {"x": object()})),
-        {"parameters": {"x": [math.nan]}},
-    ],
-)
+    [{"timeout": 0}, {"timeout": math.nan}, {"threads": 0}, {"name": " "}, {"name": "\x1b[31mred"},
+     {"parameters": 5}, {"parameters": {"x": object()}}, {"parameters": {"x": [math.nan]}}],
+)  # fmt: skip
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(FwcError, match=next(iter(options))):
         FunctionModel(says_yes, **options)
 
 
 class Grumpy:
-    """Fails for the old until it is mended."""
-
     def __init__(self) -> None:
         self.mended, self.asked = False, 0
 
@@ -315,7 +302,6 @@ def test_ctrl_c_ends_a_run_whose_function_hangs(tmp_path: Path, awake: bool, not
         """
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
         if awake:
             os.kill(process.pid, signal.SIGINT)

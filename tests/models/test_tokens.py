@@ -14,10 +14,8 @@ from fwc_llm.models.tokens import TokenCounter
 from tests.conftest import missing
 from tests.models.asking import KEY
 
-MESSAGES = [
-    {"role": "system", "content": "You are a helpful assistant."},
-    {"role": "user", "content": "Is it?"},
-]
+QUESTION = {"role": "user", "content": "Is it?"}
+MESSAGES = [{"role": "system", "content": "You are a helpful assistant."}, QUESTION]
 
 
 @pytest.fixture
@@ -41,23 +39,21 @@ def test_known_models_are_counted_exactly(model: str, rank_files: Path) -> None:
     assert counter.exact
     # 3 a message, its role, its text; 3 for the reply (OpenAI's cookbook): 3+1+6 + 3+1+3 + 3
     assert counter.count(MESSAGES) == 20
-    assert counter.count([{"role": "user", "content": "Is it?", "name": "ann"}]) == 3 + 1 + 3 + 1 + 1 + 3
+    assert counter.count([{**QUESTION, "name": "ann"}]) == 3 + 1 + 3 + 1 + 1 + 3
 
 
 @pytest.mark.parametrize("model", ["gpt-6-luna", "my-model", "azure:deployment"])
 def test_unknown_models_are_estimated_and_say_so(model: str, rank_files: Path) -> None:
     counter = TokenCounter(model, fetch=False)
-    assert not counter.exact
-    assert counter.count(MESSAGES) == 20
+    assert (counter.exact, counter.count(MESSAGES)) == (False, 20)
 
 
 def test_special_tokens_in_a_cell_are_text(rank_files: Path) -> None:
     assert TokenCounter("gpt-4", fetch=False).length("<|endoftext|> \ud800") > 3
 
 
-def test_an_estimate_without_a_rank_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: None
-) -> None:
+@pytest.mark.usefixtures("fresh")
+def test_an_estimate_without_a_rank_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
     counter = TokenCounter("gpt-4", fetch=False)
     assert not counter.exact
@@ -73,9 +69,6 @@ def test_a_service_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
     assert not TokenCounter("gpt-4").exact
     never.set()
-
-
-# --- What a model must have
 
 
 def test_a_key_in_the_wrong_place_is_not_repeated() -> None:

@@ -54,6 +54,14 @@ async def run(service: Any, folder: Path, then_live: bool = False, **options: An
         return await execute(model, calls(), journal, concurrency=1) if then_live else None
 
 
+def ask_live(service: BatchService, folder: Path, n: int = N) -> None:
+    async def go() -> None:
+        async with asking(service, folder) as (model, journal):
+            await execute(model, calls()[:n], journal)
+
+    asyncio.run(go())
+
+
 async def one_pass(service: BatchService, folder: Path, mode: str) -> None:
     """As `fwc-llm eval` does it: with --batch, with --cancel-batch, or live."""
     await run(service, folder, then_live=True, begin=mode == "batch", cancel=mode == "cancel")
@@ -77,9 +85,7 @@ def interrupt(service: BatchService, folder: Path, step: int) -> None:
 def answers(folder: Path) -> dict[str, str]:
     with Journal(folder) as journal:
         records = [record for record in journal.records() if record["text"] is not None]
-    assert len({record["row"] for record in records}) == len(records), (
-        "each answered request is journaled once"
-    )
+    assert len({record["row"] for record in records}) == len(records), "each is journaled once"
     return {record["row"]: record["text"] for record in records}
 
 
@@ -93,8 +99,7 @@ def test_replies_are_joined_to_their_questions(tmp_path: Path) -> None:
     assert answers(tmp_path) == expected()
     with Journal(tmp_path) as journal:
         assert journal.batch_usage.prompt_tokens == 100 * N
-    assert len(service.batches) == 3
-    assert (seen[-1].done, seen[-1].total) == (N, N)
+    assert (len(service.batches), seen[-1].done, seen[-1].total) == (3, N, N)
 
 
 def test_files_are_split_by_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,8 +116,7 @@ def test_failures_are_left_to_be_asked_live(tmp_path: Path) -> None:
     service = BatchService(fails=lambda number: number % 5 == 0)
     asyncio.run(run(service, tmp_path))
     assert len(answers(tmp_path)) == 18
-    live = asyncio.run(run(service, tmp_path, then_live=True))
-    assert live == Outcome(5, 0, 18)
+    assert asyncio.run(run(service, tmp_path, then_live=True)) == Outcome(5, 0, 18)
     assert service.live.total() == 5
     assert set(answers(tmp_path)) == set(expected())
 
@@ -150,15 +154,9 @@ def test_a_refused_batch_stops_and_can_be_submitted_again(tmp_path: Path) -> Non
 
 def test_answered_requests_are_not_batched(tmp_path: Path) -> None:
     service = BatchService()
-
-    async def some_live_first() -> None:
-        async with asking(service, tmp_path) as (model, journal):
-            await execute(model, calls()[:4], journal)
-
-    asyncio.run(some_live_first())
+    ask_live(service, tmp_path, 4)
     asyncio.run(run(service, tmp_path))
-    assert len(answers(tmp_path)) == N
-    assert service.worked.total() == N - 4
+    assert (len(answers(tmp_path)), service.worked.total()) == (N, N - 4)
 
 
 def test_the_cost_limit_holds_for_batches(tmp_path: Path) -> None:
@@ -177,16 +175,17 @@ def test_the_cost_limit_holds_for_batches(tmp_path: Path) -> None:
     assert "--max-cost" in str(outcome.stopped)
 
 
-def test_a_service_without_a_batch_api_is_named_as_such(tmp_path: Path) -> None:
-    with pytest.raises(ProviderError, match=r"no Batch API.*Invalid URL.*without --batch"):
-        asyncio.run(run(lambda request: refusal(404, f"Invalid URL ({request.path})"), tmp_path))
-
-
-def test_a_refused_batch_is_not_taken_for_a_rejected_key(tmp_path: Path) -> None:
-    service = BatchService()
-    service.broken[1] = refusal(400, "Invalid file format for Batch API")
-    with pytest.raises(ProviderError, match=r"refuses this.*Invalid file format"):
-        asyncio.run(run(service, tmp_path))
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (refusal(404, "Invalid URL (/files)"), r"no Batch API.*Invalid URL.*without --batch"),
+        (refusal(400, "Invalid file format for Batch API"), "refuses this.*Invalid file format"),
+        (HttpReply({"id": "../../../etc", "object": "file", "status": "completed"}), "no usable id"),
+    ],
+)
+def test_a_service_that_takes_no_batch_says_why(tmp_path: Path, reply: HttpReply, words: str) -> None:
+    with pytest.raises(ProviderError, match=words):
+        asyncio.run(run(lambda request: reply, tmp_path))
 
 
 def test_batches_under_way_can_be_cancelled(tmp_path: Path) -> None:
@@ -216,14 +215,6 @@ def test_odd_lines_are_not_the_end_of_the_collection(tmp_path: Path) -> None:
     service.odd_lines = [line.replace(b"ID", first) + b"\n" for line in ODD_LINES]
     asyncio.run(run(service, tmp_path))
     assert answers(tmp_path) == expected()
-
-
-def test_an_id_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
-    service = BatchService()
-    for step in range(1, 200):
-        service.broken[step] = HttpReply({"id": "../../../etc", "object": "file", "status": "completed"})
-    with pytest.raises(ProviderError, match="no usable id"):
-        asyncio.run(run(service, tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -258,12 +249,7 @@ def test_the_key_is_in_no_file_of_a_batch(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_batch_that_never_began_is_not_begun_over_live_answers(tmp_path: Path) -> None:
     service = BatchService()
     interrupt(service, tmp_path, 1)
-
-    async def live() -> None:
-        async with asking(service, tmp_path) as (model, journal):
-            await execute(model, calls(), journal)
-
-    asyncio.run(live())
+    ask_live(service, tmp_path)
     asyncio.run(run(service, tmp_path))
     assert (service.worked.total(), service.live.total()) == (0, N)
 
@@ -313,5 +299,4 @@ def test_a_folder_that_is_gone_is_not_made_again_and_no_batch_is_sent_off(tmp_pa
     service.on_step = lambda step: folder.rename(tmp_path / "moved") if step == 1 else None
     with pytest.raises(StorageError, match="is gone"):
         asyncio.run(run(service, folder))
-    assert not folder.exists()
-    assert service.batches == {}
+    assert (folder.exists(), service.batches) == (False, {})

@@ -27,8 +27,6 @@ class Counter:
 
 
 class Model(ChatModel):
-    """Answers and uses what it is told to."""
-
     used = Usage(1000, 5, 0)
 
     async def ask(self, messages: Messages) -> Reply:
@@ -36,14 +34,10 @@ class Model(ChatModel):
         return Reply("Yes", usage=self.used)
 
 
-def calls(n: int, prefix: int = 1500, tail: int = 100) -> list[Call]:
-    def messages(i: int) -> Any:
-        return [
-            {"role": "system", "content": "s" * prefix},
-            {"role": "user", "content": f"{i:03}".ljust(tail, "x")},
-        ]
-
-    return [Call("fwc", 0, f"test:{i}", "", messages(i), fixed=1) for i in range(n)]
+def calls(n: int, tail: int = 100) -> list[Call]:
+    system: Any = {"role": "system", "content": "s" * 1500}
+    users: Any = [{"role": "user", "content": f"{i:03}".ljust(tail, "x")} for i in range(n)]
+    return [Call("fwc", 0, f"test:{i}", "", [system, user], fixed=1) for i, user in enumerate(users)]
 
 
 def test_a_forecast_counts_everything() -> None:
@@ -73,8 +67,7 @@ def run(folder: Path, model: Model, max_cost: float) -> tuple[Any, Budget]:
 def test_the_limit_is_never_passed_and_holds_over_several_runs(tmp_path: Path) -> None:
     model = Model("test")  # a request may cost 1600·10 + 20·100 = 0.018, and really costs 0.0105 dollars
     outcome, budget = run(tmp_path, model, 0.1)
-    assert outcome.stopped is not None
-    assert "stopped before --max-cost" in outcome.stopped
+    assert "stopped before --max-cost" in str(outcome.stopped)
     assert budget.spent <= 0.1
     assert budget.spent == pytest.approx(outcome.done * 0.0105)
     assert outcome.done == 8, "what a reply did not use comes back before the run gives up"
@@ -104,10 +97,8 @@ def test_a_limit_needs_a_price_and_a_positive_number() -> None:
 @pytest.mark.parametrize(
     ("name", "known"),
     [
-        ("gpt-4", "gpt-4"), ("gpt-4-0314", "gpt-4"), ("gpt-4-turbo-2024-04-09", "gpt-4-turbo"),
-        ("gpt-4o-mini-2024-07-18", "gpt-4o-mini"), ("openai/gpt-4o", "gpt-4o"), ("azure:gpt-4o", "gpt-4o"),
-        ("gpt-4.1-nano", "gpt-4.1-nano"), ("gpt-4-mystery", None), ("llama", None),
-        ("gpt-6-luna", "gpt-6-luna"),
+        ("gpt-4-0314", "gpt-4"), ("gpt-4-turbo-2024-04-09", "gpt-4-turbo"), ("gpt-4-mystery", None),
+        ("openai/gpt-4o", "gpt-4o"), ("azure:gpt-4o", "gpt-4o"), ("llama", None),
     ],
 )  # fmt: skip
 def test_prices_cover_dated_versions_and_nothing_else(name: str, known: str | None) -> None:
@@ -118,8 +109,7 @@ def test_prices_cover_dated_versions_and_nothing_else(name: str, known: str | No
 def test_a_price_file_of_ones_own(tmp_path: Path) -> None:
     file = tmp_path / "prices.toml"
     file.write_text('date = "2030-01-01"\n[models]\n"mine" = { input = 1, output = 2 }\n')
-    price = price_of("mine", file)
-    assert price is not None
+    price: Any = price_of("mine", file)
     assert (price.cached, price.date, price.context) == (1.0, "2030-01-01", None)
     assert price.dollars(Usage(1_000_000, 1_000_000, 500_000)) == pytest.approx(3.0)
     assert price_of("gpt-4", file) is None

@@ -76,7 +76,7 @@ def test_a_foreign_file_is_refused_and_left_alone(tmp_path: Path, content: str) 
 
 @pytest.mark.parametrize(
     "damage",
-    [b"garbage\n", b'{"request": 7, "text": "Yes"}\n', b'{"request": "ab"}\n', b"[]\n", b"\xff\n",
+    [b"garbage\n", b"\xff\n", b"[]\n", b'{"request": "no id", "text": "Yes"}\n', b'{"request": "ab"}\n',
      b'{"request": "ab", "text": "Yes", "usage": {"odd": 1}}\n'],
 )  # fmt: skip
 def test_a_damaged_line_is_named_and_left_alone(tmp_path: Path, damage: bytes) -> None:
@@ -102,9 +102,7 @@ def test_a_full_disk_leaves_the_journal_whole(tmp_path: Path) -> None:
         # The system writes only a part of the next record, as on a disk that fills up.
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, limit[1]))
         try:
-            with pytest.raises(
-                FwcError, match=r"cannot write to .*journal\.jsonl: .*; everything before is kept"
-            ):
+            with pytest.raises(FwcError, match=r"cannot write to .*journal\.jsonl: .*everything before is"):
                 journal.append(record(7))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limit)

@@ -45,17 +45,9 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
     return load_task(write_people(tmp_path_factory.mktemp("people"), make_people(300, 2)))
 
 
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A template set of one's own, in a folder with a comma in its name."""
-    folder = tmp_path_factory.mktemp("t") / "my, own"
-    return Path(shutil.copytree(resource_dir("prompts") / "default", folder))
-
-
 def test_every_prompt_is_asked_so_often_each_a_request_of_its_own(task: Task) -> None:
-    once, thrice = (
-        make_plan(task, ("zero", "balanced"), Settings(**vars(SMALL) | {"samples": k})) for k in (1, 3)
-    )
+    settings = [Settings(**vars(SMALL) | {"samples": times}) for times in (1, 3)]
+    once, thrice = (make_plan(task, ("zero", "balanced"), one) for one in settings)
     calls = list(thrice.calls())
     assert len(calls) == thrice.n_calls == 3 * once.n_calls
     assert len({call_id("", call) for call in calls}) == len(calls)
@@ -114,7 +106,8 @@ def test_examples_drawn_anew_for_every_row_are_the_same_for_all_samples(task: Ta
 
 
 @pytest.mark.slow
-def test_each_template_set_makes_an_arm(task: Task, own: Path, tmp_path: Path) -> None:
+def test_each_template_set_makes_an_arm(task: Task, tmp_path: Path) -> None:
+    own = shutil.copytree(resource_dir("prompts") / "default", tmp_path / "my, own")
     options: dict[str, Any] = {"settings": SMALL, "orders": ("random", "given"), "out": tmp_path / "run"}
     result = evaluate(task, Dice(), ("zero", "balanced"), templates=("default", str(own)), **options)
     names = [arm["arm"] for arm in result.arms]
@@ -130,6 +123,5 @@ def test_each_template_set_makes_an_arm(task: Task, own: Path, tmp_path: Path) -
         assert split != found[0]["variance"][metric]
     assert found[2]["variation"] == {"family": "balanced", "order": "random", "template": "default"}
     assert "Order × wording" in render([result.folder], "md", task)
-    again = Dice()
-    evaluate(task, again, ("zero", "balanced"), templates=("default", str(own)), **options)
-    assert again.asked == 0
+    asks_nothing = Dice(most=0)
+    evaluate(task, asks_nothing, ("zero", "balanced"), templates=("default", str(own)), **options)

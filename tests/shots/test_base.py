@@ -2,7 +2,6 @@
 
 import copy
 import json
-import math
 import pickle
 from dataclasses import replace
 from pathlib import Path
@@ -26,45 +25,40 @@ def examples(n: int, weight: float | None = 1.0, values: Any = {}) -> tuple[Exam
     return tuple(Example(f"t:{i}", {"age": i, **values}, "no", weight) for i in range(n))
 
 
+def shots_of(found: tuple[Example, ...]) -> Shots:
+    return Shots("s", "t", "f", 0, found)
+
+
 def test_a_table_has_the_examples_in_prompt_order(two: Task) -> None:
     shots = select_shots(two, "fwc", m=8)
     frame = shots.to_frame()
-    assert frame.index.tolist() == [example.row for example in shots.examples]
-    assert frame["weight"].tolist() == [example.weight for example in shots.examples]
-    assert frame["label"].tolist() == [example.label for example in shots.examples]
+    expected = [(one.row, one.label, one.weight) for one in shots.examples]
+    assert [*zip(frame.index, frame["label"], frame["weight"], strict=True)] == expected
     pool = two.pool().loc[frame.index]
     assert frame["age"].tolist() == pool["age"].tolist()
     assert (frame["label"] == pool["y"]).all()
 
 
-def test_a_table_without_examples_or_weights() -> None:
-    assert Shots("zero", "t", "0", 0, ()).to_frame().columns.tolist() == ["label", "weight"]
-    assert math.isnan(Shots("random", "t", "0", 0, examples(2, None)).to_frame()["weight"].iloc[0])
-
-
-def test_columns_of_the_task_keep_their_names() -> None:
-    frame = Shots("x", "t", "0", 0, examples(2, 1.0, {"label": "a", "label_": "b", "weight": 70})).to_frame()
+def test_columns_of_the_task_keep_their_names_and_no_weight_is_nan() -> None:
+    assert shots_of(()).to_frame().columns.tolist() == ["label", "weight"]
+    frame = shots_of(examples(2, None, {"label": "a", "label_": "b", "weight": 70})).to_frame()
     assert frame.columns.tolist() == ["age", "label", "label_", "weight", "label__", "weight_"]
-    assert frame["weight"].tolist() == [70, 70]
-    assert frame["label__"].tolist() == ["no", "no"]
+    assert (frame["weight"].tolist(), frame["label__"].tolist()) == ([70, 70], ["no", "no"])
+    assert frame["weight_"].isna().all()
 
 
 def test_a_mapping_becomes_a_certificate(two: Task) -> None:
-    shots = select_shots(two, "fwc", m=8)
-    assert isinstance(shots.certificate, Certificate)
+    shots: Any = select_shots(two, "fwc", m=8)
     again = replace(shots, certificate=dict(shots.certificate))
-    assert isinstance(again.certificate, Certificate)
-    assert again == shots
+    assert type(again.certificate) is type(shots.certificate) is Certificate
     assert json.loads(json.dumps(again.certificate)) == shots.certificate
-    assert copy.deepcopy(shots) == pickle.loads(pickle.dumps(shots)) == shots
-    assert Shots("x", "t", "0", 0, ()).certificate is None
+    assert copy.deepcopy(shots) == pickle.loads(pickle.dumps(shots)) == shots == again
+    assert shots_of(()).certificate is None
 
 
 def test_thousands_of_examples_print_one_line() -> None:
-    certificate = {
-        "objective": 1.25, "violation": 0.01, "rows": ["r"] * 5000, "weights": [1.0] * 5000,
-        "fingerprint": "a" * 64, "more": list(range(5000)), "none": None,
-    }  # fmt: skip
+    long = {"rows": ["r"] * 5000, "weights": [1.0] * 5000, "fingerprint": "a" * 64, "more": [*range(5000)]}
+    certificate = {"objective": 1.25, "violation": 0.01, **long, "none": None}
     shots = Shots("fwc", "t", "0", 7, examples(5000), certificate)
     line = repr(shots)
     assert len(line) < 200
@@ -86,21 +80,13 @@ def test_the_picture_shows_weights_and_escapes_cells() -> None:
 
 def test_no_weights_and_zero_weights_are_drawn() -> None:
     for weight in (None, 0.0):
-        ElementTree.fromstring(Shots("x", "t", "0", 0, examples(3, weight))._repr_html_())
-    hidden = (*examples(2), Example("t:9", {"age": 1}, "yes", 0.0))
-    assert "hidden" in Shots("x", "t", "0", 0, hidden)._repr_html_()
-
-
-# --- The orders of examples
+        ElementTree.fromstring(shots_of(examples(3, weight))._repr_html_())
+    assert "hidden" in shots_of((*examples(2), Example("t:9", {"age": 1}, "yes", 0.0)))._repr_html_()
 
 
 any_examples = st.lists(
     st.tuples(st.sampled_from(["no", "yes"]), st.floats(0, 1)), min_size=0, max_size=12
 ).map(lambda pairs: tuple(Example(f"t:{i}", {}, label, weight) for i, (label, weight) in enumerate(pairs)))  # type: ignore[arg-type]
-
-
-def shots_of(found: tuple[Example, ...]) -> Shots:
-    return Shots("s", "t", "f", 0, found)
 
 
 @given(any_examples, st.sampled_from(ORDERS), st.integers(0, 5))
@@ -125,9 +111,6 @@ def test_random_depends_on_the_seed() -> None:
     shots = shots_of(tuple(Example(f"t:{i}", {}, "no") for i in range(10)))
     orders = {tuple(e.row for e in order_shots(shots, "random", seed).examples) for seed in range(5)}
     assert len(orders) == 5
-
-
-# --- Chosen examples in the cache
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +154,7 @@ def test_whatever_a_choice_depends_on_makes_another_entry(task: Task, cache: Pat
     assert len(files(cache)) == 9
 
 
-@pytest.mark.parametrize("damage", ["", "{", "half", "folder"])
+@pytest.mark.parametrize("damage", ["half", "folder"])
 def test_a_damaged_entry_is_ignored_and_made_again(task: Task, cache: Path, damage: str) -> None:
     fresh = kept_shots(task, "kmeans", 4)
     (path,) = files(cache)
@@ -180,7 +163,7 @@ def test_a_damaged_entry_is_ignored_and_made_again(task: Task, cache: Path, dama
         path.unlink()
         path.mkdir()
     else:
-        path.write_text(whole[: len(whole) // 2] if damage == "half" else damage)
+        path.write_text(whole[: len(whole) // 2])
     assert kept_shots(task, "kmeans", 4) == fresh
     if damage != "folder":
         assert path.read_text() == whole

@@ -86,8 +86,7 @@ def test_what_is_not_true_is_in_the_file_and_never_taken_unasked(two: Task, tmp_
     save_shots(shots, tmp_path / "flipped.json")
     assert (tmp_path / "flipped.json").read_text(encoding="utf-8").count('"label flipped: not true"') == 6
     assert load_shots(tmp_path / "flipped.json", two) == shots
-    true = select_shots(two, "random", 6)
-    save_shots(true, tmp_path / "true.json")
+    save_shots(select_shots(two, "random", 6), tmp_path / "true.json")
     assert "altered" not in (tmp_path / "true.json").read_text(encoding="utf-8")
 
 
@@ -128,7 +127,6 @@ def test_surprising_examples_are_those_whose_label_the_features_predict_least(tw
         ("a:no=1,a:yes=5", "slots sum to 6, but m=8"), ("a:no=4,a:no=4", "a:no is named twice"),
         ("c:no=8", "no protected level 'c'; there are"), ("a:perhaps=8", "neither no nor yes"),
         ("a:no=-8", "counts are whole"), ("a:no=x", "is not LEVEL:ANSWER=COUNT"),
-        ("a:no", "is not LEVEL:ANSWER=COUNT"),
     ],
 )  # fmt: skip
 def test_slots_that_do_not_read_are_refused_in_words(two: Task, slots: str, message: str) -> None:

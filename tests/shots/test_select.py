@@ -38,16 +38,14 @@ def test_the_registry_has_every_strategy_of_the_issue() -> None:
         "indfair-coreset", "fairlets", "reweighing", "ids", "uncertain", "minority", "counterfactual",
         "flipped",
     )  # fmt: skip
-    for name in strategies():
-        assert accepted_options(name) is not None
+    assert None not in map(accepted_options, strategies())
 
 
 @pytest.mark.parametrize("name", CHOOSING)
 def test_examples_are_distinct_true_rows_with_all_that_a_prompt_shows(name: str, two: Task) -> None:
     shots = select_shots(two, name, m=12, seed=5, **options_of(name, two))
     pool = two.pool()
-    assert shots.m == 12
-    assert len({example.row for example in shots.examples}) == 12
+    assert len({example.row for example in shots.examples}) == shots.m == 12
     assert (shots.strategy, shots.task, shots.seed) == (name, "people", 5)
     assert shots.fingerprint == two.fingerprint
     for example in shots.examples:
@@ -77,19 +75,15 @@ def test_the_seed_decides(name: str, two: Task) -> None:
 
 @pytest.mark.parametrize("name", CHOOSING)
 def test_only_candidates_are_chosen(name: str, two: Task) -> None:
-    candidates = np.zeros(240, bool)
-    candidates[::2] = True
+    candidates = np.arange(240) % 2 == 0
     shots = select_shots(two, name, 12, candidates=candidates, **options_of(name, two))
-    allowed = set(two.pool().index[candidates])
-    assert {example.row for example in shots.examples} <= allowed
+    assert {example.row for example in shots.examples} <= set(two.pool().index[candidates])
 
 
 @pytest.mark.parametrize("name", CHOOSING)
 def test_three_protected_levels(name: str, three: Task) -> None:
     if name == "fairlets":
-        with pytest.raises(
-            FwcError, match="fairlets are for two protected levels, this table has 3: a, b, c"
-        ):
+        with pytest.raises(FwcError, match=r"fairlets are for two protected levels, .* has 3: a, b, c"):
             select_shots(three, name, 12)
         return
     assert select_shots(three, name, 12, **options_of(name, three)).m == 12
@@ -121,11 +115,10 @@ def test_balanced_per_row_depends_on_the_row_and_not_on_its_outcome(two: Task) -
 
 def test_fwc_meets_the_limit_and_certifies_it(two: Task) -> None:
     shots = select_shots(two, "fwc", 12, epsilon=0.05, seed=2)
-    certificate = shots.certificate
-    assert certificate is not None
-    weights: Counter[tuple[str, str]] = Counter()
+    certificate: Any = shots.certificate
+    weights: Any = Counter()
     for example in shots.examples:
-        weights[cell(example)] += example.weight  # type: ignore[assignment]
+        weights[cell(example)] += example.weight
     target = (two.pool()["y"] == "yes").mean()
     for level in ("a", "b"):
         rate = weights[level, "yes"] / (weights[level, "yes"] + weights[level, "no"])
@@ -145,33 +138,30 @@ def test_fwc_meets_the_limit_and_certifies_it(two: Task) -> None:
 
 
 def test_soft_limits_and_limits_of_each_attribute_are_recorded(two: Task) -> None:
-    soft = select_shots(two, "fwc", 12, penalty=0.4)
-    assert soft.options["penalty"] == 0.4
-    assert soft.options["epsilon"] is None
-    assert soft.certificate is not None
+    soft: Any = select_shots(two, "fwc", 12, penalty=0.4)
+    assert (soft.options["penalty"], soft.options["epsilon"]) == (0.4, None)
     assert 0 <= soft.certificate["imbalance"] < 0.5
     json.dumps(soft.certificate)
-    each = select_shots(replace(two, protected=("group", "job")), "fwc", 40, epsilon=0.1, crossed=False)
+    both = replace(two, protected=("group", "job"))
+    each: Any = select_shots(both, "fwc", 40, epsilon=0.1, crossed=False)
     assert each.options["crossed"] is False
-    assert each.certificate is not None
     assert each.certificate["violation"] <= 0.1 + 1e-9
 
 
 def test_weights_of_columns_are_given_or_the_task_s(two: Task) -> None:
     weights = {"age": 3.0, "job": 0.25}
-    given = select_shots(two, "fwc", 12, column_weights="age=3, job=0.25")
+    given: Any = select_shots(two, "fwc", 12, column_weights="age=3, job=0.25")
     assert given.options["column_weights"] == weights
     own = replace(two, column_weights=weights | {"group": 2.0})  # which is protected, and no feature
     assert select_shots(own, "fwc", 12).examples == given.examples
-    plain = select_shots(two, "fwc", 12)
+    plain: Any = select_shots(two, "fwc", 12)
     assert "column_weights" not in plain.options
-    assert given.certificate["objective"] != plain.certificate["objective"]  # type: ignore[index]
+    assert given.certificate["objective"] != plain.certificate["objective"]
 
 
 def test_fwc_without_limit_does_not_keep_it(two: Task) -> None:
-    free = select_shots(two, "fwc", 12, epsilon=None)
+    free: Any = select_shots(two, "fwc", 12, epsilon=None)
     assert free.options["epsilon"] is None
-    assert free.certificate is not None
     assert free.certificate["violation"] > 0.05  # the groups' rates differ, and nothing evens them out
 
 
@@ -237,18 +227,15 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "unknown": ("nearst", {}, r"unknown strategy 'nearst': choose one of zero, random, balanced, fwc, .*ids"),
     "m zero": ("random", {"m": 0}, "m is 0: at least 1 example"),
     "m no number": ("random", {"m": 2.5}, "m is 2.5: give a whole number"),
-    "m too large": ("random", {"m": 241}, "only 240 rows may become examples"),
     "fwc, m below the cells": ("fwc", {"m": 3}, "3"),
     "balanced, m below the cells": ("balanced", {"m": 3}, "at least one example in each of the 4 cells"),
     "weights of columns": ("fwc", {"column_weights": "age"}, "write COLUMN=WEIGHT"),
     "a penalty below 0": ("fwc", {"penalty": -1.0}, "penalty=-1.0: give a number of at least 0"),
     "weight of no column": ("fwc", {"column_weights": "agee=1"}, "names 'agee', which is no column"),
     "negative weight": ("fwc", {"column_weights": "age=-1"}, "is -1.0: give a number from 0"),
-    "cell too small": ("balanced", {"m": 200},
-                       r"the cell 'a', 'yes' is too small: .* must give 50 examples, and"),
-    "epsilon negative": ("fwc", {"epsilon": -0.1}, "epsilon is -0.1"),
-    "epsilon NaN": ("fwc", {"epsilon": float("nan")}, "epsilon is nan"),
-    "epsilon 1": ("fwc", {"epsilon": 1}, "epsilon is 1"), "seed": ("random", {"seed": -1}, "seed is -1"),
+    "cell too small": ("balanced", {"m": 200}, "the cell 'a', 'yes' is too small: .* must give 50 examples"),
+    "epsilon": ("fwc", {"epsilon": float("nan")}, "epsilon is nan"),
+    "seed": ("random", {"seed": -1}, "seed is -1"),
     "order": ("random", {"order": "up"}, "unknown order 'up': choose one of given, alternate"),
     "option": ("random", {"metric": "l1"}, "no option 'metric': it takes none"),
     "redraw": ("balanced", {"redraw": "often"}, "redraw is 'often'"),
@@ -262,8 +249,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "group": ("strata", {"group": "z"}, "group is 'z': choose one of a, b"),
     "stratum": ("strata", {"m": 120}, r"the cell 'a', '\w+' is too small"),
     "ids none": ("ids", {}, "ids needs the option rows"),
-    "ids unknown": ("ids", {"rows": "people.csv:9999"},
-                    "'people.csv:9999' is not in the pool, whose ids look"),
+    "ids unknown": ("ids", {"rows": "people.csv:9999"}, "'people.csv:9999' is not in the pool"),
     "metric": ("kmedoids", {"metric": "l3"}, "metric is 'l3'"),
     "balance": ("fairlets", {"balance": "1/1"}, "no fairlets of balance 1/1"),
     "balance no fraction": ("fairlets", {"balance": "much"}, "balance is 'much'"),
@@ -348,10 +334,8 @@ def test_a_package_adds_a_strategy(two: Task, tmp_path: Path, monkeypatch: pytes
     )
     described = tmp_path / "first_rows-1.0.dist-info"
     described.mkdir()
-    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: first-rows\nVersion: 1.0\n")
     (described / "entry_points.txt").write_text("[fwc_llm.strategies]\nfirst = first_rows:first\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert strategies()[-1] == "first"
-    assert is_per_row("first")
-    assert accepted_options("first") is None
+    assert (is_per_row("first"), accepted_options("first")) == (True, None)
     assert select_shots(two, "first", 3).strategy == "first"

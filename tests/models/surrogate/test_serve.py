@@ -60,8 +60,7 @@ def test_openais_client_gets_an_answer_with_everything_a_completion_has(client: 
     assert (choice.message.role, choice.message.content, choice.finish_reason) == ("assistant", "yes", "stop")
     assert choice.logprobs is None
     assert ask(client, CLERK).choices[0].message.content == "no"
-    assert completion.model == "surrogate (simulated)"
-    assert completion.object == "chat.completion"
+    assert (completion.model, completion.object) == ("surrogate (simulated)", "chat.completion")
     assert completion.id.startswith("chatcmpl-")
     assert completion.system_fingerprint.startswith("SIMULATED ")
     words = len(MANAGER[0]["content"].split())
@@ -79,20 +78,17 @@ def test_an_answer_can_be_streamed(client: openai.OpenAI) -> None:
 
 def test_the_responses_api_answers_as_the_chat_does(client: openai.OpenAI) -> None:
     text: str = MANAGER[0]["content"]
-    whole = client.responses.create(
-        model="surrogate", input=text, include=["message.output_text.logprobs"], top_logprobs=2
-    )
+    asked: Any = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
+    whole: Any = client.responses.create(model="surrogate", input=text, **asked)
     assert (whole.output_text, whole.status, whole.model) == ("yes", "completed", "surrogate (simulated)")
-    assert str((whole.metadata or {})["system_fingerprint"]).startswith("SIMULATED")
-    assert len(whole.output[0].content[0].logprobs[0].top_logprobs) == 2  # type: ignore[union-attr, index]
-    assert whole.usage is not None
+    assert whole.metadata["system_fingerprint"].startswith("SIMULATED")
+    assert len(whole.output[0].content[0].logprobs[0].top_logprobs) == 2
     assert whole.usage.input_tokens == len(text.split())
     messages: Any = [{"role": "user", "content": [{"type": "input_text", "text": text}]}]
     with client.responses.stream(model="surrogate", input=messages, instructions="Say yes or no.") as stream:
-        kinds = [event.type for event in stream]
+        first, *_, last = (event.type for event in stream)
         assert stream.get_final_response().output_text == "yes"
-    assert kinds[0] == "response.created"
-    assert kinds[-1] == "response.completed"
+    assert (first, last) == ("response.created", "response.completed")
     with pytest.raises(openai.BadRequestError, match="previous_response_id"):
         client.responses.create(model="surrogate", input=text, previous_response_id="resp_1")
 
@@ -119,12 +115,10 @@ def test_structured_answers_and_tools_are_honoured_or_refused(client: openai.Ope
     for choice in ("required", {"type": "function", "function": {"name": "decide"}}):
         (call,) = ask(client, MANAGER, tools=[TOOL], tool_choice=choice).choices[0].message.tool_calls
         assert Decision.model_validate_json(call.function.arguments) == wanted
-    flat: Any = {"type": "function", **TOOL["function"]}
-    (item,) = client.responses.create(**answer, tools=[flat], tool_choice="required").output
-    assert Decision.model_validate_json(item.arguments) == wanted  # type: ignore[union-attr]
-    with client.responses.stream(
-        **answer, tools=[{**flat, "strict": True}], tool_choice="required"
-    ) as stream:
+    answer |= {"tools": [{"type": "function", **TOOL["function"], "strict": True}], "tool_choice": "required"}
+    (item,) = client.responses.create(**answer).output
+    assert Decision.model_validate_json(item.arguments) == wanted
+    with client.responses.stream(**answer) as stream:
         assert stream.get_final_response().output[0].type == "function_call"
     assert ask(client, MANAGER, tools=[TOOL], tool_choice="auto").choices[0].message.content == "yes"
     with pytest.raises(openai.BadRequestError, match="'reason'"):
@@ -160,16 +154,12 @@ def test_another_model_and_an_unreadable_prompt_are_refused_as_the_api_does(clie
 
 
 def test_a_key_can_be_required() -> None:
-    with serving(key="sesame") as url:
-        with openai.OpenAI(base_url=url, api_key="sesame") as right:
-            assert ask(right, MANAGER).choices[0].message.content == "yes"
-        with (
-            openai.OpenAI(base_url=url, api_key="wrong", max_retries=0) as wrong,
-            pytest.raises(openai.AuthenticationError) as refused,
-        ):
-            wrong.models.list()
-        assert refused.value.code == "invalid_api_key"
-        assert "wrong" not in str(refused.value.body)
+    with serving(key="sesame") as url, openai.OpenAI(base_url=url, api_key="sesame", max_retries=0) as client:
+        assert ask(client, MANAGER).choices[0].message.content == "yes"
+        with pytest.raises(openai.AuthenticationError) as refused:
+            client.with_options(api_key="wrong").models.list()
+    assert refused.value.code == "invalid_api_key"
+    assert "wrong" not in str(refused.value.body)
 
 
 # What is below has no client of OpenAI's between it and the socket.
@@ -179,9 +169,7 @@ def connection(url: str) -> http.client.HTTPConnection:
     return http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
 
 
-def send(
-    wire: http.client.HTTPConnection, method: str, path: str, body: Any = None
-) -> tuple[int, dict[str, Any]]:
+def send(wire: http.client.HTTPConnection, method: str, path: str, body: Any = None) -> tuple[int, Any]:
     wire.request(method, path, body if isinstance(body, bytes | None) else json.dumps(body))
     reply = wire.getresponse()
     return reply.status, json.loads(reply.read())
@@ -195,22 +183,18 @@ def good(**changes: Any) -> dict[str, Any]:
     ("body", "status", "words"),
     [
         *((body, 400, "could not parse the JSON") for body in (b"{", b"[" * 100_000, b"\xff\xfe\xff", b"")),
-        ([], 400, "body"), ({"messages": MANAGER}, 400, "model"), (good(model=7), 400, "model"),
-        (good(model="gpt-4"), 404, "`gpt-4` does not exist"), (good(messages=None), 400, "messages"),
-        (good(messages=[{"role": "user"}]), 400, "messages.0.content"),
+        ([], 400, "body"), ({"messages": MANAGER}, 400, "model"),
+        (good(model="gpt-4"), 404, "`gpt-4` does not exist"), (good(n=2), 400, "n:"),
         (good(messages=[{"role": "user", "content": [{"type": "image_url"}]}]), 400, "messages.0.content"),
         (good(messages=[{"role": "user", "content": "\ud800"}]), 400, ""),
-        (good(temperature=2.5), 400, "temperature"), (good(temperature=math.nan), 400, "temperature"),
-        (good(n=2), 400, "n:"), (good(logprobs=True, top_logprobs=21), 400, "top_logprobs"),
-        (good(stream="yes"), 400, "stream"),
+        (good(temperature=math.nan), 400, "temperature"), (good(top_logprobs=21), 400, "top_logprobs"),
     ],
 )  # fmt: skip
 def test_wrong_requests_leave_the_connection(url: str, body: Any, status: int, words: str) -> None:
     wire = connection(url)
     got, reply = send(wire, "POST", "/v1/chat/completions", body)
-    assert got == status
+    assert (got, reply["error"]["type"]) == (status, "invalid_request_error")
     assert words in reply["error"]["message"]
-    assert reply["error"]["type"] == "invalid_request_error"
     kept = wire.sock
     assert send(wire, "POST", "/v1/chat/completions", good())[0] == 200
     assert wire.sock is kept is not None
@@ -234,12 +218,11 @@ def test_a_run_is_marked_by_its_replies_and_goes_on(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-any")
     with serving(name="gpt-4") as url:
         monkeypatch.setenv("OPENAI_BASE_URL", url)
-        task = load_task("census")
-        result = evaluate(task, "gpt-4", **asked)
+        result = evaluate("census", "gpt-4", **asked)
     assert result.data["simulated_answers"]
     assert json.loads((tmp_path / "run" / "run.json").read_text())["simulated_answers"]
     assert "simulated" in str(result).casefold()
-    assert evaluate(task, "gpt-4", **asked).data == result.data  # the server is gone, nothing is asked
+    assert evaluate("census", "gpt-4", **asked).data == result.data  # the server is gone, nothing is asked
 
 
 # --- decisions and System One
@@ -261,9 +244,7 @@ def prompts() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("template", ["decision", "default", "paper", "decodingtrust"])
-def test_every_wording_is_the_chat(
-    url: str, client: openai.OpenAI, prompts: dict[str, Any], template: str
-) -> None:
+def test_every_wording_is_the_chat(url: str, client: openai.OpenAI, prompts: Any, template: str) -> None:
     p = Surrogate().p_yes(prompts["chat"])
     asked = take_apart(prompts[template])
     nouls = {name: {"type": "noul", "instructions": words} for name, words in asked.questions.items()}
@@ -275,9 +256,9 @@ def test_every_wording_is_the_chat(
     )
     assert reply["model"] == "surrogate (simulated)"
     assert reply["usage"]["input_tokens"] == len(asked.text.split())
+    shown: Any
     for shown in (asked.text, [dict(message) for message in asked.input]):
-        decision = client.decisions.create(model="surrogate", input=shown, questions=[QUESTION])  # type: ignore[arg-type, list-item]
-        answer: Any = decision.answers[0]
+        (answer,) = client.decisions.create(model="surrogate", input=shown, questions=[QUESTION]).answers
         assert (answer.type, answer.name) == ("predicate", "q")
         assert answer.probability == pytest.approx(p, abs=1e-6)
 
@@ -285,17 +266,13 @@ def test_every_wording_is_the_chat(
 @pytest.mark.parametrize(
     ("path", "body", "status", "words"),
     [
-        ("systemone", {"state": "x", "questions": {}}, 422, "questions"),
         ("systemone", {"state": "x", "questions": {"q": 7}}, 422, "questions.q"),
-        ("systemone", {"statt": "x", "questions": {"q": NOUL}}, 422, "state"),
         ("systemone", {"state": PERSON.format(*MANAGED), "questions": {"q": {**NOUL, "type": "score"}}},
          400, "yes/no"),
         ("systemone", {"model": "jev", "state": "x", "questions": {"q": NOUL}}, 404, "`jev` does not exist"),
         ("systemone", {"state": "nobody", "questions": {"q": NOUL}}, 400, "cannot read this prompt"),
-        ("decisions", {"input": "x", "questions": []}, 400, "questions"),
         ("decisions", {"input": "x", "questions": [QUESTION] * 401}, 400, "questions"),
         ("decisions", {"input": "x", "questions": [QUESTION], "temperature": 0}, 400, "temperature"),
-        ("decisions", {"questions": [QUESTION]}, 400, "input"),
     ],
 )  # fmt: skip
 def test_wrong_decisions_are_refused(url: str, path: str, body: Any, status: int, words: str) -> None:
@@ -308,8 +285,7 @@ def test_wrong_decisions_are_refused(url: str, path: str, body: Any, status: int
 def test_the_command_serves_says_where_and_stops_on_control_c() -> None:
     command = [sys.executable, "-m", "fwc_llm", "serve-surrogate", "--port", "0", "--require-key", "MY_KEY"]
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen(command, env={**os.environ, "MY_KEY": "sesame"}, **pipes)
-    assert process.stdout is not None
+    process: Any = subprocess.Popen(command, env={**os.environ, "MY_KEY": "sesame"}, **pipes)
     url = process.stdout.readline().strip()
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/v1", url)
     with openai.OpenAI(base_url=url, api_key="sesame") as client:
@@ -318,5 +294,4 @@ def test_the_command_serves_says_where_and_stops_on_control_c() -> None:
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (0, "")
     assert "simulation" in err
-    assert "sesame" not in err
-    assert "Traceback" not in err
+    assert not re.search("sesame|Traceback", err)

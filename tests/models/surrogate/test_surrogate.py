@@ -50,9 +50,6 @@ def user(text: str) -> list[Message]:
     return [{"role": "user", "content": text}]
 
 
-# --- reading
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_all_template_sets_say_the_same_to_it(census: Task, weighted: bool) -> None:
@@ -63,10 +60,8 @@ def test_all_template_sets_say_the_same_to_it(census: Task, weighted: bool) -> N
         readings = [replace(read(prompt.build(row)), capitalised=False) for prompt in prompts.values()]
         assert readings[0] == readings[1] == readings[2]
         person = readings[0].person
-        assert person.numbers == tuple(
-            float(row[name])
-            for name in ("age", "education-num", "capital-gain", "capital-loss", "hours-per-week")
-        )
+        numbers = ("age", "education-num", "capital-gain", "capital-loss", "hours-per-week")
+        assert person.numbers == tuple(float(row[name]) for name in numbers)
         assert person.words == tuple(row[name.replace(" ", "-")] for name in CATEGORICAL)
         assert readings[0].answers == (True, False, False, True, True, False)
         weights = [example.weight for example in readings[0].examples]
@@ -102,12 +97,10 @@ def test_an_attribute_that_is_not_there_is_named(name: str) -> None:
     ("messages", "says"),
     [
         ([], "a last message of role user"),
-        ([{"role": "system", "content": SENTENCE}], "a last message of role user"),
         ([*user(SENTENCE), {"role": "assistant", "content": "yes"}], "a last message of role user"),
         ([*user(SENTENCE), *user(SENTENCE)], "examples as pairs of messages"),
         ([*user(SENTENCE), {"role": "assistant", "content": "perhaps"}, *user(SENTENCE)],
          "examples as pairs of messages"),
-        ([{"role": "assistant", "content": "yes"}, *user(SENTENCE), *user(SENTENCE)], "examples as pairs"),
         (user(f"{SENTENCE}\n{SENTENCE}"), "'age' stands twice"),
         (user(SENTENCE.replace("42", "many")), "a number after 'hours per week' and found 'many'"),
         (user("What is the weather like?"), "did not find 'age', .* in 'What is the weather like"),
@@ -122,16 +115,11 @@ def test_what_it_cannot_read_it_says(messages: list[Message], says: str) -> None
 texts = st.one_of(
     st.text(max_size=60),
     st.just(SENTENCE),
-    st.lists(st.sampled_from([*SENTENCE.split(", "), "weight 0.5", "weight -1", "sex Male", "age nan"])).map(
-        ", ".join
-    ),
+    st.lists(st.sampled_from([*SENTENCE.split(", "), "weight 0.5", "weight -1", "age nan"])).map(", ".join),
+    st.just("yes"),
 )
-conversations = st.lists(
-    st.fixed_dictionaries(
-        {"role": st.sampled_from(["system", "user", "assistant"]), "content": texts | st.just("yes")}
-    ),
-    max_size=5,
-)
+roles = st.sampled_from(["system", "user", "assistant"])
+conversations = st.lists(st.fixed_dictionaries({"role": roles, "content": texts}), max_size=5)
 
 
 @given(conversations)
@@ -144,16 +132,12 @@ def test_any_conversation_is_answered_or_refused(messages: list[Message]) -> Non
     assert parse_answer(reply).value in ("yes", "no")
 
 
-# --- answering
-
-
 @pytest.mark.slow
 def test_temperature_zero_is_deterministic_and_above_it_the_seed_decides(census: Task) -> None:
     prompt = Prompt(census)
     conversations = [prompt.build(row) for row in rows_of(census, 400)]
-    assert [Surrogate(seed=1).reply(m) for m in conversations] == [
-        Surrogate(seed=2).reply(m) for m in conversations
-    ]
+    cold = [[Surrogate(seed=seed).reply(m) for m in conversations] for seed in (1, 2)]
+    assert cold[0] == cold[1]
     one, same, other = ([Surrogate(1.0, seed).reply(m).text for m in conversations] for seed in (1, 1, 2))
     assert one == same != other
     # At temperature 1 answers are drawn with the simulated probability: within four standard errors.
@@ -172,10 +156,8 @@ def test_its_forms_have_names_and_differ_with_examples_alone(census: Task) -> No
     assert all(traits(model).simulated for model in forms.values())
     assert len({str(model.parameters["coefficients"]) for model in forms.values()}) == len(FORMS)
     row, shown = rows_of(census, 1)[0], examples(census, "ynny")
-    bare, told = (
-        [Surrogate(form=form).p_yes(Prompt(census, shots).build(row)) for form in FORMS]
-        for shots in (None, shown)
-    )
+    prompts = [Prompt(census, shots).build(row) for shots in (None, shown)]
+    bare, told = ([Surrogate(form=form).p_yes(prompt) for form in FORMS] for prompt in prompts)
     assert max(bare) - min(bare) < 0.2
     assert len(set(told)) == len(FORMS)
     with pytest.raises(FwcError, match="no form 'foo': give one of"):
@@ -197,12 +179,9 @@ def test_yes_examples_pull_towards_yes(census: Task) -> None:
 
 
 def test_equal_weights_count_as_none_and_zero_as_absent(census: Task) -> None:
-    row = rows_of(census, 1)[0]
-    plain = Surrogate().p_yes(Prompt(census, examples(census)).build(row))
-    equal = Surrogate().p_yes(Prompt(census, examples(census, weights=(2.0,) * 4)).build(row))
-    assert equal == pytest.approx(plain, abs=1e-12)
-    three = examples(census, "yny")
-    zero = examples(census, "ynyn", weights=(1.0, 1.0, 1.0, 0.0))
-    assert Surrogate().p_yes(Prompt(census, zero).build(row)) == pytest.approx(
-        Surrogate().p_yes(Prompt(census, three).build(row)), abs=1e-12
-    )
+    def p_yes(labels: str, weights: tuple[float, ...] | None = None) -> float:
+        shots = examples(census, labels, weights)
+        return Surrogate().p_yes(Prompt(census, shots).build(rows_of(census, 1)[0]))
+
+    assert p_yes("ynyn", (2.0,) * 4) == pytest.approx(p_yes("ynyn"), abs=1e-12)
+    assert p_yes("ynyn", (1.0, 1.0, 1.0, 0.0)) == pytest.approx(p_yes("yny"), abs=1e-12)
