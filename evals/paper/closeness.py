@@ -9,7 +9,7 @@ import numpy as np
 
 from evals.paper.closeness_report import report
 from evals.paper.data import UNITS, Space, Split, open_space
-from evals.paper.distances import clustering_cost, parity_violation, second_opinion, wasserstein
+from evals.paper.distances import clustering_cost, parity_violation, wasserstein
 from evals.paper.experiment import Cell, Experiment, Options, Row, runs_on, sizes, smaller_first
 from evals.paper.methods import TITLES, Chosen, choose, has_metric
 from fwc_llm.errors import FwcError
@@ -59,7 +59,7 @@ def _distances(space: Space, split: Split, chosen: Chosen) -> Row:
     if np.isnan(chosen.objective):
         w1_train = wasserstein(rows, points, chosen.weights)
     elif train.n <= _CHECKED_ROWS:
-        error = abs(second_opinion(rows, points, chosen.weights) - chosen.objective)
+        error = abs(wasserstein(rows, points, chosen.weights) - chosen.objective)
     return {
         "w1_train": w1_train,
         "w1_test": wasserstein(space.rows(test, "l1"), points, chosen.weights),

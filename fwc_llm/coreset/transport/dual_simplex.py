@@ -86,7 +86,12 @@ def walk(  # type: ignore[no-untyped-def]
     """
     if count < 0:
         count = 0
+        most = -np.inf
+        for g in range(len(edge)):
+            most = max(most, edge[g] - least)
         for i in range(len(at)):
+            if edge[cell[at[i]]] >= most:  # no other cell gets cheaper faster
+                continue
             if _change(i, 0.0, start, cell, excess, at, moved, edge, least, time, goal):
                 heap[count] = i
                 count += 1
@@ -112,9 +117,11 @@ def _change(i, now, start, cell, excess, at, moved, edge, least, time, goal):  #
     own, pace = excess[key] - moved[cell[key]], edge[cell[key]]
     soonest, best = np.inf, -1
     for k in range(start[i], start[i + 1]):
-        rise, apart = edge[cell[k]] - pace, excess[k] - moved[cell[k]] - own
-        if rise > least and apart < soonest * rise:
-            soonest, best = apart / rise, k
+        rise = edge[cell[k]] - pace
+        if rise > least:
+            apart = excess[k] - moved[cell[k]] - own
+            if apart < soonest * rise:
+                soonest, best = apart / rise, k
     time[i], goal[i] = max(soonest, now), best
     return best >= 0
 
@@ -257,8 +264,9 @@ class _Basis:
     def pivot(self, slot: int, slope: float, edge: Floats) -> None:
         """Move along the edge while D rises, and put the change at which it stops into the slot."""
         self.owner[slot] = HELD
-        scaled = np.linalg.norm(self.basis / self.size) * np.linalg.norm(self.inverse * self.size[:, None])
-        least = max(1e-13, 1e-16 * float(scaled)) * float(np.abs(edge).max())  # what counts as rounding
+        scaled = np.square(self.basis / self.size).sum()  # np.linalg.norm is slow for hundreds of cells
+        scaled *= np.square(self.inverse * self.size[:, None]).sum()
+        least = max(1e-13, 1e-16 * float(scaled) ** 0.5) * float(np.abs(edge).max())  # counts as rounding
         edge = np.where(np.abs(edge) > least, edge, 0.0)
         tied = np.zeros(len(self.at), np.bool_)
         tied[self.owner[self.owner >= 0]] = True
