@@ -110,19 +110,13 @@ def test_a_threshold_is_said_by_rescore_and_compare(fwc: Run, run: Path) -> None
         assert "at the threshold" in fwc(*words, code=0).out
 
 
-def test_json_and_another_format_are_refused(fwc: Run, run: Path) -> None:
-    assert "leave out one of the two" in fwc("report", run, "--json", "--format", "md", code=2).line
-
-
 def test_a_closed_output_is_no_traceback(run: Path) -> None:
     asked = shlex.join([sys.executable, "-m", "fwc_llm", "gate", str(run), "--json", "--fail-if", "dp > 1"])
     done = subprocess.run(f"{asked} >&-", shell=True, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_missing_replies_are_still_a_document(
-    fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_replies_are_a_document(fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "silent.py").write_text("def nothing(messages):\n    raise ValueError('no')\n")
     monkeypatch.syspath_prepend(tmp_path)
     asked = (*SMALL, "--model", "python:silent:nothing", "--shots", "zero", "--out", tmp_path / "r")
@@ -144,38 +138,32 @@ def test_an_arm_without_questions_is_named(fwc: Run, run: Path, tmp_path: Path) 
 
 
 BLOCK = '<script type="application/json">'
-CSV = "sex,said,was\n" + "f,yes,no\nm,no,no\nm,yes,yes\nf,no,yes\n" * 20
 
 
 @pytest.mark.slow
 def test_a_run_without_rows_has_none_in_any_report(fwc: Run, tmp_path: Path) -> None:
-    run = tmp_path / "run"
+    def page(folder: Path, *options: str) -> str:
+        fwc("report", folder, *options, code=0)
+        return (folder / "report.html").read_text(encoding="utf-8")
+
+    without, rows = tmp_path / "without", tmp_path / "rows"
     asked = ("eval", "--task", "census", "--model", "surrogate", "--shots", "zero", "--n-test", 16, "--out")
-    assert fwc(*asked, run, "--no-rows").code == 0
-    assert tomllib.loads((run / "experiment.toml").read_text(encoding="utf-8"))["no-rows"] is True
-    assert fwc("report", run).code == 0
-    page = (run / "report.html").read_text(encoding="utf-8")
-    assert BLOCK not in page
-    assert "holds the rows" not in page
-    assert "script-src 'none'" in page
-    fwc(*asked, tmp_path / "other", code=0)
-    refused = fwc(
-        *asked, tmp_path / "other", "--no-rows"
-    )  # begun with them: it cannot be taken back silently
-    assert refused.code == 2
-    assert "no_rows" in refused.line
-    assert fwc("report", tmp_path / "other", "-o", tmp_path / "a.html").code == 0
-    with_rows = (tmp_path / "a.html").read_text(encoding="utf-8")
-    assert with_rows.count(BLOCK) == 1
-    assert "This page holds the rows themselves (16, with prompts)" in with_rows
-    assert fwc("report", tmp_path / "other", "--no-rows", "-o", tmp_path / "b.html").code == 0
-    assert BLOCK not in (tmp_path / "b.html").read_text(encoding="utf-8")
+    fwc(*asked, without, "--no-rows", code=0)
+    assert tomllib.loads((without / "experiment.toml").read_text(encoding="utf-8"))["no-rows"] is True
+    assert "script-src 'none'" in page(without)
+    fwc(*asked, rows, code=0)
+    assert "no_rows" in fwc(*asked, rows, "--no-rows", code=2).line  # begun with them
+    assert page(rows).count(BLOCK) == 1
+    assert "This page holds the rows themselves (16, with prompts)" in page(rows)
+    for bare in (page(without), page(rows, "--no-rows")):
+        assert BLOCK not in bare
+        assert "holds the rows" not in bare
 
 
 def test_an_audit_has_its_rows_once(fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    table = CSV.replace("sex,", "sex,age,").replace("f,", "f,old,").replace("m,", "m,new,")
-    (tmp_path / "a.csv").write_text(table)
+    rows = "f,old,yes,no\nm,new,no,no\nm,new,yes,yes\nf,old,no,yes\n" * 20
+    (tmp_path / "a.csv").write_text("sex,age,said,was\n" + rows)
     asked = ("audit", tmp_path / "a.csv", "--answer", "said", "--label", "was", "--protected", "sex,age")
     done = fwc(*asked, "--report", tmp_path / "a.html", "--figures", tmp_path / "figures", code=2)
     assert "pip install 'fwc-llm[plot]'" in done.err

@@ -2,7 +2,6 @@
 
 import json
 import socket
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,10 +25,8 @@ def test_a_sound_installation_is_said_to_be_one(fwc: Run, monkeypatch: pytest.Mo
         assert any(what in line for line in lines), what
 
 
-def test_what_is_broken_is_named_with_code_2(
-    fwc: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("FWC_LLM_DATA", str(tmp_path / "gone"))
+def test_what_is_broken_is_named_with_code_2(fwc: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FWC_LLM_DATA", "/no/such/folder")
     monkeypatch.setenv("OPENAI_API_KEY", " sk-planted\n")
     outcome = fwc("doctor", "--api-key-env", "MY_KEY", "--json", code=2)
     assert "see above" in outcome.line
@@ -42,9 +39,7 @@ def test_what_is_broken_is_named_with_code_2(
     assert found["key OPENAI_API_KEY"]["found"] == "set, with white space around or in it"
 
 
-def test_the_service_is_asked_where_named_and_without_a_key(
-    fwc: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_service_is_asked_where_named_and_without_a_key(fwc: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted")
     seen: list[HttpRequest] = []
 
@@ -53,10 +48,10 @@ def test_the_service_is_asked_where_named_and_without_a_key(
         return HttpReply(completion("yes"), 401)
 
     with serve_in_thread(answer) as url:
-        assert fwc("doctor").code == 0
+        fwc("doctor", code=0)
         assert not seen
-        outcome = fwc("doctor", "--base-url", url.replace("//", "//me:secret@") + "/v1?key=secret", "--json")
-    assert outcome.code == 0, outcome.out
+        secret = url.replace("//", "//me:secret@") + "/v1?key=secret"
+        outcome = fwc("doctor", "--base-url", secret, "--json", code=0)
     assert len(seen) == 1
     assert "planted" not in repr(seen)
     assert "secret" not in outcome.out
@@ -68,7 +63,6 @@ def test_the_service_is_asked_where_named_and_without_a_key(
 def test_an_address_without_a_server_is_broken(fwc: Run, url: str) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        outcome = fwc("doctor", "--base-url", url.format(port=free.getsockname()[1]))
-    assert outcome.code == 2
+        outcome = fwc("doctor", "--base-url", url.format(port=free.getsockname()[1]), code=2)
     assert "no answer" in outcome.out
     assert "Traceback" not in outcome.err

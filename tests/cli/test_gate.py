@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fwc_llm import load_task
 from fwc_llm.report.read import read_run
 from tests.command import Run
+from tests.people import TOML, make_people, write_people
 from tests.report.conftest import write_run
 
 EVAL = ("eval", "--task", "census", "--model", "surrogate", "--shots", "zero", "--n-test", 40)
@@ -57,13 +57,12 @@ def test_a_designed_run_names_the_gap_of_a_perfect_model(fwc: Run, folder: Path)
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ((), "name a condition"),
-        (("--fail-if", "dp >> 0.1"), "cannot read"),
+        ((), "name a condition"), (("--fail-if", "dp >> 0.1"), "cannot read"),
         (("--fail-if", "dp[fw] > 0.1"), "names the arm 'fw'; the arms are zero, balanced, fwc"),
         (("--fail-if", "dp > 0.1", "--undecided", "maybe"), "not one of 'fail', 'pass'"),
         (("--fail-if", "dp > 0.1", "--junit", "no/such/folder.xml"), "cannot write the JUnit file"),
     ],
-)
+)  # fmt: skip
 def test_bad_input_is_named(fwc: Run, folder: Path, options: tuple[str, ...], said: str) -> None:
     assert said in fwc("gate", folder, *options, code=2).line
 
@@ -135,9 +134,9 @@ def test_an_audit_is_gated_by_each_attribute(fwc: Run, tmp_path: Path) -> None:
     assert "the label" in fwc(*words[:-1], "sex,was").line
     frame.assign(said=frame["said"].where(frame["sex"] == 0)).to_csv(tmp_path / "p.csv", index=False)
     alone = (*words[:-1], "sex", "--fail-if", "dp > 0.3", "--fail-if", "dp>0.3")
-    undefined = fwc(*alone)
-    assert (undefined.code, "more rows" in undefined.line) == (6, False)
-    assert "0 of 1 checks failed, 1 undecided" in undefined.line
+    undefined = fwc(*alone, code=6).line
+    assert "0 of 1 checks failed, 1 undecided" in undefined
+    assert "more rows" not in undefined
     failed = fwc(*alone, "--undecided", "fail")
     assert failed.line == "fwc-llm: 0 of 1 checks failed, 1 undecided"
 
@@ -145,46 +144,30 @@ def test_an_audit_is_gated_by_each_attribute(fwc: Run, tmp_path: Path) -> None:
 # --- `eval --cluster --weight --given --margin --min-group --against`
 
 
-TASK = """
-question = "Should this person be hired?"
-columns = [
-  { name = "person_id", kind = "categorical", role = "extra" }, { name = "sex", kind = "categorical" },
-  { name = "age", kind = "numeric" }, { name = "team", kind = "categorical" },
-  { name = "stands_for", kind = "numeric", role = "extra" }, { name = "hired", kind = "categorical" },
-]
-[data]
-file = "people.csv"
-header = true
-separator = ","
-[outcome]
-column = "hired"
-[[protected]]
-column = "sex"
-"""
+MORE = """columns = [
+  { name = "person_id", kind = "categorical", role = "extra" },
+  { name = "stands_for", kind = "numeric", role = "extra" },"""
 
 
 @pytest.fixture
 def task(tmp_path: Path) -> Path:
-    """Sixty people with four rows each."""
-    rng, person = np.random.default_rng(0), np.repeat(np.arange(60), 4)
-    frame = pd.DataFrame({"person_id": [f"p{n}" for n in person], "sex": np.where(person % 2, "f", "m")})
-    frame["age"], frame["team"] = rng.integers(20, 70, 240), rng.choice(["a", "b"], 240)
-    frame["stands_for"] = rng.uniform(0.5, 2, 240).round(2)
-    frame["hired"] = np.where(rng.random(240) < 0.3 + 0.2 * (person % 2), "yes", "no")
-    frame.to_csv(tmp_path / "people.csv", index=False)
-    (tmp_path / "people.toml").write_text(TASK)
-    return tmp_path / "people.toml"
+    """Sixty people with four rows each, weighted."""
+    people, person = make_people(240, 2), np.repeat(np.arange(60), 4)
+    more = {"person_id": [f"p{n}" for n in person], "group": np.where(person % 2, "a", "b")}
+    path = write_people(tmp_path, people.assign(**more, stands_for=people["hours"] / 30))
+    path.write_text(TOML.replace("columns = [", MORE))
+    return path
 
 
 def test_people_weights_and_strata(fwc: Run, task: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     asked = ("--model", "baseline", "--shots", "zero,random", "--n-test", 40, "--m", 4, "--out", run)
-    words = ("eval", "--task", task, *asked)
-    words = (*words, "--cluster", "person_id", "--weight", "stands_for", "--given", "team")
+    words = ("eval", "--task", task, *asked, "--base-parity", "none")
+    words = (*words, "--cluster", "person_id", "--weight", "stands_for", "--given", "job")
     outcome = fwc(*words, "--fail-if", "abs(dp[random] - dp[zero]) > 0.9", code=0)
     answers = pd.read_csv(run / "answers.csv")
     table = pd.read_csv(task.with_suffix(".csv")).set_axis([f"people.csv:{n}" for n in range(2, 242)])
-    for name, column in (("cluster", "person_id"), ("weight", "stands_for"), ("stratum", "team")):
+    for name, column in (("cluster", "person_id"), ("weight", "stands_for"), ("stratum", "job")):
         assert (answers[name].to_numpy() == table.loc[answers["row"], column].to_numpy()).all()
     results = json.loads((run / "results.json").read_text())
     zero = answers[answers["arm"] == "zero"]
@@ -195,34 +178,30 @@ def test_people_weights_and_strata(fwc: Run, task: Path, tmp_path: Path) -> None
     shown = {example.row for example in read_run(run).shots("random")[0].examples}
     assert not set(table.loc[list(shown), "person_id"]) & set(answers["cluster"])
     assert "intervals count people" in outcome.out
-    assert "within 2 strata" in outcome.out
+    assert "within 3 strata" in outcome.out
     before = (run / "results.json").read_text()
-    assert fwc("rescore", run).code == 0
+    fwc("rescore", run, code=0)
     assert (run / "results.json").read_text() == before
     again = fwc(*words, "--margin", 0.99, "--fail-if", "dp > 0.99", code=0)
     assert read_run(run).answered.margin == 0.99
-    assert "0 to ask" not in again.err
-    refused = fwc(*words[:-6], "--fail-if", "dp > 0.99")
-    assert (refused.code, "cluster" in refused.line) == (2, True)
+    assert "nothing to ask" in again.err
+    assert "cluster" in fwc(*words[:-6], "--fail-if", "dp > 0.99", code=2).line
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--cluster", "person"), "no column 'person'"),
-        (("--given", "sex"), "protected attribute or the outcome"), (("--weight", "age"), 'the role "extra"'),
-        (("--against", "fwc"), "name an arm (zero), or all"), (("--margin", "1.5"), "margin"),
-        (("--min-group", "0"), "min_group"),
+        (("--cluster", "person"), "no column 'person'"), (("--given", "group"), "or the outcome"),
+        (("--weight", "age"), 'the role "extra"'), (("--against", "fwc"), "name an arm (zero), or all"),
+        (("--margin", "1.5"), "margin"), (("--min-group", "0"), "min_group"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused(fwc: Run, task: Path, options: tuple[str, str], words: str) -> None:
-    outcome = fwc("eval", "--task", task, "--model", "baseline", "--shots", "zero", "--n-test", 20, *options)
-    assert outcome.code == 2
-    assert words in outcome.line
+    asked = ("eval", "--task", task, "--model", "baseline", "--shots", "zero", "--n-test", 16)
+    assert words in fwc(*asked, *options, code=2).line
 
 
-def test_columns_that_nobody_uses_are_named_and_shots_have_weights(fwc: Run, task: Path) -> None:
-    words = ("eval", "--task", task, "--model", "baseline", "--shots", "zero", "--n-test", 20, "--dry-run")
+def test_columns_that_nobody_uses_are_named(fwc: Run, task: Path) -> None:
+    words = ("eval", "--task", task, "--model", "baseline", "--shots", "zero", "--n-test", 16, "--dry-run")
     assert "'person_id' looks like a cluster and is not used" in fwc(*words).err
     assert "looks like" not in fwc(*words, "--cluster", "person_id").err
-    assert load_task(task).weight == ""

@@ -46,22 +46,20 @@ def test_the_shell_completes_values(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.toml").touch()
     (tmp_path / "mine.json").touch()
-    for name, begun, words in (
-        ("task", "a", ["adult"]), ("task", "m", ["mine.toml"]), ("shots", "zero,fw", ["zero,fwc"]),
-        ("template", "pa", ["paper"]), ("order", "given,al", ["given,alternate"]), ("format", "h", ["html"]),
-        ("model", "surrogate,basel", ["surrogate,baseline"]),
+    for name, begun, word in (
+        ("task", "a", "adult"), ("task", "m", "mine.toml"), ("shots", "zero,fw", "zero,fwc"),
+        ("template", "pa", "paper"), ("order", "given,al", "given,alternate"), ("format", "h", "html"),
+        ("model", "surrogate,basel", "surrogate,baseline"),
     ):  # fmt: skip
-        assert completed(name)(begun) == words
+        assert completed(name)(begun) == [word]
     assert "zero,mine.json" in completed("shots")("zero,")
     assert "zero,zero" not in completed("shots")("zero,")
     assert {"surrogate", "smollm2", "gguf:", "gpt-6-luna"} <= set(completed("model")(""))
     assert "gpt-4" not in completed("model")("gpt")  # it has ended
-    root: Any = typer.main.get_command(app)
-    by_name = {option.name: option for option in root.commands["eval"].params}
-    context = typer.Context(root.commands["eval"])
-    assert [one.value for one in by_name["template"].shell_complete(context, "dec")] == [
-        "decision", "decodingtrust"
-    ]  # fmt: skip
+    command = dict(commands())["eval"]
+    (template,) = (option for option in command.params if option.name == "template")
+    found = template.shell_complete(typer.Context(command), "dec")
+    assert [one.value for one in found] == ["decision", "decodingtrust"]
 
 
 @pytest.mark.parametrize("flag", ["-o", "--out", "--output"])
@@ -81,16 +79,14 @@ def test_every_command_has_examples_and_shows_them() -> None:
         assert all(example in shown for example in EXAMPLES[name]), name
 
 
-@pytest.mark.parametrize("example", [one for several in EXAMPLES.values() for one in several])
-def test_every_example_parses(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "example"), [(name, one) for name, several in EXAMPLES.items() for one in several]
+)
+def test_every_example_parses(
+    name: str, example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "experiment.toml").write_text("repeats = 2\n")
-    (key,) = (key for key, several in EXAMPLES.items() if example in several)
-    program, *words = shlex.split(example)
-    assert program == "fwc-llm"
-    command: Any = typer.main.get_command(app)
-    while hasattr(command, "commands"):
-        name, *words = words
-        command = command.commands[name]
-    assert key.split()[-1] == name
-    assert not command.make_context(name, words).args
+    asked, words = ["fwc-llm", *name.split()], shlex.split(example)
+    assert words[: len(asked)] == asked
+    assert not dict(commands())[name].make_context(name, words[len(asked) :]).args

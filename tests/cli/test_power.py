@@ -22,9 +22,8 @@ def test_it_says_what_the_design_finds(fwc: Run) -> None:
 @pytest.mark.slow
 def test_what_it_costs_to_find_a_difference(fwc: Run) -> None:
     arguments = ("power", "--task", "census", "--shots", "zero", "--detect", "0.1", "--json")
-    (cheap, dear) = (
-        json.loads(fwc(*arguments, "--model", model).out)["needed"] for model in ("gpt-4o-mini", "gpt-4")
-    )
+    models = ("gpt-4o-mini", "gpt-4")
+    cheap, dear = (json.loads(fwc(*arguments, "--model", name).out)["needed"] for name in models)
     assert {one["question"] for one in cheap} == {"gap_of_one"}, "an arm alone is compared with nothing"
     assert "cost unknown" in fwc(*arguments[:-1], "--model", "surrogate").out
     for one, other in zip(cheap, dear, strict=True):
@@ -52,10 +51,8 @@ def test_groups_below_min_group_are_not_planned_for(fwc: Run, data_dir: Path) ->
     large, every = (json.loads(fwc(*words, "--min-group", least).out) for least in (30, 1))
     assert (large["min_group"], every["min_group"]) == (30, 1)
     assert large["smallest"][0]["gap"] < every["smallest"][0]["gap"]
-    needed = [
-        [one["n_test"] for one in each["needed"] if one["question"] == "gap"] for each in (large, every)
-    ]
-    assert needed[0] != needed[1]
+    rows = [{one["question"]: one["n_test"] for one in each["needed"]}["gap"] for each in (large, every)]
+    assert rows[0] != rows[1]
 
 
 @pytest.mark.slow
@@ -71,11 +68,8 @@ def test_a_finished_run_says_how_many_rows_differ(fwc: Run, tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_eval_says_it_before_anything_is_paid(fwc: Run) -> None:
-    outcome = fwc(
-        "eval", "--task", "census", "--model", "gpt-4o-mini", "--shots", "zero", "--n-test", 80, "--dry-run"
-    )
-    assert outcome.code == 0, outcome.err
-    alone = fwc("power", "--task", "census", "--n-test", 80).out
-    lines = alone.splitlines()[1:]
+    small = ("--task", "census", "--n-test", 80)
+    said = fwc("eval", *small, "--model", "gpt-4o-mini", "--shots", "zero", "--dry-run", code=0).out
+    _, *lines = fwc("power", *small, code=0).out.splitlines()
     assert lines
-    assert outcome.out.splitlines()[-len(lines) :] == lines
+    assert said.splitlines()[-len(lines) :] == lines

@@ -35,7 +35,6 @@ SMALL: dict[str, Any] = {"arms": ("zero", "random"), "n_test": 16, "m": 4}
 
 
 def said(folder: Path) -> str:
-    """What the terminal shows of a run."""
     return " ".join(as_text(run_table(folder), 400).split())
 
 
@@ -46,9 +45,8 @@ def test_the_surrogate_says_the_same_however_it_is_asked(tmp_path: Path) -> None
     assert chat.data["api"] == "chat"
     with serving() as url:
         for api in ("decisions", "systemone"):
-            asked = evaluate(
-                CENSUS, "surrogate", base_url=url, api=api, consistency=True, out=tmp_path / api, **SMALL
-            )
+            options = {**SMALL, "base_url": url, "api": api, "consistency": True}
+            asked = evaluate(CENSUS, "surrogate", out=tmp_path / api, **options)
             columns = ["arm", "row", "answer"]
             assert asked.answers()[columns].equals(chat.answers()[columns])
             p_yes = chat.answers()["p_yes"].tolist()
@@ -57,34 +55,25 @@ def test_the_surrogate_says_the_same_however_it_is_asked(tmp_path: Path) -> None
             for arm in asked.arms:
                 counts = {name: (one["n"], one["contradictions"]) for name, one in arm["wordings"].items()}
                 assert counts == {"negation": (16, 0), "paraphrase": (16, 0)}
-            described = RunFolder(asked.folder).describe()
-            assert (described["settings"]["api"], described["settings"]["template"]) == (api, "decision")
+            settings = RunFolder(asked.folder).describe()["settings"]
+            assert (settings["api"], settings["template"]) == (api, "decision")
             experiment = (asked.folder / "experiment.toml").read_text()
             assert f'api = "{api}"' in experiment
             assert "consistency = true" in experiment
-        again = evaluate(
-            CENSUS, "surrogate", base_url=url, api="decisions", consistency=True,
-            out=tmp_path / "decisions", **SMALL,
-        )  # fmt: skip
-        assert again.data == evaluate_again(tmp_path / "decisions"), "nothing is asked twice, rescore agrees"
+        again = evaluate(CENSUS, "surrogate", out=asked.folder, **options)
+        with Journal(again.folder) as journal:
+            assert again.data == score(RunFolder(again.folder), journal)
         for other in ({"api": "systemone", "consistency": True}, {"api": "decisions"}, {}):
             with pytest.raises(FwcError, match=r"holds another run \((api|consistency): "):
                 evaluate(CENSUS, "surrogate", base_url=url, out=tmp_path / "decisions", **SMALL, **other)
         with pytest.raises(FwcError, match=r"\(api: chat, now decisions\)"):
             evaluate(CENSUS, "surrogate", base_url=url, out=tmp_path / "chat", **SMALL, api="decisions")
-    page = chat.report(tmp_path / "report.md").read_text()
-    assert "a decision model" not in page
+    assert "a decision model" not in chat.report(tmp_path / "report.md").read_text()
     page = asked.report(tmp_path / "report.md").read_text()
     assert "surrogate (a decision model by /systemone: P(yes), yes from 0.5 on), a simulation," in page
     assert "zero: 0 of 16 answers (0%) contradict those to the question's negation" in page
     document = json.loads(asked.report(tmp_path / "report.json").read_text())["runs"][0]
     assert (document["api"], set(document["wordings"])) == ("systemone", {"zero", "random"})
-
-
-def evaluate_again(folder: Path) -> dict[str, Any]:
-    """results.json, made once more from the journal."""
-    with Journal(folder) as journal:
-        return score(RunFolder(folder), journal)
 
 
 class Yea:
@@ -109,53 +98,46 @@ def test_ties_refusals_and_contradictions_are_counted_and_shown(tmp_path: Path) 
     service = Yea()
     with serve_in_thread(service) as url:
         model = DecisionModel("yea", base_url=f"{url}/v1")
-        result = evaluate(
-            CENSUS, model, arms=("zero",), settings=Settings(n_test=40, consistency=True, api="decisions"),
-            client=Client(concurrency=4), out=tmp_path / "run",
-        )  # fmt: skip
+        settings = Settings(n_test=40, consistency=True, api="decisions")
+        result = evaluate(CENSUS, model, ("zero",), settings=settings, concurrency=4, out=tmp_path / "run")
     answers = result.answers()
     refused = int((answers["reason"] == "refused").sum())
     assert refused > 0
     assert set(answers["answer"]) == {"yes", ""}
     tied = int((answers["p_yes"] == "0.5").sum())
     (arm,) = result.arms
-    expected = {"n": 40 - refused, "contradictions": 40 - refused, "yes_to_both": 40 - refused}
-    assert {name: arm["wordings"]["negation"][name] for name in expected} == expected
+    for name in ("n", "contradictions", "yes_to_both"):
+        assert arm["wordings"]["negation"][name] == 40 - refused
     assert arm["wordings"]["paraphrase"]["contradictions"] == 0
     shown = said(result.folder)
-    counted = f"{40 - refused} of {40 - refused} answers (100%) contradict those to the question's negation"
-    tie = f"zero: {tied} of {40 - refused} P(yes) lie exactly on the threshold 0.5 and count as yes."
-    assert counted in shown
-    assert tie in shown
     page = result.report(tmp_path / "report.md").read_text()
-    assert counted in page
-    assert tie in page
+    for words in (
+        f"{40 - refused} of {40 - refused} answers (100%) contradict those to the question's negation",
+        f"zero: {tied} of {40 - refused} P(yes) lie exactly on the threshold 0.5 and count as yes.",
+    ):
+        assert words in shown
+        assert words in page
     assert result.data["usage"]["prompt_tokens"] == 4000
     # A model that is an object says itself how it is asked.
     assert {len(body["questions"]) for body in service.asked} == {3}
 
 
 def test_a_model_that_takes_chats_alone_is_refused(tmp_path: Path) -> None:
+    usual: dict[str, Any] = {"api": "decisions", "arms": ("zero",), "out": tmp_path / "run"}
     for model, options, words in (
         ("surrogate", {}, "surrogate does not take --api decisions"),
         ("azure:mine", {"base_url": "http://127.0.0.1:9"}, "azure:mine does not take --api decisions"),
         ("gpt-6-luna", {"batch": True}, "--batch and --api decisions do not go together"),
         ("gpt-6-luna", {"logprobs": True}, "'logprobs' is for chats"),
+        ("surrogate", {"api": "chat", "template": "decision"}, "'decision' does not say the question"),
     ):
         with pytest.raises(FwcError, match=words):
-            evaluate(CENSUS, model, api="decisions", out=tmp_path / "run", **options)  # type: ignore[arg-type]
-    with pytest.raises(FwcError, match="oracle"):
-        evaluate(CENSUS, "gpt-6-luna", api="oracle", out=tmp_path / "run")
-    with pytest.raises(FwcError, match="choose --api decisions or --api systemone"):
-        evaluate(CENSUS, "surrogate", consistency=True, out=tmp_path / "run")
-    with pytest.raises(FwcError, match="the template set 'decision' does not say the question"):
-        evaluate(CENSUS, "surrogate", template="decision", arms=("zero",), out=tmp_path / "run")
+            evaluate(CENSUS, model, **usual | options)
     assert not (tmp_path / "run").exists()
 
 
 def test_only_the_input_costs_and_the_price_is_marked(tmp_path: Path) -> None:
-    price = price_of("gpt-6-luna", api="decisions")
-    assert price is not None
+    price: Any = price_of("gpt-6-luna", api="decisions")
     assert (price.input, price.output) == (0.10, 0.0)
     assert "third parties" in price.source
     assert price_of("gpt-5", api="decisions") is None, "what chats cost says nothing"
@@ -168,15 +150,13 @@ def test_only_the_input_costs_and_the_price_is_marked(tmp_path: Path) -> None:
     assert cost_line(results).endswith("$0.20 by prices of 2026-11-21 (a third party's)")
     mine = tmp_path / "prices.toml"
     mine.write_text('date = "2026-01-01"\n[models]\n"jev" = { input = 1, output = 2 }\n')
-    of_mine = price_of("jev", mine, "systemone")
-    assert of_mine is not None
-    assert of_mine.input == 1.0, "a file with one list means it for all"
+    price = price_of("jev", mine, "systemone")
+    assert price.input == 1.0, "a file with one list means it for all"
     both = tmp_path / "both.toml"
     both.write_text(mine.read_text() + '[decisions.models]\n"jev" = { input = 3, output = 4 }\n')
     for api in ("decisions", "systemone"):
-        found = price_of("jev", both, api)
-        assert found is not None
-        assert found.input == 3.0, "both ask for decisions"
+        price = price_of("jev", both, api)
+        assert price.input == 3.0, "both ask for decisions"
 
 
 @pytest.mark.slow
@@ -195,16 +175,14 @@ def test_tuning_asks_a_decision_model_too(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def sparrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of `sparrow-decider serve`."""
+def sparrow() -> Iterator[str]:
     if importlib.util.find_spec("sparrow_decider") is None:
         missing("the real decision model is missing: pip install sparrow-decider")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    log = (tmp_path_factory.mktemp("sparrow") / "log").open("w")
     command = [sys.executable, "-m", "sparrow_decider.cli", "serve", "--port", str(port)]
-    serving = subprocess.Popen(command, stderr=log)
+    serving = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
         for _ in range(600):
             try:
@@ -216,7 +194,6 @@ def sparrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     finally:
         serving.terminate()
         serving.wait(10)
-        log.close()
 
 
 @pytest.mark.slow

@@ -80,8 +80,7 @@ def test_the_folder_holds_the_whole_run(adult: Task, service: Service, tmp_path:
     run(adult, service[1], out)
     described = json.loads((out / "run.json").read_text())
     assert described["fingerprint"] == adult.fingerprint
-    assert described["settings"]["m"] == 4
-    assert described["simulated"] is False
+    assert (described["settings"]["m"], described["simulated"]) == (4, False)
     rows = {one["group"]: (one["no"], one["yes"]) for one in described["population"]}
     assert rows == {"Female": (4356, 557), "Male": (7004, 3143)}
     assert {path.name for path in (out / "shots").iterdir()} == {"zero-0.json", "balanced-0.json"}
@@ -107,24 +106,18 @@ def test_prompts_beyond_the_context_are_refused(adult: Task, service: Service, t
 
 
 def test_saved_shots_leave_equal_test_rows_out(adult: Task, service: Service, tmp_path: Path) -> None:
-    rows = draw_split(adult, 16, 0.5, 0).test
-    twin = rows.iloc[[0]].copy()
-    pool = adult.pool()
-    shots = select_shots(adult, "ids", m=1, pool=twin, rows=[str(twin.index[0])])
-    save_shots(shots, tmp_path / "chosen.json")
-    assert str(twin.index[0]) not in pool.index
+    twin = draw_split(adult, 16, 0.5, 0).test.iloc[[0]]
+    row = str(twin.index[0])
+    save_shots(select_shots(adult, "ids", m=1, pool=twin, rows=[row]), tmp_path / "chosen.json")
+    assert row not in adult.pool().index
     result = run(adult, service[1], tmp_path / "run", arms=("zero", str(tmp_path / "chosen.json")))
-    answers = result.answers()
-    assert set(answers["arm"]) == {"zero", "chosen"}
-    assert str(twin.index[0]) not in set(answers["row"])
+    assert set(result.answers()["arm"]) == {"zero", "chosen"}
+    assert row not in set(result.answers()["row"])
 
 
-def test_the_counterfactual_probe_changes_the_level_alone(
-    adult: Task, service: Service, tmp_path: Path
-) -> None:
+def test_a_counterfactual_changes_the_level_alone(adult: Task, service: Service, tmp_path: Path) -> None:
     result = run(adult, service[1], tmp_path / "run", arms=("zero",), counterfactual=True)
-    answers = result.answers()
-    assert sorted(answers["variant"].unique()) == ["", "counterfactual:Female", "counterfactual:Male"]
+    assert set(result.answers()["variant"]) == {"", "counterfactual:Female", "counterfactual:Male"}
     assert len(service[0].asked) == 32
     assert result.arms[0]["n"] == 16
     texts = [messages[-1]["content"] for messages in service[0].asked]
@@ -136,17 +129,14 @@ def test_the_counterfactual_probe_changes_the_level_alone(
 def test_settings_are_values_and_names_come_first(adult: Task, service: Service, tmp_path: Path) -> None:
     settings = Settings(n_test=16, m=8, base_parity=0.5, seed=3, template="paper", orders=("random",))
     client = Client(base_url=service[1], params={"temperature": 0.5}, max_tokens=9)
-    arms = ("zero", "balanced")
-    evaluate(adult, "my-model", arms, out=tmp_path / "a", settings=settings, client=client)
-    described = RunFolder(tmp_path / "a").describe()
-    assert described["settings"] == settings.as_json()
-    assert (described["parameters"]["temperature"], described["parameters"]["max_tokens"]) == (0.5, 9)
     # 16 is what m is by default: given by name it counts, and what is not given stays the value's.
-    named = {"settings": settings, "client": client, "m": 16, "max_tokens": None}
-    evaluate(adult, "my-model", arms, out=tmp_path / "b", **named)
-    described = RunFolder(tmp_path / "b").describe()
-    assert described["settings"] == {**settings.as_json(), "m": 16}
-    assert described["parameters"]["max_tokens"] == 20
+    for m, most, named in ((8, 9, {}), (16, 20, {"m": 16, "max_tokens": None})):
+        options = {"settings": settings, "client": client, **named}
+        result = evaluate(adult, "my-model", ("zero", "balanced"), out=tmp_path / f"{m}", **options)
+        described = RunFolder(result.folder).describe()
+        assert described["settings"] == {**settings.as_json(), "m": m}
+        assert described["parameters"]["temperature"] == 0.5
+        assert described["parameters"]["max_tokens"] == most
 
 
 def test_an_option_is_declared_once(tmp_path: Path) -> None:
@@ -162,7 +152,7 @@ def test_an_option_is_declared_once(tmp_path: Path) -> None:
     shown = inspect.signature(asked).parameters
     assert [*shown] == ["task", *More.model_fields, *Client.model_fields]
     assert shown["warmth"].default == 0.5
-    assert "How warm it is. [default: 0.5]" in (inspect.getdoc(asked) or "")
+    assert "How warm it is. [default: 0.5]" in str(inspect.getdoc(asked))
 
     def command(**options: object) -> None:
         assert read(More, options).warmth == options["warmth"]
@@ -180,10 +170,9 @@ def test_an_option_is_declared_once(tmp_path: Path) -> None:
 
 def test_the_signature_and_the_help_of_evaluate_have_all_options() -> None:
     shown = inspect.signature(evaluate).parameters
-    for value in (Settings(), Client()):
-        for name, default in value:
-            assert shown[name].default == default
-            assert name in (inspect.getdoc(evaluate) or "")
+    for name, default in (*Settings(), *Client()):
+        assert shown[name].default == default
+        assert name in str(inspect.getdoc(evaluate))
 
 
 def test_callbacks_hear_every_step(adult: Task, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -201,18 +190,13 @@ def test_callbacks_hear_every_step(adult: Task, tmp_path: Path, capfd: pytest.Ca
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"repeats": 0}, "repeats.*0"), ({"weights": "bold"}, "weights.*bold"),
-        ({"redraw": "daily"}, "redraw.*daily"), ({"arms": ("zero", "zero")}, "named twice"),
-        ({"arms": ("horoscope",)}, "horoscope"), ({"arms": ()}, "no arm"), ({"template": "haiku"}, "haiku"),
-        ({"orders": ("sideways",)}, "sideways"), ({"n_test": 10}, "n"), ({"base_parity": 1.5}, "base parity"),
-        ({"samples": 0}, "samples.*0"), ({"templates": "default"}, "templates.*tuple"),
-        ({"templates": ("default", "default")}, "named twice"), ({"templates": ("default", "none")}, "none"),
-        ({"tempalte": "paper"}, "did you mean 'template'"), ({"m": "many"}, "m: .*many"),
+        ({"repeats": 0}, "repeats.*0"), ({"redraw": "daily"}, "redraw.*daily"), ({"arms": ()}, "no arm"),
+        ({"arms": ("zero", "zero")}, "named twice"), ({"orders": ("sideways",)}, "sideways"),
+        ({"templates": "default"}, "templates.*tuple"), ({"tempalte": "paper"}, "did you mean 'template'"),
+        ({"templates": ("default", "default")}, "named twice"), ({"m": "many"}, "m: .*many"),
     ],
 )  # fmt: skip
-def test_bad_input_is_refused_before_anything_is_written(
-    adult: Task, tmp_path: Path, options: dict[str, object], message: str
-) -> None:
+def test_bad_input_makes_no_folder(adult: Task, tmp_path: Path, options: Any, message: str) -> None:
     with pytest.raises(FwcError, match=message):
         run(adult, "http://127.0.0.1:9/v1", tmp_path / "run", **options)
     assert not (tmp_path / "run").exists()

@@ -63,23 +63,28 @@ def test_a_model_that_goes_by_first_names_is_found_out(tmp_path: Path) -> None:
 def test_a_name_is_of_the_level_and_of_what_the_row_says_besides() -> None:
     levels = {"sex": ["female", "male"], "race": ["Black", "White"]}
     row = {"sex": "male", "race": "Black", "age": 40}
-    names = {variant: values[FIRST_NAME] for variant, values in name_variants(levels, "row 1", row)}
+    found, again = (dict(name_variants(levels, "row 1", row)) for _ in range(2))
+    assert found == again
+    names = {variant: values[FIRST_NAME] for variant, values in found.items()}
     assert set(names) == {"names:sex=female", "names:sex=male", "names:race=Black", "names:race=White"}
     assert names["names:sex=male"] == names["names:race=Black"]  # a black man's
     assert names["names:race=White"] in MEN
-    again = dict(name_variants(levels, "row 1", row))
-    assert {variant: values[FIRST_NAME] for variant, values in again.items()} == names
     sentence: Messages = [{"role": "user", "content": "A person of age 40.\n"}, QUESTION]
     named = with_first_name(sentence, {FIRST_NAME: "Todd"})
     assert [message["content"] for message in named] == ["A person of age 40.\nFirst name: Todd", "Is it?"]
     assert with_first_name(named, {}) is named
 
 
-def test_names_for_a_group_without_a_list_are_refused(two: Task) -> None:
-    with pytest.raises(FwcError, match="no lists of first names for the levels a, b"):
-        prepare(two, "surrogate-less", ("zero",), Settings(n_test=16, probe=("names",)), Client())
-    with pytest.raises(FwcError, match="probe"):
-        Settings(probe=("ages",))
+@pytest.mark.parametrize(
+    ("probe", "words"),
+    [
+        ("names", "no lists of first names for the levels a, b"), ("ages", "probe"),
+        ("proxies", r"no column tells group: the best, \w+, has an AUC of 0\.\d\d"),
+    ],
+)  # fmt: skip
+def test_a_probe_that_a_table_has_nothing_for_is_refused(two: Task, probe: Any, words: str) -> None:
+    with pytest.raises(FwcError, match=words):
+        prepare(two, "x", ("zero",), Settings(n_test=16, probe=(probe,)), Client())
 
 
 def test_a_model_that_goes_by_a_proxy_is_found_out(tmp_path: Path) -> None:
@@ -104,18 +109,10 @@ def test_only_the_proxies_of_a_row_change_and_its_match_is_of_the_other_group() 
     calls = list(plan.calls())
     assert len(calls) == plan.n_calls == 4 * 40
     (proxies,) = find_proxies(CENSUS, CENSUS.pool())
-    by_row: dict[str, dict[str, Any]] = {}
-    for call in calls:
-        assert call.asked is not None
-        by_row.setdefault(call.row, {})[call.variant.partition(":")[0]] = dict(call.asked.values)
-    for variants in by_row.values():
-        same = {name for name, value in variants["proxies"].items() if value == variants[""][name]}
-        assert set(variants[""]) - same <= set(proxies.columns)
-
-
-def test_a_table_without_proxies_is_refused(two: Task) -> None:
-    with pytest.raises(FwcError, match=r"no column tells group: the best, \w+, has an AUC of 0\.\d\d"):
-        prepare(two, "x", ("zero",), Settings(n_test=16, probe=("proxies",)), Client())
+    asked: Any = {(call.row, call.variant.partition(":")[0]): call.asked for call in calls}
+    for row in {call.row for call in calls}:
+        given, changed = (asked[row, variant].values for variant in ("", "proxies"))
+        assert {name for name in given if changed[name] != given[name]} <= set(proxies.columns)
 
 
 # --- Several rows in one request
@@ -128,10 +125,10 @@ def of_arm(result: Result) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("api", ["chat", "decisions", "systemone"])
 def test_the_surrogate_answers_every_record_by_itself(api: str, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"arms": ("zero", "random"), "n_test": 40, "rows_per_request": 7, "api": api}
     with serving() as url:
         client = Client() if api == "chat" else Client(base_url=url)
-        arms = {"arms": ("zero", "random"), "n_test": 40, "rows_per_request": 7}
-        result = evaluate(CENSUS, "surrogate", api=api, client=client, out=tmp_path / "run", **arms)  # type: ignore[arg-type]
+        result = evaluate(CENSUS, "surrogate", client=client, out=tmp_path / "run", **options)
     assert result.data["requests"] == 2 * (40 + 6)
     for arm in result.audit().to_dict()["arms"]:
         for one in arm["probes"]:
@@ -174,25 +171,23 @@ def test_a_model_that_is_swayed_by_company_is_found_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize("broken", ["short", "swapped", "said", "more"])
 def test_a_list_that_is_not_whole_is_lost_and_shifts_nothing(broken: str, tmp_path: Path) -> None:
     result = run_zero(Crowded(broken), tmp_path / "run", rows_per_request=20)
-    assert of_arm(result)["all"]["n"] == 0
-    assert of_arm(result)["all"]["lost"] == 40
+    everyone = of_arm(result)["all"]
+    assert (everyone["n"], everyone["lost"]) == (0, 40)
     joint = result.answers().query("variant != ''")
     assert set(joint["reason"]) == {"other"}
     assert result.unanswered == 0
 
 
 def test_a_decision_model_gets_a_question_for_every_record() -> None:
-    asked: list[Messages] = [
-        [{"role": "user", "content": f"Record:\n- age: {age}"}, QUESTION] for age in (30, 40)
-    ]
+    asked: Any = [[{"role": "user", "content": f"Record:\n- age: {age}"}, QUESTION] for age in (30, 40)]
     sent = joint_messages([{"role": "user", "content": "Look."}], asked)
     assert [message["content"] for message in sent] == [
         "Look.", "Record 1:\n- age: 30\n\nRecord 2:\n- age: 40", "About record 1: Is it?",
         "About record 2: Is it?",
     ]  # fmt: skip
     assert [message.get("name") for message in sent] == [None, None, None, "2"]
-    record = {"variant": "rows:0", "row": '["a", "b", "c"]', "text": "yes"}
-    record |= {"p_yes": 0.75, "others": {"2": 0.25}}
+    several = {"variant": "rows:0", "row": '["a", "b", "c"]'}
+    record = {**several, "text": "yes", "p_yes": 0.75, "others": {"2": 0.25}}
     assert [(each["row"], each["text"], each["p_yes"]) for each in split_record(record)] == [
         ("a", "yes", 0.75), ("b", "no", 0.25), ("c", "", None)
     ]  # fmt: skip

@@ -29,9 +29,8 @@ EVIL = "</td><script>alert(1)</script>"
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    folder = tmp_path_factory.mktemp("runs")
-    task = census_task(n_pool=500, n_test=500)
-    return evaluate(task, Surrogate(), ("zero", "random"), n_test=80, repeats=2, m=4, out=folder / "run")
+    task, out = census_task(n_pool=500, n_test=500), tmp_path_factory.mktemp("runs") / "run"
+    return evaluate(task, Surrogate(), ("zero", "random"), n_test=80, repeats=2, m=4, out=out)
 
 
 def read(folder: Path) -> Result:
@@ -97,6 +96,10 @@ def test_two_runs_are_compared(result: Result, tmp_path: Path) -> None:
 # --- A run with a threshold
 
 
+def age_of(messages: Messages) -> int:
+    return int(re.findall(r"age: (\d+)", messages[-1]["content"])[0])
+
+
 class Shifted:
     """P(yes) that grows with the age and stays below one half; two digits, so that rows tie."""
 
@@ -108,8 +111,7 @@ class Shifted:
         self.asked.append(messages)
         if len(self.asked) > self.fail_after:
             raise ProviderError("the service is gone")
-        age = int(messages[-1]["content"].split("age: ")[1].split()[0].strip(",.;\n"))
-        return round(age / 200 + 0.05 * (len(messages) > 2), 2)
+        return round(age_of(messages) / 200 + 0.05 * (len(messages) > 2), 2)
 
 
 def run(task: Task, model: Any, out: Path, **options: Any) -> Result:
@@ -127,9 +129,8 @@ def done(two: Task, tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, S
 def test_both_answers_are_written(done: tuple[Result, Shifted], two: Task) -> None:
     result, model = done
     assert len(model.asked) == 2 * 2 * (16 + 2 * 16)
-    described = json.loads((result.folder / "run.json").read_text())
+    described, answers = RunFolder(result.folder).describe(), result.answers()
     assert (described["settings"]["threshold"], described["calls"]) == ("fit", 2 * 2 * 2 * 16)
-    answers = result.answers()
     assert answers.columns[-1] == "threshold_answer"
     assert result.data["threshold"] == "fit"
     for arm in result.arms:
@@ -154,10 +155,11 @@ def test_both_answers_are_written(done: tuple[Result, Shifted], two: Task) -> No
 
 def test_reports_show_both_and_scoring_again_changes_nothing(done: tuple[Result, Shifted], two: Task) -> None:
     result, _ = done
-    before = {name: (result.folder / name).read_bytes() for name in ("answers.csv", "results.json")}
+    files = [result.folder / name for name in ("answers.csv", "results.json")]
+    before = [path.read_bytes() for path in files]
     with Journal(result.folder) as journal:
         score(RunFolder(result.folder), journal)
-    assert before == {name: (result.folder / name).read_bytes() for name in before}
+    assert before == [path.read_bytes() for path in files]
     for kind in ("html", "md"):
         page = render([result.folder], kind, two, None)
         assert "At the threshold" in page
@@ -195,11 +197,10 @@ def test_without_a_threshold_all_is_as_before_and_an_older_run_goes_on(two: Task
     result = run(two, Shifted(), tmp_path / "run", threshold=None)
     assert "threshold" not in result.data
     assert "threshold_answer" not in (tmp_path / "run" / "answers.csv").read_text()
-    path = tmp_path / "run" / "run.json"
-    described = json.loads(path.read_text())
+    described = RunFolder(result.folder).describe()
     for name in ("threshold", "threshold_rows"):
         del described["settings"][name]
-    path.write_text(json.dumps(described))
+    RunFolder(result.folder).write_json("run.json", described)
     assert run(two, Shifted(), tmp_path / "run", threshold=None).data == result.data
     assert json.loads(render([result.folder], "json", two, None))["runs"][0]["threshold"] is None
 
@@ -211,16 +212,14 @@ def test_a_model_without_probabilities_is_known_after_a_few_rows(two: Task, tmp_
         asked.append(messages)
         return "yes"
 
-    words = r"shifted gives no P\(yes\), which --threshold needs \(the first 8"
-    with pytest.raises(ProviderError, match=words):
+    with pytest.raises(ProviderError, match=r"shifted gives no P\(yes\), which --threshold needs"):
         run(two, speaks, tmp_path / "run")
     assert len(asked) == 8
 
 
 def test_rows_whose_probability_is_unknown_have_no_answer_at_the_threshold(two: Task, tmp_path: Path) -> None:
     def sometimes(messages: Messages) -> Any:
-        age = int(messages[-1]["content"].split("age: ")[1].split()[0].strip(",.;\n"))
-        return "yes" if age % 5 == 0 else age / 100
+        return age_of(messages) / 100 if age_of(messages) % 5 else "yes"
 
     (arm,) = run(two, sometimes, tmp_path / "run", arms=("zero",)).arms
     assert arm["coverage"] == 1.0
@@ -244,10 +243,8 @@ def test_the_limit_of_cost_counts_the_rows_of_the_pool(two: Task, tmp_path: Path
         return HttpReply(reply)
 
     with serve_in_thread(answer) as url:
-        result = run(
-            two, "my-model", tmp_path / "run", arms=("zero",), base_url=f"{url}/v1", prices=prices,
-            max_cost=0.0011, concurrency=1,
-        )  # fmt: skip
+        options = {"base_url": f"{url}/v1", "prices": prices, "max_cost": 0.0011, "concurrency": 1}
+        result = run(two, "my-model", tmp_path / "run", arms=("zero",), **options)
     assert "stopped before --max-cost" in result.data["stopped"]
     assert result.unanswered == 16  # the money ended among the rows of the pool
 
@@ -261,9 +258,7 @@ def test_the_command_announces_and_shows_it(fwc: Run, tmp_path: Path) -> None:
     assert "80 requests to gpt-4o" in dry.out
     assert "48 of them are about rows of the pool, to choose the threshold, about $" in dry.out
     assert "--threshold base-rate needs P(yes): --logprobs is switched on" in dry.err
-    assert (
-        "first asks about 24 rows of the pool, for each of 2 arms and 1 repeat: 48 requests more" in dry.err
-    )
+    assert "24 rows of the pool, for each of 2 arms and 1 repeat: 48 requests more" in dry.err
     done = fwc(*options, "--model", "baseline", *more, "--out", tmp_path / "run", code=0)
     assert "At the threshold" in done.out
     assert "80 requests to baseline" in done.err

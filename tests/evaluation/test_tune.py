@@ -32,6 +32,7 @@ from tests.people import make_people, write_people
 SMALL: dict[str, Any] = {
     "rows": 120, "n_test": 40, "candidates": 6, "strategies": ["strata", "random"], "progress": False,
 }  # fmt: skip
+LARGER = SMALL | {"m": 8, "candidates": 8, "n_test": 120}
 
 
 class Counting(FourMembers):
@@ -64,10 +65,11 @@ def census() -> Task:
 @pytest.mark.slow
 def test_it_chooses_tests_and_continues(census: Task, tmp_path: Path) -> None:
     first = Counting(most=150)
+    options = SMALL | {"out": tmp_path / "t"}
     with pytest.raises(ProviderError):
-        tune(census, first, 0.3, out=tmp_path / "t", **SMALL)
+        tune(census, first, 0.3, **options)
     second = Counting()
-    tuned = tune(census, second, 0.3, out=tmp_path / "t", **SMALL)
+    tuned = tune(census, second, 0.3, **options)
 
     assert tuned.shots is not None
     assert list((tmp_path / "t").rglob("shots.json")) == [tmp_path / "t" / "shots.json"]
@@ -79,8 +81,8 @@ def test_it_chooses_tests_and_continues(census: Task, tmp_path: Path) -> None:
     assert {line["rows"] for line in tuned.front} <= {36, 72, 120}
 
     # Pool rows, test rows and examples never meet, not even as equal rows.
-    pool = census.pool()
-    records = [json.loads(line) for line in (tmp_path / "t" / "journal.jsonl").read_text().splitlines()[1:]]
+    pool, journal = census.pool(), (tmp_path / "t" / "journal.jsonl").read_text()
+    records = [json.loads(line) for line in journal.splitlines()[1:]]
     raced = {record["row"] for record in records if record["arm"].startswith("pool ")}
     assert len(raced) == 120
     judged = set(row_values(census, pool.loc[sorted(raced)]))
@@ -92,28 +94,21 @@ def test_it_chooses_tests_and_continues(census: Task, tmp_path: Path) -> None:
     # What was answered before the break was not asked again, and a third call asks nothing.
     assert len(first.asked) == 150
     assert len(first.asked) + len(second.asked) == len({(r["request"]) for r in records})
-    third = Counting()
-    again = tune(census, third, 0.3, out=tmp_path / "t", **SMALL)
-    assert third.asked == []
+    again = tune(census, Counting(most=0), 0.3, **options)
     assert (again.verdict, again.tuning) == (tuned.verdict, tuned.tuning)
     with pytest.raises(FwcError, match="holds another tuning \\(goal differs\\)"):
-        tune(census, third, 0.2, out=tmp_path / "t", **SMALL)
+        tune(census, second, 0.2, **options)
 
     # The report shows front and test.
-    page = tuned.result.report(tmp_path / "r.html").read_text(encoding="utf-8")
-    text = tuned.result.report(tmp_path / "r.md").read_text(encoding="utf-8")
-    for shown in (page, text):
-        assert "How the examples were tuned" in shown
-        assert "even the sign of what a composition of examples does to its gap" in shown
-        assert "DP gap, pool rows" in shown
-        assert shown.count("dropped") >= 1
+    for name in ("r.html", "r.md"):
+        shown = tuned.result.report(tmp_path / name).read_text(encoding="utf-8")
+        for words in ("How the examples were tuned", "even the sign of", "DP gap, pool rows", "dropped"):
+            assert words in shown
 
 
 def _age_and_group(text: str) -> tuple[int, str]:
-    age, group = re.search(r"age: (\d+)", text), re.search(r"group: (\w)", text)
-    assert age
-    assert group
-    return int(age[1]), group[1]
+    ((age, group),) = re.findall(r"age: (\d+).*?group: (\w)", text, re.DOTALL)
+    return int(age), group
 
 
 def heeds(messages: Messages) -> str:
@@ -136,8 +131,7 @@ def by_hash(messages: Messages) -> str:
 @pytest.mark.parametrize("model", [heeds, deaf, by_hash])
 def test_a_verdict_is_about_answers_beyond_noise(model: Callable[[Messages], str], tmp_path: Path) -> None:
     task = load_task(write_people(tmp_path, make_people(1200, 2)))
-    options = SMALL | {"rows": 120, "m": 8, "candidates": 8, "n_test": 120}
-    tuned = tune(task, model, 0.15, 30.0, out=tmp_path / "t", **options)
+    tuned = tune(task, model, 0.15, 30.0, **LARGER, out=tmp_path / "t")
     if model is not heeds:
         assert tuned.verdict.startswith("no candidate is better than zero-shot beyond noise")
         assert (tuned.shots, tuned.result, tuned.reached) == (None, None, False)
@@ -183,21 +177,19 @@ def test_instructions_are_raced_with_and_without_examples(proposed: bool, tmp_pa
 
     file = tmp_path / "sentences.txt"
     file.write_text("Mind the age.\n\n Be  fair: {{ 1/0 }} 'é'\nMind the age.\n", encoding="utf-8")
-    options = SMALL | {"m": 8, "candidates": 8, "n_test": 120, "out": tmp_path / "t"}
-    options |= {"propose": propose} if proposed else {"instructions": file}
-    tuned = tune(task, told, 0.15, 30.0, **options)
+    options = LARGER | ({"propose": propose} if proposed else {"instructions": file})
+    tuned = tune(task, told, 0.15, 30.0, **options, out=tmp_path / "t")
     assert tuned.reached
     assert "with the instruction “Be fair: {{ 1/0 }} 'é'”" in tuned.verdict
-    unheard = tune(task, deaf, 0.15, 30.0, **options | {"out": tmp_path / "deaf"})
+    unheard = tune(task, deaf, 0.15, 30.0, **options, out=tmp_path / "deaf")
     assert "neither" in unheard.verdict or proposed
     assert tuned.result is not None
+    assert tuned.shots is not None
     assert tuned.result.arms[0]["demographic_parity_difference"] < 0.15
     kinds = {(line["kind"], line.get("instruction")) for line in tuned.front}
     assert {("no examples", "Mind the age."), ("no examples", "Be fair: {{ 1/0 }} 'é'")} <= kinds
     assert len({kind for kind, sentence in kinds if sentence}) > 1  # crossed with examples
-    assert tuned.shots is not None
     prompt = build_prompt(task, task.test().iloc[0], tuned.shots, tuned.template)
-    assert told(prompt) in {"yes", "no"}
     assert "1/0" in prompt[0]["content"]
     text = tuned.result.report(tmp_path / "r.html").read_text(encoding="utf-8")
     assert "Mind the age." in text
@@ -206,7 +198,7 @@ def test_instructions_are_raced_with_and_without_examples(proposed: bool, tmp_pa
     assert pool["zero"] == pool["balanced"] != pool["tuned"]
     # The same call asks and proposes nothing again.
     asked, times = (tmp_path / "t" / "journal.jsonl").read_bytes(), len(fronts)
-    again = tune(task, told, 0.15, 30.0, **options)
+    again = tune(task, told, 0.15, 30.0, **options, out=tmp_path / "t")
     assert (again.tuning, again.verdict) == (tuned.tuning, tuned.verdict)
     assert ((tmp_path / "t" / "journal.jsonl").read_bytes(), len(fronts)) == (asked, times)
     if proposed:
@@ -221,8 +213,7 @@ def test_gepa_proposes_from_the_front_alone(tmp_path: Path) -> None:
         asked.append(prompt)
         return "Let me see.\n```\nBe fair:  {{ 1/0 }} 'é'\n```"
 
-    options = SMALL | {"m": 8, "candidates": 8, "n_test": 120, "out": tmp_path / "t"}
-    tuned = tune(task, told, 0.15, 30.0, propose=gepa_propose(reflect), **options)
+    tuned = tune(task, told, 0.15, 30.0, propose=gepa_propose(reflect), **LARGER, out=tmp_path / "t")
     assert "with the instruction “Be fair: {{ 1/0 }} 'é'”" in tuned.verdict
     assert "95 % interval" in asked[0]
     assert not any(row in prompt for prompt in asked for row in task.pool().index[:50])
@@ -235,8 +226,8 @@ def test_a_folder_of_templates_is_a_list_of_instructions(tmp_path: Path) -> None
     system = tmp_path / "sets" / "two" / "system.j2"
     fair = "Be fair: {{ '{{ 1/0 }}' }} 'é'\n{% endcall %}"
     system.write_text(system.read_text().replace("{% endcall %}", fair))
-    options = SMALL | {"m": 8, "candidates": 8, "out": tmp_path / "t", "test": False}
-    tuned = tune(task, told, 0.15, 30.0, instructions=tmp_path / "sets", **options)
+    options = LARGER | {"instructions": tmp_path / "sets", "out": tmp_path / "t", "test": False}
+    tuned = tune(task, told, 0.15, 30.0, **options)
     assert tuned.reached
     assert tuned.template == str(tmp_path / "sets" / "two")
 
@@ -248,11 +239,10 @@ def test_a_folder_of_templates_is_a_list_of_instructions(tmp_path: Path) -> None
         ({"target_dp": 0.1, "instructions": "no-such-file"}, "cannot read the instructions no-such-file"),
         ({"target_dp": 0.1, "instructions": ["a"] * 3 + list("bcdef")}, "7 wordings take at least 8"),
         ({"target_dp": 0.1, "instructions": ["a"], "templates": ["decision"]}, "has no system message"),
-        ({"target_dp": 1.0}, "outside \\[0, 1\\)"), ({"target_dp": -0.1}, "outside \\[0, 1\\)"),
         ({"target_dp": float("nan")}, "outside \\[0, 1\\)"), ({"target": "dp_ratio=0"}, "outside \\(0, 1\\]"),
         ({"target": "kindness=0.1"}, "names no metric"), ({"target": "eo=low"}, "has no number"),
         ({}, "name one target"), ({"target_dp": 0.1, "target": "eo=0.1"}, "name one target"),
-        ({"target_dp": 0.1, "max_loss": -1}, "max-loss is -1"),
+        ({"target_dp": 0.1, "max_loss": -1}, "max-loss is -1"), ({"target_dp": 0.1, "m": 0}, "m is 0"),
         ({"target_dp": 0.1, "rows": 8}, "at least 40"),
         ({"target_dp": 0.1, "rows": 2000, "base_parity": 0.5}, "rows to draw from, but .* are needed"),
         ({"target_dp": 0.1, "rows": 41, "base_parity": 0.5}, "the nearest number that works is"),
@@ -260,14 +250,10 @@ def test_a_folder_of_templates_is_a_list_of_instructions(tmp_path: Path) -> None
         ({"target_dp": 0.1, "strategies": ["flipped"]}, "examples that are not true"),
         ({"target_dp": 0.1, "strategies": ["nearest"]}, "chooses anew for every row"),
         ({"target_dp": 0.1, "orders": ["alphabetical"]}, "^unknown order 'alphabetical': choose one of"),
-        ({"target_dp": 0.1, "m": 0}, "m is 0"),
-        ({"target_dp": 0.1, "m": 50_000}, "but only .* rows may become examples"),
         ({"target_dp": 0.1, "m": [4, 50_000]}, "m is 50000, but only .* rows may become examples"),
     ],
 )  # fmt: skip
-def test_bad_input_is_refused_before_anything_is_written(
-    census: Task, tmp_path: Path, options: dict[str, Any], message: str
-) -> None:
+def test_bad_input_makes_no_folder(census: Task, tmp_path: Path, options: Any, message: str) -> None:
     with pytest.raises(FwcError, match=message):
         tune(census, FourMembers(), out=tmp_path / "t", **(SMALL | options))
     assert not (tmp_path / "t").exists()
@@ -306,7 +292,6 @@ def test_broken_batches_are_taken_up(census: Task, tmp_path: Path, monkeypatch: 
         tuned = tune(census, "test-model", 0.3, client=client, **options)
         steps = service.steps
         again = tune(census, "test-model", 0.3, client=client, **options)
-    assert tuned.shots is not None
     assert tuned.result is not None
     assert tuned.result.unanswered == 0
     assert service.live.total() == 0  # nothing was asked at the full price
@@ -334,7 +319,6 @@ def test_a_limit_of_cost_counts_race_and_test_together(census: Task, tmp_path: P
         raced = 0.00101 * 600  # three candidates, zero-shot, balanced
         tuned = tune(census, "my-model", 0.3, client=client.updated(max_cost=raced + 0.04), **options)
         assert tuned.result is not None
-        assert tuned.shots is not None
         assert tuned.result.unanswered > 0
         assert "stopped before --max-cost" in tuned.result.data["stopped"]
         spent = 0.00101 * len(asked)

@@ -27,6 +27,11 @@ def unequal(messages: Any) -> str:
     return "yes" if "Female" in messages[-1]["content"] else "no"
 
 
+def alike(request: HttpRequest) -> HttpReply:
+    """Both groups are told the same: it takes hundreds of rows."""
+    return HttpReply(completion("yes" if "Private" in request.json()["messages"][-1]["content"] else "no"))
+
+
 def rows_of(folder: Path, file: str) -> list[str]:
     lines = map(json.loads, (folder / file).read_text().splitlines()[1:])
     return [line["row"] if file == "journal.jsonl" else line[2] for line in lines]
@@ -76,25 +81,20 @@ def test_a_run_goes_on_and_ends_where_it_would_have_ended(stopped: Result, tmp_p
 
 
 def test_a_limit_of_cost_ends_it_at_a_look_that_is_whole(tmp_path: Path) -> None:
-    def service(request: HttpRequest) -> HttpReply:  # parity: it takes hundreds of rows
-        text = request.json()["messages"][-1]["content"]
-        return HttpReply(completion("yes" if "Private" in text else "no"))
-
     prices = tmp_path / "prices.toml"
     prices.write_text('source = "x"\ndate = 2026-11-01\n[models."my-model"]\ninput = 10.0\noutput = 10.0\n')
-    with serve_in_thread(service) as url:
+    with serve_in_thread(alike) as url:
         client = Client(base_url=f"{url}/v1", prices=prices, concurrency=1)
         few, some = (
             evaluate("census", "my-model", out=tmp_path / str(c), client=client, max_cost=c, **OPTIONS)
             for c in (0.05, 0.25)
         )
     assert "--max-cost" in few.data["stopped"]  # before the first look
-    assert some.data["stopped"] is None
-    assert some.unanswered == 0
+    assert (some.data["stopped"], some.unanswered) == (None, 0)
     assert "--max-cost" in some.data["until_decided"]["ended"]
-    notes = statistics(read_run(some.folder).answered)["notes"]
-    assert "--max-cost" in notes[0]
-    assert "saved" not in notes[0]
+    note = statistics(read_run(some.folder).answered)["notes"][0]
+    assert "--max-cost" in note
+    assert "saved" not in note
     assert 60 <= some.data["until_decided"]["rows"] < 400
     assert len(rows_of(some.folder, "journal.jsonl")) > some.data["requests"]  # what is under way is kept
 
@@ -105,9 +105,7 @@ def test_a_row_that_is_always_refused_counts_as_unparsed_and_asking_goes_on(tmp_
     def service(request: HttpRequest) -> HttpReply:
         text = request.json()["messages"][-1]["content"]
         refused.append(text) if not refused else None
-        if text == refused[0]:
-            return refusal(400, "filtered")
-        return HttpReply(completion("yes" if "Private" in text else "no"))
+        return refusal(400, "filtered") if text == refused[0] else alike(request)
 
     with serve_in_thread(service) as url:
         client = Client(base_url=f"{url}/v1", concurrency=1)
@@ -133,14 +131,13 @@ def test_other_commands_withhold_what_a_fixed_number_of_rows_would_give(fwc: Run
     [
         ({"until_decided": ("dp[a] - dp[b] > 0",)}, "differences between arms"),
         ({"until_decided": ("auc > 0.1",)}, "no intervals for auc"),
-        ({"until_decided": ("dp > 0.1",), "repeats": 2}, "does not go with repeats"),
-        ({"until_decided": ("dp > 0.1",), "counterfactual": True}, "does not go with counterfactual"),
         ({"until_decided": ("dp >",)}, "cannot read the condition"),
+        ({"repeats": 2}, "does not go with repeats"), ({"counterfactual": True}, "go with counterfactual"),
     ],
-)
+)  # fmt: skip
 def test_what_no_sequence_exists_for_is_refused_by_name(options: dict[str, Any], why: str) -> None:
     with pytest.raises(FwcError, match=why):
-        Settings(**options)
+        Settings(**{"until_decided": ("dp > 0.1",), **options})
 
 
 def test_the_command_says_what_it_saved_and_what_to_expect(fwc: Run, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import json
 import random
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal
@@ -95,11 +95,11 @@ class BatchService:
         return self.batches[name]
 
     def _advance(self, batch: dict[str, Any]) -> dict[str, Any]:
-        if batch["status"] == "validating":
-            batch["status"] = "failed" if self.ends_as == "failed" else "in_progress"
-            if self.ends_as == "failed":
-                error = {"code": "x", "message": "enqueued token limit"}
-                batch["errors"] = {"object": "list", "data": [error]}
+        if batch["status"] == "validating" and self.ends_as == "failed":
+            batch["status"] = "failed"
+            batch["errors"] = {"object": "list", "data": [{"code": "x", "message": "enqueued token limit"}]}
+        elif batch["status"] == "validating":
+            batch["status"] = "in_progress"
         elif batch["status"] == "in_progress":
             batch["status"] = self.ends_as
             self._work(batch)
@@ -109,25 +109,22 @@ class BatchService:
 
     def _work(self, batch: dict[str, Any], most: int | None = None) -> None:
         good, bad = [], []
-        for number, line in enumerate(self.files[batch["input_file_id"]].splitlines()[:most]):
-            request = json.loads(line)
+        requests = map(json.loads, self.files[batch["input_file_id"]].splitlines()[:most])
+        for number, request in enumerate(requests):
             self.worked[request["custom_id"]] += 1
-            if self.fails(number):
-                error = {"message": f"server error {number}", "code": "server_error"}
-                response = {"status_code": 500, "request_id": "r", "body": {"error": error}}
-                bad.append({"custom_id": request["custom_id"], "response": response, "error": None})
-            else:
-                text = self.answer(request["body"]["messages"])
-                response = {"status_code": 200, "request_id": "r", "body": completion(text)}
-                good.append({"custom_id": request["custom_id"], "response": response, "error": None})
+            failed, text = self.fails(number), self.answer(request["body"]["messages"])
+            body = refusal(500, f"server error {number}", "server_error").body if failed else completion(text)
+            response = {"status_code": 500 if failed else 200, "request_id": "r", "body": body}
+            line = {"custom_id": request["custom_id"], "response": response, "error": None}
+            (bad if failed else good).append(line)
         random.Random(0).shuffle(good)
-        batch["output_file_id"] = self._add_result(good)
-        self.files[batch["output_file_id"]] = b"".join(self.odd_lines) + self.files[batch["output_file_id"]]
+        batch["output_file_id"] = self._add_result(good, self.odd_lines)
         batch["error_file_id"] = self._add_result(bad) if bad else None
         batch["request_counts"] = {"total": len(good) + len(bad), "completed": len(good), "failed": len(bad)}
 
-    def _add_result(self, lines: list[Any]) -> str:
-        return str(self._add_file("".join(json.dumps(line) + "\n" for line in lines).encode())["id"])
+    def _add_result(self, lines: list[Any], odd: Sequence[bytes] = ()) -> str:
+        content = b"".join([*odd, *(json.dumps(line).encode() + b"\n" for line in lines)])
+        return str(self._add_file(content)["id"])
 
 
 def answer_of(messages: Any) -> str:

@@ -54,7 +54,7 @@ Handler = Callable[[HttpRequest], "HttpReply | Awaitable[HttpReply]"]
 
 
 @asynccontextmanager
-async def serve(handler: Handler, port: int = 0) -> AsyncIterator[str]:
+async def serve(handler: Handler) -> AsyncIterator[str]:
     """Serve until the block ends; gives the address, for example http://127.0.0.1:40001."""
     connections: set[asyncio.Task[None]] = set()
 
@@ -69,7 +69,7 @@ async def serve(handler: Handler, port: int = 0) -> AsyncIterator[str]:
             connections.discard(task)
             writer.close()
 
-    server = await asyncio.start_server(connected, "127.0.0.1", port, backlog=512)
+    server = await asyncio.start_server(connected, "127.0.0.1", 0, backlog=512)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:

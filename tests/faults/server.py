@@ -8,20 +8,27 @@ other one gets its answer by its fifth attempt at the latest.
 import hashlib
 import json
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from tests.faults.loopback import HttpReply, HttpRequest, answered, asked, completion, refusal
+from tests.faults.table import FAULTS, STALL
 
 _ADDRESSES = ("/chat/completions", "/decisions", "/systemone")
+_REPLIES = {fault.name: fault.reply for fault in FAULTS}
+_FAULTS = (
+    "status 429", "status 429, Retry-After '0'", "status 500", "status 500 as HTML", "status 503", "a reset",
+    "a reset in the body", "a stall", "half a JSON", "HTML", "choices []", "choices None", "error with 200",
+    "an empty body",
+)  # fmt: skip
 _GOOD_FROM = 4  # attempts after which a request is answered
-_STALL_SECONDS = 30.0  # longer than the tests' client waits for one attempt
 _STALL_SHARE = 0.2  # of the faults that the schedule calls a stall; the others are a 500: waiting takes time
 
 
 class FaultyService:
     """The service's schedule and its memory: `sent` counts requests and `answered` replies by content."""
 
-    def __init__(self, seed: int = 0, fault_share: float = 0.3, stall_seconds: float = _STALL_SECONDS):
+    def __init__(self, seed: int = 0, fault_share: float = 0.3, stall_seconds: float = STALL):
         self.seed, self.fault_share, self.stall_seconds = seed, fault_share, stall_seconds
         self.sent: Counter[str] = Counter()
         self.answered: Counter[str] = Counter()
@@ -35,13 +42,13 @@ class FaultyService:
         self.sent[content] += 1
         if (forever := self.refused_for_good(content)) is not None:
             self.faults[forever] += 1
-            return _REFUSALS[forever]
+            return _REPLIES[forever]
         if attempt < _GOOD_FROM and self._draw("fault", content, attempt) < self.fault_share:
-            name = list(_FAULTS)[int(self._draw("which", content, attempt) * len(_FAULTS))]
-            if name == "stall" and self._draw("stall", content, attempt) >= _STALL_SHARE:
-                name = "500"
+            name = _FAULTS[int(self._draw("which", content, attempt) * len(_FAULTS))]
+            if name == "a stall" and self._draw("stall", content, attempt) >= _STALL_SHARE:
+                name = "status 500"
             self.faults[name] += 1
-            return self._stall() if name == "stall" else _FAULTS[name]
+            return replace(_REPLIES[name], delay=self.stall_seconds * (name == "a stall"))
         self.answered[content] += 1
         if not request.path.endswith(_ADDRESSES[0]):
             return HttpReply(answered(request, self._draw("answer", content) < 0.4))
@@ -50,7 +57,7 @@ class FaultyService:
     def refused_for_good(self, content: str) -> str | None:
         """Why this conversation never gets an answer, or None."""
         draw = self._draw("forever", content)
-        return "context" if draw < 0.005 else "filter" if draw < 0.01 else None
+        return "context length" if draw < 0.005 else "content filter" if draw < 0.01 else None
 
     def answer(self, content: str) -> dict[str, Any]:
         """The reply: yes or no by content; some are refusals, of another model, or with an id used before."""
@@ -66,9 +73,6 @@ class FaultyService:
             del body["usage"]
         return body
 
-    def _stall(self) -> HttpReply:
-        return HttpReply(completion("Yes"), delay=self.stall_seconds)
-
     def _draw(self, *what: object) -> float:
         """A number in [0, 1) that depends on the seed and `what` alone."""
         digest = hashlib.sha256(repr((self.seed, *what)).encode()).digest()
@@ -76,28 +80,4 @@ class FaultyService:
 
 
 def conversation_key(messages: Any) -> str:
-    """The identity of a conversation for the schedule."""
     return hashlib.sha256(json.dumps(messages, sort_keys=True).encode()).hexdigest()
-
-
-_LONG = json.dumps(completion("Yes"))
-_FAULTS: dict[str, HttpReply] = {
-    "429": refusal(429, "Rate limit reached", "rate_limit_exceeded"),
-    "429 with Retry-After": HttpReply({"error": {"message": "Slower"}}, 429, {"retry-after": "0.02"}),
-    "500": refusal(500, "The server had an error"),
-    "500 as text": HttpReply("Internal Server Error", 500),
-    "503": HttpReply({"error": "overloaded"}, 503, {"retry-after": "0.01"}),
-    "reset": HttpReply("", cut=0),
-    "reset in the body": HttpReply(completion("Yes"), cut=60),
-    "stall": HttpReply(completion("Yes")),
-    "truncated JSON": HttpReply(_LONG[: len(_LONG) // 2].encode()),
-    "HTML": HttpReply("<!doctype html><html><body><h1>Service &amp; maintenance</h1></body></html>"),
-    "no choices": HttpReply(completion("Yes", choices=[])),
-    "choices null": HttpReply(completion("Yes", choices=None)),
-    "error with 200": HttpReply({"error": {"message": "upstream failed", "code": None}}),
-    "empty body": HttpReply(b""),
-}
-_REFUSALS = {
-    "context": refusal(400, "This model's maximum context length is 8192 tokens.", "context_length_exceeded"),
-    "filter": refusal(400, "The prompt was filtered.", "content_filter"),
-}

@@ -57,9 +57,9 @@ def _content(content: Any) -> HttpReply:
     return _choice({"role": "assistant", "content": content})
 
 
-def _text(old: str, new: str) -> HttpReply:
+def _text(old: str, new: str, reply: HttpReply | None = None) -> HttpReply:
     """A completion in which a piece of its JSON is written otherwise."""
-    text = json.dumps(completion("Yes"))
+    text = json.dumps(completion("Yes") if reply is None else reply.body)
     assert old in text
     return HttpReply(text.replace(old, new).encode(), headers={"content-type": "application/json"})
 
@@ -81,26 +81,22 @@ def _logprobs(*top: Any, token: Any = "Yes") -> HttpReply:
 
 _CHOICES: list[Any] = [None, [], {}, "x", 7, [None], [7], [{}], [{"message": None}], [{"message": []}]]
 _LONG = json.dumps(completion("Yes")).encode()
+_ESCAPED = "".join(f"\\u{ord(character):04X}" for character in KEY)
 _ECHOES = {
     "as it is": KEY, "upper case": KEY.upper(), "URL-encoded": urllib.parse.quote(KEY, safe=""),
     "base64": base64.b64encode(f"user:{KEY}".encode()).decode(),
 }  # fmt: skip
 _HARMLESS: dict[str, HttpReply] = {
     # counts that are none
-    "prompt_tokens Infinity": _text('"prompt_tokens": 100', '"prompt_tokens": Infinity'),
-    "prompt_tokens NaN": _text('"prompt_tokens": 100', '"prompt_tokens": NaN'),
-    "prompt_tokens 1e400": _text('"prompt_tokens": 100', '"prompt_tokens": 1e400'),
-    "prompt_tokens of 5000 digits": _text('"prompt_tokens": 100', '"prompt_tokens": ' + "9" * 5000),
-    "prompt_tokens negative": _text('"prompt_tokens": 100', '"prompt_tokens": -7'),
-    "prompt_tokens a text": _text('"prompt_tokens": 100', '"prompt_tokens": "many"'),
-    "prompt_tokens true": _text('"prompt_tokens": 100', '"prompt_tokens": true'),
+    **{
+        f"prompt_tokens {number[:8]}": _text('"prompt_tokens": 100', f'"prompt_tokens": {number}')
+        for number in ("Infinity", "NaN", "1e400", "9" * 5000, "-7", '"many"', "true")
+    },
     "usage a list": _with(usage=[1, 2]),
     "usage null": _with(usage=None),
     # log-probabilities
-    "logprob beyond floats": _text('"finish_reason"', '"logprobs": {"content": [{"token": "Yes", "top_logprobs": '
-                                   '[{"token": "Yes", "logprob": ' + "9" * 400 + '}]}]}, "finish_reason"'),
-    "logprob NaN": _text('"finish_reason"', '"logprobs": {"content": [{"token": "Yes", "top_logprobs": '
-                         '[{"token": "Yes", "logprob": NaN}]}]}, "finish_reason"'),
+    "logprob beyond floats": _text("-0.125", "9" * 400, _logprobs({"token": "Yes", "logprob": -0.125})),
+    "logprob NaN": _text("-0.125", "NaN", _logprobs({"token": "Yes", "logprob": -0.125})),
     "logprob positive": _logprobs({"token": "Yes", "logprob": 1e308}),
     "logprob a text": _logprobs({"token": "Yes", "logprob": "-1"}),
     "token a list": _logprobs({"token": ["Yes"], "logprob": -1.0}, token=["Yes"]),
@@ -129,17 +125,14 @@ _HARMLESS: dict[str, HttpReply] = {
     "nested 90 deep": _text('"model"', '"more": ' + "[" * 90 + "]" * 90 + ', "model"'),
     "3 MB of more": _with(more=["x" * 1000] * 3000),
     "100,000 keys": _with(more={f"k{i}": i for i in range(100_000)}),
-    "a key twice": _text('"model"', '"choices": 7, "model"').__class__(
-        body=json.dumps({"model": "m"})[:-1].encode() + b', "choices": 7, "choices": '
-        + json.dumps(completion("Yes")["choices"]).encode() + b"}"
+    "a key twice": HttpReply(
+        b'{"model": "m", "choices": 7, "choices": ' + json.dumps(completion("Yes")["choices"]).encode() + b"}"
     ),
     "a byte order mark": _bytes(b"\xef\xbb\xbf" + _LONG),
     "a second choice": _with(choices=[*completion("Yes")["choices"], None, 7]),
     **{f"the key echoed, {name}": _content(f"Yes {echo}") for name, echo in _ECHOES.items()},
     "the key echoed, in a key": _with(**{KEY: KEY}),
-    "the key echoed, in JSON escapes": _text(
-        '"model"', '"k": "' + "".join(f"\\u{ord(c):04X}" for c in KEY) + '", "model"'
-    ),
+    "the key echoed, in JSON escapes": _text('"model"', f'"k": "{_ESCAPED}", "model"'),
     # headers
     "Retry-After with a reply": _headers(retry_after="99999"),
     "a thousand cookies": _headers(set_cookie="; ".join(f"c{i}=x" for i in range(1000))),
@@ -158,9 +151,7 @@ _ATTEMPT: dict[str, HttpReply] = {
     "status 500, a lone surrogate": _bytes(b'{"error": {"message": "\\ud800"}}', 500),
     "status 500, 5 MB of text": HttpReply("<" * 5_000_000, 500),
     "status 500, message a list": HttpReply({"error": {"message": [1, {"a": KEY}], "code": ["x"]}}, 500),
-    "status 503, the key in escapes": _bytes(
-        b'{"error": {"message": "' + "".join(f"\\u{ord(c):04x}" for c in KEY).encode() + b'"}}', 503
-    ),
+    "status 503, the key in escapes": _bytes(f'{{"error": {{"message": "{_ESCAPED.lower()}"}}}}'.encode(), 503),
     "status 429": _headers(429),
     **{
         f"status 429, Retry-After {value[:30]!r}": _headers(429, retry_after=value)
@@ -171,9 +162,7 @@ _ATTEMPT: dict[str, HttpReply] = {
     "status 599": refusal(599, "trouble"),
     "a reset": HttpReply("", cut=0),
     "a reset in the body": HttpReply(completion("Yes"), cut=60),
-    "a body shorter than it says": _bytes(_LONG[:99], content_length="9999").__class__(
-        body=_LONG[:99], headers={"content-length": "9999"}, cut=99
-    ),
+    "a body shorter than it says": HttpReply(_LONG[:99], headers={"content-length": "9999"}, cut=99),
     "a stall": HttpReply(completion("Yes"), delay=STALL),
     "half a JSON": _bytes(_LONG[: len(_LONG) // 2]),
     "bytes that are no UTF-8": _bytes(b"\xff\xfe" + _LONG),
@@ -199,10 +188,7 @@ _ATTEMPT: dict[str, HttpReply] = {
     "a chunk that is none": Raw(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n"),
 }  # fmt: skip
 _UNCLEAR: dict[str, HttpReply] = {
-    **{
-        f"status {status}": refusal(status, f"trouble {KEY} {ESCAPES}")
-        for status in (400, 406, 418, 422, 451)
-    },
+    **{f"status {code}": refusal(code, f"trouble {KEY} {ESCAPES}") for code in (400, 406, 418, 422, 451)},
     "status 400, code a number": HttpReply({"error": {"message": "x", "code": 7, "param": {"a": 1}}}, 400),
     "status 400, detail a list": HttpReply({"detail": [{"loc": ["body"], "msg": "x"}]}, 422),
     "17 MB": HttpReply(b" " * (17 << 20)),
@@ -212,9 +198,7 @@ _ROW: dict[str, HttpReply] = {
     "context length": refusal(400, "This model's maximum context length is 8192.", "context_length_exceeded"),
     "context length, in words": HttpReply({"detail": f"the prompt is too long {ESCAPES}"}, 400),
     "content filter": refusal(400, "The prompt was filtered.", "content_filter"),
-    "content filter, inside": refusal(
-        400, "The prompt was filtered.", innererror={"code": "ResponsibleAIPolicyViolation"}
-    ),
+    "content filter, inside": refusal(400, "Filtered.", innererror={"code": "ResponsibleAIPolicyViolation"}),
     "status 413": HttpReply("too large", 413),
 }
 _RUN: dict[str, HttpReply] = {

@@ -151,7 +151,6 @@ def run_folder(rng: random.Random) -> None:
 
 
 def batch_line(rng: random.Random) -> None:
-    """A line in the output of a batch."""
     response = {"status_code": 200, "body": json.loads(_REPLY)}
     good = json.dumps({"custom_id": "ab", "response": response, "error": None})
     value = _model().read_body(hostile(good.encode(), rng).decode("utf-8", "replace"))
@@ -161,7 +160,6 @@ def batch_line(rng: random.Random) -> None:
 
 
 def batch_state(rng: random.Random) -> None:
-    """The state of a run's batches."""
     folder = _folder("batch")
     part = {"name": "0001", "requests": 3, "file_id": "file-1", "batch_id": "batch-1", "collected": False}
     (folder / "batch").mkdir(exist_ok=True)

@@ -113,29 +113,36 @@ def test_rows_without_a_reply_end_with_4_and_are_named(tmp_path: Path, evaluate:
     assert len(service.asked) == REQUESTS + 2 + len(ECHOES)
 
 
-def test_ctrl_c_ends_with_130_and_the_run_continues(tmp_path: Path, evaluate: Evaluate) -> None:
-    service = Service()
-    service.stalls_from = 20
+def test_an_interruption_ends_with_130_and_the_run_continues(tmp_path: Path, evaluate: Evaluate) -> None:
+    """By Ctrl-C, then by a supervisor."""
+    service, run, kept = Service(), tmp_path / "run", list[str]()
     with serve_in_thread(service) as url:
-        running = subprocess.Popen(
-            command(url, tmp_path / "run"), cwd=tmp_path, env=environment(), text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        while len(service.asked) < service.stalls_from and running.poll() is None:
-            time.sleep(0.01)
-        assert KEY not in " ".join(psutil.Process(running.pid).cmdline())
-        second = evaluate(url)
-        assert second.returncode == 2
-        assert "in use by another process" in last_line(second.stderr)
-        running.send_signal(signal.SIGINT)
-        stdout, stderr = running.communicate(timeout=30)
-        assert running.returncode == 130, stderr
-        assert stdout == "", "no result of a part of the answers"
-        assert "requests are answered" in stderr
-        assert "interrupted" in last_line(stderr)
-        assert KEY not in stdout + stderr
-        kept, asked = journaled(tmp_path), len(service.asked)
-        assert 0 < len(kept) < REQUESTS
+        for end in (signal.SIGINT, signal.SIGTERM):
+            service.stalls_from = len(service.asked) + 20
+            running = subprocess.Popen(
+                command(url, run), cwd=tmp_path, env=environment(), text=True, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )  # fmt: skip
+            while len(service.asked) < service.stalls_from and running.poll() is None:
+                time.sleep(0.01)
+            assert KEY not in " ".join(psutil.Process(running.pid).cmdline())
+            second = evaluate(url)
+            assert second.returncode == 2
+            assert "in use by another process" in last_line(second.stderr)
+            running.send_signal(end)
+            stdout, stderr = running.communicate(timeout=30)
+            assert running.returncode == 130, stderr
+            assert stdout == "", "no result of a part of the answers"
+            assert KEY not in stderr
+            before, kept, asked = len(kept), journaled(tmp_path), len(service.asked)
+            assert 0 < len(kept) < REQUESTS
+            assert stderr.splitlines()[-3:] == [
+                f"{len(kept)} of {REQUESTS} requests are answered",
+                f"what was answered is in {run}",
+                f"fwc-llm: interrupted; the same command with --out {run} continues",
+            ]
+            said = [line for line in stderr.splitlines()[1:-3] if not line.startswith("asked ")]
+            assert said == [f"{before} of {REQUESTS} answered, {REQUESTS - before} to ask"] * bool(before)
         service.stalls_from = 10**9
         done = evaluate(url)
         assert done.returncode == 0, done.stderr

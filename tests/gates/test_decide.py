@@ -1,7 +1,6 @@
 """Outcomes follow the interval that a report shows for the same metric, and never the point alone."""
 
 import contextlib
-import itertools
 from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree
@@ -18,7 +17,6 @@ from fwc_llm.gates.condition import KEY_OF
 from fwc_llm.gates.decide import Outcome, junit_xml
 from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.audit_table import from_frame
-from fwc_llm.report.audit import Audit
 
 KEYS = {name: KEY_OF[name] for name in ("accuracy", "dp", "dp_ratio", "eo")}
 
@@ -28,20 +26,15 @@ def answers(arms: Mapping[str, tuple[float, float]], n: int = 300, seed: int = 0
     rng = np.random.default_rng(seed)
     group = np.array(["f", "m"])[np.arange(n) % 2]
     label = np.array(["no", "yes"])[rng.integers(0, 2, n)]
-    parts = []
+    asked, parts = pd.DataFrame({"row": range(n), "group": group, "label": label}), []
     for arm, (f, m) in arms.items():
         said = np.where(rng.random(n) < np.where(group == "f", f, m), "yes", "no").astype(object)
         said[rng.random(n) < 0.02] = None
-        asked = {"arm": arm, "row": range(n), "group": group, "label": label, "answer": said}
-        parts.append(pd.DataFrame(asked))
+        parts.append(asked.assign(arm=arm, answer=said))
     return pd.concat(parts)
 
 
 APART = answers({"zero": (0.3, 0.7), "fwc": (0.5, 0.5)})
-
-
-def outcome(condition: str, frame: pd.DataFrame = APART) -> str:
-    return audit(frame).check(condition).outcome
 
 
 @pytest.mark.parametrize("metric", [*KEYS, "coverage"])
@@ -67,16 +60,15 @@ def test_every_metric_is_decided_by_the_interval_of_the_report(metric: str) -> N
 
 def test_a_bound_at_the_end_of_an_interval() -> None:
     """All of [0, high] is at least 0, and not all of it above; all of it is at most 1."""
-    assert outcome("dp[fwc] >= 0") == "failed"
-    assert outcome("dp[fwc] > 0") == "undecided"
-    assert outcome("dp[fwc] > 1") == "passed"
-    assert outcome("dp[fwc] <= 1") == "failed"
+    expected = {">= 0": "failed", "> 0": "undecided", "> 1": "passed", "<= 1": "failed"}
+    found = audit(APART)
+    assert {end: found.check(f"dp[fwc] {end}").outcome for end in expected} == expected
 
 
 def test_every_arm_is_meant_where_none_is_named() -> None:
     checks = decide(parse_condition("dp > 0.2"), from_frame(APART))
-    found = {check.condition: check.outcome for check in checks}
-    assert found == {"dp[zero] > 0.2": "failed", "dp[fwc] > 0.2": "passed"}
+    assert [check.condition for check in checks] == ["dp[zero] > 0.2", "dp[fwc] > 0.2"]
+    assert [check.outcome for check in checks] == ["failed", "passed"]
     whole = all_of("dp > 0.2", checks)
     assert (whole.condition, whole.outcome) == ("dp > 0.2", "failed")
     assert whole.reason == checks[0].reason
@@ -95,8 +87,8 @@ def test_between_two_arms_the_interval_is_the_paired_one() -> None:
     assert other.outcome == "failed"
     assert (other.low, other.high) == pytest.approx((-check.high, -check.low))
     assert found.check("accuracy[zero] - accuracy[fwc] < 0").outcome == "undecided"
-    with pytest.raises(FwcError, match="names the arm 'fw'"):
-        found.check("dp[fw] > 0.1")
+    with pytest.raises(FwcError, match="names the arm 'fw'; the arms are zero, fwc"):
+        found.check("dp[zero] - dp[fw] > 0.1")
 
 
 def test_arms_are_equivalent_where_all_of_the_interval_lies_within_the_bound() -> None:
@@ -161,8 +153,7 @@ def test_one_person_of_a_third_group_does_not_switch_a_gate_off() -> None:
 
 def test_people_whose_category_is_unknown_are_named_where_a_gap_counts_them() -> None:
     frame = APART.assign(group=["Unknown" if row % 3 == 0 else "ab"[row % 2] for row in APART["row"]])
-    found = audit(frame)
-    assert any("count Unknown" in note for note in found.to_dict()["notes"])
+    assert any("count Unknown" in note for note in audit(frame).to_dict()["notes"])
 
 
 def test_strategies_of_few_draws_are_undecided() -> None:
@@ -182,19 +173,9 @@ def test_a_gate_fails_wrongly_in_no_more_than_it_says() -> None:
     worlds = {"dp > 0.2": (0.4, 0.6), "dp > 0": (0.5, 0.5)}
     for condition, rates in worlds.items():
         asked = parse_condition(condition)
-        found = [
-            decide(asked, Answered(sample.answers, sample.groups))[0].outcome
-            for seed in range(150)
-            for sample in [from_frame(answers({"a": rates}, n=200, seed=seed))]
-        ]
+        drawn = (from_frame(answers({"a": rates}, n=200, seed=seed)) for seed in range(150))
+        found = [decide(asked, Answered(one.answers, one.groups))[0].outcome for one in drawn]
         assert found.count("failed") / len(found) <= 0.05 + 2 * (0.05 * 0.95 / 150) ** 0.5
-
-
-def test_no_pair_of_opposite_conditions_fails_together() -> None:
-    found: Audit = audit(APART)
-    for metric, bound in itertools.product([*KEYS, "coverage"], (0.0, 0.2, 0.5, 0.95, 1.0)):
-        pair = {found.check(f"{metric}[zero] {op} {bound}").outcome for op in (">", "<=")}
-        assert pair in ({"failed", "passed"}, {"undecided"})
 
 
 # --- Conditions
@@ -246,22 +227,11 @@ def test_whatever_is_written_is_read_or_refused(text: str) -> None:
         assert isinstance(parse_condition(text), Condition)
 
 
-def test_arms_that_are_not_there_are_refused() -> None:
-    parse_condition("dp > 0.1").check_arms([])
-    parse_condition("dp[a] - dp[b] > 0.1").check_arms(["a", "b"])
-    with pytest.raises(FwcError, match="names the arm 'b'; the arms are a, fwc"):
-        parse_condition("dp[a] - dp[b] > 0.1").check_arms(["a", "fwc"])
-
-
 # --- JUnit XML that any parser reads
 
 
 EVIL = "]]><x a=\"'&amp;\x00\x08\x1b[31m\ud800\ufffe‮\n</testcase>"
-CHECKS = [
-    Check("dp > 0.1", "failed", EVIL),
-    Check(EVIL, "passed", "well"),
-    Check("eo > 1", "undecided", "why"),
-]
+CHECKS = [Check("dp > 0", "failed", EVIL), Check(EVIL, "passed", "well"), Check("eo > 1", "undecided", "?")]
 
 
 @pytest.mark.parametrize(
@@ -276,10 +246,8 @@ def test_hostile_names_stay_text_and_counts_agree(undecided: Outcome, kind: str)
         assert int(suite.attrib["tests"]) == len(cases)
         for name, element in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
             assert int(suite.attrib[name]) == len(list(suite.iter(element)))
-    first, second, third = root[0]
-    assert [child.tag for child in first] == ["failure"]
+    first, second, _ = root[0]
+    assert [[child.tag for child in case] for case in root[0]] == [["failure"], ["system-out"], [kind]]
     assert first[0].attrib["message"].startswith("]]><x a=\"'&amp;\N{REPLACEMENT CHARACTER}")
     assert second.attrib["name"].endswith("</testcase>")
-    assert [child.tag for child in second] == ["system-out"]
-    assert [child.tag for child in third] == [kind]
     assert root[1].attrib["name"] == "other"

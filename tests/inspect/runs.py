@@ -4,6 +4,8 @@
 """
 
 import sys
+from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +25,12 @@ def somebodys() -> Task:
     return Task(dataset=people, scorer=match())
 
 
-class Mock:
+def mock() -> Callable[..., ModelOutput]:
     """Answers of every kind, one after the other."""
+    kinds = cycle(MOCKED)
 
-    def __init__(self) -> None:
-        self.asked = 0
-
-    def __call__(self, messages: Any, tools: Any, choice: Any, config: Any) -> ModelOutput:
-        kind = MOCKED[self.asked % len(MOCKED)]
-        self.asked += 1
+    def answer(messages: Any, tools: Any, choice: Any, config: Any) -> ModelOutput:
+        kind = next(kinds)
         if kind == "error":
             raise RuntimeError("the provider fell over")
         said = "I'm sorry, but I cannot help with that." if kind == "refusal" else kind
@@ -42,18 +41,14 @@ class Mock:
         output.metadata = {"temperature": config.temperature, "max_tokens": config.max_tokens}
         return output
 
+    return answer
+
 
 def main(folder: Path) -> None:
     def run(name: str, what: Task, model: Any = None, **options: Any) -> None:
-        (log,) = eval(
-            what,
-            model=model or get_model("mockllm/model", custom_outputs=Mock()),
-            log_dir=str(folder / "raw"),
-            display="none",
-            log_realtime=False,
-            max_connections=1,
-            **options,
-        )
+        model = model or get_model("mockllm/model", custom_outputs=mock())
+        quiet = {"log_dir": str(folder / "raw"), "display": "none", "log_realtime": False}
+        (log,) = eval(what, model=model, max_connections=1, **quiet, **options)
         where = Path(log.location.removeprefix("file://"))
         where.rename(folder / f"{name}{where.suffix}")
 
