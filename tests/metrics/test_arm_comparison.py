@@ -109,17 +109,6 @@ def test_one_repeat_agrees_with_mcnemar(better: int, worse: int) -> None:
     assert test.p_value == pytest.approx(binomtest(better, better + worse).pvalue, abs=0.03, rel=0.3)
 
 
-def test_arms_with_few_draws_of_examples_cannot_be_told_apart() -> None:
-    rng = np.random.default_rng(0)
-    world = World(USUAL, repeats=3, redrawn=True)
-    found = compared(*world.arms(rng, replace(world, yes=((0.5, 0.9), (0.5, 0.9)))))
-    assert found.of == "this strategy"
-    assert "cannot be told with 3" in found.reason
-    assert np.isnan(found["accuracy"].p_value)
-    assert found["accuracy"].difference < 0
-    assert found.of_these["accuracy"].p_value < 0.05
-
-
 def test_fixed_examples_against_redrawn_ones_is_a_question_about_the_strategy() -> None:
     rng = np.random.default_rng(0)
     world = World(USUAL, repeats=8, shift=0.05, redrawn=True)

@@ -10,14 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from fwc_llm.metrics.arm_estimates import (
-    Estimate,
-    Estimates,
-    conditional_parity,
-    estimate,
-    shrunken,
-    worst_case,
-)
+from fwc_llm.metrics.arm_estimates import Estimate, Estimates, conditional_parity, estimate, worst_case
 from fwc_llm.metrics.counts import COUNTED, METRICS, RATES, TABLE, count_cells, overall
 from fwc_llm.metrics.intervals import wilson
 from fwc_llm.metrics.variance import Sample
@@ -122,7 +115,6 @@ def test_one_repeat_with_labels_as_they_come_has_the_known_formulas() -> None:
         ends.append((own.mean(), float(low), float(high)))
     (p, p_low, p_high), (q, q_low, q_high) = ends
     signed = found.signed_gap
-    assert signed is not None
     assert signed.low == pytest.approx(q - p - np.hypot(q - q_low, p_high - p))
     assert signed.high == pytest.approx(q - p + np.hypot(q_high - q, p - p_low))
     assert found["demographic_parity_difference"].low == pytest.approx(max(0.0, signed.low))
@@ -147,14 +139,9 @@ def test_other_draws_of_examples_widen_the_interval() -> None:
         assert wide.value == narrow.value
         assert wide.low < narrow.low < narrow.high < wide.high
     # All answers move together: each rate is far less sure, their gap hardly.
-    shown = zip(_shown(strategy), _shown(these), strict=True)
-    growth = [(wide.high - wide.low) / (narrow.high - narrow.low) for wide, narrow in shown]
+    pairs = (strategy.rates()[0], these.rates()[0]), (strategy.signed_gap, these.signed_gap)
+    growth = [(wide.high - wide.low) / (narrow.high - narrow.low) for wide, narrow in pairs]
     assert growth[0] > 1.5 * growth[1]
-
-
-def _shown(found: Estimates) -> tuple[Estimate, Estimate]:
-    assert found.signed_gap is not None
-    return found.rates()[0], found.signed_gap
 
 
 def test_the_exact_noise_floor_of_two_groups() -> None:
@@ -172,11 +159,9 @@ def three(rates: tuple[float, ...], rows: tuple[int, ...], min_group: int = 1) -
 
 
 def test_a_tiny_third_group_changes_no_verdict_on_the_others() -> None:
-    """White 60 % of 1,200, Black 35 % of 750, Other 5 rows: one gap, one verdict."""
     two = estimate(three((0.35, 0.6), (750, 1200), 30))
     more = estimate(three((0.35, 0.6, 0.4), (750, 1200, 5), 30))
     for key in METRICS[1:]:
-        assert vars(two[key]).keys() == vars(more[key]).keys()
         for name in ("value", "low", "high", "p_value"):
             assert getattr(two[key], name) == pytest.approx(getattr(more[key], name), nan_ok=True), key
     assert more[GAP].verdict() == "differs"
@@ -238,14 +223,11 @@ def test_conditional_parity_takes_each_stratum_by_itself() -> None:
     sample = once(np.concatenate([np.arange(n) < yes for _, _, n, yes in rows]), group, strata=stratum)
     assert estimate(sample)[GAP].verdict() == "differs"
     found = conditional_parity(sample, ("f", "m"))
-    assert found is not None
     assert (found["value"], found["strata"], found["dropped"]) == (pytest.approx(0.0), 2, [])
     assert (found["verdict"], found["p_value"]) == ("cannot be told", pytest.approx(1.0))
     apart = conditional_parity(replace(sample, answer=group.astype(float)), ("f", "m"))
-    assert apart is not None
     assert (apart["verdict"], apart["p_value"] < 0.001) == ("differs", True)
     alone = conditional_parity(replace(sample, strata=np.where(group == 1, "easy", stratum)), ("f", "m"))
-    assert alone is not None
     assert alone["dropped"] == ["hard"]
 
 
@@ -257,7 +239,6 @@ def test_conditional_parity_differs_exactly_where_p_is_below_5_percent(groups: i
         answer = rng.random(160) < 0.3 + shift * (group == 1)
         sample = once(answer, group, strata=rng.integers(0, 3, 160))
         found = conditional_parity(sample, "abcd"[:groups])
-        assert found is not None
         assert (found["verdict"] == "differs") == (found["p_value"] < 0.05) == (found["low"] > 0)
         verdicts.add(found["verdict"])
     assert len(verdicts) > 1
@@ -278,7 +259,6 @@ def test_brier_gaps_of_few_rows_take_wider_limits_than_the_normals() -> None:
 def test_one_stray_value_of_examples_changes_nothing_and_mixtures_are_named() -> None:
     world = World(USUAL, repeats=10, shift=0.2, redrawn=True)
     (sample,) = world.arms(np.random.default_rng(0))
-    assert sample.examples is not None
     stray = sample.examples.copy()
     stray[0] = 99
     one, other = (estimate(replace(sample, examples=e))["accuracy"] for e in (sample.examples, stray))
@@ -312,10 +292,3 @@ def test_unparsed_answers_are_bounded_with_sampling_error() -> None:
         low, high = worst_case(estimate(silent), metric)[1]
         assert low == pytest.approx(0.0)
         assert 0.5 < high <= 1.0
-
-
-def test_rates_of_small_groups_are_drawn_towards_the_mean() -> None:
-    sample = three((0.5, 0.5, 0.5, 0.9), (300, 300, 300, 10))
-    pooled = shrunken(estimate(sample).counted("rate"))
-    assert 0.5 < pooled[3] < 0.8
-    assert pooled[0] == pytest.approx(0.5, abs=0.02)

@@ -21,14 +21,9 @@ def table(seed: int) -> pd.DataFrame:
     """Answers of up to three arms in up to four repeats, shuffled; with gaps, P(yes) and sets of examples."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(20, 90))
-    rows = pd.DataFrame(
-        {
-            "row": [f"r{n - place}" for place in range(n)],
-            "sex": rng.choice(["f", "m"], n),
-            "race": rng.choice(["B", "A", "unknown"], n),
-            "label": np.where(rng.random(n) < 0.4, "yes", "no"),
-        }
-    )
+    rows = pd.DataFrame({"row": [f"r{n - place}" for place in range(n)], "sex": rng.choice(["f", "m"], n)})
+    rows["race"] = rng.choice(["B", "A", "unknown"], n)
+    rows["label"] = np.where(rng.random(n) < 0.4, "yes", "no")
     parts, arms, repeats = [], int(rng.integers(1, 4)), int(rng.integers(1, 5))
     for arm, repeat in product(range(arms), range(repeats)):
         p = rng.random(n).round(2)
@@ -83,25 +78,25 @@ def test_counts_and_rates_are_those_of_the_table(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_an_attribute_of_crossed_answers_is_the_attribute_alone(seed: int) -> None:
     frame = table(seed)
-    views = by_attribute(from_frame(frame, attributes=["sex", "race"]))
+    crossed = from_frame(frame, attributes=["sex", "race"])
+    views, arms = by_attribute(crossed), statistics(crossed)["arms"]
     assert list(views) == ["sex", "race", "sex & race"]
-    for name in ("sex", "race"):
-        alone = from_frame(frame.assign(group=frame[name]), attributes=[name])
-        assert views[name].groups == alone.groups
-        assert close(statistics(views[name]), statistics(alone))
+    for place, name in enumerate(("sex", "race")):
+        alone = statistics(from_frame(frame.assign(group=frame[name]), attributes=[name]))
+        assert close(statistics(views[name]), alone)
+        for arm, own in zip(arms, alone["arms"], strict=True):
+            short, gap = arm["by_attribute"][place], own["demographic_parity_difference"]
+            shown = [short["demographic_parity_difference"], short["p_value"]]
+            ends = short["intervals"]["demographic_parity_difference"]
+            assert short["attribute"] == name
+            assert close([*shown, *ends], [gap[end] for end in ("value", "p_value", "low", "high")])
     assert list(by_attribute(from_frame(frame, attributes=["both"]))) == ["both"]
 
 
-HIRED = pd.DataFrame(
-    {
-        "sex": ["f", "m"] * 60,
-        "race": ["a", "a", "b", "b"] * 30,
-        "said": ["hire" if place % 3 else "reject" for place in range(120)],
-        "was": [0, 1, 1] * 40,
-        "wgt": [1.0, 2.0] * 60,
-        "person": [f"p{place // 4}" for place in range(120)],
-    }
-)
+HIRED = pd.DataFrame({"sex": ["f", "m"] * 60, "race": ["a", "a", "b", "b"] * 30, "was": [0, 1, 1] * 40})
+HIRED["said"] = ["reject", "hire", "hire"] * 40
+HIRED["wgt"] = [1.0, 2.0] * 60
+HIRED["person"] = [f"p{place // 4}" for place in range(120)]
 
 
 def test_anybodys_table_is_audited_with_two_columns_of_groups_and_no_label() -> None:
@@ -194,23 +189,22 @@ def test_the_order_of_the_lines_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("frame", "options", "words"),
     [
-        (HIRED, {"answer": "sad"}, "no column 'sad'"),
-        (HIRED.assign(said=[*"abc"] * 40), {"positive": "a"}, "3 kinds"),
-        (HIRED, {}, "positive="),
-        (HIRED.assign(wgt=-1.0), {"positive": "hire", "weight": "wgt"}, "outside"),
-        (HIRED.assign(repeat=1), {"positive": "hire"}, "needs 'row'"),
-        (HIRED.assign(row=HIRED["person"], sex="f"), {"positive": "hire"}, "as cluster"),
-        (HIRED, {"positive": "hire", "against": "x"}, "no arm 'x'"),
+        (HIRED, {"answer": "sad"}, "no column 'sad'"), (HIRED, {"positive": None}, "positive="),
+        (HIRED, {"design": "label"}, "the design is 'label'"), (HIRED, {"margin": 5}, "margin"),
+        (HIRED, {"against": "x"}, "no arm 'x'"), (HIRED, {"p_yes": "p"}, "no column 'p'"),
         (HIRED, {"positive": "hired"}, "of which 'hired' is not one"),
-        (HIRED, {"positive": "hire", "p_yes": "p"}, "no column 'p'"),
-        (HIRED, {"positive": "hire", "margin": 5}, "margin"),
-        (HIRED, {"positive": "hire", "protected": ["sex", "sex"]}, "named twice"),
-        (HIRED.assign(race="a"), {"positive": "hire", "protected": ["sex", "race"]}, "no two groups"),
+        (HIRED, {"protected": ["sex", "sex"]}, "named twice"),
+        (HIRED.assign(said=[*"abc"] * 40), {"positive": "a"}, "3 kinds"),
+        (HIRED.assign(wgt=-1.0), {"weight": "wgt"}, "outside"),
+        (HIRED.assign(repeat=1), {}, "needs 'row'"),
+        (HIRED.assign(row=HIRED["person"], sex="f"), {}, "as cluster"),
+        (HIRED.assign(race="a"), {"protected": ["sex", "race"]}, "no two groups"),
     ],
-)
+)  # fmt: skip
 def test_what_does_not_fit_is_named(frame: pd.DataFrame, options: dict[str, Any], words: str) -> None:
+    usual = {"answer": "said", "protected": ["sex"], "label": None, "positive": "hire"}
     with pytest.raises(FwcError, match=words):
-        audit(frame, **{"answer": "said", "protected": ["sex"], "label": None} | options)
+        audit(frame, **usual | options)
 
 
 @pytest.mark.parametrize("positive", [1, 1.0, True])

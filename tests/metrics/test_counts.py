@@ -38,12 +38,6 @@ from tests.metrics.worlds import answers_of, metrics_of
 METRICS = ("demographic_parity_difference", "demographic_parity_ratio", "equalized_odds_difference")
 
 
-def random_answers(seed: int, n: int, levels: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    groups = np.array([f"g{level}" for level in rng.integers(0, levels, n)])
-    return rng.integers(0, 2, n).astype(float), rng.integers(0, 2, n), groups
-
-
 RATES = {
     "rate": fairlearn.selection_rate,
     "true_positive_rate": fairlearn.true_positive_rate,
@@ -56,7 +50,8 @@ def test_random_tables_agree_with_fairlearn_weights_included(seed: int) -> None:
     """Values of metrics and rates, through counts and through the arrays that intervals come from."""
     rng = np.random.default_rng(seed)
     levels, n = int(rng.integers(2, 5)), int(rng.integers(60, 160))
-    predicted, labels, groups = random_answers(seed, n, levels)
+    groups = np.array([f"g{level}" for level in rng.integers(0, levels, n)])
+    predicted, labels = rng.integers(0, 2, n).astype(float), rng.integers(0, 2, n)
     weight = None if seed % 2 else rng.uniform(0.2, 5.0, n)
     weights = None if weight is None else {name: {"sample_weight": weight} for name in RATES}
     terms = {"sensitive_features": groups, "sample_params": weights}
@@ -84,7 +79,6 @@ def test_unparsed_answers_count_for_coverage_and_nothing_else() -> None:
     labels = [1, 0, 1, 0, 1, 0, 0, 1]
     groups = list("aaaabbbb")
     ours = metrics_of(predicted, labels, groups)
-    assert sum(ours.sizes.values()) == 8
     assert ours.coverage == 5 / 8
     assert ours.coverage_by_group == {"a": 3 / 4, "b": 2 / 4}
     assert ours.accuracy == 3 / 5
@@ -212,22 +206,7 @@ def by_linear_program(base: np.ndarray, sizes: np.ndarray, gap: float) -> float:
 def test_agrees_with_the_linear_program(groups: list[tuple[float, int]], gap: float) -> None:
     base, sizes = (np.array(values, float) for values in zip(*groups, strict=True))
     assert best_accuracy(base, sizes, gap) == pytest.approx(by_linear_program(base, sizes, gap), abs=1e-7)
-
-
-def test_no_answers_beat_the_bound_and_some_reach_it() -> None:
-    """Every count of yeses per group in a small table, given to the right rows first."""
-    groups = np.repeat(["F", "M"], [4, 6])
-    labels = np.array([0, 0, 0, 1, 0, 0, 1, 1, 1, 1])
-    for women in range(5):
-        for men in range(7):
-            predicted = np.zeros(10)
-            predicted[[3, 0, 1, 2][:women]] = 1
-            predicted[[6, 7, 8, 9, 4, 5][:men]] = 1
-            found = metrics_of(predicted, labels, groups)
-            bound = best_accuracy([1 / 4, 4 / 6], [4, 6], found.demographic_parity_difference)
-            assert found.accuracy <= bound + 1e-12
-    assert best_accuracy([1 / 4, 4 / 6], [4, 6], 4 / 6 - 1 / 4) == pytest.approx(1.0)
-    assert np.isnan(best_accuracy([0.5], [10], 0.0))
+    assert np.isnan(best_accuracy(base[:1], sizes[:1], 0.0))
 
 
 def test_answers_that_need_no_model() -> None:

@@ -10,7 +10,6 @@ from fwc_llm.metrics.answers import Answers, one_name
 from fwc_llm.metrics.counts import count_cells, measure, undefined_reasons
 from fwc_llm.metrics.variance import Sample
 
-Cells = tuple[tuple[float, float], ...]
 ADULT = (9000, 1100, 7000, 3200)  # rows of each group with label no and yes: about Adult's test file
 DRAWN = (75, 25, 25, 75)  # of them in a repeat: a base-rate parity of 0.5
 
@@ -24,7 +23,7 @@ class World:
     examples adds to all answers; `lost` is the share that cannot be parsed.
     """
 
-    yes: Cells
+    yes: tuple[tuple[float, float], ...]
     repeats: int = 1
     fixed: bool = True
     shift: float = 0.0

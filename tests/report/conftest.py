@@ -1,5 +1,7 @@
 """Run folders to report on: written as a run writes them, with answers whose truth is known."""
 
+import csv
+import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -150,6 +152,11 @@ def answer_row(row: object, group: str, label: str, said: str, **more: Any) -> d
         "arm": "zero", "repeat": 0, "row": str(row), "variant": "", "group": group, "label": label,
         "answer": said, "reason": "" if said else "error", "p_yes": "", "reply": said,
     } | more  # fmt: skip
+
+
+def lines(text: str) -> list[dict[str, str]]:
+    """The lines of a report as CSV."""
+    return list(csv.DictReader(io.StringIO(text)))
 
 
 @pytest.fixture

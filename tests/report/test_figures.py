@@ -2,14 +2,12 @@
 
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from fwc_llm import Result, audit
@@ -23,6 +21,7 @@ from fwc_llm.report.narrative import findings
 from fwc_llm.report.read import read_run
 from fwc_llm.report.tables import as_text
 from fwc_llm.report.terminal import run_table
+from fwc_llm.report.write import render
 from fwc_llm.runs.folder import RunFolder
 from tests.report.conftest import MakeRun, some_shots
 
@@ -74,43 +73,23 @@ def test_without_matplotlib(make_run: MakeRun, tmp_path: Path, monkeypatch: pyte
         write_figures(make_document([make_run(repeats=1)]), tmp_path)
 
 
-def _result(make_run: MakeRun) -> Figure:
+def test_a_value_draws_itself(make_run: MakeRun) -> None:
     folder = make_run(repeats=1, simulated=True)
-    return Result(folder, RunFolder(folder).results()).plot()
-
-
-def _audit_without_labels(make_run: MakeRun) -> Figure:
     answers = pd.DataFrame({"answer": ["yes", "no"] * 50, "sex": ["f", "m", "m", "f"] * 25})
-    return audit(answers, protected=["sex"]).plot()
-
-
-def _shots(make_run: MakeRun) -> Figure:
-    return some_shots("fwc", "adult", 0).plot()
-
-
-def _coreset(make_run: MakeRun) -> Figure:
     rng = np.random.default_rng(0)
     x, levels, y = rng.normal(size=(200, 2)), rng.integers(0, 2, (200, 2)), rng.integers(0, 2, 200)
-    return FairCoreset(16, epsilon=0.1, random_state=0).fit(x, y, levels).plot()
-
-
-@pytest.mark.parametrize(
-    ("draw", "panels", "words"),
-    [
-        (_result, 2, {"SIMULATED: no finding about a model", "Accuracy against the DP gap", "zero"}),
-        (_audit_without_labels, 1, {"Rate of yes per group", "f", "m"}),
-        (_shots, 1, {"weight", "yes", "no"}),
-        (_coreset, 2, {"0 & 1", "Descent", "lower bound"}),
-    ],
-)
-def test_a_value_draws_itself(
-    make_run: MakeRun, draw: Callable[[MakeRun], Figure], panels: int, words: set[str]
-) -> None:
-    drawn = draw(make_run)
-    drawn.canvas.draw()
-    shown = {line for one in drawn.findobj(Text) for line in one.get_text().splitlines()}
-    assert words <= shown
-    assert len(drawn.axes) == panels
+    coreset = FairCoreset(16, epsilon=0.1, random_state=0).fit(x, y, levels)
+    title = "SIMULATED: no finding about a model"
+    for value, panels, words in (
+        (Result(folder, RunFolder(folder).results()), 2, {title, "Accuracy against the DP gap", "zero"}),
+        (audit(answers, protected=["sex"]), 1, {"Rate of yes per group", "f", "m"}),
+        (some_shots("fwc", "adult", 0), 1, {"weight", "yes", "no"}),
+        (coreset, 2, {"0 & 1", "Descent", "lower bound"}),
+    ):
+        drawn = value.plot()
+        drawn.canvas.draw()
+        assert words <= {line for one in drawn.findobj(Text) for line in one.get_text().splitlines()}
+        assert len(drawn.axes) == panels
 
 
 def test_rates_stand_at_their_values(make_run: MakeRun) -> None:
@@ -179,16 +158,20 @@ def test_groups_are_rows_and_long_names_are_cut(make_run: MakeRun) -> None:
     assert [line.split()[0][:3] for line in text.splitlines()[4:6]] == ["AAA", "B"]
 
 
-def test_the_terminal_answers_what_was_asked(make_run: MakeRun) -> None:
-    folder = make_run(repeats=2, probabilities=True, counterfactual=True)
-    text, stats = shown(folder, 160), statistics(read_run(folder).answered)
-    for arm in stats["arms"]:
-        assert f"{arm['probabilities']['auc']:.3f}" in text
+def test_flips_and_probabilities_are_shown_where_there_are_any(make_run: MakeRun) -> None:
+    folder, without = make_run(repeats=2, probabilities=True, counterfactual=True), make_run("b", repeats=1)
+    page, bare = render([folder], "md"), shown(without, 160) + render([without], "md")
+    parts = "If only the protected attribute changed", "Probabilities"
+    flips, ranking = (page.split(f"### {part}")[1].split("###")[0] for part in parts)
+    for arm in statistics(read_run(folder).answered)["arms"]:
+        for text in (shown(folder, 160), ranking):
+            assert f"{arm['probabilities']['auc']:.3f}" in text
         for flip in arm["flips"]:
-            assert f"{100 * flip['rate']:.1f} (" in text
-    bare = shown(make_run("bare", repeats=1), 160)
-    assert not [part for part in ("If only the protected", "Probabilities", "--logprobs") if part in bare]
-    assert "--logprobs" in shown(make_run("b", repeats=1, parameters={"logprobs": True}))
+            rate = f"{100 * flip['rate']:.1f} ("
+            assert rate in shown(folder, 160)
+            assert f"| {arm['arm']} | {flip['group']} told as {flip['told_as']} | {rate}" in flips
+    assert not [part for part in (*parts, "--logprobs") if part in bare]
+    assert "--logprobs" in shown(make_run("c", repeats=1, parameters={"logprobs": True}))
 
 
 def test_many_groups_are_rows_in_tables_of_80_columns(make_run: MakeRun) -> None:

@@ -33,13 +33,6 @@ from tests.people import TOML, make_people, write_people
 from tests.report.conftest import MakeRun, write_run
 
 
-def edit_answers(folder: Path, change: Callable[[list[dict[str, str]]], Any]) -> None:
-    """Rewrite answers.csv after `change` had its way with the rows (in place, or by returning others)."""
-    path = folder / "answers.csv"
-    rows = pd.read_csv(path, dtype=str, keep_default_na=False).to_dict("records")
-    pd.DataFrame(change(rows) or rows).to_csv(path, index=False)
-
-
 def test_a_run_is_read_as_it_was_written(make_run: MakeRun) -> None:
     run = read_run(make_run(repeats=2, probabilities=True, counterfactual=True))
     assert run.arms == ("zero", "balanced", "fwc")
@@ -81,7 +74,9 @@ def test_runs_of_one_model_are_told_apart_by_their_folders(make_run: MakeRun) ->
 )
 def test_damaged_answers_are_refused(make_run: MakeRun, change: Callable[..., Any], words: str) -> None:
     folder = make_run(repeats=1)
-    edit_answers(folder, change)
+    path = folder / "answers.csv"
+    rows = pd.read_csv(path, dtype=str, keep_default_na=False).to_dict("records")
+    pd.DataFrame(change(rows) or rows).to_csv(path, index=False)  # changed in place, or others
     with pytest.raises(FwcError, match=words):
         read_run(folder)
 
@@ -244,30 +239,21 @@ def test_lost_rows_stand_in_every_output_by_group_and_reason(tmp_path: Path) -> 
 @pytest.mark.slow
 def test_each_step_changes_one_part_and_the_parts_add_up(tmp_path: Path) -> None:
     task = load_task("census")
-    result = evaluate(
-        task, "surrogate", ARMS, m=8, n_test=16, repeats=5, strategy_options=OPTIONS, out=tmp_path / "run",
-        progress=False,
-    )  # fmt: skip
-    shots = {
-        arm: [load_shots(tmp_path / "run" / "shots" / f"{file_name(arm)}-{r}.json", task) for r in range(5)]
-        for arm in ARMS
-    }
-
-    def cells(arm: str) -> list[Counter[tuple[str, str]]]:
-        return [Counter((str(e.values["sex"]), e.label) for e in one.examples) for one in shots[arm]]
-
-    def rows(arm: str) -> list[list[str]]:
-        return [[example.row for example in one.examples] for one in shots[arm]]
-
-    def sets(arm: str) -> list[list[str]]:
-        return [sorted(one) for one in rows(arm)]
-
-    assert cells("strata") == cells("fwc") != cells("balanced")
-    assert sets("strata") != sets("fwc")
-    assert rows("fwc+unweighted@alternate") == rows("fwc@alternate")
-    assert sets("fwc@random") == sets("fwc") == sets("fwc@alternate")
-    assert rows("fwc@random") != rows("fwc") != rows("fwc@alternate")
-    prompts = {arm: (tmp_path / "run" / "prompts" / f"{file_name(arm)}.json").read_text() for arm in ARMS}
+    run, options = tmp_path / "run", {"m": 8, "n_test": 16, "repeats": 5, "strategy_options": OPTIONS}
+    result = evaluate(task, "surrogate", ARMS, out=run, progress=False, **options)
+    cells, rows, sets = {}, {}, {}
+    for arm in ARMS:
+        files = [run / "shots" / f"{file_name(arm)}-{repeat}.json" for repeat in range(5)]
+        shown = [load_shots(file, task).examples for file in files]
+        cells[arm] = [Counter((str(e.values["sex"]), e.label) for e in one) for one in shown]
+        rows[arm] = [[example.row for example in one] for one in shown]
+        sets[arm] = [sorted(one) for one in rows[arm]]
+    assert cells["strata"] == cells["fwc"] != cells["balanced"]
+    assert sets["strata"] != sets["fwc"]
+    assert rows["fwc+unweighted@alternate"] == rows["fwc@alternate"]
+    assert sets["fwc@random"] == sets["fwc"] == sets["fwc@alternate"]
+    assert rows["fwc@random"] != rows["fwc"] != rows["fwc@alternate"]
+    prompts = {arm: (run / "prompts" / f"{file_name(arm)}.json").read_text() for arm in ARMS}
     weighted = {arm for arm, text in prompts.items() if "Weight of this example" in text}
     assert weighted == {"fwc@alternate", "fwc", "fwc@random"}
 
@@ -287,7 +273,3 @@ def test_each_step_changes_one_part_and_the_parts_add_up(tmp_path: Path) -> None
     for test in found["comparisons"]:  # as with fewer repeats than tell strategies apart
         test["accuracy"]["p_value"] = None
     assert "p " not in ablation(found).rows[0][3]
-
-    # The run's own experiment file names the same arms again.
-    text = (tmp_path / "run" / "experiment.toml").read_text()
-    assert f"shots = {json.dumps(','.join(ARMS))}" in text

@@ -1,7 +1,6 @@
 """Reference lines: made of pool rows alone, beside the arms and never among them."""
 
 import csv
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from fwc_llm import FwcError, Result, Task, evaluate, load_task
+from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.read import read_run
 from fwc_llm.report.reference_models import FILE_NAME, add_references, make_references
 from fwc_llm.report.write import render
@@ -19,6 +19,7 @@ from fwc_llm.runs.splits import row_values
 from fwc_llm.shots.examples import features_frame
 from tests.models.four_members import FourMembers
 from tests.people import make_people, write_people
+from tests.report.conftest import lines
 
 LINES = [
     f"{model}, {how} group"
@@ -42,8 +43,7 @@ def result(task: Task, tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 
 def lines_of(result: Result) -> dict[str, Any]:
-    found: dict[str, Any] = result.audit().to_dict()["reference_lines"]
-    return found
+    return result.audit().to_dict()["reference_lines"]
 
 
 def test_they_are_lines_and_no_arms(result: Result) -> None:
@@ -61,8 +61,6 @@ def test_they_are_lines_and_no_arms(result: Result) -> None:
 
 def test_the_arms_are_what_they_are_without_the_lines(result: Result) -> None:
     run = read_run(result.folder)
-    from fwc_llm.metrics.statistics import statistics
-
     alone, beside = statistics(run.answered), result.audit().to_dict()
     assert alone["reference_lines"] is None
     assert {**beside, "reference_lines": None} == alone
@@ -119,8 +117,7 @@ def test_every_format_shows_them(result: Result, task: Task) -> None:
     shown = {name: render([result.folder], name, task) for name in ("html", "md", "csv", "json")}
     for text in shown.values():
         assert all(line in text for line in LINES)
-    rows = csv.DictReader(io.StringIO(shown["csv"]))
-    assert {row["arm"] for row in rows if row["reference"] == "true"} >= set(LINES)
+    assert {row["arm"] for row in lines(shown["csv"]) if row["reference"] == "true"} >= set(LINES)
     assert LINES[0] in str(result.audit())
 
 

@@ -68,16 +68,13 @@ def test_every_prompt_is_the_one_that_was_sent(folder_and_heard: tuple[Path, lis
     """With edits, orders, repeats and the protected attribute changed."""
     folder, heard = folder_and_heard
     found = rows_of_run(read_run(folder))
-    assert found is not None
     assert (found["shown"], found["of"], found["missing"]) == (12, 12, {})
     assert sorted(shown(found)) == sorted(sent(heard))
 
 
 def test_examples_chosen_for_every_row_are_shown(tmp_path: Path) -> None:
     folder, heard = run(tmp_path / "run", ["nearest"])
-    found = rows_of_run(read_run(folder))
-    assert found is not None
-    assert sorted(shown(found)) == sorted(sent(heard))
+    assert sorted(shown(rows_of_run(read_run(folder)))) == sorted(sent(heard))
 
 
 def test_a_run_may_forbid_its_rows(folder_and_heard: tuple[Path, list[Messages]], tmp_path: Path) -> None:

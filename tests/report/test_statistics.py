@@ -27,8 +27,7 @@ from tests.report.conftest import MakeRun
 
 def found_in(folder: Path) -> dict[str, Any]:
     """The statistics as any reader of the JSON gets them."""
-    read: dict[str, Any] = json.loads(json.dumps(statistics(read_run(folder).answered), allow_nan=False))
-    return read
+    return json.loads(json.dumps(statistics(read_run(folder).answered), allow_nan=False))
 
 
 def arm_of(found: dict[str, Any], name: str) -> dict[str, Any]:
@@ -77,14 +76,15 @@ def test_orders_of_one_source_share_its_spread(make_run: MakeRun) -> None:
 
 def test_small_groups_stand_raw_and_drawn_towards_the_mean() -> None:
     group = np.repeat([*"abcd"], [100, 100, 10, 5])
-    frame = pd.DataFrame({"group": group, "label": "no", "answer": np.where(group == "d", "yes", "no")})
-    frame.loc[:40, "answer"] = "yes"
+    answer = np.where((group == "d") | (np.arange(215) % 2 == 0), "yes", "no")
+    frame = pd.DataFrame({"group": group, "label": "no", "answer": answer})
     stats = audit(frame).to_dict()
     rows = pooled(stats).rows
     assert [row[:2] for row in rows] == [["c", "10"], ["d", "5"]]
     raw, drawn = (float(rate) for rate in str(rows[1][2]).split(" → "))
     assert raw == 1.0
-    assert drawn < raw
+    assert 0.5 < drawn < 0.9
+    assert stats["arms"][0]["groups"]["a"]["shrunken_rate"] == pytest.approx(0.5, abs=0.02)
     assert not pooled(audit(frame[frame["group"] < "c"]).to_dict())
 
 
@@ -112,17 +112,14 @@ def test_equal_arms_are_one_mark_with_both_numbers(make_run: MakeRun) -> None:
     one = {"Female": (0.2, 0.6), "Male": (0.4, 0.8)}
     stats = statistics(read_run(make_run(rates={"zero": one, "fwc": one}, unparsed=0.0)).answered)
     twin = stats | {"arms": [stats["arms"][0], stats["arms"][0] | {"arm": "twin"}]}
-    chart = tradeoff(twin)
-    assert chart is not None
-    (mark,) = chart["marks"]
+    (mark,) = tradeoff(twin)["marks"]
     assert (mark["number"], mark["names"]) == ("1 2", ["zero", "twin"])
-    assert len(forest(twin, "accuracy")["rows"]) == 2  # type: ignore[index]
+    assert len(forest(twin, "accuracy")["rows"]) == 2
 
 
 def test_marks_stand_at_their_values(make_run: MakeRun) -> None:
     found = statistics(read_run(make_run()).answered)
     chart = tradeoff(found)
-    assert chart is not None
     for mark, arm in zip(chart["marks"], found["arms"], strict=True):
         assert mark["x"] == chart["x"].at(arm["demographic_parity_difference"]["value"])
         assert mark["y"] == chart["y"].at(arm["accuracy"]["value"])
@@ -144,9 +141,7 @@ def results(**changes: Any) -> dict[str, Any]:
 
 
 def test_dollars_are_tokens_times_prices() -> None:
-    price = price_of("gpt-4o")
-    assert price is not None
-    found = cost(results())
+    price, found = price_of("gpt-4o"), cost(results())
     assert found["dollars"] == pytest.approx(price.input + price.output / 1000)
     assert found["price_date"] == price.date
 
@@ -210,15 +205,15 @@ def run(task: Task, out: Path, **options: Any) -> Result:
 
 
 def gap(result: Result) -> dict[str, Any]:
-    found: dict[str, Any] = result.audit().to_dict()["arms"][0][GAP]
-    return found
+    return result.audit().to_dict()["arms"][0][GAP]
 
 
 def test_a_run_keeps_predictions_and_shows_what_they_give(two: Task, tmp_path: Path) -> None:
     result = run(two, tmp_path / "run")
     found = gap(result)
     assert (result.folder / FILE_NAME).is_file()
-    assert found["assisted"]["rows_worth"] > 80
+    assert (worth := found["assisted"]["rows_worth"]) > 80
+    assert any(f"as good as {worth:,} rows" in note for note in result.audit().to_dict()["notes"])
     assisted = result.assisted().to_dict()
     assert assisted["assisted"]
     value = assisted["arms"][0][GAP]

@@ -38,7 +38,6 @@ def test_what_is_measured_is_what_it_says(two: Task) -> None:
         yes = (pool["y"] == "yes").to_numpy()[chosen]
         rate = weights[own & yes].sum() / weights[own].sum()
         worst = max(worst, abs(rate / target - 1), abs((1 - rate) / (1 - target) - 1))
-        assert found.positives is not None
         assert found.positives[level] == ((own & yes).sum(), own.sum())
     assert found.violation == pytest.approx(worst)
 
@@ -64,13 +63,10 @@ def test_every_strategy_has_a_line(two: Task, three: Task) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suffix", ["png", "svg"])
-def test_the_plot_is_a_picture(two: Task, tmp_path: Path, suffix: str) -> None:
-    lines = compare(two, ["random", "balanced", "zero"], m=8)
-    path = tmp_path / "new" / f"plot.{suffix}"
+def test_the_plot_is_a_picture(two: Task, tmp_path: Path) -> None:
+    lines, path = compare(two, ["random", "zero"], m=8), tmp_path / "new" / "plot.png"
     plot_comparison(lines, path, "people")
-    content = path.read_bytes()
-    assert content.startswith(b"\x89PNG") if suffix == "png" else b"balanced" in content or b"<svg" in content
+    assert path.read_bytes().startswith(b"\x89PNG")
     with pytest.raises(FwcError, match=r"ends in \.png or \.svg"):
         plot_comparison(lines, tmp_path / "plot.txt", "people")
     with pytest.raises(FwcError, match="nothing to plot"):
@@ -100,5 +96,5 @@ def test_the_command_compares_and_plots(fwc: Run, people: Path, tmp_path: Path) 
     done = fwc("shots", "--task", people, *strategies, "--m", 8, "--plot", plot, code=0)
     assert done.out.index("fwc") < done.out.index("random") < done.out.index("zero")
     assert "zero: no examples" in done.err
-    assert plot.exists()
+    assert b"<svg" in plot.read_bytes()
     assert re.search(r"choosing and measuring took \d+\.\d s in all", " ".join(done.err.split()))
