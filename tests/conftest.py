@@ -4,13 +4,14 @@ import os
 import signal
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
 
+from fwc_llm.tasks import Task, load_task
 from tests.command import fwc as fwc
 from tests.people import three as three
 from tests.people import two as two
@@ -66,23 +67,29 @@ def data_dir() -> Path:
     return Path(str(folder))
 
 
+@pytest.fixture(scope="session")
+def adult(data_dir: Path) -> Task:
+    return load_task("adult", data_dir)
+
+
+@pytest.fixture(scope="session")
+def census() -> Task:
+    return load_task("census")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def no_network() -> Iterator[None]:
     """Nothing in a test reaches beyond loopback: a connection elsewhere raises."""
-    genuine, genuine_ex = socket.socket.connect, socket.socket.connect_ex
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("connect", "connect_ex"):
+            patch.setattr(socket.socket, name, on_loopback(getattr(socket.socket, name)))
+        yield
 
-    def check(address: Any) -> None:
+
+def on_loopback(connect: Callable[..., Any]) -> Callable[..., Any]:
+    def checked(self: socket.socket, address: Any) -> Any:
         if isinstance(address, tuple) and address[0] not in _LOOPBACK:
             raise RuntimeError(f"a test tried to reach {address[0]}: tests stay on loopback")
+        return connect(self, address)
 
-    def connect(self: socket.socket, address: Any) -> None:
-        check(address)
-        return genuine(self, address)
-
-    def connect_ex(self: socket.socket, address: Any) -> int:
-        check(address)
-        return genuine_ex(self, address)
-
-    socket.socket.connect, socket.socket.connect_ex = connect, connect_ex  # type: ignore[method-assign, assignment]
-    yield
-    socket.socket.connect, socket.socket.connect_ex = genuine, genuine_ex  # type: ignore[method-assign]
+    return checked

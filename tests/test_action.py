@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from tests.conftest import CHECKOUT
 from tests.faults.loopback import HttpReply, HttpRequest, serve_in_thread
 
-CHECKOUT = Path(__file__).resolve().parent.parent
 ACTION: dict[str, Any] = yaml.safe_load((CHECKOUT / "action.yml").read_text())
 STEPS = {
     step["shell"]: step
@@ -68,8 +68,8 @@ def run(folder: Path, github: GitHub, **inputs: str) -> tuple[int, str, dict[str
     for path in files.values():
         path.write_text("")
     job = os.environ | {name: str(path) for name, path in files.items()}
-    job |= {"RUNNER_TEMP": str(folder / "temp"), "GITHUB_REPOSITORY": "a/b", "OPENAI_API_KEY": KEY}
-    job |= {"GITHUB_API_URL": github.url}
+    job |= {"RUNNER_TEMP": str(folder / "temp"), "GITHUB_REPOSITORY": "a/b", "GITHUB_API_URL": github.url}
+    job |= {"OPENAI_API_KEY": KEY}
     job |= {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(CHECKOUT), "COLUMNS": "120"}
     codes, printed = [], ""
     for shell, step in STEPS.items():
@@ -89,16 +89,17 @@ def run(folder: Path, github: GitHub, **inputs: str) -> tuple[int, str, dict[str
     return max(codes), printed, written
 
 
-def decisions(folder: Path, rows: int) -> None:
+AUDIT = "decisions.csv\n--protected=sex\n--answer=answer\n"
+
+
+def audit(folder: Path, github: GitHub, **inputs: str) -> tuple[int, str, dict[str, str]]:
     """Women are selected half as often; a name of a group that is Markdown, and calls somebody."""
     lines = [
         f"{('@octocat|*m*', 'w')[n % 2]},{'yes' if n % (8 if n % 2 else 4) == n % 2 else 'no'}"
-        for n in range(rows)
+        for n in range(400)
     ]
     (folder / "decisions.csv").write_text("\n".join(["sex,answer", *lines]) + "\n")
-
-
-AUDIT = "decisions.csv\n--protected=sex\n--answer=answer\n"
+    return run(folder, github, **{"command": "audit", "arguments": AUDIT, **inputs})
 
 
 @pytest.mark.parametrize(
@@ -109,10 +110,7 @@ AUDIT = "decisions.csv\n--protected=sex\n--answer=answer\n"
 def test_three_outcomes(
     tmp_path: Path, github: GitHub, condition: str, undecided: str, outcome: str, code: int
 ) -> None:
-    decisions(tmp_path, 400)
-    done, printed, written = run(
-        tmp_path, github, command="audit", arguments=AUDIT, fail_if=condition, undecided=undecided
-    )
+    done, printed, written = audit(tmp_path, github, fail_if=condition, undecided=undecided)
     assert done == code, printed
     assert written["GITHUB_OUTPUT"] == f"outcome={outcome}\n"
     assert ("::warning::" in printed) == (outcome == "undecided")
@@ -129,12 +127,11 @@ def test_three_outcomes(
 def test_a_second_run_writes_its_comment_anew_and_a_fork_gets_the_summary(
     tmp_path: Path, github: GitHub
 ) -> None:
-    decisions(tmp_path, 400)
     for _ in range(2):
-        assert run(tmp_path, github, command="audit", arguments=AUDIT)[0] == 0
+        assert audit(tmp_path, github)[0] == 0
     assert [line.split()[0] for line in github.asked] == ["GET", "POST", "GET", "PATCH"]
     github.refuses = True
-    code, printed, written = run(tmp_path, github, command="audit", arguments=AUDIT)
+    code, printed, written = audit(tmp_path, github)
     assert code == 0
     assert "::notice::no comment: the token may not write here (403)" in printed
     assert "DP gap" in written["GITHUB_STEP_SUMMARY"]
@@ -146,8 +143,7 @@ def test_inputs_are_data(tmp_path: Path, github: GitHub) -> None:
     evil = '$(touch pwned)\n`touch pwned`\n"; touch pwned; "'
     for inputs in ({"arguments": evil}, {"arguments": AUDIT, "fail_if": evil}, {"undecided": evil},
                    {"command": evil}):  # fmt: skip
-        decisions(tmp_path, 40)
-        code, printed, _ = run(tmp_path, github, **{"command": "audit", "arguments": AUDIT, **inputs})
+        code, printed, _ = audit(tmp_path, github, **inputs)
         assert code == 2, printed
         assert "Traceback" not in printed
     assert not list(tmp_path.rglob("pwned"))

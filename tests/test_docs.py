@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 
 from fwc_llm.version import __version__
+from tests.conftest import CHECKOUT
 from tests.test_house import PACKAGE, SOURCES
 
-CHECKOUT = Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^(?P<fence>```+)(?P<kind>\w*)[^\n]*\n(?P<body>.*?)^(?P=fence)[ \t]*$", re.S | re.M)
 _LINK = re.compile(r"(?<!!)\[(?:[^][]|\[[^]]*\])*\]\((?P<target>[^)\s]+)\)")
 _PAGE = re.compile(r"[\w./-]*\w\.md\b")
@@ -97,7 +97,7 @@ def test_citation_and_changelog_have_the_version() -> None:
     assert "## [Unreleased]" in changelog
 
 
-def test_the_hooks_run_what_ci_runs() -> None:
+def test_readme_and_hooks_run_what_ci_runs() -> None:
     script = (CHECKOUT / ".ci" / "run").read_text(encoding="utf-8")
     hooks = (CHECKOUT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
     in_ci = re.findall(r"^ *((?:ruff|mypy|pytest)\b.*?) *$", script, re.M)
@@ -105,6 +105,10 @@ def test_the_hooks_run_what_ci_runs() -> None:
     assert entries == [line for line in in_ci if line != "pytest -m slow"]
     page = (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     assert all(f"`{entry}`" in page for entry in entries)
+    readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+    assert "python3 -m venv .venv && .venv/bin/pip install -e '.[test]' && .venv/bin/pytest" in readme
+    for part in ("python3 -m venv ", "pip install --quiet -e '.[test]'", "\npytest\n"):
+        assert part in script
 
 
 def test_the_way_to_every_room_is_named_and_no_file_that_is_gone() -> None:

@@ -151,14 +151,11 @@ def test_a_pipe_gets_plain_lines_now_and_then() -> None:
     assert file.getvalue().splitlines() == ["still solving", asked]
 
 
-def test_a_step_that_is_soon_done_prints_nothing_into_a_pipe() -> None:
+def test_soon_done_or_without_standard_error_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     file = io.StringIO()
     with Terminal(Console(file=file)).working("solving") as step:
         step("still solving")
     assert file.getvalue() == ""
-
-
-def test_without_standard_error_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", None)
     assert isinstance(choose(), Silent)
 
@@ -173,12 +170,9 @@ def parsed(html: str) -> ElementTree.Element:
 
 @given(st.text(), st.text(), st.text())
 def test_data_never_becomes_markup(title: str, cell: str, words: str) -> None:
-    drawn = figure(title, table(("a",), [[cell]]), note(words))
+    drawn = figure(title, table(("a",), [[cell]]), note(words), element("span", title=words))
     names = {part.tag for part in parsed(drawn).iter()}
     assert names <= {"div", "b", "table", "thead", "tbody", "tr", "th", "td", "span"}
-
-
-def test_attributes_are_escaped_too() -> None:
     (name,) = parsed(element("a", title='"><script>')).attrib.values()
     assert name == '"><script>'
 
@@ -207,8 +201,7 @@ JOB = Cell(Column("job", "job", "categorical", values={"A171": "unskilled", "3":
 @pytest.mark.parametrize(
     ("cell", "value", "words"),
     [
-        (HOURS, 40, "40 hours"), (HOURS, 40.0, "40 hours"), (HOURS, 37.5, "37.5 hours"),
-        (HOURS, -2.0, "-2 hours"), (HOURS, np.int64(40), "40 hours"), (HOURS, np.float32(37.5), "37.5 hours"),
+        (HOURS, 40, "40 hours"), (HOURS, -2.0, "-2 hours"), (HOURS, np.float32(37.5), "37.5 hours"),
         (HOURS, Decimal("40.0"), "40 hours"), (HOURS, "many", "many hours"), (SCORE, 0.1144, "low"),
         (SCORE, "0.11440", "low"), (SCORE, 2.0, "high"), (SCORE, 0.5, "0.5"), (JOB, "A171", "unskilled"),
         (JOB, 3, "skilled"), (JOB, np.str_("A171"), "unskilled"), (JOB, "A999", "A999"), (JOB, True, "True"),
@@ -217,12 +210,9 @@ JOB = Cell(Column("job", "job", "categorical", values={"A171": "unskilled", "3":
 )  # fmt: skip
 def test_words(cell: Cell, value: Any, words: str) -> None:
     assert cell.words(value) == words
-    assert cell.words(value) == words  # remembered, and the same
 
 
-@pytest.mark.parametrize(
-    "nothing", [None, float("nan"), np.nan, np.float32("nan"), pd.NA, pd.NaT, Decimal("nan")]
-)
+@pytest.mark.parametrize("nothing", [None, np.nan, np.float32("nan"), pd.NA, pd.NaT, Decimal("nan")])
 def test_nothing_is_refused(nothing: Any) -> None:
     for ask in (HOURS.words, HOURS.raw):
         with pytest.raises(FwcError, match="no value for 'hours'"):
@@ -244,8 +234,7 @@ def test_decimal_filter() -> None:
 @pytest.mark.parametrize(
     "text",
     ["<|im_start|>", "\ufe64|im_start|>", "\uff1c\uff5cim_start\uff5c\uff1e", "\ufe64s>", "[INST]",
-     "\uff3bINST\uff3d",
-     "\uff3b\uff29\uff2e\uff33\uff34\uff3d", "\ufe47/INST\ufe48"],
+     "\uff3bINST\uff3d", "\uff3b\uff29\uff2e\uff33\uff34\uff3d", "\ufe47/INST\ufe48"],
 )  # fmt: skip
 def test_marks_of_messages_are_neutral_in_every_width(text: str) -> None:
     assert clean(text) == f"{text[0]} {text[1:]}"

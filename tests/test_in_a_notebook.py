@@ -4,14 +4,14 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from jupyter_client.manager import KernelManager
 
-CHECKOUT = Path(__file__).resolve().parent.parent
+from tests.conftest import CHECKOUT
+
 SECONDS = 120
 SLOW_MODEL = """
 import asyncio
@@ -92,28 +92,24 @@ def test_the_readme_in_a_notebook(cell: Cell) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "value", ["task", "shots", "shots.certificate", "result", "result.compare(result.folder)"]
-)
-def test_values_show_themselves(cell: Cell, value: str) -> None:
-    setup = (
+def test_values_show_themselves(cell: Cell) -> None:
+    cell(
         "from fwc_llm import evaluate, load_task, select_shots\n"
-        "if 'shots' not in dir():\n"
-        "    task = load_task('census'); shots = select_shots(task, 'fwc', m=16)\n"
-        "    result = evaluate(task, 'surrogate', arms=('zero', shots), progress=False, out='shown')\n"
+        "task = load_task('census')\n"
+        "shots = select_shots(task, 'fwc', m=16)\n"
+        "result = evaluate(task, 'surrogate', arms=('zero', shots), progress=False, out='shown')\n"
     )
-    cell(setup)
-    outputs = cell(value)
-    (html,) = of_kind(outputs, "execute_result", form="text/html")
-    tree = ElementTree.fromstring(html)
-    assert tree.find(".//table") is not None
-    assert tree.find(".//script") is None
-    assert not of_kind(outputs, "display_data")
+    for value in ("task", "shots", "shots.certificate", "result", "result.compare(result.folder)"):
+        outputs = cell(value)
+        (html,) = of_kind(outputs, "execute_result", form="text/html")
+        tree = ElementTree.fromstring(html)
+        assert tree.find(".//table") is not None
+        assert tree.find(".//script") is None
+        assert not of_kind(outputs, "display_data")
 
 
 @pytest.mark.slow
 def test_a_run_in_a_notebook_can_be_interrupted(cell: Cell) -> None:
     said = re.fullmatch(r"(\w+) (\d+)\n", printed(cell(SLOW_MODEL, interrupt=True)))
-    assert said is not None
     assert said[1] == "InterruptedRunError"
     assert 0 < int(said[2]) < 200

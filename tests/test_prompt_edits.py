@@ -14,14 +14,9 @@ from fwc_llm.report.terminal import run_table
 from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots import select_shots
-from fwc_llm.tasks import Task, load_task
+from fwc_llm.tasks import Task
 from tests.models.four_members import FourMembers
-from tests.wordings import CHATS
-
-
-@pytest.fixture(scope="module")
-def census() -> Task:
-    return load_task("census")
+from tests.wordings import CHATS, template_set
 
 
 def test_the_columns_that_name_the_protected_attribute_are_found(census: Task, two: Task) -> None:
@@ -57,9 +52,7 @@ def test_an_instruction_is_one_more_sentence_in_the_first_message(census: Task, 
 
 
 def test_an_own_template_without_the_sentence_or_the_guard_is_refused(two: Task, tmp_path: Path) -> None:
-    (tmp_path / "system.j2").write_text('{% call message("system") %}Answer.{% endcall %}')
-    (tmp_path / "shots.j2").write_text("")
-    (tmp_path / "query.j2").write_text('{% call message("user") %}{{ row["group"] }}{% endcall %}')
+    template_set(tmp_path, query='{% call message("user") %}{{ row["group"] }}{% endcall %}')
     with pytest.raises(FwcError, match="has no sentence for `instruction`"):
         Prompt(two, None, tmp_path, edits=("instruction",))
     with pytest.raises(FwcError, match="`removal` takes 'group' out of the texts"):

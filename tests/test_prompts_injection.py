@@ -12,31 +12,11 @@ from hypothesis import strategies as st
 from fwc_llm.prompts import Prompt
 from fwc_llm.records import clean
 from fwc_llm.shots.base import Example, Shots
-from fwc_llm.tasks import Column, Task
+from fwc_llm.tasks import load_task
 from tests.wordings import CHATS
 
-NAMES = (
-    "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation",
-    "relationship", "race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country",
-    "income",
-)  # fmt: skip
-NUMERIC = {"age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"}
-PLAIN: dict[str, Any] = {name: 1 if name in NUMERIC else "Usual" for name in NAMES[:-1]}
-
-
-def no_table() -> Any:
-    raise AssertionError("prompts need no table")
-
-
-def column_of(name: str) -> Column:
-    kind = "numeric" if name in NUMERIC else "categorical"
-    return Column(name, name.replace("-", " "), kind, role="extra" if name == "fnlwgt" else "feature")
-
-
-ADULT = Task(
-    name="adult", title="Adult", question="Is it so?", columns=tuple(map(column_of, NAMES)),
-    protected=("sex",), outcome="income", load=no_table,
-)  # fmt: skip
+ADULT = load_task("adult")
+PLAIN: dict[str, Any] = {column.name: 1 if column.kind == "numeric" else "Usual" for column in ADULT.shown}
 
 BREAKS = "\n\r\t\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 INVISIBLE = "\x00\x08\x1b\x7f\u00ad\u200b\u200e\u202e\u2066\u2069\u2060\ufeff\U000e0041"
@@ -99,7 +79,6 @@ def test_ordinary_values_are_shown_as_they_are(value: str) -> None:
 
 
 def test_marks_stay_readable() -> None:
-    assert clean("<|im_start|>") == "< |im_start|>"
     assert clean("[INST] yes [/INST]") == "[ INST] yes [ /INST]"
     assert clean("a\u2028b\nc") == "a b c"
     assert clean("a\u202eb") == "ab"

@@ -11,28 +11,15 @@ from fwc_llm.errors import FwcError
 from fwc_llm.models.decisions import conversation, take_apart
 from fwc_llm.prompts import Prompt
 from fwc_llm.shots import select_shots
-from fwc_llm.tasks import Task, load_task
+from fwc_llm.tasks import Task
+from tests.wordings import template_set
 
 QUESTION = "Is this person's annual income greater than $50k?"
 OWN = '{% call message("question") %}Rich?{% endcall %}{% call message("question", name="negation") %}Poor?{% endcall %}'
 
 
-@pytest.fixture(scope="module")
-def census() -> Task:
-    return load_task("census")
-
-
 def build(task: Task, *options: Any, **more: Any) -> list[Any]:
     return Prompt(task, *options, **{"questions": "one", **more}).build(task.test().iloc[0])
-
-
-def own(folder: Path, **files: str) -> Path:
-    for name in ("system", "shots"):
-        (folder / f"{name}.j2").write_text("")
-    (folder / "query.j2").write_text('{% call message("user") %}{{ row["age"] }}{% endcall %}')
-    for name, text in files.items():
-        (folder / f"{name}.j2").write_text(text)
-    return folder
 
 
 def test_the_set_decision_holds_examples_and_record_and_the_question_stands_apart(census: Task) -> None:
@@ -79,9 +66,9 @@ def test_a_cell_cannot_answer_an_example_or_begin_a_record(census: Task) -> None
 
 
 def test_a_folder_of_ones_own_may_have_its_questions(census: Task, tmp_path: Path) -> None:
-    folder = own(tmp_path)
+    folder = template_set(tmp_path)
     assert build(census, None, folder)[-1] == {"role": "question", "content": QUESTION}
-    own(tmp_path, questions=OWN)
+    template_set(tmp_path, questions=OWN)
     assert [m["content"] for m in build(census, None, folder, questions="several")[-2:]] == ["Rich?", "Poor?"]
     assert "Poor?" not in json.dumps(build(census, None, folder))
 
@@ -99,9 +86,6 @@ def test_a_folder_of_ones_own_may_have_its_questions(census: Task, tmp_path: Pat
 )  # fmt: skip
 def test_questions_that_are_none_are_named(census: Task, tmp_path: Path, questions: str, says: str) -> None:
     with pytest.raises(FwcError, match=says):
-        build(census, None, own(tmp_path, questions=questions), questions="several")
-
-
-def test_a_question_elsewhere_is_no_message(census: Task, tmp_path: Path) -> None:
-    with pytest.raises(FwcError, match="no role 'question'"):
-        build(census, None, own(tmp_path, system='{% call message("question") %}Rich?{% endcall %}'))
+        build(census, None, template_set(tmp_path, questions=questions), questions="several")
+    with pytest.raises(FwcError, match="no role 'question'"):  # elsewhere it is no message
+        build(census, None, template_set(tmp_path, system='{% call message("question") %}Rich?{% endcall %}'))

@@ -1,6 +1,7 @@
 """The built-in tasks on the real data: exactly the rows, groups and labels that their sources count."""
 
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -8,18 +9,18 @@ import pytest
 from fwc_llm.runs.splits import row_values
 from fwc_llm.taskfile import ABOUT
 from fwc_llm.tasks import load_task, task_names
+from tests.data.tables import write_task
 
 # rows, features, (no, yes) by group with the lowest base rate first; counted in the raw files.
-EXPECTED = {
-    "german": (1000, 19, {"female": (109, 201), "male": (191, 499)}),
-    "communities": (1993, 99, {"at most the median": (866, 158), "above the median": (419, 550)}),
-    "drug": (1885, 11, {"female": (296, 646), "male": (117, 826)}),
-}
+EXPECTED = [
+    ("german", 1000, 19, {"female": (109, 201), "male": (191, 499)}),
+    ("communities", 1993, 99, {"at most the median": (866, 158), "above the median": (419, 550)}),
+    ("drug", 1885, 11, {"female": (296, 646), "male": (117, 826)}),
+]
 
 
-@pytest.mark.parametrize("name", EXPECTED)
-def test_a_table_in_one_file(name: str, data_dir: Path) -> None:
-    rows, features, cells = EXPECTED[name]
+@pytest.mark.parametrize(("name", "rows", "features", "cells"), EXPECTED)
+def test_a_table_in_one_file(name: str, rows: int, features: int, cells: Any, data_dir: Path) -> None:
     task = load_task(name, data_dir)
     table = task.pool()
     assert (len(table), len(task.features)) == (rows, features)
@@ -124,14 +125,10 @@ def test_a_picture_downloads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_damaged_table_is_said_in_the_picture(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("age,sex,y\n1,<b>f,yes\n")
-    toml = 'question = "<i>?"\n[data]\nfile = "t.csv"\n[outcome]\ncolumn = "wrong"\npositive = "yes"\n'
-    (tmp_path / "t.toml").write_text(
-        toml + '[[protected]]\ncolumn = "sex"\n[[columns]]\nname = "age"\nkind = "numeric"\n'
-        '[[columns]]\nname = "sex"\n[[columns]]\nname = "wrong"\n'
-    )
-    drawn = ElementTree.fromstring(load_task(tmp_path / "t.toml")._repr_html_())
+    path = write_task(tmp_path, "x,colour,sex,y\n1,a,<b>f,yes\n2,b,<b>f,no\n")
+    path.write_text(path.read_text().replace("Is it yes?", "<i>?"))
+    drawn = ElementTree.fromstring(load_task(path)._repr_html_())
     words = "".join(drawn.itertext())
     assert "<i>?" in words
-    assert "wrong" in words.split("columns to show")[1]
+    assert "'<b>f'" in words.split("columns to show")[1]
     assert drawn.find(".//table") is None

@@ -10,22 +10,15 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Error, Page
 
-from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.metrics.counts import METRICS
-from fwc_llm.models.base import Messages, Reply, Usage
 from fwc_llm.report.write import render
-from fwc_llm.shots import select_shots
-from fwc_llm.shots.base import Example, Shots
-from fwc_llm.tasks import load_task
-from tests.models.four_members import FourMembers
+from tests.browser.conftest import EVIL
 from tests.report.conftest import write_run
 
 pytestmark = pytest.mark.slow
 
 WIDTHS = (360, 400, 1280, 1600)
 SCHEMES = ("light", "dark")
-EVIL = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
-PLANTED = f"Bachelors{EVIL}"
 # Elements whose right edge lies beyond the window, what only shows on paper or is meant to be cut left out.
 OVERFLOWING = """() => [...document.querySelectorAll('body *')].filter(element => {
   if (element.closest('.watermark') || element.closest('thead') || element.closest('svg')) return false;
@@ -34,53 +27,27 @@ OVERFLOWING = """() => [...document.querySelectorAll('body *')].filter(element =
   return box.width > 0 && (box.right > innerWidth + 0.5 || box.left < -0.5);
 }).map(element => element.outerHTML.slice(0, 120))"""
 
+# Heads of columns in which a word stands on two lines.
+HEADS = r"""() => [...document.querySelectorAll('thead th')].filter(head => {
+  const words = head.textContent.trim().split(/\s+/), range = document.createRange(), node = head.firstChild;
+  const hidden = getComputedStyle(head.closest('thead')).position === 'absolute';
+  if (!node || hidden || !head.getBoundingClientRect().width) return false;
+  let start = 0;
+  return words.some(word => {
+    start = node.textContent.indexOf(word, start);
+    range.setStart(node, start); range.setEnd(node, start + word.length);
+    return new Set([...range.getClientRects()].map(box => box.top)).size > 1;
+  });
+}).map(head => head.textContent)"""
+
 
 View = tuple[Page, list[str]]
-
-
-class Reader(FourMembers):
-    """A simulated model that answers by age and sex and sometimes refuses, with a probability of yes."""
-
-    name, simulated = "reader", True
-
-    async def ask(self, messages: Messages) -> Reply:
-        numbers = [int(found) for found in re.findall(r"\b\d+\b", messages[-1]["content"])]
-        score = (sum(numbers) % 97) / 97
-        if score > 0.97:
-            return Reply(f"I cannot say. {EVIL}", finish_reason="stop", usage=Usage(150, 9))
-        few = len(" ".join(message["content"] for message in messages)) > 3000
-        bar = 0.5 if few or "female" not in messages[-1]["content"].lower() else 0.75
-        logprobs = (("Yes", -0.1 if score > bar else -2.3), ("No", -2.3 if score > bar else -0.1))
-        return Reply(
-            "Yes" if score > bar else "No", finish_reason="stop", usage=Usage(150, 1), logprobs=logprobs
-        )
-
-
-@pytest.fixture(scope="session")
-def run(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A real run over German credit, with a script planted in a cell of an example and in replies."""
-    task = load_task("german", data_dir)
-    fwc = select_shots(task, "fwc", m=8)
-    first = fwc.examples[0]
-    values = dict(first.values) | {"purpose": PLANTED}
-    examples = (Example(first.row, values, first.label, first.weight), *fwc.examples[1:])
-    planted = Shots("planted", fwc.task, fwc.fingerprint, 0, examples, fwc.certificate)
-    out = tmp_path_factory.mktemp("runs") / "german"
-    arms = ["zero", "balanced", planted]
-    return evaluate(task, Reader(), arms, n_test=80, repeats=2, m=8, counterfactual=True, out=out).folder
 
 
 @pytest.fixture(scope="session")
 def document(run: Path, data_dir: Path) -> dict[str, Any]:
     read: dict[str, Any] = json.loads(render([run], "json", data_dir=data_dir))
     return read
-
-
-@pytest.fixture(scope="session")
-def report(run: Path, data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(render([run], "html", data_dir=data_dir), encoding="utf-8")
-    return path
 
 
 @pytest.fixture(scope="module", params=[(width, scheme) for width in WIDTHS for scheme in SCHEMES], ids=str)
@@ -96,17 +63,8 @@ def view(browser: Browser, report: Path, request: pytest.FixtureRequest) -> Iter
     opened.close()
 
 
-@pytest.fixture
-def page(browser: Browser, report: Path) -> Iterator[Page]:
-    """The report as it opens, on a page of its own."""
-    opened = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="light")
-    opened.goto(report.as_uri())
-    yield opened
-    opened.close()
-
-
-def test_nothing_overflows(view: View) -> None:
-    assert view[0].evaluate(OVERFLOWING) == []
+def test_nothing_overflows_and_no_head_of_a_column_splits_in_a_word(view: View) -> None:
+    assert view[0].evaluate(OVERFLOWING) == view[0].evaluate(HEADS) == []
     assert view[0].evaluate("document.documentElement.scrollWidth <= innerWidth")
     scrolling = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).length"
     assert view[0].evaluate(scrolling) == 0
@@ -144,16 +102,18 @@ def test_the_tables_text_is_the_jsons(view: View, document: dict[str, Any]) -> N
         assert row.locator(".range").first.inner_text() == ends
 
 
-def test_a_planted_script_stays_text(page: Page) -> None:
+def test_a_planted_script_stays_text(page: Page, report: Path) -> None:
+    page.goto(report.as_uri())
     page.evaluate("document.querySelectorAll('details').forEach(element => element.open = true)")
     assert page.evaluate("[...document.scripts].map(e => e.type)") == ["application/json", ""]  # ours
     assert page.locator("img").count() == 0
-    assert PLANTED in page.locator("table.examples").all_inner_texts()[-1]
+    assert EVIL[:-1] in page.locator("table.examples").all_inner_texts()[-1]
     assert "owned" not in page.title()
 
 
-def test_the_pages_policy_stops_scripts_and_requests(page: Page) -> None:
+def test_the_pages_policy_stops_scripts_and_requests(page: Page, report: Path) -> None:
     """A second wall: markup that slipped through could neither run nor load."""
+    page.goto(report.as_uri())
     page.evaluate(
         """() => { const script = document.createElement('script');
         script.append("document.title = 'owned'"); document.body.append(script); }"""
@@ -166,7 +126,7 @@ def test_the_pages_policy_stops_scripts_and_requests(page: Page) -> None:
     assert "owned" not in page.title()
 
 
-def test_it_reads_without_javascript(browser: Browser, report: Path, document: dict[str, Any]) -> None:
+def test_it_reads_without_javascript(browser: Browser, report: Path) -> None:
     opened = browser.new_page(java_script_enabled=False)
     opened.goto(report.as_uri())
     assert opened.locator(".first table tbody tr").count() == 3
@@ -186,23 +146,6 @@ def test_dark_is_dark_and_light_is_light(browser: Browser, report: Path) -> None
         opened.close()
     assert brightness["light"] > 700
     assert brightness["dark"] < 100
-
-
-HEADS = r"""() => [...document.querySelectorAll('thead th')].filter(head => {
-  const words = head.textContent.trim().split(/\s+/), range = document.createRange(), node = head.firstChild;
-  const hidden = getComputedStyle(head.closest('thead')).position === 'absolute';
-  if (!node || hidden || !head.getBoundingClientRect().width) return false;
-  let start = 0;
-  return words.some(word => {
-    start = node.textContent.indexOf(word, start);
-    range.setStart(node, start); range.setEnd(node, start + word.length);
-    return new Set([...range.getClientRects()].map(box => box.top)).size > 1;
-  });
-}).map(head => head.textContent)"""
-
-
-def test_no_head_of_a_column_splits_in_a_word(view: View) -> None:
-    assert view[0].evaluate(HEADS) == []
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +172,6 @@ def test_the_first_screen(
     assert opened.locator(".first tbody tr").count() == arms
     for part in ("ul.findings li", ".first table", ".first svg[role=img]"):
         box = opened.locator(part).first.bounding_box()
-        assert box is not None
         assert box["y"] + box["height"] <= height, part
     assert opened.locator("details[open]").count() == 0
     assert opened.evaluate(HEADS) == []
@@ -238,6 +180,7 @@ def test_the_first_screen(
 
 
 def test_on_paper(page: Page, report: Path, run: Path, data_dir: Path, tmp_path: Path) -> None:
+    page.goto(report.as_uri())
     page.emulate_media(media="print", color_scheme="light")
     page.set_viewport_size({"width": 700, "height": 1000})
     assert page.evaluate(OVERFLOWING) == []

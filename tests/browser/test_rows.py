@@ -1,7 +1,6 @@
 """The browser of rows: it finds rows, shows everything about one, and draws only what is in view."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -17,38 +16,31 @@ from fwc_llm.report.audit_file import document_of_decisions
 from fwc_llm.report.page import page as make_page
 from fwc_llm.report.write import render
 from fwc_llm.runs.settings import Settings
-from fwc_llm.tasks import load_task
-from tests.models.four_members import FourMembers
+from fwc_llm.tasks import Task
+from tests.browser.conftest import EVIL, Reader
 
 pytestmark = pytest.mark.slow
 
-EVIL = (
-    "</script><!--<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">\u202e"
-)
 LIST, ITEMS, ONE = ".rows-list", ".rows-item", ".rows-one"
-MANY = 10_000
+SHOWN, MANY = 60, 10_000
 
 
-class Partial(FourMembers):
-    """Says yes to men and to those that it is shown examples for, and refuses some with markup."""
-
-    name, simulated = "partial", True
+class Partial(Reader):
+    """Says yes to men and to those that it is shown examples for, always as surely."""
 
     async def ask(self, messages: Messages) -> Reply:
-        question = messages[-1]["content"]
-        age = int(re.findall(r"age: (\d+)", question)[0])
-        if age % 7 == 0:
-            return Reply(f"I must refuse. {EVIL}", finish_reason="stop")
-        yes = len(messages) > 2 or "sex: Male" in question
-        return Reply("Yes" if yes else "No", logprobs=(("Yes", -0.1 if yes else -2.3), ("No", -2.3)))
+        yes = len(messages) > 2 or "sex: Male" in messages[-1]["content"]
+        sure = Reply("Yes" if yes else "No", logprobs=(("Yes", -0.1 if yes else -2.3), ("No", -2.3)))
+        reply = await super().ask(messages)
+        return sure if reply.logprobs else reply
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("rows")
-    settings = Settings(m=4, n_test=60, base_parity=None, counterfactual=True)
-    task, arms = load_task("census"), ["zero", "balanced"]
-    folder = evaluate(task, Partial(), arms, settings=settings, out=out / "run").folder
+def report(census: Task, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of a run over rows as they fall, each asked once."""
+    out, arms = tmp_path_factory.mktemp("rows"), ["zero", "balanced"]
+    settings = Settings(m=4, n_test=SHOWN, base_parity=None, counterfactual=True)
+    folder = evaluate(census, Partial(), arms, settings=settings, out=out / "run").folder
     (out / "report.html").write_text(render([folder]), encoding="utf-8")
     return out / "report.html"
 
@@ -59,27 +51,12 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("large")
     half, third = MANY // 2, MANY // 3
     frame = pd.DataFrame({"sex": ["f", "m"] * half, "label": ["yes", "no", "no"] * third + ["no"]})
-    return audited(frame.assign(answer=["yes", "no"] * half), out)
-
-
-def audited(frame: pd.DataFrame, out: Path) -> Path:
-    """The page of an audit of a frame with the columns sex, label and answer."""
-    frame = frame.assign(group=frame["sex"])
+    frame = frame.assign(answer=["yes", "no"] * half, group=frame["sex"])
     about = {"predictions": "decisions.csv", "answer": "answer", "label": "label", "numbered": True}
     audits = {"sex": Audit(from_frame(frame, attributes=["sex"]))}
     document = document_of_decisions(audits, "0" * 64, about, with_rows=True)
     (out / "audit.html").write_text(make_page(document), encoding="utf-8")
     return out / "audit.html"
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    opened = browser.new_page(viewport={"width": 1280, "height": 800})
-    opened.failed = []  # type: ignore[attr-defined]
-    opened.on("pageerror", lambda error: opened.failed.append(str(error)))  # type: ignore[attr-defined]
-    yield opened
-    assert opened.failed == []  # type: ignore[attr-defined]
-    opened.close()
 
 
 def browse(page: Page, report: Path, fragment: str = "") -> None:
@@ -113,12 +90,12 @@ def test_ten_thousand_rows_are_a_few_elements(page: Page, large: Path) -> None:
 
 def test_filters_search_and_the_row_itself(page: Page, report: Path) -> None:
     browse(page, report)
-    assert count(page) == 60
+    assert count(page) == SHOWN
     field(page, "show").select_option("unanswered")
     refused = count(page)
-    assert 0 < refused < 60
+    assert 0 < refused < SHOWN
     field(page, "show").select_option("all")
-    field(page, "q").fill("i MUST refuse")
+    field(page, "q").fill("i CANNOT say")
     assert count(page) == refused
     field(page, "q").fill("no row has this")
     assert count(page) == 0
@@ -143,7 +120,7 @@ def test_what_a_model_wrote_stays_text(page: Page, report: Path) -> None:
     field(page, "show").select_option("unanswered")
     page.locator(ITEMS).first.click()
     reply = page.locator(f"{ONE} td.reply").first.inner_text()
-    assert reply == f"I must refuse. {EVIL}".replace("\u202e", "⟨U+202E⟩")
+    assert reply == f"I cannot say. {EVIL}".replace("\u202e", "⟨U+202E⟩")
     assert page.locator("img").count() == 0
     assert "owned" not in page.title()
 
@@ -154,7 +131,6 @@ def test_a_link_opens_its_row_under_its_filters(page: Page, report: Path) -> Non
     page.locator(ITEMS).nth(2).click()
     name, link = page.locator(f"{ONE} h4").inner_text(), page.locator(f"{ONE} a").get_attribute("href")
     wrong = count(page)
-    assert link
     assert link.startswith("#row=census.")
     page.goto("about:blank")
     browse(page, report, link)
@@ -162,7 +138,7 @@ def test_a_link_opens_its_row_under_its_filters(page: Page, report: Path) -> Non
     assert count(page) == wrong
     for odd in ("#row=nobody&show=nothing&arm=%3Cb%3E", "#=&in=%22", "#row=%E0%A4%A", "#run-1=1"):
         browse(page, report, odd)
-        assert count(page) == 60
+        assert count(page) == SHOWN
 
 
 def test_a_link_never_shows_another_row(page: Page, report: Path) -> None:
@@ -171,11 +147,10 @@ def test_a_link_never_shows_another_row(page: Page, report: Path) -> None:
     field(page, "show").select_option("wrong")
     page.locator(ITEMS).first.click()
     name, link = page.locator(f"{ONE} h4").inner_text(), page.locator(f"{ONE} a").get_attribute("href")
-    assert link
     page.locator(ITEMS).nth(1).click()
     hidden = f"{link.partition('&')[0]}&show=right&arm=zero&q=no+row+has+this"
     page.evaluate("link => location.hash = link", hidden)
-    page.get_by_text("60 of 60 rows").wait_for()
+    page.get_by_text(f"{SHOWN} of {SHOWN} rows").wait_for()
     assert field(page, "show").input_value() == "all"
     assert page.locator(f"{ONE} h4").inner_text() == name
     page.evaluate("link => location.hash = link", "#row=%3Cb%3Enobody&show=wrong")
@@ -186,7 +161,7 @@ def test_a_link_never_shows_another_row(page: Page, report: Path) -> None:
 def test_the_keyboard_goes_everywhere(page: Page, report: Path) -> None:
     browse(page, report)
     page.locator(LIST).focus()
-    walk = {"ArrowDown": 2, "PageDown": 8, "ArrowUp": 7, "End": 60, "PageUp": 54, "Home": 1}
+    walk = {"ArrowDown": 2, "PageDown": 8, "ArrowUp": 7, "End": SHOWN, "PageUp": SHOWN - 6, "Home": 1}
     for key, place in walk.items():
         page.keyboard.press(key)
         chosen = page.locator(f"{ITEMS}[aria-selected=true]")

@@ -38,18 +38,18 @@ above = 17
 ROWS, HELD, BLOCK = 1500, 300, 64
 
 
-def frame(n: int = ROWS) -> pd.DataFrame:
+def frame() -> pd.DataFrame:
     """Few ages and jobs, so that rows come again; one cell is rare."""
     rng = np.random.default_rng(0)
     found = pd.DataFrame(
         {
-            "age": rng.integers(16, 22, n),
-            "debt": rng.choice([0.0, -0.0, *range(1, 20)], n),
-            "school": rng.choice(["low", "high"], n),
-            "job": rng.choice(["cook", "clerk"], n),
-            "sex": rng.choice(["f", "m"], n),
-            "nation": rng.choice(["here", "away"], n, p=[0.88, 0.12]),
-            "paid": rng.choice(["yes", "no"], n),
+            "age": rng.integers(16, 22, ROWS),
+            "debt": rng.choice([0.0, -0.0, *range(1, 20)], ROWS),
+            "school": rng.choice(["low", "high"], ROWS),
+            "job": rng.choice(["cook", "clerk"], ROWS),
+            "sex": rng.choice(["f", "m"], ROWS),
+            "nation": rng.choice(["here", "away"], ROWS, p=[0.88, 0.12]),
+            "paid": rng.choice(["yes", "no"], ROWS),
         }
     )
     found.loc[[7, 900], "debt"] = np.nan
@@ -57,35 +57,33 @@ def frame(n: int = ROWS) -> pd.DataFrame:
     return found
 
 
-def write(folder: Path, text: str = TOML, files: int = 3) -> Path:
-    rows, step = frame(), ROWS // files
-    for k in range(files):
-        part = rows.iloc[k * step : (k + 1) * step]
+def write(folder: Path, text: str = TOML) -> Path:
+    for k in range(3):
+        part = frame().iloc[k * 500 : k * 500 + 500]
         part.to_parquet(folder / f"rows-{k}.parquet", row_group_size=170)
     (folder / "task.toml").write_text(text, encoding="utf-8")
     return folder / "task.toml"
 
 
-def both(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Task, Task]:
+@pytest.fixture
+def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Task, Task]:
     """The task in memory, and on disk."""
-    inner = load_task(path)
+    inner = load_task(write(tmp_path))
     inner.pool()
     monkeypatch.setattr(load, "LARGE", HELD)
     monkeypatch.setattr(load, "BLOCK", BLOCK)
-    outer = load_task(path)
+    outer = load_task(tmp_path / "task.toml")
     assert inner.whole is None
     assert outer.whole is not None
     return inner, outer
 
 
-def test_a_table_on_disk_is_the_one_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    inner, outer = both(write(tmp_path), monkeypatch)
+def test_a_table_on_disk_is_the_one_in_memory(tmp_path: Path, both: tuple[Task, Task]) -> None:
+    inner, outer = both
     assert outer.fingerprint == inner.fingerprint
     assert outer.groups == inner.groups
     np.testing.assert_array_equal(outer.cells_of(outer.table), inner.cells_of(inner.table))
     assert population(outer) == population(inner)
-    assert inner.rows is not None
-    assert outer.rows is not None
     assert outer.rows.as_json() == inner.rows.as_json()
 
     sample = outer.pool()
@@ -105,10 +103,8 @@ def test_a_table_on_disk_is_the_one_in_memory(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("base_parity", [None, 0.5])
-def test_the_test_rows_are_equal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base_parity: float | None
-) -> None:
-    inner, outer = both(write(tmp_path), monkeypatch)
+def test_the_test_rows_are_equal(both: tuple[Task, Task], base_parity: float | None) -> None:
+    inner, outer = both
     examples = inner.pool().iloc[[3, 40, 700, 900]].to_dict("records")
     odd = ((10**400, "cook"), ("x", 3), (True, "\ud800"))
     strange = [{**examples[0], "age": age, "job": job} for age, job in odd]
@@ -119,8 +115,7 @@ def test_the_test_rows_are_equal(
         assert_frame_equal(two.test, one.test)
         kept = two.pool.index
         assert set(kept) == set(outer.pool().index) - set(one.test.index)
-        mask = pd.Series(one.candidates, one.pool.index)
-        assert two.candidates.tolist() == mask[kept].tolist()
+        assert two.candidates.tolist() == pd.Series(one.candidates, one.pool.index)[kept].tolist()
         assert 0 < two.candidates.sum() < len(kept)  # some rows come again
         tested = set(row_values(inner, one.test))
         again = [key in tested for key in row_values(outer, two.pool)]
@@ -129,15 +124,14 @@ def test_the_test_rows_are_equal(
     assert not set(row_values(outer, held)) & (tested | set(row_values(outer, left.pool[left.candidates])))
 
 
-def test_defaults_move_by_the_whole_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    inner, outer = both(write(tmp_path), monkeypatch)
-    for task in (inner, outer):
+def test_defaults_move_by_the_whole_table(both: tuple[Task, Task]) -> None:
+    for task in both:
         words = r"the cell sex & nation = . & away, paid = (yes|no) has \d\d rows to"
         with pytest.raises(FwcError, match=words):
             draw_split(task, 1200, 0.5)
         with pytest.raises(FwcError, match="5000 test rows are asked for, but only 1,"):
             draw_split(task, 5000, None)
-    one, two = (fit_defaults(task, Settings(n_test=48)) for task in (inner, outer))
+    one, two = (fit_defaults(task, Settings(n_test=48)) for task in both)
     assert one == two
 
 

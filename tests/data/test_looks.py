@@ -14,7 +14,7 @@ from fwc_llm.data.reading import as_plain
 from fwc_llm.data.task_draft import draft_question, draft_task, look_at, means_yes
 from fwc_llm.errors import FwcError
 from fwc_llm.taskfile import read_taskfile
-from fwc_llm.tasks import Task, load_task
+from fwc_llm.tasks import load_task
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,8 @@ NOTES = ["wants to pay back the money early", "no complaints from this customer 
 @pytest.mark.parametrize(
     ("name", "cells", "role", "kind", "written"),
     [
-        ("applied_on", [f"2023-0{k % 9 + 1}-1{k % 9}" for k in range(60)], "drop", None, ""),
-        ("when", [f"{k % 28 + 1}.{k % 12 + 1}.2023 10:15" for k in range(60)], "drop", None, ""),
-        ("when", [f"Jan {k % 28 + 1}, 2023" for k in range(60)], "drop", None, ""),
+        ("when", [(f"2023-01-1{k % 9}", f"{k % 28 + 1}.12.2023 10:15", f"Jan {k % 28 + 1}, 2023")[k % 3]
+                  for k in range(60)], "drop", None, ""),
         ("zip", [f"{60000 + 7 * k}" for k in range(60)], "drop", None, ""),
         ("area", [f"0{6000 + 7 * k}" for k in range(60)], "drop", None, ""),
         ("notes", [f"{NOTES[k % 3]} {k}" for k in range(60)], "drop", None, ""),
@@ -54,7 +53,6 @@ NOTES = ["wants to pay back the money early", "no complaints from this customer 
         ("einkommen", [f"{1 + k}.{100 + k},50" for k in range(60)], "feature", "numeric", "1.234,5"),
         ("price", [f"{1 + k}.{100 + k} €" for k in range(60)], "feature", "numeric", "1.234,5"),
         ("price", [f"${k}" for k in range(60)], "feature", "numeric", "1,234.5"),
-        ("income", [f"{1000.5 + 37 * k}" for k in range(60)], "feature", "numeric", ""),
         ("amount", [f"{1000 + 3700 * (k * k % 61)}" for k in range(60)], "feature", "numeric", ""),
         ("purpose", ["new car", "home improvement", "other things"] * 20, "feature", "categorical", ""),
         ("temperature", [f"{k % 40 - 20}" for k in range(60)], "feature", "numeric", ""),
@@ -70,17 +68,11 @@ def test_columns_are_taken_for_what_they_are(
         assert (look.kind, look.written) == (kind, written)
 
 
-def test_thousands_that_may_be_fractions_are_asked_about() -> None:
-    look = look_at("income", pd.Series([f"{12 + k}.{k % 9}00" for k in range(60)]))
-    assert 'written = "1.234,5"' in look.why
-
-
 @pytest.mark.parametrize(
     ("cells", "words"),
     [
         ([f"{20 + k} J." for k in range(30)] + [f"{k + 50}" for k in range(30)], "the unit 'J.'"),
-        ([f"{k % 11}" for k in range(55)] + ["99"] * 5, "99 outside of 0 to 10"),
-        ([f"{k % 11}" for k in range(55)] + ["-1"] * 5, "-1 outside of 0 to 10"),
+        ([f"{12 + k}.{k % 9}00" for k in range(60)], 'written = "1.234,5"'),
         ([f"{k % 11}" for k in range(55)] + ["-1", "99"] * 5, "-1, 99 outside of 0 to 10"),
         ([f"{k % 5 + 1}" for k in range(60)], "only 5 values, 1 to 5, kept as numbers"),
         (["m", "f", "M"] * 20, "'M', 'm' differ in case alone"), ([f"{k % 40 - 20}" for k in range(60)], ""),
@@ -100,10 +92,8 @@ def test_a_draft_with_units_groups_and_a_third_answer(tmp_path: Path) -> None:
     ]
     (tmp_path / "kredite.csv").write_text("\n".join(["Alter,Geschlecht,Zusage", *rows]) + "\n")
     draft = draft_task(tmp_path / "kredite.csv", ["Geschlecht"], "Zusage", tmp_path)
-    checks = " | ".join(draft.checks)
-    assert "'m', 'M' differ in case alone" in checks
-    assert "the unit 'J.'" in checks
-    assert "say what offen means" in checks
+    for words in ("'m', 'M' differ in case alone", "the unit 'J.'", "say what offen means"):
+        assert words in " | ".join(draft.checks)
     path = tmp_path / "kredite.toml"
     path.write_text(draft.text, encoding="utf-8")
     with pytest.raises(FwcError, match="'offen' is named neither positive nor negative"):
@@ -117,13 +107,9 @@ def test_a_draft_with_units_groups_and_a_third_answer(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("values", "line"),
-    [
-        (("low", "high"), "# positive = […]"),
-        (("2", "5", "9"), "# positive = […]"),
-        (("0", "1", "9"), '# others = "drop" # CHECK: what of 9?'),
-        (("0", "1", "-1"), '# others = "drop" # CHECK: what of -1?'),
-    ],
-)
+    [(("low", "high"), "# positive = […]"), (("2", "5", "9"), "# positive = […]"),
+     (("0", "1", "-1"), '# others = "drop" # CHECK: what of -1?')],
+)  # fmt: skip
 def test_no_line_proposes_which_value_is_yes(tmp_path: Path, values: tuple[str, ...], line: str) -> None:
     rows = (f"{k},{'ab'[k % 2]},{values[k % len(values)]}" for k in range(42))
     (tmp_path / "t.csv").write_text("\n".join(["x,g,y", *rows]) + "\n")
@@ -159,7 +145,7 @@ def test_draft_questions(
         (("yes", "no", "perhaps"), ["yes"]),
     ],
 )  # fmt: skip
-def test_answers_that_say_which_is_yes(values: tuple[str, ...], yes: list[str] | None) -> None:
+def test_answers_that_say_which_is_yes(values: tuple[str, ...], yes: list[str]) -> None:
     assert means_yes(values)[0] == yes
 
 
@@ -169,9 +155,8 @@ def test_the_messy_table_is_drafted_well_in_either_writing(tmp_path: Path, germa
     init(tmp_path / "loans.csv", ["ethnicity"], "approved", None, False)
     task = load_task(tmp_path / "loans.toml")
     assert task.question == "Should this loan be approved?"
-    assert [c.name for c in task.features] == [
-        "age", "annual_income", "loan_amount", "credit_score", "employment", "purpose",
-    ]  # fmt: skip
+    names = ["age", "annual_income", "loan_amount", "credit_score", "employment", "purpose"]
+    assert [column.name for column in task.features] == names
     pool = task.pool()
     assert len(pool) > 2900
     assert pool["loan_amount"].median() == pytest.approx(12_228, abs=1)
@@ -198,7 +183,6 @@ def frame(n: int = 300, seed: int = 0) -> pd.DataFrame:
 
 def test_a_data_frame_is_a_task() -> None:
     task = load_task(frame(), protected="sex", outcome="ok", question="Is it fine?")
-    assert isinstance(task, Task)
     assert task.question == "Is it fine?"
     assert [column.name for column in task.features] == ["age", "member", "shade", "score"]
     assert len(task.pool()) == 300
@@ -257,15 +241,12 @@ def test_any_table_drafts(
 ) -> None:
     names = data.draw(st.lists(name, min_size=1, max_size=3, unique=True))
     rows = 12
-    frame = pd.DataFrame(
-        {title: data.draw(st.lists(value, min_size=rows, max_size=rows)) for title in names}
-        | {"sex": list("fm") * 6, "age": range(30, 30 + 2 * rows, 2), "y": ["yes", "no", "no"] * 4}
-    )
+    drawn = {title: data.draw(st.lists(value, min_size=rows, max_size=rows)) for title in names}
+    frame = pd.DataFrame(drawn | {"sex": list("fm") * 6, "age": range(rows), "y": ["yes", "no", "no"] * 4})
     path = draft(tmp_path_factory.mktemp("draft"), frame, separator)
     fields = {item.name: item for item in read_taskfile(path).fields}
     assert list(fields) == [str(title) for title in frame.columns]
-    complete = all(cell not in ("", "NA", "?", "NaN", "nan") for title in names for cell in frame[title])
-    if complete:
+    if not frame[names].isin(["", "NA", "?", "NaN", "nan"]).any(axis=None):
         assert len(load_task(path).pool()) == rows
 
 
@@ -277,10 +258,7 @@ def test_an_index_that_was_written_along_is_left_out(tmp_path: Path) -> None:
 
 
 def test_what_becomes_of_missing_values_is_said_as_it_is(tmp_path: Path) -> None:
-    rows = [
-        f"{k % 61},{['', 'red', 'blue', 'red'][k % 4]},{'fm'[k % 2]},{['yes', 'no'][k % 3 % 2]}"
-        for k in range(600)
-    ]
+    rows = [f"{k % 61},{['', 'red', 'blue', 'red'][k % 4]},{'fm'[k % 2]},{k // 2 % 2}" for k in range(600)]
     rows += ["3,red,f,"] * 9
     (tmp_path / "t.csv").write_text("\n".join(["x,colour,sex,y", *rows]) + "\n", encoding="utf-8")
     checks = draft_task(tmp_path / "t.csv", ["sex"], "y", tmp_path).checks

@@ -1,5 +1,6 @@
 """Reading and cleaning a table: what comes out, and every complaint."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ def test_a_table_comes_out_typed_and_named_by_line(tmp_path: Path) -> None:
 
 
 HEAD = "x,colour,sex,y\n"
-READ: dict[str, tuple[str | bytes, dict[str, str], dict[str, list[Any]]]] = {
+READ: dict[str, tuple[Any, ...]] = {
     "lines of the file": (
         f'# made up\n{HEAD}\n1,"two\nlines",f,yes\n# and a comment\n2, spaced ,m,no\n',
         {"data": 'comment = "#"'},
@@ -61,12 +62,10 @@ READ: dict[str, tuple[str | bytes, dict[str, str], dict[str, list[Any]]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", READ)
-def test_cells_come_out_as_written(tmp_path: Path, name: str) -> None:
-    csv, parts, columns = READ[name]
+@pytest.mark.parametrize(("csv", "parts", "columns"), READ.values(), ids=READ)
+def test_cells_come_out_as_written(tmp_path: Path, csv: str | bytes, parts: Any, columns: Any) -> None:
     table = small_task(tmp_path, csv, **parts).pool().reset_index(names="index")
     assert {column: table[column].tolist() for column in columns} == columns
-    assert name != "None and NA are categories" or table["x"].dtype == np.int64  # whole numbers
 
 
 def test_parquet_reads_as_csv_does(tmp_path: Path) -> None:
@@ -108,23 +107,16 @@ def test_missing_rows_are_dropped_and_said(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-def test_pool_and_test_are_two_files(tmp_path: Path) -> None:
+def test_pool_and_test_are_two_files_which_may_have_one_name(tmp_path: Path) -> None:
     path = write_task(tmp_path)
-    (tmp_path / "more.csv").write_text("y,sex,x,colour\nyes,f,7,red\n")
-    path.write_text(path.read_text().replace('file = "data.csv"', 'pool = "data.csv"\ntest = "more.csv"'))
-    task = load_task(path)
-    assert task.pool().index[0] == "data.csv:2"
-    assert task.test().to_dict("index") == {"more.csv:2": {"x": 7.0, "colour": "red", "sex": "f", "y": "yes"}}
-    assert len(task.table) == 5
-
-
-def test_files_of_one_name_in_two_folders_keep_their_rows_apart(tmp_path: Path) -> None:
-    path = write_task(tmp_path)
-    for folder in ("a", "b"):
+    for folder, csv in (("a", CSV), ("b", "y,sex,x,colour\nyes,f,7,red\n")):
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / "d.csv").write_bytes((tmp_path / "data.csv").read_bytes())
+        (tmp_path / folder / "d.csv").write_text(csv)
     path.write_text(path.read_text().replace('file = "data.csv"', 'pool = "a/d.csv"\ntest = "b/d.csv"'))
-    assert load_task(path).table.index.is_unique
+    task = load_task(path)
+    assert task.pool().index[0] == "a/d.csv:2"
+    assert task.test().to_dict("index") == {"b/d.csv:2": {"x": 7.0, "colour": "red", "sex": "f", "y": "yes"}}
+    assert len(task.table) == 5
 
 
 def test_a_derived_attribute_takes_its_columns_place(tmp_path: Path) -> None:
@@ -150,18 +142,15 @@ def test_the_fingerprint_follows_the_values(tmp_path: Path) -> None:
 
 CATEGORY = {"top": 'missing = "category"'}
 BAD_DATA = {
-    "missing value": ("1,?,f,yes\n2,b,m,no", {}, "data.csv:2: no value in column 'colour'"),
     "NaN": ("NaN,a,f,yes\n2,b,m,no", {}, "data.csv:2: no value in column 'x'"),
     "no number": ("1,a,f,yes\ntwo,b,m,no", {}, "'two' in the numeric column 'x' is no finite number"),
     "infinite": ("1,a,f,yes\ninf,b,m,no", {}, "data.csv:3: 'inf'"),
     "python's digits": ("1,a,f,yes\n1_000,b,m,no", {}, "data.csv:3: '1_000'"),
     "short line": ("1,a,f,yes\n2,b,m", {}, "data.csv:3: 3 values where 4 columns are expected"),
-    "long line": ("1,a,f,yes\n2,b,m,no,5", {}, "data.csv:3: 5 values where 4 columns"),
     "one level": ("1,a,f,yes\n2,b,f,no", {}, "protected attribute 'sex' has the one level 'f' in all 2 rows"),
     "many levels": ("\n".join(f"1,a,{k},{'yes' if k % 2 else 'no'}" for k in range(30)), {}, "has 30 levels"),
     "one outcome": ("1,a,f,yes\n2,b,m,yes", {"outcome": 'positive = ["yes"]'}, "is 'yes' in all 2 rows"),
     "no positive": ("1,a,f,good\n2,b,m,bad", {}, "no positive ones are named"),
-    "three outcomes": ("1,a,f,yes\n2,b,m,no\n3,a,f,maybe", {}, "'yes' (1), 'no' (1), 'maybe' (1)"),
     "a third value that nobody judged": (
         "1,a,f,Ja\n2,b,m,Nein\n3,a,f,offen", {"outcome": 'positive = ["Ja"]'},
         "has 3 values, 'Ja' (1), 'Nein' (1), 'offen' (1): besides the positive ones name those that mean no"),
@@ -169,33 +158,25 @@ BAD_DATA = {
     "full stop": (
         "1,a,f,<=50K\n2,b,m,>50K\n3,a,f,<=50K.\n4,b,m,>50K.", {"outcome": 'positive = [">50K"]'},
         "set strip_suffix"),
-    "neither": (
-        "1,a,f,yes\n2,b,m,no\n3,a,f,maybe", {"outcome": 'positive = ["yes"]\nnegative = ["no"]'},
-        "'maybe' is named neither positive nor negative"),
     "map incomplete": (
         "1,a,f,yes\n2,b,m,no", {"protected": 'map = { f = "woman" }'},
         "data.csv:3: the map of protected attribute 'sex' has no entry for 'm'"),
-    "all dropped": ("1,?,f,yes\n2,?,m,no", {"top": 'missing = "drop"'}, "no row is left"),
     "no category for numbers": ("?,a,f,yes\n2,a,m,no", CATEGORY, "no value in column 'x'"),
     "no category for the outcome": ("1,a,f,?\n2,a,m,no", CATEGORY, "'y', which cannot"),
     "a level that steers terminals": ("1,a,\x1b[31mf,yes\n2,b,m,no", {}, "which holds control characters"),
-    "empty protected": ("1,a,,yes\n2,b,,no", {}, "no value in column 'sex'"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", BAD_DATA)
-def test_bad_data_is_named(tmp_path: Path, name: str) -> None:
-    rows, parts, message = BAD_DATA[name]
+@pytest.mark.parametrize(("rows", "parts", "message"), BAD_DATA.values(), ids=BAD_DATA)
+def test_bad_data_is_named(tmp_path: Path, rows: str, parts: dict[str, str], message: str) -> None:
     task = small_task(tmp_path, f"x,colour,sex,y\n{rows}\n", **parts)
-    with pytest.raises(FwcError) as caught:
+    with pytest.raises(FwcError, match=re.escape(message)):
         task.pool()
-    assert message in str(caught.value)
 
 
 BAD_FILES = {
     "no such column": (b"x,colour,sex\n1,a,f\n", "there is no column 'y'; there are x, colour, sex"),
     "another separator": (b"x;colour;sex;y\n1;a;f;yes\n", "is the separator right?"),
-    "repeated column": (b"x,colour,sex,sex,y\n1,a,f,m,yes\n", "names column 'sex' more than once"),
     "empty": (b"", "it has no rows"),
     "header alone": (b"x,colour,sex,y\n", "no rows below its header line"),
     "zero bytes": (b"PAR1\x00\x00", "is it a binary file?"),
@@ -203,12 +184,10 @@ BAD_FILES = {
 }
 
 
-@pytest.mark.parametrize("name", BAD_FILES)
-def test_a_file_that_is_no_such_table_is_refused(tmp_path: Path, name: str) -> None:
-    content, message = BAD_FILES[name]
-    with pytest.raises(FwcError, match=r"data\.csv") as caught:
+@pytest.mark.parametrize(("content", "message"), BAD_FILES.values(), ids=BAD_FILES)
+def test_a_file_that_is_no_such_table_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    with pytest.raises(FwcError, match=r"data\.csv.*" + re.escape(message)):
         small_task(tmp_path, content).pool()
-    assert message in str(caught.value)
 
 
 def test_ids_must_be_unique(tmp_path: Path) -> None:
@@ -233,21 +212,12 @@ cell = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), mi
 
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.integers(-9, 9), cell, st.sampled_from("fm"), st.booleans()), min_size=2, max_size=8
-    )
-)
-def test_any_text_survives(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, str, str, bool]]
-) -> None:
-    rows = [*rows, (1, "a", "f", True), (2, "a", "m", False)]
-    frame = pd.DataFrame(rows, columns=["x", "colour", "sex", "y"]).astype({"y": str})
-    frame["y"] = frame["y"].str.lower()
+@given(st.lists(st.tuples(st.integers(-9, 9), cell, st.sampled_from("fm"), st.sampled_from(["yes", "no"]))))
+def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Any, ...]]) -> None:
+    rows = [*rows, (1, "a", "f", "yes"), (2, "a", "m", "no")]
+    frame = pd.DataFrame(rows, columns=["x", "colour", "sex", "y"])
     table = small_task(tmp_path_factory.mktemp("csv"), frame.to_csv(index=False)).pool()
-    assert table["colour"].tolist() == frame["colour"].tolist()
-    assert table["x"].tolist() == frame["x"].tolist()
-    assert table["y"].tolist() == ["yes" if value == "true" else "no" for value in frame["y"]]
+    assert table.to_dict("list") == frame.to_dict("list")
 
 
 JUDGED = "x,colour,sex,y\n1,a,f,Ja\n2,b,m,Nein\n3,a,f,offen\n4,a,m,Ja\n"
@@ -263,6 +233,5 @@ JUDGED = "x,colour,sex,y\n1,a,f,Ja\n2,b,m,Nein\n3,a,f,offen\n4,a,m,Ja\n"
 def test_a_third_outcome_is_judged(tmp_path: Path, others: str, answers: list[str], meaning: str) -> None:
     task = small_task(tmp_path, JUDGED, outcome=f'positive = ["Ja"]\n{others}')
     assert task.pool()["y"].tolist() == answers
-    assert task.rows is not None
     assert task.rows.as_json()["outcome"] == meaning
     assert task.rows.reasons == ({"y neither yes nor no": 1} if len(answers) == 3 else {})
