@@ -206,6 +206,22 @@ def test_rates_are_the_strata_weighted_as_the_table_has_them() -> None:
         assert female[f"{name}_low"] < female[name] < female[f"{name}_high"]
 
 
+def test_a_test_by_design_is_its_interval_excluding_0() -> None:
+    rng = np.random.default_rng(0)
+    seen = set()
+    for _ in range(40):
+        yes = rng.integers(0, 26, (3, 2))
+        asked = {name: ((25, int(no)), (25, int(true))) for name, (no, true) in zip("abc", yes, strict=True)}
+        table = counted("abc", rng.integers(50, 900, (3, 2)).astype(float))
+        found = impact_tables(from_frame(sample(asked), "group and label", ("sex",)), True, table)
+        for pair in found["attributes"][0]["arms"][0]["pairs"]:
+            excluded = pair["low"] > 1e-9 or pair["high"] < -1e-9
+            assert pair["significant"] is excluded
+            assert pair["p_adjusted"] >= pair["p_value"]
+            seen.add(excluded)
+    assert seen == {True, False}
+
+
 def test_without_the_table_population_statements_are_withheld() -> None:
     found = groups(sample(), None)
     for group in found.values():
