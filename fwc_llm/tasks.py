@@ -411,7 +411,7 @@ def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int 
 
 def _answer_lines(positive: object, above: float | None, others: str | None) -> list[str]:
     """The lines of a task file that say which outcome means yes."""
-    from fwc_llm.data.reading import as_text
+    from fwc_llm.values import as_text
 
     if above is not None:
         return [f"threshold = {{ above = {above} }}"]
@@ -424,9 +424,10 @@ def _of_frame(
     frame: "pd.DataFrame", attributes: Sequence[str], outcome: str | None, answer: Sequence[str], weight: str
 ) -> Task:
     """The task that is drafted for a frame; the lines of `answer` say which outcome means yes, if any do."""
-    from fwc_llm.data.reading import as_text, table_of
+    from fwc_llm.data.reading import table_of
     from fwc_llm.data.table import clean_tables
     from fwc_llm.data.task_draft import draft_frame
+    from fwc_llm.values import as_text
 
     if not attributes or not outcome:
         raise FwcError("a data frame needs names of columns: load_task(frame, protected=…, outcome=…)")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 import pandas as pd
 
-from fwc_llm.data.reading import as_number, as_plain
 from fwc_llm.errors import FwcError
 from fwc_llm.taskfile import UNKNOWN, Column, Condition, FileColumn, Outcome, Protected, TaskFile, Written
 from fwc_llm.untrusted import visible
+from fwc_llm.values import as_number, as_plain
 
 if TYPE_CHECKING:
     from fwc_llm.data.disk_table import DiskTable

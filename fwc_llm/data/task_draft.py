@@ -12,10 +12,11 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from fwc_llm.data.reading import as_number, as_plain, csv_records, open_parquet, read_frame, read_table
+from fwc_llm.data.reading import csv_records, open_parquet, read_frame, read_table
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as
 from fwc_llm.taskfile import DEFAULT_MARKERS, ENDINGS, Source, Written, parse_taskfile
+from fwc_llm.values import as_number, as_plain
 
 _FEW = 10  # a numeric column with at most so many distinct whole values may be a code
 _FEW_MISSING = 0.03  # rows with missing values are dropped where they are at most this share of all rows

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fwc_llm.data.reading import as_number, as_plain, as_text, is_null, read_frame
+from fwc_llm.data.reading import read_frame
 from fwc_llm.data.task_draft import sniff_source
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import reason
@@ -19,6 +19,7 @@ from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.thresholds import HALF
 from fwc_llm.report.peers import peer_table
 from fwc_llm.taskfile import ENDINGS, UNKNOWN
+from fwc_llm.values import as_number, as_plain, as_text, is_null
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,0 +1,67 @@
+"""A value as a table writes it: the text of a typed cell, the number that a text writes; without pandas."""
+
+import math
+import re
+from datetime import date
+from typing import Any
+
+from fwc_llm.taskfile import Written
+from fwc_llm.untrusted import storable
+
+# What may stand around a number: a currency's sign or letters, a per cent sign, spaces.
+_CODES = (
+    "USD|EUR|GBP|CHF|JPY|CNY|RMB|INR|SEK|NOK|DKK|PLN|CZK|HUF|RON|CAD|AUD|NZD|BRL|MXN|ZAR|TRY|RUB|KRW|ILS"
+    "|DM|kr|Kr|zł|Fr|Rs"
+)
+_AROUND = rf"(?:(?:{_CODES})\.?|[A-Z]{{0,3}}[$€£¥]|[₹₩₽₺¢%])?"
+_LONGEST = 60  # characters of a number with all that stands around it
+_NUMBER = re.compile(
+    rf"(?P<open>\()?\s*(?P<sign>[-+−]?)\s*{_AROUND}\s*(?P<inner>[-+−]?)\s*"
+    rf"(?P<digits>\d[\d.,'’\s]*|[.,]\d+)\s*{_AROUND}\s*(?P<close>\))?"
+)
+_GROUPED = {
+    "1,234.5": re.compile(r"(?:\d{1,3}(?:[,'’\s]\d{3})+|\d*)(?:\.\d*)?"),
+    "1.234,5": re.compile(r"(?:\d{1,3}(?:[.'’\s]\d{3})+|\d*)(?:,\d*)?"),
+}
+
+
+def is_null(cell: Any) -> bool:
+    """Whether a typed cell is missing."""
+    if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(cell, float) and cell != cell  # of an array, a cell of a nested column, != is no bool
+
+
+def as_text(cell: Any) -> str:
+    """A typed cell as a CSV file would have it: 39.0 is "39", True is "true"."""
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    if isinstance(cell, date):
+        return str(cell).removesuffix(" 00:00:00")
+    return storable(str(cell))
+
+
+def as_number(cell: str) -> float | None:
+    """The finite number that a cell writes as programs do, or None. Python's own 1_000 is none."""
+    try:
+        number = float(cell) if "_" not in cell else math.nan
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def as_plain(cell: str, written: Written) -> str:
+    """The number that people write in `cell` (1.234,5 EUR, (12)) as "1234.5"; any other cell as it is."""
+    match = _NUMBER.fullmatch(cell) if len(cell) <= _LONGEST else None
+    if not written or match is None or bool(match["open"]) != bool(match["close"]):
+        return cell
+    digits = match["digits"].strip()
+    if not _GROUPED[written].fullmatch(digits) or not any(map(str.isdigit, digits)):
+        return cell
+    plain = re.sub(r"[^\d.,]", "", digits)
+    plain = plain.replace(",", "") if written == "1,234.5" else plain.replace(".", "").replace(",", ".")
+    negative = bool(match["open"]) + (match["sign"] in "-−" and bool(match["sign"]))
+    negative += match["inner"] in "-−" and bool(match["inner"])
+    return f"-{plain}" if negative == 1 else plain if negative == 0 else cell
