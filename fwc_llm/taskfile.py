@@ -6,7 +6,6 @@ Prompts, solver and models never see these; they get the `Task` that `tasks` mak
 
 import json
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ from pydantic import AfterValidator, AllowInfNan, BeforeValidator, Field, Strict
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import read_text, reason
 from fwc_llm.schema import Checked, check
+from fwc_llm.untrusted import parse_toml
 
 Kind = Literal["numeric", "categorical", "ordinal"]
 MissingRule = Literal["error", "drop", "category"]
@@ -434,8 +434,8 @@ def parse_taskfile(text: str, path: Path, name: str = "") -> TaskFile:
     `name` takes the place of the task's own.
     """
     try:
-        data = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # TOMLDecodeError, and numbers with too many digits
+        data = parse_toml(text)
+    except ValueError as error:  # TOMLDecodeError, and numbers with too many digits
         raise FwcError(
             f"{path} is no TOML file: {error}; `fwc-llm task init DATA.csv` writes a task file to start from"
         ) from error
