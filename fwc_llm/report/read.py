@@ -183,7 +183,9 @@ def read_run(path: str | Path) -> Run:
         raise damaged(folder.path / "answers.csv", str(error)) from None
     groups = groups_by_rate(next(iter(answers.values())))
     for arm, a in by_arm.items():
-        if strangers := sorted({*map(str, np.take(a.group.categories, np.unique(a.group.codes)))} - {*groups}):
+        if strangers := sorted(
+            {*map(str, np.take(a.group.categories, np.unique(a.group.codes)))} - {*groups}
+        ):
             why = f"the arm {arm!r} has the group {strangers[0]!r}, which the first has not"
             raise damaged(folder.path / "answers.csv", why)
     if all((a.reason == "error").all() for a in answers.values()):
