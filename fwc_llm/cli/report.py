@@ -43,6 +43,7 @@ def report(
         "of the answers to them; needs the table.",
         "--assist",
     ),
+    unread: flags.Unread = flags.UNREAD,
     appendix: bool = flags.APPENDIX,
     as_json: bool = flags.JSON,
 ) -> None:
@@ -57,7 +58,7 @@ def report(
     path = _place(runs) if out is None and chosen == "html" else out
     with run_folders(list(expanded(runs))) as folders:
         with_rows = chosen == "html" and not no_rows
-        document = make_document(folders, task, data_dir, with_rows, reference, assist)
+        document = make_document(folders, task, data_dir, with_rows, reference, assist, unread)
         text = write_document(document, chosen, appendix)
     if figures is not None:
         draw(document, figures)

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from inspect_ai import Task, task
 from inspect_ai._util.error import PrerequisiteError
 from inspect_ai.dataset import MemoryDataset, Sample
@@ -58,23 +59,27 @@ def ask(logprobs: bool = False) -> Solver:
 
 @metric(scores="unreduced")
 def decisions() -> Metric:
-    """Coverage, accuracy and parity of each arm: the mean over repeats (and epochs) of each one's value.
+    """Coverage, accuracy and parity of each arm, by its mean rates over repeats (and epochs).
 
     What is not defined is left out. With several arms a name begins with the arm's.
     """
 
     def compute(scores: list[SampleScore]) -> Mapping[str, float]:
-        from fwc_llm.metrics.counts import METRICS
-        from fwc_llm.runs.results import arm_metrics
+        from fwc_llm.metrics.counts import METRICS, count_cells, overall
+        from fwc_llm.runs.results import VALUES
 
         rows = _rows(scores)
         arms = list(dict.fromkeys(row["arm"] for row in rows))
         values = {}
         for arm in arms:
-            measured = arm_metrics(arm, [row for row in rows if row["arm"] == arm])
+            of_arm = [row for row in rows if row["arm"] == arm]
+            columns = ([row[name] for row in of_arm] for name in ("answer", "label", "group", "repeat"))
+            answer, label, group, repeat = columns
+            predicted, truth = [VALUES[each] for each in answer], [int(each == "yes") for each in label]
+            measured = overall(count_cells(predicted, truth, group, repeats=repeat)[0]).values
             for name in ("coverage", *METRICS):
-                if measured[name] is not None:
-                    values[f"{arm}/{name}" if len(arms) > 1 else name] = float(measured[name])
+                if not np.isnan(measured[name][0]):
+                    values[f"{arm}/{name}" if len(arms) > 1 else name] = float(measured[name][0])
         return values
 
     return compute

@@ -6,7 +6,7 @@ it leaves out of its own value only.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -15,7 +15,18 @@ import numpy as np
 from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.arm_estimates import MARGIN, Estimate, Estimates
 from fwc_llm.metrics.counts import BY_KEY, Codes, Floats
-from fwc_llm.metrics.intervals import LEVEL, Z, mover, p_value, pairs_reach, verdict
+from fwc_llm.metrics.intervals import (
+    DIFFERS,
+    LEVEL,
+    UNTOLD,
+    WITHIN,
+    Interval,
+    Z,
+    mover,
+    p_value,
+    pairs_reach,
+    verdict,
+)
 from fwc_llm.metrics.planning import smallest_difference
 from fwc_llm.metrics.variance import (
     LEAST_SETS,
@@ -39,7 +50,9 @@ class Difference:
     """The second arm's value less the first's, with 95 % limits and p-value; NaN where there is none.
 
     The limits exclude 0 exactly where the p-value is below 0.05. `smallest_found` is the difference that such
-    a test finds four times in five (see `planning`): smaller ones are missed more often.
+    a test finds four times in five (see `planning`): smaller ones are missed more often. `worst_case` has the
+    lowest and highest difference over all readings of the replies without an answer, and their limits, where
+    verdicts must hold for all of them.
     """
 
     difference: float
@@ -47,11 +60,24 @@ class Difference:
     high: float = np.nan
     p_value: float = np.nan
     smallest_found: float = np.nan
+    worst_case: tuple[Interval, Interval] | None = None
+
+    @property
+    def decisive(self) -> Interval:
+        """The interval by which verdicts and gates decide."""
+        return (self.low, self.high) if self.worst_case is None else self.worst_case[1]
+
+    @property
+    def ends_of_value(self) -> Interval:
+        """The lowest and highest difference that the replies without an answer leave."""
+        return (self.difference, self.difference) if self.worst_case is None else self.worst_case[0]
 
     @classmethod
-    def within(cls, difference: float, low: float, high: float, *rest: float) -> "Difference":
+    def within(
+        cls, difference: float, low: float, high: float, p_value: float, smallest: float = np.nan
+    ) -> "Difference":
         """Return the difference with limits that a difference of shares can have."""
-        return cls(difference, max(-1.0, low), min(1.0, high), *rest)
+        return cls(difference, max(-1.0, low), min(1.0, high), p_value, smallest)
 
     @classmethod
     def of_error(cls, difference: float, error: float, freedom: float, groups: int = 2) -> "Difference":
@@ -112,10 +138,56 @@ def compare(
 def _test(metric: str, first: Estimates, second: Estimates, aligned: bool, strategy: bool) -> Difference:
     if metric == "accuracy":
         own = first.counted("accuracy of all"), second.counted("accuracy of all")
-        return _Net(own, -1.0, aligned, strategy).test()
-    if metric == "demographic_parity_difference":
-        return _parity(first, second, aligned, strategy)
-    return from_intervals(first[metric], second[metric])
+        test = _Net(own, -1.0, aligned, strategy).test()
+    elif metric == "demographic_parity_difference":
+        test = _parity(first, second, aligned, strategy)
+    else:
+        test = from_intervals(first[metric], second[metric])
+    worst = BY_KEY[metric].of == "answers" and (first.sample.worst or second.sample.worst)
+    if not worst or np.isnan(test.low):
+        return test
+    return replace(test, worst_case=_worst_case(metric, first, second, aligned, strategy))
+
+
+def _worst_case(
+    metric: str, first: Estimates, second: Estimates, aligned: bool, strategy: bool
+) -> tuple[Interval, Interval]:
+    """The ends of a difference over all readings of the replies without an answer: of its value, its limits.
+
+    Each end is a difference of two readings, with the error of these: of accuracy one of each arm, of a gap
+    one of each arm and group. Differences of other metrics are taken from both arms' own worst cases.
+    """
+    if metric == "accuracy":
+        rate = "accuracy of all"
+        net = _Net((first.readings(rate), second.readings(rate, True)), -1.0, aligned, strategy)
+        up, down = (net.test(np.array([place])) for place in (0, 1))
+        return (down.difference, up.difference), (down.low, up.high)
+    (least, most), (low, high) = first.worst_case(metric)
+    (least_of_second, most_of_second), (low_of_second, high_of_second) = second.worst_case(metric)
+    ends = least_of_second - most, most_of_second - least
+    if metric != "demographic_parity_difference":
+        down = np.hypot(least_of_second - low_of_second, high - most)
+        up = np.hypot(high_of_second - most_of_second, least - low)
+        return ends, (max(-1.0, ends[0] - float(down)), min(1.0, ends[1] + float(up)))
+    judged, groups = second.sample.judged, second.sample.groups
+    i, j = (judged[places] for places in np.triu_indices(len(judged), 1))
+    lowered = first.readings("rate")
+    apart = _Net((lowered, second.readings("rate", True)), -1.0, aligned, strategy)
+    if len(judged) == 2:
+        together = _Net((lowered, second.readings("rate")), 1.0, aligned, strategy)
+        differences = [
+            Difference.within(np.nan, net.test(*lowest).low, net.test(*highest).high, 1.0)
+            for net, lowest, highest in (
+                (apart, (i, j + groups), (i + groups, j)),
+                (together, (i + groups, j), (i, j + groups)),
+            )
+        ]
+        limits = _of_sizes(ends[0], *differences)
+        return ends, (limits.low, max(limits.high, ends[1]))
+    variance, freedom = apart.moments(np.concatenate([i, j]) + groups, np.concatenate([j, i]))
+    error, fewest = float(np.sqrt(variance.max())), float(freedom.min())
+    down, up = (Difference.of_error(end, error, fewest, len(judged)) for end in ends)
+    return ends, (down.low, up.high)
 
 
 def from_intervals(first: Estimate, second: Estimate) -> Difference:
@@ -189,7 +261,8 @@ class _Net:
         sets = None
         if self.strategy and self.aligned:  # of both arms at each question, of both arms' questions in turn
             redrawn = [share.sample.redrawn for share in self.own if share.sample.redrawn is not None]
-            sets = np.tile(np.unique(np.stack(redrawn), axis=1, return_inverse=True)[1].ravel(), 2)
+            both = np.unique(np.stack(redrawn), axis=1, return_inverse=True)[1].ravel()
+            sets = np.resize(both, sum(len(share.influence.psi) for share in self.own))
         net = joined(self.own, (self.sign, 1.0), sets)
         by_row = net.over_units + np.nan_to_num((first_arm.two_rows + second_arm.two_rows) / 2)
         of_arms = np.minimum(first_arm.freedom, second_arm.freedom)
@@ -247,10 +320,12 @@ def compare_estimates(
 
     `of` says what the limits and p-values speak of, `reason` why there are none; `these_examples` has those
     of the very prompts that were sent, `more` the differences of the other metrics. `n` counts questions that
-    both answered, `same` says that all these answers are equal; `better` and `worse` count the rows on which
-    the second arm was right more often, and less often.
+    both answered, `same` says that all these answers are equal, `alike` that one of the arms answered
+    (nearly) all rows alike, so that nothing is decided about its gap; `better` and `worse` count the rows on
+    which the second arm was right more often, and less often.
     """
-    tested, before, after = compare(first, second, aligned, metrics), first.sample, second.sample
+    tested = compare(first, second, aligned, metrics)
+    before, after = first.sample.assumed, second.sample.assumed
     here, there = both_answered(before, after)
     better = worse = None
     if before.labelled:
@@ -259,6 +334,7 @@ def compare_estimates(
         better, worse = int((net > 0).sum()), int((net < 0).sum())
     return {
         "n": len(here),
+        "alike": any(sample.all_alike is not None for sample in (before, after)),
         "same": len(here) > 0 and np.array_equal(before.yes[here], after.yes[there]),
         "of": tested.of,
         "reason": tested.reason,
@@ -279,20 +355,25 @@ def adjust(comparisons: Sequence[dict[str, Any]], margin: float = MARGIN) -> Non
         tests = [comparison[metric] for comparison in comparisons]
         k = max(1, sum(not np.isnan(test["p_value"]) for test in tests))
         wider = 1.0 if k < 2 else pairs_reach(2, 1, np.inf, 1 - (1 - LEVEL) / k) / Z  # as normal quantiles do
-        for test in tests:
+        for comparison, test in zip(comparisons, tests, strict=True):
             value, p = test["difference"], test["p_value"]
+            ends, limits = test.get("worst_case") or ((value, value), (test["low"], test["high"]))
             low, high = (
-                float(np.clip(value + wider * (test[end] - value), -1, 1)) for end in ("low", "high")
+                float(np.clip(end + wider * (limit - end), -1, 1))
+                for end, limit in zip(ends, limits, strict=True)
             )
             differs = None if np.isnan(p) else bool(k * p < 1 - LEVEL)
-            if differs:  # one decision: the interval's, whatever rounding and folding do
-                low, high = (max(low, _TINY), high) if value > 0 else (low, min(high, -_TINY))
-            elif differs is False:
+            if differs is False:  # one decision: the interval's, whatever rounding and folding do
                 low, high = min(low, 0.0), max(high, 0.0)
+            elif differs and not test.get("worst_case"):
+                low, high = (max(low, _TINY), high) if value > 0 else (low, min(high, -_TINY))
+            told = verdict(low, high, margin)
+            if comparison.get("alike") and metric != "accuracy" and told:
+                told = UNTOLD
             test |= {
                 "p_adjusted": p if np.isnan(p) else min(1.0, k * p),
-                "distinguishable": differs,
+                "distinguishable": differs and told in (DIFFERS, WITHIN),
                 "simultaneous_low": low,
                 "simultaneous_high": high,
-                "verdict": verdict(low, high, margin),
+                "verdict": told,
             }

@@ -8,6 +8,7 @@ from fwc_llm.gates import Check, all_of, decide, parse_condition
 from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.audit_table import from_frame, of_population, with_population
 from fwc_llm.metrics.statistics import statistics
+from fwc_llm.metrics.variance import WORST, Unread
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,6 +91,7 @@ def audit(
     min_group: int = 30,
     margin: float = 0.05,
     against: str = "",
+    unread: Unread = WORST,
     population: "pd.DataFrame | None" = None,
     key: str = "row",
 ) -> Audit:
@@ -110,7 +112,9 @@ def audit(
     protected attributes that " & " joins in the column `group` ("Male & White").
 
     Groups of fewer than `min_group` rows are shown and not judged. Gaps up to `margin` do not matter: a
-    verdict is "no difference shown" where the interval ends there. `against` names the arm that the others
+    verdict is "no difference shown" where the interval ends there. Verdicts and gates hold whatever replies
+    without an answer would have been (`unread="worst"`); "as-no" reads them as no, "ignore" leaves them out.
+    `against` names the arm that the others
     are compared with ("": the first, "all": each with each).
 
     `population` has all rows that the answers were drawn from, named by `key` as the answers are: its other
@@ -140,6 +144,7 @@ def audit(
         min_group=min_group,
         margin=margin,
         against=against,
+        unread=unread,
     )
     if population is not None:
         answered = of_population(answered, population, key, label, positive, answer)

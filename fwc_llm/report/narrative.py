@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.gates.condition import TOLD, looks_of, parse_condition
 from fwc_llm.metrics.arm_comparison import COMPARED
-from fwc_llm.metrics.intervals import DIFFERS, NOT_SHOWN
+from fwc_llm.metrics.intervals import DIFFERS, NOT_SHOWN, WITHIN
 from fwc_llm.metrics.looks import expected
 from fwc_llm.metrics.planning import Assumptions, Design, limit_of, smallest
 from fwc_llm.metrics.probability import OPPOSITE
@@ -84,14 +84,17 @@ def what_was_decided(audit: Mapping[str, Any], arms: list[str], stats: Mapping[s
 def findings(stats: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return what a reader should take away: the arm that a sentence is about (`arm`), and the rest (`text`).
 
-    The first arm's gap, then the arms that differ, with sizes, those against the first arm first; what does
-    not differ is one sentence. Last, a perfect classifier.
+    Arms that answered all rows alike, the first other arm's gap, groups that are refused more often, then the
+    arms that differ, with sizes, those against the first arm first; what does not differ is one sentence.
+    Last, a perfect classifier.
     """
-    first = stats["arms"][0]
-    sentences = [{"arm": first["arm"], "text": _gap_of(first)}]
+    first, sentences = stats["arms"][0], all_alike(stats)
+    if told := [arm for arm in stats["arms"] if not arm["alike"]]:
+        sentences.append({"arm": told[0]["arm"], "text": _gap_of(told[0])})
     if first["arm"] == "answers":  # of an audit that names nobody
         text = _gap_of(first).replace("says", "say", 1).replace("has", "have", 1)
         sentences = [{"arm": "", "text": f"The answers {text}"}]
+    sentences += [sentence for arm in stats["arms"] for sentence in _silence(arm)]
     differing = [test for test in stats["comparisons"] if _metrics_of(test)]
     differing.sort(key=lambda test: test["first"] != first["arm"])
     if len(differing) <= _MOST:
@@ -100,7 +103,7 @@ def findings(stats: Mapping[str, Any]) -> list[dict[str, str]]:
         sentences += [{"arm": "", "text": text} for text in _collapsed(differing, first["arm"])]
     same, alike, untold = list[str](), list[str](), dict[str, list[str]]()
     for test in stats["comparisons"]:
-        if test["first"] != first["arm"] or test in differing:
+        if test["first"] != first["arm"] or test in differing or (test["alike"] and not test["same"]):
             continue
         shown = {test[metric]["verdict"] for metric in COMPARED} - {None} == {NOT_SHOWN}
         why = test["reason"] or "cannot be told from these rows"
@@ -152,6 +155,52 @@ def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:
             yield {"arm": who, "text": f"{text}: {shown[least]} times as often as {_cut(arm['reference'])}."}
 
 
+def all_alike(stats: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return a sentence, as `findings` has them, for every arm that answered (nearly) all rows alike."""
+    sentences = []
+    for arm in stats["arms"]:
+        if alike := arm["alike"]:
+            text = f"{alike['words']}: the gap says nothing about the model"
+            if centred := alike["centred"]:
+                rates = " and ".join(
+                    f"{number(rate, 0, 100)} % of {_cut(name)}" for name, rate in centred["rates"].items()
+                )
+                auc, right, gap = (
+                    f"{number(centred[key]['value'], digits, scale)} "
+                    f"({interval((centred[key]['low'], centred[key]['high']), digits, scale)})"
+                    for key, digits, scale in (("auc", 2, 1), ("accuracy", 0, 100), ("gap", 0, 100))
+                )
+                text += (
+                    f"; P(yes) ranks rows (AUC {auc}); centred, without labels, yes for {rates} (accuracy "
+                    f"{right} %, DP gap {gap} points); --threshold fit chooses a threshold by labels"
+                )
+            sentences.append({"arm": arm["arm"], "text": f"{text}."})
+    return sentences
+
+
+def _silence(arm: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Groups whose rows are refused or filtered more often than others'."""
+    for key, rate, words in (("refusals", "refused", "refuses"), ("filtered", "filtered", "filters")):
+        gap = arm["replies"][f"{key}_difference"]
+        if gap["verdict"] in (DIFFERS, WITHIN):
+            shares = {name: group[rate] for name, group in arm["groups"].items() if group["judged"]}
+            least, most = min(shares, key=lambda n: shares[n]), max(shares, key=lambda n: shares[n])
+            points, low, high = (number(x, 0, 100) for x in (gap["value"], shares[least], shares[most]))
+            ends = interval((gap["low"], gap["high"]), 0, 100)
+            text = (
+                f"{words} rows of {_cut(most)} {points} points more often than of {_cut(least)} ({high} % "
+                f"against {low} %; 95 % interval {ends} points; {_told(gap['verdict'])})."
+            )
+            yield {"arm": arm["arm"], "text": text}
+
+
+def _told(verdict: str | None) -> str:
+    """A verdict on groups in words."""
+    if verdict in (DIFFERS, WITHIN):
+        return "the groups differ" + ", by less than the margin" * (verdict == WITHIN)
+    return verdict or ""
+
+
 def _gap_of(arm: Mapping[str, Any]) -> str:
     """The groups that are farthest apart, by how much, and the verdict on it."""
     gap = arm["demographic_parity_difference"]
@@ -165,13 +214,13 @@ def _gap_of(arm: Mapping[str, Any]) -> str:
         return "says yes to all groups equally often."
     ends = interval((gap["low"], gap["high"]), 0, 100)
     points, low, high = (number(value, 0, 100) for value in (gap["value"], rates[least], rates[most]))
-    verdict = {DIFFERS: "; the groups differ", None: ""}.get(gap["verdict"], f"; {gap['verdict']}")
+    verdict = f"; {_told(gap['verdict'])}" if gap["verdict"] else ""
     sizes = f"{low} % against {high} %; 95 % interval of this DP gap {ends} points{verdict}"
     return f"says yes to {_cut(least)} {points} points less often than to {_cut(most)} ({sizes})."
 
 
 def _metrics_of(test: Mapping[str, Any]) -> list[str]:
-    return [metric for metric in reversed(COMPARED) if test[metric]["verdict"] == DIFFERS]
+    return [metric for metric in reversed(COMPARED) if test[metric]["verdict"] in (DIFFERS, WITHIN)]
 
 
 def _changes(test: Mapping[str, Any]) -> str:
@@ -179,7 +228,9 @@ def _changes(test: Mapping[str, Any]) -> str:
     for metric in _metrics_of(test):
         change, verb = test[metric], "lowers" if test[metric]["difference"] < 0 else "raises"
         size, ends = abs(change["difference"]), sorted(abs(change[end]) for end in ("low", "high"))
-        parts.append(f"{verb} {_NAMES[metric]} by {number(size, 1, 100)} points ({interval(ends, 1, 100)})")
+        less = ", less than the margin" * (change["verdict"] == WITHIN)
+        shown = f"{number(size, 1, 100)} points ({interval(ends, 1, 100)}{less})"
+        parts.append(f"{verb} {_NAMES[metric]} by {shown}")
     return f"{' and '.join(parts)} against {test['first']}."
 
 
