@@ -146,7 +146,8 @@ def _test(metric: str, first: Estimates, second: Estimates, aligned: bool, strat
     worst = BY_KEY[metric].of == "answers" and (first.sample.worst or second.sample.worst)
     if not worst or np.isnan(test.low):
         return test
-    return replace(test, worst_case=_worst_case(metric, first, second, aligned, strategy))
+    ends, (low, high) = _worst_case(metric, first, second, aligned, strategy)
+    return replace(test, worst_case=(ends, (min(low, test.low), max(high, test.high))))
 
 
 def _worst_case(

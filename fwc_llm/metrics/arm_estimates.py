@@ -88,7 +88,7 @@ class Estimate:
         if np.isnan(self.equal):
             return None
         told = verdict(*self.decisive, ratio_margin if self.equal == 1.0 else margin, self.equal)
-        return UNTOLD if told and self.alike else told
+        return UNTOLD if self.alike or (told is None and not np.isnan(self.low)) else told
 
     def rows_needed(self, rows: int, margin: float, groups: int, kinds: int) -> int | None:
         """Return the rows at which groups that are treated alike end within the margin 4 times in 5.
@@ -116,14 +116,17 @@ class Estimates:
 
     def __getitem__(self, key: str) -> Estimate:
         """Return a metric of `counts.TABLE` or `counts.REPLIES`."""
+        own, metric = self._read(key), BY_KEY[key]
+        if metric.of != "answers":
+            return own
+        alike = metric.kind != "share" and self.sample.all_alike is not None
+        worst = self.worst_case(key) if self.sample.worst else None
+        return replace(own, alike=alike, worst_case=worst) if alike or worst else own
+
+    def _read(self, key: str) -> Estimate:
+        """A metric of the answers that were read."""
         if key not in self._metrics:
-            metric, own = BY_KEY[key], self._of_metric(BY_KEY[key])
-            if metric.of == "answers":
-                alike = metric.kind != "share" and self.sample.all_alike is not None
-                own = replace(
-                    own, alike=alike, worst_case=self.worst_case(key) if self.sample.worst else None
-                )
-            self._metrics[key] = own
+            self._metrics[key] = self._of_metric(BY_KEY[key])
         return self._metrics[key]
 
     def _of_metric(self, metric: Metric) -> Estimate:
@@ -153,13 +156,17 @@ class Estimates:
 
     def worst_case(self, key: str) -> tuple[Interval, Interval]:
         """Return the (lowest, highest) value of a metric of answers over all readings of the replies without
-        one, and limits that hold the truth of any of them (Stoye 2009, of each pair of groups).
+        one, and limits that hold the truth of any of them (Stoye 2009, of each pair of groups), which enclose
+        those of the answers that were read.
 
         The worst value is one that some reading attains; the best is a bound that whole answers may miss by
         less than one row. NaN where such a rate is undefined.
         """
         if key not in self._worst:
-            self._worst[key] = self._worst_case(BY_KEY[key])
+            (ends, (low, high)), own = self._worst_case(BY_KEY[key]), self._read(key)
+            if not np.isnan(own.low):
+                low, high = float(np.minimum(low, own.low)), float(np.maximum(high, own.high))
+            self._worst[key] = ends, (low, high)
         return self._worst[key]
 
     def _worst_case(self, metric: Metric) -> tuple[Interval, Interval]:

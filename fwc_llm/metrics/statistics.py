@@ -113,6 +113,7 @@ def arm_statistics(run: Answered, arm: str, estimates: arm_estimates.Estimates) 
     described[_PARITY]["smallest_found"] = estimates.smallest_found()
     everything = len(sample.judged) == sample.groups
     described["all_groups"] = None if everything else _headline(cells)
+    described["variation"] = dict(vars(run.variations[arm])) if arm in run.variations else None
     described["alike"] = alike_statistics(sample, run.groups)
     described["replies"] = {
         metric.key: estimates[metric.key].ends
