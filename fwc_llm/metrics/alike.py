@@ -4,8 +4,9 @@ A model that says no to everybody treats all groups alike, whatever its P(yes) s
 nothing about the model. Where P(yes) is known, centring shows how rows are ranked, without labels: yes where
 the log-odds lie above their mean over the arm's rows. That makes about half of all answers yes, whatever the
 share of true yes, so it is a diagnostic that no gate reads; `--threshold fit` chooses a threshold by labels.
-The mean of log-odds is the centre of P(yes) that crowds near 0 or 1, where the mean of P(yes) itself (batch
-calibration: Zhou et al. 2024) follows the few rows in its tail (docs/statistics.md, "Answers all alike").
+Batch calibration (Zhou et al. 2024) divides by the mean of P(yes) instead. Real answers do not tell the two
+rules apart; where P(yes) crowds near 0 or 1, its mean follows the few rows in the tail, that of log-odds does
+not.
 """
 
 from typing import Any

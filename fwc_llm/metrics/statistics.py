@@ -338,7 +338,7 @@ def _about_predictions(run: Answered, content: Mapping[str, Any]) -> Iterator[st
         yield "Values, intervals and verdicts are assisted by predictions for rows that were not asked about."
     for arm in content["arms"]:
         gap = arm[_PARITY].get("assisted")
-        if gap is not None and not np.isnan(gap["value"]):
+        if gap is not None and not np.isnan(gap["value"]) and not arm["alike"]:
             worth = f", as good as {gap['rows_worth']:,} rows" if gap["rows_worth"] else ""
             limits = f"{gap['value']:.2f} ({gap['low']:.2f} to {gap['high']:.2f})"
             yield f"{arm['arm']}, assisted: DP gap {limits}{worth}."
@@ -375,7 +375,8 @@ def _about_power(content: Mapping[str, Any]) -> Iterator[str]:
         of = THESE_EXAMPLES if content["comparisons"][0]["reason"] else content["comparisons"][0]["of"]
         of_what = of_words(of, content["with_examples"])
         missed.append(f"differences between two arms below {' and '.join(between)} ({of_what})")
-    missed += _below([arm[_PARITY] for arm in content["arms"]], "a DP gap below {:.3f}")
+    alone = [arm[_PARITY] for arm in content["arms"] if not arm["alike"]]
+    missed += _below(alone, "a DP gap below {:.3f}")
     needed = [(arm["arm"], arm[_PARITY]["rows_needed"], arm[_PARITY]["margin"]) for arm in content["arms"]]
     if told := [f"{rows:,} rows ({arm})" for arm, rows, _ in needed if rows]:
         yield (

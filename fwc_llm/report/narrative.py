@@ -160,21 +160,25 @@ def all_alike(stats: Mapping[str, Any]) -> list[dict[str, str]]:
     sentences = []
     for arm in stats["arms"]:
         if alike := arm["alike"]:
-            text = f"{alike['words']}: the gap says nothing about the model"
+            text = f"{alike['words']}: the gap says nothing about the model."
             if centred := alike["centred"]:
-                rates = " and ".join(
-                    f"{number(rate, 0, 100)} % of {_cut(name)}" for name, rate in centred["rates"].items()
-                )
+                least, *_, most = sorted(centred["rates"].items(), key=lambda rate: rate[1])
                 auc, right, gap = (
-                    f"{number(centred[key]['value'], digits, scale)} "
-                    f"({interval((centred[key]['low'], centred[key]['high']), digits, scale)})"
-                    for key, digits, scale in (("auc", 2, 1), ("accuracy", 0, 100), ("gap", 0, 100))
+                    f"{number(of['value'], digits, scale)}{unit} "
+                    f"({interval((of['low'], of['high']), digits, scale)})"
+                    for of, digits, scale, unit in (
+                        (centred["auc"], 2, 1, ""),
+                        (centred["accuracy"], 0, 100, " %"),
+                        (centred["gap"], 0, 100, " points"),
+                    )
                 )
                 text += (
-                    f"; P(yes) ranks rows (AUC {auc}); centred, without labels, yes for {rates} (accuracy "
-                    f"{right} %, DP gap {gap} points); --threshold fit chooses a threshold by labels"
+                    f" P(yes) ranks rows: AUC {auc}. Centred, without labels, it says yes to "
+                    f"{number(least[1], 0, 100)} % of {_cut(least[0])} and {number(most[1], 0, 100)} % of "
+                    f"{_cut(most[0])}: accuracy {right}, DP gap {gap}. --threshold fit chooses a threshold "
+                    "by labels."
                 )
-            sentences.append({"arm": arm["arm"], "text": f"{text}."})
+            sentences.append({"arm": arm["arm"], "text": text})
     return sentences
 
 
