@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from fwc_llm.gates import decide, parse_condition
-from fwc_llm.metrics.answers import Answered, Answers, one_name
+from fwc_llm.metrics.answers import Answered, Answers, as_names, one_name
 
 RESULT = Path(__file__).resolve().parent.parent / "results" / "unread.md"
 MOST = 0.06  # of runs that decide wrongly, two standard errors aside
@@ -27,8 +28,8 @@ MOST = 0.06  # of runs that decide wrongly, two standard errors aside
 @dataclass(frozen=True)
 class World:
     """Rates of yes (A, G) of arms and groups, the number of `rows`, and the share of answers at risk that are
-    lost. People have `people` rows each; `sets` of examples move the rates by `shift`. Half of the labels of
-    each group are yes.
+    lost. Arms agree about half of the rows by luck. People have `people` rows each; `sets` of examples move
+    the rates by `shift`. Half of the labels of each group are yes.
     """
 
     name: str
@@ -46,11 +47,12 @@ class World:
         group, person = np.arange(self.rows) % groups, np.arange(self.rows) // (groups * self.people)
         person = person * groups + group
         label = (np.arange(self.rows) // groups % 2).astype(np.int8)
-        luck, none = rng.random(person.max() + 1), one_name("", self.rows)
+        shared, none = rng.random(person.max() + 1), one_name("", self.rows)
         names = [f"g{place}" for place in range(groups)]
         for place, rates in enumerate(self.rates):
             moved = np.repeat(rng.normal(0, self.shift, self.sets), -(-self.rows // self.sets))[: self.rows]
             chance = np.array(rates)[group] + moved
+            luck = np.where(rng.random(len(shared)) < 0.5, shared, rng.random(len(shared)))
             draws = 0.5 * luck[person] + 0.5 * rng.random(self.rows) if self.people > 1 else luck[person]
             if self.people > 1:  # of two uniform variables the mean; its distribution is known
                 draws = np.where(draws < 0.5, 2 * draws**2, 1 - 2 * (1 - draws) ** 2)
@@ -79,21 +81,22 @@ class World:
         return float(gaps[-1] - gaps[0]) if len(rates) > 1 else float(gaps[0])
 
 
-def _texts(values: np.ndarray, prefix: str = "") -> list[str]:
-    return [f"{prefix}{value}" for value in values]
+def _texts(values: np.ndarray, prefix: str = "") -> "pd.Categorical[str]":
+    return as_names([f"{prefix}{value}" for value in values])
 
 
 WORLDS = (
-    World("two groups, 3,000 rows", ((0.4, 0.6),), 3000, 0.4),
-    World("two groups, 300 rows", ((0.4, 0.6),), 300, 0.4),
+    World("two groups, 3,000 rows", ((0.4, 0.6),), 3000, 0.15),
+    World("two groups, 300 rows", ((0.4, 0.6),), 300, 0.15),
+    World("two groups, 3,000 rows, much lost", ((0.4, 0.6),), 3000, 0.4),
     World("two groups, 300 rows, few lost", ((0.4, 0.6),), 300, 0.03),
-    World("two groups, rates near 0", ((0.03, 0.10),), 600, 0.3),
-    World("three groups", ((0.3, 0.45, 0.6),), 450, 0.3),
-    World("people with 5 rows", ((0.4, 0.6),), 600, 0.3, people=5),
-    World("8 sets of examples", ((0.4, 0.6),), 800, 0.3, sets=8, shift=0.05),
-    World("two arms, DP gap", ((0.4, 0.6), (0.35, 0.65)), 400, 0.2),
-    World("two arms, three groups", ((0.4, 0.5, 0.6), (0.35, 0.5, 0.65)), 450, 0.2),
-    World("two arms, accuracy", ((0.5, 0.5), (0.5, 0.5)), 400, 0.2, condition="accuracy"),
+    World("two groups, rates near 0", ((0.03, 0.10),), 600, 0.03),
+    World("three groups", ((0.3, 0.45, 0.6),), 450, 0.1),
+    World("people with 5 rows", ((0.4, 0.6),), 600, 0.15, people=5),
+    World("8 sets of examples", ((0.4, 0.6),), 800, 0.15, sets=8, shift=0.05),
+    World("two arms, DP gap", ((0.4, 0.6), (0.35, 0.65)), 400, 0.1),
+    World("two arms, three groups", ((0.4, 0.5, 0.6), (0.35, 0.5, 0.65)), 450, 0.1),
+    World("two arms, accuracy", ((0.4, 0.6), (0.5, 0.5)), 400, 0.1, condition="accuracy"),
     World("all read", ((0.4, 0.6),), 300, 0.0),
 )
 
@@ -133,8 +136,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"Made by `python -m evals.coverage.unread --runs {runs}`, seed 0: {runs} runs of each world and "
             "side. The bound is the truth, and answers are lost in the worst way: every decision is wrong. "
             f"Accepted are up to {MOST} of the runs (nominal 0.05), two standard errors aside. *Ignored*: "
-            "the same gates by the answers that were read (`--unread ignore`). *Same*: runs in which both decide "
-            "alike.",
+            "the same gates by the answers that were read (`--unread ignore`). *Same*: runs in which both "
+            "decide alike.",
             "",
             "| world | passes wrongly | fails wrongly | passes, ignored | fails, ignored | same |",
             "|---|---:|---:|---:|---:|---:|",

@@ -17,11 +17,14 @@ from fwc_llm import FwcError, evaluate
 from fwc_llm.models import Client
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.report.bundle import CARD, write_bundle
+from fwc_llm.report.read import read_run
 from fwc_llm.report.verify import verify
 from fwc_llm.report.write import render
 from fwc_llm.runs import batch as batch_module
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.hashes import write_hashes
+from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.results import score
 from fwc_llm.untrusted import parse_json
 from tests.command import Run
 from tests.data.tables import write_task
@@ -43,6 +46,19 @@ def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def differing(folder: Path, status: str = "differs") -> list[tuple[str, str]]:
     found = verify(folder)["findings"]
     return [(one["file"], one["detail"]) for one in found if one["status"] == status]
+
+
+def test_a_run_of_an_earlier_version_is_verified_by_its_own_definitions(tmp_path: Path) -> None:
+    """Its results.json has the means of the repeats' own gaps."""
+    folder = RunFolder(tmp_path / "run")
+    evaluate("census", "surrogate", arms=["zero"], n_test=40, repeats=3, out=folder.path)
+    now = folder.results()["arms"][0]["demographic_parity_difference"]
+    with Journal(folder.path) as journal:
+        earlier = score(folder, journal)["arms"][0]["demographic_parity_difference"]
+    write_hashes(folder)
+    assert earlier != pytest.approx(now)
+    assert differing(folder.path) == []
+    assert read_run(folder.path).results["arms"][0]["demographic_parity_difference"] == earlier
 
 
 def number(text: str) -> str:
