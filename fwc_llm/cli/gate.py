@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from fwc_llm.cli.console import lines
-from fwc_llm.cli.options import JSON, UNREAD, Unread, argument, command, option, print_json
+from fwc_llm.cli.options import JSON, argument, command, option, print_json
 from fwc_llm.errors import FwcError, GateFailedError, GateUndecidedError, IncompleteRunError
 from fwc_llm.files import is_file, write_whole
+from fwc_llm.options import UNREAD_HELP, VERDICT
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.listing import expanded
 
@@ -31,6 +32,8 @@ Undecided: TypeAlias = Literal["fail", "pass"] | None
 UNDECIDED: Undecided = option(
     "What a condition that cannot be told counts as: fail or pass. [default: exit code 6]", panel=_PANEL
 )
+Unread: TypeAlias = Literal["worst", "as-no", "ignore"] | None
+UNREAD: Unread = option(f"{UNREAD_HELP} [default: as the run says]", "--unread", panel=VERDICT)
 JUNIT: Path | None = option("Write the checks as JUnit XML to this file.", "--junit", panel=_PANEL)
 
 

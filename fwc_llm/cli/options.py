@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -13,17 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 from fwc_llm.cli.console import notes, write
 from fwc_llm.errors import FwcError
 from fwc_llm.files import json_text
-from fwc_llm.options import (
-    COST,
-    EXPERIMENT,
-    SERVICE,
-    UNREAD_HELP,
-    VERDICT,
-    Options,
-    default_words,
-    extended,
-    facts_of,
-)
+from fwc_llm.options import COST, EXPERIMENT, SERVICE, Options, default_words, extended, facts_of
 from fwc_llm.untrusted import parse_json
 
 if TYPE_CHECKING:
@@ -75,8 +65,6 @@ ALLOW_CHANGED: bool = switch(
 )
 MAX_PROMPT_TOKENS: int | None = option("Choose the largest m, up to --m, whose prompts fit.", panel=COST)
 NO_ROWS: bool = switch("Reports hold no rows, prompts or replies: they may be people's records.", "--no-rows")
-Unread: TypeAlias = Literal["worst", "as-no", "ignore"] | None
-UNREAD: Unread = option(f"{UNREAD_HELP} [default: as the run says]", "--unread", panel=VERDICT)
 FIGURES: Path | None = option("Write the charts to this folder, as SVG and PNG. Extra: plot.", metavar="DIR")
 JSON: bool = switch("Print everything as one JSON document; notes go to standard error.", "--json")
 APPENDIX: bool = switch("Print the page whole, not only its first screen.", "--appendix")

@@ -7,6 +7,7 @@ from typing import Any
 
 from fwc_llm.cli import console
 from fwc_llm.cli import options as flags
+from fwc_llm.cli.gate import UNREAD, Unread
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file, write_whole
 from fwc_llm.runs.folder import RunFolder
@@ -43,7 +44,7 @@ def report(
         "of the answers to them; needs the table.",
         "--assist",
     ),
-    unread: flags.Unread = flags.UNREAD,
+    unread: Unread = UNREAD,
     appendix: bool = flags.APPENDIX,
     as_json: bool = flags.JSON,
 ) -> None:

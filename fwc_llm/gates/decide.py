@@ -8,12 +8,11 @@ from typing import Literal
 from xml.etree import ElementTree
 
 from fwc_llm.gates.condition import KEY_OF, TOLD, Condition, parse_condition
-from fwc_llm.metrics.alike import all_alike
 from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.arm_comparison import COMPARED, compare
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.counts import BY_KEY, Metric, overall, undefined_reasons
-from fwc_llm.metrics.intervals import LEVEL, NOWHERE, UNTOLD, Interval
+from fwc_llm.metrics.intervals import LEVEL, UNTOLD, Enclosed, Interval
 from fwc_llm.metrics.statistics import listed, not_judged
 from fwc_llm.metrics.variance import UNLABELLED, UNREAD_WORDS, of_words
 
@@ -85,19 +84,24 @@ def several(checks: int) -> str:
 def _decide(condition: Condition, answered: Answered, arm: str) -> Check:
     name, metric = condition.about(arm), BY_KEY[KEY_OF[condition.metric]]
     arms = [name for name in (arm, condition.minus) if name is not None]
-    value, ends, (low, high), of = _interval(condition, answered, arm)
+    if not _known(metric, answered):
+        return Check(name, "undecided", f"{name}: {condition.metric} is undefined, there are no labels")
+    one, value, of = _measured(condition, answered, arm)
     if math.isnan(value):
         why = " and ".join(dict.fromkeys(_undefined(metric, answered, name) for name in arms))
         return Check(name, "undecided", f"{name}: {condition.metric} is undefined, {why}")
+    ends, (low, high) = one.worst_case[0] if one.worst_case else (value, value), one.decisive
     if math.isnan(low) or math.isnan(high):
         return Check(name, "undecided", f"{name}: {value:.3f} has no interval: it {of}", value)
+    if condition.size:
+        value, ends, (low, high) = abs(value), _folded(*ends), _folded(low, high)
     of = of if answered.looks is None else "of the population, at every look"
     shown = f"{name}: {value:.3f}, 95 % interval {low:.3f} to {high:.3f} ({of})"
     if metric.kind != "share" and (apart := not_judged(answered)):
         shown += f", not judged: {listed(apart)}"
-    alike = {name: all_alike(answered.samples[name]) for name in arms if metric.of == "answers"}
-    if metric.kind != "share" and any(alike.values()):
-        words = " and ".join(f"{arm} {words}" for arm, words in alike.items() if words)
+    alike = [f"{name} {words}" for name in arms if (words := answered.samples[name].alike)]
+    if metric.kind != "share" and metric.of == "answers" and alike:
+        words = " and ".join(alike)
         return Check(name, "undecided", f"{shown}; {words}: the gap says nothing", value, low, high)
     outcome = _outcome(condition, low, high)
     words = {
@@ -126,25 +130,15 @@ def _outcome(condition: Condition, low: float, high: float) -> Outcome:
     return "failed" if holds else "passed" if fails else "undecided"
 
 
-def _interval(condition: Condition, answered: Answered, arm: str) -> tuple[float, Interval, Interval, str]:
-    """A metric of one arm, or its difference to another's: its value, the lowest and highest that replies
-    without an answer leave, the interval, and what it speaks of. NaN where it needs labels and has none.
-    """
+def _measured(condition: Condition, answered: Answered, arm: str) -> tuple[Enclosed, float, str]:
+    """A metric of one arm, or its difference to another's, its value, and what its interval speaks of."""
     estimates, key = estimate(answered.samples[arm]), KEY_OF[condition.metric]
-    if not _known(BY_KEY[key], answered):
-        return math.nan, NOWHERE, NOWHERE, ""
     if condition.minus is None:
-        one = estimates[key]
-        of = f"of {of_words(estimates.of, answered.with_examples)}"
-        return one.value, one.ends_of_value, one.decisive, of
+        return estimates[key], estimates[key].value, f"of {of_words(estimates.of, answered.with_examples)}"
     tested = compare(estimate(answered.samples[condition.minus]), estimates, metrics=(key,))
-    test = tested[key]
-    value, ends, decisive = test.difference, test.ends_of_value, test.decisive
-    if condition.size:
-        value, ends, decisive = abs(value), _folded(*ends), _folded(*decisive)
     paired = "paired, " if key in COMPARED else ""
     of = tested.reason or f"{paired}of {of_words(tested.of, answered.with_examples)}"
-    return value, ends, decisive, of
+    return tested[key], tested[key].difference, of
 
 
 def _folded(low: float, high: float) -> Interval:
@@ -159,8 +153,6 @@ def _known(metric: Metric, answered: Answered) -> bool:
 
 
 def _undefined(metric: Metric, answered: Answered, arm: str) -> str:
-    if not _known(metric, answered):
-        return "there are no labels"
     reasons = dict(undefined_reasons(overall(answered.cells(arm)), answered.groups))
     lacking = "P(yes)" if metric.of == "p_yes" else "answer"
     return reasons.get(metric.key, f"a group has no {lacking} that counts")

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from inspect_ai import Task, task
 from inspect_ai._util.error import PrerequisiteError
 from inspect_ai.dataset import MemoryDataset, Sample
@@ -59,27 +58,23 @@ def ask(logprobs: bool = False) -> Solver:
 
 @metric(scores="unreduced")
 def decisions() -> Metric:
-    """Coverage, accuracy and parity of each arm, by its mean rates over repeats (and epochs).
+    """Coverage, accuracy and parity of each arm: the mean over repeats (and epochs) of each one's value.
 
     What is not defined is left out. With several arms a name begins with the arm's.
     """
 
     def compute(scores: list[SampleScore]) -> Mapping[str, float]:
-        from fwc_llm.metrics.counts import METRICS, count_cells, overall
-        from fwc_llm.runs.results import VALUES
+        from fwc_llm.metrics.counts import METRICS
+        from fwc_llm.runs.results import arm_metrics
 
         rows = _rows(scores)
         arms = list(dict.fromkeys(row["arm"] for row in rows))
         values = {}
         for arm in arms:
-            of_arm = [row for row in rows if row["arm"] == arm]
-            columns = ([row[name] for row in of_arm] for name in ("answer", "label", "group", "repeat"))
-            answer, label, group, repeat = columns
-            predicted, truth = [VALUES[each] for each in answer], [int(each == "yes") for each in label]
-            measured = overall(count_cells(predicted, truth, group, repeats=repeat)[0]).values
+            measured = arm_metrics(arm, [row for row in rows if row["arm"] == arm])
             for name in ("coverage", *METRICS):
-                if not np.isnan(measured[name][0]):
-                    values[f"{arm}/{name}" if len(arms) > 1 else name] = float(measured[name][0])
+                if measured[name] is not None:
+                    values[f"{arm}/{name}" if len(arms) > 1 else name] = float(measured[name])
         return values
 
     return compute

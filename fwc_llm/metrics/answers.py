@@ -238,6 +238,12 @@ class Answered:
         rates = [float(answers.label[answers.group == group].mean()) for group in set(answers.group)]
         return max(rates) - min(rates)
 
+    @property
+    def perfect_cells(self) -> Floats:
+        """Right answers to every row, as counts."""
+        a = next(iter(self.answers.values()))
+        return count_cells(a.label, a.label, a.group, self.groups, a.repeat, a.weight)[0]
+
     def cells(self, arm: str, as_no: bool = False) -> Floats:
         """Return the arm's answers as counts (R, G, 2, 3), see `count_cells`; replies without one `as_no`."""
         a = self.answers[arm]

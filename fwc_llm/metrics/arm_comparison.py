@@ -16,10 +16,9 @@ from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.arm_estimates import MARGIN, Estimate, Estimates
 from fwc_llm.metrics.counts import BY_KEY, Codes, Floats
 from fwc_llm.metrics.intervals import (
-    DIFFERS,
     LEVEL,
     UNTOLD,
-    WITHIN,
+    Enclosed,
     Interval,
     Z,
     mover,
@@ -46,13 +45,11 @@ _TINY = 1e-12
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(Enclosed):
     """The second arm's value less the first's, with 95 % limits and p-value; NaN where there is none.
 
     The limits exclude 0 exactly where the p-value is below 0.05. `smallest_found` is the difference that such
-    a test finds four times in five (see `planning`): smaller ones are missed more often. `worst_case` has the
-    lowest and highest difference over all readings of the replies without an answer, and their limits, where
-    verdicts must hold for all of them.
+    a test finds four times in five (see `planning`): smaller ones are missed more often.
     """
 
     difference: float
@@ -61,16 +58,6 @@ class Difference:
     p_value: float = np.nan
     smallest_found: float = np.nan
     worst_case: tuple[Interval, Interval] | None = None
-
-    @property
-    def decisive(self) -> Interval:
-        """The interval by which verdicts and gates decide."""
-        return (self.low, self.high) if self.worst_case is None else self.worst_case[1]
-
-    @property
-    def ends_of_value(self) -> Interval:
-        """The lowest and highest difference that the replies without an answer leave."""
-        return (self.difference, self.difference) if self.worst_case is None else self.worst_case[0]
 
     @classmethod
     def within(
@@ -155,40 +142,22 @@ def _worst_case(
 ) -> tuple[Interval, Interval]:
     """The ends of a difference over all readings of the replies without an answer: of its value, its limits.
 
-    Each end is a difference of two readings, with the error of these: of accuracy one of each arm, of a gap
-    one of each arm and group. Differences of other metrics are taken from both arms' own worst cases.
+    Each end is a difference of two readings, with the error of these: of accuracy one of each arm, of a DP
+    gap one of each arm and group. Of other metrics it is the difference of both arms' own worst cases.
     """
-    if metric == "accuracy":
-        rate = "accuracy of all"
-        net = _Net((first.readings(rate), second.readings(rate, True)), -1.0, aligned, strategy)
-        up, down = (net.test(np.array([place])) for place in (0, 1))
-        return (down.difference, up.difference), (down.low, up.high)
     (least, most), (low, high) = first.worst_case(metric)
     (least_of_second, most_of_second), (low_of_second, high_of_second) = second.worst_case(metric)
     ends = least_of_second - most, most_of_second - least
-    if metric != "demographic_parity_difference":
-        down = np.hypot(least_of_second - low_of_second, high - most)
-        up = np.hypot(high_of_second - most_of_second, least - low)
-        return ends, (max(-1.0, ends[0] - float(down)), min(1.0, ends[1] + float(up)))
-    judged, groups = second.sample.judged, second.sample.groups
-    i, j = (judged[places] for places in np.triu_indices(len(judged), 1))
-    lowered = first.readings("rate")
-    apart = _Net((lowered, second.readings("rate", True)), -1.0, aligned, strategy)
-    if len(judged) == 2:
-        together = _Net((lowered, second.readings("rate")), 1.0, aligned, strategy)
-        differences = [
-            Difference.within(np.nan, net.test(*lowest).low, net.test(*highest).high, 1.0)
-            for net, lowest, highest in (
-                (apart, (i, j + groups), (i + groups, j)),
-                (together, (i + groups, j), (i, j + groups)),
-            )
-        ]
-        limits = _of_sizes(ends[0], *differences)
-        return ends, (limits.low, max(limits.high, ends[1]))
-    variance, freedom = apart.moments(np.concatenate([i, j]) + groups, np.concatenate([j, i]))
-    error, fewest = float(np.sqrt(variance.max())), float(freedom.min())
-    down, up = (Difference.of_error(end, error, fewest, len(judged)) for end in ends)
-    return ends, (down.low, up.high)
+    if metric == "accuracy":
+        readings = first.readings("accuracy of all"), second.readings("accuracy of all", raised=True)
+        net = _Net(readings, -1.0, aligned, strategy)
+        return ends, (net.test(np.array([1])).low, net.test(np.array([0])).high)
+    if metric == "demographic_parity_difference":
+        gap = _parity(first, second, aligned, strategy, ends)
+        return ends, (gap.low, gap.high)
+    down = np.hypot(least_of_second - low_of_second, high - most)
+    up = np.hypot(high_of_second - most_of_second, least - low)
+    return ends, (max(-1.0, ends[0] - float(down)), min(1.0, ends[1] + float(up)))
 
 
 def from_intervals(first: Estimate, second: Estimate) -> Difference:
@@ -205,42 +174,55 @@ def from_intervals(first: Estimate, second: Estimate) -> Difference:
     return Difference.within(value, value - down, value + up, p_value(errors), smallest)
 
 
-def _parity(first: Estimates, second: Estimates, aligned: bool, strategy: bool) -> Difference:
-    """The difference of the demographic parity differences."""
-    key = "demographic_parity_difference"
-    difference = second[key].value - first[key].value
-    if np.isnan(difference):
+def _parity(
+    first: Estimates, second: Estimates, aligned: bool, strategy: bool, ends: Interval | None = None
+) -> Difference:
+    """The difference of the demographic parity differences, or with its `ends` over all readings of the
+    replies without an answer that of the readings.
+    """
+    key, judged = "demographic_parity_difference", second.sample.judged
+    least, most = ends or (second[key].value - first[key].value,) * 2
+    if np.isnan(least):
         return Difference(np.nan)
-    own = first.counted("rate"), second.counted("rate")
-    judged = second.sample.judged
-    places = np.triu_indices(len(judged), 1)
-    pair = judged[places[0]], judged[places[1]]
-    apart = _Net(own, -1.0, aligned, strategy)
+    i, j = (judged[places] for places in np.triu_indices(len(judged), 1))
+    lowest = highest = i, j
+    turned = shares = first.counted("rate"), second.counted("rate")
+    if ends:
+        raised = second.sample.groups
+        lowest, highest = (i, j + raised), (i + raised, j)
+        shares = first.readings("rate"), second.readings("rate")
+        turned = shares[0], second.readings("rate", raised=True)
+    apart = _Net(turned, -1.0, aligned, strategy)
     if len(judged) == 2:
-        return _of_sizes(difference, apart.test(*pair), _Net(own, 1.0, aligned, strategy).test(*pair))
+        together = _Net(shares, 1.0, aligned, strategy)
+        of_apart = replace(apart.test(*highest), low=apart.test(*lowest).low)
+        of_together = replace(together.test(*lowest), low=together.test(*highest).low)
+        return _of_sizes((least, most), of_apart, of_together)
     # The largest gap moves by no more than the pair of groups that moves most.
-    variance, freedom = apart.moments(*pair)
+    pairs = (np.concatenate(places) for places in zip(lowest, highest, strict=True))
+    variance, freedom = apart.moments(*pairs)
     widest = int(np.argmax(variance))
-    error = float(np.sqrt(variance[widest]))
-    return Difference.of_error(difference, error, float(freedom[widest]), len(judged))
+    error = float(np.sqrt(variance[widest])), float(freedom[widest])
+    down, up = (Difference.of_error(end, *error, len(judged)) for end in (least, most))
+    return replace(down, high=up.high)
 
 
-def _of_sizes(difference: float, apart: Difference, together: Difference) -> Difference:
-    """The difference of |b| and |a| from those of b − a (`apart`) and b + a (`together`).
+def _of_sizes(values: Interval, apart: Difference, together: Difference) -> Difference:
+    """The difference of |b| and |a|, or a range of `values`, from b − a (`apart`) and b + a (`together`).
 
     |b| − |a| is the smaller of both in size, with the product of their signs; its range over both intervals
     is at their ends. It differs from 0 where both do.
     """
     if np.isnan(apart.p_value) or np.isnan(together.p_value):
-        return Difference(difference)
+        return Difference(values[0])
     ends = [
         float(np.sign(x) * np.sign(y) * min(abs(x), abs(y)))
         for x in (apart.low, apart.high)
         for y in (together.low, together.high)
     ]
     larger = max(apart.p_value, together.p_value)
-    low, high = min(*ends, difference), max(*ends, difference)
-    return Difference.within(difference, low, high, larger, apart.smallest_found)
+    low, high = min(*ends, *values), max(*ends, *values)
+    return Difference.within(values[0], low, high, larger, apart.smallest_found)
 
 
 @dataclass(frozen=True)
@@ -335,7 +317,7 @@ def compare_estimates(
         better, worse = int((net > 0).sum()), int((net < 0).sum())
     return {
         "n": len(here),
-        "alike": any(sample.all_alike is not None for sample in (before, after)),
+        "alike": bool(before.alike or after.alike),
         "same": len(here) > 0 and np.array_equal(before.yes[here], after.yes[there]),
         "of": tested.of,
         "reason": tested.reason,
@@ -373,7 +355,7 @@ def adjust(comparisons: Sequence[dict[str, Any]], margin: float = MARGIN) -> Non
                 told = UNTOLD
             test |= {
                 "p_adjusted": p if np.isnan(p) else min(1.0, k * p),
-                "distinguishable": differs and told in (DIFFERS, WITHIN),
+                "distinguishable": differs and told != UNTOLD and not low <= 0.0 <= high,
                 "simultaneous_low": low,
                 "simultaneous_high": high,
                 "verdict": told,

@@ -27,11 +27,12 @@ from fwc_llm.metrics.counts import (
     Metric,
     levels_of,
     value_of,
-)
+)  # fmt: skip
 from fwc_llm.metrics.intervals import (
     LEVEL,
     NOWHERE,
     UNTOLD,
+    Enclosed,
     Interval,
     Verdict,
     Z,
@@ -39,7 +40,7 @@ from fwc_llm.metrics.intervals import (
     range_reach,
     ratio_limits,
     verdict,
-)
+)  # fmt: skip
 from fwc_llm.metrics.planning import POWER, smallest_difference
 from fwc_llm.metrics.variance import REASONS, Of, Sample, Shares, auc_shares, mean_shares, rate_shares
 
@@ -48,14 +49,12 @@ _PAIRS = 1_000_000  # pairs of groups that are held at once
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Estimate(Enclosed):
     """A metric: its value over all repeats, the 95 % interval, and each repeat (R,). NaN where undefined.
 
     `equal` is the value at equality, `p_value` that of no difference at all: below 0.05 exactly where the
     interval excludes equality. `reach` is the longest distance from a compared difference to an end.
-    `worst_case` has the lowest and highest value over all readings of the replies without an answer, and
-    their limits, where verdicts must hold for all of them. `alike`: a model answered (nearly) all rows alike,
-    so that nothing is decided.
+    `alike`: a model answered (nearly) all rows alike, so that nothing is decided.
     """
 
     value: float
@@ -67,16 +66,6 @@ class Estimate:
     reach: float = np.nan
     worst_case: tuple[Interval, Interval] | None = None
     alike: bool = False
-
-    @property
-    def decisive(self) -> Interval:
-        """The interval by which verdicts and gates decide."""
-        return (self.low, self.high) if self.worst_case is None else self.worst_case[1]
-
-    @property
-    def ends_of_value(self) -> Interval:
-        """The lowest and highest value that the replies without an answer leave."""
-        return (self.value, self.value) if self.worst_case is None else self.worst_case[0]
 
     @property
     def ends(self) -> dict[str, float]:
@@ -95,7 +84,8 @@ class Estimate:
 
         `rows` is what this estimate has. None where no number of rows is enough, or none is known.
         """
-        room = margin - (self.ends_of_value[1] - self.value)  # what replies without an answer leave
+        most = self.worst_case[0][1] if self.worst_case else self.value
+        room = margin - (most - self.value)  # what replies without an answer leave
         if self.alike or not self.reach >= 0 or room <= 0:
             return None
         chance = pairs_reach(groups, kinds, np.inf, POWER) / pairs_reach(groups, kinds)
@@ -119,7 +109,7 @@ class Estimates:
         own, metric = self._read(key), BY_KEY[key]
         if metric.of != "answers":
             return own
-        alike = metric.kind != "share" and self.sample.all_alike is not None
+        alike = metric.kind != "share" and bool(self.sample.alike)
         worst = self.worst_case(key) if self.sample.worst else None
         return replace(own, alike=alike, worst_case=worst) if alike or worst else own
 
@@ -171,15 +161,19 @@ class Estimates:
 
     def _worst_case(self, metric: Metric) -> tuple[Interval, Interval]:
         if metric.kind == "share":
-            lowered, raised = share_limits(self.readings(f"{metric.rates[0]} of all"))
-            return (lowered.value, raised.value), (lowered.low, raised.high)
+            low_end, high_end = share_limits(self.readings(f"{metric.rates[0]} of all"))
+            return (low_end.value, high_end.value), (low_end.low, high_end.high)
         judged, size = self.sample.judged, (len(self.sample.judged), len(metric.rates))
         shares = [self.readings(rate) for rate in metric.rates]
         both = np.concatenate([judged, judged + self.sample.groups])
         if size[0] < 2 or any(np.isnan(own.values[both]).any() for own in shares):
             return NOWHERE, NOWHERE
         if metric.kind == "ratio":
-            return _worst_ratio(shares[0], judged, self.sample.groups)
+            rates, raised = shares[0], self.sample.groups
+            exact = replace(rates, below=0 * rates.below, above=0 * rates.above)
+            if rates.values[raised + judged].max() <= 0:
+                return NOWHERE, NOWHERE
+            return _ratio_ends(exact, judged, raised), _ratio_ends(rates, judged, raised)
         least = most = low = high = 0.0
         for own in shares:
             for pair in pairs_of(own, judged, self.sample.groups):
@@ -234,12 +228,11 @@ class Estimates:
 
     def smallest_found(self) -> float:
         """Return the DP gap that a test at 5 % finds four times in five; NaN where there is no test."""
-        shares, judged = self.counted("rate"), self.sample.judged
-        if np.isnan(self["demographic_parity_difference"].value) or self.sample.looks is not None:
+        if self.sample.looks is not None:
             return np.nan
-        variance = np.sort(_deviations(shares)[judged] ** 2)[-2:].sum()
-        freedom = float(shares.spread(judged)[1].min())
-        return smallest_difference(float(variance), len(judged), freedom)
+        groups = len(self.sample.judged)
+        error = self["demographic_parity_difference"].reach / pairs_reach(groups)  # t widens it, too
+        return smallest_difference(error**2, groups)
 
 
 def estimate(sample: Sample) -> Estimates:
@@ -390,27 +383,10 @@ def _ratio(estimates: Estimates, rates: Shares, judged: Codes, each: Floats) -> 
     p, gap = rates.values[judged], estimates["demographic_parity_difference"]
     if p.max() <= 0:
         return Estimate(np.nan, np.nan, np.nan, each)
-    low, high = 1.0, 1.0 - gap.low
-    for first, second in pairs_of(rates, judged):
-        under, over = ratios_of_pairs(rates, first, second, len(judged))
-        low = min(low, float(np.minimum(under, over).min()))
-        with np.errstate(divide="ignore"):
-            high = min(high, float((1.0 / np.maximum(under, over)).min())) if gap.low > 0 else 1.0
+    low, high = _ratio_ends(rates, judged)
+    high = min(high, 1.0 - gap.low) if gap.low > 0 else 1.0
     value = float(p.min() / p.max())
     return Estimate(value, min(value, low), max(value, high), each, gap.p_value, 1.0)
-
-
-def _deviations(shares: Shares) -> Floats:
-    """The standard deviations (O,) of rates that are alike: drawn towards one half, so that none is 0."""
-    p, plain = shares.values, shares.plain
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rows = np.where(plain > 0, p * (1 - p) / plain, Z**2 / np.maximum(shares.below, shares.above))
-        middle = np.clip((p * rows + 1) / (rows + 2), 0.0, 1.0)  # rounding
-        alike = middle * (1 - middle) / np.maximum(rows - 1, 0.5)
-        alike = alike * np.where(plain > 0, shares.variance / plain, 1.0)
-    if shares.influence.sets is not None and len(p) > 1:
-        alike = alike + shares.influence.sets_apart()  # what sets do to all groups moves no gap
-    return np.asarray(np.sqrt(alike))
 
 
 def _read(sample: Sample, rate: str, side: int) -> Sample:
@@ -422,22 +398,16 @@ def _read(sample: Sample, rate: str, side: int) -> Sample:
     return replace(sample, answer=np.where(sample.unread_rows, answer, sample.answer), assist=None)
 
 
-def _worst_ratio(shares: Shares, judged: Codes, raised: int) -> tuple[Interval, Interval]:
-    """The ends of the smallest ratio of pairs of groups of `readings`: those of the values, and limits."""
-    values, exact = shares.values, replace(shares, below=0 * shares.below, above=0 * shares.above)
-    if values[raised + judged].max() <= 0:
-        return NOWHERE, NOWHERE
-    made = []
-    for of in (exact, shares):
-        low = high = 1.0
-        for first, second in pairs_of(shares, judged, raised):
-            under = ratios_of_pairs(of, first, raised + second, len(judged))[0]
-            over = ratios_of_pairs(of, raised + first, second, len(judged))[1]
-            low = min(low, float(np.minimum(under, over).min()))
-            with np.errstate(divide="ignore"):
-                high = min(high, float((1.0 / np.maximum(under, over)).min()))
-        made.append((low, high))
-    return made[0], made[1]
+def _ratio_ends(shares: Shares, judged: Codes, raised: int = 0) -> Interval:
+    """The limits of the smallest ratio of pairs of groups; `raised` readings stand so many places on."""
+    low = high = 1.0
+    for first, second in pairs_of(shares, judged, raised or None):
+        under = ratios_of_pairs(shares, first, raised + second, len(judged))[0]
+        over = ratios_of_pairs(shares, raised + first, second, len(judged))[1]
+        low = min(low, float(np.minimum(under, over).min()))
+        with np.errstate(divide="ignore"):
+            high = min(high, float((1.0 / np.maximum(under, over)).min()))
+    return low, high
 
 
 def conditional_parity(

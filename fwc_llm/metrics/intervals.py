@@ -40,6 +40,21 @@ def verdict(low: float, high: float, margin: float, equal: float = 0.0) -> Verdi
     return NOT_SHOWN if negligible else UNTOLD
 
 
+class Enclosed:
+    """What has an interval and, where verdicts must hold for all readings of the replies without an answer, a
+    `worst_case`: the lowest and highest value over these, and their limits.
+    """
+
+    low: float
+    high: float
+    worst_case: tuple[Interval, Interval] | None
+
+    @property
+    def decisive(self) -> Interval:
+        """The interval by which verdicts and gates decide."""
+        return (self.low, self.high) if self.worst_case is None else self.worst_case[1]
+
+
 def wilson(share: npt.ArrayLike, n: npt.ArrayLike) -> tuple[Floats, Floats]:
     """Return the limits of shares of `n` rows each (Wilson 1927).
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fwc_llm.metrics import arm_estimates, counts
 from fwc_llm.metrics.alike import alike_statistics
-from fwc_llm.metrics.answers import Answered, Answers, is_known, views
+from fwc_llm.metrics.answers import Answered, is_known, views
 from fwc_llm.metrics.arm_comparison import comparisons
 from fwc_llm.metrics.assisted import FEWEST, RATES_ASSISTED, rows_worth
 from fwc_llm.metrics.intervals import UNTOLD
@@ -61,7 +61,7 @@ def statistics(run: Answered, references: Lines | None = None) -> dict[str, Any]
         ],
         "arms": arms,
         "comparisons": comparisons(run, estimates),
-        "context": _perfect(next(iter(run.answers.values())), run.groups) if run.labelled else [],
+        "context": [{"name": "oracle", **_headline(run.perfect_cells)}] if run.labelled else [],
         "with_examples": run.with_examples,
         "perfect_gap": run.perfect_gap,
         "labelled": run.labelled,
@@ -227,12 +227,6 @@ def _by_attribute(run: Answered, sample: Sample) -> list[dict[str, Any]]:
     return described
 
 
-def _perfect(a: Answers, groups: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The metrics of right answers to every row."""
-    cells = counts.count_cells(a.label, a.label, a.group, groups, a.repeat, a.weight)[0]
-    return [{"name": "oracle", **_headline(cells)}]
-
-
 def _headline(cells: counts.Floats) -> dict[str, float]:
     """The metrics of counts (R, G, 2, 3) that stand in every table."""
     values = counts.overall(cells).values
@@ -243,7 +237,7 @@ def notes(run: Answered, content: Mapping[str, Any]) -> list[str]:
     """Return what a reader must know before believing a number, in sentences true of these very answers."""
     return [
         *_about_looks(run),
-        *_about_groups(run, content),
+        *_about_groups(run),
         *_about_repeats(run),
         *_about_predictions(run, content),
         *_about_unread(run, content),
@@ -265,15 +259,7 @@ def _about_looks(run: Answered) -> Iterator[str]:
         )
 
 
-def _about_groups(run: Answered, content: Mapping[str, Any]) -> Iterator[str]:
-    repeats = next(iter(run.samples.values())).repeats
-    few = [group for group in content["groups"] if group["n"] < SMALL * repeats]
-    for group in few[:_LISTED]:
-        rows = group["n"] / repeats
-        counted = f"{rows:g} row{'' if rows == 1 else 's'}"
-        yield f"Group {group['group']} has {counted} a repeat: too few to say much about it."
-    if len(few) > _LISTED:
-        yield f"{len(few) - _LISTED} more groups have fewer than {SMALL} rows a repeat."
+def _about_groups(run: Answered) -> Iterator[str]:
     if apart := not_judged(run):
         yield f"Not judged, with fewer than {run.min_group} rows: {listed(apart)}."
     if unknown := [name for name in run.groups if not is_known(name) and name not in apart]:

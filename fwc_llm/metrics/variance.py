@@ -116,25 +116,23 @@ class Sample:
         return self.unread == WORST and bool(self.unread_rows.any())
 
     @cached_property
-    def all_alike(self) -> int | None:
-        """The answer that a model gave to (nearly) all rows, 1 or 0; None where answers differ.
+    def alike(self) -> str:
+        """Words for a model's answers that are (nearly) all alike; empty where they differ.
 
         All agree, or fewer than five rows have the rarer answer, and clearly more have that label: the exact
         upper limit of the answer's share lies below the label's.
         """
-        known = self.assumed.parsed
+        known, answer = self.assumed.parsed, self.assumed.answer
         if not self.model or not known.any():
-            return None
-        rows = [len(np.unique(self.row[known & (self.assumed.answer == side)])) for side in (0, 1)]
-        rarer = int(rows[1] <= rows[0])
-        if rows[rarer] and not (rows[rarer] < FEW_ANSWERS and self.labelled):
-            return None
-        if rows[rarer]:
-            labels = len(np.unique(self.row[known & (self.label == rarer)]))
-            share = np.array(rows[rarer] / sum(rows))
-            if float(clopper_pearson(share, np.array(sum(rows)))[1]) >= labels / sum(rows):
-                return None
-        return 1 - rarer
+            return ""
+        no, yes = (len(np.unique(self.row[known & (answer == side)])) for side in (0, 1))
+        rarer, few, rows = int(yes <= no), min(no, yes), no + yes
+        labels = len(np.unique(self.row[known & (self.label == rarer)]))
+        if few and not (few < FEW_ANSWERS and self.labelled):
+            return ""
+        if few and float(clopper_pearson(few / rows, rows)[1]) >= labels / rows:
+            return ""
+        return f"answered {'no' if rarer else 'yes'} to all {f'but {few} of ' * bool(few)}{rows:,} rows"
 
     def reach(self, freedom: Floats, groups: int = 2, kinds: int = 1) -> Floats:
         """Return how many standard errors all differences keep within, at each freedom (P,)."""
@@ -341,12 +339,6 @@ class Influence:
         if second is not None:
             sets, both = self.of_sets[:, second] - sets, both + self._of_both[second]
         return np.asarray(np.maximum(0.0, (sets**2).sum(0) - both))
-
-    def sets_apart(self) -> Floats:
-        """Return what sets add to the variance (O,) of each share against the mean of all."""
-        off = self.of_sets - self.of_sets.mean(1, keepdims=True)
-        apart = (off**2).sum(0) * self.owners / (self.owners - 1)
-        return np.asarray(np.maximum(0.0, apart - self._of_both))
 
 
 def _squares(table: "sparse.csc_array") -> Floats:

@@ -88,7 +88,7 @@ def findings(stats: Mapping[str, Any]) -> list[dict[str, str]]:
     arms that differ, with sizes, those against the first arm first; what does not differ is one sentence.
     Last, a perfect classifier.
     """
-    first, sentences = stats["arms"][0], all_alike(stats)
+    first, sentences = stats["arms"][0], list(all_alike(stats))
     if told := [arm for arm in stats["arms"] if not arm["alike"]]:
         sentences.append({"arm": told[0]["arm"], "text": _gap_of(told[0])})
     if first["arm"] == "answers":  # of an audit that names nobody
@@ -155,31 +155,27 @@ def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:
             yield {"arm": who, "text": f"{text}: {shown[least]} times as often as {_cut(arm['reference'])}."}
 
 
-def all_alike(stats: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return a sentence, as `findings` has them, for every arm that answered (nearly) all rows alike."""
-    sentences = []
+def all_alike(stats: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Yield a sentence, as `findings` has them, for every arm that answered (nearly) all rows alike."""
     for arm in stats["arms"]:
-        if alike := arm["alike"]:
-            text = f"{alike['words']}: the gap says nothing about the model."
-            if centred := alike["centred"]:
-                least, *_, most = sorted(centred["rates"].items(), key=lambda rate: rate[1])
-                auc, right, gap = (
-                    f"{number(of['value'], digits, scale)}{unit} "
-                    f"({interval((of['low'], of['high']), digits, scale)})"
-                    for of, digits, scale, unit in (
-                        (centred["auc"], 2, 1, ""),
-                        (centred["accuracy"], 0, 100, " %"),
-                        (centred["gap"], 0, 100, " points"),
-                    )
-                )
-                text += (
-                    f" P(yes) ranks rows: AUC {auc}. Centred, without labels, it says yes to "
-                    f"{number(least[1], 0, 100)} % of {_cut(least[0])} and {number(most[1], 0, 100)} % of "
-                    f"{_cut(most[0])}: accuracy {right}, DP gap {gap}. --threshold fit chooses a threshold "
-                    "by labels."
-                )
-            sentences.append({"arm": arm["arm"], "text": text})
-    return sentences
+        if not (alike := arm["alike"]):
+            continue
+        text = f"{alike['words']}: the gap says nothing about the model."
+        if centred := alike["centred"]:
+            rates = sorted((rate, name) for name, rate in centred["rates"].items())
+            least, most = (
+                f"{number(rate, 0, 100)} % of {_cut(name)}" for rate, name in (rates[0], rates[-1])
+            )
+            shown = ((centred["auc"], 2, 1), (centred["accuracy"], 0, 100), (centred["gap"], 0, 100))
+            auc, right, gap = (
+                f"{number(of['value'], *how)} ({interval((of['low'], of['high']), *how)})"
+                for of, *how in shown
+            )
+            text += (
+                f" P(yes) ranks rows: AUC {auc}. Centred, without labels, it says yes to {least} and {most}: "
+                f"accuracy {right} %, DP gap {gap} points. --threshold fit chooses a threshold by labels."
+            )
+        yield {"arm": arm["arm"], "text": text}
 
 
 def _silence(arm: Mapping[str, Any]) -> Iterator[dict[str, str]]:

@@ -291,7 +291,11 @@ def check_same_task(run: Run, other: Run) -> None:
 def _check_results(run: Run) -> None:
     """results.json must be of these answers: a hand-edited or half-written folder is not reported."""
     where = run.folder / "results.json"
-    recorded = {arm["arm"]: _paper_accuracy(arm) for arm in run.results["arms"]}
+    usual: Mapping[str, Any] = {"accuracy": {}}  # of earlier versions: `accuracy` itself
+    recorded = {
+        arm["arm"]: arm.get("paper_summary", usual)["accuracy"].get("mean", arm.get("accuracy"))
+        for arm in run.results["arms"]
+    }
     for arm in run.arms:
         cells = replace(run.answered, unread="ignore").cells(arm)
         accuracy = float(measure(cells).values["accuracy"].mean())
@@ -301,12 +305,6 @@ def _check_results(run: Run) -> None:
                 f"{where} does not agree with answers.csv (accuracy of {arm!r}): "
                 f"run `fwc-llm rescore {run.folder}` to compute it again"
             )
-
-
-def _paper_accuracy(arm: Mapping[str, Any]) -> float | None:
-    """The mean of the repeats' accuracies, without any assumption; earlier versions have no other one."""
-    value: float | None = arm.get("paper_summary", {}).get("accuracy", {"mean": arm.get("accuracy")})["mean"]
-    return value
 
 
 def answers_by_arm(folder: RunFolder, arms: Sequence[str]) -> tuple[dict[str, Answers], dict[str, Answers]]:

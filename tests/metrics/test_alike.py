@@ -10,7 +10,7 @@ import pytest
 from scipy.special import expit, logit
 
 from fwc_llm import Result, audit, evaluate
-from fwc_llm.metrics.alike import all_alike, centred
+from fwc_llm.metrics.alike import centred
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.variance import Sample
 from fwc_llm.models import Messages, Reply
@@ -41,10 +41,10 @@ def sample_of(yes: int, labels: int, n: int = 200, times: int = 1, **more: Any) 
 )
 def test_alike_are_answers_of_one_kind_but_for_few(yes: int, labels: int, words: str) -> None:
     sample = sample_of(yes, labels)
-    assert all_alike(sample) == words
-    assert all_alike(replace(sample, model=False)) == "", "decisions that are audited are what they are"
+    assert sample.alike == words
+    assert replace(sample, model=False).alike == "", "decisions that are audited are what they are"
     again = sample_of(yes, labels, times=3)
-    assert bool(all_alike(again)) == bool(words), "rows count, not questions"
+    assert bool(again.alike) == bool(words), "rows count, not questions"
     gap = estimate(sample)[GAP]
     assert gap.alike == bool(words)
     assert not words or gap.verdict(0.3) == "cannot be told"
@@ -53,8 +53,8 @@ def test_alike_are_answers_of_one_kind_but_for_few(yes: int, labels: int, words:
 def test_replies_without_an_answer_are_neither_kind() -> None:
     sample = sample_of(0, 50)
     sample = replace(sample, answer=np.where(sample.row < 40, np.nan, sample.answer))
-    assert all_alike(sample) == "answered no to all 160 rows"
-    assert all_alike(replace(sample, answer=np.full(200, np.nan))) == ""
+    assert sample.alike == "answered no to all 160 rows"
+    assert replace(sample, answer=np.full(200, np.nan)).alike == ""
 
 
 def draw(rng: np.random.Generator, n: int, base: tuple[float, float]) -> tuple[np.ndarray, ...]:
@@ -137,7 +137,7 @@ def denied(tmp_path_factory: pytest.TempPathFactory) -> Result:
 def test_a_run_says_so_first_and_no_gate_is_decided(denied: Result) -> None:
     found = denied.audit()
     arm = found.to_dict()["arms"][0]
-    assert arm["alike"]["answer"] == "no"
+    assert arm["alike"]["words"] == "answered no to all 200 rows"
     assert denied.data["arms"][0]["verdict"][GAP] == arm[GAP]["verdict"] == "cannot be told"
     assert arm[GAP]["rows_needed"] is None, "more rows would not tell"
     first = str(found).splitlines()[0]
