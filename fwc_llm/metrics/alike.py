@@ -23,13 +23,6 @@ _BLOCK = 4_000_000  # weights of rows that are held at once
 _LEAST = 1e-9  # of P(yes), for its log-odds
 
 
-def alike_statistics(sample: Sample, groups: tuple[str, ...]) -> dict[str, Any] | None:
-    """Return the `words` for a model's answers that are all alike, and `centred` (see there), for JSON; None
-    where answers differ.
-    """
-    return {"words": sample.alike, "centred": centred(sample, groups)} if sample.alike else None
-
-
 def centred(sample: Sample, groups: tuple[str, ...]) -> dict[str, Any] | None:
     """Return what answers by centred log-odds would be; None where P(yes) is unknown or the same for all.
 

@@ -36,8 +36,7 @@ def probability_statistics(a: Answers, order: tuple[str, ...], labels_fixed: boo
     """Return ranking, calibration and thresholds over the rows with a probability; None of fewer than ten.
 
     All repeats together: a threshold is one for the whole run. `coverage` is the share of all rows that
-    have a probability, `clipped` the share of these that is next to 0 or 1. The frontier holds the
-    thresholds that no other beats on both accuracy and demographic parity. `order` are the groups as they
+    have a probability, `clipped` the share of these that is next to 0 or 1. `order` are the groups as they
     are shown, `labels_fixed` whether the design fixed how many rows of each have the label yes.
     """
     known = a.where(~np.isnan(a.p_yes))
@@ -48,7 +47,9 @@ def probability_statistics(a: Answers, order: tuple[str, ...], labels_fixed: boo
     keeping_half = thresholds.held_out(
         thresholds.least_gap_keeping_half, p, labels, groups, _units(known), weight
     )
-    held_out = _measured(known, keeping_half)
+    cells, _ = count_cells(keeping_half, labels, groups, None, known.repeat, weight)
+    values = overall(cells).values
+    held_out = {key: float(values[key][0]) for key in ("accuracy", _GAP, "coverage")}
     of_all = calibrate(known, labels_fixed)
     bins = of_all["bins"]
     return {
@@ -85,12 +86,6 @@ def _thinned(places: Codes, most: int) -> Codes:
 def _units(a: Answers) -> Codes:
     """The units of limits (n,): people where known, else rows."""
     return levels_of(a.row if a.cluster is None else a.cluster)[1]
-
-
-def _measured(a: Answers, answers: Floats) -> dict[str, float]:
-    counts, _ = count_cells(answers, a.label, a.group, None, a.repeat, a.weight)
-    values = overall(counts).values
-    return {key: float(values[key][0]) for key in ("accuracy", _GAP, "coverage")}
 
 
 def _thresholds(

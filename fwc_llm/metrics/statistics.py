@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fwc_llm.metrics import arm_estimates, counts
-from fwc_llm.metrics.alike import alike_statistics
+from fwc_llm.metrics.alike import centred
 from fwc_llm.metrics.answers import Answered, is_known, views
 from fwc_llm.metrics.arm_comparison import comparisons
 from fwc_llm.metrics.assisted import FEWEST, RATES_ASSISTED, rows_worth
@@ -84,7 +84,7 @@ def arm_statistics(run: Answered, arm: str, estimates: arm_estimates.Estimates) 
     are over the judged groups and have a `verdict` with its `margin`, `rows_needed` for the margin where it
     cannot be told, and the `p_value` of no difference at all; `all_groups` has the values
     over all groups where some are not judged. `replies` has coverage, refusals and filtered replies, `alike`
-    what is known of answers all alike (`alike_statistics`).
+    the words for answers all alike and what `centred` P(yes) shows.
     """
     a, sample = run.answers[arm], estimates.sample
     cells = run.cells(arm)
@@ -114,7 +114,9 @@ def arm_statistics(run: Answered, arm: str, estimates: arm_estimates.Estimates) 
     everything = len(sample.judged) == sample.groups
     described["all_groups"] = None if everything else _headline(cells)
     described["variation"] = dict(vars(run.variations[arm])) if arm in run.variations else None
-    described["alike"] = alike_statistics(sample, run.groups)
+    described["alike"] = None
+    if sample.alike:
+        described["alike"] = {"words": sample.alike, "centred": centred(sample, run.groups)}
     described["replies"] = {
         metric.key: estimates[metric.key].ends
         | ({} if metric.kind == "share" else {"verdict": estimates[metric.key].verdict(run.margin)})

@@ -226,7 +226,6 @@ def context(stats: Stats) -> Section:
     rows = [
         ["Right answers", *(number(row[metric.key], metric.digits, metric.scale) for metric in PLAIN)]
         for row in stats["context"]
-        if row["name"] == "oracle"
     ]
     intro = (
         "Right answers to the same rows have a DP gap too, where the groups’ true shares of yes differ. In "
