@@ -14,7 +14,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from fwc_llm import FwcError, evaluate
-from fwc_llm.models import Client
+from fwc_llm.models import Client, Messages
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.report.bundle import CARD, write_bundle
 from fwc_llm.report.read import read_run
@@ -48,10 +48,16 @@ def differing(folder: Path, status: str = "differs") -> list[tuple[str, str]]:
     return [(one["file"], one["detail"]) for one in found if one["status"] == status]
 
 
+def coin(messages: Messages) -> str:
+    """An answer that depends on the row alone, whatever its group."""
+    return "yes" if sum(messages[-1]["content"].encode()) % 2 else "no"
+
+
 def test_a_run_of_an_earlier_version_is_verified_by_its_own_definitions(tmp_path: Path) -> None:
     """Its results.json has the means of the repeats' own gaps."""
     folder = RunFolder(tmp_path / "run")
-    evaluate("census", "surrogate", arms=["zero"], n_test=40, repeats=3, out=folder.path)
+    options: dict[str, Any] = {"n_test": 80, "repeats": 4, "min_group": 1, "base_parity": None}
+    evaluate("census", coin, arms=["zero"], out=folder.path, **options)
     now = folder.results()["arms"][0]["demographic_parity_difference"]
     with Journal(folder.path) as journal:
         earlier = score(folder, journal)["arms"][0]["demographic_parity_difference"]
