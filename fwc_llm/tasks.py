@@ -426,7 +426,7 @@ def _of_frame(
     """The task that is drafted for a frame; the lines of `answer` say which outcome means yes, if any do."""
     from fwc_llm.data.reading import table_of
     from fwc_llm.data.table import clean_tables
-    from fwc_llm.data.task_draft import draft_frame
+    from fwc_llm.data.task_inference import draft_frame
     from fwc_llm.values import as_text
 
     if not attributes or not outcome:

@@ -85,7 +85,7 @@ def init(
     force: bool = FORCE,
 ) -> None:
     """Draft a commented task file for a table of your own, and list what to check in it."""
-    from fwc_llm.data.task_draft import draft_task
+    from fwc_llm.data.task_inference import draft_task
     from fwc_llm.tasks import load_task
 
     target = _new_file(output or table.with_suffix(".toml"), force)

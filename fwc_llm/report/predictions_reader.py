@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.data.reading import read_frame
-from fwc_llm.data.task_draft import sniff_source
+from fwc_llm.data.task_inference import sniff_source
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import reason
 from fwc_llm.metrics.adverse_impact import over_median

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from evals.walks.loans import loans
 from fwc_llm.cli.tasks import init
-from fwc_llm.data.task_draft import draft_question, draft_task, look_at, means_yes
+from fwc_llm.data.task_inference import draft_question, draft_task, look_at, means_yes
 from fwc_llm.errors import FwcError
 from fwc_llm.taskfile import read_taskfile
 from fwc_llm.tasks import load_task

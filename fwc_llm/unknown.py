@@ -1,0 +1,84 @@
+"""Words that say that a value is not known: of people's categories, and in place of numbers."""
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterable
+
+UNKNOWN = "unknown"  # the category of all people whose category is not known
+
+
+def _folded(text: str) -> str:
+    """The words of a cell without case, accents and punctuation."""
+    letters = unicodedata.normalize("NFKD", text.casefold())
+    return " ".join(re.findall(r"\w+", "".join(c for c in letters if not unicodedata.combining(c))))
+
+
+_WORDS = {_folded(words) for words in """
+unknown|unk|missing|undisclosed|unspecified|unstated|unreported|unrecorded|undeclared|undetermined
+unidentified|unavailable|unanswered|withheld|n/a|n.a.|no answer|no response|no data|no information|none given
+don't know|do not know|dk/na|rather not say
+unbekannt|unbek.|keine Angabe|keine Angaben|ohne Angabe|k.A.|o.A.|k. W.|n. v.|keine Antwort|weiß nicht
+fehlt|fehlend|fehlende Angabe
+inconnu|inconnue|manquant|n.c.|n.d.|n.r.|s.o.|ne sait pas|ne se prononce pas|sans réponse|sans objet
+desconocido|desconocida|no consta|no sabe|no responde|no contesta|ns/nc|s/d|sin dato|sin datos|sin información
+sin especificar|sin respuesta
+desconhecido|desconhecida|ignorado|ignorada|sem informação|sem dados|sem resposta|s/i|n/i
+sconosciuto|sconosciuta|ignoto|ignota|mancante|dato mancante|n.p.
+onbekend|geen opgave|geen antwoord|n.v.t.
+okänd|okänt|uppgift saknas|ukjent|ukendt|tuntematon|ei tiedossa
+nieznane|nieznany|nieznana|brak danych|b.d.|b/d|neznámé|neznámý|neuvedeno|necunoscut|ismeretlen|nincs adat
+bilinmiyor|belirtilmemiş|άγνωστο|неизвестно|нет данных|未知|不详|不明|无|無回答|未回答|미상|무응답|غير معروف
+""".replace("\n", "|").split("|") if words}  # fmt: skip
+# "sex unknown", "not disclosed", "non renseigné", "nicht angegeben", "race not provided by applicant"
+_NOT_STATED = re.compile(
+    r"(\w+ ){0,2}(unknown|undisclosed|unspecified|unbekannt)( \w+){0,4}"
+    r"|(\w+ ){0,3}(not|nicht|non|no|nao|niet|ej|ikke|nie|не) ?(known|disclosed|specified|stated|given|provided"
+    r"|reported|recorded|available|answered|declared|determined|identified|indicated|collected|supplied"
+    r"|applicable|angegeben|bekannt|erfasst|erhoben|genannt|verfugbar|renseignee?|precisee?|communiquee?"
+    r"|specifiee?|declaree?|indiquee?|disponible|disponivel|disponibile|especificad[oa]|informad[oa]"
+    r"|declarad[oa]|indicad[oa]|revelad[oa]|specificat[oa]|dichiarat[oa]|indicat[oa]|not[oa]|opgegeven"
+    r"|bekend|ingevuld|angivet|oppgitt|oplyst|podano|указано|указан)( by .*)?"
+)
+# "prefer not to say", "decline to self-identify", "möchte ich nicht sagen", "préfère ne pas répondre"
+_REFUSED = re.compile(
+    r"(?=.*\b(not|don t|declined?|declines|refused?|refuses|nicht|ne|no|nao|non|niet)\b)(\w+ )*(say|state|answer"
+    r"|disclose|to self identify|to identify|self identify|specify|respond|report|share|sagen|angeben|antworten"
+    r"|repondre|dire|preciser|decir|decirlo|responder|contestar|dizer|informar|rispondere|dirlo|zeggen)"
+    r"( my .*| this| it)?|prefer not"
+)
+_OF_PEOPLE = {"declined", "refused", "not asked", "null", "-", "--", "–", "—", ".", "?", "*", "/"}
+_FOR_NUMBERS = _OF_PEOPLE | {
+    "na", "none", "nil", "nan", "nd", "nc", "ka", "sd", "..", "...", "…", "---", "***", "x", "xx", "tbd", "tba", "#n/a", "#na", "#value!",
+    "#ref!", "#div/0!", "#null!", "#num!", "#name?", "#nv", "#wert!", "#bezug!", "entfällt", "néant",
+}  # fmt: skip
+_LONGEST = 100  # characters of a cell that may say so
+
+
+def is_unknown(cell: str) -> bool:
+    """Whether a cell says in words that its value is not known ("keine Angabe", "prefer not to say")."""
+    words = _folded(cell) if len(cell) <= _LONGEST else ""
+    return words in _WORDS or bool(_NOT_STATED.fullmatch(words) or _REFUSED.fullmatch(words))
+
+
+def is_marker(cell: str) -> bool:
+    """Whether a cell among numbers stands for a missing one ("k.A.", "-", "#N/A")."""
+    return cell.strip().casefold() in _FOR_NUMBERS or is_unknown(cell)
+
+
+def is_unknown_category(level: str) -> bool:
+    """Whether a level of a protected attribute stands for people whose category is not known."""
+    return level.strip().casefold() in _OF_PEOPLE or is_unknown(level)
+
+
+def unknown_categories(levels: Iterable[str], words: Collection[str] = ()) -> list[str]:
+    """The levels of one protected attribute that say unknown, in these `words` too.
+
+    "NA" is one of them unless another level is a code of two letters, such as "WH" or "DE".
+    """
+    listed, folded = list(levels), {word.strip().casefold() for word in words}
+    codes = any(re.fullmatch("[A-Z]{2}", level) for level in listed if level != "NA")
+    return [
+        level
+        for level in listed
+        if is_unknown_category(level) or level.strip().casefold() in folded or (level == "NA" and not codes)
+    ]
