@@ -91,9 +91,9 @@ class Column:
 class FileColumn(Checked):
     """One entry of `columns`: the column's meaning, its use, and how its values are written.
 
-    `missing` overrides the task's rule for this column, in which `markers` too stand for a missing value. `written` says how its numbers look, "1,234.5" or
-    "1.234,5"; currency signs and per cent are then left out. `bands` cut its numbers into categories.
-    `strip_zeros` makes one code of 07 and 7.
+    `missing` overrides the task's rule for this column; `markers` stand for a missing value in it alone.
+    `written` says how its numbers look, "1,234.5" or "1.234,5"; currency signs and per cent are left out.
+    `bands` cut its numbers into categories. `strip_zeros` makes one code of 07 and 7.
     """
 
     name: Text

@@ -32,8 +32,8 @@ bilinmiyor|belirtilmemiş|άγνωστο|неизвестно|нет данны�
 # "sex unknown", "not disclosed", "non renseigné", "nicht angegeben", "race not provided by applicant"
 _NOT_STATED = re.compile(
     r"(\w+ ){0,2}(unknown|undisclosed|unspecified|unbekannt)( \w+){0,4}"
-    r"|(\w+ ){0,3}(not|nicht|non|no|nao|niet|ej|ikke|nie|не) ?(known|disclosed|specified|stated|given|provided"
-    r"|reported|recorded|available|answered|declared|determined|identified|indicated|collected|supplied"
+    r"|(\w+ ){0,3}(not|nicht|non|no|nao|niet|ej|ikke|nie|не) ?(known|disclosed|specified|stated|given"
+    r"|provided|reported|recorded|available|answered|declared|determined|identified|indicated|collected|supplied"
     r"|applicable|angegeben|bekannt|erfasst|erhoben|genannt|verfugbar|renseignee?|precisee?|communiquee?"
     r"|specifiee?|declaree?|indiquee?|disponible|disponivel|disponibile|especificad[oa]|informad[oa]"
     r"|declarad[oa]|indicad[oa]|revelad[oa]|specificat[oa]|dichiarat[oa]|indicat[oa]|not[oa]|opgegeven"
@@ -41,15 +41,16 @@ _NOT_STATED = re.compile(
 )
 # "prefer not to say", "decline to self-identify", "möchte ich nicht sagen", "préfère ne pas répondre"
 _REFUSED = re.compile(
-    r"(?=.*\b(not|don t|declined?|declines|refused?|refuses|nicht|ne|no|nao|non|niet)\b)(\w+ )*(say|state|answer"
-    r"|disclose|to self identify|to identify|self identify|specify|respond|report|share|sagen|angeben|antworten"
-    r"|repondre|dire|preciser|decir|decirlo|responder|contestar|dizer|informar|rispondere|dirlo|zeggen)"
+    r"(?=.*\b(not|don t|declined?|declines|refused?|refuses|nicht|ne|no|nao|non|niet)\b)(\w+ )*(say|state"
+    r"|answer|disclose|to self identify|to identify|self identify|specify|respond|report|share|sagen|angeben"
+    r"|antworten|repondre|dire|preciser|decir|decirlo|responder|contestar|dizer|informar|rispondere|dirlo|zeggen)"
     r"( my .*| this| it)?|prefer not"
 )
 _OF_PEOPLE = {"declined", "refused", "not asked", "null", "-", "--", "–", "—", ".", "?", "*", "/"}
 _FOR_NUMBERS = _OF_PEOPLE | {
-    "na", "none", "nil", "nan", "nd", "nc", "ka", "sd", "..", "...", "…", "---", "***", "x", "xx", "tbd", "tba", "#n/a", "#na", "#value!",
-    "#ref!", "#div/0!", "#null!", "#num!", "#name?", "#nv", "#wert!", "#bezug!", "entfällt", "néant",
+    "na", "none", "nil", "nan", "nd", "nc", "ka", "sd", "x", "xx", "tbd", "tba", "..", "...", "…", "---",
+    "***", "entfällt", "néant", "#n/a", "#na", "#value!", "#ref!", "#div/0!", "#null!", "#num!", "#name?",
+    "#nv", "#wert!", "#bezug!",
 }  # fmt: skip
 _LONGEST = 100  # characters of a cell that may say so
 
@@ -70,15 +71,14 @@ def is_unknown_category(level: str) -> bool:
     return level.strip().casefold() in _OF_PEOPLE or is_unknown(level)
 
 
-def unknown_categories(levels: Iterable[str], words: Collection[str] = ()) -> list[str]:
-    """The levels of one protected attribute that say unknown, in these `words` too.
+def merged_categories(levels: Iterable[str], words: Collection[str] = (), missing: bool = False) -> list[str]:
+    """The levels of one protected attribute that become "unknown": several that say so, or one in `words`.
 
-    "NA" is one of them unless another level is a code of two letters, such as "WH" or "DE".
+    One spelling alone stays as it is; `missing` says that values are missing, which is a spelling too. "NA"
+    says unknown unless another level is a code of two letters, such as "WH" or "DE".
     """
-    listed, folded = list(levels), {word.strip().casefold() for word in words}
+    listed, named = list(levels), {word.strip().casefold() for word in words}
     codes = any(re.fullmatch("[A-Z]{2}", level) for level in listed if level != "NA")
-    return [
-        level
-        for level in listed
-        if is_unknown_category(level) or level.strip().casefold() in folded or (level == "NA" and not codes)
-    ]
+    said = [level for level in listed if level.strip().casefold() in named or (level == "NA" and not codes)]
+    known = [level for level in listed if level not in said and is_unknown_category(level)]
+    return said + known if said or len(known) + missing > 1 else []

@@ -4,9 +4,9 @@ What a column tells is measured by cross-fitting: the shares of classes by value
 that rare values, and identifiers, tell nothing by chance.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Codes = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[Any]
 
 _FOLDS = 5
 _BINS = 50  # of a number's quantiles, of at least _LEAST_BIN rows
@@ -91,10 +92,10 @@ def check_table(
 
 def _sentence(target: str, is_outcome: bool, told: str) -> str:
     if is_outcome:
-        return f"it tells the answer, {target} ({told}): leave it out if it is not known before the decision"
+        return f"it tells the outcome {target} ({told}); drop it unless it is known before the decision"
     return (
-        f"it tells the protected attribute {target} ({told}): it contradicts a counterfactual and counts twice "
-        "in distances"
+        f"it tells the protected attribute {target} ({told}), contradicts its counterfactual and counts "
+        "twice in distances; drop it"
     )
 
 
@@ -166,7 +167,7 @@ def _of_order(numbers: Floats, classes: Codes, sizes: Codes) -> str:
     return f"alone it has an AUC of {max(auc, 1 - auc):.3f}" if max(auc, 1 - auc) > _AUC else ""
 
 
-def _auc(scores: Floats, yes: npt.NDArray, no: npt.NDArray) -> float:
+def _auc(scores: Floats, yes: Counts, no: Counts) -> float:
     """The AUC of scores (k,) that `yes` and `no` (k,) rows have; ties count half."""
     values, place = np.unique(scores, return_inverse=True)
     above, below = np.bincount(place, yes, len(values)), np.bincount(place, no, len(values))
@@ -197,8 +198,8 @@ def _repeated(frame: pd.DataFrame) -> tuple[str, bool]:
         return "", False
     repeated = n - len(np.unique(total))
     sentence = (
-        f"{repeated:,} of {n:,} rows repeat another row exactly and count as people: remove them, or name the "
-        "people's column with --cluster"
+        f"{repeated:,} of {n:,} rows repeat another row exactly, and each counts as a person: remove them, "
+        "or name the column of people with --cluster"
     )
     return sentence, repeated >= _MATERIAL * n
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from evals.walks.loans import loans
 from fwc_llm.cli.tasks import init
-from fwc_llm.data.task_inference import draft_question, draft_task, look_at, means_yes
+from fwc_llm.data.task_inference import draft_question, draft_task, means_yes, profile_column
 from fwc_llm.errors import FwcError
 from fwc_llm.taskfile import read_taskfile
 from fwc_llm.tasks import load_task
@@ -61,7 +61,7 @@ NOTES = ["wants to pay back the money early", "no complaints from this customer 
 def test_columns_are_taken_for_what_they_are(
     name: str, cells: list[str | None], role: str, kind: str | None, written: str
 ) -> None:
-    look = look_at(name, pd.Series(cells, dtype="str"))
+    look = profile_column(name, pd.Series(cells, dtype="str"))
     assert look.role == role, look
     assert look.why or role == "feature"
     if role == "feature":
@@ -73,14 +73,14 @@ def test_columns_are_taken_for_what_they_are(
     [
         ([f"{20 + k} J." for k in range(30)] + [f"{k + 50}" for k in range(30)], "the unit 'J.'"),
         ([f"{12 + k}.{k % 9}00" for k in range(60)], 'written = "1.234,5"'),
-        ([f"{k % 11}" for k in range(55)] + ["-1", "99"] * 5, "-1, 99 outside of 0 to 10"),
+        ([f"{k % 11}" for k in range(55)] + ["-1", "99"] * 5, "-1, 99 beside 0 to 10"),
         ([f"{k % 5 + 1}" for k in range(60)], "only 5 values, 1 to 5, kept as numbers"),
         (["m", "f", "M"] * 20, "'M', 'm' differ in case alone"), ([f"{k % 40 - 20}" for k in range(60)], ""),
         ([f"{k % 120}" for k in range(600)], ""), (["red", "blue"] * 30, ""),
     ],
 )  # fmt: skip
 def test_what_a_person_would_see_is_flagged(cells: list[str], words: str) -> None:
-    look = look_at("x", pd.Series(cells))
+    look = profile_column("x", pd.Series(cells))
     assert words in look.why if words else not look.why
     assert look.role == "feature"
 
