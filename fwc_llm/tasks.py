@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from fwc_llm.data.disk_table import DiskTable
     from fwc_llm.data.table import RowCount, Tables
+    from fwc_llm.data.table_checks import TableChecks
 
 _FEWEST_TO_NAME, _NAMES_LEVEL = 30, 0.99  # rows of a value that names a level, and their share of that level
 
@@ -135,6 +136,17 @@ class Task:
                     names.append(column.name)
                     break
         return tuple(names)
+
+    @cached_property
+    def checks(self) -> "TableChecks":
+        """What should be checked in the table as a whole (of one on disk its sample)."""
+        from fwc_llm.data.table_checks import TableChecks, check_table
+
+        if self.simulated:
+            return TableChecks()
+        table, features = self.table, [column.name for column in self.features]
+        protected = {name: table[name] for name in self.protected}
+        return check_table(table, features, self.outcome, table[self.outcome], protected)
 
     def sensitive(self, frame: "pd.DataFrame") -> "np.ndarray":
         """The protected level (n,) of every row as str; several attributes are crossed with " & "."""

@@ -6,14 +6,11 @@ that rare values, and identifiers, tell nothing by chance.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-
-if TYPE_CHECKING:
-    from fwc_llm.tasks import Task
 
 Codes = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -36,7 +33,7 @@ _MATERIAL = 0.005  # share of repeated rows that a note on intervals is worth
 class TableChecks:
     """What should be checked: a sentence by column (`columns`), and one on `repeated` rows; empty: nothing.
 
-    `material` says that repeated rows are so many that intervals, which count them as people, are too narrow.
+    `material` says that so many rows repeat that intervals, which count them as people, are too narrow.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -44,18 +41,14 @@ class TableChecks:
     material: bool = False
 
     @property
-    def lines(self) -> list[str]:
-        """All sentences."""
+    def sentences(self) -> list[str]:
+        """All of them."""
         of_columns = [f"column {name}: {sentence}" for name, sentence in self.columns.items()]
         return [*of_columns, *filter(None, [self.repeated])]
 
-
-def check_task(task: "Task") -> TableChecks:
-    """Check the clean table of a task (of one on disk its sample)."""
-    table = task.table
-    features = [column.name for column in task.columns if column.name not in (*task.protected, task.outcome)]
-    protected = {name: table[name] for name in task.protected}
-    return check_table(table, features, task.outcome, table[task.outcome], protected)
+    def as_json(self, cluster: str = "") -> dict[str, str]:
+        """The sentences by column that run.json keeps; "": that on repeated rows, unless people are named."""
+        return {**self.columns, **({"": self.repeated} if self.material and not cluster else {})}
 
 
 def check_table(
@@ -79,6 +72,9 @@ def check_table(
     sentences = {}
     for name in features:
         cells = frame[name].iloc[rows]
+        if _numbers_rows(frame[name]):
+            sentences[name] = 'every value differs, as of an identifier; role = "id" hides it'
+            continue
         told = [
             _sentence(target, target == outcome, told)
             for target, codes in classes.items()
@@ -90,9 +86,17 @@ def check_table(
     return TableChecks(sentences, repeated, material)
 
 
+def _numbers_rows(cells: pd.Series) -> bool:
+    """Whether a column seems to number or name its rows: different texts, or whole numbers that rise."""
+    if len(cells) <= _LEAST_BIN or not cells.is_unique:
+        return False
+    whole = pd.api.types.is_integer_dtype(cells)
+    return bool(cells.is_monotonic_increasing) if whole else not pd.api.types.is_numeric_dtype(cells)
+
+
 def _sentence(target: str, is_outcome: bool, told: str) -> str:
     if is_outcome:
-        return f"it tells the outcome {target} ({told}); drop it unless it is known before the decision"
+        return f"it tells the answer, {target} ({told}); drop it unless it is known before the decision"
     return (
         f"it tells the protected attribute {target} ({told}), contradicts its counterfactual and counts "
         "twice in distances; drop it"
@@ -140,7 +144,7 @@ def _of_values(codes: Codes, classes: Codes, fold: Codes, sizes: Codes, one_side
     right = np.take_along_axis(counts, guess, 2).sum()
     by_chance = n - sizes.max()
     if by_chance >= _LEAST_ERRORS and n - right <= _FEWER_ERRORS * by_chance:
-        return f"alone it is right in {right / n:.1%} of the rows"
+        return f"alone it is right in {100 * right / n:.3g} % of the rows"
     for kind in range(kinds):
         here = counts[..., kind]
         if _LEAST_ERRORS <= sizes[kind] <= n - _LEAST_ERRORS:
@@ -152,7 +156,7 @@ def _of_values(codes: Codes, classes: Codes, fold: Codes, sizes: Codes, one_side
         chance = rows * (1 - sizes[kind] / n)
         covered = (rows - wrong) / sizes[kind]
         if one_sided and chance >= _LEAST_ERRORS and wrong <= _PURE * chance and covered >= _COVERED:
-            return f"some values settle it, in {rows / n:.0%} of the rows"
+            return f"some values settle it, in {100 * rows / n:.0f} % of the rows"
     return ""
 
 

@@ -470,10 +470,8 @@ class _Drafting:
         """Add what the columns tell together to the profiles, and to what is to be checked."""
 
         def numbers(name: str) -> "pd.Series":
-            texts = self.cells[name].dropna().unique()
-            return (
-                self.cells[name].map({text: self.profiles[name].number(text) for text in texts}).astype(float)
-            )
+            cells, profile = self.cells[name], self.profiles[name]
+            return cells.map({text: profile.number(text) for text in cells.dropna().unique()}).astype(float)
 
         def classes(name: str) -> "pd.Series":
             if self.cells[name].nunique() <= _FEW or self.profiles[name].kind != "numeric":
@@ -573,7 +571,10 @@ class _Drafting:
         if kept := ", ".join(by_rule["category"]):
             self.checks.append(f'missing: a missing value becomes the category "unknown" ({kept})')
         if lost := ", ".join(by_rule["drop"]):
-            self.checks.append(f"missing: rows with a missing value are dropped ({lost})")
+            dropped = [name for name in self.missing if (self.profiles[name].missing or self.rule) == "drop"]
+            whole = ~pd.DataFrame({name: self.cells[name].isna() for name in dropped}).any(axis=1)
+            stay = f"{whole.sum():,} of {len(whole):,} stay"
+            self.checks.append(f"missing: rows with a missing value are dropped ({lost}); {stay}")
         why = 'or "category", or "error"' if self.rule == "drop" else "dropping rows would lose too many"
         counts = ", ".join(f"{_one_line(name)} {n:,}" for name, n in self.missing.items())
         return f'missing = "{self.rule}" # CHECK: {why}; missing values: {counts}'
