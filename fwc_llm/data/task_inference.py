@@ -19,8 +19,8 @@ from fwc_llm.data.table_checks import check_table
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as
 from fwc_llm.taskfile import ENDINGS, Source, Written, parse_taskfile
-from fwc_llm.unknown import is_marker, is_unknown, merged_categories
 from fwc_llm.values import as_number, as_plain
+from fwc_llm.words import YES_WORDS, is_marker, is_unknown, means_yes, merged_categories
 
 _FEW = 10  # a numeric column with at most so many distinct whole values may be a code
 _FEW_MISSING = 0.03  # rows with missing values are dropped where they are at most this share of all rows
@@ -54,16 +54,6 @@ _TOTAL = re.compile(
     r"|total g[eé]n[eé]ral|totale|totaal|razem|ogółem|average|mean|durchschnitt|mittelwert)\b\W*"
 )
 _WHERE = {"feature": "", "extra": "", "id": "; it is not shown", "drop": "; it is left out"}
-YES_WORDS = {
-    "yes", "y", "true", "t", "1", "good", "positive", "pos", "approved", "approve", "accepted", "accept",
-    "granted", "grant", "hired", "admitted", "admit", "passed", "pass", "paid", "repaid",
-    "ja", "j", "oui", "si", "sí", "sim", "da",
-}  # fmt: skip
-NO_WORDS = {
-    "no", "n", "false", "f", "0", "bad", "negative", "neg", "rejected", "reject", "denied", "deny",
-    "declined", "decline", "refused", "refuse", "not", "failed", "fail", "unpaid",
-    "nein", "non", "não", "nao", "niet",
-}  # fmt: skip
 # What is done to somebody: "Should this loan be approved?"
 _DONE = r"(approv|accept|grant|hir|admitt|promot|select|invit|fund|shortlist|award|reject|deni|releas)"
 
@@ -313,7 +303,7 @@ def draft_task(
 ) -> Draft:
     """Draft a task file, to be written into the folder `beside`, for the table at `path`.
 
-    `unknown` are words of this table that say that a value is not known, besides those of `fwc_llm.unknown`.
+    `unknown` are words of this table that say that a value is not known, besides those of `fwc_llm.words`.
 
     Raises `FwcError` when `path` is no table with a header line, or lacks a column that is named, and when
     one column is named twice.
@@ -669,18 +659,6 @@ def _noun(stem: str) -> str:
 def spoken(name: str) -> str:
     """A column's name in words."""
     return " ".join(re.sub(r"[_\-]+", " ", name).split()) or name
-
-
-def means_yes(values: Collection[str]) -> tuple[list[str], list[str], list[str]]:
-    """The values that mean yes, those that mean no, and those that say neither.
-
-    Of two values the one beside a yes means no.
-    """
-    yes = [value for value in values if value.casefold() in YES_WORDS or value.startswith(">")]
-    if len(values) == 2 and len(yes) == 1:
-        return yes, [value for value in values if value not in yes], []
-    no = [value for value in values if value not in yes and value.casefold() in NO_WORDS]
-    return yes, no, [value for value in values if value not in yes and value not in no]
 
 
 def _one_line(text: str, most: int = 40) -> str:

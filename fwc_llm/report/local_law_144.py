@@ -93,7 +93,7 @@ def summary(
 
 def _table(view: Mapping[str, Any], arm: Mapping[str, Any], because: str) -> Iterator[dict[str, Any]]:
     first = {"arm": arm["arm"], "table": view["attribute"]}
-    unknown = dict.fromkeys(_COUNTS, 0)
+    unknown: dict[str, Any] = dict.fromkeys(_COUNTS, 0)
     for name, group in arm["groups"].items():
         counts = {
             "applicants": group["rows"],

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from evals.walks.loans import loans
 from fwc_llm.cli.tasks import init
-from fwc_llm.data.task_inference import draft_question, draft_task, means_yes, profile_column
+from fwc_llm.data.task_inference import draft_question, draft_task, profile_column
 from fwc_llm.errors import FwcError
 from fwc_llm.taskfile import read_taskfile
 from fwc_llm.tasks import load_task
 from fwc_llm.values import as_plain
+from fwc_llm.words import means_yes
 
 
 @pytest.mark.parametrize(
@@ -264,5 +265,5 @@ def test_what_becomes_of_missing_values_is_said_as_it_is(tmp_path: Path) -> None
     checks = draft_task(tmp_path / "t.csv", ["sex"], "y", tmp_path).checks
     assert [line for line in checks if line.startswith("missing")] == [
         'missing: a missing value becomes the category "unknown" (colour 150)',
-        "missing: rows with a missing value are dropped (y 9)",
+        "missing: rows with a missing value are dropped (y 9); 600 of 609 stay",
     ]

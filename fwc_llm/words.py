@@ -1,9 +1,19 @@
-"""Words that say that a value is not known: of people's categories, and in place of numbers."""
+"""Words that tables have for yes, no and unknown, in the languages that drafts know."""
 
 import re
 import unicodedata
 from collections.abc import Collection, Iterable
 
+YES_WORDS = {
+    "yes", "y", "true", "t", "1", "good", "positive", "pos", "approved", "approve", "accepted", "accept",
+    "granted", "grant", "hired", "admitted", "admit", "passed", "pass", "paid", "repaid",
+    "ja", "j", "oui", "si", "sí", "sim", "da",
+}  # fmt: skip
+NO_WORDS = {
+    "no", "n", "false", "f", "0", "bad", "negative", "neg", "rejected", "reject", "denied", "deny",
+    "declined", "decline", "refused", "refuse", "not", "failed", "fail", "unpaid",
+    "nein", "non", "não", "nao", "niet",
+}  # fmt: skip
 UNKNOWN = "unknown"  # the category of all people whose category is not known
 
 
@@ -82,3 +92,15 @@ def merged_categories(levels: Iterable[str], words: Collection[str] = (), missin
     said = [level for level in listed if level.strip().casefold() in named or (level == "NA" and not codes)]
     known = [level for level in listed if level not in said and is_unknown_category(level)]
     return said + known if said or len(known) + missing > 1 else []
+
+
+def means_yes(values: Collection[str]) -> tuple[list[str], list[str], list[str]]:
+    """The values that mean yes, those that mean no, and those that say neither.
+
+    Of two values the one beside a yes means no.
+    """
+    yes = [value for value in values if value.casefold() in YES_WORDS or value.startswith(">")]
+    if len(values) == 2 and len(yes) == 1:
+        return yes, [value for value in values if value not in yes], []
+    no = [value for value in values if value not in yes and value.casefold() in NO_WORDS]
+    return yes, no, [value for value in values if value not in yes and value not in no]
