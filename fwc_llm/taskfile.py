@@ -19,7 +19,7 @@ from pydantic import AfterValidator, AllowInfNan, BeforeValidator, Field, Strict
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import read_text, reason
 from fwc_llm.schema import Checked, check
-from fwc_llm.words import UNKNOWN as UNKNOWN  # what a missing value becomes under missing = "category"
+from fwc_llm.table_words import UNKNOWN as UNKNOWN  # what a missing value becomes under missing = "category"
 
 Kind = Literal["numeric", "categorical", "ordinal"]
 MissingRule = Literal["error", "drop", "category"]

@@ -82,7 +82,7 @@ def check_table(
         ]
         if told:
             sentences[name] = "; ".join(told)
-    repeated, material = _repeated(frame)
+    repeated, material = repeated_rows(frame)
     return TableChecks(sentences, repeated, material)
 
 
@@ -178,16 +178,19 @@ def _auc(scores: Floats, yes: Counts, no: Counts) -> float:
     return float((above * (np.cumsum(below) - below / 2)).sum() / max(above.sum() * below.sum(), 1.0))
 
 
-def _repeated(frame: pd.DataFrame) -> tuple[str, bool]:
-    """Rows that equal another in all columns, where they are more than coincidence makes.
+def repeated_rows(frame: pd.DataFrame) -> tuple[str, bool]:
+    """Return a sentence on rows that equal another, if they are more than coincidence makes, and many.
 
     Coincidence: pairs of rows that are equal in all columns but the finest would agree in that one as
     often as any two rows do.
     """
     total, finest, keys, n = np.zeros(len(frame), np.uint64), 1.0, None, len(frame)
     rng = np.random.default_rng(0)
-    for name in frame:
-        codes, values = pd.factorize(frame[name], use_na_sentinel=False)
+    for place in range(frame.shape[1]):
+        cells = frame.iloc[:, place]
+        codes, values = pd.factorize(
+            cells.astype(str) if cells.dtype == object else cells, use_na_sentinel=False
+        )
         if len(values) == n:
             continue  # an id: copies have another
         key = rng.integers(0, 1 << 63, len(values), dtype=np.uint64)[codes]

@@ -72,7 +72,7 @@ def test_any_two_values_with_the_one_that_means_yes(fwc: Run, tmp_path: Path) ->
     path = tmp_path / "credit.csv"
     path.write_text("\n".join(["who,risk,said", *lines]) + "\n")
     words = ("audit", path, "--answer", "said", "--label", "risk", "--protected", "who")
-    assert "name the value that means yes" in fwc(*words, code=2).line
+    assert "--positive good" in fwc(*words, code=2).line
     found = [statistics(fwc, *words, "--positive", value)["arms"][0] for value in ("good", "bad")]
     assert sum(arm["groups"]["x"]["rate"] for arm in found) == pytest.approx(1.0)
 
@@ -106,12 +106,12 @@ def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:
         ("race,was\nA,1\n", (), "has no column 'said'.* it has race, was"),
         ("race,was,said,said\nA,1,1,0\n", (), "two columns 'said'"),
         ("race,was,said\nA,1,1\n,0,1\n", (), "1 rows have no race .* row 2.* --missing group"),
-        ("race,was,said\nA,1,1\nB,0,maybe\n", (), "line 2 of .* has the answer 'maybe'"),
+        ("race,was,said\nA,1,1\nB,0,maybe\n", (), "'maybe' means: --negative 0,maybe, or --others drop"),
         ("race,was,said\nA,1,1\nB,,1\n", ("--missing", "group"), "have no was .* --missing drop"),
         ("race,was,said\nA,1,1\n", ("--missing", "some"), "'some' is not one of 'refuse'"),
         ("race,was,said\n", (), "no answers to audit"),
-        ("race,was,said\nA,0,1\nB,1,1\n", ("--positive", "2"), "no label has"),
-        ("race,was,said\nA,0,1\nB,1,1\nB,3,1\n", ("--positive", "1"), "more than two values"),
+        ("race,was,said\nA,0,1\nB,1,1\n", ("--positive", "2"), "'2' is none of them"),
+        ("race,was,said\nA,0,1\nB,1,1\nB,3,1\n", ("--positive", "1"), "3 values: 1 .4.*--negative 0,3"),
         ("race,was,said,w\nA,1,1,much\nB,0,1,2\n", ("--weight", "w"), "no number"),
         ("race,was,said\nA,1,1\nB,0,1\n", ("--against", "me"), "the arms are answers"),
         ("race,was,said,p\nA,1,1,x\nB,0,1,x\n", ("--row", "p"), "as cluster"),

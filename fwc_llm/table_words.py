@@ -41,7 +41,7 @@ bilinmiyor|belirtilmemiş|άγνωστο|неизвестно|нет данны�
 """.replace("\n", "|").split("|") if words}  # fmt: skip
 # "sex unknown", "not disclosed", "non renseigné", "nicht angegeben", "race not provided by applicant"
 _NOT_STATED = re.compile(
-    r"(\w+ ){0,2}(unknown|undisclosed|unspecified|unbekannt)( \w+){0,4}"
+    r"(?!.*\b(other|or|oder)\b)(\w+ ){0,2}(unknown|undisclosed|unspecified|unbekannt)( \w+){0,4}"
     r"|(\w+ ){0,3}(not|nicht|non|no|nao|niet|ej|ikke|nie|не) ?(known|disclosed|specified|stated|given"
     r"|provided|reported|recorded|available|answered|declared|determined|identified|indicated|collected|supplied"
     r"|applicable|angegeben|bekannt|erfasst|erhoben|genannt|verfugbar|renseignee?|precisee?|communiquee?"
