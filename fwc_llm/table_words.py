@@ -28,7 +28,7 @@ unknown|unk|missing|undisclosed|unspecified|unstated|unreported|unrecorded|undec
 unidentified|unavailable|unanswered|withheld|n/a|n.a.|no answer|no response|no data|no information|none given
 don't know|do not know|dk/na|rather not say
 unbekannt|unbek.|keine Angabe|keine Angaben|ohne Angabe|k.A.|o.A.|k. W.|n. v.|keine Antwort|weiß nicht
-fehlt|fehlend|fehlende Angabe
+weiß ich nicht|fehlt|fehlend|fehlende Angabe
 inconnu|inconnue|manquant|n.c.|n.d.|n.r.|s.o.|ne sait pas|ne se prononce pas|sans réponse|sans objet
 desconocido|desconocida|no consta|no sabe|no responde|no contesta|ns/nc|s/d|sin dato|sin datos|sin información
 sin especificar|sin respuesta
@@ -67,7 +67,7 @@ _LONGEST = 100  # characters of a cell that may say so
 
 def is_unknown(cell: str) -> bool:
     """Whether a cell says in words that its value is not known ("keine Angabe", "prefer not to say")."""
-    words = _folded(cell) if len(cell) <= _LONGEST else ""
+    words = "" if len(cell) > _LONGEST or re.search(r"\d", cell) else _folded(cell)
     return words in _WORDS or bool(_NOT_STATED.fullmatch(words) or _REFUSED.fullmatch(words))
 
 

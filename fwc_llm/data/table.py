@@ -369,7 +369,8 @@ def _row(cells: pd.Series, cell: str) -> str:
 
 def _edited(task: TaskFile, item: FileColumn, cells: pd.Series) -> pd.Series:
     """The cells as the task file has them written: without suffix and zeros, numbers plain or in bands."""
-    cells = cells.mask(cells.isin(item.markers))
+    if item.markers:
+        cells = cells.mask(cells.isin(item.markers))
     if item.strip_suffix:
         cells = _each(cells, lambda cell: cell.removesuffix(item.strip_suffix).rstrip())
     if item.strip_zeros:

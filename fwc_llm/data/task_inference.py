@@ -121,8 +121,8 @@ def profile_column(
             some = merged_categories(counts, unknown, bool(cells.isna().any()))
             markers = set(some if part == "protected" else ())
     odd = notation.odd if notation else ()
-    held = cells.mask(cells.isin([*markers, *odd]))
-    distinct = set(counts) - markers - set(odd)
+    held = _without(cells, (*markers, *odd) if notation else ())
+    distinct = set(counts) - (markers | set(odd) if notation else set())
     kind: Literal["numeric", "categorical"] = "numeric" if notation else "categorical"
     if not part and (why := _why_left_out(name, held, distinct, notation is not None)):
         return ColumnProfile(kind, "id" if "an id" in why else "drop", why)
@@ -137,6 +137,11 @@ def profile_column(
     return profile.checked(
         *_not_numbers(cells, counts, profile), *([] if part else _doubts(profile, counts, distinct))
     )
+
+
+def _without(cells: pd.Series, texts: Collection[str]) -> pd.Series:
+    """The cells, missing where they are one of the texts."""
+    return cells.mask(cells.isin(list(texts))) if texts else cells
 
 
 def _same(distinct: Collection[str]) -> str:
@@ -200,13 +205,13 @@ def _doubts(profile: ColumnProfile, counts: Mapping[str, int], distinct: Collect
 
 
 def _may_be_code(code: float, rest: Sequence[float], counts: Mapping[float, int]) -> bool:
-    """Whether a number may stand for a missing value: outside of the `rest`, or far more frequent."""
+    """Whether a number may stand for a missing value: far from the `rest`, which rise, or more frequent."""
     if len(rest) <= 2 or code < 0:
         return len(rest) > 2 and rest[0] >= 0
     beyond = code - rest[-1]
-    often = counts[code] >= 3 * median(counts[number] for number in rest)
+    alone = counts[code] > 2 and beyond >= max(_FEW, _FEW * (rest[-1] - rest[0]) / len(rest))
     spike = counts[code] >= _FEW and counts[code] > 3 * max(counts[number] for number in rest)
-    return spike or beyond > max(rest[-1] - rest[0], _FEW) or (beyond >= _FEW and counts[code] > 2 and often)
+    return spike or beyond > max(rest[-1] - rest[0], _FEW) or alone
 
 
 @dataclass(frozen=True)
@@ -235,7 +240,7 @@ def how_written(counts: Mapping[str, int]) -> Notation | None:
         if len(cell) <= _LONGEST and as_number(cell) is None and (match := _UNIT.fullmatch(cell)):
             units[match["unit"]] += n
     best, least = None, most
-    for unit in ("", *(unit for unit, _ in units.most_common(1) if len(cells) > 2)):
+    for unit in ("", *(unit for unit, n in units.most_common(1) if n > most and len(cells) > 2)):
         for way in ways:
             odd = [c for c in cells if as_number(as_plain(c.removesuffix(unit).rstrip(), way)) is None]
             rows = sum(cells[cell] for cell in odd)
@@ -405,7 +410,7 @@ class _Drafting:
         self.raw = self.raw.drop(index=[row for row, (_, text) in self.totals.items() if text])
         self.profiles = {str(name): self._profile(str(name)) for name in self.raw}
         self.cells = {
-            name: self.raw[name].mask(self.raw[name].isin([*profile.markers, *profile.odd]))
+            name: _without(self.raw[name], (*profile.markers, *profile.odd))
             for name, profile in self.profiles.items()
         }
         special = (*self.protected, self.outcome, self.weight)
@@ -461,6 +466,8 @@ class _Drafting:
 
         def numbers(name: str) -> "pd.Series":
             cells, profile = self.cells[name], self.profiles[name]
+            if not profile.written and not profile.unit:
+                return pd.to_numeric(cells, errors="coerce")
             return cells.map({text: profile.number(text) for text in cells.dropna().unique()}).astype(float)
 
         def classes(name: str) -> "pd.Series":

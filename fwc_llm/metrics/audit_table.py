@@ -159,7 +159,7 @@ def from_frame(
     if "repeat" in frame.columns and "row" not in frame.columns:
         raise FwcError("the column 'repeat' needs 'row': name the row that each answer is about")
     frame, left_out = decided(frame, outcomes, decisions or Decisions())
-    notes = [left_out_note(left_out, outcomes)] if left_out.any() else []
+    notes = [left_out_note(frame, left_out, outcomes, groups)] if left_out.any() else []
     frame = frame[~left_out] if notes else frame
     n = len(frame)
     usual = {"arm": "answers", "repeat": "0", "examples": ""}
@@ -403,10 +403,14 @@ def decided(
     return frame, left_out
 
 
-def left_out_note(rows: npt.NDArray[np.bool_], names: Sequence[str]) -> str:
-    """Return how many rows (n,) are left out because a column says neither yes nor no."""
-    what = " or ".join(names)
-    return f"{int(rows.sum()):,} of {len(rows):,} rows are left out: their {what} is neither yes nor no."
+def left_out_note(
+    frame: "pd.DataFrame", left_out: npt.NDArray[np.bool_], names: Sequence[str], groups: Sequence[str]
+) -> str:
+    """Return how many rows are left out because a column is neither yes nor no, and of which groups."""
+    lost = Counter(zip(*(frame.loc[left_out, name].astype(str) for name in groups), strict=True))
+    by_group = ", ".join(f"{CROSSING.join(group)} {n:,}" for group, n in lost.most_common(_SHOWN))
+    rows, column = f"{lost.total():,} of {len(frame):,} rows", " or ".join(names)
+    return f"{rows} are left out, whose {column} is neither yes nor no: {by_group}."
 
 
 def _two_kinds(frame: "pd.DataFrame", name: str, unknown: bool) -> Floats:

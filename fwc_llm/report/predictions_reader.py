@@ -101,7 +101,7 @@ def read_predictions(
         outcomes = [name for name in ("answer", "label") if name in columns]
         frame, left_out = decided(frame, outcomes, decisions)
         if left_out.any():
-            notes = (*notes, left_out_note(left_out, [columns[name] for name in outcomes]))
+            notes = (*notes, left_out_note(frame, left_out, [columns[name] for name in outcomes], protected))
             frame = frame[~left_out].reset_index(drop=True)
     frame, lost = _without_missing(frame, protected, columns, missing)
     return frame, (*notes, *lost)

@@ -86,6 +86,7 @@ def test_rows_that_repeat_are_counted_and_coincidence_is_not() -> None:
     assert not checked(few).repeated
 
 
+@pytest.mark.slow
 def test_a_table_of_2000_columns(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     numbers = {f"x{k}": rng.normal(size=120).round(3) for k in range(2000)}
