@@ -24,7 +24,7 @@ from fwc_llm.metrics.answers import (
 )  # fmt: skip
 from fwc_llm.metrics.assisted import MOST, Table, assisted_samples
 from fwc_llm.metrics.counts import UNPARSED, Codes, Floats, levels_of
-from fwc_llm.table_words import NO_WORDS, UNKNOWN, means_yes, merged_categories
+from fwc_llm.table_words import NO_WORDS, UNKNOWN, YES_WORDS, means_yes, merged_categories
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,6 +100,8 @@ class Decisions:
             ways = " or ".join(self._option("positive", [value]) for value in likely[:2])
             return f"Say which means yes: {ways}"
         said = ", ".join(map(repr, rest[:_SHOWN]))
+        if likely := [value for value in rest if value.casefold() in YES_WORDS]:
+            return f"If {likely[0]!r} means yes too: {self._option('positive', [*yes, *likely])}"
         of_rest = self._option("others", ["drop" if no else "no"])
         ways = f"{self._option('negative', [*no, *rest][:_SHOWN])}, or {of_rest}"
         return f"Say what {said} mean{'s' * (len(rest) < 2)}: {ways}"
@@ -325,8 +327,9 @@ def _merged(
     merged = merged_categories(levels.categories, unknown, several)
     if not merged or merged == [UNKNOWN]:
         return levels, ""
-    more = f" and {len(merged) - _SHOWN} more" if len(merged) > _SHOWN else ""
-    listed = ", ".join(map(repr, merged[:_SHOWN])) + more
+    others = [level for level in merged if level != UNKNOWN]
+    more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+    listed = ", ".join(map(repr, others[:_SHOWN])) + more
     note = f"Of {name}, {listed} count as {UNKNOWN}: the category of these people is not known."
     return mapped(levels, lambda level: UNKNOWN if level in merged else level), note
 
@@ -400,6 +403,10 @@ def decided(
         means = np.array([*(places[meaning[plain_text(value)]] for value in values), -1])[code]
         left_out |= (means < 0) & (code >= 0)
         frame[name] = pd.Categorical.from_codes(means, pd.Index(["no", "yes"], dtype=object))
+    if (
+        "row" in frame.columns and left_out.any()
+    ):  # in all arms and repeats: they are compared on the same rows
+        left_out = frame["row"].isin(frame["row"][left_out]).to_numpy()
     return frame, left_out
 
 
