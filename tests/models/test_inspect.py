@@ -14,7 +14,7 @@ from fwc_llm.models import Reply, Usage
 from fwc_llm.models.inspect import require_inspect
 from tests.conftest import missing
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serving
-from tests.models.asking import KEY, MESSAGES, ask, over_http
+from tests.models.asking import KEY, MESSAGES, over_http
 
 NAME = "inspect:openai-api/mine/some-model"
 
