@@ -34,6 +34,8 @@ def test_a_file_is_replaced_as_a_whole_and_a_link_to_one_stays(tmp_path: Path) -
     write_whole("new \ud800", link)
     assert link.is_symlink()
     assert file.read_text() == "new \\ud800"
+    write_whole(b"\xff\0", link)
+    assert file.read_bytes() == b"\xff\0"
     assert sorted(os.listdir(tmp_path)) == ["file", "link"]
 
 

@@ -141,6 +141,33 @@ def test_only_the_command_line_prints() -> None:
         assert not [c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "print"], path
 
 
+WRITERS = {
+    "write_bytes", "to_csv", "to_parquet", "to_excel", "to_json", "savefig", "tofile", "copyfile", "copytree",
+}  # fmt: skip
+ELSEWHERE = {  # written in memory, into a temporary folder, or as a new folder
+    ("report/bundle.py", "ZipFile"), ("report/tidy.py", "to_csv"), ("plotting.py", "savefig"),
+    ("report/verify.py", "copyfile"), ("coreset/warm_up.py", "tofile"), ("cli/tasks.py", "copytree"),
+}  # fmt: skip
+
+
+def writes(node: ast.AST) -> str:
+    """The name of a function that is called to write a file; empty for all other nodes."""
+    if not isinstance(node, ast.Call):
+        return ""
+    name = str(getattr(node.func, "attr", getattr(node.func, "id", "")))
+    values = [*node.args, *(keyword.value for keyword in node.keywords)]
+    modes = [value.value for value in values if isinstance(value, ast.Constant)]
+    opens = any(re.fullmatch(r"[rbt]*[wxa+][rwxabt+]*", str(mode)) for mode in modes)
+    alone = name in WRITERS or (name == "write_text" and len(node.args) == 1)  # of `RunFolder` it takes two
+    return name if alone or (opens and name in {"open", "fdopen", "ZipFile"}) else ""
+
+
+def test_files_are_written_by_one_module() -> None:
+    """`write_whole` and `whole_file` write whole files, or none, and follow no planted link."""
+    found = {(path.relative_to(PACKAGE).as_posix(), writes(node)) for path in SOURCES for node in nodes(path)}
+    assert {(file, name) for file, name in found if name and file != "files.py"} == ELSEWHERE
+
+
 # --- The public functions explain every parameter they take
 
 

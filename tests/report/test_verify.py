@@ -2,10 +2,12 @@
 
 import csv
 import json
+import os
 import re
 import shutil
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +179,15 @@ def test_a_bundle_can_be_verified_and_without_rows_holds_no_cell(tmp_path: Path)
         text = "".join(each.read_text(encoding="utf-8") for each in folder.rglob("*") if each.is_file())
         assert ("xyName" in text) == with_rows
         assert ("data.csv:" in text) == with_rows, "row ids"
+    planted, pipe = tmp_path / f"True.zip.{os.getpid()}.partial", tmp_path / "pipe"
+    planted.symlink_to(tmp_path / "precious")
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as reader:  # a pipe is written through, a planted link is not
+        read = reader.submit(pipe.read_bytes)
+        assert write_bundle(run, pipe) == write_bundle(run, tmp_path / "True.zip")
+    assert read.result() == (tmp_path / "True.zip").read_bytes()
+    assert pipe.is_fifo()
+    assert not (tmp_path / "precious").exists()
     change(run / "questions.jsonl", label)
     with pytest.raises(FwcError, match=r"questions.jsonl was changed since the run was scored"):
         write_bundle(run, tmp_path / "changed.zip")
