@@ -23,14 +23,14 @@ PACKAGE = CHECKOUT / "fwc_llm"
 # `ALONE` narrows that where a room is meant to stand alone.
 ORDER = (
     "errors", "apportion", "files", "lazy", "untrusted", "version", "notebook", "plotting",
-    "schema", "options", "taskfile", "values",
+    "schema", "options", "taskfile", "values", "cells",
     "coreset", "metrics", "progress", "data", "tasks", "records", "shots", "models", "answers",
     "testing", "prompts", "gates", "runs", "report", "evaluation", "inspect", "cli",
 )  # fmt: skip
 BASE = set(ORDER[: ORDER.index("taskfile")])
 ALONE = {
     "taskfile": BASE, "coreset": BASE, "metrics": BASE, "models": BASE | {"coreset", "metrics"},
-    "data": BASE | {"taskfile", "values", "progress"},
+    "data": BASE | {"taskfile", "values", "cells", "progress"},
 }  # fmt: skip
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
