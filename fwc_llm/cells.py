@@ -8,10 +8,8 @@ import operator
 from bisect import bisect_left
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from functools import cache
 from itertools import pairwise
-from numbers import Real
 from typing import Any, Literal, get_args
 
 from pydantic import field_serializer
@@ -35,16 +33,16 @@ def is_edited(item: FileColumn) -> bool:
     return bool(item.strip_suffix or item.strip_zeros or item.written or item.bands)
 
 
-def edited(task: TaskFile, item: FileColumn, text: str, is_number: bool = False) -> str:
+def edited(task: TaskFile, item: FileColumn, text: str, typed: bool = False) -> str:
     """The text without suffix and zeros, its number written plainly, or the band that it is in.
 
-    `is_number` says that the cell was typed as a number: 1.234 is then no 1,234, however others are written.
+    A `typed` number is written plainly already: its text 1.234 is no 1,234.
     """
     if item.strip_suffix:
         text = text.removesuffix(item.strip_suffix).rstrip()
     if item.strip_zeros:
         text = strip_zeros(text)
-    if item.written and not is_number:
+    if item.written and not typed:
         text = as_plain(text, item.written)
     if item.bands and text not in _band_names(item.bands):
         text = _band_names(item.bands)[bisect_left(item.bands, parse_number(task, item.name, text))]
@@ -184,51 +182,69 @@ def clean_record(task: TaskFile, name: str, domains: Mapping[str, Domain], raw: 
     `name` is the task's, `domains` are those of all columns but the outcome. Columns of the role extra, and
     those that only decide whether a row is in the table, may be left out. Raises `FwcError` as `Task.record`.
     """
-    markers = {marker.strip() for marker in task.source.markers}
-    derived = {attribute.source: attribute for attribute in task.protected}
-    fields = [item for item in task.fields if item.name != task.outcome.source]
-    texts: dict[str, str | None] = {}
-    for item in fields:
-        if item.name in raw:
-            cell = raw[item.name]
-            text = cell_text(cell, markers)
-            if text is not None and (item.use == "column" or item.name in derived):
-                text = edited(task, item, text, isinstance(cell, Real | Decimal))
-            texts[item.name] = text
+    texts = _texts(task, domains, raw)
     for condition in task.keep:
         text = texts.get(condition.column)
         if condition.column in texts and not meets(task, condition, text):
             raise FwcError(f"column {condition.column!r} holds {text!r}: the task's rows have {condition}")
-
-    def text_of(item: FileColumn, level_name: str = "") -> str:
-        text = texts.get(item.name)
-        if item.name not in texts:
-            if level_name in raw:
-                text = cell_text(raw[level_name], markers)
-            elif task.source.format != "jsonl":  # where a key that is left out is a missing value
-                raise FwcError(f"the record lacks the attribute {item.name!r}{did_you_mean(item.name, raw)}")
-        if text is None and not can_be_unknown(task, item):
-            raise FwcError(f"the record has no value in column {item.name!r}: fill it in")
-        return UNKNOWN if text is None else text
-
+    derived = {attribute.source: attribute for attribute in task.protected}
     values: dict[str, float | str] = {}
     notes: list[str] = []
-    for item in fields:
-        if attribute := derived.get(item.name):
-            text, domain = text_of(item, attribute.name), domains[attribute.name]
-            if find_level(attribute, text) is not None or text not in (domain.values or ()):
-                text = parse_level(task, attribute, text)
-            values[attribute.name] = text
-            notes += _check(item, domain, text)
-        left_out = texts.get(item.name) is None and not (item.name in texts and can_be_unknown(task, item))
-        if (
-            item.use == "column"
-            and (attribute is None or attribute.keep)
-            and not (item.role == "extra" and left_out)
-        ):
-            values[item.name] = parse_value(task, item, text_of(item))
+    for item in task.fields:
+        attribute, is_column = derived.get(item.name), item.use == "column"
+        if item.name == task.outcome.source or not (is_column or attribute):
+            continue
+        key = item.name
+        if attribute and key not in texts and attribute.name in raw:
+            key = attribute.name
+            texts[key] = cell_text(raw[key], ())
+        known = key in texts or task.source.format == "jsonl"  # there a missing value is no key
+        text = texts.get(key)
+        if text is None and known and can_be_unknown(task, item):
+            text = UNKNOWN
+        if text is None and item.role == "extra":
+            continue
+        if text is None:
+            what = f"has no value in column {key!r}: fill it in" if known else f"lacks the attribute {key!r}"
+            raise FwcError(f"the record {what}{'' if known else did_you_mean(key, raw)}")
+        if attribute:
+            domain = domains[attribute.name]
+            is_level = find_level(attribute, text) is None and text in (domain.values or ())
+            values[attribute.name] = text if is_level else parse_level(task, attribute, text)
+            notes += _check(item, domain, values[attribute.name])
+        if is_column and (attribute is None or attribute.keep):
+            values[item.name] = parse_value(task, item, text)
             notes += _check(item, domains[item.name], values[item.name])
     return Record(name, values, tuple(notes))
+
+
+def _texts(task: TaskFile, domains: Mapping[str, Domain], raw: Mapping[str, Any]) -> dict[str, str | None]:
+    """The record's cells as the loader would have them before it reads them; None where one is missing.
+
+    A typed number or truth value stands for the one text of the table that means it: 7 for "07".
+    """
+    markers = {marker.strip() for marker in task.source.markers}
+    maps = {attribute.source: attribute.mapping for attribute in task.protected}
+    texts: dict[str, str | None] = {}
+    for item in task.fields:
+        if item.name not in raw or item.name == task.outcome.source:
+            continue
+        cell = raw[item.name]
+        text, typed = cell_text(cell, markers), not isinstance(cell, str)
+        if text is not None and (item.use == "column" or item.name in maps):
+            text = edited(task, item, text, typed)
+            listed = maps.get(item.name) or (item.name in domains and domains[item.name].values) or ()
+            if typed and item.kind != "numeric" and text not in listed:
+                meant = {other for other in map(str, listed) if _means(text, other)}
+                text = meant.pop() if len(meant) == 1 else text
+        texts[item.name] = text
+    return texts
+
+
+def _means(text: str, other: str) -> bool:
+    """Whether the text `other` is another way to write the number or truth value `text`."""
+    number = float(text == "true") if text in ("true", "false") else as_number(text)
+    return other.casefold() == text or (number is not None and as_number(other) == number)
 
 
 def _check(item: FileColumn, domain: Domain, value: float | str) -> list[str]:

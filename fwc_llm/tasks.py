@@ -136,12 +136,13 @@ class Task:
         return clean_record(self.rules, self.name, self.domains, cells)
 
     def _handed_out(self, row: Any, cells: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The values of the table's row that has this id and these cells; None where there is none."""
-        if self.frozen is not None or row not in self.table.index or any(map(is_null, cells.values())):
+        """The values of the table's row that has this id and all of these cells; None where there is none."""
+        names = [column.name for column in self.shown]
+        if self.frozen is not None or row not in self.table.index or not set(names) <= set(cells):
             return None
         values = self.table.loc[row]
-        given = {column.name: cells[column.name] for column in self.shown if column.name in cells}
-        return given if given == {name: values[name] for name in given} else None
+        same = all(not is_null(cells[name]) and cells[name] == values[name] for name in names)
+        return {name: cells[name] for name in names} if same else None
 
     @cached_property
     def domains(self) -> Mapping[str, Domain]:
