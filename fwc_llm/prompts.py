@@ -33,7 +33,7 @@ from fwc_llm.untrusted import storable
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fwc_llm.models.base import Message
+    from fwc_llm.models.base import ChatMessage, Message
     from fwc_llm.shots.base import Shots
     from fwc_llm.tasks import Task
 
@@ -118,7 +118,7 @@ class Prompt:
         """The messages that every prompt begins with: system and examples."""
         return [message.copy() for message in self._fixed]
 
-    def build(self, row: "Record | Row") -> "list[Message]":
+    def build(self, row: "Record | Row") -> "list[ChatMessage]":
         """The whole conversation that asks for a record, or a row as the task's table holds it.
 
         An outcome in `row` is ignored. Rows as they lie in a file go through `Task.record` first.
@@ -145,7 +145,7 @@ class ShownExample(ShownRow):
 
 def build_prompt(
     task: "Task", row: "Record | Row", shots: "Shots | None" = None, template: str | Path = "default"
-) -> "list[Message]":
+) -> "list[ChatMessage]":
     """The chat messages that ask for `row`: a record (`Task.record`), or a row of `task.test()` or `.pool()`.
 
     Any other mapping or Series is a row as it lies in the table's file, and goes through `Task.record`, which
