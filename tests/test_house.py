@@ -224,7 +224,8 @@ fwc_llm.evaluat
 
 REVEALED = [
     "fwc_llm.tasks.Task", "fwc_llm.shots.base.Shots", "pandas.core.frame.DataFrame",
-    "fwc_llm.shots.base.Example", "fwc_llm.cells.Record", "fwc_llm.models.base.ChatMessage", "fwc_llm.evaluation.result.Result",
+    "fwc_llm.shots.base.Example", "fwc_llm.cells.Record", "fwc_llm.models.base.ChatMessage",
+    "fwc_llm.evaluation.result.Result",
     "pathlib.Path", "fwc_llm.report.compare.RunComparison", "fwc_llm.models.base.Model",
     "fwc_llm.errors.Scored | None", "fwc_llm.coreset.estimator.FairCoreset",
     "fwc_llm.coreset.transport.fair.Transport", "fwc_llm.shots.base.Shots", "tuple[str, ...]",
