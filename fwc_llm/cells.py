@@ -117,8 +117,7 @@ def parse_value(task: TaskFile, item: FileColumn, text: str) -> float | str:
     """The number, rank or category that an edited text means; `FwcError` for what the column cannot hold."""
     if item.kind == "numeric":
         return parse_number(task, item.name, text)
-    order = task.column(item).order
-    if item.kind == "ordinal" and text not in order:
+    if item.kind == "ordinal" and text not in (order := task.column(item).order):
         raise FwcError(
             f"{text!r} is not in the order of the ordinal column {item.name!r} ({', '.join(order)}); add it "
             f"in {task.path}"
@@ -249,14 +248,14 @@ def _means(text: str, other: str) -> bool:
 
 def _check(item: FileColumn, domain: Domain, value: float | str) -> list[str]:
     """Refuse a value that the table cannot have; return a note on a number out of its range."""
-    cell = f"{value:.10g}" if isinstance(value, float) else repr(value)
-    where = f"{cell} in column {item.name!r}"
     if domain.values is not None and value not in domain.values:
-        known = sorted(map(str, domain.values))
-        raise FwcError(f"{where} is in no row of the task's table{did_you_mean(str(value), known)}")
-    if domain.least is None or domain.most is None or isinstance(value, str):
+        known = did_you_mean(str(value), sorted(map(str, domain.values)))
+        raise FwcError(f"{value!r} in column {item.name!r} is in no row of the task's table{known}")
+    if isinstance(value, str) or domain.least is None or domain.most is None:
         return []
-    span = f"{domain.least:.10g} to {domain.most:.10g}"
+    if domain.least <= value <= domain.most:
+        return []
+    where, span = f"{value:.10g} in column {item.name!r}", f"{domain.least:.10g} to {domain.most:.10g}"
     if value < 0 <= domain.least:
         raise FwcError(f"{where} is negative, and the task's table has {span}")
-    return [] if domain.least <= value <= domain.most else [f"{where} is outside of the table's {span}"]
+    return [f"{where} is outside of the table's {span}"]

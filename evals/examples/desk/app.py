@@ -16,7 +16,8 @@ from fwc_llm import FwcError, Reply, build_prompt, load_shots, load_task
 from fwc_llm.answers import parse_answer
 
 FOLDER = Path(__file__).parent
-TASK, SHOTS = load_task(FOLDER / "task.json"), load_shots(FOLDER / "shots.json")
+TASK = load_task(FOLDER / "task.json")
+SHOTS = load_shots(FOLDER / "shots.json", TASK)
 app, client = FastAPI(), cache(lambda: OpenAI(timeout=20.0))
 
 
