@@ -228,7 +228,7 @@ REVEALED = [
     "fwc_llm.evaluation.result.Result",
     "pathlib.Path", "fwc_llm.report.compare.RunComparison", "fwc_llm.models.base.Model",
     "fwc_llm.errors.Scored | None", "fwc_llm.coreset.estimator.FairCoreset",
-    "fwc_llm.coreset.transport.fair.Transport", "fwc_llm.shots.base.Shots", "tuple[str, ...]",
+    "fwc_llm.coreset.transport.inner_problem.Transport", "fwc_llm.shots.base.Shots", "tuple[str, ...]",
     "def (fwc_llm.shots.base.Request) -> fwc_llm.shots.base.Shots",
 ]  # fmt: skip
 
