@@ -249,8 +249,9 @@ def _means(text: str, other: str) -> bool:
 def _check(item: FileColumn, domain: Domain, value: float | str) -> list[str]:
     """Refuse a value that the table cannot have; return a note on a number out of its range."""
     if domain.values is not None and value not in domain.values:
-        known = did_you_mean(str(value), sorted(map(str, domain.values)))
-        raise FwcError(f"{value!r} in column {item.name!r} is in no row of the task's table{known}")
+        text, *known = (x if isinstance(x, str) else f"{x:.10g}" for x in (value, *domain.values))
+        more = did_you_mean(text, sorted(known))
+        raise FwcError(f"{text!r} in column {item.name!r} is in no row of the task's table{more}")
     if isinstance(value, str) or domain.least is None or domain.most is None:
         return []
     if domain.least <= value <= domain.most:

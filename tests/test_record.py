@@ -13,7 +13,7 @@ from fwc_llm import FwcError, build_prompt, load_task
 from fwc_llm.data.locate import data_folders, find_files
 from fwc_llm.taskfile import Source
 from fwc_llm.tasks import Task
-from tests.data.tables import write_task
+from tests.data.tables import small_task, write_task
 
 
 def raw_rows(path: Path, source: Source, names: list[str]) -> dict[str, dict[str, str]]:
@@ -173,6 +173,7 @@ def test_a_number_out_of_range_is_told_and_a_missing_category_kept(messy: Any) -
     for nothing in ("", " k.A. ", None, float("nan")):
         assert task.record({**raw, "Ort": nothing}).values["Ort"] == "unknown"
     assert task.record({**raw, "Zusage": "vielleicht", "Haustier": "Hund"}) == task.record(raw)
+    assert task.record({**raw, "Kennung": "neu"}).values["Kennung"] == "neu"  # in every row another text
     bare = {name: cell for name, cell in raw.items() if name not in ("Kennung", "Alter", "Zusage")}
     assert build_prompt(task, bare) == build_prompt(task, raw)
     del bare["geschlecht"]
@@ -188,6 +189,13 @@ def test_a_changed_row_of_the_table_is_raw(messy: Any) -> None:
     row["Laufzeit"] = -1
     with pytest.raises(FwcError, match="'Laufzeit' is negative"):
         build_prompt(task, row)
+
+
+def test_numbers_that_all_have_words_are_a_closed_set(tmp_path: Path) -> None:
+    task = small_task(tmp_path, top="values.x = { 1 = 'one', 2 = 'two', '3.50' = 'more', 4 = 'four' }")
+    assert "more" in build_prompt(task, {"x": 3.5, "colour": "red", "sex": "f"})[-1]["content"]
+    with pytest.raises(FwcError, match="'3' in column 'x'"):
+        task.record({"x": 3, "colour": "red", "sex": "f"})
 
 
 def test_a_key_left_out_of_json_lines_is_a_missing_value(tmp_path: Path) -> None:
