@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from markupsafe import Markup
 
+from fwc_llm.cells import Domain, FrozenTask, Record, clean_record
 from fwc_llm.errors import FwcError, did_you_mean
-from fwc_llm.files import home_expanded, resource_dir
+from fwc_llm.files import home_expanded, json_text, read_text, reason, resource_dir, write_whole
 from fwc_llm.notebook import MOST_ROWS, figure, note, table
+from fwc_llm.schema import check
 from fwc_llm.taskfile import ENDINGS, Column, Source, TaskFile, choose, parse_taskfile, read_taskfile
+from fwc_llm.untrusted import parse_json
+from fwc_llm.values import as_text, is_null
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,7 +35,8 @@ class Task:
 
     `columns` are those of `pool()` and `test()` in file order, protected and outcome included. The table is
     read on first use; if no local copy exists, a built-in task's table is downloaded then. `load` reads it;
-    `locate` returns the files that hold it, or none if they are not on this machine.
+    `locate` returns the files that hold it, or none if they are not on this machine. `rules` say how its
+    cells are read. A task that `freeze` wrote has no rows; `frozen` is then what it knows of them.
     `simulated` is true where the rows are drawn from a model; every output must then say so. `text` is the
     task file's content and `folder` the place of a task file of one's own, where a task comes from a file;
     `about` is what it says of the purpose and the data (evals/tasks/README.md, "About"). `offered` names the
@@ -50,6 +55,7 @@ class Task:
     columns: tuple[Column, ...]
     protected: tuple[str, ...]
     outcome: str
+    rules: TaskFile = field(repr=False)
     load: "Callable[[], Tables]" = field(repr=False)
     locate: Callable[[], tuple[Path, ...] | None] = field(repr=False, default=lambda: ())
     simulated: bool = False
@@ -67,6 +73,7 @@ class Task:
     base_parity: float | None = None
     criteria: Mapping[str, str] = field(repr=False, default_factory=dict)
     column_weights: Mapping[str, float] = field(repr=False, default_factory=dict)
+    frozen: FrozenTask | None = field(repr=False, default=None)
 
     @property
     def features(self) -> tuple[Column, ...]:
@@ -103,6 +110,64 @@ class Task:
     def test(self) -> "pd.DataFrame":
         """The rows that test rows are drawn from, as `pool` describes them."""
         return self._tables.test
+
+    def record(self, raw: "Record | Mapping[Any, Any] | pd.Series") -> Record:
+        """Clean one row as it lies in the table's file, by the rules and in the words of the table.
+
+        `raw` has the columns of the file, typed or as text; its outcome and columns that the task does not
+        know are ignored. A row that the task itself handed out (a Series of `pool()` or `test()`, unchanged)
+        and a record come back as they are.
+
+        Raises `FwcError`, naming column and value, for what was never evaluated: a level or category that no
+        row of the table has, text in the place of a number, a negative number where no row has one, a missing
+        value where the task keeps no such rows. A number out of the table's range is told in `Record.notes`.
+        """
+        if isinstance(raw, Record):
+            if raw.task != self.name:
+                raise FwcError(f"the record is of task {raw.task!r}, not of {self.name!r}")
+            return raw
+        if not (isinstance(raw, Mapping) or (getattr(raw, "ndim", 0) == 1 and hasattr(raw, "items"))):
+            raise FwcError(
+                f"a row is a mapping or Series of column names to values, not {type(raw).__name__}"
+            )
+        cells = {str(name).strip(): cell for name, cell in raw.items()}
+        if not isinstance(raw, Mapping) and (values := self._handed_out(raw.name, cells)):
+            return Record(self.name, values)
+        return clean_record(self.rules, self.name, self.domains, cells)
+
+    def _handed_out(self, row: Any, cells: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The values of the table's row that has this id and all of these cells; None where there is none."""
+        names = [column.name for column in self.shown]
+        if self.frozen is not None or row not in self.table.index or not set(names) <= set(cells):
+            return None
+        values = self.table.loc[row]
+        same = all(not is_null(cells[name]) and cells[name] == values[name] for name in names)
+        return {name: cells[name] for name in names} if same else None
+
+    @cached_property
+    def domains(self) -> Mapping[str, Domain]:
+        """What every column holds in the whole table, by its name."""
+        if self.frozen is not None:
+            return self.frozen.domains
+        if self.whole is not None:
+            return self.whole.domains
+        from fwc_llm.data.disk_table import domains
+
+        return domains(self.columns, lambda name: [self.table[name]])
+
+    def freeze(self, path: str | Path) -> None:
+        """Write what `record` and prompts need to a JSON file, for a service that has no table.
+
+        `load_task` reads it. `FwcError` where it cannot be written.
+        """
+        frozen = FrozenTask(
+            name=self.name,
+            simulated=self.simulated,
+            text=self.rules.text,
+            fingerprint=self.fingerprint,
+            domains=self.domains,
+        )
+        write_whole(json_text(frozen.model_dump(mode="json")), Path(path), "the frozen task ")
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -223,6 +288,8 @@ class Task:
     @cached_property
     def fingerprint(self) -> str:
         """The cleaned table's sha256 in hex: ids, columns and values; the same on every platform."""
+        if self.frozen is not None:
+            return self.frozen.fingerprint
         from fwc_llm.data.disk_table import fingerprint
 
         if self.whole is not None:
@@ -322,6 +389,10 @@ def load_task(
     if any(option is not None for option in (outcome, positive, above, others, question)):
         raise FwcError("outcome, positive, above, others and question are for a data frame alone")
     text, beside = str(name), None
+    if text.endswith(".json"):
+        if any(option is not None for option in (protected, weight, data)):
+            raise FwcError(f"{text} is a frozen task: choose protected, weight and data when you freeze it")
+        return _thawed(home_expanded(text))
     if text.endswith(".toml"):
         path = home_expanded(text)
         taskfile, beside = read_taskfile(path), path.resolve().parent
@@ -338,6 +409,24 @@ def load_task(
             raise FwcError(f"the simulated census offers {', '.join(census.offered)} alone as protected")
         return replace(census, weight=_chosen(taskfile, None, weight).weight)
     return _of_file(_chosen(taskfile, protected, weight), data_dir, beside, data)
+
+
+def _thawed(path: Path) -> Task:
+    """The task of a file that `Task.freeze` wrote."""
+    try:
+        frozen = check(FrozenTask, parse_json(read_text(path)), str(path))
+    except (OSError, ValueError) as error:
+        raise FwcError(f"cannot read the frozen task {path}: {reason(error)}") from error
+    task = _of_file(parse_taskfile(frozen.text, path, frozen.name))
+    if frozen.simulated:
+        task = census_task()
+
+    def load() -> "Tables":
+        raise FwcError(f"{path} is a frozen task, which has no rows: name the task that was frozen")
+
+    if lacking := {column.name for column in task.shown} - set(frozen.domains):
+        raise FwcError(f"{path}: domains: column {min(lacking)!r} is missing")
+    return replace(task, load=load, locate=lambda: None, frozen=frozen)
 
 
 def _no_task(name: str) -> str:
@@ -411,8 +500,6 @@ def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int 
 
 def _answer_lines(positive: object, above: float | None, others: str | None) -> list[str]:
     """The lines of a task file that say which outcome means yes."""
-    from fwc_llm.values import as_text
-
     if above is not None:
         return [f"threshold = {{ above = {above} }}"]
     values = positive if isinstance(positive, list | tuple | set) else [positive]
@@ -427,7 +514,6 @@ def _of_frame(
     from fwc_llm.data.reading import table_of
     from fwc_llm.data.table import clean_tables
     from fwc_llm.data.task_draft import draft_frame
-    from fwc_llm.values import as_text
 
     if not attributes or not outcome:
         raise FwcError("a data frame needs names of columns: load_task(frame, protected=…, outcome=…)")
@@ -476,6 +562,7 @@ def _of_file(
     values: dict[str, Any] = {name: getattr(taskfile, name) for name in same}
     return Task(
         **values,
+        rules=taskfile,
         protected=tuple(attribute.name for attribute in taskfile.protected),
         outcome=taskfile.outcome.source,
         load=load,

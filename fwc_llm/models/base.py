@@ -25,6 +25,14 @@ class Message(TypedDict):
     name: NotRequired[str]
 
 
+class ChatMessage(TypedDict):
+    """A `Message` as prompts return it: type checkers take it for one of the SDK's of any role, too."""
+
+    role: Any
+    content: Any
+    name: NotRequired[str]
+
+
 Messages = Sequence[Message]
 
 
