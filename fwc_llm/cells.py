@@ -229,7 +229,7 @@ def _texts(task: TaskFile, domains: Mapping[str, Domain], raw: Mapping[str, Any]
         if item.name not in raw or item.name == task.outcome.source:
             continue
         cell = raw[item.name]
-        text, typed = cell_text(cell, markers), not isinstance(cell, str)
+        text, typed = cell_text(cell, markers.union(item.markers)), not isinstance(cell, str)
         if text is not None and (item.use == "column" or item.name in maps):
             text = edited(task, item, text, typed)
             listed = maps.get(item.name) or (item.name in domains and domains[item.name].values) or ()

@@ -19,6 +19,7 @@ from pydantic import AfterValidator, AllowInfNan, BeforeValidator, Field, Strict
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import read_text, reason
 from fwc_llm.schema import Checked, check
+from fwc_llm.table_words import UNKNOWN as UNKNOWN  # what a missing value becomes under missing = "category"
 
 Kind = Literal["numeric", "categorical", "ordinal"]
 MissingRule = Literal["error", "drop", "category"]
@@ -29,7 +30,6 @@ ENDINGS: Mapping[str, Format] = {
     ".xlsx": "excel", ".xlsm": "excel", ".xls": "excel",
 }  # fmt: skip
 DEFAULT_MARKERS = ("", "?", "NaN", "nan")
-UNKNOWN = "unknown"  # the category that a missing value becomes under missing = "category"
 _LARGEST = 1 << 22  # bytes of a task file
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
@@ -91,9 +91,9 @@ class Column:
 class FileColumn(Checked):
     """One entry of `columns`: the column's meaning, its use, and how its values are written.
 
-    `missing` overrides the task's rule for this column. `written` says how its numbers look, "1,234.5" or
-    "1.234,5"; currency signs and per cent are then left out. `bands` cut its numbers into categories.
-    `strip_zeros` makes one code of 07 and 7.
+    `missing` overrides the task's rule for this column; `markers` stand for a missing value in it alone.
+    `written` says how its numbers look, "1,234.5" or "1.234,5"; currency signs and per cent are left out.
+    `bands` cut its numbers into categories. `strip_zeros` makes one code of 07 and 7.
     """
 
     name: Text
@@ -105,6 +105,7 @@ class FileColumn(Checked):
     strip_suffix: str = ""
     strip_zeros: Flag = False
     missing: MissingRule | None = None
+    markers: Values = Field(default=(), alias="missing_marker")
     written: Written = ""
     bands: Annotated[tuple[Number, ...], AfterValidator(_rising)] = ()
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from fwc_llm.data.disk_table import DiskTable
     from fwc_llm.data.table import RowCount, Tables
+    from fwc_llm.data.table_checks import TableChecks
 
 _FEWEST_TO_NAME, _NAMES_LEVEL = 30, 0.99  # rows of a value that names a level, and their share of that level
 
@@ -200,6 +201,17 @@ class Task:
                     names.append(column.name)
                     break
         return tuple(names)
+
+    @cached_property
+    def checks(self) -> "TableChecks":
+        """What should be checked in the table as a whole (of one on disk its sample)."""
+        from fwc_llm.data.table_checks import TableChecks, check_table
+
+        if self.simulated:
+            return TableChecks()
+        table, features = self.table, [column.name for column in self.features]
+        protected = {name: table[name] for name in self.protected}
+        return check_table(table, features, self.outcome, table[self.outcome], protected)
 
     def sensitive(self, frame: "pd.DataFrame") -> "np.ndarray":
         """The protected level (n,) of every row as str; several attributes are crossed with " & "."""
@@ -513,7 +525,7 @@ def _of_frame(
     """The task that is drafted for a frame; the lines of `answer` say which outcome means yes, if any do."""
     from fwc_llm.data.reading import table_of
     from fwc_llm.data.table import clean_tables
-    from fwc_llm.data.task_draft import draft_frame
+    from fwc_llm.data.task_inference import draft_frame
 
     if not attributes or not outcome:
         raise FwcError("a data frame needs names of columns: load_task(frame, protected=…, outcome=…)")

@@ -82,15 +82,24 @@ def init(
     output: Path | None = flags.option(
         "The task file to write. [default: beside the table]", "--out", "-o", "--output"
     ),
+    unknown: str = flags.option(
+        "Words of the table for a value that is not known, comma-separated, besides the usual ones.",
+        default="",
+        metavar="WORDS",
+    ),
     force: bool = FORCE,
 ) -> None:
     """Draft a commented task file for a table of your own, and list what to check in it."""
-    from fwc_llm.data.task_draft import draft_task
+    from fwc_llm.data.task_inference import draft_task
     from fwc_llm.tasks import load_task
 
     target = _new_file(output or table.with_suffix(".toml"), ".toml", force)
     draft = draft_task(
-        table, flags.words(",".join(protected)) or protected, outcome, Path(os.path.realpath(target)).parent
+        table,
+        flags.words(",".join(protected)) or protected,
+        outcome,
+        Path(os.path.realpath(target)).parent,
+        flags.words(unknown),
     )
     write_whole(draft.text, target, "the task file ")
     _print(f"wrote {target}; please check:", *draft.checks)
@@ -199,6 +208,7 @@ def _findings(task: "Task") -> Iterator[str]:
     parity = "as they fall" if settings.base_parity is None else f"base parity {settings.base_parity:g}"
     yield f"by default a repeat asks about {settings.n_test} rows ({parity}), with {settings.m} examples"
     yield from notes
+    yield from (f"CHECK: {sentence}" for sentence in task.checks.sentences)
     if settings.base_parity is not None:
         step = whole_step(task.groups, settings.base_parity)
         yield f"refused: --n-test that is no multiple of {step}, unless with --base-parity none"

@@ -167,6 +167,9 @@ def clean(task: TaskFile, raw: pd.DataFrame, counts: CleanedCounts) -> pd.DataFr
     raw = raw.copy()
     derived = {attribute.source: attribute for attribute in task.protected}
     used = [item for item in task.fields if item.use == "column" or item.name in derived]
+    for item in used:
+        if item.markers:
+            raw[item.name] = raw[item.name].mask(raw[item.name].isin(item.markers))
     for item in filter(is_edited, used):
         raw[item.name] = _mapped(raw[item.name], partial(edited, task, item))
     keep, lost = filter_rows(task, raw, used, counts.filled)
@@ -234,17 +237,28 @@ def filter_rows(
             lost[f"no value in {item.name}"] = mask
             keep = keep & ~mask
         elif not can_be_unknown(task, item):
-            what, either = (
-                ("", ' or "category"') if rule == "error" else (", which cannot have a category", "")
-            )
             raise FwcError(
-                f"{raw.index[mask.argmax()]}: no value in column {item.name!r}{what} (missing values: "
-                f'{_listed(counts)}); set missing = "drop"{either} in {task.path}, or repair the table'
+                f"{raw.index[mask.argmax()]}: no value in column {item.name!r} ({_listed(counts)} missing): "
+                f"{_remedies(task, item, missing, within)} in {task.path}, or repair the table"
             )
         else:
             filled[item.name] += counts[item.name]
             raw[item.name] = raw[item.name].mask(mask, UNKNOWN)
     return keep, {reason: mask for reason, mask in lost.items() if mask.any()}
+
+
+def _remedies(task: TaskFile, item: FileColumn, missing: Mapping[str, np.ndarray], within: np.ndarray) -> str:
+    """What a missing value in one column may become, and how many of the rows `within` (n,) would stay."""
+    rows, outcome = int(within.sum()), item.name == task.outcome.source
+    here, anywhere = rows - int(missing[item.name].sum()), np.logical_or.reduce(list(missing.values()))
+    ways = [f'missing = "drop" ({here:,} of {rows:,} rows stay)']
+    if item.kind == "categorical" and not outcome:
+        ways.append('missing = "category"')
+    elif item.kind == "numeric" and not outcome:
+        ways.append('kind = "categorical" with bands = […] and missing = "category"')
+    top = rows - int(anywhere.sum())
+    least = f' (missing = "drop" at the top of the file would keep {top:,})' if top < here else ""
+    return f"give this column {' or '.join(ways)}{least}"
 
 
 def loss_notes(rows: RowCount, counts: CleanedCounts) -> list[str]:

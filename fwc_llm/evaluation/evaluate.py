@@ -378,6 +378,7 @@ def describe_asked(
         "sources": {arm.name: arm.source for arm in plan.arms},
         **({"untrue": plan.untrue} if plan.untrue else {}),
         **({"variations": plan.variations} if plan.variations else {}),
+        **({"table_checks": checks} if (checks := task.checks.as_json(task.cluster)) else {}),
         **({"probe_notes": plan.probe_notes} if plan.probe_notes else {}),
         "settings": plan.settings.as_json(),
         "fingerprint": task.fingerprint,

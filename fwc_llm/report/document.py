@@ -162,7 +162,14 @@ def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
         provenance=provenance(run, task),
         about={"command": "", **run.described, "returned_models": run.results.get("returned_models", [])},
         paragraph=what_was_run(run, stats),
-        findings=findings(stats),
+        findings=[
+            *(
+                {"arm": "", "text": f"Check column {name}: {told}."}
+                for name, told in run.table_checks.items()
+                if name
+            ),
+            *findings(stats),
+        ],
         statistics=stats,
         missing=missing,
         examples={arm: _examples(run, arm) for arm in run.arms},

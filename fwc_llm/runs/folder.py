@@ -50,7 +50,7 @@ _FREE = {
     "margin", "min_group", "weight", "given", "against", "task_file",
 }  # fmt: skip
 # Keys that folders of an earlier version lack.
-_LATER = {"reference", "rows", "task_file", "population", "variations"}
+_LATER = {"table_checks", "reference", "rows", "task_file", "population", "variations"}
 
 
 @dataclass(frozen=True)
@@ -366,6 +366,7 @@ class Described(_Run):
     versions: dict[str, str] | None = None
     calls: _Count | None = None
     ended: str | None = None
+    table_checks: dict[str, str] | None = None
     epochs: _Count | None = None
     variations: dict[str, _Variation] | None = None
 

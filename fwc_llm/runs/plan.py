@@ -326,7 +326,7 @@ def make_plan(
     if model is not None:  # before examples are chosen: that may take minutes
         for template in settings.wordings:
             traits(model).check(bare_prompt(task, template, settings.questions))
-    bare = Plan(task, arms, settings, (), (*notes, *_unused_columns(task, settings)), saved)
+    bare = Plan(task, arms, settings, (), (*notes, *_table_notes(task, settings)), saved)
     if model is None or max_prompt_tokens is None:
         return _drawn(bare, progress, split)
     counter = TokenCounter(model.name)
@@ -390,15 +390,18 @@ def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "Task":
     return task
 
 
-def _unused_columns(task: "Task", settings: Settings) -> tuple[str, ...]:
-    """Notes on columns of a task file of one's own that look like weights or a person's id."""
+def _table_notes(task: "Task", settings: Settings) -> tuple[str, ...]:
+    """Notes on columns that tell the outcome or a group, repeated rows, and weights and people not named."""
     from fwc_llm.metrics.audit_table import unused_columns
     from fwc_llm.taskfile import parse_taskfile
 
+    checks = task.checks.as_json(task.cluster)
+    told = [f"column {name}: {sentence}" if name else sentence for name, sentence in checks.items()]
     if task.folder is None or not task.text:
-        return ()
+        return tuple(told)
     names = [item.name for item in parse_taskfile(task.text, Path(f"{task.name}.toml")).fields]
-    return unused_columns(names, {*task.protected, task.outcome}, task.weight or None, settings.cluster)
+    used = {*task.protected, task.outcome}
+    return (*told, *unused_columns(names, used, task.weight or None, settings.cluster))
 
 
 def _training(task: "Task", repeat: Repeat) -> Training:
