@@ -200,7 +200,7 @@ class _Tuning:
                 yield Call(f"pool {name}", 0, row, "", prompt.build(values), fixed=fixed)
 
     def _answers(self, journal: Journal, names: Sequence[str], k: int) -> dict[str, Floats]:
-        replies, rows = Replies(journal, journal.words), self.pool.rows.index[:k].astype(str)
+        replies, rows = Replies(journal), self.pool.rows.index[:k].astype(str)
 
         def answer(name: str, row: str) -> float:
             question = {"arm": f"pool {name}", "repeat": 0, "row": row, "variant": ""}

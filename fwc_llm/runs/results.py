@@ -29,7 +29,7 @@ from fwc_llm.runs.settings import FITTED
 from fwc_llm.runs.threshold_selection import FILE_NAME as POOL_FILE
 from fwc_llm.runs.threshold_selection import at_threshold, choose_thresholds
 from fwc_llm.untrusted import shortened
-from fwc_llm.words import YES_NO, Words
+from fwc_llm.words import Words
 
 if TYPE_CHECKING:
     from fwc_llm.runs.plan import Plan
@@ -82,14 +82,15 @@ class _Last(NamedTuple):
 
 
 class Replies:
-    """The last reply to each question in a journal, parsed by the task's `words`.
+    """The last reply to each question in a journal, parsed by `words`, else the journal's.
 
     `models` are the names that services returned, `others` by arm the answers to the same question in other
     words: the P(yes) of the first, and those of the others by name. `simulated` says that a reply carries the
     mark of a simulation; `truncated` counts replies to inputs that the service cut off, as it says itself.
     """
 
-    def __init__(self, journal: Journal, words: Words) -> None:
+    def __init__(self, journal: Journal, words: Words | None = None) -> None:
+        words = words or journal.words
         self.simulated = False
         self._last: dict[Key, _Last] = {}
         for record in (each for whole in journal.records() for each in split_record(whole)):
@@ -135,7 +136,7 @@ def score(
     """
     journal.check_in_place()
     described = folder.describe()
-    replies = Replies(journal, described.get("words") or YES_NO)
+    replies = Replies(journal, described.get("words"))
     if replies.simulated and not described.get("simulated_answers", described["simulated"]):
         described = folder.change(simulated=True, simulated_answers=True)
     simulated = {"simulated": "true" if described["simulated"] else "false"}
