@@ -29,6 +29,7 @@ from fwc_llm.files import read_text, resource_dir
 from fwc_llm.models.base import CRITERIA, QUESTION
 from fwc_llm.records import ShownColumns, ShownRow, clean, decimal
 from fwc_llm.untrusted import storable
+from fwc_llm.words import YES_NO
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,13 +76,15 @@ class Prompt:
         self._asked, self._criteria = questions, task.criteria
         self._cells = ShownColumns(task, task.naming if "removal" in edits else ())
         weighted = "unweighted" not in edits
+        says = YES_NO if questions else task.words  # a decision model answers with P(yes)
         examples = [
-            ShownExample(self._cells, example.values, example.label, weight if weighted else None)
+            ShownExample(self._cells, example.values, says[example.label], weight if weighted else None)
             for example, weight in (shots.shown() if shots is not None else ())
         ]
         self._variables: dict[str, Any] = {
             "task": SimpleNamespace(name=task.name, title=task.title, question=task.question),
             "m": len(examples),
+            **says,
             "weighted": any(example.weight is not None for example in examples),
             "fair": "",
             "only_for": partial(_only_for, task.name, self._templates.folder.name),
@@ -131,7 +134,7 @@ class Prompt:
 
 
 class ShownExample(ShownRow):
-    """A row with its answer inside a template: `label` is "yes" or "no", `weight` its text or None."""
+    """A row with its answer inside a template: `label` is the task's word, `weight` its text or None."""
 
     __slots__ = ("label", "weight")
 

@@ -18,6 +18,7 @@ from fwc_llm.schema import check
 from fwc_llm.taskfile import ENDINGS, Column, Source, TaskFile, choose, parse_taskfile, read_taskfile
 from fwc_llm.untrusted import parse_json
 from fwc_llm.values import as_text, is_null
+from fwc_llm.words import YES_NO, spellings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,7 +48,7 @@ class Task:
     `data` are the files that take the place of those that the task file names; empty: none do. `base_parity`
     is by how much the groups' base rates differ in test rows by default; None: rows as they fall. `criteria`
     say what the answers "yes" and "no" mean. `column_weights` are those of features in the distances of
-    coresets; 1 for others.
+    coresets; 1 for others. `words` are how prompts and replies say "yes" and "no".
     """
 
     name: str
@@ -75,6 +76,7 @@ class Task:
     criteria: Mapping[str, str] = field(repr=False, default_factory=dict)
     column_weights: Mapping[str, float] = field(repr=False, default_factory=dict)
     frozen: FrozenTask | None = field(repr=False, default=None)
+    words: Mapping[str, str] = field(repr=False, default_factory=lambda: YES_NO)
 
     @property
     def features(self) -> tuple[Column, ...]:
@@ -88,6 +90,11 @@ class Task:
     def shown(self) -> tuple[Column, ...]:
         """Columns a prompt may show, in file order: all but the outcome."""
         return tuple(column for column in self.columns if column.name != self.outcome)
+
+    @property
+    def spellings(self) -> dict[str, list[str]]:
+        """The words that replies may use for "yes" and "no", the one that prompts ask for first."""
+        return spellings(self.question, self.words)
 
     def column(self, name: str) -> Column:
         """The column called `name`; `FwcError` when there is none."""
@@ -364,6 +371,7 @@ def load_task(
     positive: object = None,
     above: float | None = None,
     others: Literal["no"] | None = None,
+    words: Mapping[str, str] | Literal["values"] | None = None,
     question: str | None = None,
     weight: str | None = None,
     data: str | Path | None = None,
@@ -380,8 +388,9 @@ def load_task(
     For a data frame `protected` names one column or several, and `outcome` another. Yes is the value, or list
     of values, `positive`, or a number above `above`; neither is needed where the values are yes and no or
     the like. Of more than two values `others="no"` says that all but the positive ones mean no; else drop the
-    other rows first. `question` replaces the drafted one. The rest is judged as `fwc-llm task init` does:
-    `task.text` is the file that it would write. A row's id is its index label, as "row:17".
+    other rows first. `words` are how prompts and replies say yes and no, "values" as the column does.
+    `question` replaces the drafted one. The rest is judged as `fwc-llm task init` does: `task.text` is the
+    file that it would write. A row's id is its index label, as "row:17".
 
     `weight` names the column that says for how many a row stands where examples are chosen
     (docs/own-data.md, "Survey weights"), "" none; by default the task file says.
@@ -396,10 +405,12 @@ def load_task(
         if data is not None:
             raise FwcError("a data frame is the table itself: leave out data")
         attributes = [protected] if isinstance(protected, str) else list(protected or ())
-        task = _of_frame(name, attributes, outcome, _answer_lines(positive, above, others), weight or "")
+        task = _of_frame(
+            name, attributes, outcome, _answer_lines(positive, above, others, words), weight or ""
+        )
         return replace(task, question=question or task.question)
-    if any(option is not None for option in (outcome, positive, above, others, question)):
-        raise FwcError("outcome, positive, above, others and question are for a data frame alone")
+    if any(option is not None for option in (outcome, positive, above, others, words, question)):
+        raise FwcError("outcome, positive, above, others, words and question are for a data frame alone")
     text, beside = str(name), None
     if text.endswith(".json"):
         if any(option is not None for option in (protected, weight, data)):
@@ -510,12 +521,17 @@ def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int 
     )
 
 
-def _answer_lines(positive: object, above: float | None, others: str | None) -> list[str]:
-    """The lines of a task file that say which outcome means yes."""
+def _answer_lines(
+    positive: object, above: float | None, others: str | None, words: Mapping[str, str] | str | None
+) -> list[str]:
+    """The lines of a task file that say which outcome means yes, and how it is said."""
+    lines = [] if words is None else [f"words = {json.dumps(words)}"]
+    if isinstance(words, Mapping):
+        lines = [f"words.{json.dumps(answer)} = {json.dumps(word)}" for answer, word in words.items()]
     if above is not None:
-        return [f"threshold = {{ above = {above} }}"]
+        return [f"threshold = {{ above = {above} }}", *lines]
     values = positive if isinstance(positive, list | tuple | set) else [positive]
-    lines = [] if positive is None else [f"positive = {json.dumps([as_text(value) for value in values])}"]
+    lines += [] if positive is None else [f"positive = {json.dumps([as_text(value) for value in values])}"]
     return [*lines, *([f'others = "{others}"'] if others else [])]
 
 
@@ -569,7 +585,7 @@ def _of_file(
 
     same = (
         *("name", "title", "question", "columns", "licence", "citation", "note", "text", "about", "weight"),
-        *("criteria", "column_weights"),
+        *("criteria", "column_weights", "words"),
     )
     values: dict[str, Any] = {name: getattr(taskfile, name) for name in same}
     return Task(

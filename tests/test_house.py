@@ -23,7 +23,7 @@ PACKAGE = CHECKOUT / "fwc_llm"
 # `ALONE` narrows that where a room is meant to stand alone.
 ORDER = (
     "errors", "apportion", "files", "lazy", "untrusted", "version", "notebook", "plotting",
-    "schema", "options", "table_words", "taskfile", "values", "cells",
+    "schema", "options", "table_words", "words", "taskfile", "values", "cells",
     "coreset", "metrics", "progress", "data", "tasks", "records", "shots", "models", "answers",
     "testing", "prompts", "gates", "runs", "report", "evaluation", "inspect", "cli",
 )  # fmt: skip

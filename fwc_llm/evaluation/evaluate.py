@@ -13,6 +13,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, TypeVar
 
+from fwc_llm.answers import PARSER
 from fwc_llm.errors import FwcError, InterruptedRunError, StorageError
 from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, relative, saved_name, task_option
 from fwc_llm.evaluation.result import Result
@@ -182,7 +183,7 @@ class Job:
         folder.create()
         until = self.plan.settings.until_decided
         part = self.plan.part(self.plan.looks[0]) if until else self.plan
-        with Journal(folder.path) as journal:
+        with Journal(folder.path, self.plan.task.spellings) as journal:
             try:
                 described = self._description(folder.path)
                 if begun:
@@ -369,6 +370,8 @@ def describe_asked(
         "task": task.name,
         "title": task.title,
         "protected": list(task.protected),
+        "parser": PARSER,
+        "words": task.spellings,
         "model": model,
         "parameters": dict(parameters),
         "simulated": simulated or task.simulated,

@@ -16,6 +16,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fwc_llm.answers import PARSER
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file, read_text, sha256
 from fwc_llm.report.audit_file import FORMAT as AUDIT
@@ -30,6 +31,7 @@ from fwc_llm.runs.journal import FILE_NAME as JOURNAL
 from fwc_llm.runs.journal import Journal, parsed, read_records, reply_of, request_id
 from fwc_llm.schema import check
 from fwc_llm.untrusted import parse_json
+from fwc_llm.words import YES_NO
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
@@ -99,21 +101,29 @@ def _run(
                 (again.path / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(folder.path / name, again.path / name)
         try:
-            recorded = folder.results()
+            recorded, version = folder.results(), folder.describe().get("parser", 1)
+            today = version == PARSER
             with Journal(again.path) as journal:
-                score_and_judge(again, journal, recorded.get("stopped"))
+                scored = score_and_judge(again, journal, recorded.get("stopped"), parse=today)
             run = read_run(again.path)
         except FwcError as error:
             text = str(error).replace(str(again.path), str(folder.path))
             yield Finding("results.json", DIFFERS, f"it cannot be made again: {text}")
             return
         yield from _some("answers.csv", _answers(folder, again), "every line is made from the journal again")
+        if not today:
+            changed = sum((scored.get("reparsed") or {}).values())
+            text = (
+                f"version {version} of the parser read the replies; version {PARSER}, installed here, reads "
+            )
+            text += f"{changed:,} otherwise (`fwc-llm rescore` writes those answers)"
+            yield Finding("answers.csv", UNVERIFIED, text)
         finding, task = _table(replace(run, folder=folder.path), named, data_dir)
         yield finding
         if task is not None:
             yield from _some("questions.jsonl", _questions(folder, task), "groups and labels are the table's")
             with suppress(FwcError), Journal(again.path) as journal:  # groups or labels are not the table's
-                score_and_judge(again, journal, recorded.get("stopped"), task)
+                score_and_judge(again, journal, recorded.get("stopped"), task, parse=today)
         now = again.results()
         if run.answered.assist and task is None:  # verdicts rest on predictions, which need the table
             for arm in (*recorded["arms"], *now["arms"]):
@@ -177,7 +187,7 @@ def _requests(folder: RunFolder) -> Iterator[str]:
     """Records whose prompt is not that of their request, or whose reply is not what was parsed."""
     described = folder.describe()
     model = json.dumps([described["model"], described.get("parameters") or {}], sort_keys=True)
-    prefixes: dict[tuple[Any, Any], list[Any]] = {}
+    words, prefixes = described.get("words") or YES_NO, dict[tuple[Any, Any], list[Any]]()
     prompts: dict[str, set[str]] = {}
     for number, record in enumerate(read_records(folder.path / JOURNAL), 2):
         key = record.get("arm"), record.get("repeat")
@@ -189,9 +199,9 @@ def _requests(folder: RunFolder) -> Iterator[str]:
         parts = (record.get("repeat"), record.get("arm"), record.get("row"), record.get("variant"), messages)
         if messages and request_id(model, *parts) != record["request"]:
             yield f"{where}: the prompt, the model or its parameters are not those that were asked"
-        for name, now in parsed(reply_of(record)).items():
-            was = record.get(name)
-            if was != now and not (isinstance(now, float) and _close(was, now)):
+        for name, now in parsed(reply_of(record), words).items():
+            was, version = record.get(name), record.get("parser", 1)
+            if was != now and version == PARSER and not (isinstance(now, float) and _close(was, now)):
                 yield f"{where}: {name} is {was!r}, and the reply {record['text']!r:.60} gives {now!r}"
     for arm, asked in prompts.items():
         path = folder.path / "prompts" / f"{file_name(arm)}.json"

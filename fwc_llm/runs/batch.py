@@ -245,7 +245,8 @@ class _Batches:
         if not isinstance(request, str) or request not in calls or self.journal.answered(request):
             return  # what it would have answered stays unanswered
         with suppress(AttemptError):
-            self.journal.append(make_record(request, calls[request], batch_reply(result)) | {"batch": True})
+            record = make_record(request, calls[request], batch_reply(result), self.journal.words)
+            self.journal.append(record | {"batch": True})
 
     def _index(self, part: _Part) -> Iterator[tuple[str, Call]]:
         """The requests of a part by their identity."""

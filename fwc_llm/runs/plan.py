@@ -216,7 +216,8 @@ class Plan:
         for number, rows in members.items():
             builder = self._builder(repeat, arm, 0)
             fixed = builder.prefix
-            messages = joint_messages(fixed, [builder.build(values[row])[len(fixed) :] for row in rows])
+            records = [builder.build(values[row])[len(fixed) :] for row in rows]
+            messages = joint_messages(fixed, records, self.task.words)
             row = json.dumps(rows, ensure_ascii=False)
             yield Call(arm.name, repeat.index, row, f"{ROWS}{number}", messages, fixed=len(fixed))
 
