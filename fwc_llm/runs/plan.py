@@ -393,11 +393,10 @@ def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "Task":
 def _unused_columns(task: "Task", settings: Settings) -> tuple[str, ...]:
     """Notes on columns of a task file of one's own that look like weights or a person's id."""
     from fwc_llm.metrics.audit_table import unused_columns
-    from fwc_llm.taskfile import parse_taskfile
 
     if task.folder is None or not task.text:
         return ()
-    names = [item.name for item in parse_taskfile(task.text, Path(f"{task.name}.toml")).fields]
+    names = [item.name for item in task.rules.fields]
     return unused_columns(names, {*task.protected, task.outcome}, task.weight or None, settings.cluster)
 
 
