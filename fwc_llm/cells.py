@@ -1,4 +1,4 @@
-"""The rules of a cell: what a task file makes of what stands in a table, or in one record.
+"""Rules for one cell: from its text to the value that a task works with.
 
 The loader maps them over the texts of columns (`data.table`), `clean_record` applies them to one row. Neither
 pandas nor numpy is imported, so that a service that builds prompts stays small.
@@ -23,18 +23,18 @@ _COMPARE = {"above": operator.gt, "at_least": operator.ge, "below": operator.lt,
 
 
 def cell_text(cell: Any, markers: Collection[str]) -> str | None:
-    """The text of a typed cell without spaces around it; None where it is missing, empty or a marker."""
+    """Return the stripped text of a typed cell; None if it is empty or a marker."""
     text = "" if is_null(cell) else as_text(cell).strip()
     return None if not text or text in markers else text
 
 
 def is_edited(item: FileColumn) -> bool:
-    """Whether the task file has the column's cells changed before they are read."""
+    """Whether cells of the column are rewritten before they are parsed."""
     return bool(item.strip_suffix or item.strip_zeros or item.written or item.bands)
 
 
 def edited(task: TaskFile, item: FileColumn, text: str, typed: bool = False) -> str:
-    """The text without suffix and zeros, its number written plainly, or the band that it is in.
+    """Strip suffix and zeros, write a number plainly, or name its band.
 
     A `typed` number is written plainly already: its text 1.234 is no 1,234.
     """
@@ -61,7 +61,7 @@ def _band_names(bands: tuple[float, ...]) -> list[str]:
 
 
 def parse_number(task: TaskFile, column: str, text: str) -> float:
-    """The finite number that an edited text writes; `FwcError` with the remedy for any other text."""
+    """Parse an edited text as a finite number; `FwcError` with the remedy if it is none."""
     parsed = as_number(text)
     if parsed is not None:
         return parsed
@@ -93,7 +93,7 @@ def meets(task: TaskFile, condition: Condition, text: str | None) -> bool:
 
 
 def find_level(attribute: Protected, text: str) -> str | None:
-    """The protected level that an edited text means; None where the task file has none for it."""
+    """Look up the protected level of an edited text; None if the task file has none."""
     if attribute.above is None:
         return attribute.mapping.get(text) if attribute.mapping else text
     parsed = as_number(text)
@@ -101,7 +101,7 @@ def find_level(attribute: Protected, text: str) -> str | None:
 
 
 def parse_level(task: TaskFile, attribute: Protected, text: str) -> str:
-    """The protected level that an edited text means; `FwcError` where the task file has none for it."""
+    """Parse an edited text as a protected level; `FwcError` if the task file has none."""
     known = find_level(attribute, text)
     if known is None and text != UNKNOWN:
         if attribute.above is not None:
@@ -114,7 +114,7 @@ def parse_level(task: TaskFile, attribute: Protected, text: str) -> str:
 
 
 def parse_value(task: TaskFile, item: FileColumn, text: str) -> float | str:
-    """The number, rank or category that an edited text means; `FwcError` for what the column cannot hold."""
+    """Parse an edited text as number, rank or category; `FwcError` if it is none."""
     if item.kind == "numeric":
         return parse_number(task, item.name, text)
     if item.kind == "ordinal" and text not in (order := task.column(item).order):
@@ -135,9 +135,9 @@ def can_be_unknown(task: TaskFile, item: FileColumn) -> bool:
 
 
 class Domain(Checked):
-    """What a column holds in a task's table: numbers from `least` to `most`, or texts, among `values`.
+    """Values of a column in a task's table: a range of numbers, or a set.
 
-    No `values`: the numbers have no words, or most rows bring a text of their own, so that any will do.
+    `values` is None for numbers without words, and for free text: where most rows have a text of their own.
     """
 
     least: Number | None = None
@@ -176,10 +176,11 @@ class Record:
 
 
 def clean_record(task: TaskFile, name: str, domains: Mapping[str, Domain], raw: Mapping[str, Any]) -> Record:
-    """Clean a row as it lies in the table's file; a protected attribute may be given as its level instead.
+    """Clean a row as it lies in the table's file.
 
-    `name` is the task's, `domains` are those of all columns but the outcome. Columns of the role extra, and
-    those that only decide whether a row is in the table, may be left out. Raises `FwcError` as `Task.record`.
+    A protected attribute may be given as its level instead. `name` is the task's, `domains` are those of all
+    columns but the outcome. Columns of the role extra, and those that only decide whether a row is in the
+    table, may be left out. Raises `FwcError` as `Task.record`.
     """
     texts = _texts(task, domains, raw)
     for condition in task.keep:
@@ -218,7 +219,7 @@ def clean_record(task: TaskFile, name: str, domains: Mapping[str, Domain], raw: 
 
 
 def _texts(task: TaskFile, domains: Mapping[str, Domain], raw: Mapping[str, Any]) -> dict[str, str | None]:
-    """The record's cells as the loader would have them before it reads them; None where one is missing.
+    """Return the edited texts of a record's cells; None for a missing one.
 
     A typed number or truth value stands for the one text of the table that means it: 7 for "07".
     """
@@ -241,13 +242,13 @@ def _texts(task: TaskFile, domains: Mapping[str, Domain], raw: Mapping[str, Any]
 
 
 def _means(text: str, other: str) -> bool:
-    """Whether the text `other` is another way to write the number or truth value `text`."""
+    """Whether `other` writes the number or truth value `text` in another way."""
     number = float(text == "true") if text in ("true", "false") else as_number(text)
     return other.casefold() == text or (number is not None and as_number(other) == number)
 
 
 def _check(item: FileColumn, domain: Domain, value: float | str) -> list[str]:
-    """Refuse a value that the table cannot have; return a note on a number out of its range."""
+    """Refuse a value outside of the table's; return a note on a number out of range."""
     if domain.values is not None and value not in domain.values:
         text, *known = (x if isinstance(x, str) else f"{x:.10g}" for x in (value, *domain.values))
         more = did_you_mean(text, sorted(known))

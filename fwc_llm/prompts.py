@@ -149,11 +149,12 @@ class ShownExample(ShownRow):
 def build_prompt(
     task: "Task", row: "Record | Row", shots: "Shots | None" = None, template: str | Path = "default"
 ) -> "list[ChatMessage]":
-    """The chat messages that ask for `row`: a record (`Task.record`), or a row of `task.test()` or `.pool()`.
+    """Build the chat messages that ask for `row`.
 
-    Any other mapping or Series is a row as it lies in the table's file, and goes through `Task.record`, which
-    refuses what was never evaluated. `shots` are the examples, `template` names a set or a folder. The last
-    few prompts are kept, so that a loop with the same task and shots renders their fixed part once.
+    `row` is a record (`Task.record`), or a row of `task.test()` or `task.pool()`. Any other mapping or Series
+    is a row as it lies in the table's file: `Task.record` cleans it, and refuses what was never evaluated.
+    `shots` are the examples, `template` names a set or a folder. The last few prompts are kept, so that a
+    loop with the same task and shots renders their fixed part once.
     """
     record = task.record(row)
     asked = (task, shots, _template_set(template))

@@ -120,7 +120,7 @@ class Task:
         return self._tables.test
 
     def record(self, raw: "Record | Mapping[Any, Any] | pd.Series") -> Record:
-        """Clean one row as it lies in the table's file, by the rules and in the words of the table.
+        """Clean one row as it lies in the table's file.
 
         `raw` has the columns of the file, typed or as text; its outcome and columns that the task does not
         know are ignored. A row that the task itself handed out (a Series of `pool()` or `test()`, unchanged)
@@ -144,7 +144,7 @@ class Task:
         return clean_record(self.rules, self.name, self.domains, cells)
 
     def _handed_out(self, row: Any, cells: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The values of the table's row that has this id and all of these cells; None where there is none."""
+        """Return the cells if the table has this row with exactly these; else None."""
         names = [column.name for column in self.shown]
         if self.frozen is not None or row not in self.table.index or not set(names) <= set(cells):
             return None
@@ -164,7 +164,7 @@ class Task:
         return domains(self.columns, lambda name: [self.table[name]])
 
     def freeze(self, path: str | Path) -> None:
-        """Write what `record` and prompts need to a JSON file, for a service that has no table.
+        """Save the task without its rows as JSON, for a service that has no table.
 
         `load_task` reads it. `FwcError` where it cannot be written.
         """

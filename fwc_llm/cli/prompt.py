@@ -35,7 +35,7 @@ def prompt(
     allow_changed_data: bool = flags.ALLOW_CHANGED,
     **options: Any,
 ) -> None:
-    """Show what is sent to the model for one row of the test split that `eval` draws, or for one of yours."""
+    """Show what is sent to the model for a row of the test split, or for one of yours."""
     import json
 
     from fwc_llm.cli.console import lines, notes, working, write

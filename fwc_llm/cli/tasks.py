@@ -12,7 +12,6 @@ from fwc_llm.errors import FwcError
 from fwc_llm.files import failing_as, resource_dir, write_whole
 from fwc_llm.models import open_model, traits
 from fwc_llm.runs.settings import Settings
-from fwc_llm.taskfile import parse_taskfile
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
@@ -178,11 +177,11 @@ def _columns(task: "Task") -> Iterator[str]:
             )
             summary += f" and {len(counts) - 6:,} more" if len(counts) > 6 else ""
         yield f"{column.name} ({column.kind}): {summary}"
-    if task.text:
-        fields = parse_taskfile(task.text, Path(f"{task.name}.toml")).fields
-        used = {column.name for column in task.columns}
-        if left_out := [item.name for item in fields if item.use != "column" and item.name not in used]:
-            yield f"left out: {', '.join(left_out)}"
+    used = {column.name for column in task.columns}
+    if left_out := [
+        item.name for item in task.rules.fields if item.use != "column" and item.name not in used
+    ]:
+        yield f"left out: {', '.join(left_out)}"
 
 
 def _shown(task: "Task", template: str) -> Iterator[str]:
@@ -281,7 +280,7 @@ def task_freeze(
     data_dir: Path | None = flags.DATA_DIR,
     force: bool = FORCE,
 ) -> None:
-    """Save a task without its rows: what an application needs to clean a record and build its prompt."""
+    """Save a task without its rows, for an application that builds prompts."""
     from fwc_llm.tasks import load_task
 
     table = load_task(task, data_dir, protected=protected)

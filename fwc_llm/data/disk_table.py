@@ -144,7 +144,7 @@ def fingerprint(
 
 
 def domains(columns: Sequence[Column], parts_of: "Callable[[str], Iterable[pd.Series]]") -> dict[str, Domain]:
-    """What every column of a clean table that comes in parts holds."""
+    """Compute the domain of every column of a clean table that comes in parts."""
     found = {}
     for column in columns:
         if column.kind == "numeric" and not column.values:

@@ -319,7 +319,7 @@ def numbers(task: TaskFile, cells: pd.Series) -> pd.Series:
 
 
 def _mapped(cells: pd.Series, rule: Callable[[str], Any], dtype: Any = "str") -> pd.Series:
-    """The value that the rule makes of every cell, a different text once; missing ones stay missing.
+    """Map a rule over the distinct texts of a column; missing cells stay missing.
 
     An error names the first row that has the cell.
     """

@@ -394,13 +394,12 @@ def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "Task":
 def _table_notes(task: "Task", settings: Settings) -> tuple[str, ...]:
     """Notes on columns that tell the outcome or a group, repeated rows, and weights and people not named."""
     from fwc_llm.metrics.audit_table import unused_columns
-    from fwc_llm.taskfile import parse_taskfile
 
     checks = task.checks.as_json(task.cluster)
     told = [f"column {name}: {sentence}" if name else sentence for name, sentence in checks.items()]
     if task.folder is None or not task.text:
         return tuple(told)
-    names = [item.name for item in parse_taskfile(task.text, Path(f"{task.name}.toml")).fields]
+    names = [item.name for item in task.rules.fields]
     used = {*task.protected, task.outcome}
     return (*told, *unused_columns(names, used, task.weight or None, settings.cluster))
 
