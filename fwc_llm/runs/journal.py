@@ -277,7 +277,7 @@ class Journal:
         if record["text"] is not None:
             self._answered.add(bytes.fromhex(record["request"]))
         if record.get("prefix"):
-            self._prefixed.add((record["arm"], record["repeat"]))
+            self._prefixed.add((record.get("arm", ""), record.get("repeat", 0)))
         if record.get("usage"):
             usage = Usage(**record["usage"])
             self._longest = max(self._longest, usage.prompt_tokens)
