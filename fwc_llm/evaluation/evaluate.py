@@ -2,7 +2,6 @@
 
 import asyncio
 import contextvars
-import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -24,12 +23,11 @@ from fwc_llm.progress import Progress, choose
 from fwc_llm.runs.batch import batches_under_way, run_batch
 from fwc_llm.runs.budget import Budget, Forecast, forecast
 from fwc_llm.runs.execute import Outcome, execute
-from fwc_llm.runs.folder import FORMAT, RunFolder, command, file_name, versions
+from fwc_llm.runs.folder import RunFolder, file_name
 from fwc_llm.runs.journal import Call, Journal
-from fwc_llm.runs.plan import Plan, make_plan
+from fwc_llm.runs.plan import Plan, describe_asked, make_plan
 from fwc_llm.runs.results import write_questions
 from fwc_llm.runs.settings import Settings
-from fwc_llm.runs.splits import population
 from fwc_llm.runs.threshold_selection import TRIED, check_probability
 from fwc_llm.shots import save_shots
 from fwc_llm.shots.base import Shots
@@ -182,7 +180,7 @@ class Job:
         folder.create()
         until = self.plan.settings.until_decided
         part = self.plan.part(self.plan.looks[0]) if until else self.plan
-        with Journal(folder.path) as journal:
+        with Journal(folder.path, self.plan.task.spellings) as journal:
             try:
                 described = self._description(folder.path)
                 if begun:
@@ -357,43 +355,6 @@ class Job:
                 raise FwcError(f"arm {call.arm!r}, row {call.row}: {error}") from None
         if self.price is not None and self.price.context is not None:
             forecast(self.model, self.plan.first_calls, self.price)  # does a prompt exceed the window?
-
-
-def describe_asked(
-    plan: Plan, model: str, parameters: Mapping[str, Any], simulated: bool, reference: bool = False
-) -> dict[str, Any]:
-    """The content of run.json for a model that somebody else asks."""
-    task = plan.task
-    described = {
-        "format": FORMAT,
-        "task": task.name,
-        "title": task.title,
-        "protected": list(task.protected),
-        "model": model,
-        "parameters": dict(parameters),
-        "simulated": simulated or task.simulated,
-        "simulated_answers": simulated,
-        "reference": reference,
-        "arms": [arm.name for arm in plan.arms],
-        "sources": {arm.name: arm.source for arm in plan.arms},
-        **({"untrue": plan.untrue} if plan.untrue else {}),
-        **({"variations": plan.variations} if plan.variations else {}),
-        **({"table_checks": checks} if (checks := task.checks.as_json(task.cluster)) else {}),
-        **({"probe_notes": plan.probe_notes} if plan.probe_notes else {}),
-        "settings": plan.settings.as_json(),
-        "fingerprint": task.fingerprint,
-        "calls": plan.n_questions,
-        "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "versions": versions(),
-        "command": command(),
-        "rows": task.rows.as_json() if task.rows else None,
-        "population": population(task),
-    }
-    if task.whole is not None:
-        described["sample"] = {"rows": len(task.pool()), "of": len(task.whole)}
-    if task.text:  # so that a report needs nothing but this folder and the data
-        described["task_file"] = task.text
-    return described
 
 
 def check_api(model: Model, settings: Settings, client: Client) -> None:

@@ -139,10 +139,10 @@ class _Batches:
                         files.close()
                         self.parts.append(_Part(name=f"{len(self.parts) + 1:04}", requests=0))
                         size = 0
-                        paths = [self._path(self.parts[-1], kind) for kind in ("jsonl", "calls.jsonl")]
-                        for path in paths:  # a link of that name is not followed
-                            path.unlink(missing_ok=True)
-                        requests, index = (files.enter_context(path.open("xb")) for path in paths)
+                        requests, index = (
+                            files.enter_context(whole_file(self._path(self.parts[-1], kind), "xb"))
+                            for kind in ("jsonl", "calls.jsonl")
+                        )
                     requests.write(line)
                     asked = request, call.arm, call.repeat, call.row, call.variant, call.messages, call.fixed
                     index.write(json.dumps(asked).encode() + b"\n")
@@ -245,7 +245,8 @@ class _Batches:
         if not isinstance(request, str) or request not in calls or self.journal.answered(request):
             return  # what it would have answered stays unanswered
         with suppress(AttemptError):
-            self.journal.append(make_record(request, calls[request], batch_reply(result)) | {"batch": True})
+            record = make_record(request, calls[request], batch_reply(result), self.journal.words)
+            self.journal.append(record | {"batch": True})
 
     def _index(self, part: _Part) -> Iterator[tuple[str, Call]]:
         """The requests of a part by their identity."""

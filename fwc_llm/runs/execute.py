@@ -115,7 +115,9 @@ class _Run:
             reply = await self.model.ask(call.messages)
         else:
             reply = await self.ask_row(call.messages, call.asked)
-        self.journal.append(make_record(request, call, reply))  # before anything else looks at it
+        self.journal.append(
+            make_record(request, call, reply, self.journal.words)
+        )  # before anything else looks at it
         if self.budget is not None:
             self.budget.settle(reserved, reply.usage, answered=reply.text is not None)
             self.settled.set()

@@ -106,10 +106,13 @@ def read_reply(body: Any, latency: float = 0.0) -> Reply:
     if isinstance(content, list):  # some servers send a list of parts
         content = "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
     text = content if isinstance(content, str) and content else refusal
+    text = text if isinstance(text, str) else ""
+    calls_tool = not text.strip() and bool(message.get("tool_calls") or message.get("function_call"))
     return Reply(
-        text=shortened(text) if isinstance(text, str) else "",
+        text=shortened(text),
         finish_reason=name_in(choice, "finish_reason"),
-        refusal=bool(refusal),
+        refusal=bool(refusal) or calls_tool,
+        reasoned=bool(message.get("reasoning_content") or message.get("reasoning")),
         logprobs=_logprobs(choice.get("logprobs")),
         usage=read_usage(body.get("usage"), "prompt_tokens", "completion_tokens"),
         model=name_in(body, "model"),
