@@ -23,6 +23,7 @@ _REFUSAL = re.compile(
     r"|i (?:could|would|will|do|am)\s?(?:not|n['’]t)|i['’]m not|as an? (?:ai|artificial|language|large))\b",
     re.IGNORECASE,
 )
+_OBJECT = re.compile(r'\s*\{\s*"answer"\s*:\s*"\w+"\s*\}\s*')
 _TOKEN = re.compile(r"[^\w]*Ġ?[^\w]*(yes|no)[^\w]*", re.IGNORECASE)
 
 
@@ -48,6 +49,8 @@ def parse_answer(reply: Reply) -> Answer:
         return Answer(None, "filtered")
     truncated = reply.finish_reason == "length"
     words = [word.lower() for word in _WORD.findall(reply.text)]
+    if _OBJECT.fullmatch(reply.text):
+        words = words[1:]
     if not words and not reply.text.strip():
         return Answer(None, "truncated" if truncated else "empty")
     if {"yes", "no"} <= set(words):

@@ -55,7 +55,8 @@ def test_what_is_missing_is_named_before_any_request(monkeypatch: pytest.MonkeyP
     with pytest.raises(FwcError, match="set AZURE_OPENAI_ENDPOINT"):
         open_model("azure:my-deployment")
     monkeypatch.delenv("AZURE_OPENAI_API_KEY")
-    model = open_model("azure:my-deployment", base_url="http://127.0.0.1:9")
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "http://127.0.0.1:9")
+    model = open_model("azure:my-deployment")
     with pytest.raises(FwcError, match="set the environment variable AZURE_OPENAI_API_KEY"):
         asyncio.run(model.ask(MESSAGES))
     assert model.name == "azure:my-deployment"
