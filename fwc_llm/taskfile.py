@@ -31,7 +31,7 @@ ENDINGS: Mapping[str, Format] = {
 DEFAULT_MARKERS = ("", "?", "NaN", "nan")
 UNKNOWN = "unknown"  # the category that a missing value becomes under missing = "category"
 _LARGEST = 1 << 22  # bytes of a task file
-_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 
 def _filled(text: str) -> str:
@@ -270,7 +270,7 @@ def is_safe_address(url: str) -> bool:
     """Whether `url` is an https address, or an http one of this machine itself."""
     try:
         parts = urlsplit(url)
-        return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+        return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
     except ValueError:
         return False
 

@@ -18,7 +18,7 @@ from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, relative, 
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, is_local, open_model, traits
 from fwc_llm.models.functions import BatchFunction, Function, as_model
-from fwc_llm.models.openai.chat import RESPONSE_FORMAT, is_json_answer
+from fwc_llm.models.openai.chat import RESPONSE_FORMAT, asks_json, is_json_answer
 from fwc_llm.models.openai.prices import Price, no_price, price_of
 from fwc_llm.options import split_options, takes
 from fwc_llm.progress import Progress, choose
@@ -341,7 +341,7 @@ class Job:
         if wanted == "word" or answer_in is None or (wanted == "json" and self.client.batch):
             return
         if recorded is not None:
-            answer_in("json" if RESPONSE_FORMAT in recorded else "word", "")
+            answer_in("json" if asks_json(recorded) else "word", "")
             return
         answer_in("json", "")
         asked = list(islice(calls, _TRIALS))

@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from fwc_llm.errors import ProviderError
 from fwc_llm.models.base import Model, traits
-from fwc_llm.models.openai.chat import REASONING_TOKENS, RESPONSE_FORMAT
+from fwc_llm.models.openai.chat import REASONING_TOKENS, asks_json
 from fwc_llm.runs.joint import ROWS
 from fwc_llm.runs.journal import Call, Journal, parsed, reply_of
 from fwc_llm.untrusted import visible
@@ -85,6 +85,6 @@ class Watch:
             return f"the model spends its {limit:,} tokens before it answers: give it more with {more}{less}"
         if about.answer_in is None:
             return "see what the model returns to a prompt (fwc-llm prompt shows one)"
-        if RESPONSE_FORMAT in self._model.parameters:
+        if asks_json(self._model.parameters):
             return "the service does not keep to the answer format: try --answer-format word, or a --template"
         return "hold the service to an answer with --answer-format json, or try another --template"

@@ -157,6 +157,11 @@ def read_reply(body: Any, latency: float = 0.0) -> Reply:
     )
 
 
+def asks_json(parameters: Mapping[str, Any]) -> bool:
+    """Whether these parameters of a model hold it to an answer in JSON."""
+    return parameters.get(RESPONSE_FORMAT) == _JSON_FORMAT
+
+
 def is_json_answer(text: str) -> bool:
     """Whether a reply is a JSON object with the answer yes or no."""
     try:
