@@ -41,6 +41,7 @@ DEPRECATIONS = "https://platform.openai.com/docs/deprecations"
 AZURE_VERSION = "2024-10-21"
 FILTERED = "content_filter"  # the finish_reason of what a filter kept back
 ANSWER_TOKENS = 20  # enough for "Yes" and for telling a refusal from it (DecodingTrust's limit)
+JSON_TOKENS = 60  # enough for an object with one answer and white space
 REASONING_TOKENS = 2000  # the limit of a reasoning model includes its reasoning
 EFFORT = "reasoning_effort"
 RESPONSE_FORMAT = "response_format"
@@ -54,7 +55,8 @@ _JSON_FORMAT = {
     "type": "json_schema",
     "json_schema": {"name": "answer", "strict": True, "schema": ANSWER_SCHEMA},
 }
-_JSON_ANSWER = re.compile(r'\s*\{\s*"answer"\s*:\s*"')  # up to the answer's first letter
+# Up to the answer's first letter. llama.cpp's grammar lets a model fence the object in.
+_JSON_ANSWER = re.compile(r'\s*(?:```(?:json)?\s*)?\{\s*"answer"\s*:\s*"')
 _END_OF_REASONING = "</think>"
 _TOP_LOGPROBS = 20
 _LIMITS = ("max_tokens", "max_completion_tokens")
@@ -111,7 +113,8 @@ def request_parameters(name: str, client: Client) -> dict[str, Any]:
     if off:
         sent[EFFORT] = "none"
     if not any(limit in params for limit in _LIMITS):
-        limit = client.max_tokens or (REASONING_TOKENS if reasons else ANSWER_TOKENS)
+        usual = JSON_TOKENS if client.answer_format == "json" else ANSWER_TOKENS
+        limit = client.max_tokens or (REASONING_TOKENS if reasons else usual)
         sent[_LIMITS[family.reasons and family.openai]] = limit
     if client.answer_format == "json":
         sent[RESPONSE_FORMAT] = _JSON_FORMAT
@@ -148,7 +151,7 @@ def read_reply(body: Any, latency: float = 0.0) -> Reply:
         text=shortened(text) if isinstance(text, str) else "",
         finish_reason=name_in(choice, "finish_reason"),
         refusal=bool(refusal),
-        logprobs=_logprobs(choice.get("logprobs")),
+        logprobs=_logprobs(choice.get("logprobs"), isinstance(text, str) and is_json_answer(text)),
         usage=read_usage(body.get("usage"), "prompt_tokens", "completion_tokens"),
         model=name_in(body, "model"),
         fingerprint=name_in(body, "system_fingerprint"),
@@ -188,11 +191,11 @@ def name_in(body: Mapping[str, Any], field: str) -> str | None:
     return shortened(value, _LONGEST_NAME) if isinstance(value, str) else None
 
 
-def _logprobs(logprobs: Any) -> tuple[tuple[str, float], ...] | None:
+def _logprobs(logprobs: Any, in_json: bool) -> tuple[tuple[str, float], ...] | None:
     """The top tokens where the answer begins: at the first token that holds a letter.
 
-    In a JSON object with an answer that is the token with the answer's first letter, in which yes and no
-    differ; its tokens are cut to what belongs to the answer. Reasoning before it is passed over.
+    Of an answer in JSON that is the token with the answer's first letter, in which yes and no differ; the
+    tokens are cut to what belongs to the answer. Reasoning before it is passed over.
     """
     content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
     positions = [each for each in content if isinstance(each, Mapping)] if isinstance(content, list) else []
@@ -201,6 +204,8 @@ def _logprobs(logprobs: Any) -> tuple[tuple[str, float], ...] | None:
     reasoning = written.rfind(_END_OF_REASONING)
     start = 0 if reasoning < 0 else reasoning + len(_END_OF_REASONING)
     opened = _JSON_ANSWER.match(written, start)
+    if in_json and not opened:
+        return None
     letters = (place for place in range(start, len(written)) if written[place].isalpha())
     answer = opened.end() if opened else next(letters, len(written))
     end = 0
