@@ -32,7 +32,7 @@ ENDINGS: Mapping[str, Format] = {
 }  # fmt: skip
 DEFAULT_MARKERS = ("", "?", "NaN", "nan")
 _LARGEST = 1 << 22  # bytes of a task file
-_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 
 def _filled(text: str) -> str:
@@ -289,7 +289,7 @@ def is_safe_address(url: str) -> bool:
     """Whether `url` is an https address, or an http one of this machine itself."""
     try:
         parts = urlsplit(url)
-        return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+        return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
     except ValueError:
         return False
 

@@ -64,6 +64,7 @@ ALLOW_CHANGED: bool = switch(
     "Accept saved shots although the data has changed.", "--allow-changed-data", panel=EXPERIMENT
 )
 MAX_PROMPT_TOKENS: int | None = option("Choose the largest m, up to --m, whose prompts fit.", panel=COST)
+DRY_RUN: bool = switch("Print the number of requests and their cost; send none.", "--dry-run", panel=COST)
 NO_ROWS: bool = switch("Reports hold no rows, prompts or replies: they may be people's records.", "--no-rows")
 FIGURES: Path | None = option("Write the charts to this folder, as SVG and PNG. Extra: plot.", metavar="DIR")
 JSON: bool = switch("Print everything as one JSON document; notes go to standard error.", "--json")

@@ -165,8 +165,8 @@ def test_the_cost_limit_holds_for_batches(tmp_path: Path) -> None:
     async def go() -> Outcome:
         async with asking(service, tmp_path, "gpt-4") as (model, journal):
             price, counter = price_of("gpt-4"), TokenCounter("unknown", fetch=False)
-            one = Budget(model, price, 1.0, counter).worst_case(calls()[0].messages, batch=True)
-            budget = Budget(model, price, 5.0 * one, counter)
+            budget = Budget(model, price, 1.0, counter)
+            budget.max_cost = 5.0 * budget.dollars(budget.worst_case(calls()[0].messages), batch=True)
             await run_batch(model, calls(), journal, tmp_path, poll_seconds=0.0, budget=budget)
             return await execute(model, calls(), journal, budget=budget)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import Messages, Reply, Usage
+from fwc_llm.models.base import Attempts, Messages, Reply, Usage
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.models.openai.prices import Price, price_of
 from fwc_llm.runs.budget import Budget, forecast
@@ -29,7 +29,7 @@ class Counter:
 class Model(ChatModel):
     used = Usage(1000, 5, 0)
 
-    async def ask(self, messages: Messages) -> Reply:
+    async def ask_within(self, messages: Messages, attempts: Attempts) -> Reply:
         await asyncio.sleep(0.001)
         return Reply("Yes", usage=self.used)
 
@@ -83,7 +83,7 @@ def test_without_a_reported_usage_the_worst_case_counts(tmp_path: Path) -> None:
     model.used = None  # type: ignore[assignment]
     outcome, budget = run(tmp_path, model, 0.1)
     assert outcome.done == 5
-    assert "is used (an estimate: the service sent no token counts) and" in str(outcome.stopped)
+    assert "is used (at most: for some attempts the service sent no token counts)" in str(outcome.stopped)
     assert budget.spent == pytest.approx(5 * 0.018)
 
 
