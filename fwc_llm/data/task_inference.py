@@ -5,7 +5,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -128,7 +128,7 @@ def profile_column(
         return ColumnProfile(kind, "id" if "an id" in why else "drop", why)
     kept = tuple(cell for cell in counts if cell in markers)
     if notation is None:
-        doubt = f"{_quoted(kept)} made one category, unknown" if kept else "" if part else _same(distinct)
+        doubt = f"{_listed(kept)} made one category, unknown" if kept else "" if part else _same(distinct)
         profile = ColumnProfile("categorical", missing="category" if kept else "", markers=kept)
         return profile.checked(doubt)
     profile = ColumnProfile(
@@ -149,24 +149,21 @@ def _same(distinct: Collection[str]) -> str:
     folded: dict[str, list[str]] = {}
     for cell in sorted(distinct):
         folded.setdefault(cell.casefold(), []).append(cell)
-    same = next((_quoted(equal) for equal in folded.values() if len(equal) > 1), "")
+    same = next((_listed(equal) for equal in folded.values() if len(equal) > 1), "")
     return f"{same} differ in case alone; one value?" if same else ""
 
 
-def _quoted(cells: Sequence[str]) -> str:
+def _listed(cells: Sequence[str], words: Callable[[str], str] = repr) -> str:
     more = f" and {len(cells) - _LISTED} more" if len(cells) > _LISTED else ""
-    return ", ".join(repr(cell) for cell in cells[:_LISTED]) + more
+    return ", ".join(map(words, cells[:_LISTED])) + more
 
 
 def _not_numbers(cells: pd.Series, counts: Mapping[str, int], profile: ColumnProfile) -> Iterator[str]:
     """Says which cells of a numeric column are no numbers, with their number and first row."""
 
-    def listed(texts: Sequence[str]) -> str:
-        rows = [str(cells.index[int((cells == text).to_numpy().argmax())]) for text in texts[:_LISTED]]
-        times = [f"{counts[text]:,} times, first " * (counts[text] > 1) for text in texts]
-        more = f" and {len(texts) - _LISTED} more" if len(texts) > _LISTED else ""
-        named = (f"{text!r} ({n}{row})" for text, n, row in zip(texts, times, rows, strict=False))
-        return ", ".join(named) + more
+    def place(text: str) -> str:
+        row = cells.index[int((cells == text).to_numpy().argmax())]
+        return f"{text!r} ({f'{counts[text]:,} times, first ' * (counts[text] > 1)}{row})"
 
     others = sum(counts[text] for text in (*profile.markers, *profile.odd))
     if others:
@@ -174,9 +171,9 @@ def _not_numbers(cells: pd.Series, counts: Mapping[str, int], profile: ColumnPro
         some = next(text for text in counts if text not in (*profile.markers, *profile.odd))
         yield f"{total - others:,} of {total:,} values are numbers like {some!r}"
     if profile.markers:
-        yield f"taken for missing: {listed(profile.markers)}"
+        yield f"taken for missing: {_listed(profile.markers, place)}"
     if profile.odd:
-        yield f"no numbers: {listed(profile.odd)}: repair them, or add them to missing_marker of this column"
+        yield f"no numbers: {_listed(profile.odd, place)}: repair them, or add them to its missing_marker"
 
 
 def _doubts(profile: ColumnProfile, counts: Mapping[str, int], distinct: Collection[str]) -> Iterator[str]:
@@ -189,11 +186,8 @@ def _doubts(profile: ColumnProfile, counts: Mapping[str, int], distinct: Collect
         yield f"numbers with the unit {profile.unit!r}, which is left out"
     rest = [number for number in numbers if number not in _CODES]
     if codes := [f"{code:g}" for code in numbers if code in _CODES and _may_be_code(code, rest, of_numbers)]:
-        listed = ", ".join(codes)
-        yield (
-            f"{listed} beside {rest[0]:g} to {rest[-1]:g}: a code for a missing value? "
-            f"then missing_marker = {_toml(codes)} in this column"
-        )
+        among = f"{', '.join(codes)} beside {rest[0]:g} to {rest[-1]:g}"
+        yield f"{among}: a code for a missing value? then missing_marker = {_toml(codes)} in this column"
     elif profile.written or profile.unit:
         return
     elif 2 < len(numbers) <= _FEW and all(number.is_integer() for number in numbers):

@@ -67,6 +67,8 @@ class Decisions:
             raise FwcError(f"{self._holds(counts, column)}; {strange[0]!r} is none of them")
         yes = given or [value for value in counts if value.lower() in _YES]
         no = negative or [value for value in counts if value.lower() in _NO and value not in yes]
+        if both := [value for value in yes if value in no]:
+            raise FwcError(f"{self._holds(counts, column)}; {both[0]!r} cannot mean both yes and no")
         rest = [value for value in counts if value not in yes and value not in no]
         if given and rest and not negative:
             words = () if any(value.casefold() in NO_WORDS for value in given) else NO_WORDS
@@ -403,9 +405,7 @@ def decided(
         means = np.array([*(places[meaning[plain_text(value)]] for value in values), -1])[code]
         left_out |= (means < 0) & (code >= 0)
         frame[name] = pd.Categorical.from_codes(means, pd.Index(["no", "yes"], dtype=object))
-    if (
-        "row" in frame.columns and left_out.any()
-    ):  # in all arms and repeats: they are compared on the same rows
+    if "row" in frame.columns and left_out.any():  # arms and repeats are compared on the same rows
         left_out = frame["row"].isin(frame["row"][left_out]).to_numpy()
     return frame, left_out
 
