@@ -31,7 +31,7 @@ from fwc_llm.report.document import FORMAT as REPORT
 from fwc_llm.report.document import find_task, make_document
 from fwc_llm.report.read import read_run, score_and_judge
 from fwc_llm.report.write import write_document
-from fwc_llm.runs.folder import RunFolder, file_name
+from fwc_llm.runs.folder import LATER, RunFolder, file_name
 from fwc_llm.runs.hashes import FILE_NAME as HASHES
 from fwc_llm.runs.hashes import files_of, read_hashes
 from fwc_llm.runs.journal import FILE_NAME as JOURNAL
@@ -77,6 +77,7 @@ _WORD = {
     "created",
     "versions",
     "command",
+    "parser",
 }  # of run.json
 
 
@@ -279,7 +280,8 @@ def _of_plan(
         plan, described["model"], described.get("parameters") or {},
         bool(described.get("simulated_answers", described["simulated"])), bool(described.get("reference")),
     )  # fmt: skip
-    now = {key: value for key, value in json.loads(json.dumps(now)).items() if key not in _WORD}
+    lacking = _WORD | (LATER - set(described))
+    now = {key: value for key, value in json.loads(json.dumps(now)).items() if key not in lacking}
     sources = described.get("sources") or {}
     for arm in plan.arms:  # a given file has the name that it had where it was given
         if arm.source in plan.saved and re.search(r"^shots-|\.json$", sources.get(arm.name, "")):
