@@ -28,6 +28,7 @@ ENDINGS: Mapping[str, Format] = {
     ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
     ".xlsx": "excel", ".xlsm": "excel", ".xls": "excel",
 }  # fmt: skip
+LAYOUT = "sheet", "skip", "comment"  # keys of [data] that commands take as options
 PACKED = (".gz", ".bz2", ".zip")
 DEFAULT_MARKERS = ("", "?", "NaN", "nan")
 UNKNOWN = "unknown"  # the category that a missing value becomes under missing = "category"

@@ -433,7 +433,7 @@ def _of_frame(frame: Any, protected: Any, outcome: Any, answer: Sequence[str], w
     of_weight = "" if weight is None else title_of(weight)
     drafted = draft_frame(raw, attributes, of_outcome, answer, of_weight)
     taskfile = parse_taskfile(drafted.text, Path("the data frame"), "table")
-    raw = replace(table, markers=frozenset(taskfile.source.markers)).frame(list(raw), "row")
+    raw = replace(table, markers=frozenset(taskfile.source.markers)).frame(raw.columns.tolist(), "row")
     return replace(_of_file(taskfile), load=lambda: clean_tables(taskfile, [raw]), locate=lambda: ())
 
 

@@ -64,6 +64,9 @@ ALLOW_CHANGED: bool = switch(
     "Accept saved shots although the data has changed.", "--allow-changed-data", panel=EXPERIMENT
 )
 MAX_PROMPT_TOKENS: int | None = option("Choose the largest m, up to --m, whose prompts fit.", panel=COST)
+SHEET: str = option("The sheet of an Excel file, by name or number. [default: the first]", default="")
+SKIP: int = option("Lines (rows of a sheet) above the header, which are left out.", default=0, min=0)
+COMMENT: str = option("The text that begins lines to be left out, such as #.", default="")
 NO_ROWS: bool = switch("Reports hold no rows, prompts or replies: they may be people's records.", "--no-rows")
 FIGURES: Path | None = option("Write the charts to this folder, as SVG and PNG. Extra: plot.", metavar="DIR")
 JSON: bool = switch("Print everything as one JSON document; notes go to standard error.", "--json")

@@ -82,6 +82,9 @@ def init(
     output: Path | None = flags.option(
         "The task file to write. [default: beside the table]", "--out", "-o", "--output"
     ),
+    sheet: str = flags.SHEET,
+    skip: int = flags.SKIP,
+    comment: str = flags.COMMENT,
     force: bool = FORCE,
 ) -> None:
     """Draft a commented task file for a table of your own, and list what to check in it."""
@@ -89,9 +92,8 @@ def init(
     from fwc_llm.tasks import load_task
 
     target = _new_file(output or table.with_suffix(".toml"), force)
-    draft = draft_task(
-        table, flags.words(",".join(protected)) or protected, outcome, Path(os.path.realpath(target)).parent
-    )
+    attributes, folder = flags.words(",".join(protected)) or protected, Path(os.path.realpath(target)).parent
+    draft = draft_task(table, attributes, outcome, folder, sheet=sheet, skip=skip, comment=comment)
     write_whole(draft.text, target, "the task file ")
     _print(f"wrote {target}; please check:", *draft.checks)
     task = load_task(target)

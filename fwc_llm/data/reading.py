@@ -65,18 +65,19 @@ class RawTable:
     def texts(self, name: str) -> "pd.Categorical[Any]":
         """A column's texts (n,) without spaces around them as categories; a missing one has the code -1.
 
-        `name` is a title, or a path into the column's cells ("choices[0].text"). A title that stands twice must stand over equal cells.
-        Raises `FwcError`.
+        `name` is a title, or a path into the column's cells ("choices[0].text"). A title that stands twice
+        must stand over equal cells (`FwcError`).
         """
         if name not in self.titles:
             title = self._base(name)
-            inner = [at(cell, name[len(title) :]) for cell in self._cells(title).tolist()] if title else []
-            if all(map(is_null, inner)):
+            cells = self.cells_of(list(self.titles).index(title)) if title else ()
+            inner = [at(cell, name[len(title) :]) for cell in cells]
+            if not title or (inner and all(map(is_null, inner))):
                 raise self._lacks(name)
             return as_categories(pd.Series(inner, dtype=object), self.markers)
         positions = [position for position, title in enumerate(self.titles) if title == name]
         first, *others = (as_categories(self.cells_of(position), self.markers) for position in positions)
-        if any(not first.astype("str").equals(other.astype("str")) for other in others):
+        if any(not pd.Series(first).astype("str").equals(pd.Series(c).astype("str")) for c in others):
             raise FwcError(
                 f"{self.where}: the header names column {name!r} more than once, and the columns differ: "
                 "rename one of them"
@@ -84,14 +85,11 @@ class RawTable:
         return first
 
     def frame(self, names: Sequence[str], label: str) -> pd.DataFrame:
-        """The columns `names` as a frame of texts, whose row ids begin with `label`; refuse one without rows."""
+        """The columns `names` as a frame of texts, whose row ids begin with `label`; at least one row."""
         if not len(self.numbers):
             raise FwcError(f"{self.where}: the table has no rows{self.hint}")
         ids = pd.Index([f"{label}:{number}" for number in self.numbers], dtype="str")
         return pd.DataFrame({name: self.texts(name).astype("str") for name in names}, index=ids)
-
-    def _cells(self, title: str) -> pd.Series:
-        return pd.Series(self.cells_of(list(self.titles).index(title)), dtype=object)
 
     def _base(self, name: str) -> str:
         """The longest title into whose cells the path `name` leads; empty where there is none."""
@@ -129,7 +127,7 @@ def opened(cell: Any) -> Any:
 
 
 def as_categories(cells: Any, markers: Iterable[str]) -> "pd.Categorical[Any]":
-    """The texts (n,) of typed cells (n,) as categories; the code is -1 where one is null, empty or a marker."""
+    """The texts of typed cells (n,) as categories; the code is -1 where one is null, empty or a marker."""
     column: Any = cells if isinstance(cells, pd.Series) else pd.Series(cells, dtype=object)
     exact = getattr(column.dtype, "numpy_dtype", column.dtype)  # of nullable and Arrow columns
     if exact in (np.float16, np.float32):  # whose digits Python's floats do not keep
@@ -173,7 +171,7 @@ def open_table(path: Path, content: bytes, source: Source, names: Sequence[str] 
     if source.format == "csv":
         return _read_csv(path, content, source, names)
     if source.format == "jsonl":
-        return table_of_rows(path, json_rows(path, content), source.markers)
+        return table_of_rows(path, json_rows(path, json_value(path, content)), source.markers)
     if source.format == "parquet":
         file = open_parquet(path, content)
         return arrow_table(path, file, source, range(1, file.metadata.num_rows + 1))
@@ -202,7 +200,8 @@ def unpacked(path: Path, content: bytes) -> tuple[Path, bytes]:
 def sniff_source(path: Path, content: bytes, **layout: Any) -> Source:
     """The format of a file, and of a CSV file separator and encoding.
 
-    `layout` has `sheet`, `skip` and `comment` as `Source` does. Raises `FwcError` for a text that no separator cuts into columns.
+    `layout` has `sheet`, `skip` and `comment` as `Source` does. Raises `FwcError` for a text that no
+    separator cuts into columns.
     """
     inner, content = unpacked(path, content)
     source = Source(file=path.name, format=format_of(inner), **layout)
@@ -263,7 +262,9 @@ def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str]) 
 def _mismatch(source: Source, first: int, header: Sequence[str], line: int, width: int, later: bool) -> str:
     """The remedy for a line that is not as long as the header, which is on line `first`."""
     if source.header and (mark := re.match(r"#|//|%|;", header[0])) and not source.comment:
-        return f"comments begin with {mark[0]!r}: --comment '{mark[0]}' (comment = \"{mark[0]}\" under [data])"
+        return (
+            f"comments begin with {mark[0]!r}: --comment '{mark[0]}' (comment = \"{mark[0]}\" under [data])"
+        )
     if source.header and len(header) < width and (len(header) == 1 or not later):
         above = line - 1
         return f"if line {line} is the header: --skip {above} (skip = {above} under [data])"
@@ -323,17 +324,20 @@ def json_value(path: Path, content: bytes) -> Any:
     return values
 
 
-def json_rows(path: Path, content: bytes) -> list[dict[str, Any]]:
-    """The rows of JSON lines, or of one JSON list."""
-    value = json_value(path, content)
-    if isinstance(value, dict) and format_of(path) == "jsonl" and ".json" not in path.suffixes:
-        value = [value]  # one line
-    for number, row in enumerate(value if isinstance(value, list) else [value], 1):
-        if not isinstance(row, dict) or not isinstance(value, list):
+def json_rows(path: Path, value: Any) -> list[dict[str, Any]]:
+    """The rows in the value of a JSON file: a list of objects, or the object of one line."""
+    rows = value if isinstance(value, list) else [value]
+    if isinstance(value, dict) and path.suffix == ".json":
+        raise FwcError(
+            f"{path} is one JSON object, with the keys {', '.join(list(value)[:10])}: give a list of objects, "
+            "a row each, or results of promptfoo, Inspect, OpenAI Evals or Batch, Langfuse or MLflow"
+        )
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict):
             raise FwcError(
-                f"{path}: row {number} must be an object with a value for every column, in a list or on a line of its own; found {row!r:.40}"
+                f"{path}: row {number} is {row!r:.40}: a row is an object with a value for every column"
             )
-    return value
+    return rows
 
 
 def table_of_rows(where: Path | str, rows: Sequence[dict[str, Any]], markers: Iterable[str]) -> RawTable:
@@ -342,7 +346,10 @@ def table_of_rows(where: Path | str, rows: Sequence[dict[str, Any]], markers: It
     if (size := len(rows) * len(titles)) > 10_000_000 and size > 50 * sum(map(len, rows)):
         raise FwcError(f"{where}: its rows have hardly a key in common: they are no rows of one table")
     return _table_of_columns(
-        where, [(title, [row.get(title) for row in rows]) for title in titles], range(1, len(rows) + 1), markers
+        where,
+        [(title, [row.get(title) for row in rows]) for title in titles],
+        range(1, len(rows) + 1),
+        markers,
     )
 
 
@@ -362,7 +369,9 @@ def _spread(title: str, cells: Any) -> Iterator[tuple[str, Any]]:
     if not keys or not all(map(is_null, others)):
         yield title, others
     for key in keys:
-        yield from _spread(f"{title}.{key}", [cell.get(key) if isinstance(cell, dict) else None for cell in objects])
+        yield from _spread(
+            f"{title}.{key}", [cell.get(key) if isinstance(cell, dict) else None for cell in objects]
+        )
 
 
 # --- Parquet and Arrow
@@ -381,7 +390,7 @@ def open_parquet(path: Path, content: bytes | None = None) -> Any:
 
 
 def arrow_table(path: Path, file: Any, source: Source, numbers: Sequence[int]) -> RawTable:
-    """The table in a `ParquetFile` or in a `pyarrow.Table`, a part of it, whose columns are read one by one."""
+    """The table in a `ParquetFile`, or in a `pyarrow.Table` of some rows; columns are read one by one."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -403,7 +412,9 @@ def arrow_table(path: Path, file: Any, source: Source, numbers: Sequence[int]) -
         name, before = schema.names[position], schema.names[:position]
         try:
             part = file.read(columns=[name]) if hasattr(file, "read") else file.select([position])
-            same = [column for title, column in zip(part.column_names, part.columns, strict=True) if title == name]
+            same = [
+                column for title, column in zip(part.column_names, part.columns, strict=True) if title == name
+            ]
             column = same[before.count(name) if len(same) > 1 else 0]
         except Exception as error:  # as in `open_parquet`
             raise FwcError(f"{path} is no Parquet table: {error}") from error
@@ -412,7 +423,14 @@ def arrow_table(path: Path, file: Any, source: Source, numbers: Sequence[int]) -
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         is_kind = pa.types
-        typed = is_kind.is_integer, is_kind.is_float32, is_kind.is_float64, is_kind.is_boolean, is_kind.is_string, is_kind.is_large_string
+        typed = (
+            is_kind.is_integer,
+            is_kind.is_float32,
+            is_kind.is_float64,
+            is_kind.is_boolean,
+            is_kind.is_string,
+            is_kind.is_large_string,
+        )
         if any(check(column.type) for check in typed):
             return column.to_pandas(types_mapper=pd.ArrowDtype)
         return column.to_pylist()
@@ -548,11 +566,13 @@ def _foreign(frame: Any) -> tuple[list[Any], list[Any], Sequence[Any]]:
 
 def title_of(name: Any) -> str:
     """The title of a column whose name may be any label; of a tuple its parts, joined by dots."""
-    return ".".join(str(part) for part in name if part != "") if isinstance(name, tuple) else str(name).strip()
+    return (
+        ".".join(str(part) for part in name if part != "") if isinstance(name, tuple) else str(name).strip()
+    )
 
 
 def titles_of(frame: Any, names: Any) -> list[str]:
     """The titles of one column of `frame`, named by its label (a tuple, too), or of a list of them."""
-    labels = frame.columns.tolist() if isinstance(frame, pd.DataFrame) else []
-    several = isinstance(names, list | tuple | set) and names not in labels
+    labels: list[Any] = frame.columns.tolist() if isinstance(frame, pd.DataFrame) else []
+    several = isinstance(names, list | tuple | set) and not any(names == label for label in labels)
     return [title_of(name) for name in (names if several else [names])]

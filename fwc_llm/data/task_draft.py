@@ -15,7 +15,7 @@ import pandas as pd
 from fwc_llm.data.reading import open_table, sniff_source
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as
-from fwc_llm.taskfile import DEFAULT_MARKERS, Source, Written, format_of, parse_taskfile
+from fwc_llm.taskfile import DEFAULT_MARKERS, LAYOUT, Source, Written, format_of, parse_taskfile
 from fwc_llm.values import as_number, as_plain
 
 _FEW = 10  # a numeric column with at most so many distinct whole values may be a code
@@ -328,11 +328,7 @@ class _Drafting:
             f"file = {_toml(os.path.relpath(self.path, beside).replace(os.sep, '/'))}",
         ]
         text += [f'format = "{self.source.format}"'] if self.source.format != format_of(self.path) else []
-        text += [
-            f"{key} = {_toml(value)}"
-            for key in ("sheet", "skip", "comment")
-            if (value := getattr(self.source, key))
-        ]
+        text += [f"{key} = {_toml(value)}" for key in LAYOUT if (value := getattr(self.source, key))]
         if self.source.format == "csv":
             text += [f"separator = {_toml(self.source.separator)}", "header = true"]
             if self.source.encoding != "utf-8-sig":

@@ -1,17 +1,18 @@
 """The one door to the statistics: answers in, `Audit` out, whoever gave the answers."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.gates import Check, all_of, decide, parse_condition
 from fwc_llm.metrics.answers import Answered
-from fwc_llm.metrics.audit_table import from_frame, of_population, with_population
+from fwc_llm.metrics.audit_table import from_frame, of_population, unused_columns, with_population
 from fwc_llm.metrics.statistics import statistics
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
+    from narwhals.typing import IntoFrame
 
     from fwc_llm.report.reference_models import References
 
@@ -75,27 +76,28 @@ class Audit:
 
 
 def audit(
-    answers: "pd.DataFrame",
+    answers: "IntoFrame",
     *,
-    answer: str = "answer",
-    protected: Sequence[str] = (),
-    label: str | None = "label",
+    answer: Hashable = "answer",
+    protected: Hashable | Sequence[Hashable] = (),
+    label: Hashable | None = "label",
     positive: Any = None,
-    p_yes: str | None = "p_yes",
-    weight: str | None = None,
-    cluster: str | None = None,
-    given: str | None = None,
+    p_yes: Hashable | None = "p_yes",
+    weight: Hashable | None = None,
+    cluster: Hashable | None = None,
+    given: Hashable | None = None,
     design: str = "group",
     attributes: Sequence[str] = (),
     min_group: int = 30,
     margin: float = 0.05,
     against: str = "",
-    population: "pd.DataFrame | None" = None,
-    key: str = "row",
+    population: "IntoFrame | None" = None,
+    key: Hashable = "row",
 ) -> Audit:
     """Measure accuracy and fairness of answers, whoever gave them (docs/statistics.md).
 
-    `answers` has a line an answer. Columns: `answer` (empty where it could not be parsed), `protected` (one
+    `answers` has a line an answer, as a data frame of pandas, Polars, Arrow or another library that narwhals
+    takes; its cells are read as the texts that a CSV file would hold. Columns: `answer` (empty where it could not be parsed), `protected` (one
     or several, crossed; without it the column `group`), `label` (None: rates of yes alone are audited, as
     they are where `protected` is given and there is no column "label"), and optionally `p_yes`. Answers and
     labels are yes and no, true and false, 1 and 0, or any two values of which `positive` means yes. Further
@@ -122,25 +124,40 @@ def audit(
     Raises `FwcError` for a missing column, a row with two labels or two groups, an arm that lacks rows of the
     others, and answers of more than two kinds.
     """
+    import pandas as pd
+
+    from fwc_llm.data.reading import frame_table, title_of, titles_of
+    from fwc_llm.report.predictions_reader import as_numbers, filled, population_of
+    from fwc_llm.values import as_text
+
+    raw, groups = frame_table(answers), titles_of(answers, protected)
+    roles = {"answer": answer, "label": label, "p_yes": p_yes, "weight": weight, "cluster": cluster}
+    titles = {
+        role: None if name is None else title_of(name) for role, name in {**roles, "given": given}.items()
+    }
+    named, row, positive = title_of(key), groups or ["group"], None if positive is None else as_text(positive)
+    used = {*row, named, "arm", "repeat", "examples", "reason", *filter(None, titles.values())}
+    columns: dict[str, Any] = {name: filled(raw.texts(name)) for name in raw.titles if name in used}
+    for name in {titles["p_yes"], titles["weight"]} & columns.keys():
+        columns[name] = as_numbers(columns[name], name, shares=name == titles["p_yes"])
+    frame = pd.DataFrame(columns)
     if population is not None:
-        own = [protected] if isinstance(protected, str) else protected or ["group"]
-        answers = with_population(answers, population, key, [answer, *own])
+        texts = [*row, titles["label"], titles["answer"]]
+        everybody = population_of(frame_table(population), named, texts)
+        frame = with_population(frame, everybody, named, [*row, title_of(answer)])
     answered = from_frame(
-        answers if key == "row" else answers.rename(columns={key: "row"}),
+        frame.rename(columns={named: "row"}),
         design,
         attributes,
-        answer=answer,
-        protected=protected,
-        label=label,
+        protected=groups,
         positive=positive,
-        p_yes=p_yes,
-        weight=weight,
-        cluster=cluster,
-        given=given,
         min_group=min_group,
         margin=margin,
         against=against,
+        **titles,
     )
+    unused = unused_columns(raw.titles, used, titles["weight"], titles["cluster"])
+    answered = replace(answered, unused=(*answered.unused, *unused))
     if population is not None:
-        answered = of_population(answered, population, key, label, positive, answer)
+        answered = of_population(answered, everybody, named, titles["label"], positive, titles["answer"])
     return Audit(answered)
