@@ -300,9 +300,9 @@ def load_task(
     its own choice.
 
     A data frame is one of pandas, or of Polars, Arrow or another library that narwhals takes. Its columns may
-    have any labels: `protected` names one or several, and `outcome` another. Yes is the value, or list
-    of values, `positive`, or a number above `above`; neither is needed where the values are yes and no or
-    the like. Of more than two values `others="no"` says that all but the positive ones mean no; else drop the
+    have any labels: `protected` names one or several, and `outcome` another. Yes is the value, or list of
+    values, `positive`, or a number above `above`; neither is needed where the values are yes and no or the
+    like. Of more than two values `others="no"` says that all but the positive ones mean no; else drop the
     other rows first. `question` replaces the drafted one. The rest is judged as `fwc-llm task init` does:
     `task.text` is the file that it would write. A row's id is its index label, as "row:17".
 

@@ -43,6 +43,8 @@ def load_tables(task: TaskFile, folders: Sequence[Path]) -> "Tables":
                 notes.append(f"{path} differs from the published file (its sha256 is another)")
             parts.append(read_table(path, content, task.source, names, label_of[path]))
         raws.append(pd.concat(parts))
+        if not len(raws[-1]):
+            raise FwcError(f"{paths[0]}: the table has no rows")
     tables = clean_tables(task, raws)
     return replace(tables, notes=(*tables.notes, *notes))
 

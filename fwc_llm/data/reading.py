@@ -59,15 +59,22 @@ class RawTable:
     def require(self, names: Iterable[str]) -> None:
         """Refuse a table without these columns, or paths into its columns (`FwcError`)."""
         for name in names:
-            if name not in self.titles and not self._base(name):
+            if name not in self.titles and not self._base(name) and not self._entries(name):
                 raise self._lacks(name)
 
     def texts(self, name: str) -> "pd.Categorical[Any]":
         """A column's texts (n,) without spaces around them as categories; a missing one has the code -1.
 
-        `name` is a title, or a path into the column's cells ("choices[0].text"). A title that stands twice
-        must stand over equal cells (`FwcError`).
+        `name` is a title, a path into the column's cells ("choices[0].text"), or that of several columns
+        ("applicant"), whose text is JSON. A title that stands twice must stand over equal cells (`FwcError`).
         """
+        if entries := self._entries(name):
+            keys = [self.titles[position][len(name) + 1 :] for position in entries]
+            rows = zip(*(self.cells_of(position) for position in entries), strict=True)
+            known = (
+                {key: cell for key, cell in zip(keys, row, strict=True) if not is_null(cell)} for row in rows
+            )
+            return as_categories([cells or None for cells in known], self.markers)
         if name not in self.titles:
             title = self._base(name)
             cells = self.cells_of(list(self.titles).index(title)) if title else ()
@@ -85,17 +92,23 @@ class RawTable:
         return first
 
     def frame(self, names: Sequence[str], label: str) -> pd.DataFrame:
-        """The columns `names` as a frame of texts, whose row ids begin with `label`; at least one row."""
-        if not len(self.numbers):
-            raise FwcError(f"{self.where}: the table has no rows{self.hint}")
+        """The columns `names` as a frame of texts, whose row ids begin with `label`."""
         ids = pd.Index([f"{label}:{number}" for number in self.numbers], dtype="str")
         return pd.DataFrame({name: self.texts(name).astype("str") for name in names}, index=ids)
+
+    def _entries(self, name: str) -> list[int]:
+        """The positions of the columns of an object's entries, where the path `name` leads to objects."""
+        if name in self.titles:
+            return []
+        return [position for position, title in enumerate(self.titles) if title.startswith(f"{name}.")]
 
     def _base(self, name: str) -> str:
         """The longest title into whose cells the path `name` leads; empty where there is none."""
         return max(bases_of([name]).intersection(self.titles), key=len, default="")
 
     def _lacks(self, name: str) -> FwcError:
+        if not self.titles:
+            return FwcError(f"{self.where}: it holds no table: it is empty{self.hint}")
         separator = "; is the separator right?" if len(self.titles) == 1 else ""
         hint = did_you_mean(name, self.titles)
         return FwcError(f"{self.where}: there is no column {name!r}{hint}{separator}{self.hint}")
@@ -329,13 +342,13 @@ def json_rows(path: Path, value: Any) -> list[dict[str, Any]]:
     rows = value if isinstance(value, list) else [value]
     if isinstance(value, dict) and path.suffix == ".json":
         raise FwcError(
-            f"{path} is one JSON object, with the keys {', '.join(list(value)[:10])}: give a list of objects, "
-            "a row each, or results of promptfoo, Inspect, OpenAI Evals or Batch, Langfuse or MLflow"
+            f"{path} is one JSON object, with the keys {', '.join(list(value)[:10])}: give a list of "
+            "objects, or results of promptfoo, Inspect, OpenAI Evals or Batch, Langfuse or MLflow"
         )
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
             raise FwcError(
-                f"{path}: row {number} is {row!r:.40}: a row is an object with a value for every column"
+                f"{path}:{number}: a row is an object with a value for every column, not {row!r:.40}"
             )
     return rows
 

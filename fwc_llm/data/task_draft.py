@@ -209,6 +209,7 @@ def draft_task(path: Path, protected: Sequence[str], outcome: str, beside: Path,
         content = path.read_bytes()
     source = sniff_source(path, content, **layout)
     table = open_table(path, content, source)
+    table.require(filter(None, (*protected, outcome)))
     times_of = Counter(title for title in table.titles if title)  # a saved index has no title: it is left out
     for name in (*protected, outcome):
         if times_of[name] > 1:
@@ -249,6 +250,8 @@ class _Drafting:
     weight: str = ""
 
     def __post_init__(self) -> None:
+        if not len(self.raw):
+            raise FwcError(f"{self.path}: the table has no rows")
         for name in (*self.protected, self.outcome, *filter(None, [self.weight])):
             if name not in self.raw:
                 untitled = (

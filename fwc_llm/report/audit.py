@@ -96,14 +96,14 @@ def audit(
 ) -> Audit:
     """Measure accuracy and fairness of answers, whoever gave them (docs/statistics.md).
 
-    `answers` has a line an answer, as a data frame of pandas, Polars, Arrow or another library that narwhals
-    takes; its cells are read as the texts that a CSV file would hold. Columns: `answer` (empty where it could not be parsed), `protected` (one
-    or several, crossed; without it the column `group`), `label` (None: rates of yes alone are audited, as
-    they are where `protected` is given and there is no column "label"), and optionally `p_yes`. Answers and
-    labels are yes and no, true and false, 1 and 0, or any two values of which `positive` means yes. Further
-    columns are used where they are there: `arm` (who answered), `repeat`, `row` (what was asked about;
-    default: every line a row of its own), `reason` (why an answer is missing) and `examples`, a name of the
-    set of examples under which the row was asked.
+    `answers` has a line an answer, as a data frame of pandas, Polars, Arrow or what else narwhals takes. Its
+    cells are read as a CSV file would write them. Columns: `answer` (empty where it could not be parsed),
+    `protected` (one or several, crossed; without it the column `group`), `label` (None: rates of yes alone
+    are audited, as they are where `protected` is given and there is no column "label"), and optionally
+    `p_yes`. Answers and labels are yes and no, true and false, 1 and 0, or any two values of which `positive`
+    means yes. Further columns are used where they are there: `arm` (who answered), `repeat`, `row` (what was
+    asked about; default: every line a row of its own), `reason` (why an answer is missing) and `examples`, a
+    name of the set of examples under which the row was asked.
 
     `weight` names the column of survey weights, `cluster` that of people who have several rows, `given` the
     strata within which parity is compared as well (Mantel–Haenszel). `design` says what was fixed when the
@@ -131,26 +131,31 @@ def audit(
     from fwc_llm.values import as_text
 
     raw, groups = frame_table(answers), titles_of(answers, protected)
-    roles = {"answer": answer, "label": label, "p_yes": p_yes, "weight": weight, "cluster": cluster}
-    titles = {
-        role: None if name is None else title_of(name) for role, name in {**roles, "given": given}.items()
-    }
-    named, row, positive = title_of(key), groups or ["group"], None if positive is None else as_text(positive)
-    used = {*row, named, "arm", "repeat", "examples", "reason", *filter(None, titles.values())}
+    roles = {"answer": answer, "label": label, "weight": weight, "cluster": cluster, "given": given}
+    titles: dict[str, Any] = {role: None if name is None else title_of(name) for role, name in roles.items()}
+    numbers = {None if p_yes is None else title_of(p_yes): True, titles["weight"]: False}
+    named, levels = title_of(key), groups or ["group"]
+    used = {*levels, named, "arm", "repeat", "examples", "reason", *titles.values(), *numbers}
     columns: dict[str, Any] = {name: filled(raw.texts(name)) for name in raw.titles if name in used}
-    for name in {titles["p_yes"], titles["weight"]} & columns.keys():
-        columns[name] = as_numbers(columns[name], name, shares=name == titles["p_yes"])
+    for name, shares in numbers.items():
+        if name in columns:
+            columns[name] = as_numbers(columns[name], name, shares)
     frame = pd.DataFrame(columns)
+    yes = None if positive is None else as_text(positive)
+    if isinstance(positive, bool) and titles["answer"] in frame and yes not in set(frame[titles["answer"]]):
+        yes = str(int(positive))
     if population is not None:
-        texts = [*row, titles["label"], titles["answer"]]
-        everybody = population_of(frame_table(population), named, texts)
-        frame = with_population(frame, everybody, named, [*row, title_of(answer)])
+        everybody = population_of(
+            frame_table(population), named, [*levels, titles["label"], titles["answer"]]
+        )
+        frame = with_population(frame, everybody, named, [*levels, titles["answer"]])
     answered = from_frame(
         frame.rename(columns={named: "row"}),
         design,
         attributes,
         protected=groups,
-        positive=positive,
+        positive=yes,
+        p_yes=next(iter(numbers)),
         min_group=min_group,
         margin=margin,
         against=against,
@@ -159,5 +164,5 @@ def audit(
     unused = unused_columns(raw.titles, used, titles["weight"], titles["cluster"])
     answered = replace(answered, unused=(*answered.unused, *unused))
     if population is not None:
-        answered = of_population(answered, everybody, named, titles["label"], positive, titles["answer"])
+        answered = of_population(answered, everybody, named, titles["label"], yes, titles["answer"])
     return Audit(answered)
