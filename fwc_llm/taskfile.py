@@ -30,6 +30,8 @@ ENDINGS: Mapping[str, Format] = {
     ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
     ".xlsx": "excel", ".xlsm": "excel", ".xls": "excel",
 }  # fmt: skip
+LAYOUT = "sheet", "skip", "comment"  # keys of [data] that commands take as options
+PACKED = (".gz", ".bz2", ".zip")
 DEFAULT_MARKERS = ("", "?", "NaN", "nan")
 _LARGEST = 1 << 22  # bytes of a task file
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
@@ -241,6 +243,12 @@ class Outcome(Checked):
         return self
 
 
+def format_of(path: Path) -> Format:
+    """The format that a file's ending says, also a packed one's: rows.jsonl.gz is "jsonl"."""
+    ending = Path(path.stem).suffix if path.suffix.lower() in PACKED else path.suffix
+    return ENDINGS.get(ending.lower(), "csv")
+
+
 class Source(Checked):
     """The table's place and format. Paths are relative to the data folder or the task file."""
 
@@ -251,6 +259,8 @@ class Source(Checked):
     separator: Annotated[str, Field(min_length=1, max_length=1)] = ","
     header: Flag = True
     markers: Values = Field(default=DEFAULT_MARKERS, alias="missing_marker")
+    sheet: Annotated[str, BeforeValidator(str)] = ""  # name or number from 1; by default the first
+    skip: Annotated[int, Field(ge=0)] = 0  # lines or rows above the header
     comment: str = ""
     encoding: str = "utf-8-sig"
     url: str = ""
@@ -261,8 +271,7 @@ class Source(Checked):
     def _format_of_the_ending(cls, data: Any) -> Any:
         if not isinstance(data, dict) or "format" in data:
             return data
-        ending = Path(str(data.get("file") or data.get("pool") or "")).suffix.lower()
-        return {**data, "format": ENDINGS.get(ending, "csv")}
+        return {**data, "format": format_of(Path(str(data.get("file") or data.get("pool") or "")))}
 
     @model_validator(mode="after")
     def _check(self) -> Self:

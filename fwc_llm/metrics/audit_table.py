@@ -230,8 +230,8 @@ def with_population(
         raise FwcError(f"the population has two rows {rows[rows.duplicated()].iloc[0]!r}: name each once")
     if lost := asked[~asked.isin(rows)].tolist():
         raise FwcError(f"the population lacks the row {lost[0]!r}, which was asked about")
-    of_rows = population.set_axis(rows)[lacking].reindex(asked)
-    return frame.assign(**{name: of_rows[name].to_numpy() for name in lacking})
+    found = population.set_axis(rows)[lacking].reindex(asked).set_axis(frame.index)
+    return frame.join(found)  # by no keyword: a column may have any name
 
 
 def of_population(

@@ -280,8 +280,8 @@ def _of_plan(
         plan, described["model"], described.get("parameters") or {},
         bool(described.get("simulated_answers", described["simulated"])), bool(described.get("reference")),
     )  # fmt: skip
-    lacking = _WORD | (LATER - set(described))
-    now = {key: value for key, value in json.loads(json.dumps(now)).items() if key not in lacking}
+    unchecked = _WORD | (LATER - set(described))
+    now = {key: value for key, value in json.loads(json.dumps(now)).items() if key not in unchecked}
     sources = described.get("sources") or {}
     for arm in plan.arms:  # a given file has the name that it had where it was given
         if arm.source in plan.saved and re.search(r"^shots-|\.json$", sources.get(arm.name, "")):

@@ -322,7 +322,7 @@ def test_a_threshold_decides(fwc: Run, shares: Path) -> None:
         (("--label", "hired", "--answer", "hired", "--threshold", "0.4"), "leave out one of them"),
         (("--label", "hired", "--p-yes", "p", "--threshold", "nan"), "--threshold nan is not from 0 to 1"),
         (("--label", "hired", "--p-yes", "sex"), "'sex' is not P(yes) in 200 of 200 rows"),
-        (("--label", "hired", "--p-yes", "q"), "it has sex, hired, p"),
+        (("--label", "hired", "--p-yes", "q"), "there are sex, hired, p"),
         (("--label", "hired", "--p-yes", "p", "--report", "x.pdf"), "is none of html, md, json, csv"),
     ],
 )  # fmt: skip
