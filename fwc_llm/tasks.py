@@ -326,9 +326,8 @@ def load_task(
         if data is not None:
             raise FwcError("a data frame is the table itself: leave out data")
         attributes = [protected] if isinstance(protected, str) else list(protected or ())
-        task = _of_frame(
-            name, attributes, outcome, _answer_lines(positive, above, others, words), weight or ""
-        )
+        answer = _answer_lines(positive, above, others)
+        task = _of_frame(name, attributes, outcome, answer, weight or "", words or {})
         return replace(task, question=question or task.question)
     if any(option is not None for option in (outcome, positive, above, others, words, question)):
         raise FwcError("outcome, positive, above, others, words and question are for a data frame alone")
@@ -420,24 +419,24 @@ def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int 
     )
 
 
-def _answer_lines(
-    positive: object, above: float | None, others: str | None, words: Mapping[str, str] | str | None
-) -> list[str]:
-    """The lines of a task file that say which outcome means yes, and how it is said."""
+def _answer_lines(positive: object, above: float | None, others: str | None) -> list[str]:
+    """The lines of a task file that say which outcome means yes."""
     from fwc_llm.values import as_text
 
-    lines = [] if words is None else [f"words = {json.dumps(words)}"]
-    if isinstance(words, Mapping):
-        lines = [f"words.{json.dumps(answer)} = {json.dumps(word)}" for answer, word in words.items()]
     if above is not None:
-        return [f"threshold = {{ above = {above} }}", *lines]
+        return [f"threshold = {{ above = {above} }}"]
     values = positive if isinstance(positive, list | tuple | set) else [positive]
-    lines += [] if positive is None else [f"positive = {json.dumps([as_text(value) for value in values])}"]
+    lines = [] if positive is None else [f"positive = {json.dumps([as_text(value) for value in values])}"]
     return [*lines, *([f'others = "{others}"'] if others else [])]
 
 
 def _of_frame(
-    frame: "pd.DataFrame", attributes: Sequence[str], outcome: str | None, answer: Sequence[str], weight: str
+    frame: "pd.DataFrame",
+    attributes: Sequence[str],
+    outcome: str | None,
+    answer: Sequence[str],
+    weight: str,
+    words: Mapping[str, str] | str,
 ) -> Task:
     """The task that is drafted for a frame; the lines of `answer` say which outcome means yes, if any do."""
     from fwc_llm.data.reading import table_of
@@ -459,7 +458,10 @@ def _of_frame(
         return table_of(frame, here, source, names, "row").set_axis([f"row:{label}" for label in labels])
 
     drafted = draft_frame(texts(Source(file="table")), attributes, outcome, answer, weight)
-    taskfile = parse_taskfile(drafted.text, here, "table")
+    spelled = {"words": words} if isinstance(words, str) else {f"words.{key}": words[key] for key in words}
+    lines = "".join(f"{key} = {json.dumps(word)}\n" for key, word in spelled.items())
+    text = drafted.text.replace("\n[outcome]\n", f"\n[outcome]\n{lines}", 1)
+    taskfile = parse_taskfile(text, here, "table")
     raw = texts(taskfile.source)
     return replace(_of_file(taskfile), load=lambda: clean_tables(taskfile, [raw]), locate=lambda: ())
 
