@@ -403,7 +403,9 @@ def load_task(
     if not isinstance(name, str | Path):
         if data is not None:
             raise FwcError("a data frame is the table itself: leave out data")
-        task = _of_frame(name, protected, outcome, _answer_lines(positive, above, others, words), weight)
+        task = _of_frame(
+            name, protected, outcome, _answer_lines(positive, above, others), weight, words or {}
+        )
         return replace(task, question=question or task.question)
     if any(option is not None for option in (outcome, positive, above, others, words, question)):
         raise FwcError("outcome, positive, above, others, words and question are for a data frame alone")
@@ -517,21 +519,23 @@ def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int 
     )
 
 
-def _answer_lines(
-    positive: object, above: float | None, others: str | None, words: Mapping[str, str] | str | None
-) -> list[str]:
-    """The lines of a task file that say which outcome means yes, and how it is said."""
-    lines = [] if words is None else [f"words = {json.dumps(words)}"]
-    if isinstance(words, Mapping):
-        lines = [f"words.{json.dumps(answer)} = {json.dumps(word)}" for answer, word in words.items()]
+def _answer_lines(positive: object, above: float | None, others: str | None) -> list[str]:
+    """The lines of a task file that say which outcome means yes."""
     if above is not None:
-        return [f"threshold = {{ above = {above} }}", *lines]
+        return [f"threshold = {{ above = {above} }}"]
     values = positive if isinstance(positive, list | tuple | set) else [positive]
-    lines += [] if positive is None else [f"positive = {json.dumps([as_text(value) for value in values])}"]
+    lines = [] if positive is None else [f"positive = {json.dumps([as_text(value) for value in values])}"]
     return [*lines, *([f'others = "{others}"'] if others else [])]
 
 
-def _of_frame(frame: Any, protected: Any, outcome: Any, answer: Sequence[str], weight: Any) -> Task:
+def _of_frame(
+    frame: Any,
+    protected: Any,
+    outcome: Any,
+    answer: Sequence[str],
+    weight: Any,
+    words: Mapping[str, str] | str,
+) -> Task:
     """The task that is drafted for a frame; the lines of `answer` say which outcome means yes, if any do."""
     from fwc_llm.data.reading import frame_table, title_of, titles_of
     from fwc_llm.data.table import clean_tables
@@ -544,7 +548,10 @@ def _of_frame(frame: Any, protected: Any, outcome: Any, answer: Sequence[str], w
     raw = table.frame(list(dict.fromkeys(table.titles)), "row")
     of_weight = "" if weight is None else title_of(weight)
     drafted = draft_frame(raw, attributes, of_outcome, answer, of_weight)
-    taskfile = parse_taskfile(drafted.text, Path("the data frame"), "table")
+    spelled = {"words": words} if isinstance(words, str) else {f"words.{key}": words[key] for key in words}
+    lines = "".join(f"{key} = {json.dumps(word)}\n" for key, word in spelled.items())
+    text = drafted.text.replace("\n[outcome]\n", f"\n[outcome]\n{lines}", 1)
+    taskfile = parse_taskfile(text, Path("the data frame"), "table")
     raw = replace(table, markers=frozenset(taskfile.source.markers)).frame(raw.columns.tolist(), "row")
     return replace(_of_file(taskfile), load=lambda: clean_tables(taskfile, [raw]), locate=lambda: ())
 
