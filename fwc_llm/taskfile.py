@@ -19,6 +19,8 @@ from pydantic import AfterValidator, AllowInfNan, BeforeValidator, Field, Strict
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import read_text, reason
 from fwc_llm.schema import Checked, check
+from fwc_llm.table_words import UNKNOWN as UNKNOWN  # what a missing value becomes under missing = "category"
+from fwc_llm.words import YES_NO
 
 Kind = Literal["numeric", "categorical", "ordinal"]
 MissingRule = Literal["error", "drop", "category"]
@@ -29,7 +31,6 @@ ENDINGS: Mapping[str, Format] = {
     ".xlsx": "excel", ".xlsm": "excel", ".xls": "excel",
 }  # fmt: skip
 DEFAULT_MARKERS = ("", "?", "NaN", "nan")
-UNKNOWN = "unknown"  # the category that a missing value becomes under missing = "category"
 _LARGEST = 1 << 22  # bytes of a task file
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
@@ -91,9 +92,9 @@ class Column:
 class FileColumn(Checked):
     """One entry of `columns`: the column's meaning, its use, and how its values are written.
 
-    `missing` overrides the task's rule for this column. `written` says how its numbers look, "1,234.5" or
-    "1.234,5"; currency signs and per cent are then left out. `bands` cut its numbers into categories.
-    `strip_zeros` makes one code of 07 and 7.
+    `missing` overrides the task's rule for this column; `markers` stand for a missing value in it alone.
+    `written` says how its numbers look, "1,234.5" or "1.234,5"; currency signs and per cent are left out.
+    `bands` cut its numbers into categories. `strip_zeros` makes one code of 07 and 7.
     """
 
     name: Text
@@ -105,6 +106,7 @@ class FileColumn(Checked):
     strip_suffix: str = ""
     strip_zeros: Flag = False
     missing: MissingRule | None = None
+    markers: Values = Field(default=(), alias="missing_marker")
     written: Written = ""
     bands: Annotated[tuple[Number, ...], AfterValidator(_rising)] = ()
 
@@ -196,11 +198,25 @@ class Condition(Checked):
         return f"{self.column} {' and '.join(parts)}"
 
 
+class _AnswerWords(Checked):
+    """How an answer is said: words that differ, on one line."""
+
+    yes: Annotated[str, Field(pattern=r"^\S(?:[^\n\r{}]{0,38}\S)?$")]
+    no: Annotated[str, Field(pattern=r"^\S(?:[^\n\r{}]{0,38}\S)?$")]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.yes.casefold() == self.no.casefold():
+            raise ValueError(f"the words for yes and no are both {self.no!r}")
+        return self
+
+
 class Outcome(Checked):
     """The outcome: "yes" where the value is one of `positive`, or (strictly) above `above`.
 
     Other values than `positive` and `negative` mean no, or their rows are dropped, as `others` says; without
-    it they are an error where the column has more than two values.
+    it they are an error where the column has more than two values. `words` are how prompts and replies say
+    yes and no; "values": as the column does.
     """
 
     source: Text = Field(alias="column")
@@ -208,9 +224,12 @@ class Outcome(Checked):
     negative: Values = ()
     others: Literal["no", "drop"] | None = None
     above: Threshold | None = Field(default=None, alias="threshold")
+    words: _AnswerWords | Literal["values"] | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.words == "values" and (len(self.positive), len(self.negative)) != (1, 1):
+            raise ValueError('words = "values" needs one positive and one negative value: name both')
         if self.above is not None and (self.positive or self.negative):
             raise ValueError("give either positive values or a threshold, not both")
         if both := set(self.positive) & set(self.negative):
@@ -377,6 +396,18 @@ class TaskFile(Checked):
         if self.use_protected:
             return tuple(by_name[name] for name in dict.fromkeys(self.use_protected))
         return tuple(attribute for attribute in self.offered if not attribute.optional)
+
+    @property
+    def words(self) -> Mapping[str, str]:
+        """How prompts and replies say yes and no."""
+        outcome = self.outcome
+        if isinstance(outcome.words, _AnswerWords):
+            return {"yes": outcome.words.yes, "no": outcome.words.no}
+        if outcome.words is None:
+            return YES_NO
+        texts = self.values.get(outcome.source, {})
+        pairs = (("yes", outcome.positive[0]), ("no", outcome.negative[0]))
+        return {answer: texts.get(value, value) for answer, value in pairs}
 
     @property
     def about(self) -> dict[str, str]:

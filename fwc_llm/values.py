@@ -34,7 +34,7 @@ def is_null(cell: Any) -> bool:
 
 def as_text(cell: Any) -> str:
     """A typed cell as a CSV file would have it: 39.0 is "39", True is "true"."""
-    if isinstance(cell, bool):
+    if type(cell).__name__ in ("bool", "bool_"):  # numpy's, too
         return str(cell).lower()
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))

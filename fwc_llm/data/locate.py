@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from fwc_llm import progress
 from fwc_llm.errors import FwcError
-from fwc_llm.files import home_expanded, is_file
+from fwc_llm.files import home_expanded, is_file, whole_file
 from fwc_llm.taskfile import LOOPBACK, TaskFile, is_safe_address
 from fwc_llm.untrusted import visible
 
@@ -131,9 +131,5 @@ def _fetch(url: str, target: Path, sha256: str) -> None:
         raise ValueError(
             f"what it sent is not the published file: its sha256 is {digest[:12]}… and not {sha256[:12]}…"
         )
-    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        partial.write_bytes(content)
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(target, "xb") as file:
+        file.write(content)

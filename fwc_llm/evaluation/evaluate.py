@@ -2,7 +2,6 @@
 
 import asyncio
 import contextvars
-import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -18,19 +17,18 @@ from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, relative, 
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, is_local, open_model, traits
 from fwc_llm.models.functions import BatchFunction, Function, as_model
-from fwc_llm.models.openai.chat import RESPONSE_FORMAT, asks_json, is_json_answer
+from fwc_llm.models.openai.chat import RESPONSE_FORMAT, asks_json, json_answer
 from fwc_llm.models.openai.prices import Price, no_price, price_of
 from fwc_llm.options import split_options, takes
 from fwc_llm.progress import Progress, choose
 from fwc_llm.runs.batch import batches_under_way, run_batch
 from fwc_llm.runs.budget import Budget, Forecast, forecast
 from fwc_llm.runs.execute import Outcome, execute
-from fwc_llm.runs.folder import FORMAT, RunFolder, command, file_name, versions
+from fwc_llm.runs.folder import RunFolder, file_name
 from fwc_llm.runs.journal import Call, Journal, call_id, parameters_json
-from fwc_llm.runs.plan import Plan, make_plan
+from fwc_llm.runs.plan import Plan, describe_asked, make_plan
 from fwc_llm.runs.results import write_questions
 from fwc_llm.runs.settings import Settings
-from fwc_llm.runs.splits import population
 from fwc_llm.runs.threshold_selection import TRIED, check_probability
 from fwc_llm.runs.watch import KEPT_BACK, UnreadError, Watch
 from fwc_llm.shots import save_shots
@@ -187,7 +185,7 @@ class Job:
         folder.create()
         until = self.plan.settings.until_decided
         part = self.plan.part(self.plan.looks[0]) if until else self.plan
-        with Journal(folder.path) as journal:
+        with Journal(folder.path, self.plan.task.spellings) as journal:
             before = folder.describe() if begun else {}
             recorded = None if before.get("unread") else before.get("parameters")
             self.settle_format(self.plan.first_calls, journal, recorded, budget)
@@ -338,18 +336,18 @@ class Job:
         `IncompleteRunError` at the limit of cost.
         """
         wanted, answer_in = self.client.answer_format, traits(self.model).answer_in
-        if wanted == "word" or answer_in is None or (wanted == "json" and self.client.batch):
+        if wanted == "word" or answer_in is None:
             return
-        if recorded is not None:
-            answer_in("json" if asks_json(recorded) else "word", "")
+        words = tuple(self.plan.task.words.values())
+        answer_in("word" if recorded is not None and not asks_json(recorded) else "json", words, "")
+        if recorded is not None or (wanted == "json" and self.client.batch):
             return
-        answer_in("json", "")
         asked = list(islice(calls, _TRIALS))
         problem = self._tried(asked, journal, budget)
         if not problem:
-            answer_in("json", f"it gave that to {len(asked)} of the run's questions, asked first")
+            answer_in("json", words, f"it gave that to {len(asked)} of the run's questions, asked first")
         elif wanted == "auto":
-            answer_in("word", f"it gives no answer in JSON ({problem})")
+            answer_in("word", words, f"it gives no answer in JSON ({problem})")
         else:
             raise ProviderError(
                 f"{self.model.name} gives no answer in JSON ({problem}): use --answer-format word, or auto"
@@ -372,7 +370,7 @@ class Job:
             reply = next(each for each in reversed([*journal.records()]) if each["request"] == request)
             if reply["reason"] in KEPT_BACK:
                 continue
-            if reply["text"] is None or not is_json_answer(reply["text"]):
+            if reply["text"] is None or json_answer(reply["text"]) not in self.plan.task.words.values():
                 text = visible(" ".join((reply["text"] or "").split()))
                 return str(reply["error"] or f"it replied “{text[:80]}”")
         return ""
@@ -425,42 +423,6 @@ class Job:
                 raise FwcError(f"arm {call.arm!r}, row {call.row}: {error}") from None
         if self.price is not None and self.price.context is not None:
             forecast(self.model, self.plan.first_calls, self.price)  # does a prompt exceed the window?
-
-
-def describe_asked(
-    plan: Plan, model: str, parameters: Mapping[str, Any], simulated: bool, reference: bool = False
-) -> dict[str, Any]:
-    """The content of run.json for a model that somebody else asks."""
-    task = plan.task
-    described = {
-        "format": FORMAT,
-        "task": task.name,
-        "title": task.title,
-        "protected": list(task.protected),
-        "model": model,
-        "parameters": dict(parameters),
-        "simulated": simulated or task.simulated,
-        "simulated_answers": simulated,
-        "reference": reference,
-        "arms": [arm.name for arm in plan.arms],
-        "sources": {arm.name: arm.source for arm in plan.arms},
-        **({"untrue": plan.untrue} if plan.untrue else {}),
-        **({"variations": plan.variations} if plan.variations else {}),
-        **({"probe_notes": plan.probe_notes} if plan.probe_notes else {}),
-        "settings": plan.settings.as_json(),
-        "fingerprint": task.fingerprint,
-        "calls": plan.n_questions,
-        "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "versions": versions(),
-        "command": command(),
-        "rows": task.rows.as_json() if task.rows else None,
-        "population": population(task),
-    }
-    if task.whole is not None:
-        described["sample"] = {"rows": len(task.pool()), "of": len(task.whole)}
-    if task.text:  # so that a report needs nothing but this folder and the data
-        described["task_file"] = task.text
-    return described
 
 
 def check_api(model: Model, settings: Settings, client: Client) -> None:

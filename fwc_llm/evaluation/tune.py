@@ -129,7 +129,7 @@ class _Tuning:
         folder = self.folder
         if not (folder.path / FILE_NAME).is_file():
             folder.create()
-        with Journal(folder.path) as journal:
+        with Journal(folder.path, self.job.plan.task.spellings) as journal:
             begun = len(journal) or batches_under_way(folder.path)
             taken_up = begun and (folder.path / FILE_NAME).is_file()
             before = folder.read_json(FILE_NAME) if taken_up else {}

@@ -1,12 +1,13 @@
 """The one door to the statistics: answers in, `Audit` out, whoever gave the answers."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fwc_llm.gates import Check, all_of, decide, parse_condition
 from fwc_llm.metrics.answers import Answered
-from fwc_llm.metrics.audit_table import from_frame, of_population, with_population
+from fwc_llm.metrics.audit_table import Decisions, from_frame, of_population, with_population
 from fwc_llm.metrics.statistics import statistics
 
 if TYPE_CHECKING:
@@ -81,6 +82,9 @@ def audit(
     protected: Sequence[str] = (),
     label: str | None = "label",
     positive: Any = None,
+    negative: Any = None,
+    others: Literal["no", "drop"] | None = None,
+    unknown: Collection[str] = (),
     p_yes: str | None = "p_yes",
     weight: str | None = None,
     cluster: str | None = None,
@@ -98,16 +102,18 @@ def audit(
     `answers` has a line an answer. Columns: `answer` (empty where it could not be parsed), `protected` (one
     or several, crossed; without it the column `group`), `label` (None: rates of yes alone are audited, as
     they are where `protected` is given and there is no column "label"), and optionally `p_yes`. Answers and
-    labels are yes and no, true and false, 1 and 0, or any two values of which `positive` means yes. Further
-    columns are used where they are there: `arm` (who answered), `repeat`, `row` (what was asked about;
-    default: every line a row of its own), `reason` (why an answer is missing) and `examples`, a name of the
-    set of examples under which the row was asked.
+    labels are yes and no, true and false, 1 and 0, or values of which `positive` (one or several) mean yes
+    and `negative` no; `others` says whether further ones mean "no", or "drop" their rows. Further columns are
+    used where they are there: `arm` (who answered), `repeat`, `row` (what was asked about; default: every
+    line a row of its own), `reason` (why an answer is missing) and `examples`, a name of the set of examples
+    under which the row was asked.
 
     `weight` names the column of survey weights, `cluster` that of people who have several rows, `given` the
     strata within which parity is compared as well (Mantel–Haenszel). `design` says what was fixed when the
     rows were drawn: "group and label" where the number of rows of each group and label was chosen, as
     `fwc-llm eval` does with a base parity; "group" where labels are as they came. `attributes` names the
-    protected attributes that " & " joins in the column `group` ("Male & White").
+    protected attributes that " & " joins in the column `group` ("Male & White"). Several spellings of an
+    unknown category ("N/A", "keine Angabe") become the group "unknown", as do the words in `unknown`.
 
     Groups of fewer than `min_group` rows are shown and not judged. Gaps up to `margin` do not matter: a
     verdict is "no difference shown" where the interval ends there. `against` names the arm that the others
@@ -122,6 +128,7 @@ def audit(
     Raises `FwcError` for a missing column, a row with two labels or two groups, an arm that lacks rows of the
     others, and answers of more than two kinds.
     """
+    decisions = Decisions(positive, negative, others)
     if population is not None:
         own = [protected] if isinstance(protected, str) else protected or ["group"]
         answers = with_population(answers, population, key, [answer, *own])
@@ -132,7 +139,8 @@ def audit(
         answer=answer,
         protected=protected,
         label=label,
-        positive=positive,
+        decisions=decisions,
+        unknown=unknown,
         p_yes=p_yes,
         weight=weight,
         cluster=cluster,
@@ -142,5 +150,15 @@ def audit(
         against=against,
     )
     if population is not None:
-        answered = of_population(answered, population, key, label, positive, answer)
+        answered = of_population(answered, population, key, label, decisions, answer, unknown)
+    if cluster is None:
+        answered = replace(answered, unused=(*answered.unused, *repeated_note(answers, answer, p_yes)))
     return Audit(answered)
+
+
+def repeated_note(answers: "pd.DataFrame", *given: str | None) -> list[str]:
+    """Return a note on rows that equal another, besides the columns that answers were `given` in."""
+    from fwc_llm.data.table_checks import repeated_rows
+
+    repeated, material = repeated_rows(answers.loc[:, ~answers.columns.isin(list(given))])
+    return [f"{repeated}."] if material else []

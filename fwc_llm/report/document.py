@@ -163,6 +163,11 @@ def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
         about={"command": "", **run.described, "returned_models": run.results.get("returned_models", [])},
         paragraph=what_was_run(run, stats),
         findings=[
+            *(
+                {"arm": "", "text": f"Check column {name}: {told}."}
+                for name, told in run.table_checks.items()
+                if name
+            ),
             *low_coverage(run.results["arms"], run.described["settings"]["min_coverage"]),
             *findings(stats),
         ],

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.data.reading import read_frame
-from fwc_llm.data.task_draft import sniff_source
+from fwc_llm.data.task_inference import sniff_source
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import reason
 from fwc_llm.metrics.adverse_impact import over_median
 from fwc_llm.metrics.answers import as_names, mapped, names_of
-from fwc_llm.metrics.audit_table import unused_columns, with_population
+from fwc_llm.metrics.audit_table import Decisions, decided, left_out_note, unused_columns, with_population
 from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.thresholds import HALF
+from fwc_llm.report.audit import repeated_note
 from fwc_llm.report.peers import peer_table
 from fwc_llm.taskfile import ENDINGS, UNKNOWN
 from fwc_llm.values import as_number, as_plain, as_text, is_null
@@ -40,7 +41,7 @@ def read_predictions(
     path: Path,
     columns: Mapping[str, str],
     protected: Sequence[str],
-    positive: str | None = None,
+    decisions: Decisions | None = None,
     threshold: float = HALF,
     missing: str = "refuse",
     population: "pd.DataFrame | None" = None,
@@ -49,9 +50,9 @@ def read_predictions(
     """Return a file as the table of `audit`: the `columns` that are named, and each protected column.
 
     The file is what `fwc-llm task init` reads. `columns` maps columns of `audit` (answer, label, arm, repeat,
-    row, p_yes, score, examples, weight, cluster, given) to columns of the file. Where `positive` is the value
-    that means yes, labels and answers become yes and no. Without an answer it is yes where `p_yes` reaches
-    the `threshold`, or the `score` is above its median. `missing` says what becomes of rows without a
+    row, p_yes, score, examples, weight, cluster, given) to columns of the file. Where `decisions`
+    names values, labels and answers become yes and no. Without an answer it is yes where `p_yes` reaches the
+    `threshold`, or the `score` is above its median. `missing` says what becomes of rows without a
     protected value, a label or another value that is needed: they are refused, left out ("drop"), or, without
     a protected value, a group. Notes on that and on columns that look as if they should be used come with the
     table. Answers and protected columns that the file lacks are those of the `population`, whose rows `key`
@@ -73,19 +74,18 @@ def read_predictions(
     needed, elsewhere = list(dict.fromkeys((*columns.values(), *protected))), list[str]()
     if population is not None:
         elsewhere = [n for n in needed if n in (*protected, columns.get("answer")) and n in population]
-    read, titles = read_columns(path, needed, elsewhere)
+    read, titles, cells = read_columns(path, needed, elsewhere)
     if population is not None and (lacking := [name for name in needed if name not in read]):
         rows = pd.DataFrame({key: np.asarray(read[columns["row"]], object)})
         whole = with_population(rows, population, key, lacking)
         read |= {name: as_names(whole[name].to_numpy(object)) for name in lacking}
     table: dict[str, Any] = {name: read[column] for name, column in columns.items()}
     table |= {name: mapped(table[name], _plain) for name in ("answer", "label") if name in table}
-    if "answer" in table and positive is None and looks_like_probability(table["answer"].unique().tolist()):
+    said = decisions is not None and (decisions.positive, decisions.negative, decisions.others) != (None,) * 3
+    if "answer" in table and not said and looks_like_probability(table["answer"].unique().tolist()):
         raise FwcError(
             f"{columns['answer']!r} looks like probabilities: name it with --p-yes in place of --answer"
         )
-    if positive is not None:
-        table |= _yes_and_no(table, _plain(positive))
     for name in _NUMBERS.intersection(table):
         table[name] = as_numbers(table[name], columns[name], shares=name == "p_yes")
     if "answer" not in table and "p_yes" in table:
@@ -93,7 +93,16 @@ def read_predictions(
     elif "answer" not in table:
         table["answer"] = answered_at(over_median(table["score"]), HALF)
     notes = unused_columns(titles, set(read), columns.get("weight"), columns.get("cluster"))
+    if "cluster" not in columns:
+        given = [columns.get(name) for name in ("answer", "p_yes", "score")]
+        notes += tuple(repeated_note(cells.set_axis(titles, axis=1), *given))
     frame = pd.DataFrame({**table, **{name: read[name] for name in protected}})
+    if decisions is not None and said:
+        outcomes = [name for name in ("answer", "label") if name in columns]
+        frame, left_out = decided(frame, outcomes, decisions)
+        if left_out.any():
+            notes = (*notes, left_out_note(frame, left_out, [columns[name] for name in outcomes], protected))
+            frame = frame[~left_out].reset_index(drop=True)
     frame, lost = _without_missing(frame, protected, columns, missing)
     return frame, (*notes, *lost)
 
@@ -129,8 +138,8 @@ def _without_missing(
 
 def read_columns(
     path: Path, names: Sequence[str], elsewhere: Sequence[str] = ()
-) -> "tuple[dict[str, Names], list[str]]":
-    """Return columns of a table as texts, those `elsewhere` where it has them, and the titles of all.
+) -> "tuple[dict[str, Names], list[str], pd.DataFrame]":
+    """Return columns of a table as texts, those `elsewhere` where it has them, the titles of all, and all.
 
     The format is known by the file's ending; separator and encoding of a CSV file are found as
     `fwc-llm task init` finds them; results of other tools become tables (`report/peers.py`). Raises
@@ -163,15 +172,15 @@ def read_columns(
             )
         if titles.count(name) > 1:
             raise FwcError(f"{path} has two columns {name!r}: rename one of them")
-    return {name: _texts(frame.iloc[:, titles.index(name)]) for name in names}, titles
+    return {name: _texts(frame.iloc[:, titles.index(name)]) for name in names}, titles, frame
 
 
 def read_population(path: Path, key: str, texts: Sequence[str | None]) -> "pd.DataFrame":
     """Return a table whole, numbers as such but in the `key` and `texts`; `FwcError` for one without key."""
     import pandas as pd
 
-    _, titles = read_columns(path, [])
-    columns, _ = read_columns(path, list(dict.fromkeys([key, *titles])))
+    _, titles, _ = read_columns(path, [])
+    columns, *_ = read_columns(path, list(dict.fromkeys([key, *titles])))
     frame = pd.DataFrame({name: np.asarray(texts, object) for name, texts in columns.items()})
     for name in frame.columns.difference([key, *filter(None, texts)]):
         numbers = pd.to_numeric(frame[name], errors="coerce")
@@ -187,25 +196,6 @@ def _texts(column: "pd.Series[Any]") -> "Names":
     code, cells = pd.factorize(column)
     texts = pd.Index(["" if is_null(cell) else as_text(cell) for cell in cells.tolist()], dtype="str")
     return names_of(np.where(code < 0, len(texts), code), texts.str.strip().append(pd.Index([""])))
-
-
-def _yes_and_no(table: Mapping[str, Any], positive: str) -> "dict[str, Names]":
-    """Labels and answers as yes and no; an empty answer stays empty."""
-    outcomes: dict[str, Names] = {name: table[name] for name in ("label", "answer") if name in table}
-    kinds, words = set[str](), {"": "", positive: "yes"}
-    for name, values in outcomes.items():
-        own = set(values.unique()) - {""}
-        if kinds and (others := sorted(own - kinds)):
-            raise FwcError(
-                f"the answer {others[0]!r} is neither yes nor no: labels are {', '.join(sorted(kinds))}"
-            )
-        kinds = kinds or own
-        if positive not in kinds:
-            raise FwcError(f"no {name} has the positive value {positive!r}")
-        if len(kinds) > 2:
-            shown = ", ".join(sorted(kinds - {positive})[:5])
-            raise FwcError(f"the {name}s have more than two values: {positive!r} and {shown}")
-    return {name: mapped(values, lambda text: words.get(text, "no")) for name, values in outcomes.items()}
 
 
 def _plain(text: str) -> str:

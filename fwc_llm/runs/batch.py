@@ -140,10 +140,10 @@ class _Batches:
                         files.close()
                         self.parts.append(_Part(name=f"{len(self.parts) + 1:04}", requests=0))
                         size = 0
-                        paths = [self._path(self.parts[-1], kind) for kind in ("jsonl", "calls.jsonl")]
-                        for path in paths:  # a link of that name is not followed
-                            path.unlink(missing_ok=True)
-                        requests, index = (files.enter_context(path.open("xb")) for path in paths)
+                        requests, index = (
+                            files.enter_context(whole_file(self._path(self.parts[-1], kind), "xb"))
+                            for kind in ("jsonl", "calls.jsonl")
+                        )
                     requests.write(line)
                     asked = request, call.arm, call.repeat, call.row, call.variant, call.messages, call.fixed
                     index.write(json.dumps(asked).encode() + b"\n")
@@ -262,7 +262,7 @@ class _Batches:
             reply = batch_reply(result)
         except AttemptError as failure:  # what it would have answered stays unanswered
             return "" if failure.billed else request
-        self.journal.append(make_record(request, calls[request], reply) | {"batch": True})
+        self.journal.append(make_record(request, calls[request], reply, self.journal.words) | {"batch": True})
         if self.budget is not None and reply.usage is not None:
             most = self.budget.worst_case(calls[request].messages)
             self.budget.learn(self.budget.dollars(most), self.budget.dollars(reply.usage))

@@ -153,7 +153,7 @@ class _Run:
         return await self.model.ask(call.messages)
 
     def _keep(self, request: str, call: Call, reply: Reply, attempts: "_Attempts") -> None:
-        self.journal.append(make_record(request, call, reply) | attempts.record())
+        self.journal.append(make_record(request, call, reply, self.journal.words) | attempts.record())
 
     async def wait(self) -> bool:
         """Wait until another call has come back; False once nobody begins another."""

@@ -47,10 +47,10 @@ _LONGEST_NAME = 100  # bytes; file systems take 255, and names are put together
 # `simulated` may show only in the replies.
 _FREE = {
     "calls", "created", "versions", "command", "task_folder", "data", "simulated", "simulated_answers",
-    "margin", "min_group", "min_coverage", "weight", "given", "against", "task_file",
+    "margin", "min_group", "min_coverage", "weight", "given", "against", "task_file", "parser",
 }  # fmt: skip
 # Keys that folders of an earlier version lack.
-_LATER = {"reference", "rows", "task_file", "population", "variations"}
+_LATER = {"table_checks", "words", "reference", "rows", "task_file", "population", "variations"}
 
 
 @dataclass(frozen=True)
@@ -374,11 +374,14 @@ class Described(_Run):
     designed: bool | None = None
     no_rows: bool | None = None
     protected: _Names | None = None
+    parser: _Count | None = None
+    words: dict[Literal["yes", "no"], _Names] | None = None
     parameters: dict[str, Any] | None = None
     sources: dict[str, str] | None = None
     versions: dict[str, str] | None = None
     calls: _Count | None = None
     ended: str | None = None
+    table_checks: dict[str, str] | None = None
     unread: bool | None = None
     epochs: _Count | None = None
     variations: dict[str, _Variation] | None = None

@@ -26,12 +26,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, NonNegativeInt, Strict, ValidationError
 
-from fwc_llm.answers import parse_answer, probability
+from fwc_llm.answers import PARSER, parse_answer, probability
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import check_regular, failing_as, open_binary
 from fwc_llm.models.base import Asked, Messages, Model, Reply, Usage, UsageKey
 from fwc_llm.schema import first_mistake
 from fwc_llm.untrusted import parse_json, storable
+from fwc_llm.words import YES_NO, Words
 
 if TYPE_CHECKING:
     from fwc_llm.models.openai.prices import Price
@@ -87,12 +88,13 @@ def call_id(parameters: str, call: Call) -> str:
     return request_id(parameters, call.repeat, call.arm, call.row, call.variant, call.messages)
 
 
-def make_record(request: str, call: Call, reply: Reply) -> dict[str, Any]:
-    """Return the journal's record of one reply, parsed; rescoring parses it again."""
+def make_record(request: str, call: Call, reply: Reply, words: Words = YES_NO) -> dict[str, Any]:
+    """Return the journal's record of one reply, parsed by the task's `words`; rescoring parses it again."""
     record = {
         "request": request, "arm": call.arm, "repeat": call.repeat, "row": call.row, "variant": call.variant,
         **vars(reply),
-        **parsed(reply),
+        **parsed(reply, words),
+        "parser": PARSER,
         "others": dict(reply.others or {}),
         "usage": dict(vars(reply.usage)) if reply.usage is not None else None,
         "latency": round(reply.latency, 4),
@@ -103,21 +105,21 @@ def make_record(request: str, call: Call, reply: Reply) -> dict[str, Any]:
     return {name: value for name, value in record.items() if value or name not in _LEFT_OUT}
 
 
-def parsed(reply: Reply) -> dict[str, Any]:
+def parsed(reply: Reply, words: Words = YES_NO) -> dict[str, Any]:
     """Return what a reply is parsed as: `answer`, `reason` and `p_yes`."""
-    answer = parse_answer(reply)
-    return {"answer": answer.value, "reason": answer.reason, "p_yes": probability(reply)}
+    answer = parse_answer(reply, words)
+    return {"answer": answer.value, "reason": answer.reason, "p_yes": probability(reply, words)}
 
 
 def reply_of(record: Mapping[str, Any]) -> Reply:
     """Return a journal's record as the reply that it was, as far as that decides the answer."""
-    names = ("finish_reason", "error", "refusal", "p_yes")
+    names = ("finish_reason", "error", "refusal", "reasoned", "p_yes")
     fields = {name: record[name] for name in names if record.get(name) is not None}
     pairs = ((token, value) for token, value in record.get("logprobs") or () if value is not None)
     return Reply(record["text"], logprobs=tuple(pairs) or None, **fields)
 
 
-_LEFT_OUT = {"others", "prompt", "prefix", "truncated"}  # where they are empty
+_LEFT_OUT = {"others", "prompt", "prefix", "truncated", "reasoned"}  # where they are empty
 
 
 _Probability = Annotated[float, Field(ge=0, le=1)]
@@ -138,6 +140,7 @@ class _Record(BaseModel, strict=True):
     error: str | None = None
     model: str | None = None
     refusal: bool | None = None
+    reasoned: bool | None = None
     batch: bool | None = None
     usage: dict[UsageKey, NonNegativeInt] | None = None
     most_usage: dict[UsageKey, NonNegativeInt] | None = None
@@ -169,15 +172,16 @@ class Journal:
 
     Opening creates the file, or reads an existing one: a torn last line is cut off, anything else that is
     not a record of this format is refused. Records are dicts with at least `request` (see `request_id`)
-    and `text`; a request counts as answered when a record with a text exists.
+    and `text`; a request counts as answered when a record with a text exists. `words` are the task's, by
+    which replies are parsed.
 
     Errors: `FwcError` when another process holds the journal and when the file is foreign or damaged;
     `StorageError` when it cannot be written (a full disk leaves it as it was before the record) and when it
     is no longer there.
     """
 
-    def __init__(self, folder: str | Path) -> None:
-        self.path = Path(folder) / FILE_NAME
+    def __init__(self, folder: str | Path, words: Words = YES_NO) -> None:
+        self.path, self.words = Path(folder) / FILE_NAME, words
         self.usage = Usage()  # of all live requests
         self.batch_usage = Usage()  # of those that went through the Batch API
         self.unknown = self.unknown_batch = Usage()  # the most that attempts of unknown usage can have used
@@ -280,7 +284,7 @@ class Journal:
             if record.get("answer") is None:
                 self.answerless[request] = sys.intern(str(record.get("reason") or ""))
         if record.get("prefix"):
-            self._prefixed.add((record["arm"], record["repeat"]))
+            self._prefixed.add((record.get("arm", ""), record.get("repeat", 0)))
         usage, most = (Usage(**(record.get(name) or {})) for name in ("usage", "most_usage"))
         self._longest = max(self._longest, usage.prompt_tokens, most.prompt_tokens)
         lost = most.times(record.get("unknown_attempts") or 0)
