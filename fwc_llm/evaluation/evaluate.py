@@ -17,7 +17,7 @@ from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, relative, 
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, is_local, open_model, traits
 from fwc_llm.models.functions import BatchFunction, Function, as_model
-from fwc_llm.models.openai.chat import RESPONSE_FORMAT, asks_json, is_json_answer
+from fwc_llm.models.openai.chat import RESPONSE_FORMAT, asks_json, json_answer
 from fwc_llm.models.openai.prices import Price, no_price, price_of
 from fwc_llm.options import split_options, takes
 from fwc_llm.progress import Progress, choose
@@ -35,7 +35,6 @@ from fwc_llm.shots import save_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.tasks import Task, load_task
 from fwc_llm.untrusted import visible
-from fwc_llm.words import YES_NO
 
 _TRIALS = 4
 
@@ -337,22 +336,18 @@ class Job:
         `IncompleteRunError` at the limit of cost.
         """
         wanted, answer_in = self.client.answer_format, traits(self.model).answer_in
-        if wanted != "word" and dict(self.plan.task.words) != YES_NO:
-            if wanted == "json":
-                raise FwcError("--answer-format json asks for yes or no, and this task has words of its own")
-            wanted = "word"
-        if wanted == "word" or answer_in is None or (wanted == "json" and self.client.batch):
+        if wanted == "word" or answer_in is None:
             return
-        if recorded is not None:
-            answer_in("json" if asks_json(recorded) else "word", "")
+        words = tuple(self.plan.task.words.values())
+        answer_in("word" if recorded is not None and not asks_json(recorded) else "json", words, "")
+        if recorded is not None or (wanted == "json" and self.client.batch):
             return
-        answer_in("json", "")
         asked = list(islice(calls, _TRIALS))
         problem = self._tried(asked, journal, budget)
         if not problem:
-            answer_in("json", f"it gave that to {len(asked)} of the run's questions, asked first")
+            answer_in("json", words, f"it gave that to {len(asked)} of the run's questions, asked first")
         elif wanted == "auto":
-            answer_in("word", f"it gives no answer in JSON ({problem})")
+            answer_in("word", words, f"it gives no answer in JSON ({problem})")
         else:
             raise ProviderError(
                 f"{self.model.name} gives no answer in JSON ({problem}): use --answer-format word, or auto"
@@ -375,7 +370,7 @@ class Job:
             reply = next(each for each in reversed([*journal.records()]) if each["request"] == request)
             if reply["reason"] in KEPT_BACK:
                 continue
-            if reply["text"] is None or not is_json_answer(reply["text"]):
+            if reply["text"] is None or json_answer(reply["text"]) not in self.plan.task.words.values():
                 text = visible(" ".join((reply["text"] or "").split()))
                 return str(reply["error"] or f"it replied “{text[:80]}”")
         return ""

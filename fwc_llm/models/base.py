@@ -188,7 +188,7 @@ class Traits:
     ask_within        as `ask`, for a model that makes several attempts: it tells `Attempts` of those that
                       were lost and asks before each further one, so that a run's limit of cost holds
     answer_in         sets how a chat is asked to answer: "word", or "json" for a JSON object with one answer,
-                      which the service is held to; takes a reason to tell, too
+                      which the service is held to; then the two answers, and a reason to tell
     """
 
     simulated: bool = False
@@ -201,7 +201,7 @@ class Traits:
     check: Callable[[Messages], None] = _accept
     ask_row: Callable[[Messages, Asked], Awaitable[Reply]] | None = None
     ask_within: Callable[[Messages, Attempts], Awaitable[Reply]] | None = None
-    answer_in: Callable[[str, str], None] | None = None
+    answer_in: Callable[[str, Sequence[str], str], None] | None = None
 
 
 def traits(model: Model) -> Traits:

@@ -263,6 +263,9 @@ class _Batches:
         except AttemptError as failure:  # what it would have answered stays unanswered
             return "" if failure.billed else request
         self.journal.append(make_record(request, calls[request], reply, self.journal.words) | {"batch": True})
+        if self.budget is not None and reply.usage is not None:
+            most = self.budget.worst_case(calls[request].messages)
+            self.budget.learn(self.budget.dollars(most), self.budget.dollars(reply.usage))
         return request
 
     def _lose(self, requests: Iterable[tuple[str, Call]]) -> None:

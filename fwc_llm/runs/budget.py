@@ -151,8 +151,12 @@ class Budget:
         self._reserved = self._reserved - reserved if self.under_way else 0.0
         self.spent += dollars + unknown * reserved
         self._estimated |= unknown > 0
-        if dollars > reserved > 0.0:
-            self._dearest *= dollars / reserved
+        self.learn(reserved, dollars)
+
+    def learn(self, expected: float, dollars: float) -> None:
+        """Expect more of every further attempt where one has cost more than its worst case."""
+        if dollars > expected > 0.0:
+            self._dearest *= dollars / expected
 
 
 def _completion_limit(model: Model, messages: Messages) -> int:

@@ -65,10 +65,11 @@ class Watch:
         """Raise `UnreadError`, unless an answer is read by now in a reply that another version has kept."""
         unread = {*self._unread[arm]}
         replies = [reply_of(each) for each in self._journal.records() if each["request"] in unread]
-        if any(parsed(reply)["answer"] for reply in replies):
+        answers = [parsed(reply, self._journal.words) for reply in replies]
+        if any(answer["answer"] for answer in answers):
             self._read.add(arm)
             return
-        reasons = Counter(parsed(reply)["reason"] for reply in replies)
+        reasons = Counter(answer["reason"] for answer in answers)
         counted = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
         text = visible(" ".join(next((reply.text for reply in replies if reply.text), "").split()))
         shown = f"one of them: “{text[:_SHOWN]}{'…' * (len(text) > _SHOWN)}”" if text else "they are empty"

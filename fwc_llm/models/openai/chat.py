@@ -7,7 +7,7 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
@@ -45,16 +45,8 @@ JSON_TOKENS = 60  # enough for an object with one answer and white space
 REASONING_TOKENS = 2000  # the limit of a reasoning model includes its reasoning
 EFFORT = "reasoning_effort"
 RESPONSE_FORMAT = "response_format"
-ANSWER_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {"answer": {"type": "string", "enum": ["yes", "no"]}},
-    "required": ["answer"],
-    "additionalProperties": False,
-}
-_JSON_FORMAT = {
-    "type": "json_schema",
-    "json_schema": {"name": "answer", "strict": True, "schema": ANSWER_SCHEMA},
-}
+YES_OR_NO = ("yes", "no")
+_FORM = "fwc_llm_answer"  # the name of the schema of an answer
 # Up to the answer's first letter. llama.cpp's grammar lets a model fence the object in.
 _JSON_ANSWER = re.compile(r'\s*(?:```(?:json)?\s*)?\{\s*"answer"\s*:\s*"')
 _END_OF_REASONING = "</think>"
@@ -95,7 +87,7 @@ def check_parameters(params: Mapping[str, Any], ours: Collection[str]) -> None:
             raise FwcError(f"parameter {parameter!r} cannot be set here: leave out --param {parameter}")
 
 
-def request_parameters(name: str, client: Client) -> dict[str, Any]:
+def request_parameters(name: str, client: Client, words: Sequence[str] = YES_OR_NO) -> dict[str, Any]:
     """The parameters of every request: temperature 0, a small limit, and what the user set (`params`).
 
     A reasoning model of OpenAI's gets `max_completion_tokens` (its reasoning included) and no temperature,
@@ -117,7 +109,14 @@ def request_parameters(name: str, client: Client) -> dict[str, Any]:
         limit = client.max_tokens or (REASONING_TOKENS if reasons else usual)
         sent[_LIMITS[family.reasons and family.openai]] = limit
     if client.answer_format == "json":
-        sent[RESPONSE_FORMAT] = _JSON_FORMAT
+        schema = {
+            "type": "object",
+            "properties": {"answer": {"type": "string", "enum": list(words)}},
+            "required": ["answer"],
+            "additionalProperties": False,
+        }
+        form = {"name": _FORM, "strict": True, "schema": schema}
+        sent[RESPONSE_FORMAT] = {"type": "json_schema", "json_schema": form}
     if logprobs:
         sent |= {"logprobs": True, "top_logprobs": _TOP_LOGPROBS}
     return sent | dict(params)
@@ -127,10 +126,12 @@ def with_room(sent: Mapping[str, Any], messages: Messages) -> dict[str, Any]:
     """Return what is sent, where the messages ask about several rows: a higher limit, answers in lines."""
     if not (more := more_tokens(messages)):
         return dict(sent)
-    raised = {
-        name: value + more if name in _LIMITS and whole(value) else value for name, value in sent.items()
+    left_out = RESPONSE_FORMAT if asks_json(sent) else ""
+    return {
+        name: value + more if name in _LIMITS and whole(value) else value
+        for name, value in sent.items()
+        if name != left_out
     }
-    return {name: value for name, value in raised.items() if value is not _JSON_FORMAT}
 
 
 def read_reply(body: Any, latency: float = 0.0) -> Reply:
@@ -154,7 +155,7 @@ def read_reply(body: Any, latency: float = 0.0) -> Reply:
         finish_reason=name_in(choice, "finish_reason"),
         refusal=bool(refusal) or calls_tool,
         reasoned=bool(message.get("reasoning_content") or message.get("reasoning")),
-        logprobs=_logprobs(choice.get("logprobs"), is_json_answer(text)),
+        logprobs=_logprobs(choice.get("logprobs"), json_answer(text) is not None),
         usage=read_usage(body.get("usage"), "prompt_tokens", "completion_tokens"),
         model=name_in(body, "model"),
         fingerprint=name_in(body, "system_fingerprint"),
@@ -165,16 +166,18 @@ def read_reply(body: Any, latency: float = 0.0) -> Reply:
 
 def asks_json(parameters: Mapping[str, Any]) -> bool:
     """Whether these parameters of a model hold it to an answer in JSON."""
-    return parameters.get(RESPONSE_FORMAT) == _JSON_FORMAT
+    form = parameters.get(RESPONSE_FORMAT)
+    schema = form.get("json_schema") if isinstance(form, Mapping) else None
+    return isinstance(schema, Mapping) and schema.get("name") == _FORM
 
 
-def is_json_answer(text: str) -> bool:
-    """Whether a reply is a JSON object with the answer yes or no."""
+def json_answer(text: str) -> Any:
+    """The answer in a reply that is a JSON object with one, else None."""
     try:
         reply = parse_json(text)
     except ValueError:
-        return False
-    return isinstance(reply, dict) and reply.get("answer") in ANSWER_SCHEMA["properties"]["answer"]["enum"]
+        return None
+    return reply.get("answer") if isinstance(reply, dict) else None
 
 
 def read_usage(usage: Any, prompt: str, completion: str) -> Usage | None:
@@ -238,6 +241,7 @@ class Service:
     parameters: Mapping[str, Any]  # what is sent besides the messages, before any adaptation
     _options: Client
     _sent: dict[str, Any]  # after adaptation; never part of a request's identity
+    _words: Sequence[str] = YES_OR_NO
     _secret = Secret()
 
     def __init__(self, name: str, notice: Notice | None, breaker: int) -> None:
@@ -257,9 +261,9 @@ class Service:
         """The parameters of every request, which are part of its identity."""
         raise NotImplementedError
 
-    def answer_in(self, answer_format: str, why: str = "") -> None:
-        """Ask for answers in one word ("word") or as a JSON object with one answer ("json")."""
-        self._options = self._options.updated(answer_format=answer_format)
+    def answer_in(self, answer_format: str, words: Sequence[str] = YES_OR_NO, why: str = "") -> None:
+        """Ask for one of two words, as a word ("word") or in a JSON object ("json"); `why` is told."""
+        self._options, self._words = self._options.updated(answer_format=answer_format), tuple(words)
         self._sent = dict(self._request_parameters())
         self.__dict__.pop("parameters", None)  # they are made again
         if why:
@@ -452,7 +456,7 @@ class ChatModel(Service):
         return self._request_parameters()
 
     def _request_parameters(self) -> Mapping[str, Any]:
-        return request_parameters(self._served_name, self._options)
+        return request_parameters(self._served_name, self._options, self._words)
 
     def require_key(self) -> None:
         """Check, before anything is asked, that there is a key and a way out; `FwcError` if not."""
