@@ -1,12 +1,10 @@
 """The one door to the statistics: answers in, `Audit` out, whoever gave the answers."""
 
 from collections.abc import Collection, Hashable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from fwc_llm.errors import FwcError
 from fwc_llm.gates import Check, all_of, decide, parse_condition
 from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.audit_table import Decisions, from_frame, of_population, unused_columns, with_population
@@ -16,7 +14,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from narwhals.typing import IntoFrame
 
-    from fwc_llm.data.reading import RawTable
     from fwc_llm.report.reference_models import References
 
 
@@ -135,7 +132,7 @@ def audit(
     import pandas as pd
 
     from fwc_llm.data.reading import frame_table, title_of, titles_of
-    from fwc_llm.report.predictions_reader import as_numbers, filled, population_of
+    from fwc_llm.report.predictions_reader import as_numbers, filled, population_of, repeated_note
 
     raw, groups = frame_table(answers), titles_of(answers, protected)
     roles = {"answer": answer, "label": label, "weight": weight, "cluster": cluster, "given": given}
@@ -177,17 +174,3 @@ def audit(
         repeated = repeated_note(raw, titles["answer"], *numbers)
         answered = replace(answered, unused=(*answered.unused, *repeated))
     return Audit(answered)
-
-
-def repeated_note(answers: "RawTable", *given: str | None) -> list[str]:
-    """Return a note on rows that equal another, besides the columns that answers were `given` in."""
-    import pandas as pd
-
-    from fwc_llm.data.table_checks import repeated_rows
-
-    columns: dict[str, Any] = {}
-    for title in dict.fromkeys(answers.titles):
-        with suppress(FwcError):  # a column that nobody names may hold what it likes
-            columns |= {} if title in given else {title: answers.texts(title)}
-    repeated, material = repeated_rows(pd.DataFrame(columns))
-    return [f"{repeated}."] if material else []

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ from fwc_llm.metrics.answers import as_names, mapped
 from fwc_llm.metrics.audit_table import Decisions, decided, left_out_note, unused_columns, with_population
 from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.thresholds import HALF
-from fwc_llm.report.audit import repeated_note
 from fwc_llm.report.external_results import open_results
 from fwc_llm.taskfile import UNKNOWN
 from fwc_llm.values import as_number, as_plain
@@ -154,9 +154,23 @@ def read_columns(
         content = path.read_bytes()
     except OSError as error:
         raise FwcError(f"cannot read {path}: {reason(error)}") from None
-    table = open_results(path, content, names, **layout)
+    table = open_results(path, content, **layout)
     there = [name for name in names if name not in elsewhere or name in table.titles]
     return {name: filled(table.texts(name)) for name in there}, table
+
+
+def repeated_note(answers: "RawTable", *given: str | None) -> list[str]:
+    """Return a note on rows that equal another, besides the columns that answers were `given` in."""
+    import pandas as pd
+
+    from fwc_llm.data.table_checks import repeated_rows
+
+    columns: dict[str, Any] = {}
+    for title in dict.fromkeys(answers.titles):
+        with suppress(FwcError):  # a column that nobody names may hold what it likes
+            columns |= {} if title in given else {title: answers.texts(title)}
+    repeated, material = repeated_rows(pd.DataFrame(columns))
+    return [f"{repeated}."] if material else []
 
 
 def filled(texts: "Names") -> "Names":
