@@ -194,7 +194,8 @@ _NOT_OF_ROW = re.compile(  # but of the model, or of the task
         (?:im|not )possible to,
         (?:not enough|insufficient) (?:\w+ )?(?:context|data|details?|evidence|info\w*),
         (?:ich kann|kann (?:ich|man)|lässt sich)\b.{,40} nicht, (?:je|on) ne peu[xt], no (?:se )?pued[eo],
-        non (?:si )?(?:posso|può), não (?:se )?(?:posso|pode), one can(?:not|['’]t), unethical, discriminat\w+, inappropriate, illegal, going to (?:answer|do)"""
+        non (?:si )?(?:posso|può), não (?:se )?(?:posso|pode), one can(?:not|['’]t), unethical,
+        discriminat\w+, inappropriate, illegal, going to (?:answer|do)"""
     )
     + r"\b",
     re.IGNORECASE,

@@ -19,6 +19,7 @@ from pydantic import AfterValidator, AllowInfNan, BeforeValidator, Field, Strict
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import read_text, reason
 from fwc_llm.schema import Checked, check
+from fwc_llm.table_words import UNKNOWN as UNKNOWN  # what a missing value becomes under missing = "category"
 from fwc_llm.words import YES_NO
 
 Kind = Literal["numeric", "categorical", "ordinal"]
@@ -29,10 +30,11 @@ ENDINGS: Mapping[str, Format] = {
     ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
     ".xlsx": "excel", ".xlsm": "excel", ".xls": "excel",
 }  # fmt: skip
+LAYOUT = "sheet", "skip", "comment"  # keys of [data] that commands take as options
+PACKED = (".gz", ".bz2", ".zip")
 DEFAULT_MARKERS = ("", "?", "NaN", "nan")
-UNKNOWN = "unknown"  # the category that a missing value becomes under missing = "category"
 _LARGEST = 1 << 22  # bytes of a task file
-_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 
 def _filled(text: str) -> str:
@@ -99,9 +101,9 @@ class Column:
 class FileColumn(Checked):
     """One entry of `columns`: the column's meaning, its use, and how its values are written.
 
-    `missing` overrides the task's rule for this column. `written` says how its numbers look, "1,234.5" or
-    "1.234,5"; currency signs and per cent are then left out. `bands` cut its numbers into categories.
-    `strip_zeros` makes one code of 07 and 7.
+    `missing` overrides the task's rule for this column; `markers` stand for a missing value in it alone.
+    `written` says how its numbers look, "1,234.5" or "1.234,5"; currency signs and per cent are left out.
+    `bands` cut its numbers into categories. `strip_zeros` makes one code of 07 and 7.
     """
 
     name: Text
@@ -113,6 +115,7 @@ class FileColumn(Checked):
     strip_suffix: str = ""
     strip_zeros: Flag = False
     missing: MissingRule | None = None
+    markers: Values = Field(default=(), alias="missing_marker")
     written: Written = ""
     bands: Annotated[tuple[Number, ...], AfterValidator(_rising)] = ()
 
@@ -244,6 +247,12 @@ class Outcome(Checked):
         return self
 
 
+def format_of(path: Path) -> Format:
+    """The format that a file's ending says, also a packed one's: rows.jsonl.gz is "jsonl"."""
+    ending = Path(path.stem).suffix if path.suffix.lower() in PACKED else path.suffix
+    return ENDINGS.get(ending.lower(), "csv")
+
+
 class Source(Checked):
     """The table's place and format. Paths are relative to the data folder or the task file."""
 
@@ -254,6 +263,8 @@ class Source(Checked):
     separator: Annotated[str, Field(min_length=1, max_length=1)] = ","
     header: Flag = True
     markers: Values = Field(default=DEFAULT_MARKERS, alias="missing_marker")
+    sheet: Annotated[str, BeforeValidator(str)] = ""  # name or number from 1; by default the first
+    skip: Annotated[int, Field(ge=0)] = 0  # lines or rows above the header
     comment: str = ""
     encoding: str = "utf-8-sig"
     url: str = ""
@@ -264,8 +275,7 @@ class Source(Checked):
     def _format_of_the_ending(cls, data: Any) -> Any:
         if not isinstance(data, dict) or "format" in data:
             return data
-        ending = Path(str(data.get("file") or data.get("pool") or "")).suffix.lower()
-        return {**data, "format": ENDINGS.get(ending, "csv")}
+        return {**data, "format": format_of(Path(str(data.get("file") or data.get("pool") or "")))}
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -292,7 +302,7 @@ def is_safe_address(url: str) -> bool:
     """Whether `url` is an https address, or an http one of this machine itself."""
     try:
         parts = urlsplit(url)
-        return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+        return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
     except ValueError:
         return False
 

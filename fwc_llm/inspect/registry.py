@@ -146,7 +146,7 @@ def _names(argument: str, value: Any) -> tuple[str, ...]:
 
 def _task(plan: "Plan", logprobs: bool) -> Task:
     """The run's questions, all arms of a row beside each other, so that a limit cuts no row apart."""
-    from fwc_llm.evaluation.evaluate import describe_asked
+    from fwc_llm.runs.plan import describe_asked
     from fwc_llm.runs.results import questions
     from fwc_llm.shots.storage import shots_json
 

@@ -25,6 +25,14 @@ class Message(TypedDict):
     name: NotRequired[str]
 
 
+class ChatMessage(TypedDict):
+    """A `Message` as prompts return it: type checkers take it for one of the SDK's of any role, too."""
+
+    role: Any
+    content: Any
+    name: NotRequired[str]
+
+
 Messages = Sequence[Message]
 
 
@@ -61,6 +69,10 @@ class Usage:
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(*map(add, vars(self).values(), vars(other).values()))
 
+    def times(self, number: int) -> "Usage":
+        """Return the tokens of `number` such requests."""
+        return Usage(*(number * count for count in vars(self).values()))
+
 
 @dataclass(frozen=True)
 class Reply:
@@ -89,6 +101,17 @@ class Reply:
     attempts: int = 1
     latency: float = 0.0
     raw: Mapping[str, Any] | None = field(default=None, repr=False)
+
+
+class Attempts:
+    """Leave to send one question several times; this one sets no limit."""
+
+    def lost(self, billed: bool) -> None:
+        """Count an attempt without a reply; `billed` says whether the service may charge for it."""
+
+    async def again(self) -> bool:
+        """Whether another attempt may be made; where money is limited, once it is reserved."""
+        return True
 
 
 @runtime_checkable
@@ -162,6 +185,10 @@ class Traits:
                       called with the first prompt of every arm before anything is written
     ask_row           takes the messages and the row behind them (`Asked`) and returns a reply; runs call it
                       instead of `ask`, so that a model can answer from the table
+    ask_within        as `ask`, for a model that makes several attempts: it tells `Attempts` of those that
+                      were lost and asks before each further one, so that a run's limit of cost holds
+    answer_in         sets how a chat is asked to answer: "word", or "json" for a JSON object with one answer,
+                      which the service is held to; then the two answers, and a reason to tell
     """
 
     simulated: bool = False
@@ -173,6 +200,8 @@ class Traits:
     require_key: Callable[[], None] = _accept
     check: Callable[[Messages], None] = _accept
     ask_row: Callable[[Messages, Asked], Awaitable[Reply]] | None = None
+    ask_within: Callable[[Messages, Attempts], Awaitable[Reply]] | None = None
+    answer_in: Callable[[str, Sequence[str], str], None] | None = None
 
 
 def traits(model: Model) -> Traits:

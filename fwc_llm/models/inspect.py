@@ -162,6 +162,7 @@ class InspectModel(chat.Service):
     the first request, for a missing key or package; `ProviderError` when the service rejects the run.
     """
 
+    answer_in = None  # type: ignore[assignment]
     key_hint = "check the key that Inspect's provider reads, or name its variable with --api-key-env"
 
     def __init__(self, name: str, client: Client, notice: chat.Notice | None = None) -> None:

@@ -103,6 +103,11 @@ class Run:
         asked = self.described.get("epochs") or self.described["settings"].get("samples") or 1
         return max(1, int(asked))
 
+    @property
+    def table_checks(self) -> dict[str, str]:
+        """What should be checked in the run's table: a sentence by column; "": the one on repeated rows."""
+        return self.described.get("table_checks") or {}
+
     @cached_property
     def answered(self) -> Answered:
         """The input of the statistics; reads the examples, to know which repeats share them."""
@@ -118,7 +123,10 @@ class Run:
             settings["min_group"],
             settings["margin"],
             settings["against"],
-            unused=tuple(self.described.get("probe_notes") or ()),
+            unused=(
+                *(self.described.get("probe_notes") or ()),
+                *(f"{told}." for name, told in self.table_checks.items() if not name),
+            ),
             probes=self.probes,
             assists=self.assists,
             assist=bool(self.assist or settings.get("assist")),

@@ -143,6 +143,8 @@ class _Record(BaseModel, strict=True):
     reasoned: bool | None = None
     batch: bool | None = None
     usage: dict[UsageKey, NonNegativeInt] | None = None
+    most_usage: dict[UsageKey, NonNegativeInt] | None = None
+    unknown_attempts: NonNegativeInt | None = None
     logprobs: list[_Token] | None = None  # a number is None where it once was -Infinity
     p_yes: _Probability | None = None
     others: dict[str, _Probability | None] | None = None
@@ -182,6 +184,8 @@ class Journal:
         self.path, self.words = Path(folder) / FILE_NAME, words
         self.usage = Usage()  # of all live requests
         self.batch_usage = Usage()  # of those that went through the Batch API
+        self.unknown = self.unknown_batch = Usage()  # the most that attempts of unknown usage can have used
+        self.answerless: dict[bytes, str] = {}  # why a reply holds no answer
         self._longest = 0  # prompt tokens of one request
         self._answered: set[bytes] = set()
         self._prefixed: set[tuple[str, int]] = set()  # arms and repeats whose prefix is kept
@@ -236,9 +240,10 @@ class Journal:
         return read_records(self.path)
 
     def cost(self, price: "Price") -> float:
-        """The cost of all requests, in dollars."""
-        live = price.dollars(self.usage, longest=self._longest)
-        return live + price.dollars(self.batch_usage, batch=True, longest=self._longest)
+        """The cost of all attempts, in dollars; those of unknown usage count with the most they can cost."""
+        live = price.dollars(self.usage + self.unknown, longest=self._longest)
+        batched = self.batch_usage + self.unknown_batch
+        return live + price.dollars(batched, batch=True, longest=self._longest)
 
     def check_in_place(self) -> None:
         """`StorageError` when the file is not where it was: the folder was deleted, moved or replaced."""
@@ -275,16 +280,18 @@ class Journal:
 
     def _count(self, record: Mapping[str, Any]) -> None:
         if record["text"] is not None:
-            self._answered.add(bytes.fromhex(record["request"]))
+            self._answered.add(request := bytes.fromhex(record["request"]))
+            if record.get("answer") is None:
+                self.answerless[request] = sys.intern(str(record.get("reason") or ""))
         if record.get("prefix"):
-            self._prefixed.add((record["arm"], record["repeat"]))
-        if record.get("usage"):
-            usage = Usage(**record["usage"])
-            self._longest = max(self._longest, usage.prompt_tokens)
-            if record.get("batch"):
-                self.batch_usage = self.batch_usage + usage
-            else:
-                self.usage = self.usage + usage
+            self._prefixed.add((record.get("arm", ""), record.get("repeat", 0)))
+        usage, most = (Usage(**(record.get(name) or {})) for name in ("usage", "most_usage"))
+        self._longest = max(self._longest, usage.prompt_tokens, most.prompt_tokens)
+        lost = most.times(record.get("unknown_attempts") or 0)
+        if record.get("batch"):
+            self.batch_usage, self.unknown_batch = self.batch_usage + usage, self.unknown_batch + lost
+        else:
+            self.usage, self.unknown = self.usage + usage, self.unknown + lost
 
     def _load(self) -> int:
         """Read an existing journal, cut off a torn last line, and return the size in bytes that is good."""

@@ -250,7 +250,7 @@ def test_only_requests_about_several_rows_have_room_for_several_answers() -> Non
     assert job.forecast().completion_tokens == sum(limits)
     budget = prepare(CENSUS, "gpt-4", ("zero",), settings, Client(max_cost=1)).budget()
     assert budget is not None
-    alone, *_, last = (budget.worst_case(call.messages) for call in job.plan.calls())
+    alone, *_, last = (budget.dollars(budget.worst_case(call.messages)) for call in job.plan.calls())
     assert last - alone > 8 * 2 * 60e-6, "gpt-4's replies cost 60 dollars per million tokens"
 
 
