@@ -130,15 +130,13 @@ def test_a_counterfactual_changes_the_level_alone(adult: Task, service: Service,
 
 @pytest.mark.parametrize("template", ["default", "decodingtrust", "paper"])
 def test_a_tasks_words_are_asked_for_shown_and_read(template: str, tmp_path: Path) -> None:
-    """Prompts of several rows, P(yes) and the answers of models that read no prompt are as with yes and no."""
+    """Rows of one request, P(yes) and models that read no prompt give what they give with yes and no."""
     census = load_task("census")
     in_words = replace(census, words={"yes": "bewilligt", "no": "abgelehnt"})
     options: dict[str, Any] = {"arms": ("zero", "random"), "n_test": 12, "m": 4, "template": template}
     answers = []
     for task in (census, in_words):
-        result = evaluate(
-            task, "surrogate", out=tmp_path / str(len(answers)), rows_per_request=rows, **options
-        )
+        result = evaluate(task, "surrogate", out=tmp_path / str(len(answers)), rows_per_request=3, **options)
         answers.append(result.answers()[["arm", "row", "variant", "answer", "p_yes"]])
         assert set(answers[-1]["answer"]) <= {"yes", "no"}
     assert answers[0].equals(answers[1])
