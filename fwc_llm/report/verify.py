@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.answers import PARSER
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file, read_text, sha256
+from fwc_llm.metrics.counts import TABLE
 from fwc_llm.report.audit_file import FORMAT as AUDIT
 from fwc_llm.report.audit_file import Asked, audit_of_file
 from fwc_llm.report.bundle import CARD, model_card
@@ -37,7 +38,7 @@ from fwc_llm.runs.hashes import files_of, read_hashes
 from fwc_llm.runs.journal import FILE_NAME as JOURNAL
 from fwc_llm.runs.journal import Journal, call_id, parsed, read_records, reply_of, request_id
 from fwc_llm.runs.plan import Plan, describe_asked, make_plan
-from fwc_llm.runs.results import questions
+from fwc_llm.runs.results import questions, score
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.threshold_selection import FILE_NAME as POOL
 from fwc_llm.schema import check
@@ -201,6 +202,13 @@ def _made_again(
         with suppress(FwcError), Journal(again.path) as journal:  # groups or labels are not the table's
             score_and_judge(again, journal, recorded.get("stopped"), task, parse=today)
     now = again.results()
+    if not any("paper_summary" in arm for arm in recorded["arms"]):  # of an earlier version
+        with Journal(again.path) as journal:
+            now = score(again, journal, recorded.get("stopped"), today)
+        now.pop("reparsed", None)
+        for arm in recorded["arms"]:
+            for name in ("verdict", *(metric.key for metric in TABLE if metric.of == "p_yes")):
+                arm.pop(name, None)
     if run.answered.assist and task is None:  # verdicts rest on predictions, which need the table
         for arm in (*recorded["arms"], *now["arms"]):
             arm.pop("verdict", None)
