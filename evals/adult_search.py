@@ -20,7 +20,7 @@ from fwc_llm import load_task
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.search import local_search as search
-from fwc_llm.coreset.search.swaps import RowSwaps, Swaps
+from fwc_llm.coreset.search.fwc_swaps import RowSwaps, Swaps
 from fwc_llm.coreset.threads import Threads
 
 RESULT = Path(__file__).parent / "results" / "adult-search.json"

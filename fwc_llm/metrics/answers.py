@@ -12,6 +12,7 @@ import numpy.typing as npt
 from fwc_llm.metrics.counts import Codes, Floats, Labels, count_cells, levels_of
 from fwc_llm.metrics.looks import Looks
 from fwc_llm.metrics.variance import AS_NO, REASONS, WORST, Assist, Sample, Unread
+from fwc_llm.table_words import is_unknown_category
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,8 +109,8 @@ def mapped(names: "pd.Categorical[Any]", change: Callable[[Any], str]) -> "Names
 
 
 def is_known(group: str) -> bool:
-    """Return whether no attribute of a group is "unknown", as of people whose category is not known."""
-    return "unknown" not in (part.strip().lower() for part in group.split(CROSSING))
+    """Return False if the level of any attribute of a group says unknown ("N/A", "keine Angabe")."""
+    return not any(map(is_unknown_category, group.split(CROSSING)))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from fwc_llm.report import local_law_144 as ll144
 from fwc_llm.report import sections
 from fwc_llm.report.cost import cost
 from fwc_llm.report.impact import audit_tables, selected, who_was_selected
-from fwc_llm.report.narrative import findings, what_was_run, wording_lines
+from fwc_llm.report.narrative import findings, low_coverage, what_was_run, wording_lines
 from fwc_llm.report.probability import probabilities
 from fwc_llm.report.provenance import costs, provenance, record
 from fwc_llm.report.read import KEY, Run, assisted, read_runs
@@ -164,7 +164,15 @@ def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
         provenance=provenance(run, task),
         about={"command": "", **run.described, "returned_models": run.results.get("returned_models", [])},
         paragraph=what_was_run(run, stats),
-        findings=findings(stats),
+        findings=[
+            *(
+                {"arm": "", "text": f"Check column {name}: {told}."}
+                for name, told in run.table_checks.items()
+                if name
+            ),
+            *low_coverage(run.results["arms"], run.described["settings"]["min_coverage"]),
+            *findings(stats),
+        ],
         statistics=stats,
         missing=missing,
         examples={arm: _examples(run, arm) for arm in run.arms},

@@ -81,6 +81,14 @@ def what_was_decided(audit: Mapping[str, Any], arms: list[str], stats: Mapping[s
     )
 
 
+def low_coverage(arms: Sequence[Mapping[str, Any]], least: float) -> Iterator[dict[str, str]]:
+    """Yield a sentence, as `findings` has them, for each arm with a coverage below `least`."""
+    for arm in arms:
+        if (coverage := arm["coverage"]) is not None and coverage < least:
+            text = f"Only {coverage:.0%} of the replies of {arm['arm']} hold an answer that could be read"
+            yield {"arm": "", "text": f"{text} (below {least:.0%}): all numbers are of these alone."}
+
+
 def findings(stats: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return what a reader should take away: the arm that a sentence is about (`arm`), and the rest (`text`).
 

@@ -106,6 +106,11 @@ class Run:
         asked = self.described.get("epochs") or self.described["settings"].get("samples") or 1
         return max(1, int(asked))
 
+    @property
+    def table_checks(self) -> dict[str, str]:
+        """What should be checked in the run's table: a sentence by column; "": the one on repeated rows."""
+        return self.described.get("table_checks") or {}
+
     @cached_property
     def answered(self) -> Answered:
         """The input of the statistics; reads the examples, to know which repeats share them."""
@@ -121,7 +126,10 @@ class Run:
             settings["min_group"],
             settings["margin"],
             settings["against"],
-            unused=tuple(self.described.get("probe_notes") or ()),
+            unused=(
+                *(self.described.get("probe_notes") or ()),
+                *(f"{told}." for name, told in self.table_checks.items() if not name),
+            ),
             probes=self.probes,
             assists=self.assists,
             assist=bool(self.assist or settings.get("assist")),
@@ -235,14 +243,19 @@ def _told(answers: Mapping[str, Answers], counterfactual: bool) -> dict[str, Ans
 
 
 def score_and_judge(
-    folder: RunFolder, journal: Journal, stopped: str | None = None, task: "Task | None" = None
+    folder: RunFolder,
+    journal: Journal,
+    stopped: str | None = None,
+    task: "Task | None" = None,
+    parse: bool = True,
 ) -> dict[str, Any]:
-    """Score a run, put every arm's values and verdicts into results.json; return its content.
+    """Score a run, put every arm's values and verdicts into results.json; return its as `score` does.
 
     Values are those that all reports show; the means of the repeats' own are in `paper_summary`.
     With its `task` the run's answers are predicted for all rows of the table as well (`report.assisted`).
     """
-    results = score(folder, journal, stopped)
+    results = score(folder, journal, stopped, parse)
+    reparsed = results.pop("reparsed", None)
     if results["unanswered"] == results["requests"]:
         return results
     run = with_predictions(read_run(folder.path), task)
@@ -258,7 +271,7 @@ def score_and_judge(
         arm["rates"] = plain(dict(zip(run.answered.groups, rates.tolist(), strict=True)))
     folder.write_json("results.json", results)
     write_hashes(folder)
-    return results
+    return results | ({"reparsed": reparsed} if reparsed else {})
 
 
 def read_runs(paths: Sequence[str | Path], unread: Unread | None = None) -> list[Run]:

@@ -11,7 +11,15 @@ from rich.text import Text
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report import sections
 from fwc_llm.report.ablation import ablation
-from fwc_llm.report.narrative import all_alike, findings, four_fifths, lost_lines, what_was_run, wording_lines
+from fwc_llm.report.narrative import (
+    all_alike,
+    findings,
+    four_fifths,
+    lost_lines,
+    low_coverage,
+    what_was_run,
+    wording_lines,
+)
 from fwc_llm.report.probability import calibration, notes, probabilities, thresholds
 from fwc_llm.report.tables import Section, terminal
 from fwc_llm.report.thresholds import at_threshold, threshold_section
@@ -47,7 +55,9 @@ def run_table(folder: str | Path) -> RenderableType:
         lines.append(_NO_PROBABILITY)
     further = [at_threshold(threshold_section(run)), *([ablation(stats)] if run.arms == ARMS else [])]
     tables = [statistics_table(stats), *(terminal(section) for section in further if section)]
-    return Group(title, *tables, *(Text(line, style="dim") for line in lines))
+    low = low_coverage(run.results["arms"], run.described["settings"]["min_coverage"])
+    warnings = (Text(line["text"], style="bold") for line in low)
+    return Group(title, *warnings, *tables, *(Text(line, style="dim") for line in lines))
 
 
 def models_table(runs: "Sequence[Run]") -> RenderableType:

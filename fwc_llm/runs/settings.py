@@ -120,6 +120,10 @@ class Settings(Options):
     min_group: int = option(
         30, "Groups of fewer distinct rows are shown and not judged; 1 judges all.", VERDICT, ge=1
     )
+    min_coverage: float = option(
+        0.8, "Share of answers that must be read; below it, a warning (exit code 4 with --strict).", VERDICT,
+        ge=0, le=1,
+    )  # fmt: skip
     unread: Literal["worst", "as-no", "ignore"] = option("worst", UNREAD_HELP, VERDICT)
     cluster: str | None = option(
         None, "The column that names the person, where people have several rows.", VERDICT

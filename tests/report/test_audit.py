@@ -110,8 +110,8 @@ def test_every_format_has_the_texts_of_a_csv_file(tmp_path: Path) -> None:
         }
     )
     frame.to_parquet(tmp_path / "a.parquet")
-    read, titles = read_columns(tmp_path / "a.parquet", list(frame.columns))
-    assert titles == list(frame.columns)
+    read, table = read_columns(tmp_path / "a.parquet", list(frame.columns))
+    assert table.titles == list(frame.columns)
     assert {name: names.tolist() for name, names in read.items()} == {
         "whole": ["7", str(2**60 + 1), ""],
         "number": ["1", "0.25", ""],

@@ -12,8 +12,8 @@ import numpy as np
 from fwc_llm.coreset.descent.loop import Descent, Steps, descend
 from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.search.fwc_swaps import RowOptimum, RowSwaps, Swaps
 from fwc_llm.coreset.search.start import missed, sample_rows, start_rows
-from fwc_llm.coreset.search.swaps import Optimum, RowSwaps, Swaps
 from fwc_llm.coreset.threads import Threads
 
 _SAMPLE = 2048  # rows on which optima are tried
@@ -39,17 +39,17 @@ def search(
     """
     priority = problem.priorities(rng)
     rows = sample_rows(problem, min(sample, problem.table.n), rng, priority)
-    small = Sample(problem.subset(rows, priority))
+    small = RowSubsample(problem.subset(rows, priority))
     optima = sorted(threads.over(small.explore, rng.spawn(starts)), key=attrgetter("objective"))
     ends = [optimum.objective for optimum in optima]
     finalists = [rows[optimum.rows] for optimum in optima[:_FINALISTS]]
     priority = problem.priorities(rng)
     more = sample_rows(problem, min(_LARGER, problem.table.n), rng, priority)
     rows = np.unique(np.concatenate([more, *finalists]))
-    large = Sample(problem.subset(rows, priority))
+    large = RowSubsample(problem.subset(rows, priority))
     seeds = rng.spawn(len(finalists))
 
-    def settle(q: int) -> Optimum:
+    def settle(q: int) -> RowOptimum:
         return large.settle(np.searchsorted(rows, finalists[q]), seeds[q], _LARGER_ROUNDS)
 
     best = min(threads.over(settle, range(len(finalists))), key=attrgetter("objective"))
@@ -60,18 +60,18 @@ def search(
     return descent, ends
 
 
-class Sample:
+class RowSubsample:
     """Some rows as a problem of their own, whose local optima are found by swaps."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         self._swaps = Swaps(problem, Threads(1))
 
-    def explore(self, rng: np.random.Generator) -> Optimum:
+    def explore(self, rng: np.random.Generator) -> RowOptimum:
         """The optimum from one start."""
         return self.settle(start_rows(self._problem, "k-means++", rng), rng, _ROUNDS)
 
-    def settle(self, rows: np.ndarray, rng: np.random.Generator, rounds: int) -> Optimum:
+    def settle(self, rows: np.ndarray, rng: np.random.Generator, rounds: int) -> RowOptimum:
         """Improves `rows` (m,) by swaps."""
         steps = CompiledSteps(self._problem, Threads(1))  # of its own, for a thread
         swaps = RowSwaps(steps, self._swaps, max_iter=0)

@@ -116,6 +116,6 @@ def _dual(problem: Problem, cells: list[int], nearest: list[np.ndarray], prices:
         least = np.minimum(least[:, None], near - prices[g]).reshape(-1, problem.table.n)
     masses = problem.masses
     bound = least.mean(axis=1) if masses is None else least @ (masses.values / masses.total)
-    if problem.fair:
-        bound += problem.fair.best(prices)[0]
+    if problem.parity_set:
+        bound += problem.parity_set.best(prices)[0]
     return np.asarray(bound)

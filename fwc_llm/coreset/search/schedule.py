@@ -8,9 +8,9 @@ import numpy as np
 from fwc_llm.coreset.descent.loop import Descent, Steps, descend
 from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.search.fwc_swaps import RowOptimum, RowSwaps, Swaps, swap_on_sample
 from fwc_llm.coreset.search.local_search import STARTS, search
 from fwc_llm.coreset.search.start import missed, sampling_order, start_rows
-from fwc_llm.coreset.search.swaps import Optimum, RowSwaps, Swaps, swap_on_sample
 from fwc_llm.coreset.threads import Threads
 
 TINY = 4000  # n · m up to which the plain steps are as fast; many starts are compared there, to all digits
@@ -106,7 +106,7 @@ class Solver:
         if self._swaps and descent.rows is not None:
             swaps = RowSwaps(self.steps, Swaps(self.problem, self._threads), max_iter)
             self.steps.solve(descent.points)
-            better = swaps.settle(Optimum(descent, self.steps.prices), rng, _ROUNDS).descent
+            better = swaps.settle(RowOptimum(descent, self.steps.prices), rng, _ROUNDS).descent
             return descent if better is descent else better.after(descent)
         for _ in range(_SAMPLES if self._sampled_swaps else 0):
             start = swap_on_sample(self.problem, descent, self.steps.prices, rng, self._threads)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from fwc_llm.coreset import FairCoreset, FairWASP, certify
 from fwc_llm.coreset.problem.allocation import count_slots
 from fwc_llm.coreset.problem.cells import find_cells, overall_target
+from fwc_llm.coreset.problem.encoded_table import EncodedTable, value_ids
 from fwc_llm.coreset.problem.encoding import Encoder, encode, encode_array
-from fwc_llm.coreset.problem.table import Table, value_ids
 from fwc_llm.errors import FwcError, InputError, ScaleWarning
 from tests.coreset.programs import peak
 
@@ -67,7 +67,7 @@ def test_value_ids_are_equal_exactly_for_equal_rows():
     rng = np.random.default_rng(0)
     x = rng.integers(0, 3, (500, 4)).astype(float)
     x[0], x[1] = 0.0, -0.0
-    ids = value_ids(Table(x, np.empty((500, 0))))
+    ids = value_ids(EncodedTable(x, np.empty((500, 0))))
     expected = np.unique(x + 0.0, axis=0, return_inverse=True)[1]
     assert (np.equal.outer(ids, ids) == np.equal.outer(expected, expected)).all()
 

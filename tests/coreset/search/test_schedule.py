@@ -11,11 +11,11 @@ from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.loop import Steps, descend
 from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.search import schedule
-from fwc_llm.coreset.search.local_search import Sample, search
+from fwc_llm.coreset.search.local_search import RowSubsample, search
 from fwc_llm.coreset.search.schedule import Effort, Solver
 from fwc_llm.coreset.search.start import sample_rows, start_rows
 from fwc_llm.coreset.threads import Threads
-from fwc_llm.coreset.transport.fair import fair_transport
+from fwc_llm.coreset.transport.inner_problem import fair_transport
 
 
 def test_the_path_is_chosen_by_size() -> None:
@@ -180,7 +180,7 @@ def test_swaps_at_fixed_prices_do_not_overshoot() -> None:
     X, y, d = synthetic(2000, 4)
     X = X + 2 * (d == y)[:, None]
     problem = FairCoreset(16, 0.0, support="rows", slots="balanced-positive").problem(X, y, d)
-    sample = Sample(problem)
+    sample = RowSubsample(problem)
     rngs = map(np.random.default_rng, range(6))
     found = [sample.settle(start_rows(problem, "k-means++", rng), rng, 3).objective for rng in rngs]
     assert max(found) < 1.02 * min(found)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fwc_llm.coreset.transport.fair import fair_transport
+from fwc_llm.coreset.transport.inner_problem import fair_transport
 from tests.coreset.programs import certified
 
 

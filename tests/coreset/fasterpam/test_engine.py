@@ -8,10 +8,10 @@ from scipy.spatial.distance import cdist
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.loop import Descent
+from fwc_llm.coreset.fasterpam.engine import Patience, estimate, exchange
+from fwc_llm.coreset.fasterpam.medoids import Points, Space
+from fwc_llm.coreset.search.fwc_swaps import swap_on_sample
 from fwc_llm.coreset.search.start import start_rows
-from fwc_llm.coreset.search.swaps import swap_on_sample
-from fwc_llm.coreset.swaps.engine import Patience, estimate, exchange
-from fwc_llm.coreset.swaps.state import Points, Space
 from fwc_llm.coreset.threads import Threads
 
 

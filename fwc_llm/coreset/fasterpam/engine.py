@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fwc_llm.coreset.swaps.state import Points, Space, Standing
+from fwc_llm.coreset.fasterpam.medoids import Medoids, Points, Space
 from fwc_llm.coreset.threads import Threads
 
 _SMALLEST_BATCH, _LARGEST_BATCH = 16, 512
@@ -67,7 +67,7 @@ def exchange(
     `candidates` (q,) are rows in the order to try, to stand for `cells` (q,). One whose key in `keys` (q,)
     stands already is passed over. `threads` share the work.
     """
-    standing = Standing(space, points, threads)
+    standing = Medoids(space, points, threads)
     key = np.unique(np.concatenate([points.keys, keys]), return_inverse=True)[1]
     own, key = np.split(key, [len(points.keys)])
     swapping = _Swapping(standing, space.values, candidates, cells, own, key, patience)
@@ -97,7 +97,7 @@ def estimate(
     """(q,) by how much the best swap with each candidate changes the loss of some `rows`."""
     mass = None if space.mass is None else space.mass[rows]
     part = replace(space, values=space.values[rows], cell=space.cell[rows], mass=mass)
-    standing = Standing(part, points, threads)
+    standing = Medoids(part, points, threads)
     changes = np.empty(len(candidates))
     for low in range(0, len(candidates), _ESTIMATED):
         some = slice(low, low + _ESTIMATED)
@@ -112,7 +112,7 @@ class _Swapping:
     `own` (m,) and `key` (q,) number the keys of points and candidates.
     """
 
-    standing: Standing
+    standing: Medoids
     values: np.ndarray
     candidates: np.ndarray
     cells: np.ndarray

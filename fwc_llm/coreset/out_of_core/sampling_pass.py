@@ -1,4 +1,4 @@
-"""The first reading of a table: the sums of its groups of labels, and a random sample of rows.
+"""The first pass over a table: the sums of its groups of labels, and a random sample of rows.
 
 Every row has a random key by the seed and its position in the table, divided by its weight; the rows with the
 smallest keys are the sample (priority sampling: Duffield, Lund and Thorup 2007), and of every group of labels
@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm.apportion import largest_remainder
-from fwc_llm.coreset.out_of_core.tables import Block, Table
+from fwc_llm.coreset.out_of_core.block_tables import Block, BlockTable
 from fwc_llm.coreset.problem.cells import label_columns
+from fwc_llm.coreset.problem.encoded_input import EncodedInput, ProblemParams
 from fwc_llm.coreset.problem.encoding import Encoder
 from fwc_llm.coreset.problem.frames import Columns, column_kind, is_frame
-from fwc_llm.coreset.problem.input_rows import InputRows, Terms
 from fwc_llm.coreset.weights import read_weights
 from fwc_llm.errors import InputError
 
@@ -29,14 +29,14 @@ Key = tuple[Any, ...]  # the labels of a group: y, then the protected attributes
 
 
 @dataclass(frozen=True)
-class Survey:
+class SamplePass:
     """The sample as rows in memory, scaled as the whole table is; its cells have the sums of the whole table.
 
     They are at the ascending `positions` (s,) in the table, which has `n` rows. `cell_of` is the cell of
     every group of labels.
     """
 
-    rows: InputRows
+    rows: EncodedInput
     positions: np.ndarray
     cell_of: dict[Key, int]
     n: int
@@ -47,9 +47,15 @@ class Survey:
         return float(self.rows.cells.sizes.sum())
 
 
-def take_survey(
-    table: Table, terms: Terms, *, sample: int, least: int, seed: int, tick: Callable[[float], None]
-) -> Survey:
+def run_sampling_pass(
+    table: BlockTable,
+    terms: ProblemParams,
+    *,
+    sample: int,
+    least: int,
+    seed: int,
+    tick: Callable[[float], None],
+) -> SamplePass:
     """Read the table once.
 
     Args:
@@ -93,7 +99,7 @@ def take_survey(
     whole = np.bincount(cell_of, counts, rows.cells.n_cells).astype(np.int64)
     sizes = whole if equal else np.bincount(cell_of, sums, rows.cells.n_cells)
     rows = replace(rows, cells=replace(rows.cells, counts=whole, sizes=sizes))
-    return Survey(rows, positions, dict(zip(place, cell_of.tolist(), strict=True)), table.n)
+    return SamplePass(rows, positions, dict(zip(place, cell_of.tolist(), strict=True)), table.n)
 
 
 def weights_of(block: Block) -> tuple[np.ndarray, np.ndarray]:
@@ -160,7 +166,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Look:
-    """The task of the reading."""
+    """The task of the pass."""
 
     n: int
     sample: int
@@ -169,7 +175,7 @@ class _Look:
     scale: bool | str
 
     def __call__(self, block: Block) -> _Part:
-        """Surveys one block."""
+        """Summarise one block."""
         used, weights = weights_of(block)
         keys, group = groups_of(block, used)
         counts, sums = np.bincount(group, minlength=0), np.bincount(group, weights)

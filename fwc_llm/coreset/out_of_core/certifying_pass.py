@@ -1,6 +1,6 @@
-"""The second reading: the inner problem of the whole table for fixed representatives, solved exactly.
+"""The second pass: the inner problem of the whole table for fixed representatives, solved exactly.
 
-The sample's prices are nearly right. One reading at these prices `u` leaves every row in its cheapest cell,
+The sample's prices are nearly right. One pass at these prices `u` leaves every row in its cheapest cell,
 `min_g c_ig − u_g`, unless another cell costs at most a margin `δ` more: such rows are in doubt. The rows of
 a cell that are not become one heavy row, an *anchor*, which has their mean cost in their own cell `k`, and
 
@@ -22,8 +22,8 @@ import numpy as np
 
 from fwc_llm.coreset.descent.loop import Steps
 from fwc_llm.coreset.descent.steps import CompiledSteps
-from fwc_llm.coreset.out_of_core.survey import Key, Survey, groups_of, weights_of
-from fwc_llm.coreset.out_of_core.tables import Block, Table
+from fwc_llm.coreset.out_of_core.block_tables import Block, BlockTable
+from fwc_llm.coreset.out_of_core.sampling_pass import Key, SamplePass, groups_of, weights_of
 from fwc_llm.coreset.problem.encoding import Encoder, outside
 from fwc_llm.coreset.problem.frames import is_frame
 from fwc_llm.coreset.problem.problem import Problem
@@ -33,7 +33,7 @@ from fwc_llm.coreset.transport.column_generation import two_cheapest
 from fwc_llm.errors import InputError, SampleWarning
 
 _DOUBT = 4.0  # width of the margin, in standard deviations of the sample's prices
-_WIDER = 4.0  # times as wide is the margin of the next reading
+_WIDER = 4.0  # times as wide is the margin of the next pass
 _LEAST = 1e-9  # of the costs, below which a gap is a tie
 ROOM = 2**31  # bytes of rows in doubt
 _SAME = 1e-9  # relative difference of sums of the same weights
@@ -50,7 +50,7 @@ class _Plan:
 
 @dataclass(frozen=True)
 class _Visit:
-    """The task of the reading. `problem` has the terms, but not the rows."""
+    """The task of the pass. `problem` has the terms, but not the rows."""
 
     problem: Problem
     points: np.ndarray
@@ -98,7 +98,11 @@ def nearest(problem: Problem, points: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def certify_table(
-    table: Table, survey: Survey, problem: Problem, points: np.ndarray, tick: Callable[[int, float], None]
+    table: BlockTable,
+    sample_pass: SamplePass,
+    problem: Problem,
+    points: np.ndarray,
+    tick: Callable[[int, float], None],
 ) -> tuple[Any, float, float]:
     """Solve the inner problem of the whole table for representatives at `points` (m, p), as published.
 
@@ -106,30 +110,30 @@ def certify_table(
 
     Args:
         table: the table.
-        survey: the first reading.
+        sample_pass: the first pass.
         problem: that of the sample.
         points: the representatives.
-        tick: called with the number of the reading, from 1, and the share of rows that are read.
+        tick: called with the number of the pass, from 1, and the share of rows that are read.
 
     Raises:
-        InputError: the table changed since the survey, or too many rows tie to keep them in memory.
+        InputError: the table changed since the first pass, or too many rows tie to keep them in memory.
     """
     cost = nearest(problem, points)[0]
     inner = problem.transport(cost, None)
     prices, margin = np.zeros(problem.cells.n_cells), -np.inf
-    if problem.fair:
+    if problem.parity_set:
         prices, margin = inner.prices, doubt_margin(cost, inner.prices)
     terms = problem.without_rows()
-    for reading in count(1):
-        visit = _Visit(terms, points, prices, margin, survey.rows.encoder, survey.cell_of)
-        _check_room(survey, cost, prices, margin)
-        plans = table.read(visit, list, lambda share, reading=reading: tick(reading, share))  # type: ignore[misc]
+    for number in count(1):
+        visit = _Visit(terms, points, prices, margin, sample_pass.rows.encoder, sample_pass.cell_of)
+        _check_room(sample_pass, cost, prices, margin)
+        plans = table.read(visit, list, lambda share, number=number: tick(number, share))  # type: ignore[misc]
         carried, paid = (sum(getattr(plan, name) for plan in plans) for name in ("carried", "cost"))
         doubt = tuple(np.concatenate(part) for part in zip(*(plan.doubt for plan in plans), strict=True))
         total = float(np.sum(carried)) + float(doubt[2].sum())
-        if abs(total - survey.total) > _SAME * survey.total:
+        if abs(total - sample_pass.total) > _SAME * sample_pass.total:
             raise _changed(table.name, "other rows or weights than before")
-        if problem.fair:
+        if problem.parity_set:
             solved, weights = _solve(terms, doubt, carried, paid, prices, margin)
             objective, lower_bound = solved.objective, solved.lower_bound
         else:
@@ -188,11 +192,11 @@ def _solve(
     return solved, np.maximum(weights, 0.0)
 
 
-def _check_room(survey: Survey, cost: np.ndarray, prices: np.ndarray, margin: float) -> None:
+def _check_room(sample_pass: SamplePass, cost: np.ndarray, prices: np.ndarray, margin: float) -> None:
     """Refuse more rows in doubt than memory holds: the sample says how many there will be."""
     if margin < 0:
         return
-    rows = survey.n * float((_gaps(cost, prices) <= margin).mean())
+    rows = sample_pass.n * float((_gaps(cost, prices) <= margin).mean())
     size = rows * (len(prices) * 12 + 8)
     if size > ROOM:
         raise InputError(

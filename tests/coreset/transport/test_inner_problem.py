@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fwc_llm.coreset.transport.fair import fair_transport
+from fwc_llm.coreset.transport.inner_problem import fair_transport
 from fwc_llm.errors import FwcError
 from tests.coreset.programs import certified, full_program
 

@@ -45,8 +45,8 @@ class Block:
 
 
 @dataclass
-class Table:
-    """A table in blocks: the same rows in the same order at every reading.
+class BlockTable:
+    """A table in blocks: the same rows in the same order in every pass.
 
     `name` is what errors call it. `parts` gives the columns of `n` rows a block at a time, `whole` all of
     them in memory. `threads` work on blocks.
@@ -96,7 +96,7 @@ def block_rows(columns: int) -> int:
     return min(max(_VALUES // max(columns, 1), _FEWEST), BLOCK_ROWS)
 
 
-def open_table(columns: Columns, n_jobs: int | None = None) -> Table | None:
+def open_table(columns: Columns, n_jobs: int | None = None) -> BlockTable | None:
     """Return the table in blocks, or None for an ordinary table in memory.
 
     Args:
@@ -120,7 +120,7 @@ def open_table(columns: Columns, n_jobs: int | None = None) -> Table | None:
     return None
 
 
-def _map_table(columns: Columns, threads: int) -> Table:
+def _map_table(columns: Columns, threads: int) -> BlockTable:
     """A memory map (n, p), with labels and weights that are memory maps too or in memory."""
     n, p = columns.X.shape
     for role, values in columns.labels().items():
@@ -145,10 +145,10 @@ def _map_table(columns: Columns, threads: int) -> Table:
                     part._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
 
     name = str(getattr(columns.X, "filename", None) or "X")
-    return Table(name, n, threads, parts, lambda: some(0, n))
+    return BlockTable(name, n, threads, parts, lambda: some(0, n))
 
 
-def _dataset_table(dataset: Any, name: str, roles: Columns, threads: int) -> Table:
+def _dataset_table(dataset: Any, name: str, roles: Columns, threads: int) -> BlockTable:
     """The rows of a pyarrow `Dataset`, such as Parquet files."""
     import pyarrow as pa
 
@@ -190,7 +190,7 @@ def _dataset_table(dataset: Any, name: str, roles: Columns, threads: int) -> Tab
         n = int(dataset.count_rows())
     if not n:
         raise InputError(f"{name} has no rows: pass at least one")
-    return Table(name, n, threads, parts, whole)
+    return BlockTable(name, n, threads, parts, whole)
 
 
 @contextmanager
@@ -246,7 +246,7 @@ def _files(path: str) -> list[str]:
     return files
 
 
-class DaskTable(Table):
+class DaskTable(BlockTable):
     """A dask.dataframe or a dask.array (n, p), whose labels are columns of it or have the same partitions.
 
     Raises:
@@ -298,7 +298,7 @@ class DaskTable(Table):
         shrink: Callable[[list[Part]], list[Part]],
         tick: Callable[[float], None],
     ) -> list[Part]:
-        """See `Table`: parts are joined as a tree, so that few travel."""
+        """See `BlockTable`: parts are joined as a tree, so that few travel."""
         import dask
 
         if not self.n:

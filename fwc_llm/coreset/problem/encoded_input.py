@@ -9,16 +9,16 @@ from sklearn.base import BaseEstimator
 
 from fwc_llm.coreset.checks import check_choice, check_epsilon, check_not_negative, check_penalty
 from fwc_llm.coreset.problem.cells import Cells, find_cells
+from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.encoding import ColumnWeights, Encoder, encode
 from fwc_llm.coreset.problem.frames import Columns, take_named
 from fwc_llm.coreset.problem.ground_cost import COSTS
-from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.weights import Masses
 from fwc_llm.errors import InputError
 
 
 @dataclass(frozen=True)
-class InputRows:
+class EncodedInput:
     """Rows without those of weight 0, which are as if they were not there.
 
     `masses` are those of the rows, None for 1 each; `used` (n',) are the rows' positions in X, which has `n`
@@ -27,7 +27,7 @@ class InputRows:
 
     X: Any
     encoder: Encoder
-    table: Table
+    table: EncodedTable
     cells: Cells
     masses: Masses | None
     used: np.ndarray | None
@@ -45,7 +45,7 @@ class InputRows:
 
 
 @dataclass(frozen=True)
-class Terms:
+class ProblemParams:
     """Parameters that `FairCoreset`, `FairWASP` and `certify` share; see there."""
 
     epsilon: float | Mapping[Any, float] | None
@@ -72,7 +72,7 @@ class Terms:
         """The terms of an estimator, checked."""
         return cls(*(getattr(model, field.name) for field in fields(cls)))
 
-    def read(self, columns: Columns) -> InputRows:
+    def read(self, columns: Columns) -> EncodedInput:
         """Check and encode rows, whose labels and weights may be names of columns (`take_named`).
 
         Those of weight 0 are checked as the others are, and then left out. Without a parity limit, labels may
@@ -104,7 +104,7 @@ class Terms:
         if masses is not None and used is not None:
             table, masses = table.take(used), masses.take(used)
         table.check_costs(self.cost)
-        return InputRows(X, encoder, table, cells, masses, used, n, y is not None, sensitive is not None)
+        return EncodedInput(X, encoder, table, cells, masses, used, n, y is not None, sensitive is not None)
 
 
 def is_constrained(terms: Any) -> bool:
@@ -118,7 +118,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     epsilon: float | Mapping[Any, float] | None
     penalty: float | None
 
-    def _set_features(self, rows: InputRows) -> None:
+    def _set_features(self, rows: EncodedInput) -> None:
         """Sets `n_features_in_` and, of a DataFrame, `feature_names_in_`."""
         self.n_features_in_ = rows.table.p
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit

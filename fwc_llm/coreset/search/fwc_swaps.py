@@ -1,4 +1,4 @@
-"""Swaps of a problem's representatives for its rows (see `fwc_llm.coreset.swaps.engine`).
+"""Swaps of a problem's representatives for its rows (see `fwc_llm.coreset.fasterpam.engine`).
 
 The prices stay while rows are swapped. The descent that follows says whether the swaps gained, and sets new
 prices. Free representatives are exchanged for rows of a sample, from which the descent moves them on.
@@ -10,10 +10,10 @@ from operator import attrgetter
 import numpy as np
 
 from fwc_llm.coreset.descent.loop import Descent, Steps, descend
+from fwc_llm.coreset.fasterpam.engine import Patience, estimate, exchange
+from fwc_llm.coreset.fasterpam.medoids import Points, Space
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.start import sample_rows
-from fwc_llm.coreset.swaps.engine import Patience, estimate, exchange
-from fwc_llm.coreset.swaps.state import Points, Space
 from fwc_llm.coreset.threads import Threads
 
 _SCREEN = 2048  # rows on which a swap's gain is estimated
@@ -70,7 +70,7 @@ class Swaps:
 
 
 @dataclass(frozen=True)
-class Optimum:
+class RowOptimum:
     """The end of a descent on rows, and the prices (G,) at which to seek swaps from there.
 
     `prices` are the mean of those of the descent and those at which its start was found. At the descent's own
@@ -97,13 +97,13 @@ class RowSwaps:
     def __init__(self, steps: Steps, swaps: Swaps, max_iter: int) -> None:
         self._steps, self._swaps, self._max_iter = steps, swaps, max_iter
 
-    def descend(self, rows: np.ndarray, prices: np.ndarray | None = None) -> Optimum:
+    def descend(self, rows: np.ndarray, prices: np.ndarray | None = None) -> RowOptimum:
         """Descends from rows (m,) that swaps at `prices` have found."""
         descent = descend(self._steps, rows, self._max_iter)
         own = self._steps.prices
-        return Optimum(descent, own if prices is None else (prices + own) / 2)
+        return RowOptimum(descent, own if prices is None else (prices + own) / 2)
 
-    def settle(self, optimum: Optimum, rng: np.random.Generator, rounds: int) -> Optimum:
+    def settle(self, optimum: RowOptimum, rng: np.random.Generator, rounds: int) -> RowOptimum:
         """Swaps for at most so many rounds; a round that does not gain is followed by another."""
         last = best = optimum
         for _ in range(rounds):

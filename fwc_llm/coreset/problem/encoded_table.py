@@ -17,7 +17,7 @@ Which: TypeAlias = np.ndarray | slice  # of the rows: positions, flags, or a ran
 
 
 @dataclass(frozen=True)
-class Table:
+class EncodedTable:
     """The features of n rows: `numbers` (n, k), float32 or float64, and `codes` (n, c), whole numbers.
 
     A code of −1 stands for a value that the encoder has not seen. `units` (c,) are what a mismatch costs in
@@ -141,7 +141,7 @@ class Table:
         return replace(self, numbers=np.ascontiguousarray(self.numbers[rows]), codes=self.codes[rows])
 
 
-def value_ids(table: Table) -> np.ndarray:
+def value_ids(table: EncodedTable) -> np.ndarray:
     """(n,) ids, equal for rows of equal values: by a hash of 64 bits, which differs where rows do."""
     whole = np.int32 if table.n < 2**31 else np.int64  # half the memory, where they fit
     factors = 2 * np.random.default_rng(0).integers(1, 2**62, size=table.p).astype(np.uint64) + 1

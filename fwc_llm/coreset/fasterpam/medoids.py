@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.coreset.compiled import kernel, part, read_only
-from fwc_llm.coreset.problem.table import MISMATCH
+from fwc_llm.coreset.problem.encoded_table import MISMATCH
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.tile import ROWS, WIDTH, in_groups, l1_tile, sqeuclidean_tile
 
@@ -53,7 +53,7 @@ _AT_ONCE = 64  # blocks that are copied at once
 _SLACK = np.float32(1.0 - 1e-5)  # distances are rounded: a bound must not cut off what just matters
 
 
-class Standing:
+class Medoids:
     """Some points of a space, and the two nearest of every row; `threads` share the work."""
 
     def __init__(self, space: Space, points: Points, threads: Threads) -> None:
