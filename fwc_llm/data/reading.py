@@ -83,13 +83,17 @@ class RawTable:
                 raise self._lacks(name)
             return as_categories(pd.Series(inner, dtype=object), self.markers)
         positions = [position for position, title in enumerate(self.titles) if title == name]
-        first, *others = (as_categories(self.cells_of(position), self.markers) for position in positions)
+        first, *others = map(self.categories, positions)
         if any(not pd.Series(first).astype("str").equals(pd.Series(c).astype("str")) for c in others):
             raise FwcError(
                 f"{self.where}: the header names column {name!r} more than once, and the columns differ: "
                 "rename one of them"
             )
         return first
+
+    def categories(self, position: int) -> "pd.Categorical[Any]":
+        """The texts of the column at a position, as those of `texts`."""
+        return as_categories(self.cells_of(position), self.markers)
 
     def frame(self, names: Sequence[str], label: str) -> pd.DataFrame:
         """The columns `names` as a frame of texts, whose row ids begin with `label`."""
