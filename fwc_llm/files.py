@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from fwc_llm.errors import FwcError
 
 LARGEST_FILE = 1 << 28  # bytes of what is read as a whole
 _PACKAGE = Path(__file__).resolve().parent
+_TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "backslashreplace", "newline": ""}
 is_file = os.path.isfile  # False, not an error, for a name that the system refuses
 
 
@@ -83,16 +84,16 @@ def home_expanded(name: str) -> Path:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[IO[str]]:
-    """Open a text file that replaces `path` when the block ends without error; `OSError` if it cannot.
+def whole_file(path: Path, mode: Literal["x", "xb"] = "x") -> Iterator[IO[Any]]:
+    """Open a file that replaces `path` when the block ends without error; `OSError` if it cannot.
 
     It is always a new file: links are not followed. Characters that UTF-8 cannot hold are escaped.
     """
-    partial = path.with_name(path.name + ".partial")
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     path.parent.mkdir(parents=True, exist_ok=True)
     partial.unlink(missing_ok=True)
     try:
-        with partial.open("x", encoding="utf-8", errors="backslashreplace", newline="") as file:
+        with partial.open(mode, **({} if "b" in mode else _TEXT)) as file:
             yield file
         os.replace(partial, path)
     except BaseException:
@@ -106,11 +107,13 @@ def json_text(content: Any) -> str:
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def write_whole(text: str, path: Path, what: str = "") -> None:
-    """Write `text` to `path`: a file is replaced as a whole, a pipe or a device is written through.
+def write_whole(content: str | bytes, path: Path, what: str = "") -> None:
+    """Write text or bytes to `path`: a file is replaced as a whole, a pipe or a device is written through.
 
     A link is followed to a regular file alone. `FwcError` with `what` in its text if it cannot be written.
     """
+    if isinstance(content, str):
+        content = content.encode("utf-8", "backslashreplace")
     try:
         if not path.parent.is_dir():
             raise FileNotFoundError(errno.ENOENT, "its folder does not exist")
@@ -119,9 +122,9 @@ def write_whole(text: str, path: Path, what: str = "") -> None:
                 raise OSError(errno.EINVAL, "it is a link to what is no regular file")
             path = path.resolve()
         if path.exists() and not path.is_file():
-            path.write_text(text, encoding="utf-8", errors="backslashreplace")
+            path.write_bytes(content)
             return
-        with whole_file(path) as file:
-            file.write(text)
+        with whole_file(path, "xb") as file:
+            file.write(content)
     except (OSError, ValueError, RuntimeError) as error:
         raise FwcError(f"cannot write {what}{path}: {reason(error)}") from None

@@ -1,5 +1,6 @@
 """Figures of matplotlib (extra `plot`): made with one style, written whole, and shown by a notebook."""
 
+import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.files import failing_as
+from fwc_llm.files import failing_as, write_whole
 from fwc_llm.notebook import in_notebook, visible
 
 if TYPE_CHECKING:
@@ -88,11 +89,11 @@ def save(figure: "Figure", path: Path, dpi: int = 200) -> None:
     """Write a figure whole or not at all, without a date, so that the same numbers give the same bytes."""
     from matplotlib import rc_context
 
-    partial = path.with_name(f"{path.stem}.partial{path.suffix}")
+    drawn = io.BytesIO()
     with failing_as(FwcError, f"cannot write {path}: "):
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial.unlink(missing_ok=True)
+        kind = path.suffix.lower().lstrip(".")
+        metadata = {"Date": None} if kind == "svg" else None
         with rc_context(_STYLE):
-            metadata = {"Date": None} if path.suffix.lower() == ".svg" else None
-            figure.savefig(partial, dpi=dpi, metadata=metadata)
-        partial.replace(path)
+            figure.savefig(drawn, format=kind or None, dpi=dpi, metadata=metadata)
+    write_whole(drawn.getvalue(), path)

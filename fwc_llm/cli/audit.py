@@ -36,7 +36,14 @@ def audit(
     label: str | None = option(
         "The column of true outcomes. [default: none; rates of yes are audited]", metavar="COLUMN"
     ),
-    positive: str | None = option("The value that means yes. [default: yes, 1 or true]"),
+    positive: str | None = option(
+        "The values that mean yes, comma-separated. [default: yes, 1 or true]", metavar="VALUES"
+    ),
+    negative: str | None = option("The values that mean no, comma-separated.", metavar="VALUES"),
+    others: Literal["no", "drop"] | None = option("Values that are neither: no, or drop their rows."),
+    unknown: str = option(
+        "Words for an unknown category, comma-separated, besides the usual ones.", default="", metavar="WORDS"
+    ),
     arm: str | None = _column("The column that says who answered."),
     repeat: str | None = _column("The column that numbers repeats."),
     row: str | None = _column("The column that names the row. [default: every line is a row]"),
@@ -108,10 +115,11 @@ def audit(
     if law not in ("csv", "md", "html"):
         raise FwcError(f"--ll144 {ll144} ends in none of .csv, .md and .html: name such a file")
     asked = {
-        "protected": words(protected), "answer": answer, "label": label, "positive": positive, "arm": arm,
-        "repeat": repeat, "row": row or key, "key": key, "p_yes": p_yes, "score": score,
-        "threshold": threshold, "examples": examples, "missing": missing, "sheet": sheet, "skip": skip,
-        "comment": comment, "small": small, "because": because,
+        "protected": words(protected), "answer": answer, "label": label, "positive": positive,
+        "negative": negative, "others": others, "unknown": words(unknown), "arm": arm, "repeat": repeat,
+        "row": row or key, "key": key, "p_yes": p_yes, "score": score, "threshold": threshold,
+        "examples": examples, "missing": missing, "sheet": sheet, "skip": skip, "comment": comment,
+        "small": small, "because": because,
         "about": _about(about or ()), "settings": {name: getattr(settings, name) for name in JUDGED},
     }  # fmt: skip
     made = audit_of_file(predictions, check(Asked, asked, "the options of the audit"), population)

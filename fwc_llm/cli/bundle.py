@@ -16,8 +16,7 @@ def bundle(
 ) -> None:
     """Put a run's report, results, journal, experiment file, hashes and a model card (CycloneDX) in a zip."""
     from fwc_llm.cli.console import notes
-    from fwc_llm.files import sha256
     from fwc_llm.report.bundle import write_bundle
 
-    names = write_bundle(run, out, not no_rows, data_dir)
-    notes(f"wrote {out}: {len(names)} files, sha256 {sha256(out)}")
+    names, digest = write_bundle(run, out, not no_rows, data_dir)
+    notes(f"wrote {out}: {len(names)} files, sha256 {digest}")

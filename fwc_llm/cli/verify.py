@@ -1,40 +1,60 @@
 """`fwc-llm verify`: whether a folder still says what its journal and its table say."""
 
 from pathlib import Path
+from typing import Any
 
-from fwc_llm.cli.options import DATA_DIR, JSON, argument, command, option, print_json, switch
+from fwc_llm.cli.options import DATA_DIR, JSON, argument, command, option, print_json, read, switch, words
+from fwc_llm.runs.settings import JUDGED, Settings
 
 
-@command("verify")
+@command("verify", Settings, names=JUDGED)
 def verify(
     folder: Path = argument(
         "The folder of a run, of several models, of an unpacked bundle, or of audits (`audit --out`)."
     ),
-    task: str | None = option("The task file (.toml) of the run, where the task is not built in."),
+    experiment: Path | None = option(
+        "Your own experiment file (TOML): model, task and all its settings must be the run's."
+    ),
+    task: str | None = option("Your own task or task file. [default: a built-in one, else the folder's]"),
     data_dir: Path | None = DATA_DIR,
+    data: Path | None = option("Your own table: of an audit, or Parquet files in the place of a task's."),
     everything: bool = switch("Also list what is the same.", "--all"),
     as_json: bool = JSON,
+    **options: Any,
 ) -> None:
-    """Make every number of a folder again from its journal and table, and check hashes; needs no network.
+    """Recompute every number of a folder from its journal and table, and check hashes; needs no network.
 
-    Exit code 5 where something differs. What cannot be checked, because it is not here, is named.
+    Task, table and settings that are given are yours; what stands on the folder's word alone is listed as
+    stated. Exit code 5 where something differs. What cannot be checked here is listed as not verified.
     """
     from fwc_llm.cli.console import lines
+    from fwc_llm.cli.eval import evaluate
+    from fwc_llm.cli.experiment import read_experiment
     from fwc_llm.errors import GateFailedError
     from fwc_llm.report.verify import DIFFERS, SAME
     from fwc_llm.report.verify import verify as verified
     from fwc_llm.runs.listing import expanded
 
-    documents = [verified(path, task, data_dir) for path in expanded([folder])]
+    given = read_experiment(experiment, evaluate) if experiment else {}
+    for name in ("until_decided", "template" * ("," in given.get("template", ""))):
+        given.pop(name, None)  # written otherwise in run.json, where they are listed as stated
+    settings = read(Settings, given | {name: value for name, value in options.items() if value is not None})
+    expected = {
+        name: value for name, value in settings.as_json().items() if name in settings.model_fields_set
+    }
+    expected |= {"model": words(given["model"])[0]} if "model" in given else {}
+    table = task or given.get("task"), data_dir or given.get("data_dir"), data or given.get("data")
+    documents = [verified(path, *table, expected) for path in expanded([folder])]
     if as_json:
         print_json({"format": "fwc-llm-verify/1", "folders": documents})
     for document in () if as_json else documents:
         for row in document["findings"]:
             if everything or row["status"] != SAME:
                 lines(f"{row['status']}: {row['file']}: {row['detail']}")
-        same = len(document["findings"]) - document["differs"] - document["not_verified"]
-        counts = f"{document['differs']} differ, {document['not_verified']} not verified, {same} the same."
-        lines(counts, style="bold")
+        differs, unverified, stated = (document[key] for key in ("differs", "not_verified", "stated"))
+        same = len(document["findings"]) - differs - unverified - stated
+        counts = f"{differs} differ, {unverified} not verified, {stated} stated by the folder alone"
+        lines(f"{counts}, {same} the same.", style="bold")
         for name, digest in document["sha256"].items():
             lines(f"sha256 of {name}: {digest} (compare it with the one that you were given)")
     findings = [finding for document in documents for finding in document["findings"]]

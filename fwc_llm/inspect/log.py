@@ -19,6 +19,7 @@ from fwc_llm.runs import folder as layout
 from fwc_llm.runs.journal import Call, Journal, make_record, request_id
 from fwc_llm.schema import check
 from fwc_llm.untrusted import one_line, parse_json
+from fwc_llm.words import YES_NO
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalSample
@@ -93,13 +94,12 @@ def import_log(log: str | Path, out: str | Path) -> Result:
     folder.create()
     from fwc_llm.report.read import score_and_judge
 
-    with Journal(folder.path) as journal:
+    with Journal(folder.path, described.get("words", YES_NO)) as journal:
         for question, sample in samples:
             arm, repeat, row, variant = (question[name] for name in ("arm", "repeat", "row", "variant"))
             call = Call(arm, repeat, row, variant, from_chat(sample.input))
-            journal.append(
-                make_record(request_id(path.name, str(sample.id), sample.epoch), call, _reply(sample))
-            )
+            request = request_id(path.name, str(sample.id), sample.epoch)
+            journal.append(make_record(request, call, _reply(sample), journal.words))
         folder.write_questions([question for question, _ in samples])
         _write_examples(folder, content["shots"], described["arms"], samples, epochs)
         folder.begin(described)

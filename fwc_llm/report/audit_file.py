@@ -17,7 +17,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.files import sha256
 from fwc_llm.metrics.adverse_impact import impact_tables, over_median
 from fwc_llm.metrics.answers import Answered, Answers, mapped
-from fwc_llm.metrics.audit_table import by_attribute, empty_but, from_frame, of_population
+from fwc_llm.metrics.audit_table import Decisions, by_attribute, empty_but, from_frame, of_population
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.metrics.thresholds import HALF
 from fwc_llm.report.audit import Audit
@@ -47,6 +47,9 @@ class Asked(Checked):
     answer: str | None = None
     label: str | None = None
     positive: str | None = None
+    negative: str | None = None
+    others: Literal["no", "drop"] | None = None
+    unknown: tuple[str, ...] = ()
     arm: str | None = None
     repeat: str | None = None
     row: str | None = None
@@ -104,13 +107,16 @@ def audit_of_file(
     layout = {name: getattr(asked, name) for name in LAYOUT}
     texts = [*names, label, asked.answer]
     everybody = read_population(population, key, texts, layout) if population else None
+    decisions = Decisions(asked.positive, asked.negative, asked.others, predictions.name, columns, typed=True)
     frame, notes = read_predictions(
-        predictions, columns, names, asked.positive, threshold, asked.missing, everybody, key, layout
+        predictions, columns, names, decisions, threshold, asked.missing, everybody, key, layout
     )
 
     def answered(answer: str) -> Answered:
         own: dict[str, Any] = {name: name for name in ("weight", "cluster", "given") if name in columns}
-        own |= {name: getattr(settings, name) for name in ("min_group", "margin", "against")}
+        own |= {name: getattr(settings, name) for name in ("min_group", "margin", "against", "unread")}
+        own |= {"decisions": replace(decisions, positive=None, negative=None, others=None)}
+        own |= {"unknown": asked.unknown}
         return from_frame(frame, answer=answer, protected=names, label=label and "label", **own)
 
     crossed = answered("answer")
@@ -125,7 +131,7 @@ def audit_of_file(
     audits = {}
     for name, view in by_attribute(crossed).items():
         if everybody is not None:
-            view = of_population(view, everybody, key, label, asked.positive, asked.answer)
+            view = of_population(view, everybody, key, label, decisions, asked.answer, asked.unknown)
         audits[name] = Audit(view)
     audited = audited or time.strftime("%Y-%m-%dT%H:%M:%S%z")
     source = asked.answer or asked.p_yes or f"{asked.score} above its median"

@@ -5,15 +5,14 @@ quote one. What is left out has its hash in hashes.json, so that it can be check
 """
 
 import hashlib
-import os
+import io
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from fwc_llm.errors import FwcError, StorageError
-from fwc_llm.files import json_text, reason, sha256
+from fwc_llm.errors import FwcError
+from fwc_llm.files import json_text, sha256, write_whole
 from fwc_llm.report.document import make_document
 from fwc_llm.report.format import interval
 from fwc_llm.report.write import write_document
@@ -30,11 +29,11 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same run gives the same bytes
 
 def write_bundle(
     run: Path, out: Path, with_rows: bool = True, data_dir: str | Path | None = None
-) -> list[str]:
-    """Write a run's evidence to a zip file; return the names in it.
+) -> tuple[list[str], str]:
+    """Write a run's evidence to a zip file; return the names in it, and its sha256.
 
-    Raises `FwcError` for a folder that is no finished run, or was changed since it was scored, and
-    `StorageError` for a file that cannot be written.
+    Raises `FwcError` for a folder that is no finished run, or was changed since it was scored, and for a
+    file that cannot be written.
     """
     folder = RunFolder.existing(run)
     names = list(files_of(folder.path))
@@ -60,18 +59,13 @@ def write_bundle(
     digests |= {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
     left_out = {name: digest for name, digest in now.items() if digests.get(name) != digest}
     texts[HASHES] = json_text({"format": FORMAT, "files": digests, "left_out": left_out})
-    partial = out.with_name(f"{out.name}.partial")
-    try:
-        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name in sorted({*names, *texts}):
-                content = texts[name].encode() if name in texts else (folder.path / name).read_bytes()
-                archive.writestr(zipfile.ZipInfo(name, _EPOCH), content, zipfile.ZIP_DEFLATED)
-        os.replace(partial, out)
-    except OSError as error:
-        with suppress(OSError):
-            partial.unlink()
-        raise StorageError(f"cannot write {out}: {reason(error)}") from None
-    return sorted({*names, *texts})
+    archived = io.BytesIO()
+    with zipfile.ZipFile(archived, "w") as archive:
+        for name in sorted({*names, *texts}):
+            content = texts[name].encode() if name in texts else (folder.path / name).read_bytes()
+            archive.writestr(zipfile.ZipInfo(name, _EPOCH), content, zipfile.ZIP_DEFLATED)
+    write_whole(archived.getvalue(), out, "the bundle ")
+    return sorted({*names, *texts}), hashlib.sha256(archived.getvalue()).hexdigest()
 
 
 def model_card(run: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from fwc_llm.gates.condition import KEY_OF, Condition
 from fwc_llm.metrics.answers import Answered, Answers
 from fwc_llm.metrics.arm_comparison import from_intervals
 from fwc_llm.metrics.arm_estimates import estimate
-from fwc_llm.metrics.audit_table import from_frame
+from fwc_llm.metrics.audit_table import Decisions, from_frame
 from fwc_llm.metrics.counts import UNPARSED, count_cells, measure
 from fwc_llm.metrics.looks import FIRST_LOOK, Looks
 from fwc_llm.metrics.statistics import plain
@@ -150,7 +150,12 @@ def _read(path: Path, columns: Mapping[str, Any], layout: Mapping[str, Any]) -> 
     roles = {"row": columns["key"], **{name: columns[name] for name in ("answer", "label", "time", "by")}}
     named = {name: column for name, column in roles.items() if column}
     frame, _ = read_predictions(
-        path, named, columns["protected"], columns["positive"], missing=columns["missing"], layout=layout
+        path,
+        named,
+        columns["protected"],
+        Decisions(columns["positive"]),
+        missing=columns["missing"],
+        layout=layout,
     )
     if not len(frame):
         return frame, None
@@ -165,7 +170,7 @@ def _read(path: Path, columns: Mapping[str, Any], layout: Mapping[str, Any]) -> 
             ) from None
         frame = frame.iloc[np.argsort(moments.to_numpy(), kind="stable")].reset_index(drop=True)
     label = "label" if columns["label"] else None
-    answered = from_frame(frame, protected=columns["protected"], label=label, least_groups=1)
+    answered = from_frame(frame, protected=columns["protected"], unknown=None, label=label, least_groups=1)
     return frame, answered.answers["answers"]
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.files import reason
 from fwc_llm.metrics.adverse_impact import over_median
 from fwc_llm.metrics.answers import as_names, mapped
-from fwc_llm.metrics.audit_table import unused_columns, with_population
+from fwc_llm.metrics.audit_table import Decisions, decided, left_out_note, unused_columns, with_population
 from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.thresholds import HALF
 from fwc_llm.report.external_results import open_results
@@ -38,7 +39,7 @@ def read_predictions(
     path: Path,
     columns: Mapping[str, str],
     protected: Sequence[str],
-    positive: str | None = None,
+    decisions: Decisions | None = None,
     threshold: float = HALF,
     missing: str = "refuse",
     population: "pd.DataFrame | None" = None,
@@ -48,9 +49,9 @@ def read_predictions(
     """Return a file as the table of `audit`: the `columns` that are named, and each protected column.
 
     The file is what `read_columns` reads. `columns` maps columns of `audit` (answer, label, arm, repeat,
-    row, p_yes, score, examples, weight, cluster, given) to columns of the file. Where `positive` is the value
-    that means yes, labels and answers become yes and no. Without an answer it is yes where `p_yes` reaches
-    the `threshold`, or the `score` is above its median. `missing` says what becomes of rows without a
+    row, p_yes, score, examples, weight, cluster, given) to columns of the file. Where `decisions`
+    names values, labels and answers become yes and no. Without an answer it is yes where `p_yes` reaches the
+    `threshold`, or the `score` is above its median. `missing` says what becomes of rows without a
     protected value, a label or another value that is needed: they are refused, left out ("drop"), or, without
     a protected value, a group. Notes on that and on columns that look as if they should be used come with the
     table. Answers and protected columns that the file lacks are those of the `population`, whose rows `key`
@@ -79,12 +80,11 @@ def read_predictions(
         read |= {name: as_names(whole[name].fillna("").to_numpy(object)) for name in lacking}
     table: dict[str, Any] = {name: read[column] for name, column in columns.items()}
     table |= {name: mapped(table[name], _plain) for name in ("answer", "label") if name in table}
-    if "answer" in table and positive is None and looks_like_probability(table["answer"].unique().tolist()):
+    said = decisions is not None and (decisions.positive, decisions.negative, decisions.others) != (None,) * 3
+    if "answer" in table and not said and looks_like_probability(table["answer"].unique().tolist()):
         raise FwcError(
             f"{columns['answer']!r} looks like probabilities: name it with --p-yes in place of --answer"
         )
-    if positive is not None:
-        table |= _yes_and_no(table, _plain(positive))
     for name in _NUMBERS.intersection(table):
         table[name] = as_numbers(table[name], columns[name], name == "p_yes", raw.numbers)
     if "answer" not in table and "p_yes" in table:
@@ -92,8 +92,18 @@ def read_predictions(
     elif "answer" not in table:
         table["answer"] = answered_at(over_median(table["score"]), HALF)
     notes = unused_columns(raw.titles, set(read), columns.get("weight"), columns.get("cluster"))
-    frame = pd.DataFrame({**table, **{name: read[name] for name in protected}})
-    frame, lost = _without_missing(frame, protected, columns, missing, path, raw.numbers)
+    if "cluster" not in columns:
+        given = [columns.get(name) for name in ("answer", "p_yes", "score")]
+        notes += tuple(repeated_note(raw, *given))
+    frame, numbers = pd.DataFrame({**table, **{name: read[name] for name in protected}}), raw.numbers
+    if decisions is not None and said:
+        outcomes = [name for name in ("answer", "label") if name in columns]
+        frame, left_out = decided(frame, outcomes, decisions)
+        if left_out.any():
+            notes = (*notes, left_out_note(frame, left_out, [columns[name] for name in outcomes], protected))
+            frame = frame[~left_out].reset_index(drop=True)
+            numbers = [number for number, lost in zip(numbers, left_out, strict=True) if not lost]
+    frame, lost = _without_missing(frame, protected, columns, missing, path, numbers)
     return frame, (*notes, *lost)
 
 
@@ -144,9 +154,23 @@ def read_columns(
         content = path.read_bytes()
     except OSError as error:
         raise FwcError(f"cannot read {path}: {reason(error)}") from None
-    table = open_results(path, content, names, **layout)
+    table = open_results(path, content, **layout)
     there = [name for name in names if name not in elsewhere or name in table.titles]
     return {name: filled(table.texts(name)) for name in there}, table
+
+
+def repeated_note(answers: "RawTable", *given: str | None) -> list[str]:
+    """Return a note on rows that equal another, besides the columns that answers were `given` in."""
+    import pandas as pd
+
+    from fwc_llm.data.table_checks import repeated_rows
+
+    columns: dict[str, Any] = {}
+    for title in dict.fromkeys(answers.titles):
+        with suppress(FwcError):  # a column that nobody names may hold what it likes
+            columns |= {} if title in given else {title: answers.texts(title)}
+    repeated, material = repeated_rows(pd.DataFrame(columns))
+    return [f"{repeated}."] if material else []
 
 
 def filled(texts: "Names") -> "Names":
@@ -177,25 +201,6 @@ def population_of(table: "RawTable", key: str, texts: Sequence[str | None]) -> "
         numeric = (~np.isnan(numbers) | (cells.categories == "")).all()
         columns.append(numbers[cells.codes] if numeric else np.asarray(cells, object))
     return pd.DataFrame(dict(enumerate(columns))).set_axis(list(table.titles), axis=1)
-
-
-def _yes_and_no(table: Mapping[str, Any], positive: str) -> "dict[str, Names]":
-    """Labels and answers as yes and no; an empty answer stays empty."""
-    outcomes: dict[str, Names] = {name: table[name] for name in ("label", "answer") if name in table}
-    kinds, words = set[str](), {"": "", positive: "yes"}
-    for name, values in outcomes.items():
-        own = set(values.unique()) - {""}
-        if kinds and (others := sorted(own - kinds)):
-            raise FwcError(
-                f"the answer {others[0]!r} is neither yes nor no: labels are {', '.join(sorted(kinds))}"
-            )
-        kinds = kinds or own
-        if positive not in kinds:
-            raise FwcError(f"no {name} has the positive value {positive!r}")
-        if len(kinds) > 2:
-            shown = ", ".join(sorted(kinds - {positive})[:5])
-            raise FwcError(f"the {name}s have more than two values: {positive!r} and {shown}")
-    return {name: mapped(values, lambda text: words.get(text, "no")) for name, values in outcomes.items()}
 
 
 def _plain(text: str) -> str:

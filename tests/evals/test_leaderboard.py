@@ -12,6 +12,9 @@ from evals.leaderboard.__main__ import main
 from evals.leaderboard.check import check
 from evals.leaderboard.page import build, ranks
 from fwc_llm.errors import FwcError
+from fwc_llm.report.read import score_and_judge
+from fwc_llm.runs.folder import RunFolder
+from fwc_llm.runs.journal import Journal
 from tests.faults.loopback import HttpReply, HttpRequest, nouls, refusal, serve_in_thread
 
 KINDS = ["natural", "parity", "probes"]
@@ -54,6 +57,12 @@ def test_check_names_what_is_not_so(runs: Path, tmp_path: Path) -> None:
     parts["german-parity"]["arms"]["fwc"]["gap"]["low"] += 0.01
     copy = tmp_path / "runs"
     shutil.copytree(runs, copy)
+    described = json.loads((copy / "german-parity" / "run.json").read_text())
+    described["settings"]["margin"] = 0.9
+    (copy / "german-parity" / "run.json").write_text(json.dumps(described))
+    rescored = RunFolder(copy / "german-parity")
+    with Journal(rescored.path) as opened:
+        score_and_judge(rescored, opened)  # all in the folder agrees
     journal = copy / "german-natural" / "journal.jsonl"
     lines = journal.read_text().splitlines(keepends=True)
     journal.write_text("".join(lines[:-1]))  # a reply that was not liked
@@ -62,8 +71,9 @@ def test_check_names_what_is_not_so(runs: Path, tmp_path: Path) -> None:
     told = "\n".join(check(file, copy))
     assert told.count("not there, and not said to be missing") == 9
     assert "german-parity: arms.fwc.gap.low: 0.0" in told
+    assert "german-parity: run.json differs: margin is 0.9" in told
     assert "german-natural: journal.jsonl differs" in told
-    assert re.search(r"german-natural: \d+ requests are none of the protocol; [1-9]\d* of it lack", told)
+    assert re.search(r"german-natural: journal.jsonl not verified: [1-9]\d* of the plan's", told)
     assert told.count("the file does not say that it is simulated, or a reference") == 2
     assert "german-probes: " in told
     with pytest.raises(FwcError, match="no file of the leaderboard"):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
-from fwc_llm.data.task_draft import draft_task
+from fwc_llm.data.task_inference import draft_task
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.evaluate import Job
 from fwc_llm.models import Client

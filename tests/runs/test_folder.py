@@ -144,8 +144,8 @@ def test_a_link_in_a_folder_from_elsewhere_is_not_written_through(tmp_path: Path
     run_plan(plan(), Answers(), tmp_path / "run")
     precious = tmp_path / "precious"
     precious.write_text("")
-    for name in ("answers.csv.partial", "results.json.partial"):
-        (tmp_path / "run" / name).symlink_to(precious)
+    for name in ("answers.csv", "results.json"):
+        (tmp_path / "run" / f"{name}.{os.getpid()}.partial").symlink_to(precious)
     rescore(tmp_path / "run")
     (tmp_path / "run" / "journal.jsonl").unlink()
     (tmp_path / "run" / "journal.jsonl").symlink_to(precious)

@@ -1,0 +1,75 @@
+"""What an earlier version wrote is read by this one, and gives the numbers that it gave then."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.command import Run
+from tests.conftest import CHECKOUT
+
+VERSIONS = sorted((CHECKOUT / "tests" / "recorded_runs").glob("v*"))
+
+
+@pytest.fixture(params=VERSIONS, ids=lambda path: path.name)
+def recorded(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A copy of what a version wrote, which is the current folder, and the numbers that it gave."""
+    folder = shutil.copytree(request.param, tmp_path / "recorded")
+    monkeypatch.chdir(folder)
+    return json.loads((folder / "expected.json").read_text())
+
+
+def read_json(path: str) -> Any:
+    return json.loads(Path(path).read_text(encoding="utf-8"))
+
+
+def test_a_recorded_run_is_rescored_verified_and_reported(fwc: Run, recorded: Any) -> None:
+    before = read_json("run/results.json")
+    verified = json.loads(fwc("verify", "run", "--json", code=0).out)["folders"][0]
+    assert verified["differs"] == 0
+    fwc("rescore", "run", code=0)
+    for arm, was in zip(read_json("run/results.json")["arms"], before["arms"], strict=True):
+        assert {name: arm[name] for name in ("arm", "n", "rates", "sizes", "coverage")} == {
+            name: was[name] for name in ("arm", "n", "rates", "sizes", "coverage")
+        }
+    fwc("report", "run", "--format", "json", "-o", "report.json", code=0)
+    arms = {arm["arm"]: arm for arm in read_json("report.json")["runs"][0]["statistics"]["arms"]}
+    assert list(arms) == list(recorded["statistics"])
+    for name, values in recorded["statistics"].items():
+        assert {metric: arms[name][metric]["value"] for metric in values} == pytest.approx(values)
+    fwc("report", "run", "-o", "report.html", code=0)
+
+
+def test_a_recorded_run_is_gated_and_compared(fwc: Run, recorded: Any) -> None:
+    gap, accuracy = (
+        {arm: values[name] for arm, values in recorded["statistics"].items()}
+        for name in ("demographic_parity_difference", "accuracy")
+    )
+    gates = json.loads(fwc("gate", "run", "--fail-if", "dp > 0.9", "--json", code=0).out)["gates"]
+    assert [gate["value"] for gate in gates] == pytest.approx(list(gap.values()))
+    shutil.copytree("run", "again")
+    compared = json.loads(fwc("compare", "run", "again", "--json", code=0).out)["arms"]
+    assert {arm["arm"]: arm["accuracy"]["second"] for arm in compared} == pytest.approx(accuracy)
+    assert [arm["accuracy"]["difference"] for arm in compared] == [0.0, 0.0]
+
+
+def test_a_recorded_audit_is_verified(fwc: Run, recorded: Any) -> None:
+    (folder,) = json.loads(fwc("verify", "audit", "--json", code=0).out)["folders"]
+    assert folder["differs"] == 0
+    arms = read_json("audit/audit.json")["audit"]["attributes"][0]["arms"]
+    for arm in arms:
+        ratios = {group: values["impact_ratio"] for group, values in arm["groups"].items()}
+        assert ratios == recorded["impact_ratio"][arm["arm"]]
+
+
+def test_a_recorded_monitor_goes_on(fwc: Run, recorded: Any) -> None:
+    path = Path("monitor/decisions.csv")
+    path.write_text(path.read_text(encoding="utf-8") + "new,Female,no,no\n", encoding="utf-8")
+    columns = "--answer", "answer", "--label", "label", "--protected", "sex", "--key", "row"
+    options = (*columns, "--state", "monitor/state.json", "--undecided", "pass", "--json")
+    history = json.loads(fwc("monitor", path, *options, "--fail-if", "dp > 0.1").out)["history"]
+    assert [entry["new"] for entry in history] == [40, 1], "the recorded decisions are known"
+    assert history[0]["value"] == pytest.approx(recorded["monitor"]["value"])
+    assert [entry["rows"] for entry in history] == [recorded["monitor"]["rows"], 41]
