@@ -155,7 +155,7 @@ _ALONE = re.compile(
     + r"\b)",
     re.IGNORECASE,
 )
-_ORDINAL = re.compile(r"\. ?(?:\d|of\b)")  # "No. 1 predictor"
+_ORDINAL = re.compile(r"no\. ?(?:\d|of\b)|\d+[.,] ?\w", re.IGNORECASE)  # "No. 1 predictor", "1. …"
 _CONTRAST = re.compile(rf"{_one_of('not, than, of, nicht, pas')} \Z", re.IGNORECASE)
 _CONDITION = re.compile(
     r"[\s,;:–—-]*"
@@ -175,6 +175,7 @@ _TO_USER = re.compile(
     ),
     re.IGNORECASE,
 )
+_FIRST_PERSON = re.compile(r"\W*(?:I|let me|ich|je|lass)\b", re.IGNORECASE)
 _UNABLE = r"\b(?:I|we)(?:['’]m| am| are)?(?: \w{1,12}){0,2}? " + _one_of(
     r"""cannot, (?:can|won)['’]?t, could not, couldn['’]t, will not, would not, wouldn['’]t, do not, don['’]t,
     unable, not, must decline, decline, refuse"""
@@ -192,7 +193,9 @@ _NOT_OF_ROW = re.compile(  # but of the model, or of the task
         can(?:not| not|['’]t) be (?:answered|determined|given|inferred|known|made|predicted|said|told),
         (?:im|not )possible to,
         (?:not enough|insufficient) (?:\w+ )?(?:context|data|details?|evidence|info\w*),
-        one can(?:not|['’]t), unethical, discriminat\w+, inappropriate, illegal, going to (?:answer|do)"""
+        (?:ich kann|kann (?:ich|man)|lässt sich)\b.{,40} nicht, (?:je|on) ne peu[xt], no (?:se )?pued[eo],
+        non (?:si )?(?:posso|può), não (?:se )?(?:posso|pode), one can(?:not|['’]t), unethical,
+        discriminat\w+, inappropriate, illegal, going to (?:answer|do)"""
     )
     + r"\b",
     re.IGNORECASE,
@@ -323,7 +326,8 @@ def _pattern(*words: tuple[str, ...]) -> re.Pattern[str]:
         pieces = re.findall(r"\w+|[^\w\s]", word)
         pattern = r"\s?".join(map(re.escape, pieces)) if len(pieces) > 1 else re.escape(word)
         parts.append(pattern if " " not in word else r"\s".join(map(re.escape, word.split())))
-        before = r"(?<!\w)(?<!\w[-'’_&])" if word[:1].isalnum() else "(?<![<>=])"
+        before = r"(?<![-$€.])" if word[:1].isdigit() else ""
+        before += r"(?<!\w)(?<!\w[-'’_&])" if word[:1].isalnum() else "(?<![<>=])"
         parts[-1] = f"(?P<{value}{len(parts)}>{before}{parts[-1]})"
     return re.compile(rf"(?:{'|'.join(parts)})(?!\w)(?![-'’&]\w)", re.IGNORECASE)
 
@@ -394,7 +398,7 @@ def _found(text: str, pattern: re.Pattern[str], cut: bool, of_task: bool) -> Ans
     values, seen, numbered = set[Value](), 0, 0
     for match in pattern.finditer(text):
         start, stop = match.span()
-        if not _ALONE.match(text, stop) or (match[0].lower() == "no" and _ORDINAL.match(text, stop)):
+        if not _ALONE.match(text, stop) or _ORDINAL.match(text, start):
             continue
         line = max(text.rfind("\n", 0, start) + 1, start - _CONTEXT)
         sentence = max((m.end() for m in _SENTENCE_END.finditer(text, line, start)), default=line)
@@ -419,10 +423,10 @@ def _found(text: str, pattern: re.Pattern[str], cut: bool, of_task: bool) -> Ans
             stated = stated and not _DENIED.search(clause) and not _SUPPOSED.search(before)
         if not stated or (cut and stop >= len(text.rstrip()) and start > begin):
             continue
-        of_itself = _NOT_OF_ROW.search(rest[0] if _FIRST.search(rest[0]) else rest[min(1, len(rest) - 1)])
-        if starts and of_itself:
-            return Answer(None, "refused" if _REFUSAL.search(of_itself[0]) else "other")
-        if starts and _TO_USER.match(rest[0]):
+        after = rest[0] if _FIRST.search(rest[0]) else rest[min(1, len(rest) - 1)]
+        if starts and (not_of_row := _NOT_OF_ROW.search(after)):
+            return Answer(None, "refused" if _REFUSAL.search(not_of_row[0]) else "other")
+        if starts and (_TO_USER.match(rest[0]) or (of_task and _FIRST_PERSON.match(after))):
             continue
         opposed = any(
             _value(other) != _value(match)

@@ -30,6 +30,8 @@ ENDINGS: Mapping[str, Format] = {
     ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
     ".xlsx": "excel", ".xlsm": "excel", ".xls": "excel",
 }  # fmt: skip
+LAYOUT = "sheet", "skip", "comment"  # keys of [data] that commands take as options
+PACKED = (".gz", ".bz2", ".zip")
 DEFAULT_MARKERS = ("", "?", "NaN", "nan")
 _LARGEST = 1 << 22  # bytes of a task file
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
@@ -38,6 +40,12 @@ LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 def _filled(text: str) -> str:
     if not text.strip():
         raise ValueError("the text is empty")
+    return text
+
+
+def _answer_word(text: str) -> str:
+    if not re.fullmatch(r"(?=.*\w)\S(?:[^\n\r]{0,38}\S)?", text):
+        raise ValueError("an answer is one line of at most 40 characters, without white space around it")
     return text
 
 
@@ -69,6 +77,7 @@ Share = Annotated[Number, Field(ge=0, le=1)]
 ColumnWeight = Annotated[Number, Field(ge=0, le=1e6)]
 Flag = Annotated[bool, Strict()]
 Values = Annotated[tuple[str, ...], BeforeValidator(_values)]
+AnswerWord = Annotated[str, AfterValidator(_answer_word)]
 Threshold = Annotated[Number, BeforeValidator(_above)]
 
 
@@ -198,19 +207,6 @@ class Condition(Checked):
         return f"{self.column} {' and '.join(parts)}"
 
 
-class _AnswerWords(Checked):
-    """How an answer is said: words that differ, on one line."""
-
-    yes: Annotated[str, Field(pattern=r"^\S(?:[^\n\r{}]{0,38}\S)?$")]
-    no: Annotated[str, Field(pattern=r"^\S(?:[^\n\r{}]{0,38}\S)?$")]
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.yes.casefold() == self.no.casefold():
-            raise ValueError(f"the words for yes and no are both {self.no!r}")
-        return self
-
-
 class Outcome(Checked):
     """The outcome: "yes" where the value is one of `positive`, or (strictly) above `above`.
 
@@ -224,12 +220,22 @@ class Outcome(Checked):
     negative: Values = ()
     others: Literal["no", "drop"] | None = None
     above: Threshold | None = Field(default=None, alias="threshold")
-    words: _AnswerWords | Literal["values"] | None = None
+    words: Mapping[Literal["yes", "no"], AnswerWord] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _words_of_values(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or data.get("words") != "values":
+            return data
+        values = [_values(data.get(key, ())) for key in ("positive", "negative")]
+        if list(map(len, values)) != [1, 1]:
+            raise ValueError('words = "values" needs one positive and one negative value: name both')
+        return {**data, "words": {"yes": values[0][0], "no": values[1][0]}}
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.words == "values" and (len(self.positive), len(self.negative)) != (1, 1):
-            raise ValueError('words = "values" needs one positive and one negative value: name both')
+        if self.words and len({word.casefold() for word in self.words.values()}) < 2:
+            raise ValueError('words = { yes = "…", no = "…" } needs two words that differ')
         if self.above is not None and (self.positive or self.negative):
             raise ValueError("give either positive values or a threshold, not both")
         if both := set(self.positive) & set(self.negative):
@@ -239,6 +245,12 @@ class Outcome(Checked):
         if self.others == "drop" and not self.negative:
             raise ValueError('others = "drop" would leave no row that means no: name the negative values')
         return self
+
+
+def format_of(path: Path) -> Format:
+    """The format that a file's ending says, also a packed one's: rows.jsonl.gz is "jsonl"."""
+    ending = Path(path.stem).suffix if path.suffix.lower() in PACKED else path.suffix
+    return ENDINGS.get(ending.lower(), "csv")
 
 
 class Source(Checked):
@@ -251,6 +263,8 @@ class Source(Checked):
     separator: Annotated[str, Field(min_length=1, max_length=1)] = ","
     header: Flag = True
     markers: Values = Field(default=DEFAULT_MARKERS, alias="missing_marker")
+    sheet: Annotated[str, BeforeValidator(str)] = ""  # name or number from 1; by default the first
+    skip: Annotated[int, Field(ge=0)] = 0  # lines or rows above the header
     comment: str = ""
     encoding: str = "utf-8-sig"
     url: str = ""
@@ -261,8 +275,7 @@ class Source(Checked):
     def _format_of_the_ending(cls, data: Any) -> Any:
         if not isinstance(data, dict) or "format" in data:
             return data
-        ending = Path(str(data.get("file") or data.get("pool") or "")).suffix.lower()
-        return {**data, "format": ENDINGS.get(ending, "csv")}
+        return {**data, "format": format_of(Path(str(data.get("file") or data.get("pool") or "")))}
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -400,14 +413,8 @@ class TaskFile(Checked):
     @property
     def words(self) -> Mapping[str, str]:
         """How prompts and replies say yes and no."""
-        outcome = self.outcome
-        if isinstance(outcome.words, _AnswerWords):
-            return {"yes": outcome.words.yes, "no": outcome.words.no}
-        if outcome.words is None:
-            return YES_NO
-        texts = self.values.get(outcome.source, {})
-        pairs = (("yes", outcome.positive[0]), ("no", outcome.negative[0]))
-        return {answer: texts.get(value, value) for answer, value in pairs}
+        texts = self.values.get(self.outcome.source, {})
+        return {answer: texts.get(word, word) for answer, word in self.outcome.words.items()} or YES_NO
 
     @property
     def about(self) -> dict[str, str]:

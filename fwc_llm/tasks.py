@@ -1,7 +1,7 @@
 """Tasks: what the columns of a table mean and what is asked about its rows; built in, in files, of frames."""
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -23,6 +23,7 @@ from fwc_llm.words import YES_NO, spellings
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
+    from narwhals.typing import IntoFrame
 
     from fwc_llm.data.disk_table import DiskTable
     from fwc_llm.data.table import RowCount, Tables
@@ -363,17 +364,17 @@ def task_text(name: str) -> str:
 
 
 def load_task(
-    name: "str | Path | pd.DataFrame",
+    name: "str | Path | IntoFrame",
     data_dir: str | Path | None = None,
     *,
-    protected: str | Sequence[str] | None = None,
-    outcome: str | None = None,
+    protected: Hashable | Sequence[Hashable] | None = None,
+    outcome: Hashable | None = None,
     positive: object = None,
     above: float | None = None,
     others: Literal["no"] | None = None,
     words: Mapping[str, str] | Literal["values"] | None = None,
     question: str | None = None,
-    weight: str | None = None,
+    weight: Hashable | None = None,
     data: str | Path | None = None,
 ) -> Task:
     """The built-in task called `name`, the task of a TOML file, or one for a data frame.
@@ -400,13 +401,10 @@ def load_task(
     Raises `FwcError` for an unknown name or an invalid task file; `Task.pool` raises it for faulty data.
     """
     if not isinstance(name, str | Path):
-        if not hasattr(name, "columns"):
-            raise FwcError(f"a task is a name, a file or a data frame, not {type(name).__name__}")
         if data is not None:
             raise FwcError("a data frame is the table itself: leave out data")
-        attributes = [protected] if isinstance(protected, str) else list(protected or ())
         task = _of_frame(
-            name, attributes, outcome, _answer_lines(positive, above, others, words), weight or ""
+            name, protected, outcome, _answer_lines(positive, above, others), weight, words or {}
         )
         return replace(task, question=question or task.question)
     if any(option is not None for option in (outcome, positive, above, others, words, question)):
@@ -521,44 +519,40 @@ def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int 
     )
 
 
-def _answer_lines(
-    positive: object, above: float | None, others: str | None, words: Mapping[str, str] | str | None
-) -> list[str]:
-    """The lines of a task file that say which outcome means yes, and how it is said."""
-    lines = [] if words is None else [f"words = {json.dumps(words)}"]
-    if isinstance(words, Mapping):
-        lines = [f"words.{json.dumps(answer)} = {json.dumps(word)}" for answer, word in words.items()]
+def _answer_lines(positive: object, above: float | None, others: str | None) -> list[str]:
+    """The lines of a task file that say which outcome means yes."""
     if above is not None:
-        return [f"threshold = {{ above = {above} }}", *lines]
+        return [f"threshold = {{ above = {above} }}"]
     values = positive if isinstance(positive, list | tuple | set) else [positive]
-    lines += [] if positive is None else [f"positive = {json.dumps([as_text(value) for value in values])}"]
+    lines = [] if positive is None else [f"positive = {json.dumps([as_text(value) for value in values])}"]
     return [*lines, *([f'others = "{others}"'] if others else [])]
 
 
 def _of_frame(
-    frame: "pd.DataFrame", attributes: Sequence[str], outcome: str | None, answer: Sequence[str], weight: str
+    frame: Any,
+    protected: Any,
+    outcome: Any,
+    answer: Sequence[str],
+    weight: Any,
+    words: Mapping[str, str] | str,
 ) -> Task:
     """The task that is drafted for a frame; the lines of `answer` say which outcome means yes, if any do."""
-    from fwc_llm.data.reading import table_of
+    from fwc_llm.data.reading import frame_table, title_of, titles_of
     from fwc_llm.data.table import clean_tables
     from fwc_llm.data.task_inference import draft_frame
 
-    if not attributes or not outcome:
+    table = frame_table(frame)
+    if protected is None or outcome is None:
         raise FwcError("a data frame needs names of columns: load_task(frame, protected=…, outcome=…)")
-    if not len(frame):
-        raise FwcError("the data frame has no rows")
-    here, names = Path("the data frame"), [str(title).strip() for title in frame.columns]
-    labels = [as_text(label) for label in frame.index.tolist()]
-    if len(set(labels)) < len(labels):
-        labels = [str(place) for place in range(len(labels))]
-
-    def texts(source: Source) -> "pd.DataFrame":
-        """The cells; a row's id is its index label."""
-        return table_of(frame, here, source, names, "row").set_axis([f"row:{label}" for label in labels])
-
-    drafted = draft_frame(texts(Source(file="table")), attributes, outcome, answer, weight)
-    taskfile = parse_taskfile(drafted.text, here, "table")
-    raw = texts(taskfile.source)
+    attributes, of_outcome = titles_of(frame, protected), title_of(outcome)
+    raw = table.frame(list(dict.fromkeys(table.titles)), "row")
+    of_weight = "" if weight is None else title_of(weight)
+    drafted = draft_frame(raw, attributes, of_outcome, answer, of_weight)
+    spelled = {"words": words} if isinstance(words, str) else {f"words.{key}": words[key] for key in words}
+    lines = "".join(f"{key} = {json.dumps(word)}\n" for key, word in spelled.items())
+    text = drafted.text.replace("\n[outcome]\n", f"\n[outcome]\n{lines}", 1)
+    taskfile = parse_taskfile(text, Path("the data frame"), "table")
+    raw = replace(table, markers=frozenset(taskfile.source.markers)).frame(raw.columns.tolist(), "row")
     return replace(_of_file(taskfile), load=lambda: clean_tables(taskfile, [raw]), locate=lambda: ())
 
 
@@ -614,13 +608,13 @@ def _elsewhere(source: Source, data: str) -> Source:
     return Source(file=file, format="parquet", missing_marker=source.markers)
 
 
-def _chosen(taskfile: TaskFile, protected: str | Sequence[str] | None, weight: str | None) -> TaskFile:
+def _chosen(taskfile: TaskFile, protected: Any, weight: Any) -> TaskFile:
     """The task file with another choice of protected attributes and weight, where there is one."""
     chosen = taskfile if protected is None else choose(taskfile, "use_protected", _names(protected))
     return chosen if weight is None else choose(chosen, "weight", weight)
 
 
-def _names(protected: str | Sequence[str]) -> list[str]:
+def _names(protected: Any) -> list[str]:
     """One name, several, or a text with commas between them."""
     names = protected.split(",") if isinstance(protected, str) else protected
     return [name.strip() for name in names]

@@ -178,7 +178,7 @@ PUBLIC = [
     ("fwc_llm.coreset", "fair_transport"), ("fwc_llm.models", "open_model"),
     ("fwc_llm.models.openai.chat", "ChatModel"), ("fwc_llm.shots", "load_shots"),
     ("fwc_llm.shots", "save_shots"), ("fwc_llm.runs.splits", "draw_split"),
-    ("fwc_llm.answers", "parse_answer"), ("fwc_llm.answers", "p_yes"),
+    ("fwc_llm", "parse_answer"), ("fwc_llm.answers", "p_yes"),
 ]  # fmt: skip
 
 

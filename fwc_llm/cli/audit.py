@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fwc_llm.cli import console
+from fwc_llm.cli import options as flags
 from fwc_llm.cli.gate import FAIL_IF, JUNIT, UNDECIDED, Gates, Undecided
 from fwc_llm.cli.options import APPENDIX, FIGURES, JSON, NO_ROWS, argument, command, option, read, words
 from fwc_llm.errors import FwcError
@@ -67,6 +68,9 @@ def audit(
         panel=VERDICT,
     ),
     score: str | None = _column("The column of a score without bounds: scoring rates are above its median."),
+    sheet: str = flags.SHEET,
+    skip: int = flags.SKIP,
+    comment: str = flags.COMMENT,
     ll144: Path | None = option(
         "Write the summary of New York City's Local Law 144 to this file: .csv, .md or .html.", panel=_OUTPUT
     ),
@@ -114,7 +118,8 @@ def audit(
         "protected": words(protected), "answer": answer, "label": label, "positive": positive,
         "negative": negative, "others": others, "unknown": words(unknown), "arm": arm, "repeat": repeat,
         "row": row or key, "key": key, "p_yes": p_yes, "score": score, "threshold": threshold,
-        "examples": examples, "missing": missing, "small": small, "because": because,
+        "examples": examples, "missing": missing, "sheet": sheet, "skip": skip, "comment": comment,
+        "small": small, "because": because,
         "about": _about(about or ()), "settings": {name: getattr(settings, name) for name in JUDGED},
     }  # fmt: skip
     made = audit_of_file(predictions, check(Asked, asked, "the options of the audit"), population)

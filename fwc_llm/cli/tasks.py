@@ -86,6 +86,9 @@ def init(
         default="",
         metavar="WORDS",
     ),
+    sheet: str = flags.SHEET,
+    skip: int = flags.SKIP,
+    comment: str = flags.COMMENT,
     force: bool = FORCE,
 ) -> None:
     """Draft a commented task file for a table of your own, and list what to check in it."""
@@ -99,6 +102,9 @@ def init(
         outcome,
         Path(os.path.realpath(target)).parent,
         flags.words(unknown),
+        sheet=sheet,
+        skip=skip,
+        comment=comment,
     )
     write_whole(draft.text, target, "the task file ")
     _print(f"wrote {target}; please check:", *draft.checks)

@@ -14,18 +14,19 @@ import pandas as pd
 
 Codes = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-Counts = npt.NDArray[Any]
+Keys = npt.NDArray[np.uint64]
 
 _FOLDS = 5
-_BINS = 50  # of a number's quantiles, of at least _LEAST_BIN rows
-_LEAST_BIN = 20
+_BINS, _LEAST_BIN = 50, 5  # quantiles of a number at most, and rows of each at least
+_NUMBERED = 20  # rows; of fewer, all different values are no wonder
 _AUC = 0.99
 _FEWER_ERRORS = 0.1  # of those without the column: it tells almost purely
 _PURE, _COVERED = 0.02, 0.5  # errors among rows of pure values, of those by chance; share of a class in them
 _LEAST_ERRORS = 15  # expected by chance; of fewer, none may be luck
 _MOST_CLASSES = 20
 _MOST_ROWS = 50_000  # that are looked at
-_EXCESS = 6  # times as many equal pairs as expected are no coincidence
+_COARSE = 0.02  # pairs of rows that agree in the finest column
+_EXCESS = 2.5  # times as many equal pairs as expected, and more, are no coincidence
 _MATERIAL = 0.005  # share of repeated rows that a note on intervals is worth
 
 
@@ -88,7 +89,7 @@ def check_table(
 
 def _numbers_rows(cells: pd.Series) -> bool:
     """Whether a column seems to number or name its rows: different texts, or whole numbers that rise."""
-    if len(cells) <= _LEAST_BIN or not cells.is_unique:
+    if len(cells) <= _NUMBERED or not cells.is_unique:
         return False
     whole = pd.api.types.is_integer_dtype(cells)
     return bool(cells.is_monotonic_increasing) if whole else not pd.api.types.is_numeric_dtype(cells)
@@ -110,27 +111,24 @@ def _told(cells: pd.Series, classes: Codes, fold: Codes, one_sided: bool) -> str
     if not 1 < len(sizes) <= _MOST_CLASSES:
         return ""
     classes, fold = classes[known], fold[known]
-    codes, numbers = _coded(cells[known])
-    told = _of_values(codes, classes, fold, sizes, one_sided)
-    if not told and numbers is not None:
-        told = _of_order(numbers, classes, sizes)
+    told = _of_values(_coded(cells[known]), classes, fold, sizes, one_sided)
     empty = cells[known].isna().to_numpy()
-    if not told and empty.any() and not empty.all():
-        told = _of_values(empty.astype(np.int64), classes, fold, sizes, one_sided)
-        told = f"where it is empty, {told}" if told else ""
-    return told
+    if told or not empty.any():
+        return told
+    told = _of_values(empty.astype(np.int64), classes, fold, sizes, one_sided)
+    return f"where it is empty, {told}" if told else ""
 
 
-def _coded(cells: pd.Series) -> tuple[Codes, Floats | None]:
-    """The values (n,) as numbers from 0, a missing one among them; numbers in quantiles, and as they are."""
+def _coded(cells: pd.Series) -> Codes:
+    """The values (n,) as numbers from 0, a missing one among them; many numbers by quantile."""
     if not pd.api.types.is_numeric_dtype(cells):
-        return pd.factorize(cells, use_na_sentinel=False)[0].astype(np.int64), None
+        return pd.factorize(cells, use_na_sentinel=False)[0].astype(np.int64)
     numbers = cells.to_numpy(np.float64)
     values = np.unique(numbers[~np.isnan(numbers)])
     bins = min(_BINS, len(cells) // _LEAST_BIN)
     if len(values) > bins > 1:
         values = np.unique(np.nanquantile(numbers, np.arange(1, bins) / bins))
-    return np.where(np.isnan(numbers), len(values) + 1, np.searchsorted(values, numbers)), numbers
+    return np.where(np.isnan(numbers), len(values) + 1, np.searchsorted(values, numbers))
 
 
 def _of_values(codes: Codes, classes: Codes, fold: Codes, sizes: Codes, one_sided: bool) -> str:
@@ -160,18 +158,7 @@ def _of_values(codes: Codes, classes: Codes, fold: Codes, sizes: Codes, one_side
     return ""
 
 
-def _of_order(numbers: Floats, classes: Codes, sizes: Codes) -> str:
-    """What the order of numbers tells of two classes."""
-    held = ~np.isnan(numbers)
-    if len(sizes) > 2 or sizes.min() < _LEAST_ERRORS or not held.all():
-        return ""
-    values, place = np.unique(numbers, return_inverse=True)
-    yes = np.bincount(place, classes, len(values))
-    auc = _auc(values, yes, np.bincount(place, minlength=len(values)) - yes)
-    return f"alone it has an AUC of {max(auc, 1 - auc):.3f}" if max(auc, 1 - auc) > _AUC else ""
-
-
-def _auc(scores: Floats, yes: Counts, no: Counts) -> float:
+def _auc(scores: Floats, yes: npt.NDArray[Any], no: npt.NDArray[Any]) -> float:
     """The AUC of scores (k,) that `yes` and `no` (k,) rows have; ties count half."""
     values, place = np.unique(scores, return_inverse=True)
     above, below = np.bincount(place, yes, len(values)), np.bincount(place, no, len(values))
@@ -182,28 +169,29 @@ def repeated_rows(frame: pd.DataFrame) -> tuple[str, bool]:
     """Return a sentence on rows that equal another, if they are more than coincidence makes, and many.
 
     Coincidence: pairs of rows that are equal in all columns but the finest would agree in that one as
-    often as any two rows do.
+    often as any two rows do, or a few times as often. Of coarse columns alone nothing can be told.
     """
-    total, finest, keys, n = np.zeros(len(frame), np.uint64), 1.0, None, len(frame)
-    rng = np.random.default_rng(0)
+    n, rng, columns = len(frame), np.random.default_rng(0), list[tuple[float, int, Keys]]()
     for place in range(frame.shape[1]):
         cells = frame.iloc[:, place]
-        codes, values = pd.factorize(
-            cells.astype(str) if cells.dtype == object else cells, use_na_sentinel=False
-        )
-        if len(values) == n:
-            continue  # an id: copies have another
-        key = rng.integers(0, 1 << 63, len(values), dtype=np.uint64)[codes]
-        total += key
-        agree = float(((np.bincount(codes) / n) ** 2).sum())
-        if agree < finest:
-            finest, keys = agree, key
-    if keys is None:
-        return "", False
-    equal, without = (_pairs(each) for each in (total, total - keys))
-    if equal <= 1 + _EXCESS * without * finest:
-        return "", False
+        cells = cells.astype(str) if cells.dtype == object else cells  # lists have no hash
+        codes, values = pd.factorize(cells, use_na_sentinel=False)
+        if len(values) < n:  # an id has another value in a copy
+            agree = float(((np.bincount(codes) / n) ** 2).sum())
+            columns.append(
+                (agree, len(values), rng.integers(0, 1 << 63, len(values), dtype=np.uint64)[codes])
+            )
+    total: Keys = np.zeros(n, np.uint64)
+    for _, _, keys in columns:
+        total += keys
     repeated = n - len(np.unique(total))
+    columns.sort(key=lambda column: column[0])
+    if not columns or not repeated:
+        return "", False
+    finest = next((column for column in columns if not _determined(column, columns)), columns[0])
+    by_chance = _pairs(total - finest[2]) * finest[0]
+    if finest[0] > _COARSE or _pairs(total) <= 1 + _EXCESS * by_chance + 3 * np.sqrt(by_chance):
+        return "", False
     sentence = (
         f"{repeated:,} of {n:,} rows repeat another row exactly, and each counts as a person: remove them, "
         "or name the column of people with --cluster"
@@ -211,7 +199,16 @@ def repeated_rows(frame: pd.DataFrame) -> tuple[str, bool]:
     return sentence, repeated >= _MATERIAL * n
 
 
-def _pairs(keys: npt.NDArray[np.uint64]) -> float:
+def _determined(column: tuple[float, int, Keys], columns: Sequence[tuple[float, int, Keys]]) -> bool:
+    """Whether another column, as fine, says the same: to leave out one of the two would change nothing."""
+    _, many, keys = column
+    return any(
+        other is not keys and values >= many and len(np.unique(keys + other)) == values
+        for _, values, other in columns
+    )
+
+
+def _pairs(keys: Keys) -> float:
     """The pairs of equal keys."""
     times = np.unique(keys, return_counts=True)[1].astype(np.float64)
     return float((times * (times - 1) / 2).sum())

@@ -5,7 +5,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -14,12 +14,12 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from fwc_llm.data.reading import csv_records, open_parquet, read_frame, read_table
+from fwc_llm.data.reading import open_table, sniff_source
 from fwc_llm.data.table_checks import check_table
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as
 from fwc_llm.table_words import YES_WORDS, is_marker, is_unknown, means_yes, merged_categories
-from fwc_llm.taskfile import ENDINGS, Source, Written, parse_taskfile
+from fwc_llm.taskfile import LAYOUT, Source, Written, format_of, parse_taskfile
 from fwc_llm.values import as_number, as_plain
 
 _FEW = 10  # a numeric column with at most so many distinct whole values may be a code
@@ -128,7 +128,7 @@ def profile_column(
         return ColumnProfile(kind, "id" if "an id" in why else "drop", why)
     kept = tuple(cell for cell in counts if cell in markers)
     if notation is None:
-        doubt = f"{_quoted(kept)} made one category, unknown" if kept else "" if part else _same(distinct)
+        doubt = f"{_listed(kept)} made one category, unknown" if kept else "" if part else _same(distinct)
         profile = ColumnProfile("categorical", missing="category" if kept else "", markers=kept)
         return profile.checked(doubt)
     profile = ColumnProfile(
@@ -149,24 +149,21 @@ def _same(distinct: Collection[str]) -> str:
     folded: dict[str, list[str]] = {}
     for cell in sorted(distinct):
         folded.setdefault(cell.casefold(), []).append(cell)
-    same = next((_quoted(equal) for equal in folded.values() if len(equal) > 1), "")
+    same = next((_listed(equal) for equal in folded.values() if len(equal) > 1), "")
     return f"{same} differ in case alone; one value?" if same else ""
 
 
-def _quoted(cells: Sequence[str]) -> str:
+def _listed(cells: Sequence[str], words: Callable[[str], str] = repr) -> str:
     more = f" and {len(cells) - _LISTED} more" if len(cells) > _LISTED else ""
-    return ", ".join(repr(cell) for cell in cells[:_LISTED]) + more
+    return ", ".join(map(words, cells[:_LISTED])) + more
 
 
 def _not_numbers(cells: pd.Series, counts: Mapping[str, int], profile: ColumnProfile) -> Iterator[str]:
     """Says which cells of a numeric column are no numbers, with their number and first row."""
 
-    def listed(texts: Sequence[str]) -> str:
-        rows = [str(cells.index[int((cells == text).to_numpy().argmax())]) for text in texts[:_LISTED]]
-        times = [f"{counts[text]:,} times, first " * (counts[text] > 1) for text in texts]
-        more = f" and {len(texts) - _LISTED} more" if len(texts) > _LISTED else ""
-        named = (f"{text!r} ({n}{row})" for text, n, row in zip(texts, times, rows, strict=False))
-        return ", ".join(named) + more
+    def place(text: str) -> str:
+        row = cells.index[int((cells == text).to_numpy().argmax())]
+        return f"{text!r} ({f'{counts[text]:,} times, first ' * (counts[text] > 1)}{row})"
 
     others = sum(counts[text] for text in (*profile.markers, *profile.odd))
     if others:
@@ -174,9 +171,9 @@ def _not_numbers(cells: pd.Series, counts: Mapping[str, int], profile: ColumnPro
         some = next(text for text in counts if text not in (*profile.markers, *profile.odd))
         yield f"{total - others:,} of {total:,} values are numbers like {some!r}"
     if profile.markers:
-        yield f"taken for missing: {listed(profile.markers)}"
+        yield f"taken for missing: {_listed(profile.markers, place)}"
     if profile.odd:
-        yield f"no numbers: {listed(profile.odd)}: repair them, or add them to missing_marker of this column"
+        yield f"no numbers: {_listed(profile.odd, place)}: repair them, or add them to its missing_marker"
 
 
 def _doubts(profile: ColumnProfile, counts: Mapping[str, int], distinct: Collection[str]) -> Iterator[str]:
@@ -189,11 +186,8 @@ def _doubts(profile: ColumnProfile, counts: Mapping[str, int], distinct: Collect
         yield f"numbers with the unit {profile.unit!r}, which is left out"
     rest = [number for number in numbers if number not in _CODES]
     if codes := [f"{code:g}" for code in numbers if code in _CODES and _may_be_code(code, rest, of_numbers)]:
-        listed = ", ".join(codes)
-        yield (
-            f"{listed} beside {rest[0]:g} to {rest[-1]:g}: a code for a missing value? "
-            f"then missing_marker = {_toml(codes)} in this column"
-        )
+        among = f"{', '.join(codes)} beside {rest[0]:g} to {rest[-1]:g}"
+        yield f"{among}: a code for a missing value? then missing_marker = {_toml(codes)} in this column"
     elif profile.written or profile.unit:
         return
     elif 2 < len(numbers) <= _FEW and all(number.is_integer() for number in numbers):
@@ -304,19 +298,27 @@ class Draft:
 
 
 def draft_task(
-    path: Path, protected: Sequence[str], outcome: str, beside: Path, unknown: Collection[str] = ()
+    path: Path,
+    protected: Sequence[str],
+    outcome: str,
+    beside: Path,
+    unknown: Collection[str] = (),
+    **layout: Any,
 ) -> Draft:
     """Draft a task file, to be written into the folder `beside`, for the table at `path`.
 
     `unknown` are words of this table for a value that is not known, besides those of `table_words.py`.
+    `layout` has `sheet`, `skip` and `comment` as `Source` does.
 
     Raises `FwcError` when `path` is no table with a header line, or lacks a column that is named, and when
     one column is named twice.
     """
     with failing_as(FwcError, f"cannot read {path}: "):
         content = path.read_bytes()
-    source, titles = sniff_source(path, content)
-    times_of = Counter(title for title in titles if title)  # a saved index has no title: it is left out
+    source = sniff_source(path, content, **layout)
+    table = open_table(path, content, source)
+    table.require(filter(None, (*protected, outcome)))
+    times_of = Counter(title for title in table.titles if title)  # a saved index has no title: it is left out
     for name in (*protected, outcome):
         if times_of[name] > 1:
             raise FwcError(f"{path}: the header names column {name!r} more than once: rename one of them")
@@ -325,7 +327,7 @@ def draft_task(
         for name, times in sorted(times_of.items())
         if times > 1
     ]
-    raw = read_table(path, content, source, [name for name, times in times_of.items() if times == 1])
+    raw = table.frame([name for name, times in times_of.items() if times == 1], path.name)
     draft = _Drafting(path, source, raw, protected, outcome, checks, "", unknown).draft(beside)
     parse_taskfile(draft.text, path)
     return draft
@@ -343,47 +345,6 @@ def draft_frame(
     return _Drafting(Path("table"), source, raw, protected, outcome, [], weight).draft(Path(), answer)
 
 
-def sniff_source(path: Path, content: bytes) -> tuple[Source, list[str]]:
-    """Detects a file's format and column names."""
-    format = ENDINGS.get(path.suffix.lower(), "csv")
-    if format == "parquet":
-        with open_parquet(path) as file:
-            return Source(file=path.name, format=format), list(file.schema_arrow.names)
-    if format != "csv":
-        titles = read_frame(path, content, format).columns
-        return Source(file=path.name, format=format), [str(title).strip() for title in titles]
-    best: tuple[Source, list[str]] | None = None
-    odd, encoding = "", _encoding(content)
-    for separator in (",", ";", "\t", "|", " "):
-        source = Source(file=path.name, separator=separator, encoding=encoding)
-        records = [record for _, record in zip(range(200), csv_records(path, content, source), strict=False)]
-        widths = Counter(len(record) for _, record in records).most_common()
-        # The separator that cuts every line into the same, largest number of columns.
-        if len(widths) == 1 and (best is None or len(records[0][1]) > len(best[1])):
-            best = source, [title.strip() for title in records[0][1]]
-        if len(widths) > 1 and not odd and (width := widths[0][0]) > 1 and widths[0][1] > len(records) / 2:
-            line, other = next((n, len(record)) for n, record in records if len(record) != width)
-            odd = f": with {separator!r} line {line} has {other} values, most have {width}"
-    if best is None or len(best[1]) < 2:
-        raise FwcError(
-            f"{path} is no table: no separator cuts its lines into the same number of columns{odd}"
-        )
-    return best
-
-
-def _encoding(content: bytes) -> str:
-    """The encoding of a text file: by its mark, else UTF-8 where it is, else that of Western Windows."""
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "utf-16"
-    for encoding in ("utf-8-sig", "cp1252") if re.search(rb"[\x80-\x9f]", content) else ("utf-8-sig",):
-        try:
-            content.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-        return encoding
-    return "latin-1"
-
-
 @dataclass
 class _Drafting:
     """One table's draft; what its author should check is collected in `checks`."""
@@ -398,6 +359,8 @@ class _Drafting:
     unknown: Collection[str] = ()
 
     def __post_init__(self) -> None:
+        if not len(self.raw):
+            raise FwcError(f"{self.path}: the table has no rows")
         for name in (*self.protected, self.outcome, *filter(None, [self.weight])):
             if name not in self.raw:
                 untitled = (
@@ -537,6 +500,8 @@ class _Drafting:
             "[data]",
             f"file = {_toml(os.path.relpath(self.path, beside).replace(os.sep, '/'))}",
         ]
+        text += [f'format = "{self.source.format}"'] if self.source.format != format_of(self.path) else []
+        text += [f"{key} = {_toml(value)}" for key in LAYOUT if (value := getattr(self.source, key))]
         if self.source.format == "csv":
             text += [f"separator = {_toml(self.source.separator)}", "header = true"]
             if self.source.encoding != "utf-8-sig":

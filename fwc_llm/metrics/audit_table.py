@@ -24,6 +24,7 @@ from fwc_llm.metrics.answers import (
 )  # fmt: skip
 from fwc_llm.metrics.assisted import MOST, Table, assisted_samples
 from fwc_llm.metrics.counts import UNPARSED, Codes, Floats, levels_of
+from fwc_llm.metrics.variance import UNREAD_WORDS, WORST, Unread
 from fwc_llm.table_words import NO_WORDS, UNKNOWN, YES_WORDS, means_yes, merged_categories
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ class Decisions:
             raise FwcError(f"{self._holds(counts, column)}; {strange[0]!r} is none of them")
         yes = given or [value for value in counts if value.lower() in _YES]
         no = negative or [value for value in counts if value.lower() in _NO and value not in yes]
+        if both := [value for value in yes if value in no]:
+            raise FwcError(f"{self._holds(counts, column)}; {both[0]!r} cannot mean both yes and no")
         rest = [value for value in counts if value not in yes and value not in no]
         if given and rest and not negative:
             words = () if any(value.casefold() in NO_WORDS for value in given) else NO_WORDS
@@ -130,6 +133,7 @@ def from_frame(
     min_group: int = MIN_GROUP,
     margin: float = 0.05,
     against: str = "",
+    unread: Unread = WORST,
     least_groups: int = 2,
 ) -> Answered:
     """Return the answers of a table, checked; see `fwc_llm.audit` for the columns and arguments.
@@ -154,6 +158,8 @@ def from_frame(
             raise FwcError(f"the answers have no column {name!r}: they need {', '.join(needed)}")
     if twice := [name for name in groups if [*groups, *outcomes].count(name) > 1]:
         raise FwcError(f"the protected column {twice[0]!r} is named twice, or is the answer or the label")
+    if unread not in UNREAD_WORDS:
+        raise FwcError(f"unread is {unread!r}: choose {', '.join(map(repr, UNREAD_WORDS))}")
     if not 0 <= margin < 1:
         raise FwcError(f"the margin is {margin:g}: it is a share, from 0 to less than 1")
     if not len(frame):
@@ -210,6 +216,7 @@ def from_frame(
         min_group=min_group,
         margin=margin,
         against=against,
+        unread=unread,
     )
 
 
@@ -228,8 +235,8 @@ def with_population(
         raise FwcError(f"the population has two rows {rows[rows.duplicated()].iloc[0]!r}: name each once")
     if lost := asked[~asked.isin(rows)].tolist():
         raise FwcError(f"the population lacks the row {lost[0]!r}, which was asked about")
-    of_rows = population.set_axis(rows)[lacking].reindex(asked)
-    return frame.assign(**{name: of_rows[name].to_numpy() for name in lacking})
+    found = population.set_axis(rows)[lacking].reindex(asked).set_axis(frame.index)
+    return frame.join(found)  # by no keyword: a column may have any name
 
 
 def of_population(
@@ -403,9 +410,7 @@ def decided(
         means = np.array([*(places[meaning[plain_text(value)]] for value in values), -1])[code]
         left_out |= (means < 0) & (code >= 0)
         frame[name] = pd.Categorical.from_codes(means, pd.Index(["no", "yes"], dtype=object))
-    if (
-        "row" in frame.columns and left_out.any()
-    ):  # in all arms and repeats: they are compared on the same rows
+    if "row" in frame.columns and left_out.any():  # arms and repeats are compared on the same rows
         left_out = frame["row"].isin(frame["row"][left_out]).to_numpy()
     return frame, left_out
 

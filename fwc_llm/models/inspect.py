@@ -241,10 +241,10 @@ class InspectModel(chat.Service):
                     self.where, base_url=self._options.base_url, api_key=key, memoize=False
                 )
             except Exception as error:  # a missing key or package, an unknown provider, whatever it imports
-                raise FwcError(f"Inspect cannot open {self.where} ({self._words(error)})") from None
+                raise FwcError(f"Inspect cannot open {self.where} ({self._error_text(error)})") from None
         return self._model
 
-    def _words(self, error: BaseException) -> str:
+    def _error_text(self, error: BaseException) -> str:
         """The words of an error, on one line, without keys and without Inspect's colours."""
         words = str(getattr(error, "provider_message", None) or getattr(error, "message", None) or error)
         if type(error).__name__ == "PrerequisiteError":  # Inspect prints it in colours
@@ -253,14 +253,14 @@ class InspectModel(chat.Service):
 
     def _failure(self, error: Exception) -> AttemptError:
         """Classify what Inspect raised as any service's failure is classified."""
-        failure = AttemptError(Reach.ATTEMPT, f"{type(error).__name__}: {self._words(error)}")
+        failure = AttemptError(Reach.ATTEMPT, f"{type(error).__name__}: {self._error_text(error)}")
         if isinstance(error, TimeoutError):
             failure.reason = f"no reply within the deadline of {self._options.deadline:g} s"
         cause: BaseException | None = error
         while cause is not None:  # Inspect wraps what the provider's SDK raised
             status, body = getattr(cause, "status_code", None), getattr(cause, "body", None)
             if isinstance(status, int) and status >= 400:
-                told = body if isinstance(body, Mapping) else {"message": self._words(cause)}
+                told = body if isinstance(body, Mapping) else {"message": self._error_text(cause)}
                 failure = http_failure(status, {"error": told.get("error", told)}, {})
                 failure.reason = self.redact(failure.reason)
             cause = cause.__cause__

@@ -31,7 +31,7 @@ from fwc_llm.report.rows import rows_of_audit
 from fwc_llm.runs.folder import command, versions
 from fwc_llm.runs.settings import Settings
 from fwc_llm.schema import Checked
-from fwc_llm.taskfile import About
+from fwc_llm.taskfile import LAYOUT, About
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,6 +59,9 @@ class Asked(Checked):
     threshold: float | None = None
     examples: str | None = None
     missing: str = "refuse"
+    sheet: str = ""
+    skip: int = 0
+    comment: str = ""
     small: Literal["keep", "exclude"] | None = None
     because: str | None = None
     about: About = About()
@@ -101,15 +104,17 @@ def audit_of_file(
     roles |= {name: getattr(settings, name) for name in ("weight", "cluster", "given")}
     columns = {name: column for name, column in roles.items() if column is not None}
     key, threshold = asked.key or asked.row or "", HALF if asked.threshold is None else asked.threshold
-    everybody = read_population(population, key, [*names, label, asked.answer]) if population else None
+    layout = {name: getattr(asked, name) for name in LAYOUT}
+    texts = [*names, label, asked.answer]
+    everybody = read_population(population, key, texts, layout) if population else None
     decisions = Decisions(asked.positive, asked.negative, asked.others, predictions.name, columns, typed=True)
     frame, notes = read_predictions(
-        predictions, columns, names, decisions, threshold, asked.missing, everybody, key
+        predictions, columns, names, decisions, threshold, asked.missing, everybody, key, layout
     )
 
     def answered(answer: str) -> Answered:
         own: dict[str, Any] = {name: name for name in ("weight", "cluster", "given") if name in columns}
-        own |= {name: getattr(settings, name) for name in ("min_group", "margin", "against")}
+        own |= {name: getattr(settings, name) for name in ("min_group", "margin", "against", "unread")}
         own |= {"decisions": replace(decisions, positive=None, negative=None, others=None)}
         own |= {"unknown": asked.unknown}
         return from_frame(frame, answer=answer, protected=names, label=label and "label", **own)

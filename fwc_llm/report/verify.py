@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.answers import PARSER
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file, read_text, sha256
+from fwc_llm.metrics.counts import TABLE
 from fwc_llm.report.audit_file import FORMAT as AUDIT
 from fwc_llm.report.audit_file import Asked, audit_of_file
 from fwc_llm.report.bundle import CARD, model_card
@@ -31,13 +32,13 @@ from fwc_llm.report.document import FORMAT as REPORT
 from fwc_llm.report.document import find_task, make_document
 from fwc_llm.report.read import read_run, score_and_judge
 from fwc_llm.report.write import write_document
-from fwc_llm.runs.folder import RunFolder, file_name
+from fwc_llm.runs.folder import LATER, RunFolder, file_name
 from fwc_llm.runs.hashes import FILE_NAME as HASHES
 from fwc_llm.runs.hashes import files_of, read_hashes
 from fwc_llm.runs.journal import FILE_NAME as JOURNAL
 from fwc_llm.runs.journal import Journal, call_id, parsed, read_records, reply_of, request_id
 from fwc_llm.runs.plan import Plan, describe_asked, make_plan
-from fwc_llm.runs.results import questions
+from fwc_llm.runs.results import questions, score
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.threshold_selection import FILE_NAME as POOL
 from fwc_llm.schema import check
@@ -77,6 +78,7 @@ _WORD = {
     "created",
     "versions",
     "command",
+    "parser",
 }  # of run.json
 
 
@@ -200,6 +202,13 @@ def _made_again(
         with suppress(FwcError), Journal(again.path) as journal:  # groups or labels are not the table's
             score_and_judge(again, journal, recorded.get("stopped"), task, parse=today)
     now = again.results()
+    if not any("paper_summary" in arm for arm in recorded["arms"]):  # of an earlier version
+        with Journal(again.path) as journal:
+            now = score(again, journal, recorded.get("stopped"), today)
+        now.pop("reparsed", None)
+        for arm in recorded["arms"]:
+            for name in ("verdict", *(metric.key for metric in TABLE if metric.of == "p_yes")):
+                arm.pop(name, None)
     if run.answered.assist and task is None:  # verdicts rest on predictions, which need the table
         for arm in (*recorded["arms"], *now["arms"]):
             arm.pop("verdict", None)
@@ -279,7 +288,8 @@ def _of_plan(
         plan, described["model"], described.get("parameters") or {},
         bool(described.get("simulated_answers", described["simulated"])), bool(described.get("reference")),
     )  # fmt: skip
-    now = {key: value for key, value in json.loads(json.dumps(now)).items() if key not in _WORD}
+    unchecked = _WORD | (LATER - set(described))
+    now = {key: value for key, value in json.loads(json.dumps(now)).items() if key not in unchecked}
     sources = described.get("sources") or {}
     for arm in plan.arms:  # a given file has the name that it had where it was given
         if arm.source in plan.saved and re.search(r"^shots-|\.json$", sources.get(arm.name, "")):

@@ -50,7 +50,7 @@ _FREE = {
     "margin", "min_group", "min_coverage", "weight", "given", "against", "task_file", "parser",
 }  # fmt: skip
 # Keys that folders of an earlier version lack.
-_LATER = {"table_checks", "words", "reference", "rows", "task_file", "population", "variations"}
+LATER = {"table_checks", "words", "reference", "rows", "task_file", "population", "variations"}
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class RunFolder:
             parameters = dict.fromkeys(parameters) | now["parameters"]
         for (key, name), value in _lasting(now | {"parameters": parameters}):
             was = recorded.get((key, name))
-            if was != value and not (key in _LATER and key not in before):
+            if was != value and not (key in LATER and key not in before):
                 raise FwcError(
                     f"{self.path} holds another run ({name or key}: {was}, now {value}): "
                     "repeat its settings to continue it, or name a new folder with --out (out=None makes one)"

@@ -10,12 +10,15 @@ from typing import Any
 
 from fwc_llm.answers import without_reasoning
 from fwc_llm.models.base import CRITERIA, LINES, QUESTION, Message, Messages
+from fwc_llm.words import YES_NO
 
 ROWS = "rows:"  # begins the variant, which ends with the number of the request
 _LINE = re.compile(r"[\W_]*(?:record\s+)?(\d{1,6})[\s.:)\]*_|-]+(\S.*)", re.IGNORECASE)
 
 
-def joint_messages(fixed: Messages, asked: Sequence[Messages], words: Mapping[str, str]) -> list[Message]:
+def joint_messages(
+    fixed: Messages, asked: Sequence[Messages], words: Mapping[str, str] = YES_NO
+) -> list[Message]:
     """One conversation about several rows: `fixed`, then the records of `asked`, numbered, and the task.
 
     A decision model gets a question for each record: the first without a name, others named by their number.

@@ -102,7 +102,24 @@ class Plan:
                 f"{rows[0]:,} rows of the pool, for each of {each}: {self.n_threshold_calls:,} requests more"
             )
             notes.append(f"--threshold {self.settings.threshold} first asks about {more}")
-        return [*notes, *self.probe_notes]
+        return [*notes, *self._word_notes, *self.probe_notes]
+
+    @property
+    def _word_notes(self) -> list[str]:
+        """Sentences about answers in other words than yes and no, where a chat is to write them."""
+        yes, no = self.task.words["yes"], self.task.words["no"]
+        if self.settings.questions:
+            return []
+        if (yes, no) == ("yes", "no"):
+            further = [" and ".join(pair) for pair in zip(*self.task.spellings.values(), strict=False)][1:]
+            return [f"the question is not English: {', '.join(further)} are read as yes and no, too"] * bool(
+                further
+            )
+        alike = yes[0].casefold() == no[0].casefold() or not (yes + no)[0].isalpha() or not no[0].isalpha()
+        why = (
+            f"{yes!r} and {no!r} may begin with the same token: P(yes) is then unknown (other words have it)"
+        )
+        return [why] * alike
 
     @property
     def n_calls(self) -> int:

@@ -217,7 +217,7 @@ def test_answers_that_say_which_is_yes(values: tuple[str, ...], yes: list[str]) 
 @pytest.mark.parametrize("german", [False, True])
 def test_the_messy_table_is_drafted_well_in_either_writing(tmp_path: Path, german: bool) -> None:
     (tmp_path / "loans.csv").write_bytes(loans(german))
-    init(tmp_path / "loans.csv", ["ethnicity"], "approved", None, False)
+    init(tmp_path / "loans.csv", ["ethnicity"], "approved", None, "", "", 0, "", False)
     task = load_task(tmp_path / "loans.toml")
     assert task.question == "Should this loan be approved?"
     names = ["age", "annual_income", "loan_amount", "credit_score", "employment", "purpose"]

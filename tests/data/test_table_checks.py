@@ -91,7 +91,7 @@ def test_a_table_of_2000_columns(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     numbers = {f"x{k}": rng.normal(size=120).round(3) for k in range(2000)}
     people(120).join(pd.DataFrame(numbers)).to_csv(tmp_path / "wide.csv", index=False)
-    init(tmp_path / "wide.csv", ["g"], "y", None, "", False)
+    init(tmp_path / "wide.csv", ["g"], "y", None, "", "", 0, "", False)
     assert len(load_task(tmp_path / "wide.toml").features) == 2003
 
 

@@ -92,9 +92,9 @@ def test_a_results_page_of_another_tool(fwc: Run, tmp_path: Path) -> None:
 
 
 BAD = {
-    "a later version": ({"evalId": "e", "results": {"version": 4, "results": []}}, "version 4; version 3 is"),
-    "somebody's object": ({"model": "x", "answers": []}, "of no known kind"),
-    "another object of OpenAI": ({"object": "list", "data": [{"object": "eval.run"}]}, "1 is 'eval.run'"),
+    "a later version": ({"evalId": "e", "results": {"version": 4, "results": []}}, "results.version"),
+    "somebody's object": ({"model": "x", "answers": []}, "the keys model, answers"),
+    "another object of OpenAI": ({"object": "list", "data": [{"object": "eval.run"}]}, "row 1: object: "),
     "no such column": ({"object": "list", "data": items()[:1]}, "no column 'age'"),
 }
 

@@ -145,8 +145,10 @@ def read_reply(body: Any, latency: float = 0.0) -> Reply:
     if choice is None or not isinstance(message, Mapping):
         raise body_failure(body)
     content, refusal = message.get("content"), message.get("refusal")
-    if isinstance(content, list):  # some servers send a list of parts
-        content = "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
+    if isinstance(content, list):  # some servers send a list of parts, reasoning among them
+        parts = [part for part in content if isinstance(part, Mapping)]
+        answers = (part for part in parts if not re.search("think|reason", str(part.get("type"))))
+        content = "".join(str(part.get("text") or "") for part in answers)
     text = content if isinstance(content, str) and content else refusal
     text = text if isinstance(text, str) else ""
     calls_tool = not text.strip() and bool(message.get("tool_calls") or message.get("function_call"))
