@@ -114,13 +114,13 @@ class Encoder:
         cls, table: EncodedTable, scale: bool, masses: Masses | None = None
     ) -> tuple["Encoder", EncodedTable]:
         """The encoder of an unscaled table of numbers, whose rows `masses` weigh, and the table encoded."""
-        columns = [ColumnCode(k, "numeric") for k in range(table.p)]
+        columns, precision = [ColumnCode(k, "numeric") for k in range(table.p)], table.numbers.dtype
         if scale:
             numbers = np.empty(table.numbers.shape)
             for k, raw in enumerate(table.numbers.T):
                 columns[k], numbers[:, k] = _z_scores(columns[k], raw.astype(np.float64), masses)
             table = EncodedTable(numbers, table.codes)
-        return cls(tuple(columns), tuple(range(table.p)), table.numbers.dtype), table
+        return cls(tuple(columns), tuple(range(table.p)), precision), table
 
     def encode(self, points: Any, strict: bool = True, what: str = "init") -> EncodedTable:
         """Points or other rows in the units of X as a table; `strict` refuses a value that X does not hold.

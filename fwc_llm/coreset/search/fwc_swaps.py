@@ -115,6 +115,31 @@ class RowSwaps:
             best = min(best, last, key=attrgetter("objective"))
         return best
 
+    def kick(self, optimum: RowOptimum, rng: np.random.Generator, kicks: int) -> RowOptimum:
+        """Replaces some rows at random and swaps from there, and keeps what is better, so many times."""
+        import os
+        best, m = optimum, len(optimum.rows)
+        problem = self._swaps.problem
+        for _ in range(kicks):
+            rows = best.rows.copy()
+            R=os.environ.get("R","4"); hi=max(2, m//int(R))
+            for slot in rng.choice(m, rng.integers(1, hi+1) if m > 1 else 1, replace=False):
+                rows[slot] = self._replacement(rows, slot, rng)
+            start = RowOptimum(replace(best.descent, rows=rows, history=(np.inf,)), best.prices)
+            found = self.settle(start, rng, int(os.environ.get("RR","1")))
+            if found.objective < best.objective:
+                best = found
+        return best
+
+    def _replacement(self, rows: np.ndarray, slot: int, rng: np.random.Generator) -> int:
+        """A random candidate for the cell of a representative, of a value that none of them has."""
+        problem = self._swaps.problem
+        pool = problem.pools[problem.cell_of[slot]]
+        for row in rng.choice(pool, 8):
+            if not (problem.ids[rows] == problem.ids[row]).any():
+                return int(row)
+        return int(rows[slot])
+
 
 def swap_on_sample(
     problem: Problem, descent: Descent, prices: np.ndarray, rng: np.random.Generator, threads: Threads

@@ -73,6 +73,8 @@ class Solver:
         self._searched = self._swaps and work >= WORTH and n > SEARCHED and _FOR_EACH * m <= SEARCHED // 2
         self.ends: list[float] = []  # objectives at which starts ended on a sample
         self.searches = STARTS  # of the search on samples
+        import os
+        self.kicks = int(os.environ.get("KICKS", 0))
         # By the problem alone: what this process has compiled must not change the result.
         plain = not fits or n * m <= TINY
         self._threads = Threads(1 if plain else effort.n_jobs)
@@ -106,8 +108,9 @@ class Solver:
         if self._swaps and descent.rows is not None:
             swaps = RowSwaps(self.steps, Swaps(self.problem, self._threads), max_iter)
             self.steps.solve(descent.points)
-            better = swaps.settle(RowOptimum(descent, self.steps.prices), rng, _ROUNDS).descent
-            return descent if better is descent else better.after(descent)
+            better = swaps.settle(RowOptimum(descent, self.steps.prices), rng, _ROUNDS)
+            better = swaps.kick(better, rng, self.kicks)
+            return descent if better.descent is descent else better.descent.after(descent)
         for _ in range(_SAMPLES if self._sampled_swaps else 0):
             start = swap_on_sample(self.problem, descent, self.steps.prices, rng, self._threads)
             again = descend(self.steps, start, max_iter)
