@@ -410,12 +410,12 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         starts = None if self.n_init == "auto" else int(self.n_init)
         effort = Effort(int(self.max_iter), self.swaps, self.progressive, check_jobs(self.n_jobs))
         if isinstance(self.init, str):
-            solver = Solver(problem, effort, starts or 1)
+            solver = Solver(problem, effort)
             best, self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = best_start(
                 solver, self.init, rng, starts
             )
         else:
-            solver = Solver(problem, effort, 1)
+            solver = Solver(problem, effort)
             self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = 1, 1, False, None
             best = solver.from_start(self._init_start(problem, rows), rng)
         return best, solver.steps

@@ -237,7 +237,7 @@ def test_the_plot_has_a_point_for_each_limit() -> None:
 
 @pytest.mark.parametrize(
     ("epsilons", "options", "word"),
-    [([], {}, "empty"), ([0.1, 2], {}, "epsilon"), ([0.1], {"support": "features"}, "features")],
+    [([], {}, "at least one"), ([0.1, 2], {}, "epsilon"), ([0.1], {"support": "features"}, "features")],
 )
 def test_what_is_no_path_is_refused(epsilons: Any, options: Any, word: str) -> None:
     with pytest.raises(InputError, match=word):

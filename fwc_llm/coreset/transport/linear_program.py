@@ -8,14 +8,7 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError, Vertex
-from fwc_llm.coreset.transport.parity import (
-    SATISFIED,
-    Flags,
-    Floats,
-    ParitySet,
-    SoftParitySet,
-    violation,
-)
+from fwc_llm.coreset.transport.parity import SATISFIED, Flags, Floats, ParitySet, SoftParitySet, violation
 
 _RESCALED = 4  # programs at most, each with the units of the last one's solution
 _LIGHTEST = 1e-13  # share of all mass, below which levels have one unit
