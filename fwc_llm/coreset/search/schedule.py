@@ -88,7 +88,7 @@ class Solver:
         return self._improve(descend(self.steps, start, self.effort.max_iter, tolerance), rng)
 
     def kick(self, descent: Descent, rng: np.random.Generator) -> Descent:
-        """Replaces some representatives at random, swaps and descends from there, and keeps what is better."""
+        """Replaces some representatives at random, swaps, descends, and keeps what is better."""
         if self.kicks and self.effort.max_iter > 0:
             self.steps.solve(descent.points)
         prices = self.steps.prices
