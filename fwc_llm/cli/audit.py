@@ -33,12 +33,19 @@ def audit(
         "reaches the threshold]",
         metavar="COLUMN",
     ),
+    reply: str | None = option(
+        "The column of what a model wrote, which is parsed, in place of --answer.", metavar="COLUMN"
+    ),
     label: str | None = option(
         "The column of true outcomes. [default: none; rates of yes are audited]", metavar="COLUMN"
     ),
     positive: str | None = option(
         "The values that mean yes, comma-separated. [default: yes, 1 or true]", metavar="VALUES"
     ),
+    positive_answer: str | None = option(
+        "As --positive, of --answer alone: where labels say it otherwise.", metavar="VALUES"
+    ),
+    positive_label: str | None = option("As --positive, of --label alone.", metavar="VALUES"),
     negative: str | None = option("The values that mean no, comma-separated.", metavar="VALUES"),
     others: Literal["no", "drop"] | None = option("Values that are neither: no, or drop their rows."),
     unknown: str = option(
@@ -115,7 +122,8 @@ def audit(
     if law not in ("csv", "md", "html"):
         raise FwcError(f"--ll144 {ll144} ends in none of .csv, .md and .html: name such a file")
     asked = {
-        "protected": words(protected), "answer": answer, "label": label, "positive": positive,
+        "protected": words(protected), "answer": answer, "reply": reply, "label": label, "positive": positive,
+        "positive_answer": positive_answer, "positive_label": positive_label,
         "negative": negative, "others": others, "unknown": words(unknown), "arm": arm, "repeat": repeat,
         "row": row or key, "key": key, "p_yes": p_yes, "score": score, "threshold": threshold,
         "examples": examples, "missing": missing, "sheet": sheet, "skip": skip, "comment": comment,

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.result import Result
 from fwc_llm.files import is_file
-from fwc_llm.models.base import Reply
+from fwc_llm.models.base import Reply, is_simulation
 from fwc_llm.models.client import Client
 from fwc_llm.models.inspect import from_chat, generate_options, read_log, to_reply
 from fwc_llm.runs import folder as layout
@@ -159,7 +159,7 @@ def _described(
     run: dict[str, Any] = content["run"]
     spec = log.eval
     simulated = any(
-        sample.output.model.endswith("(simulated)") for sample in log.samples or () if sample.output.choices
+        is_simulation(sample.output.model) for sample in log.samples or () if sample.output.choices
     )
     seen = {question["arm"] for question in questions}
     settings = dict(run["settings"])

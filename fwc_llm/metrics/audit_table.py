@@ -47,7 +47,8 @@ _LOOKS = {
 class Decisions:
     """Which values of answers and labels mean yes and no; other values mean no, or their rows are left out.
 
-    `positive` and `negative` are a value or several, None: yes and no, true and false, 1 and 0. `where` and
+    `positive` and `negative` are a value or several, None: yes and no, true and false, 1 and 0. `by_column`
+    are the positive values of a column ("answer", "label") that says it in words of its own. `where` and
     `columns` are how errors name the table and its columns; `typed`: they name options of the command line.
     """
 
@@ -57,13 +58,14 @@ class Decisions:
     where: str = "the answers"
     columns: Mapping[str, str] = field(default_factory=dict)
     typed: bool = False
+    by_column: Mapping[str, Any] = field(default_factory=dict)
 
     def meaning(self, counts: Mapping[str, int], column: str) -> dict[str, bool | None]:
         """Return what each value means, None: its rows are left out; `FwcError` where that is left open.
 
         `counts` are the rows of each value in a `column`.
         """
-        given, negative = self._values(self.positive, counts), self._values(self.negative, counts)
+        given, negative = self.values(self.positive, counts), self.values(self.negative, counts)
         if strange := [value for value in (*given, *negative) if value not in counts]:
             raise FwcError(f"{self._holds(counts, column)}; {strange[0]!r} is none of them")
         yes = given or [value for value in counts if value.lower() in _YES]
@@ -81,7 +83,7 @@ class Decisions:
             raise FwcError(f"{self._holds(counts, column)}. {self._remedy(counts, yes, no, rest)}")
         return dict.fromkeys(yes, True) | dict.fromkeys(no, False) | dict.fromkeys(rest)
 
-    def _values(self, option: Any, counts: Mapping[str, int]) -> list[str]:
+    def values(self, option: Any, counts: Mapping[str, int]) -> list[str]:
         """The values of an option as texts; commas part those that are typed."""
         several = option if isinstance(option, list | tuple | set) else [] if option is None else [option]
         texts = [plain_text(value) for value in several]
@@ -396,6 +398,10 @@ def decided(
     """
     import pandas as pd
 
+    if decisions.by_column and len(names) > 1:
+        alone = [decided(frame, [name], decisions) for name in names]
+        columns = {name: one[name] for name, (one, _) in zip(names, alone, strict=True)}
+        return frame.assign(**columns), np.logical_or.reduce([lost for _, lost in alone])
     frame = frame.copy(deep=False)
     coded = {name: _coded(frame, name) for name in names}
     counts = Counter[str]()
@@ -403,6 +409,10 @@ def decided(
         rows = np.bincount(code[code >= 0], minlength=len(values)).tolist()
         for value, n in zip(values, rows, strict=True):
             counts[plain_text(value)] += n
+    if decisions.by_column:
+        positive = decisions.by_column.get(names[0], decisions.positive)
+        negative = [value for value in decisions.values(decisions.negative, counts) if value in counts]
+        decisions = replace(decisions, positive=positive, negative=negative or None, by_column={})
     title = " and ".join(decisions.columns.get(name, name) for name in names)
     meaning = decisions.meaning(dict(counts.most_common()), title) if counts else {}
     places, left_out = {True: 1, False: 0, None: -1}, np.zeros(len(frame), dtype=np.bool_)

@@ -14,7 +14,21 @@ if TYPE_CHECKING:
 QUESTION = "question"  # the role of a question apart from the input, where `Traits.api` takes such
 CRITERIA = "criteria:"  # begins the name of a question's message that says what true or false means
 UsageKey = Literal["prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens"]
+HEADER = "x-fwc-llm-answers"  # of a response of ours, which says SIMULATED; LiteLLM puts its prefix before it
 SIMULATED = "SIMULATED"  # in a reply's fingerprint: a simulation answered, whatever the model is called
+
+
+def is_simulation(
+    model: str | None, fingerprint: object = None, headers: Mapping[str, str] | None = None
+) -> bool:
+    """Return whether a simulation answered, by name, fingerprint or header; proxies keep one of them.
+
+    `model` is the name that was asked for or that came back.
+    """
+    name = (model or "").rpartition("/")[2]
+    said = [value for key, value in (headers or {}).items() if key.lower().endswith(HEADER)]
+    named = name.partition(":")[0] == "surrogate" or name.endswith("(simulated)")
+    return named or SIMULATED in f"{fingerprint} {said}"
 
 
 class Message(TypedDict):

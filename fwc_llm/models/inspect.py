@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import SIMULATED, Message, Messages, Reply
+from fwc_llm.models.base import SIMULATED, Message, Messages, Reply, is_simulation
 from fwc_llm.models.client import Client
 from fwc_llm.models.openai import chat
 from fwc_llm.models.openai.retry import AttemptError, Pace, Reach, http_failure
@@ -130,7 +130,7 @@ def to_reply(output: "ModelOutput", clean: Callable[[str], str] = storable) -> R
     cached = (usage and usage.input_tokens_cache_read) or 0
     body = {
         "model": output.model,
-        "system_fingerprint": SIMULATED if output.model.endswith("(simulated)") else None,
+        "system_fingerprint": SIMULATED if is_simulation(output.model) else None,
         "choices": [
             {
                 "message": {"content": text, "refusal": text if refuses else None},
@@ -175,7 +175,7 @@ class InspectModel(chat.Service):
             chat.check_address(client.base_url)
         self.parameters = generate_options(model, client)
         super().__init__(name, notice, max(30, 4 * client.concurrency))
-        self.simulated = self.where == "fwc/surrogate"  # ours, by way of Inspect
+        self.simulated = is_simulation(self.where)  # ours, by way of Inspect
         self._pace = Pace(client.rpm, client.tpm)
         self._model: Inspected | None = None
 

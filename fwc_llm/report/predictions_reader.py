@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fwc_llm.answers import parse_answer
 from fwc_llm.errors import FwcError
 from fwc_llm.files import reason
 from fwc_llm.metrics.adverse_impact import over_median
@@ -45,17 +46,18 @@ def read_predictions(
     population: "pd.DataFrame | None" = None,
     key: str = "",
     layout: Mapping[str, Any] = {},
+    replies: bool = False,
 ) -> "tuple[pd.DataFrame, tuple[str, ...]]":
     """Return a file as the table of `audit`: the `columns` that are named, and each protected column.
 
-    The file is what `read_columns` reads. `columns` maps columns of `audit` (answer, label, arm, repeat,
-    row, p_yes, score, examples, weight, cluster, given) to columns of the file. Where `decisions`
-    names values, labels and answers become yes and no. Without an answer it is yes where `p_yes` reaches the
-    `threshold`, or the `score` is above its median. `missing` says what becomes of rows without a
-    protected value, a label or another value that is needed: they are refused, left out ("drop"), or, without
-    a protected value, a group. Notes on that and on columns that look as if they should be used come with the
-    table. Answers and protected columns that the file lacks are those of the `population`, whose rows `key`
-    names.
+    The file is what `read_columns` reads. `columns` maps columns of `audit` (answer, label, arm, repeat, row,
+    p_yes, score, examples, weight, cluster, given) to columns of the file. Where `decisions` names values,
+    labels and answers become yes and no. With `replies` the answers are what models wrote, to be parsed.
+    Without an answer it is yes where `p_yes` reaches the `threshold`, or the `score` is above its median.
+    `missing` says what becomes of rows without a protected value, a label or another value that is needed:
+    they are refused, left out ("drop"), or, without a protected value, a group. Notes on that and on columns
+    that look as if they should be used come with the table. Answers and protected columns that the file lacks
+    are those of the `population`, whose rows `key` names.
 
     Raises `FwcError` for a file that cannot be read, a column that is not there, an answer that is no label's
     value, and a P(yes) that is no number from 0 to 1.
@@ -79,8 +81,15 @@ def read_predictions(
         whole = with_population(rows, population, key, lacking)
         read |= {name: as_names(whole[name].fillna("").to_numpy(object)) for name in lacking}
     table: dict[str, Any] = {name: read[column] for name, column in columns.items()}
+    unread = Counter[str]()
+    if replies:
+        parsed = {text: parse_answer(text) for text in table["answer"].unique().tolist()}
+        table["reason"] = mapped(table["answer"], lambda text: parsed[text].reason)
+        table["answer"] = mapped(table["answer"], lambda text: parsed[text].value or "")
+        unread = Counter(reason for reason in table["reason"] if reason)
     table |= {name: mapped(table[name], _plain) for name in ("answer", "label") if name in table}
     said = decisions is not None and (decisions.positive, decisions.negative, decisions.others) != (None,) * 3
+    said = said or bool(decisions is not None and decisions.by_column)
     if "answer" in table and not said and looks_like_probability(table["answer"].unique().tolist()):
         raise FwcError(
             f"{columns['answer']!r} looks like probabilities: name it with --p-yes in place of --answer"
@@ -91,13 +100,19 @@ def read_predictions(
         table["answer"] = answered_at(table["p_yes"], threshold)
     elif "answer" not in table:
         table["answer"] = answered_at(over_median(table["score"]), HALF)
-    notes = unused_columns(raw.titles, set(read), columns.get("weight"), columns.get("cluster"))
+    notes: tuple[str, ...] = ()
+    if unread:
+        reasons = ", ".join(f"{reason} {n:,}" for reason, n in unread.most_common())
+        notes = (f"{unread.total():,} of {len(table['reason']):,} replies hold no answer: {reasons}.",)
+    notes += unused_columns(raw.titles, set(read), columns.get("weight"), columns.get("cluster"))
     if "cluster" not in columns:
         given = [columns.get(name) for name in ("answer", "p_yes", "score")]
         notes += tuple(repeated_note(raw, *given))
     frame, numbers = pd.DataFrame({**table, **{name: read[name] for name in protected}}), raw.numbers
     if decisions is not None and said:
-        outcomes = [name for name in ("answer", "label") if name in columns]
+        outcomes = [
+            name for name in ("answer", "label") if name in columns and not (replies and name == "answer")
+        ]
         frame, left_out = decided(frame, outcomes, decisions)
         if left_out.any():
             notes = (*notes, left_out_note(frame, left_out, [columns[name] for name in outcomes], protected))

@@ -14,7 +14,7 @@ from fwc_llm.answers import PARSER
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file
 from fwc_llm.metrics.counts import COUNTED, METRICS, count_cells, measure, undefined_reasons
-from fwc_llm.models.base import SIMULATED
+from fwc_llm.models.base import is_simulation
 from fwc_llm.runs.folder import (
     PARSED_COLUMNS,
     QUESTION_COLUMNS,
@@ -99,7 +99,7 @@ class Replies:
             self._last[key_of(record)] = _Last(
                 _parsed(record, words), error, model, truncated, record.get("p_yes"), others
             )
-            self.simulated |= SIMULATED in str(record.get("fingerprint"))
+            self.simulated |= is_simulation(model, record.get("fingerprint"))
         self.models = sorted({last.model for last in self._last.values()} - {""})
         self.truncated = sum(last.truncated for last in self._last.values())
         self.others: dict[str, list[tuple[float | None, Mapping[str, float | None]]]] = {}

@@ -22,6 +22,26 @@ def statistics(fwc: Run, *words: object) -> dict[str, Any]:
     return dict(found)
 
 
+def test_replies_are_parsed_and_labels_may_have_words_of_their_own(fwc: Run, tmp_path: Path) -> None:
+    lines = [
+        'F,good,"No determination can be made.",deny', 'F,good,**Answer: Yes**,approve', "F,bad,no,deny",
+        'M,bad,"<think>no</think>Yes, because",approve', "M,good,\"I'm sorry, I can't help\",refer",
+        "M,bad,No.,deny",
+    ]  # fmt: skip
+    path = tmp_path / "replies.csv"
+    path.write_text("\n".join(["sex,was,reply,decision", *lines * 5]) + "\n")
+    words = ("audit", path, "--protected", "sex", "--label", "was", "--positive-label", "good")
+    (arm,) = statistics(fwc, *words, "--reply", "reply")["arms"]
+    assert arm["coverage"] == pytest.approx(4 / 6)
+    assert arm["unparsed"] == {"other": 5, "refused": 5}
+    (arm,) = statistics(
+        fwc, *words, "--answer", "decision", "--positive-answer", "approve", "--negative", "deny,refer"
+    )["arms"]
+    assert arm["coverage"] == 1.0
+    assert arm["accuracy"]["value"] == pytest.approx(3 / 6)
+    assert "--reply" in fwc(*words, "--reply", "reply", "--answer", "decision", code=2).line
+
+
 def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
     """F 20, M 29 and one without answer, X 1, unknown 1: 52 people, whose median score is 3.045."""
     people = [("F", 10, 4, 3.0), ("F", 10, 2, 1.0), ("M", 20, 10, 4.0), ("M", 9, 3, 2.0), ("X", 1, 1, 9.0)]
@@ -317,7 +337,7 @@ def test_a_threshold_decides(fwc: Run, shares: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--label", "hired"), "with --answer, that of probabilities with --p-yes"),
+        (("--label", "hired"), "probabilities (--p-yes)"),
         (("--label", "hired", "--answer", "p"), "looks like probabilities: name it with --p-yes"),
         (("--label", "hired", "--answer", "hired", "--threshold", "0.4"), "leave out one of them"),
         (("--label", "hired", "--p-yes", "p", "--threshold", "nan"), "--threshold nan is not from 0 to 1"),

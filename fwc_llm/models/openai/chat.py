@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from fwc_llm.errors import FwcError, ProviderError
-from fwc_llm.models.base import SIMULATED, Attempts, Messages, Reply, Usage, more_tokens
+from fwc_llm.models.base import SIMULATED, Attempts, Messages, Reply, Usage, is_simulation, more_tokens
 from fwc_llm.models.client import Client, is_local
 from fwc_llm.models.openai.prices import ending_of, family_of
 from fwc_llm.models.openai.retry import QUOTA_CODES, AttemptError, Pace, Reach, body_failure, http_failure
@@ -243,7 +243,7 @@ class Service:
     parameters: Mapping[str, Any]  # what is sent besides the messages, before any adaptation
     _options: Client
     _sent: dict[str, Any]  # after adaptation; never part of a request's identity
-    _words: Sequence[str] = YES_OR_NO
+    _answers: Sequence[str] = YES_OR_NO
     _secret = Secret()
 
     def __init__(self, name: str, notice: Notice | None, breaker: int) -> None:
@@ -265,7 +265,7 @@ class Service:
 
     def answer_in(self, answer_format: str, words: Sequence[str] = YES_OR_NO, why: str = "") -> None:
         """Ask for one of two words, as a word ("word") or in a JSON object ("json"); `why` is told."""
-        self._options, self._words = self._options.updated(answer_format=answer_format), tuple(words)
+        self._options, self._answers = self._options.updated(answer_format=answer_format), tuple(words)
         self._sent = dict(self._request_parameters())
         self.__dict__.pop("parameters", None)  # they are made again
         if why:
@@ -408,7 +408,7 @@ class ChatModel(Service):
             check_address(self._base_url)
         self.address = self._base_url or OPENAI_URL
         self.where = f"the service at {self._base_url}" if self._base_url else "OpenAI"
-        self.simulated = name == "surrogate"  # also behind HTTP; or a reply says it
+        self.simulated = is_simulation(name)  # also behind HTTP; or a reply says it
         self._deadline, self._backoff = client.deadline, backoff
         # A reasoning model may think for long before it answers.
         family = family_of(self._served_name)
@@ -458,7 +458,7 @@ class ChatModel(Service):
         return self._request_parameters()
 
     def _request_parameters(self) -> Mapping[str, Any]:
-        return request_parameters(self._served_name, self._options, self._words)
+        return request_parameters(self._served_name, self._options, self._answers)
 
     def require_key(self) -> None:
         """Check, before anything is asked, that there is a key and a way out; `FwcError` if not."""
@@ -535,7 +535,7 @@ class ChatModel(Service):
             if self._adapt(failure, messages, sent):
                 return await self._attempt(messages, attempts + 1, began)
             raise
-        if SIMULATED in f"{reply.fingerprint} {response.headers.get('x-fwc-llm-answers')}":
+        if is_simulation(reply.model, reply.fingerprint, response.headers):
             self.simulated = True
             reply = replace(reply, fingerprint=f"{SIMULATED} {reply.fingerprint or ''}".strip())
         return replace(reply, attempts=attempts, latency=time.monotonic() - sent_at)
