@@ -114,6 +114,7 @@ _LEAD_IN = re.compile(
     rf"[\s(]*(?:(?:that|a|an) )?(?:{_FILLERS}[\s,:;]+)*[\s(]*\Z",
     re.IGNORECASE | re.MULTILINE,
 )
+_BECAUSE = re.compile(r"\W*(?:since|because|given|based on|considering|as|with|after)\b[^\n]*, \Z", re.I)
 _COLON = re.compile(r"\A[^\W\d][^\n]*\w ?: ?\Z")  # the only one of a reply, which ends with the answer
 _LABEL = re.compile(r"\w+(?: \w+){0,3} ?: ?")  # all of a reply but the answer
 _SUBJECT = re.compile(  # of words other than yes and no
@@ -419,7 +420,7 @@ def _found(text: str, pattern: re.Pattern[str], cut: bool, of_task: bool) -> Ans
             clause = before[max((m.end() for m in _CLAUSE_END.finditer(before)), default=0) :]
             closes = stop >= end and (
                 _FILLED.fullmatch(clause)
-                or (not clause and before.endswith(", ") and not pattern.search(before))
+                or (not clause and _BECAUSE.match(before) and not pattern.search(before))
                 or (text.count(":") == 1 and _COLON.search(before))
                 or (of_task and (_LABEL.fullmatch(text, begin, start) or _SUBJECT.search(before)))
             )
