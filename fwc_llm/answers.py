@@ -87,7 +87,7 @@ _IS = _one_of(
     "is, would be, will be, remains, lautet, ist, wäre, est, serait, es, sería, è, sarebbe, é, seria"
 )
 _SAY = _one_of(
-    """say, answer, go with, go for, lean(?:ing)?(?: towards?)?, predict, guess, choose, pick, select,
+    """say, answer, go(?:ing)? with, go for, lean(?:ing)?(?: towards?)?, predict, guess, choose, pick, select,
     conclude, vote, respond, reply, estimate, classify (?:this|it) as, opt for, settle on, decide on,
     believe, expect"""
 )
@@ -107,12 +107,15 @@ _START = re.compile(  # of a sentence, with the mark of a list
 _LEAD_IN = re.compile(
     rf"(?:\b{_NOUN}\b(?: \([^()\n]{{1,60}}\))?(?: {_one_of('to, for, here, in, based, given, zu, auf, à')}\b"
     rf"(?: \S{{1,30}}){{0,9}}?)?(?: ?(?::|=|→|[-=]>)| [-–—]|,? {_IS}\b[,:]?)"
-    rf"|\b(?:I|we)(?:['’](?:d|ll|m)| would| will| must| have to| am)?(?: \w{{2,10}}ly| rather| still| most)?"
+    rf"|\b(?:I|we)(?:['’](?:d|ll|m)| would| will| must| have to| am)?(?: inclined to)?"
+    r"(?: \w{2,10}ly| rather| still| most)?"
     rf" {_SAY}(?: that)?:?|\bich (?:würde|sage|tippe auf)(?: mit)?|\boption \w\b"
     r"|^\W{0,6}(?:A|assistant|bot|model) ?:|¤[^\w\n]{0,4}:)"
     rf"[\s(]*(?:(?:that|a|an) )?(?:{_FILLERS}[\s,:;]+)*[\s(]*\Z",
     re.IGNORECASE | re.MULTILINE,
 )
+_BECAUSE = re.compile(r"\W*(?:since|because|given|based on|considering|as|with|after)\b[^\n]*, \Z", re.I)
+_COLON = re.compile(r"\A[^\W\d][^\n]*\w ?: ?\Z")  # the only one of a reply, which ends with the answer
 _LABEL = re.compile(r"\w+(?: \w+){0,3} ?: ?")  # all of a reply but the answer
 _SUBJECT = re.compile(  # of words other than yes and no
     r"\b"
@@ -417,6 +420,8 @@ def _found(text: str, pattern: re.Pattern[str], cut: bool, of_task: bool) -> Ans
             clause = before[max((m.end() for m in _CLAUSE_END.finditer(before)), default=0) :]
             closes = stop >= end and (
                 _FILLED.fullmatch(clause)
+                or (not clause and _BECAUSE.match(before) and not pattern.search(before))
+                or (text.count(":") == 1 and _COLON.search(before))
                 or (of_task and (_LABEL.fullmatch(text, begin, start) or _SUBJECT.search(before)))
             )
             stated = bool(_LEAD_IN.search(text[line:start]) or closes)

@@ -6,7 +6,6 @@ Prompts, solver and models never see these; they get the `Task` that `tasks` mak
 
 import json
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import read_text, reason
 from fwc_llm.schema import Checked, check
 from fwc_llm.table_words import UNKNOWN as UNKNOWN  # what a missing value becomes under missing = "category"
+from fwc_llm.untrusted import parse_toml
 from fwc_llm.words import YES_NO
 
 Kind = Literal["numeric", "categorical", "ordinal"]
@@ -472,8 +472,8 @@ def parse_taskfile(text: str, path: Path, name: str = "") -> TaskFile:
     `name` takes the place of the task's own.
     """
     try:
-        data = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # TOMLDecodeError, and numbers with too many digits
+        data = parse_toml(text)
+    except ValueError as error:  # TOMLDecodeError, and numbers with too many digits
         raise FwcError(
             f"{path} is no TOML file: {error}; `fwc-llm task init DATA.csv` writes a task file to start from"
         ) from error

@@ -545,7 +545,7 @@ def _of_frame(
     if protected is None or outcome is None:
         raise FwcError("a data frame needs names of columns: load_task(frame, protected=…, outcome=…)")
     attributes, of_outcome = titles_of(frame, protected), title_of(outcome)
-    raw = table.frame(list(dict.fromkeys(table.titles)), "row")
+    raw = table.frame(list(dict.fromkeys(filter(None, table.titles))), "row")  # as of a file
     of_weight = "" if weight is None else title_of(weight)
     drafted = draft_frame(raw, attributes, of_outcome, answer, of_weight)
     spelled = {"words": words} if isinstance(words, str) else {f"words.{key}": words[key] for key in words}

@@ -7,6 +7,7 @@ import base64
 import json
 import math
 import re
+import tomllib
 import unicodedata
 from collections.abc import Callable
 from typing import Any
@@ -40,6 +41,14 @@ def parse_json(text: str | bytes, strict: bool = False) -> Any:
             parse_float=lambda number: finite(float(number)),
             parse_int=lambda number: int(number) if len(number) <= _MOST_DIGITS else None,
         )
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The table that `text` writes. `ValueError` for text that is not TOML or is nested too deep."""
+    try:
+        return tomllib.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
 

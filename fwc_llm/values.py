@@ -53,6 +53,8 @@ def as_text(cell: Any) -> str:
         return str(timedelta(cell.days, cell.seconds, cell.microseconds))
     if isinstance(cell, dict | list) or kind == "ndarray":
         return storable(json.dumps(cell, ensure_ascii=False, default=_listed))
+    if isinstance(cell, bytes):  # as some writers of Parquet keep texts
+        return cell.decode("utf-8", "backslashreplace")
     return storable(str(cell))
 
 

@@ -24,10 +24,10 @@ TOKEN, KEY = "ghs_nobody-may-see-this", "sk-nobody-may-see-this"
 
 
 class GitHub:
-    """Comments on pull request 7; `refuses` as for a fork, whose token may not write."""
+    """Comments on pull request 7; `refusal` answers writers, as 403 does those of a fork."""
 
     def __init__(self) -> None:
-        self.url, self.refuses = "", False
+        self.url, self.refusal = "", HttpReply({})
         self.comments: list[dict[str, Any]] = []
         self.asked: list[str] = []
 
@@ -36,11 +36,12 @@ class GitHub:
         self.asked.append(f"{request.method} {request.path.split('?')[0]}")
         if request.method == "GET":
             return HttpReply(self.comments)
-        if self.refuses:
-            return HttpReply({"message": "Resource not accessible by integration"}, 403)
+        if self.refusal.status != 200:
+            return self.refusal
         if request.method == "POST":
-            self.comments.append({"id": 1, "user": {"type": "Bot"}})
-        self.comments[-1]["body"] = request.json()["body"]
+            self.comments.append({"id": len(self.comments), "user": {"type": "Bot"}})
+        number = -1 if request.method == "POST" else int(request.path.rpartition("/")[2])
+        self.comments[number]["body"] = request.json()["body"]
         return HttpReply({})
 
 
@@ -52,7 +53,7 @@ def github() -> Iterator[GitHub]:
 
 
 def run(folder: Path, github: GitHub, **inputs: str) -> tuple[int, str, dict[str, str]]:
-    """The steps after the installation: the exit code, all that was printed, and the files of the job."""
+    """The steps of a use after the installation: the exit code, all that was printed, and the files."""
     command = folder / "bin" / "fwc-llm"
     command.parent.mkdir(exist_ok=True)
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m fwc_llm "$@"\n')
@@ -69,7 +70,8 @@ def run(folder: Path, github: GitHub, **inputs: str) -> tuple[int, str, dict[str
         path.write_text("")
     job = os.environ | {name: str(path) for name, path in files.items()}
     job |= {"RUNNER_TEMP": str(folder / "temp"), "GITHUB_REPOSITORY": "a/b", "GITHUB_API_URL": github.url}
-    job |= {"OPENAI_API_KEY": KEY}
+    job |= {"OPENAI_API_KEY": KEY, "GITHUB_WORKFLOW": "audit", "GITHUB_JOB": "gates"}
+    (folder / "temp").mkdir(exist_ok=True)
     job |= {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(CHECKOUT), "COLUMNS": "120"}
     codes, printed = [], ""
     for shell, step in STEPS.items():
@@ -81,6 +83,10 @@ def run(folder: Path, github: GitHub, **inputs: str) -> tuple[int, str, dict[str
         script = script if shell == "bash" else [sys.executable, "-c"]
         done = subprocess.run(
             [*script, step["run"]], cwd=folder, env=job | own, capture_output=True, text=True, check=False
+        )
+        lines = files["GITHUB_OUTPUT"].read_text().splitlines()
+        values.update(
+            (f"steps.measure.outputs.{n}", v) for n, _, v in (line.partition("=") for line in lines)
         )
         codes.append(done.returncode)
         printed += done.stdout + done.stderr
@@ -112,7 +118,7 @@ def test_three_outcomes(
 ) -> None:
     done, printed, written = audit(tmp_path, github, fail_if=condition, undecided=undecided)
     assert done == code, printed
-    assert written["GITHUB_OUTPUT"] == f"outcome={outcome}\n"
+    assert f"outcome={outcome}" in written["GITHUB_OUTPUT"].splitlines()
     assert ("::warning::" in printed) == (outcome == "undecided")
     (comment,) = github.comments
     assert comment["body"] == written["GITHUB_STEP_SUMMARY"]
@@ -130,11 +136,48 @@ def test_a_second_run_writes_its_comment_anew_and_a_fork_gets_the_summary(
     for _ in range(2):
         assert audit(tmp_path, github)[0] == 0
     assert [line.split()[0] for line in github.asked] == ["GET", "POST", "GET", "PATCH"]
-    github.refuses = True
+    github.refusal = HttpReply({"message": "Resource not accessible by integration"}, 403)
     code, printed, written = audit(tmp_path, github)
     assert code == 0
     assert "::notice::no comment: the token may not write here (403)" in printed
     assert "DP gap" in written["GITHUB_STEP_SUMMARY"]
+
+
+@pytest.mark.parametrize("status", [500, 429, 422, 0])
+def test_a_comment_that_fails_is_a_warning(tmp_path: Path, github: GitHub, status: int) -> None:
+    github.refusal = HttpReply({"message": "no"}, status or 500)
+    github.url = github.url if status else "http://127.0.0.1:9"  # no network
+    for condition, expected in (("dp > 0.9", 0), ("dp > 0.01", 5)):
+        code, printed, written = audit(tmp_path, github, fail_if=condition)
+        assert code == expected, printed
+        assert "::warning::no comment: " in printed
+        assert "Traceback" not in printed
+        assert "DP gap" in written["GITHUB_STEP_SUMMARY"]
+
+
+def test_uses_of_a_job_and_of_a_matrix_share_nothing(tmp_path: Path, github: GitHub) -> None:
+    """Each has its folder and its comment; one that fails shows its own error and nobody's numbers."""
+    wrong = AUDIT.replace("answer\n", "decision\n")
+    for _ in range(2):  # pushes
+        assert audit(tmp_path, github, name="all people")[0] == 0
+        code, printed, written = audit(tmp_path, github, arguments=wrong)
+        assert code == 2, printed
+        assert "no column 'decision'" in written["GITHUB_STEP_SUMMARY"]
+        assert "DP gap" not in written["GITHUB_STEP_SUMMARY"]
+        for entry in ("sex", "sex\n--missing=drop"):  # of a matrix
+            assert audit(tmp_path, github, arguments=AUDIT.replace("sex", entry), fail_if="dp > 0.9")[0] == 0
+    bodies = [comment["body"] for comment in github.comments]
+    assert len({body.partition("\n")[0] for body in bodies}) == len(bodies) == 4
+    assert [body.partition("(")[0].split("## ")[1] for body in bodies] == [
+        "fwc-llm all people: passed ", "fwc-llm: error ", "fwc-llm: passed ", "fwc-llm: passed ",
+    ]  # fmt: skip
+    assert len(list((tmp_path / "temp").iterdir())) == 8
+    github.comments.insert(0, {"id": 0, "user": {"type": "User"}, "body": bodies[0]})  # a person quotes it
+    for number, comment in enumerate(github.comments):
+        comment["id"] = number
+    audit(tmp_path, github, name="all people", fail_if="dp > 0.01")
+    assert "failed" in github.comments[1]["body"]
+    assert github.comments[0]["body"] == bodies[0]
 
 
 def test_inputs_are_data(tmp_path: Path, github: GitHub) -> None:

@@ -28,11 +28,14 @@ def test_every_recorded_answer_is_parsed(data_dir: Path) -> None:
     assert seen == {"yes": "yes", "no": "no", "Yes": "yes", "No": "no", "Yes.": "yes", "No.": "no"}
 
 
-def test_the_corpus_of_replies() -> None:
-    """None is read as another answer than a reader gives, and at least 97 % of the answers are read."""
+@pytest.mark.parametrize(("file", "least_read"), [("replies.jsonl", 0.97), ("second.jsonl", 0.95)])
+def test_the_corpus_of_replies(file: str, least_read: float) -> None:
+    """None is read as another answer than a reader gives, and nearly all of the answers are read."""
     table: dict[str, Counter[str]] = {}
-    for line in (Path(__file__).parent / "corpus" / "replies.jsonl").read_text(encoding="utf-8").splitlines():
+    for line in (Path(__file__).parent / "corpus" / file).read_text(encoding="utf-8").splitlines():
         case = json.loads(line)
+        if case["answer"] is None and case["gold_confidence"] == "arguable":
+            continue
         keys = ("content", "reasoning_content", "refusal", "tool_calls")
         choice = {"message": {key: case[key] for key in keys if key in case}}
         reply = read_reply({"choices": [choice | {"finish_reason": case.get("finish_reason", "stop")}]})
@@ -45,7 +48,7 @@ def test_the_corpus_of_replies() -> None:
     total = sum(table.values(), Counter())
     print(*(f"{style}: {dict(counts)}" for style, counts in table.items()), dict(total), sep="\n")
     assert total["wrong"] == 0
-    assert total["read"] >= 0.97 * (total["read"] + total["unread"])
+    assert total["read"] >= least_read * (total["read"] + total["unread"])
 
 
 @pytest.mark.parametrize(

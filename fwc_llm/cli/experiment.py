@@ -3,8 +3,8 @@
 import inspect
 import json
 import re
-import tomllib
 from collections.abc import Callable
+from os.path import isdir
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,6 +15,7 @@ from fwc_llm.cli.options import words
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import read_text, reason
 from fwc_llm.schema import first_mistake
+from fwc_llm.untrusted import parse_toml
 
 _LARGEST = 1 << 20  # bytes
 _NUMBERS_ARE_TEXT = ConfigDict(coerce_numbers_to_str=True)  # where text is wanted: `epsilon = 0.01`
@@ -32,8 +33,8 @@ def read_experiment(path: Path, command: Callable[..., None]) -> dict[str, Any]:
     (with the nearest), and a value of the wrong type.
     """
     try:
-        content = tomllib.loads(read_text(path, _LARGEST))
-    except (OSError, ValueError, RecursionError) as error:
+        content = parse_toml(read_text(path, _LARGEST))
+    except (OSError, ValueError) as error:
         hint = "" if path.suffix == ".toml" else "; a task is named with --task"
         raise FwcError(f"cannot read the experiment file {path}: {reason(error)}{hint}") from None
     flags = {
@@ -81,6 +82,6 @@ def _placed(options: dict[str, Any], folder: Path) -> dict[str, Any]:
         arms = words(options["shots"])
         options["shots"] = ",".join(place(arm) if _A_FILE.search(arm) else arm for arm in arms)
     if template := options.get("template"):
-        sets = (template,) if (folder / template).is_dir() else words(template)
-        options["template"] = ",".join(place(name) if (folder / name).is_dir() else name for name in sets)
+        sets = (template,) if isdir(folder / template) else words(template)
+        options["template"] = ",".join(place(name) if isdir(folder / name) else name for name in sets)
     return options

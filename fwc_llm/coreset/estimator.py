@@ -66,8 +66,9 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             support="free", points (m, p) in cell order and in the units of X.
         n_init: number of starts; the best is kept. "auto": one; where there are at most 30,000 coresets of
             rows, the best of all of them; on other small tables (n · m up to 4,000) as many starts as it
-            takes for four to end at the best objective, at most 30; three with free representatives on up
-            to 4,096 rows.
+            takes for four to end at the best objective, at most 30; two on up to 8,192 rows (free: 4,096).
+            Where swaps follow, the best of the starts is then kicked (docs/method.md, "Starts and local
+            optima").
         max_iter: largest number of moves of the representatives in one start.
         random_state: seed, or a numpy Generator.
         swaps: whether swaps follow the descent, to escape its local optimum. "auto": with a support of rows,
@@ -76,8 +77,8 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             numbers and n · m exceeds a million. True: always, for larger tables on samples of rows; the fit
             may then take several times as long as the descent alone.
         progressive: whether a named start uses larger and larger samples, so that few iterations run on all
-            rows; "auto": with support="free" from 64 rows a representative on (and 8,192 in all), else from
-            100,000 rows. The last iterations always run on all rows, and end when one lowers the objective
+            rows; "auto": from 8,192 rows on, with support="free" also 64 for a representative.
+            The last iterations always run on all rows, and end when one lowers the objective
             by less than 2e-5 of it.
         n_jobs: number of threads; None or -1 for all processors, -2 for all but one. The result does not
             depend on it.
@@ -410,12 +411,12 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         starts = None if self.n_init == "auto" else int(self.n_init)
         effort = Effort(int(self.max_iter), self.swaps, self.progressive, check_jobs(self.n_jobs))
         if isinstance(self.init, str):
-            solver = Solver(problem, effort, starts or 1)
+            solver = Solver(problem, effort)
             best, self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = best_start(
                 solver, self.init, rng, starts
             )
         else:
-            solver = Solver(problem, effort, 1)
+            solver = Solver(problem, effort)
             self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = 1, 1, False, None
             best = solver.from_start(self._init_start(problem, rows), rng)
         return best, solver.steps

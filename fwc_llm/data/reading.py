@@ -83,13 +83,17 @@ class RawTable:
                 raise self._lacks(name)
             return as_categories(pd.Series(inner, dtype=object), self.markers)
         positions = [position for position, title in enumerate(self.titles) if title == name]
-        first, *others = (as_categories(self.cells_of(position), self.markers) for position in positions)
+        first, *others = map(self.categories, positions)
         if any(not pd.Series(first).astype("str").equals(pd.Series(c).astype("str")) for c in others):
             raise FwcError(
                 f"{self.where}: the header names column {name!r} more than once, and the columns differ: "
                 "rename one of them"
             )
         return first
+
+    def categories(self, position: int) -> "pd.Categorical[Any]":
+        """The texts of the column at a position, as those of `texts`."""
+        return as_categories(self.cells_of(position), self.markers)
 
     def frame(self, names: Sequence[str], label: str) -> pd.DataFrame:
         """The columns `names` as a frame of texts, whose row ids begin with `label`."""
@@ -256,6 +260,7 @@ def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str]) 
     bases = bases_of(names)
     chosen = [position for position, title in enumerate(titles) if not names or title in bases]
     cells: list[str] = []  # one flat list: rows as lists take twice as long
+    shared: dict[str, str] = {}  # equal cells are one text in memory
     lines: list[int] = []
     for line, record in records:
         if len(record) != len(titles):
@@ -263,7 +268,8 @@ def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str]) 
                 f"{path}:{line}: {len(record)} values where {len(titles)} columns are expected; "
                 + _mismatch(source, first, header, line, len(record), bool(lines))
             )
-        cells += record if len(chosen) == len(record) else [record[position] for position in chosen]
+        record = record if len(chosen) == len(record) else [record[position] for position in chosen]
+        cells += map(shared.setdefault, record, record)
         lines.append(line)
     columns = np.array(cells, dtype=object).reshape(len(lines), len(chosen))
     kept = {position: column for column, position in enumerate(chosen)}
@@ -435,15 +441,8 @@ def arrow_table(path: Path, file: Any, source: Source, numbers: Sequence[int]) -
             column = pc.struct_field(column, key)
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
-        is_kind = pa.types
-        typed = (
-            is_kind.is_integer,
-            is_kind.is_float32,
-            is_kind.is_float64,
-            is_kind.is_boolean,
-            is_kind.is_string,
-            is_kind.is_large_string,
-        )
+        kinds = pa.types
+        typed = kinds.is_integer, kinds.is_floating, kinds.is_boolean, kinds.is_string, kinds.is_large_string
         if any(check(column.type) for check in typed):
             return column.to_pandas(types_mapper=pd.ArrowDtype)
         return column.to_pylist()
@@ -483,8 +482,9 @@ def _read_excel(path: Path, content: bytes, source: Source, names: Sequence[str]
     for number, cells in rows:
         if any(cell is not None for cell in cells[len(header) :]):
             above = f": if row {number} is the header: --skip {number - 1} (skip = {number - 1} under [data])"
+            early = len(header) == 1 or number == rows[0][0]
             raise FwcError(
-                f"{path}:{number}: a cell stands outside of the {len(header)} titled columns{above}"
+                f"{path}:{number}: a cell stands outside of the {len(header)} titled columns{above * early}"
             )
 
     @cache

@@ -24,6 +24,7 @@ from fwc_llm.metrics.answers import (
 )  # fmt: skip
 from fwc_llm.metrics.assisted import MOST, Table, assisted_samples
 from fwc_llm.metrics.counts import UNPARSED, Codes, Floats, levels_of
+from fwc_llm.metrics.variance import UNREAD_WORDS, WORST, Unread
 from fwc_llm.table_words import NO_WORDS, UNKNOWN, YES_WORDS, means_yes, merged_categories
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ def from_frame(
     min_group: int = MIN_GROUP,
     margin: float = 0.05,
     against: str = "",
+    unread: Unread = WORST,
     least_groups: int = 2,
 ) -> Answered:
     """Return the answers of a table, checked; see `fwc_llm.audit` for the columns and arguments.
@@ -158,6 +160,8 @@ def from_frame(
             raise FwcError(f"the answers have no column {name!r}: they need {', '.join(needed)}")
     if twice := [name for name in groups if [*groups, *outcomes].count(name) > 1]:
         raise FwcError(f"the protected column {twice[0]!r} is named twice, or is the answer or the label")
+    if unread not in UNREAD_WORDS:
+        raise FwcError(f"unread is {unread!r}: choose {', '.join(map(repr, UNREAD_WORDS))}")
     if not 0 <= margin < 1:
         raise FwcError(f"the margin is {margin:g}: it is a share, from 0 to less than 1")
     if not len(frame):
@@ -214,6 +218,7 @@ def from_frame(
         min_group=min_group,
         margin=margin,
         against=against,
+        unread=unread,
     )
 
 

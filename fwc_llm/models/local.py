@@ -94,7 +94,7 @@ class LocalModel(Service):
     def _request_parameters(self) -> Mapping[str, Any]:
         # A file with the name of a model of OpenAI's is no model of OpenAI's.
         name = self._path.name
-        return request_parameters("" if family_of(name).openai else name, self._options, self._words)
+        return request_parameters("" if family_of(name).openai else name, self._options, self._answers)
 
     async def ask(self, messages: Messages) -> Reply:
         """Ask once; llama.cpp works on as many questions at once as it has slots."""

@@ -9,6 +9,7 @@ from fwc_llm.gates import Check, all_of, decide, parse_condition
 from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.audit_table import Decisions, from_frame, of_population, unused_columns, with_population
 from fwc_llm.metrics.statistics import statistics
+from fwc_llm.metrics.variance import WORST, Unread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -94,6 +95,7 @@ def audit(
     min_group: int = 30,
     margin: float = 0.05,
     against: str = "",
+    unread: Unread = WORST,
     population: "IntoFrame | None" = None,
     key: Hashable = "row",
 ) -> Audit:
@@ -117,7 +119,9 @@ def audit(
     unknown category ("N/A", "keine Angabe") become the group "unknown", as do the words in `unknown`.
 
     Groups of fewer than `min_group` rows are shown and not judged. Gaps up to `margin` do not matter: a
-    verdict is "no difference shown" where the interval ends there. `against` names the arm that the others
+    verdict is "no difference shown" where the interval ends there. Verdicts and gates hold whatever replies
+    without an answer would have been (`unread="worst"`); "as-no" reads them as no, "ignore" leaves them out.
+    `against` names the arm that the others
     are compared with ("": the first, "all": each with each).
 
     `population` has all rows that the answers were drawn from, named by `key` as the answers are: its other
@@ -162,6 +166,7 @@ def audit(
         min_group=min_group,
         margin=margin,
         against=against,
+        unread=unread,
         **titles,
     )
     unused = unused_columns(raw.titles, used, titles["weight"], titles["cluster"])

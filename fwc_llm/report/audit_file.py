@@ -128,7 +128,7 @@ def audit_of_file(
 
     def answered(answer: str) -> Answered:
         own: dict[str, Any] = {name: name for name in ("weight", "cluster", "given") if name in columns}
-        own |= {name: getattr(settings, name) for name in ("min_group", "margin", "against")}
+        own |= {name: getattr(settings, name) for name in ("min_group", "margin", "against", "unread")}
         own |= {"decisions": replace(decisions, positive=None, negative=None, others=None, by_column={})}
         own |= {"unknown": asked.unknown}
         return from_frame(frame, answer=answer, protected=names, label=label and "label", **own)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.statistics import plain, statistics
+from fwc_llm.metrics.variance import Unread
 from fwc_llm.report import local_law_144 as ll144
 from fwc_llm.report import sections
 from fwc_llm.report.cost import cost
@@ -36,6 +37,7 @@ def make_document(
     with_rows: bool = False,
     reference: bool = False,
     assist: bool = False,
+    unread: Unread | None = None,
 ) -> dict[str, Any]:
     """Read runs of one task and return everything that a report says about them, ready for JSON.
 
@@ -46,10 +48,11 @@ def make_document(
     `cost`, and `missing`, which says why what needs the data is not there; `tuning` where `tune` chose
     the examples, and `threshold` where the run has one, else None. `with_rows` adds `browser`, every row for
     the page (`rows_of_run`). `reference` adds reference lines to runs that lack them; `assist` makes
-    every value with predictions for the rows that were not asked about. Raises `FwcError` as `read_runs`
+    every value with predictions for the rows that were not asked about; `unread` says what replies without
+    an answer are taken for. Raises `FwcError` as `read_runs`
     does, and for what needs the table where it is not there.
     """
-    runs = read_runs(paths)
+    runs = read_runs(paths, unread)
     table, missing = find_task(runs[0], task, data_dir)
     if reference:
         if table is None:
@@ -86,7 +89,6 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
         sections.results(stats),
         sections.rates(stats),
         sections.further(stats),
-        sections.pooled(stats),
         sections.comparisons(stats),
         sections.paper(stats),
         sections.attributes(stats),
@@ -100,7 +102,7 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
         tuned(run["tuning"]),
         sections.references(stats),
         sections.context(stats),
-        *([sections.spread(stats, always=True)] if is_run else []),
+        sections.repetition(stats),
         *([costs(run)] if is_run else []),
         *([ll144.sections(run["ll144"])] if run.get("ll144") else []),
         record(run),

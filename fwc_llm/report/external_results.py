@@ -8,6 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -156,13 +157,13 @@ def _table(path: Path, kind: Kind, whole: Any) -> RawTable:
         _check(f"{path}: row {number}", row, {**names, **kind.of_row})
         result: dict[str, Any] = {"output": _text(opened(_first(row, kind.output)))}
         name = _first(row, [kind.row])
-        result["row"] = str(number if name == "" else name)
         if kind.arm:
             result["arm"] = f"{_first(row, kind.arm)}{f' prompt {at(row, kind.prompt)}' * several}"
-        result |= {column: at(row, place) for column, place in kind.columns.items()}
+        result["row"] = str(number if name == "" else name)
         if kind.prompt:
             key = result["arm"], result["row"]
             result["repeat"], seen[key] = seen[key], seen[key] + 1
+        result |= {column: at(row, place) for column, place in kind.columns.items()}
         scores = at(row, kind.scores) if kind.scores else None
         by_name = {f"score.{score.get('name')}": score.get("score") for score in scores or ()}
         others = (
@@ -179,12 +180,17 @@ def _first(row: dict[str, Any], places: Iterable[str]) -> Any:
     return next((value for place in places if (value := at(row, place)) not in (None, "")), "")
 
 
+@cache
+def _adapter(expected: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(expected)
+
+
 def _check(where: Path | str, value: Any, types: Mapping[str, Any]) -> None:
     """Refuse another type at one of the paths (`FwcError`, which names it)."""
     for place, expected in types.items():
         found = at(value, place)
         try:
-            TypeAdapter(expected).validate_python(found)
+            _adapter(expected).validate_python(found)
         except ValidationError as error:
             raise FwcError(f"{where}: {place or 'rows'}: {first_mistake(error, found)}") from None
 

@@ -79,7 +79,7 @@ def read_predictions(
     if population is not None and (lacking := [name for name in needed if name not in read]):
         rows = pd.DataFrame({key: np.asarray(read[columns["row"]], object)})
         whole = with_population(rows, population, key, lacking)
-        read |= {name: as_names(whole[name].to_numpy(object)) for name in lacking}
+        read |= {name: as_names(whole[name].fillna("").to_numpy(object)) for name in lacking}
     table: dict[str, Any] = {name: read[column] for name, column in columns.items()}
     unread = Counter[str]()
     if replies:
@@ -95,7 +95,7 @@ def read_predictions(
             f"{columns['answer']!r} looks like probabilities: name it with --p-yes in place of --answer"
         )
     for name in _NUMBERS.intersection(table):
-        table[name] = as_numbers(table[name], columns[name], shares=name == "p_yes")
+        table[name] = as_numbers(table[name], columns[name], name == "p_yes", raw.numbers)
     if "answer" not in table and "p_yes" in table:
         table["answer"] = answered_at(table["p_yes"], threshold)
     elif "answer" not in table:
@@ -205,13 +205,17 @@ def population_of(table: "RawTable", key: str, texts: Sequence[str | None]) -> "
     """Return all columns of a table: texts, and numbers where all are, but for `key` and `texts`."""
     import pandas as pd
 
-    columns: dict[str, Any] = {}
-    for name in dict.fromkeys([key, *table.titles]):
-        cells = filled(table.texts(name))
-        numbers = [as_number(text) if text else np.nan for text in cells.categories]
-        as_texts = None in numbers or name in (key, *texts)
-        columns[name] = np.asarray(cells, object) if as_texts else np.array(numbers, float)[cells.codes]
-    return pd.DataFrame(columns)
+    table.require([key])
+    columns: list[Any] = []
+    for position, name in enumerate(table.titles):
+        if name in (key, *texts):
+            columns.append(np.asarray(table.texts(name), object))
+            continue
+        cells = filled(table.categories(position))
+        numbers = pd.to_numeric(cells.categories.to_series(), errors="coerce").to_numpy(float)
+        numeric = (~np.isnan(numbers) | (cells.categories == "")).all()
+        columns.append(numbers[cells.codes] if numeric else np.asarray(cells, object))
+    return pd.DataFrame(dict(enumerate(columns))).set_axis(list(table.titles), axis=1)
 
 
 def _plain(text: str) -> str:
@@ -220,11 +224,13 @@ def _plain(text: str) -> str:
     return text if number is None else f"{number:.12g}"
 
 
-def as_numbers(cells: "Names", column: str, shares: bool = False) -> Floats:
+def as_numbers(
+    cells: "Names", column: str, shares: bool = False, rows: Sequence[Any] | None = None
+) -> Floats:
     """Return a column's texts as numbers, all written in one way; an empty one is NaN.
 
-    `shares`: P(yes), from 0 to 1 and without a thousands separator. Raises `FwcError` for texts that are no
-    such numbers.
+    `shares`: P(yes), from 0 to 1 and without a thousands separator; `rows` (n,) are the rows' numbers in the
+    file. Raises `FwcError` for texts that are no such numbers.
     """
     ways: Sequence[Written] = ("", "1.234,5") if shares else ("", "1,234.5", "1.234,5")
     texts, values = list(cells.categories), list[float | None]()
@@ -237,7 +243,9 @@ def as_numbers(cells: "Names", column: str, shares: bool = False) -> Floats:
     numbers = np.array([np.inf if value is None else value for value in values], np.float64)[cells.codes]
     wrong = np.flatnonzero((numbers < 0.0) | (numbers > 1.0) if shares else np.isinf(numbers)).tolist()
     if wrong:
-        named = ", ".join(f"row {place + 1} {cells[place]!r:.40}" for place in wrong[:_SHOWN])
+        named = ", ".join(
+            f"row {rows[place] if rows else place + 1} {cells[place]!r:.40}" for place in wrong[:_SHOWN]
+        )
         what = "not P(yes)" if shares else "no number"
         how = " from 0 to 1 (0.87 for 87 %), and leave a cell empty where there is none" if shares else ""
         raise FwcError(

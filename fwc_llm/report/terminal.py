@@ -12,6 +12,7 @@ from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report import sections
 from fwc_llm.report.ablation import ablation
 from fwc_llm.report.narrative import (
+    all_alike,
     findings,
     four_fifths,
     lost_lines,
@@ -71,7 +72,8 @@ def models_table(runs: "Sequence[Run]") -> RenderableType:
     title = Text(f"{runs[0].task} · {len(runs)} models", style="bold")
     if any(run.simulated for run in runs):
         title.append("  SIMULATED", style="bold black on yellow")
-    lines = ["In brackets 95 % intervals.", sections.legend(shown[0][1])]
+    lines = [f"{label}: {said['arm']} {said['text']}" for label, stats in shown for said in all_alike(stats)]
+    lines += ["In brackets 95 % intervals.", sections.legend(shown[0][1])]
     if len(runs) > 1:
         folders = " ".join(quote(str(run.folder)) for run in runs[:2])
         lines.append(f"Whether two models differ: fwc-llm compare {folders}")
@@ -85,14 +87,15 @@ def statistics_table(stats: Mapping[str, Any], view: Mapping[str, Any] | None = 
     """Return sentences and values with intervals for rich to print; `stats` is what `Audit.to_dict` returns.
 
     `view`, one of the `attributes` of `impact_tables`, adds what lies below four fifths, and the further
-    gaps. Below stand the counterfactual probe, P(yes), where the spread comes from and the reference lines,
+    gaps. Below stand the counterfactual probe, P(yes), agreement with itself and the reference lines,
     of answers that have them.
     """
     shown = [sections.results(stats), sections.rates(stats), sections.attributes(stats)]
+    shown += [sections.coverage(stats)] * any(arm["coverage"] < 1 for arm in stats["arms"])
     p, more = probabilities(stats), sections.further(stats)
     shown += [Section(more.title, more.headings, more.rows)] if view else []
     shown += [sections.flips(stats), *sections.probes(stats), Section(p.title, p.headings, p.rows)]
-    shown += [sections.spread(stats), sections.references(stats)]
+    shown += [sections.repetition(stats), sections.references(stats)]
     sentences = [*(four_fifths(view) if view else ()), *findings(stats)]
     lines = (Text(f"{finding['arm']} {finding['text']}".strip()) for finding in sentences)
     return Group(*lines, *(terminal(section) for section in shown if section))

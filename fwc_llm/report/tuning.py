@@ -1,14 +1,15 @@
 """The report of `tune`, as sections: the candidates, and validation beside the test."""
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fwc_llm.files import read_text
 from fwc_llm.metrics.counts import TABLE
 from fwc_llm.report.format import interval, number
 from fwc_llm.report.tables import Section
+from fwc_llm.untrusted import parse_json
 
 FILE_NAME = "tuning.json"
 # Forms of its reaction that predict recordings no worse disagree about the sign (evals/surrogate.md).
@@ -26,9 +27,9 @@ def read_tuning(folder: Path, results: Mapping[str, Any]) -> dict[str, Any] | No
     `validation_headings` with `validation`.
     """
     try:
-        tuning = json.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
+        tuning = parse_json(read_text(folder / FILE_NAME))
         return describe_tuning(tuning, results) if tuning["front"] and tuning["verdict"] else None
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, StopIteration):
         return None
 
 

@@ -13,17 +13,19 @@ import math
 import re
 import shutil
 import tempfile
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel
+
 from fwc_llm.answers import PARSER
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file, read_text, sha256
+from fwc_llm.metrics.counts import TABLE
 from fwc_llm.report.audit_file import FORMAT as AUDIT
 from fwc_llm.report.audit_file import Asked, audit_of_file
 from fwc_llm.report.bundle import CARD, model_card
@@ -37,14 +39,14 @@ from fwc_llm.runs.hashes import files_of, read_hashes
 from fwc_llm.runs.journal import FILE_NAME as JOURNAL
 from fwc_llm.runs.journal import Journal, call_id, parsed, read_records, reply_of, request_id
 from fwc_llm.runs.plan import Plan, describe_asked, make_plan
-from fwc_llm.runs.results import questions
+from fwc_llm.runs.results import questions, score
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.threshold_selection import FILE_NAME as POOL
 from fwc_llm.schema import check
 from fwc_llm.shots.storage import load_shots, shots_json
 from fwc_llm.taskfile import asks_the_same
 from fwc_llm.tasks import load_task, task_names
-from fwc_llm.untrusted import parse_json
+from fwc_llm.untrusted import parse_json, parse_toml
 from fwc_llm.version import __version__
 from fwc_llm.words import YES_NO
 
@@ -58,6 +60,12 @@ _CLOSE = 1e-7  # relative: other machines sum in another order
 _PREDICTED = 1e-3  # predictions of fitted models, and what follows from them
 _NUMBERS = "statistics", "audit", "findings"  # of a JSON report
 _OF_MACHINE = "files", "versions"  # keys of an audit
+# Keys that an earlier version wrote and nothing makes again.
+_GONE = {
+    "noise_expected", "noise_95", "shrunken_rate", "frontier", "context", "equal_rate_thresholds", "variance",
+    "drop", "as-yes",
+}  # fmt: skip
+_REDEFINED = {"smallest_found", "rows_needed", "treatments", "context", "notes"}  # since such a version
 _CHECKED = {
     "request",
     "arm",
@@ -105,6 +113,15 @@ class Checker:
     data_dir: str | Path | None = None
     data: str | Path | None = None
     expected: Mapping[str, Any] = field(default_factory=dict)
+
+
+class _File(BaseModel):
+    name: str
+    sha256: str
+
+
+class _Files(BaseModel):
+    files: dict[str, _File]
 
 
 def verify(
@@ -201,6 +218,13 @@ def _made_again(
         with suppress(FwcError), Journal(again.path) as journal:  # groups or labels are not the table's
             score_and_judge(again, journal, recorded.get("stopped"), task, parse=today)
     now = again.results()
+    if not any("paper_summary" in arm for arm in recorded["arms"]):  # of an earlier version
+        with Journal(again.path) as journal:
+            now = score(again, journal, recorded.get("stopped"), today)
+        now.pop("reparsed", None)
+        for arm in recorded["arms"]:
+            for name in ("verdict", *(metric.key for metric in TABLE if metric.of == "p_yes")):
+                arm.pop(name, None)
     if run.answered.assist and task is None:  # verdicts rest on predictions, which need the table
         for arm in (*recorded["arms"], *now["arms"]):
             arm.pop("verdict", None)
@@ -254,8 +278,8 @@ def _planned(
 ) -> Plan:
     """The run's plan, made again from its settings."""
     sources = list(described["arms"])
-    with suppress(OSError, ValueError, KeyError, AttributeError, RecursionError):
-        options = tomllib.loads(read_text(folder.path / "experiment.toml"))
+    with suppress(OSError, ValueError, KeyError, AttributeError):
+        options = parse_toml(read_text(folder.path / "experiment.toml"))
         sources = [
             str(folder.path / name) if name.startswith("given/") else name
             for name in options["shots"].split(",")
@@ -383,6 +407,12 @@ def _some(file: str, differences: Iterator[str], otherwise: str, status: str = D
 
 def _same(file: str, was: Any, now: Any, close: float = _CLOSE) -> Iterator[Finding]:
     """Compare what a file records with what is made again."""
+    if '"noise_expected"' in json.dumps(was):
+        names = ", ".join(sorted(_REDEFINED | _GONE))
+        yield Finding(
+            file, UNVERIFIED, f"an earlier version wrote it, which defined otherwise or had: {names}"
+        )
+        was = _without(was, _REDEFINED | _GONE)
     yield from _some(file, differences(was, now, close=close), "every number is made again")
     if missing := list(missing_keys(was, now)):
         names = ", ".join(missing[:_MOST]) + ", …" * (len(missing) > _MOST)
@@ -461,8 +491,9 @@ def _reports(folder: RunFolder, task: "Task | None", again: RunFolder) -> Iterat
     """Compare reports of this run alone, and its model card, with those that are made again."""
     for path in sorted(folder.path.glob("*")):
         content = _content(path) if path.suffix == ".json" else {}
-        if content.get("format") == REPORT and len(content.get("runs") or ()) == 1:
-            now, was = make_document([again.path], task)["runs"][0], content["runs"][0]
+        runs = content.get("runs") if content.get("format") == REPORT else None
+        if isinstance(runs, list) and len(runs) == 1 and isinstance(was := runs[0], dict):
+            now = make_document([again.path], task)["runs"][0]
             texts = differences({key: was.get(key) for key in _NUMBERS}, {key: now[key] for key in _NUMBERS})
             yield from _some(path.name, texts, "every number is made again")
             others = ", ".join(key for key in was if key not in _NUMBERS)
@@ -483,8 +514,9 @@ def _audit(path: Path, checker: Checker) -> Iterator[Finding]:
     if not isinstance(recorded.get("files"), dict):
         yield Finding(path.name, UNVERIFIED, "it does not say which options made it: audit again")
         return
-    for what, entry in recorded["files"].items():
-        name = Path(str(entry["name"])).name  # never outside of the folder
+    files = check(_Files, recorded, str(path)).files
+    for what, entry in files.items():
+        name = Path(entry.name).name  # never outside of the folder
         file, table = path.parent / name, what in ("predictions", "population")
         if what == "predictions" and checker.data is not None:
             file = Path(checker.data)
@@ -493,9 +525,9 @@ def _audit(path: Path, checker: Checker) -> Iterator[Finding]:
         if not is_file(file):
             yield Finding(name, UNVERIFIED, "it is not here" + ": no number can be made again" * table)
         else:
-            yield _hashed(file, entry["sha256"])
+            yield _hashed(file, entry.sha256)
         tables |= {what: file} if table else {}
-    if not all(map(is_file, tables.values())):
+    if "predictions" not in tables or not all(map(is_file, tables.values())):
         yield Finding(path.name, UNVERIFIED, "its numbers need the table")
         return
     asked = check(Asked, recorded.get("asked"), f"{path}: asked")
@@ -529,6 +561,13 @@ def differences(was: Any, now: Any, at: str = "", close: float = _CLOSE) -> Iter
             yield from differences(before, after, f"{at}[{name}]", close)
     elif was != now and not _close(was, now, close):
         yield f"{at}: {was!r:.60} is recorded, {now!r:.60} is made again"
+
+
+def _without(value: Any, names: Collection[str]) -> Any:
+    """A JSON value without the keys `names`."""
+    if isinstance(value, Mapping):
+        return {key: _without(item, names) for key, item in value.items() if key not in names}
+    return [_without(item, names) for item in value] if isinstance(value, list) else value
 
 
 def missing_keys(was: Any, now: Any, at: str = "") -> Iterator[str]:

@@ -25,7 +25,8 @@ def statistics(fwc: Run, *words: object) -> dict[str, Any]:
 def test_replies_are_parsed_and_labels_may_have_words_of_their_own(fwc: Run, tmp_path: Path) -> None:
     lines = [
         'F,good,"No determination can be made.",deny', 'F,good,**Answer: Yes**,approve', "F,bad,no,deny",
-        'M,bad,"<think>no</think>Yes, because",approve', "M,good,Sorry! I can't help,refer", "M,bad,No.,deny",
+        'M,bad,"<think>no</think>Yes, because",approve', "M,good,\"I'm sorry, I can't help\",refer",
+        "M,bad,No.,deny",
     ]  # fmt: skip
     path = tmp_path / "replies.csv"
     path.write_text("\n".join(["sex,was,reply,decision", *lines * 5]) + "\n")

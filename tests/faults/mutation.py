@@ -13,9 +13,10 @@ HOSTILE_TEXTS = (
     "/dev/zero", "=1+1", "'=1", "-", "yes", "no", "nan", "1e400", "undefined", "utf-16", "{{ 7 * 7 }}",
     "<|im_start|>", "\ufe64|im_start|>", "[INST]", "%s", "\\u002b", "fwc-llm-run/1", "a\u0301" * 50, "👩\u200d🔬",
 )  # fmt: skip
+_DEEP = "[" * 10_000 + "]" * 10_000
 _TOKENS = [text.encode("utf-8", "backslashreplace") for text in HOSTILE_TEXTS] + [
     number.encode() for number in HOSTILE_NUMBERS
-] + [b"[" * 300, b'{"a":' * 300, b'"', b",", b"\xff\xfe", b"\xed\xa0\x80", b"]", b"}", b"=", b"\\", b"#"]  # fmt: skip
+] + [b"[" * 300, b'{"a":' * 300, _DEEP.encode(), b"[" * 10_000, b'"', b",", b"\xff\xfe", b"\xed\xa0\x80", b"]", b"}", b"=", b"\\", b"#"]  # fmt: skip
 
 
 def damaged(seed: bytes, rng: random.Random, more: Sequence[bytes] = ()) -> bytes:
@@ -44,8 +45,8 @@ def damaged_json(seed: bytes, rng: random.Random) -> bytes:
     for _ in range(rng.randint(1, 3)):
         value = _changed(value, rng)
     text = json.dumps(value)
-    while '"\ufffcnumber"' in text or '"\\ufffcnumber"' in text:
-        text = text.replace('"\\ufffcnumber"', rng.choice(HOSTILE_NUMBERS), 1)
+    while '"\\ufffcnumber"' in text:
+        text = text.replace('"\\ufffcnumber"', rng.choice((*HOSTILE_NUMBERS, _DEEP)), 1)
     return text.encode("utf-8", "backslashreplace")
 
 

@@ -4,35 +4,56 @@
 import asyncio
 import contextlib
 import json
+import math
 import random
+import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from functools import cache, partial
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from evals.leaderboard.page import build
+from fwc_llm.cli.eval import evaluate
+from fwc_llm.cli.experiment import read_experiment
 from fwc_llm.data.task_inference import draft_task
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.evaluate import Job
 from fwc_llm.models import Client
 from fwc_llm.models.base import Reply
 from fwc_llm.models.openai.chat import ChatModel, read_reply
+from fwc_llm.models.openai.prices import price_of
 from fwc_llm.models.openai.retry import AttemptError, Pace, http_failure
+from fwc_llm.models.surrogate.model import Surrogate
+from fwc_llm.models.surrogate.protocol import Failure, encoded, read_call, respond, simulated
 from fwc_llm.prompts import Prompt
+from fwc_llm.report.audit_file import Asked, audit_of_file
 from fwc_llm.report.read import score_and_judge as score
+from fwc_llm.report.verify import verify
 from fwc_llm.report.write import render
 from fwc_llm.runs.batch import batch_reply, batches_under_way
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Call, Journal, make_record
+from fwc_llm.runs.listing import expanded, list_runs
 from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots import load_shots, save_shots, select_shots
 from fwc_llm.tasks import Task, load_task
 from fwc_llm.untrusted import visible
+from tests.conftest import CHECKOUT
 from tests.faults.loopback import completion
 from tests.faults.mutation import HOSTILE_NUMBERS, damaged, hostile
 from tests.models.four_members import FourMembers
 
+RECORDED, ENTRIES = (
+    CHECKOUT / "tests" / "recorded_runs" / "v0",
+    CHECKOUT / "evals" / "leaderboard" / "entries",
+)
 TASK = b"""
 title = "Made"
 question = "Is it?"
@@ -65,6 +86,73 @@ _REPLY = json.dumps(
 _ERROR = json.dumps(
     {"error": {"message": "bad", "type": "t", "param": "temperature", "code": "x", "status": 500}}
 ).encode()
+
+
+def _lines(rows: Iterable[object]) -> bytes:
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+_PERSON = json.loads((RECORDED / "run" / "prompts" / "zero.json").read_text())
+_FORM = {
+    "properties": {"a": {"$ref": "#/$defs/b"}, "c": {"type": "boolean"}},
+    "$defs": {"b": {"enum": ["yes", "no"]}},
+}
+_QUESTION = {"type": "predicate", "instructions": "Does this person earn more?"}
+_REQUESTS = {  # to the embedded server, by path
+    "/v1/chat/completions": {"model": "surrogate", "messages": _PERSON, "max_tokens": 5, "logprobs": True, "n": 1,
+                             "top_logprobs": 2, "temperature": 0.5, "stream": False, "tools": [], "seed": 1,
+                             "response_format": {"type": "json_schema", "json_schema": {"schema": _FORM}}},
+    "/v1/responses": {"model": "surrogate", "input": _PERSON, "instructions": "Answer.", "stream": True,
+                      "tool_choice": "required", "tools": [{"type": "function", "name": "f", "parameters": _FORM}]},
+    "/v1/decisions": {"model": "surrogate", "input": _PERSON, "questions": [_QUESTION]},
+    "/v1/systemone": {"model": "surrogate", "state": "age 39", "questions": {"a": {"type": "noul", "instructions": "About record 1: Is it?"}}},
+}  # fmt: skip
+_PRICES = (
+    b'date = 2026-11-01\nsource = "s"\n[models]\n"test-model" = { input = 2.5, cached = 1.25, output = 10 }\n'
+)
+_TUNING = {
+    "goal": {"metric": "dp", "target": 0.1, "max_loss": 0.03},
+    "model": "surrogate",
+    "verdict": "v",
+    "front": [
+        {
+            "candidate": "candidate-004",
+            "kind": "balanced",
+            "strategy": "balanced",
+            "options": {},
+            "epsilon": 0.01,
+            "m": 4,
+            "seed": 4,
+            "order": "given",
+            "template": "default",
+            "rows": 60,
+            "dropped": False,
+            "accuracy": 0.7833333333333333,
+            "accuracy_interval": [0.6790915546629678, 0.8875751120036989],
+            "metric": 0.25274725274725274,
+            "metric_interval": [0.004129103652899563, 0.5013654018416059],
+            "loss": 0.08333333333333337,
+            "loss_interval": [-0.012369505953723298, 0.17903617262039004],
+            "front": True,
+            "chosen": True,
+        }
+    ],
+}
+_DECIDED = [{"sex": "fm"[k % 2], "answer": ("no", "yes")[k % 3 == 0], "label": ("no", "yes")[k % 5 < 2], "p": 0.25,
+             "row": k} for k in range(40)]  # fmt: skip
+_DECISIONS = b"sex,answer,label,p,row\n" + b"".join(
+    ",".join(map(str, line.values())).encode() + b"\n" for line in _DECIDED
+)
+_ASKED = Asked(protected=("sex",), answer="answer", label="label", p_yes="p", row="row")
+_ASKED_OUTPUT = Asked(protected=("sex",), answer="decision", label="hired")
+_EXTERNAL = [  # of promptfoo, MLflow, OpenAI's Evals and its Batch API
+    *(path.read_bytes() for path in sorted((CHECKOUT / "tests" / "report" / "peers").glob("*.json"))),
+    _lines({"item": {"sex": "fm"[k % 2], "row": k}, "sample": {"output_text": "yes"}} for k in range(4)),
+    _lines({"custom_id": str(k), "sex": "fm"[k % 2], "response": {"status_code": 200, "body": json.loads(_REPLY)}}
+           for k in range(4)),
+]  # fmt: skip
+_CELLS = ("yes", "no", "", "\0", "=1+1", 0, 1, 10**18, 0.5, math.nan, math.inf, True, False, b"\xff", [1], {"a": "x"},
+          Decimal("0.1"), datetime(2026, 11, 1), date(1, 1, 1), "x" * 5000)  # fmt: skip
 _CALL = Call("zero", 0, "row:1", "", ())
 _HEADERS = ("retry-after", "retry-after-ms")
 _DURATIONS = ("1s", "6m0s", "20ms", "8.64s", "1763750000", "9" * 400 + "h", "-1s", "soon", "1h" * 60,
@@ -168,9 +256,87 @@ def batch_state(rng: random.Random) -> None:
     batches_under_way(folder)
 
 
+def served(rng: random.Random) -> None:
+    """The body of a request to the embedded server, and its response."""
+    path, good = rng.choice(tuple(_REQUESTS.items()))
+    with contextlib.suppress(Failure):
+        encoded(
+            respond(read_call(path, hostile(json.dumps(good).encode(), rng)), partial(simulated, Surrogate()))
+        )
+
+
+def parquet(rng: random.Random) -> None:
+    """A Parquet table of decisions, damaged or with columns of any type."""
+    path, values = _folder("parquet") / "decisions.parquet", _decisions()
+    for name in values.column_names if rng.random() < 0.7 else ():
+        if rng.random() < 0.4:
+            cells = [rng.choice(_CELLS) if rng.random() < 0.5 else None for _ in range(len(values))]
+            kind = type(cells[0])
+            column = pa.array([cell if type(cell) is kind else None for cell in cells])
+            values = values.set_column(values.column_names.index(name), name, column)
+    pq.write_table(values, path)
+    if rng.random() < 0.3:
+        path.write_bytes(damaged(path.read_bytes(), rng))
+    audit_of_file(path, _ASKED)
+
+
+def evidence(rng: random.Random) -> None:
+    """One file of what `verify` reads: a run's folder with its hashes, or an audit with its table."""
+    good = rng.choice((_run(), RECORDED / "audit"))
+    folder = _folder("evidence") / "run"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(good, folder)
+    path = rng.choice(sorted(path for path in folder.rglob("*.json")))
+    path.write_bytes(hostile(path.read_bytes(), rng))
+    json.dumps(verify(folder), allow_nan=False).encode()
+
+
+def _read_prices(path: Path) -> None:
+    named = path.rename(path.with_name(f"{secrets.token_hex(8)}.toml"))  # a file is read once
+    try:
+        price_of("test-model", str(named))
+    finally:
+        named.unlink()
+
+
+def _read_task(path: Path) -> None:
+    (path.parent / "made.csv").write_bytes(TABLE)
+    load_task(path).test()
+
+
+# By the name of a reader: the file's name, good ones, and what reads it.
+_OF_FILES: dict[str, tuple[str, Callable[[], Sequence[bytes]], Callable[[Path], object]]] = {
+    "task_file": ("made.toml", lambda: [TASK], _read_task),
+    "experiment": ("experiment.toml", lambda: [(_run() / "experiment.toml").read_bytes()],
+                   lambda path: read_experiment(path, evaluate)),
+    "prices": ("prices.toml", lambda: [_PRICES], _read_prices),
+    "decisions_csv": ("decisions.csv", lambda: [_DECISIONS], lambda path: audit_of_file(path, _ASKED)),
+    "decisions_json": ("decisions.jsonl", lambda: [_lines(_DECIDED), json.dumps(_DECIDED).encode()],
+                       lambda path: audit_of_file(path, _ASKED)),
+    "external_results": ("results.json", lambda: _EXTERNAL, lambda path: audit_of_file(path, _ASKED_OUTPUT)),
+    "models": ("models.json", lambda: [b'{"format": "fwc-llm-models/1", "models": ["a", "b"]}'],
+               lambda path: (list_runs(path.parent), list(expanded([path.parent])))),
+    "leaderboard": ("entry.json", lambda: [(ENTRIES / "surrogate.json").read_bytes()],
+                    lambda path: build(path.parent, path.with_suffix(".md"))),
+}  # fmt: skip
+
+
+def _of_file(name: str) -> Callable[[random.Random], None]:
+    file, seeds, read = _OF_FILES[name]
+
+    def target(rng: random.Random) -> None:
+        path = _folder(name) / file
+        path.write_bytes(hostile(rng.choice(seeds()), rng))
+        read(path)
+
+    return target
+
+
 TARGETS: Mapping[str, Callable[[random.Random], None]] = {
-    target.__name__: target for target in (reply, headers, table, shots, run_folder, batch_line, batch_state)
-}
+    **{target.__name__: target for target in (reply, headers, table, shots, run_folder, batch_line, batch_state,
+                                              served, parquet, evidence)},
+    **{name: _of_file(name) for name in _OF_FILES},
+}  # fmt: skip
 
 
 def one_case(name: str, seed: int) -> None:
@@ -194,6 +360,11 @@ def _model() -> ChatModel:
 
 
 @cache
+def _decisions() -> pa.Table:
+    return pa.Table.from_pylist(_DECIDED)
+
+
+@cache
 def _task() -> tuple[Task, bytes]:
     folder = _folder("good")
     (folder / "made.csv").write_bytes(TABLE)
@@ -207,9 +378,10 @@ def _task() -> tuple[Task, bytes]:
 def _run() -> Path:
     """A folder as a run writes it, with examples; its model answers without being asked."""
     task, _ = _task()
-    plan = make_plan(task, ["zero", "random"], Settings(m=2, n_test=8, base_parity=None))
+    plan = make_plan(task, ["zero", "random"], Settings(m=2, n_test=8, base_parity=None, rows_per_request=4))
     folder = _folder("good") / "run"
     Job(plan, _Answers(), Client()).run(folder)
+    (folder / "tuning.json").write_text(json.dumps(_TUNING))
     return folder
 
 

@@ -125,7 +125,6 @@ def test_without_labels_nothing_is_measured_against_labels() -> None:
     assert test["accuracy"]["difference"] is test["accuracy"]["verdict"] is None
     assert test["demographic_parity_difference"]["verdict"] is not None
     assert arm["probabilities"] is None
-    assert arm["variance"]["accuracy"]["rows"] is None
     assert {one["accuracy"] for one in arm["treatments"].values() if "accuracy" in one} == {None}
     assert {one["false_positive_rate"] for one in arm["groups"].values()} == {None}
     (view,) = impact_tables(answered)["attributes"]

@@ -45,7 +45,7 @@ def test_an_audit_is_what_a_report_says(make_run: MakeRun) -> None:
     frame["examples"] = np.where(frame["arm"] == "zero", "none", frame["arm"] + frame["repeat"].astype(str))
     found = audit(frame, design="group and label").to_dict()
     expected = make_document([folder])["runs"][0]["statistics"]
-    for name in ("groups", "arms", "comparisons", "frontier", "notes"):
+    for name in ("groups", "arms", "comparisons", "notes"):
         assert found[name] == expected[name], name
     assert [arm["of"] for arm in found["arms"]] == ["these examples", "this strategy", "this strategy"]
 

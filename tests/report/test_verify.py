@@ -16,16 +16,17 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from fwc_llm import FwcError, evaluate, load_task
-from fwc_llm.models import Client
+from fwc_llm.models import Client, Messages
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.report.bundle import CARD, write_bundle
-from fwc_llm.report.read import score_and_judge
+from fwc_llm.report.read import read_run, score_and_judge
 from fwc_llm.report.verify import verify
 from fwc_llm.report.write import render
 from fwc_llm.runs import batch as batch_module
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.hashes import write_hashes
 from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.results import score
 from fwc_llm.untrusted import parse_json
 from tests.command import Run
 from tests.data.tables import write_task
@@ -47,6 +48,25 @@ def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def differing(folder: Path, status: str = "differs") -> list[tuple[str, str]]:
     found = verify(folder)["findings"]
     return [(one["file"], one["detail"]) for one in found if one["status"] == status]
+
+
+def coin(messages: Messages) -> str:
+    """An answer that depends on the row alone, whatever its group."""
+    return "yes" if sum(messages[-1]["content"].encode()) % 2 else "no"
+
+
+def test_a_run_of_an_earlier_version_is_verified_by_its_own_definitions(tmp_path: Path) -> None:
+    """Its results.json has the means of the repeats' own gaps."""
+    folder = RunFolder(tmp_path / "run")
+    options: dict[str, Any] = {"n_test": 80, "repeats": 4, "min_group": 1, "base_parity": None}
+    evaluate("census", coin, arms=["zero"], out=folder.path, **options)
+    now = folder.results()["arms"][0]["demographic_parity_difference"]
+    with Journal(folder.path) as journal:
+        earlier = score(folder, journal)["arms"][0]["demographic_parity_difference"]
+    write_hashes(folder)
+    assert earlier != pytest.approx(now)
+    assert differing(folder.path) == []
+    assert read_run(folder.path).results["arms"][0]["demographic_parity_difference"] == earlier
 
 
 def number(text: str) -> str:

@@ -114,13 +114,13 @@ class Encoder:
         cls, table: EncodedTable, scale: bool, masses: Masses | None = None
     ) -> tuple["Encoder", EncodedTable]:
         """The encoder of an unscaled table of numbers, whose rows `masses` weigh, and the table encoded."""
-        columns = [ColumnCode(k, "numeric") for k in range(table.p)]
+        columns, precision = [ColumnCode(k, "numeric") for k in range(table.p)], table.numbers.dtype
         if scale:
-            numbers = np.empty_like(table.numbers)
+            numbers = np.empty(table.numbers.shape)
             for k, raw in enumerate(table.numbers.T):
                 columns[k], numbers[:, k] = _z_scores(columns[k], raw.astype(np.float64), masses)
             table = EncodedTable(numbers, table.codes)
-        return cls(tuple(columns), tuple(range(table.p)), table.numbers.dtype), table
+        return cls(tuple(columns), tuple(range(table.p)), precision), table
 
     def encode(self, points: Any, strict: bool = True, what: str = "init") -> EncodedTable:
         """Points or other rows in the units of X as a table; `strict` refuses a value that X does not hold.
@@ -166,9 +166,8 @@ class Encoder:
                 f"{what} has {table.p} features, but FairCoreset is expecting {p} features as input"
             )
         mean, size = (np.array([getattr(own, name) for own in self.columns]) for name in ("mean", "size"))
-        return EncodedTable(
-            ((table.numbers - mean) / size).astype(table.numbers.dtype, copy=False), table.codes
-        )
+        as_given = not mean.any() and (size == 1).all()
+        return table if as_given else EncodedTable((table.numbers - mean) / size, table.codes)
 
     @property
     def units(self) -> np.ndarray:
@@ -263,7 +262,7 @@ def _weighted(
     encoder: Encoder, table: EncodedTable, weights: dict[Any, float], cost: str
 ) -> tuple[Encoder, EncodedTable]:
     """The encoder and the table with weights of columns, which multiply their parts of the cost."""
-    columns, numbers = [], table.numbers.copy()
+    columns, numbers = [], table.numbers.astype(np.float64)
     for k, column in enumerate(encoder.columns):
         factor, mean = weights[column.name], column.mean
         if column.kind != "categorical":

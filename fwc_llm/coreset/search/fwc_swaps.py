@@ -22,7 +22,6 @@ _LOOKED_AT = 2**17  # candidates of which these are chosen
 _PATIENCE = Patience(passes=1, least=1e-6, again=63, batch=128)
 _SAMPLE = 8192  # rows at least
 _EACH = 24  # rows for every representative
-_ON_SAMPLE = Patience(passes=4, least=1e-5)
 
 
 class Swaps:
@@ -48,9 +47,7 @@ class Swaps:
         cells = self.problem.cell_of
         return Points(self._space.values[rows], cells, self.keys(cells, self.problem.ids[rows]))
 
-    def seek(
-        self, points: Points, prices: np.ndarray, rng: np.random.Generator, patience: Patience = _PATIENCE
-    ) -> np.ndarray:
+    def seek(self, points: Points, prices: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """The rows (m,) that swaps at these prices put in the place of the points, −1 where one stays.
 
         Of many candidates, those are tried that gain most on some of the rows.
@@ -58,7 +55,7 @@ class Swaps:
         space = replace(self._space, prices=prices)
         order = rng.permutation(len(self.candidates))[:_LOOKED_AT]
         tried = max(_SCREENED, _SCREENED_EACH * len(points.keys))
-        if len(order) > 2 * tried and patience is _PATIENCE:
+        if len(order) > 2 * tried:
             n = self.problem.table.n
             rows = np.sort(rng.choice(n, _SCREEN, replace=False)) if n > 2 * _SCREEN else np.arange(n)
             some = self.candidates[order], self.cells[order]
@@ -66,7 +63,7 @@ class Swaps:
             order = order[np.argsort(changes, kind="stable")[:tried]]
         candidates, cells = self.candidates[order], self.cells[order]
         keys = self.keys(cells, self.problem.ids[candidates])
-        return exchange(space, points, candidates, cells, keys, patience, self._threads).rows
+        return exchange(space, points, candidates, cells, keys, _PATIENCE, self._threads).rows
 
 
 @dataclass(frozen=True)
@@ -126,7 +123,7 @@ def swap_on_sample(
     swaps = Swaps(part, threads, part.table.centre)
     keys = np.full(len(cells), -1) if descent.rows is None else swaps.keys(cells, problem.ids[descent.rows])
     points = Points((descent.points - part.table.centre).astype(np.float32), cells, keys)
-    rows = swaps.seek(points, prices, rng, _ON_SAMPLE)
+    rows = swaps.seek(points, prices, rng)
     if descent.rows is not None:
         return np.where(rows < 0, descent.rows, sample[rows])
     moved = descent.points.copy()

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array, csr_array
 
 from fwc_llm.coreset.checks import check_epsilon, check_penalty, check_target
+from fwc_llm.coreset.threads import one_blas_thread
 from fwc_llm.coreset.transport.column_generation import CostTable, Optimum, solve, two_cheapest
 from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError
 from fwc_llm.coreset.transport.linear_program import linear_program, parity_set
@@ -67,6 +68,7 @@ class Transport:
         return coo_array((mass, (row, cell)), shape=(n, len(self.mass))).tocsr()
 
 
+@one_blas_thread()
 def fair_transport(
     cost: ArrayLike,
     n_sensitive: int,
@@ -233,8 +235,8 @@ def _with_idle_rows(plan: Transport, costs: NDArray[Any], rows: NDArray[np.intp]
 
 def _are_better_than_none(prices: Floats, rows: CostTable, fair: ParitySet) -> bool:
     """Whether these prices bound the cost of some rows as well as zeros do, or better."""
-    if not prices.any():
-        return False
+    if not prices.any() or fair.groups is not None:  # groups need a linear program to judge them
+        return bool(prices.any())
     some = rows.sample(_SOME)
     own, none = (
         float(some.row_mass @ two_cheapest(some.cost, at)[1]) + some.total * fair.best(at)[0]

@@ -243,7 +243,7 @@ class Service:
     parameters: Mapping[str, Any]  # what is sent besides the messages, before any adaptation
     _options: Client
     _sent: dict[str, Any]  # after adaptation; never part of a request's identity
-    _words: Sequence[str] = YES_OR_NO
+    _answers: Sequence[str] = YES_OR_NO
     _secret = Secret()
 
     def __init__(self, name: str, notice: Notice | None, breaker: int) -> None:
@@ -265,7 +265,7 @@ class Service:
 
     def answer_in(self, answer_format: str, words: Sequence[str] = YES_OR_NO, why: str = "") -> None:
         """Ask for one of two words, as a word ("word") or in a JSON object ("json"); `why` is told."""
-        self._options, self._words = self._options.updated(answer_format=answer_format), tuple(words)
+        self._options, self._answers = self._options.updated(answer_format=answer_format), tuple(words)
         self._sent = dict(self._request_parameters())
         self.__dict__.pop("parameters", None)  # they are made again
         if why:
@@ -458,7 +458,7 @@ class ChatModel(Service):
         return self._request_parameters()
 
     def _request_parameters(self) -> Mapping[str, Any]:
-        return request_parameters(self._served_name, self._options, self._words)
+        return request_parameters(self._served_name, self._options, self._answers)
 
     def require_key(self) -> None:
         """Check, before anything is asked, that there is a key and a way out; `FwcError` if not."""

@@ -1,7 +1,6 @@
 """Prices of tokens, what OpenAI's models accept and when they end: two dated files."""
 
 import re
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
@@ -12,8 +11,10 @@ from typing import Any
 from pydantic import BaseModel, Field, NonNegativeFloat, ValidationError
 
 from fwc_llm.errors import FwcError
+from fwc_llm.files import read_text
 from fwc_llm.models.base import Usage
 from fwc_llm.schema import first_mistake
+from fwc_llm.untrusted import parse_toml
 
 _PRICES = Path(__file__).with_name("prices.toml")
 _FAMILIES = Path(__file__).with_name("families.toml")
@@ -88,7 +89,7 @@ def covering(name: str, listed: Iterable[str]) -> str | None:
 def _read(path: Path) -> dict[str, dict[str, Price]]:
     """The lists of prices by interface; a list has its own date and source, or those of the file."""
     try:
-        file = tomllib.loads(path.read_text(encoding="utf-8"))
+        file = parse_toml(read_text(path))
         lists = {name: part for name, part in file.items() if isinstance(part, dict) and "models" in part}
         prices: dict[str, dict[str, Price]] = {}
         for api, part in {"chat": file, **lists}.items():
@@ -136,7 +137,7 @@ class Ending:
 
 @cache
 def _families() -> dict[str, Any]:
-    return tomllib.loads(_FAMILIES.read_text(encoding="utf-8"))
+    return parse_toml(_FAMILIES.read_text(encoding="utf-8"))
 
 
 def family_of(model: str) -> Family:
@@ -158,5 +159,5 @@ def ending_of(model: str) -> Ending | None:
 
 def facts_date() -> date:
     """The day on which the older of the two files was last compared with the world."""
-    prices = tomllib.loads(_PRICES.read_text(encoding="utf-8"))["date"]
+    prices = parse_toml(_PRICES.read_text(encoding="utf-8"))["date"]
     return min(map(date.fromisoformat, (prices, _families()["date"])))

@@ -92,13 +92,36 @@ class _Message(BaseModel, strict=True):
 _Messages = Annotated[list[_Message], Field(min_length=1)]
 
 
+class _Schema(BaseModel, extra="allow"):
+    """A part of a request that holds a JSON schema, and the schema; either may be left out."""
+
+    type: str | list[str] | None = None
+    name: str | None = None
+    enum: list[Any] | None = None
+    properties: "dict[str, _Schema] | None" = None
+    defs: Annotated["dict[str, _Schema] | None", Field(alias="$defs")] = None
+    schema_: Annotated["_Schema | None", Field(alias="schema")] = None
+    parameters: "_Schema | None" = None
+    function: "_Schema | None" = None
+    format: "_Schema | None" = None
+    json_schema: "_Schema | None" = None
+
+
+def _has_form(value: dict[str, Any]) -> dict[str, Any]:
+    _Schema.model_validate(value)
+    return value
+
+
+_Form = Annotated[dict[str, Any], AfterValidator(_has_form)]
+
+
 class _Asked(BaseModel, strict=True):
     model: str
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     stream: bool | None = None
-    tools: list[dict[str, Any]] | None = None
-    tool_choice: Literal["none", "auto", "required"] | dict[str, Any] | None = None
+    tools: list[_Form] | None = None
+    tool_choice: Literal["none", "auto", "required"] | _Form | None = None
 
 
 class _Chat(_Asked):
@@ -107,7 +130,7 @@ class _Chat(_Asked):
     seed: int | None = None
     logprobs: bool | None = None
     stream_options: dict[str, Any] | None = None
-    response_format: dict[str, Any] | None = None
+    response_format: _Form | None = None
     functions: None = None  # what came before tools
 
 
@@ -115,7 +138,7 @@ class _Responses(_Asked):
     input: str | _Messages
     instructions: str | None = None
     include: list[str] | None = None
-    text: dict[str, Any] | None = None
+    text: _Form | None = None
     background: Literal[False] | None = None
     previous_response_id: None = None  # no conversation is kept
     conversation: None = None
@@ -124,7 +147,7 @@ class _Responses(_Asked):
 class _Decisions(BaseModel, strict=True, extra="forbid"):
     model: str
     input: str | _Messages
-    questions: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=400)]
+    questions: Annotated[list[_Form], Field(min_length=1, max_length=400)]
     prompt_cache_key: Any = None
     prompt_cache_options: Any = None
     safety_identifier: Any = None
@@ -133,7 +156,7 @@ class _Decisions(BaseModel, strict=True, extra="forbid"):
 class _SystemOne(BaseModel, strict=True, extra="forbid"):
     model: str
     input: Annotated[str | dict[str, Any], Field(alias="state")]
-    questions: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
+    questions: Annotated[dict[str, _Form], Field(min_length=1)]
 
 
 _BODIES: dict[str, type[BaseModel]] = dict(
@@ -179,7 +202,7 @@ def read_call(path: str, content: bytes) -> Call:
     tool, schema = _forced_tool(asked)
     form = body.get("response_format") or (body.get("text") or {}).get("format") or {}
     if schema is None and (kind := form.get("type", "text")) != "text":
-        if kind not in {"json_object", "json_schema"}:
+        if kind not in ("json_object", "json_schema"):
             raise _invalid(f"no text has the format {kind!r}")
         schema = (form.get("json_schema") or form).get("schema") or {}
     return Call(path, body, messages, form=schema, tool=tool)
@@ -305,7 +328,7 @@ def _decision_body(call: Call, answer_to: Callable[[Call], Reply | Mapping[str, 
                 return answer
             answers.append({"type": kind, "name": name, **answer})
             continue
-        if kind not in _P_YES:
+        if kind not in tuple(_P_YES):
             raise _invalid(f"{kind!r} is no type of yes/no questions: it needs a whole answer", "questions")
         value = {"type": "refusal"} if answer.p_yes is None else {_P_YES[kind]: round(answer.p_yes, 6)}
         answers.append({"type": kind, "name": name, **value})

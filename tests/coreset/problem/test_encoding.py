@@ -104,8 +104,8 @@ def test_a_scaled_array_gives_representatives_in_its_own_units_and_precision(tab
     assert not hasattr(found, "feature_names_in_")
     # The certificate is of what is returned.
     again = certify(x, y, d, found.representatives_, found.y_, found.sensitive_, scale=True)
-    assert again.objective == pytest.approx(found.objective_, rel=1e-6 if dtype == np.float32 else 1e-9)
-    assert -found.score(x, y, d) == pytest.approx(found.objective_, rel=1e-6)
+    assert again.objective == pytest.approx(found.objective_, rel=1e-12)
+    assert -found.score(x, y, d) == pytest.approx(found.objective_, rel=1e-12)
     start = FairCoreset(8, scale=True, init=found.representatives_, max_iter=0).fit(x, y, d)
     assert start.objective_ == pytest.approx(found.objective_, rel=1e-6) or support == "rows"
 

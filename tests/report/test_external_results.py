@@ -1,12 +1,13 @@
 """Results of other tools, audited as they are.
 
-`peers/promptfoo-0.121.20.json` (without its white space) and `peers/mlflow-3.17.2.json` were written by these
-versions: twelve applicants, hired by a rule that asks women for six years and men for four. The other
+`external_results/promptfoo-0.121.20.json` (without its white space) and `mlflow-3.17.2.json` were written by
+these versions: twelve applicants, hired by a rule that asks women for six years and men for four. The other
 files follow the documentation, they are no recordings: OpenAI's SDK (`types/evals/runs`), Langfuse's field
 reference of its exports, MLflow's `search_traces`. Logs of Inspect: `tests/inspect/test_log.py`.
 """
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ import pandas as pd
 import pytest
 from openai.types.evals.runs import OutputItemListResponse
 
+from fwc_llm.errors import FwcError
+from fwc_llm.report.external_results import open_results
 from tests.command import Run
 
-HERE = Path(__file__).parent / "peers"
+HERE = Path(__file__).parent / "external_results"
 PEOPLE: list[dict[str, Any]] = [
     {"sex": ("man", "woman")[n % 2], "years": n, "hired": "yes" if n > 5 else "no"} for n in range(12)
 ]
@@ -54,6 +57,13 @@ def written(kind: str, folder: Path) -> Path:
         whole: Any = {"object": "list", "data": lines, "has_more": False}
         if kind == "evals stored lines":
             lines = [{"item": one, "sample": {"output_text": reply}} for one, reply in pairs]
+    elif kind == "batch lines":
+        whole = lines = [
+            {"id": f"b{n}", "custom_id": f"c{n}", "error": None,
+             "response": {"status_code": 200, "body": {
+                 "model": "gpt-6-luna", "choices": [{"message": {"role": "assistant", "content": reply}}]}}}
+            for n, reply in enumerate(REPLIES)
+        ]  # fmt: skip
     elif kind.startswith("langfuse"):
         whole = lines = [
             {"id": f"{n}", "trace_id": f"t{n}", "input": "Hire?", "output": reply, "metadata": one}
@@ -72,11 +82,13 @@ def written(kind: str, folder: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["promptfoo-0.121.20", "mlflow-3.17.2", "evals", "evals lines", "evals stored lines", "langfuse",
-     "langfuse lines", "langfuse csv", "mlflow traces", "mlflow traces csv"],
-)  # fmt: skip
+KINDS = [
+    "promptfoo-0.121.20", "mlflow-3.17.2", "evals", "evals lines", "evals stored lines", "langfuse",
+    "langfuse lines", "langfuse csv", "mlflow traces", "mlflow traces csv",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_same_applicants_from_every_tool(fwc: Run, tmp_path: Path, kind: str) -> None:
     path = HERE / f"{kind}.json" if "-" in kind else written(kind, tmp_path)
     outcome = fwc("audit", path, *ASKED, code=0)
@@ -105,3 +117,77 @@ def test_what_is_not_known_is_refused(fwc: Run, tmp_path: Path, kind: str) -> No
     path = tmp_path / "results.json"
     path.write_text(json.dumps(document))
     assert reason in fwc("audit", path, "--protected", "age", "--answer", "decision", code=2).err
+
+
+def test_batch_output_takes_its_people_from_a_population(fwc: Run, tmp_path: Path) -> None:
+    path = written("batch lines", tmp_path)
+    pd.DataFrame(PEOPLE).assign(row=[f"c{n}" for n in range(12)]).to_csv(tmp_path / "all.csv", index=False)
+    words = ("audit", path, "--protected", "sex", "--answer", "decision", "--key", "row")
+    outcome = fwc(*words, "--population", tmp_path / "all.csv", "--json", code=0)
+    assert json.loads(outcome.out)["statistics"]["sex"]["arms"][0]["n"] == 12
+    table = open_results(path, path.read_bytes())
+    assert table.texts("arm").tolist() == ["gpt-6-luna"] * 12
+    path.write_text(path.read_text().replace("choices", "answers"))
+    assert "response.body.choices[0].message.content" in fwc(*words, code=2).line
+
+
+ODD: list[Any] = [
+    None,
+    True,
+    -1,
+    0.5,
+    "",
+    "x",
+    "[",
+    '{"a": ',
+    [],
+    {},
+    [[]],
+    [{}],
+    {"": None},
+    [1, "a"],
+    10**400,
+]
+
+
+def mutated(value: Any, rng: random.Random) -> Any:
+    """A JSON value with one change somewhere within."""
+    if not isinstance(value, dict | list) or not value or rng.random() < 0.1:
+        return rng.choice(ODD)
+    changed: Any = value.copy()
+    key = rng.choice(list(value)) if isinstance(value, dict) else rng.randrange(len(value))
+    match rng.randrange(6):
+        case 0:
+            del changed[key]
+        case 1 if isinstance(value, dict):
+            changed[rng.choice(["x", "", "self", "a.b", "a[0]", "content"])] = changed.pop(key)
+        case _:
+            changed[key] = mutated(value[key], rng)
+    return changed
+
+
+def test_three_thousand_mutated_files_are_read_or_refused_by_name(tmp_path: Path) -> None:
+    rng, refused = random.Random(0), list[str]()
+    paths = [
+        HERE / f"{kind}.json" if "-" in kind else written(kind, tmp_path) for kind in [*KINDS, "batch lines"]
+    ]
+    for turn in range(3000):
+        path = paths[turn % len(paths)]
+        content = path.read_bytes()
+        if turn % 3 == 0 or path.suffix == ".csv":
+            start = rng.randrange(len(content))
+            middle = bytes([rng.randrange(256)]) if turn % 2 else b""
+            content = content[:start] + middle + content[start + rng.choice([1, 9, len(content)]) :]
+        elif path.suffix == ".jsonl":
+            lines = [mutated(json.loads(line), rng) for line in content.splitlines()]
+            content = "\n".join(map(json.dumps, lines)).encode()
+        else:
+            content = json.dumps(mutated(json.loads(content), rng)).encode()
+        try:
+            table = open_results(path, content)
+            for title in table.titles:
+                table.texts(title)
+        except FwcError as error:
+            refused.append(str(error) if path.name not in str(error) else "")
+    assert 300 < len(refused) < 2700
+    assert not any(refused)
