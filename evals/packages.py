@@ -1,4 +1,4 @@
-"""The wheel as a user gets it: its size, what the base installation weighs, the first command on each Python.
+"""The wheel as a user gets it: size, weight of the base installation and of a service, first commands.
 
     python -m evals.packages                                    # this Python
     python -m evals.packages --python python3.12 --python python3.13 --record
@@ -6,7 +6,8 @@
 Builds the wheel from the checkout, makes an empty environment for each Python, installs the wheel there with
 what it needs, and runs the first commands outside the checkout. pip takes what it is set up to take:
 PIP_NO_INDEX=1 and PIP_FIND_LINKS=DIR keep it from the network. A Python that pyproject.toml does not allow is
-shown to be refused. `--record` writes evals/results/packages.{json,md}.
+shown to be refused. A service gets the wheel with `pip install --no-deps`, and the packages of `SERVICE`.
+`--record` writes evals/results/packages.{json,md}.
 """
 
 import argparse
@@ -34,6 +35,29 @@ COMMANDS = (
     ("eval", "--out", "run"),
     ("report", "run"),
 )
+SERVICE = ("jinja2", "pydantic")  # all that a prompt about one record needs
+# What a service does: in CPU seconds, MiB of memory at most, and milliseconds a prompt.
+SERVE = """
+import json, re, time
+from pathlib import Path
+
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024
+
+before = time.process_time()
+from fwc_llm import build_prompt, load_shots, load_task
+imported = time.process_time() - before
+memory = peak()
+task, shots = load_task("task.json"), load_shots("shots.json")
+row = json.loads(Path("row.json").read_text())
+messages = build_prompt(task, row, shots)
+ready, started = time.process_time() - before, time.process_time()
+for _ in range(2000):
+    build_prompt(task, row, shots)
+took = (time.process_time() - started) / 2
+found = {"import_s": imported, "import_mb": memory, "ready_s": ready, "ready_mb": peak(), "prompt_ms": took}
+print(json.dumps({name: round(value, 3) for name, value in found.items()} | {"messages": len(messages)}))
+"""
 _SHOWN = 8  # packages by name; the others are summed up
 
 
@@ -66,17 +90,38 @@ def installed(site: Path) -> dict[str, int]:
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
+def write_service(folder: Path) -> None:
+    """Write what a service about the census reads: a frozen task, examples and one record."""
+    from fwc_llm import load_task, save_shots, select_shots
+
+    census = load_task("census")
+    census.freeze(folder / "task.json")
+    save_shots(select_shots(census, "balanced", m=8), folder / "shots.json")
+    (folder / "row.json").write_text(json.dumps(census.test().iloc[0].to_dict()), encoding="utf-8")
+
+
+def try_service(python: str, wheel: Path, folder: Path) -> dict[str, Any]:
+    """Install the wheel without solver and SDK in an empty environment, and build prompts there."""
+    write_service(folder)
+    inside, site = _environment(python, folder / "service")
+    _pip(str(inside / "python"), "install", "--no-deps", wheel)
+    (ours,) = metadata.distributions(name="fwc-llm", path=[str(site)])
+    needs = [need for need in ours.requires or () if need.startswith(SERVICE)]
+    _pip(str(inside / "python"), "install", *needs)
+    bare = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "FWC_LLM_DATA"}}
+    words = [str(inside / "python"), "-c", SERVE]
+    done = subprocess.run(words, cwd=folder, env=bare, check=True, capture_output=True, text=True)
+    return {**json.loads(done.stdout), "needs": needs, "packages": installed(site)}
+
+
 def try_python(python: str, wheel: Path, folder: Path) -> dict[str, Any]:
     """Install the wheel for one Python in an empty environment and run the first commands there."""
     version = _output(python, "-c", "import platform; print(platform.python_version())")
-    environment = folder / f"python-{version}"
-    subprocess.run([python, "-m", "venv", str(environment)], check=True)
-    inside = environment / ("Scripts" if os.name == "nt" else "bin")
+    inside, site = _environment(python, folder / f"python-{version}")
     alone = _pip(str(inside / "python"), "install", "--no-deps", wheel, check=False)
     if "requires a different Python" in alone.stderr:
         return {"python": version, "installed": False, "reason": "refused: another Python is required"}
     _pip(str(inside / "python"), "install", wheel)
-    site = Path(_output(inside / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"))
     work = folder / f"work-{version}"
     work.mkdir()
     bare = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "FWC_LLM_DATA"}}
@@ -119,7 +164,27 @@ def markdown(report: Mapping[str, Any]) -> str:
     if first := next((one for one in report["pythons"] if one["installed"]), None):
         names = ", ".join(f"`fwc-llm {words}`" for words in first["commands"])
         lines += ["", f"The first commands: {names}.", "", *_weights(first)]
+    lines += ["", *_service(report["service"])]
     return "\n".join(lines) + "\n"
+
+
+def _service(found: Mapping[str, Any]) -> Iterator[str]:
+    size = sum(found["packages"].values()) / 1e6
+    needs = " ".join(f"'{need}'" for need in found["needs"])
+    rows = {
+        "installed": f"{size:.0f} MB in {len(found['packages'])} packages",
+        "importing what it calls": f"{found['import_s']:.2f} s, {found['import_mb']:.0f} MiB",
+        "until the first prompt": f"{found['ready_s']:.2f} s, {found['ready_mb']:.0f} MiB",
+        "a prompt, its record cleaned": f"{found['prompt_ms']:.2f} ms",
+    }
+    yield "## A service that builds prompts"
+    yield ""
+    yield f"`pip install --no-deps` of the wheel and `pip install {needs}`; a frozen task of the census and"
+    yield "eight examples. Seconds of CPU time, the most memory so far."
+    yield ""
+    yield "| | |"
+    yield "|---|---|"
+    yield from (f"| {name} | {value} |" for name, value in rows.items())
 
 
 def _weights(one: Mapping[str, Any]) -> Iterator[str]:
@@ -144,6 +209,15 @@ def _pip(python: str, *words: object, check: bool = True) -> subprocess.Complete
     return done
 
 
+def _environment(python: str, folder: Path) -> tuple[Path, Path]:
+    """Make an empty environment; return the folders of its programs and of its packages."""
+    subprocess.run([python, "-m", "venv", str(folder)], check=True)
+    inside = folder / ("Scripts" if os.name == "nt" else "bin")
+    return inside, Path(
+        _output(inside / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))")
+    )
+
+
 def _output(*words: object) -> str:
     return subprocess.run([*map(str, words)], check=True, capture_output=True, text=True).stdout.strip()
 
@@ -162,6 +236,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "system": f"{platform.system()} {platform.machine()}",
             "wheel": wheel.stat().st_size,
             "contents": contents(wheel),
+            "service": try_service(sys.executable, wheel, folder),
             "pythons": [try_python(one, wheel, folder) for one in options.python or [sys.executable]],
         }
     print(markdown(report), end="")

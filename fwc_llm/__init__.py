@@ -9,6 +9,9 @@ from fwc_llm.lazy import lazy_names
 from fwc_llm.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from fwc_llm.answers import Answer as Answer
+    from fwc_llm.answers import parse_answer as parse_answer
+    from fwc_llm.cells import Record as Record
     from fwc_llm.coreset import FairCoreset as FairCoreset
     from fwc_llm.coreset import FairWASP as FairWASP
     from fwc_llm.coreset import Transport as Transport
@@ -49,6 +52,8 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import load_task as load_task
 
 _HOME = {
+    "answers": ("Answer", "parse_answer"),
+    "cells": ("Record",),
     "coreset": ("FairCoreset", "FairWASP", "Transport", "fair_transport"),
     "errors": ("FwcError", "IncompleteRunError", "InputError", "InterruptedRunError", "ProviderError"),
     "evaluation.evaluate": ("evaluate",),

@@ -23,7 +23,7 @@ _WIDTH = 110
 class Options(Checked):
     """Frozen options; a value that makes no sense is an `FwcError` that names the option."""
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, /, **values: Any) -> None:
         try:
             super().__init__(**values)
         except ValidationError as error:
@@ -38,7 +38,7 @@ class Options(Checked):
         """The options that were given, defaults left out."""
         return {name: value for name, value in self if name in self.model_fields_set}
 
-    def updated(self, **changes: Any) -> Self:
+    def updated(self, /, **changes: Any) -> Self:
         """Return these options with some changed; the changed ones count as given."""
         return type(self)(**self.chosen | changes) if changes else self
 
@@ -64,6 +64,10 @@ class Options(Checked):
 
 # Panels of the help.
 EXPERIMENT, SERVICE, COST, VERDICT = "The experiment", "The model and its service", "Cost", "The verdict"
+UNREAD_HELP = (
+    "Replies without an answer: verdicts and gates hold whatever they would have been (worst), they count "
+    "as no (as-no), or they are left out (ignore)."
+)
 
 
 def option(

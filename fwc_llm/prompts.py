@@ -17,22 +17,24 @@ from operator import is_
 from pathlib import Path
 from traceback import extract_tb
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from jinja2 import FileSystemLoader, StrictUndefined
 from jinja2.exceptions import TemplateNotFound, TemplateSyntaxError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from fwc_llm.cells import Record
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import read_text, resource_dir
 from fwc_llm.models.base import CRITERIA, QUESTION
-from fwc_llm.records import Record, ShownColumns, clean, decimal
+from fwc_llm.records import ShownColumns, ShownRow, clean, decimal
 from fwc_llm.untrusted import storable
+from fwc_llm.words import YES_NO
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fwc_llm.models.base import Message
+    from fwc_llm.models.base import ChatMessage, Message
     from fwc_llm.shots.base import Shots
     from fwc_llm.tasks import Task
 
@@ -74,13 +76,15 @@ class Prompt:
         self._asked, self._criteria = questions, task.criteria
         self._cells = ShownColumns(task, task.naming if "removal" in edits else ())
         weighted = "unweighted" not in edits
+        says = YES_NO if questions else task.words  # a decision model answers with P(yes)
         examples = [
-            ShownExample(self._cells, example.values, example.label, weight if weighted else None)
+            ShownExample(self._cells, example.values, says[example.label], weight if weighted else None)
             for example, weight in (shots.shown() if shots is not None else ())
         ]
         self._variables: dict[str, Any] = {
             "task": SimpleNamespace(name=task.name, title=task.title, question=task.question),
             "m": len(examples),
+            **says,
             "weighted": any(example.weight is not None for example in examples),
             "fair": "",
             "only_for": partial(_only_for, task.name, self._templates.folder.name),
@@ -117,17 +121,20 @@ class Prompt:
         """The messages that every prompt begins with: system and examples."""
         return [message.copy() for message in self._fixed]
 
-    def build(self, row: "Row") -> "list[Message]":
-        """The whole conversation that asks for `row`; an outcome in `row` is ignored."""
-        record = Record(self._cells, _mapping(row))
-        query = self._templates.render("query.j2", {**self._variables, "row": record})
+    def build(self, row: "Record | Row") -> "list[ChatMessage]":
+        """The whole conversation that asks for a record, or a row as the task's table holds it.
+
+        An outcome in `row` is ignored. Rows as they lie in a file go through `Task.record` first.
+        """
+        values = row.values if isinstance(row, Record) else dict(row.items())
+        query = self._templates.render("query.j2", {**self._variables, "row": ShownRow(self._cells, values)})
         if not query or query[-1]["role"] != "user":
             raise FwcError(f"{self._templates.folder / 'query.j2'}: its last message must have the role user")
         return [*self.prefix, *query, *(message.copy() for message in self._last)]
 
 
-class ShownExample(Record):
-    """A row with its answer inside a template: `label` is "yes" or "no", `weight` its text or None."""
+class ShownExample(ShownRow):
+    """A row with its answer inside a template: `label` is the task's word, `weight` its text or None."""
 
     __slots__ = ("label", "weight")
 
@@ -140,20 +147,23 @@ class ShownExample(Record):
 
 
 def build_prompt(
-    task: "Task", row: "Row", shots: "Shots | None" = None, template: str | Path = "default"
-) -> "list[Message]":
-    """The chat messages that ask for `row`, a mapping or Series of column names to values.
+    task: "Task", row: "Record | Row", shots: "Shots | None" = None, template: str | Path = "default"
+) -> "list[ChatMessage]":
+    """Build the chat messages that ask for `row`.
 
+    `row` is a record (`Task.record`), or a row of `task.test()` or `task.pool()`. Any other mapping or Series
+    is a row as it lies in the table's file: `Task.record` cleans it, and refuses what was never evaluated.
     `shots` are the examples, `template` names a set or a folder. The last few prompts are kept, so that a
     loop with the same task and shots renders their fixed part once.
     """
+    record = task.record(row)
     asked = (task, shots, _template_set(template))
     for before, prompt in _recent:
         if all(map(is_, before, asked)):
-            return prompt.build(row)
+            return prompt.build(record)
     prompt = Prompt(task, shots, template)
     _recent.appendleft((asked, prompt))
-    return prompt.build(row)
+    return prompt.build(record)
 
 
 _recent: "deque[tuple[tuple[Task, Shots | None, TemplateSet], Prompt]]" = deque(maxlen=8)
@@ -171,14 +181,6 @@ def split_edits(source: str) -> tuple[str, tuple[str, ...]]:
     if len(set(edits)) < len(edits):
         raise FwcError(f"the arm {source!r} names {edits[0]!r} twice")
     return base or "zero", tuple(reversed(edits))
-
-
-def _mapping(row: "Row") -> Mapping[str, Any]:
-    if isinstance(row, Mapping):
-        return row
-    if hasattr(row, "to_dict"):
-        return cast("dict[str, Any]", row.to_dict())
-    raise FwcError(f"a row is a mapping or Series of column names to values, not {type(row).__name__}")
 
 
 def _only_for(task: str, template: str, *tasks: str) -> str:

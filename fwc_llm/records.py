@@ -54,7 +54,7 @@ def _visible(character: str) -> str:
     return character
 
 
-class Cell:
+class ColumnFormatter:
     """Writes the values of one column.
 
     `words(value)` is the value as words (the column's value map and unit applied), `raw(value)` the value
@@ -115,7 +115,9 @@ class ShownColumns:
         self.task = task.name
         self.outcome = task.outcome
         self.without = frozenset(without)
-        self.by_name = {column.name: Cell(column) for column in task.shown if column.name not in self.without}
+        self.by_name = {
+            column.name: ColumnFormatter(column) for column in task.shown if column.name not in self.without
+        }
         self.extras = frozenset(column.name for column in task.shown if column.role == "extra")
         self.described = tuple(cell for name, cell in self.by_name.items() if name not in self.extras)
 
@@ -133,7 +135,7 @@ class ShownColumns:
         return f"the row lacks the attribute {name!r}, which prompts for task {self.task!r} show"
 
 
-class Record:
+class ShownRow:
     """A row inside a template: `row["age"]` in words, `row.raw["age"]`, and `row.attributes`."""
 
     __slots__ = ("_cells", "_form", "_values")
@@ -157,9 +159,9 @@ class Record:
         return cell.words(value) if self._form == "words" else cell.raw(value)
 
     @property
-    def raw(self) -> "Record":
+    def raw(self) -> "ShownRow":
         """The values without value map and unit: `row.raw["age"]` is a number or the cell's cleaned text."""
-        return Record(self._cells, self._values, "raw")
+        return ShownRow(self._cells, self._values, "raw")
 
     @property
     def attributes(self) -> list[tuple[str, str]]:

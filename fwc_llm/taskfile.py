@@ -18,7 +18,9 @@ from pydantic import AfterValidator, AllowInfNan, BeforeValidator, Field, Strict
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import read_text, reason
 from fwc_llm.schema import Checked, check
+from fwc_llm.table_words import UNKNOWN as UNKNOWN  # what a missing value becomes under missing = "category"
 from fwc_llm.untrusted import parse_toml
+from fwc_llm.words import YES_NO
 
 Kind = Literal["numeric", "categorical", "ordinal"]
 MissingRule = Literal["error", "drop", "category"]
@@ -28,15 +30,22 @@ ENDINGS: Mapping[str, Format] = {
     ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
     ".xlsx": "excel", ".xlsm": "excel", ".xls": "excel",
 }  # fmt: skip
+LAYOUT = "sheet", "skip", "comment"  # keys of [data] that commands take as options
+PACKED = (".gz", ".bz2", ".zip")
 DEFAULT_MARKERS = ("", "?", "NaN", "nan")
-UNKNOWN = "unknown"  # the category that a missing value becomes under missing = "category"
 _LARGEST = 1 << 22  # bytes of a task file
-_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 
 def _filled(text: str) -> str:
     if not text.strip():
         raise ValueError("the text is empty")
+    return text
+
+
+def _answer_word(text: str) -> str:
+    if not re.fullmatch(r"(?=.*\w)\S(?:[^\n\r]{0,38}\S)?", text):
+        raise ValueError("an answer is one line of at most 40 characters, without white space around it")
     return text
 
 
@@ -68,6 +77,7 @@ Share = Annotated[Number, Field(ge=0, le=1)]
 ColumnWeight = Annotated[Number, Field(ge=0, le=1e6)]
 Flag = Annotated[bool, Strict()]
 Values = Annotated[tuple[str, ...], BeforeValidator(_values)]
+AnswerWord = Annotated[str, AfterValidator(_answer_word)]
 Threshold = Annotated[Number, BeforeValidator(_above)]
 
 
@@ -91,9 +101,9 @@ class Column:
 class FileColumn(Checked):
     """One entry of `columns`: the column's meaning, its use, and how its values are written.
 
-    `missing` overrides the task's rule for this column. `written` says how its numbers look, "1,234.5" or
-    "1.234,5"; currency signs and per cent are then left out. `bands` cut its numbers into categories.
-    `strip_zeros` makes one code of 07 and 7.
+    `missing` overrides the task's rule for this column; `markers` stand for a missing value in it alone.
+    `written` says how its numbers look, "1,234.5" or "1.234,5"; currency signs and per cent are left out.
+    `bands` cut its numbers into categories. `strip_zeros` makes one code of 07 and 7.
     """
 
     name: Text
@@ -105,6 +115,7 @@ class FileColumn(Checked):
     strip_suffix: str = ""
     strip_zeros: Flag = False
     missing: MissingRule | None = None
+    markers: Values = Field(default=(), alias="missing_marker")
     written: Written = ""
     bands: Annotated[tuple[Number, ...], AfterValidator(_rising)] = ()
 
@@ -200,7 +211,8 @@ class Outcome(Checked):
     """The outcome: "yes" where the value is one of `positive`, or (strictly) above `above`.
 
     Other values than `positive` and `negative` mean no, or their rows are dropped, as `others` says; without
-    it they are an error where the column has more than two values.
+    it they are an error where the column has more than two values. `words` are how prompts and replies say
+    yes and no; "values": as the column does.
     """
 
     source: Text = Field(alias="column")
@@ -208,9 +220,22 @@ class Outcome(Checked):
     negative: Values = ()
     others: Literal["no", "drop"] | None = None
     above: Threshold | None = Field(default=None, alias="threshold")
+    words: Mapping[Literal["yes", "no"], AnswerWord] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _words_of_values(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or data.get("words") != "values":
+            return data
+        values = [_values(data.get(key, ())) for key in ("positive", "negative")]
+        if list(map(len, values)) != [1, 1]:
+            raise ValueError('words = "values" needs one positive and one negative value: name both')
+        return {**data, "words": {"yes": values[0][0], "no": values[1][0]}}
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.words and len({word.casefold() for word in self.words.values()}) < 2:
+            raise ValueError('words = { yes = "…", no = "…" } needs two words that differ')
         if self.above is not None and (self.positive or self.negative):
             raise ValueError("give either positive values or a threshold, not both")
         if both := set(self.positive) & set(self.negative):
@@ -220,6 +245,12 @@ class Outcome(Checked):
         if self.others == "drop" and not self.negative:
             raise ValueError('others = "drop" would leave no row that means no: name the negative values')
         return self
+
+
+def format_of(path: Path) -> Format:
+    """The format that a file's ending says, also a packed one's: rows.jsonl.gz is "jsonl"."""
+    ending = Path(path.stem).suffix if path.suffix.lower() in PACKED else path.suffix
+    return ENDINGS.get(ending.lower(), "csv")
 
 
 class Source(Checked):
@@ -232,6 +263,8 @@ class Source(Checked):
     separator: Annotated[str, Field(min_length=1, max_length=1)] = ","
     header: Flag = True
     markers: Values = Field(default=DEFAULT_MARKERS, alias="missing_marker")
+    sheet: Annotated[str, BeforeValidator(str)] = ""  # name or number from 1; by default the first
+    skip: Annotated[int, Field(ge=0)] = 0  # lines or rows above the header
     comment: str = ""
     encoding: str = "utf-8-sig"
     url: str = ""
@@ -242,8 +275,7 @@ class Source(Checked):
     def _format_of_the_ending(cls, data: Any) -> Any:
         if not isinstance(data, dict) or "format" in data:
             return data
-        ending = Path(str(data.get("file") or data.get("pool") or "")).suffix.lower()
-        return {**data, "format": ENDINGS.get(ending, "csv")}
+        return {**data, "format": format_of(Path(str(data.get("file") or data.get("pool") or "")))}
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -270,7 +302,7 @@ def is_safe_address(url: str) -> bool:
     """Whether `url` is an https address, or an http one of this machine itself."""
     try:
         parts = urlsplit(url)
-        return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+        return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
     except ValueError:
         return False
 
@@ -377,6 +409,12 @@ class TaskFile(Checked):
         if self.use_protected:
             return tuple(by_name[name] for name in dict.fromkeys(self.use_protected))
         return tuple(attribute for attribute in self.offered if not attribute.optional)
+
+    @property
+    def words(self) -> Mapping[str, str]:
+        """How prompts and replies say yes and no."""
+        texts = self.values.get(self.outcome.source, {})
+        return {answer: texts.get(word, word) for answer, word in self.outcome.words.items()} or YES_NO
 
     @property
     def about(self) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Tasks: what the columns of a table mean and what is asked about its rows; built in, in files, of frames."""
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -10,17 +10,24 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from markupsafe import Markup
 
+from fwc_llm.cells import Domain, FrozenTask, Record, clean_record
 from fwc_llm.errors import FwcError, did_you_mean
-from fwc_llm.files import home_expanded, resource_dir
+from fwc_llm.files import home_expanded, json_text, read_text, reason, resource_dir, write_whole
 from fwc_llm.notebook import MOST_ROWS, figure, note, table
+from fwc_llm.schema import check
 from fwc_llm.taskfile import ENDINGS, Column, Source, TaskFile, choose, parse_taskfile, read_taskfile
+from fwc_llm.untrusted import parse_json
+from fwc_llm.values import as_text, is_null
+from fwc_llm.words import YES_NO, spellings
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
+    from narwhals.typing import IntoFrame
 
     from fwc_llm.data.disk_table import DiskTable
     from fwc_llm.data.table import RowCount, Tables
+    from fwc_llm.data.table_checks import TableChecks
 
 _FEWEST_TO_NAME, _NAMES_LEVEL = 30, 0.99  # rows of a value that names a level, and their share of that level
 
@@ -31,7 +38,8 @@ class Task:
 
     `columns` are those of `pool()` and `test()` in file order, protected and outcome included. The table is
     read on first use; if no local copy exists, a built-in task's table is downloaded then. `load` reads it;
-    `locate` returns the files that hold it, or none if they are not on this machine.
+    `locate` returns the files that hold it, or none if they are not on this machine. `rules` say how its
+    cells are read. A task that `freeze` wrote has no rows; `frozen` is then what it knows of them.
     `simulated` is true where the rows are drawn from a model; every output must then say so. `text` is the
     task file's content and `folder` the place of a task file of one's own, where a task comes from a file;
     `about` is what it says of the purpose and the data (evals/tasks/README.md, "About"). `offered` names the
@@ -41,7 +49,7 @@ class Task:
     `data` are the files that take the place of those that the task file names; empty: none do. `base_parity`
     is by how much the groups' base rates differ in test rows by default; None: rows as they fall. `criteria`
     say what the answers "yes" and "no" mean. `column_weights` are those of features in the distances of
-    coresets; 1 for others.
+    coresets; 1 for others. `words` are how prompts and replies say "yes" and "no".
     """
 
     name: str
@@ -50,6 +58,7 @@ class Task:
     columns: tuple[Column, ...]
     protected: tuple[str, ...]
     outcome: str
+    rules: TaskFile = field(repr=False)
     load: "Callable[[], Tables]" = field(repr=False)
     locate: Callable[[], tuple[Path, ...] | None] = field(repr=False, default=lambda: ())
     simulated: bool = False
@@ -67,6 +76,8 @@ class Task:
     base_parity: float | None = None
     criteria: Mapping[str, str] = field(repr=False, default_factory=dict)
     column_weights: Mapping[str, float] = field(repr=False, default_factory=dict)
+    frozen: FrozenTask | None = field(repr=False, default=None)
+    words: Mapping[str, str] = field(repr=False, default_factory=lambda: YES_NO)
 
     @property
     def features(self) -> tuple[Column, ...]:
@@ -80,6 +91,11 @@ class Task:
     def shown(self) -> tuple[Column, ...]:
         """Columns a prompt may show, in file order: all but the outcome."""
         return tuple(column for column in self.columns if column.name != self.outcome)
+
+    @property
+    def spellings(self) -> dict[str, list[str]]:
+        """The words that replies may use for "yes" and "no", the one that prompts ask for first."""
+        return spellings(self.question, self.words)
 
     def column(self, name: str) -> Column:
         """The column called `name`; `FwcError` when there is none."""
@@ -103,6 +119,64 @@ class Task:
     def test(self) -> "pd.DataFrame":
         """The rows that test rows are drawn from, as `pool` describes them."""
         return self._tables.test
+
+    def record(self, raw: "Record | Mapping[Any, Any] | pd.Series") -> Record:
+        """Clean one row as it lies in the table's file.
+
+        `raw` has the columns of the file, typed or as text; its outcome and columns that the task does not
+        know are ignored. A row that the task itself handed out (a Series of `pool()` or `test()`, unchanged)
+        and a record come back as they are.
+
+        Raises `FwcError`, naming column and value, for what was never evaluated: a level or category that no
+        row of the table has, text in the place of a number, a negative number where no row has one, a missing
+        value where the task keeps no such rows. A number out of the table's range is told in `Record.notes`.
+        """
+        if isinstance(raw, Record):
+            if raw.task != self.name:
+                raise FwcError(f"the record is of task {raw.task!r}, not of {self.name!r}")
+            return raw
+        if not (isinstance(raw, Mapping) or (getattr(raw, "ndim", 0) == 1 and hasattr(raw, "items"))):
+            raise FwcError(
+                f"a row is a mapping or Series of column names to values, not {type(raw).__name__}"
+            )
+        cells = {str(name).strip(): cell for name, cell in raw.items()}
+        if not isinstance(raw, Mapping) and (values := self._handed_out(raw.name, cells)):
+            return Record(self.name, values)
+        return clean_record(self.rules, self.name, self.domains, cells)
+
+    def _handed_out(self, row: Any, cells: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the cells if the table has this row with exactly these; else None."""
+        names = [column.name for column in self.shown]
+        if self.frozen is not None or row not in self.table.index or not set(names) <= set(cells):
+            return None
+        values = self.table.loc[row]
+        same = all(not is_null(cells[name]) and cells[name] == values[name] for name in names)
+        return {name: cells[name] for name in names} if same else None
+
+    @cached_property
+    def domains(self) -> Mapping[str, Domain]:
+        """What every column holds in the whole table, by its name."""
+        if self.frozen is not None:
+            return self.frozen.domains
+        if self.whole is not None:
+            return self.whole.domains
+        from fwc_llm.data.disk_table import domains
+
+        return domains(self.columns, lambda name: [self.table[name]])
+
+    def freeze(self, path: str | Path) -> None:
+        """Save the task without its rows as JSON, for a service that has no table.
+
+        `load_task` reads it. `FwcError` where it cannot be written.
+        """
+        frozen = FrozenTask(
+            name=self.name,
+            simulated=self.simulated,
+            text=self.rules.text,
+            fingerprint=self.fingerprint,
+            domains=self.domains,
+        )
+        write_whole(json_text(frozen.model_dump(mode="json")), Path(path), "the frozen task ")
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -135,6 +209,17 @@ class Task:
                     names.append(column.name)
                     break
         return tuple(names)
+
+    @cached_property
+    def checks(self) -> "TableChecks":
+        """What should be checked in the table as a whole (of one on disk its sample)."""
+        from fwc_llm.data.table_checks import TableChecks, check_table
+
+        if self.simulated:
+            return TableChecks()
+        table, features = self.table, [column.name for column in self.features]
+        protected = {name: table[name] for name in self.protected}
+        return check_table(table, features, self.outcome, table[self.outcome], protected)
 
     def sensitive(self, frame: "pd.DataFrame") -> "np.ndarray":
         """The protected level (n,) of every row as str; several attributes are crossed with " & "."""
@@ -223,6 +308,8 @@ class Task:
     @cached_property
     def fingerprint(self) -> str:
         """The cleaned table's sha256 in hex: ids, columns and values; the same on every platform."""
+        if self.frozen is not None:
+            return self.frozen.fingerprint
         from fwc_llm.data.disk_table import fingerprint
 
         if self.whole is not None:
@@ -277,16 +364,17 @@ def task_text(name: str) -> str:
 
 
 def load_task(
-    name: "str | Path | pd.DataFrame",
+    name: "str | Path | IntoFrame",
     data_dir: str | Path | None = None,
     *,
-    protected: str | Sequence[str] | None = None,
-    outcome: str | None = None,
+    protected: Hashable | Sequence[Hashable] | None = None,
+    outcome: Hashable | None = None,
     positive: object = None,
     above: float | None = None,
     others: Literal["no"] | None = None,
+    words: Mapping[str, str] | Literal["values"] | None = None,
     question: str | None = None,
-    weight: str | None = None,
+    weight: Hashable | None = None,
     data: str | Path | None = None,
 ) -> Task:
     """The built-in task called `name`, the task of a TOML file, or one for a data frame.
@@ -301,8 +389,9 @@ def load_task(
     For a data frame `protected` names one column or several, and `outcome` another. Yes is the value, or list
     of values, `positive`, or a number above `above`; neither is needed where the values are yes and no or
     the like. Of more than two values `others="no"` says that all but the positive ones mean no; else drop the
-    other rows first. `question` replaces the drafted one. The rest is judged as `fwc-llm task init` does:
-    `task.text` is the file that it would write. A row's id is its index label, as "row:17".
+    other rows first. `words` are how prompts and replies say yes and no, "values" as the column does.
+    `question` replaces the drafted one. The rest is judged as `fwc-llm task init` does: `task.text` is the
+    file that it would write. A row's id is its index label, as "row:17".
 
     `weight` names the column that says for how many a row stands where examples are chosen
     (docs/own-data.md, "Survey weights"), "" none; by default the task file says.
@@ -312,16 +401,19 @@ def load_task(
     Raises `FwcError` for an unknown name or an invalid task file; `Task.pool` raises it for faulty data.
     """
     if not isinstance(name, str | Path):
-        if not hasattr(name, "columns"):
-            raise FwcError(f"a task is a name, a file or a data frame, not {type(name).__name__}")
         if data is not None:
             raise FwcError("a data frame is the table itself: leave out data")
-        attributes = [protected] if isinstance(protected, str) else list(protected or ())
-        task = _of_frame(name, attributes, outcome, _answer_lines(positive, above, others), weight or "")
+        task = _of_frame(
+            name, protected, outcome, _answer_lines(positive, above, others), weight, words or {}
+        )
         return replace(task, question=question or task.question)
-    if any(option is not None for option in (outcome, positive, above, others, question)):
-        raise FwcError("outcome, positive, above, others and question are for a data frame alone")
+    if any(option is not None for option in (outcome, positive, above, others, words, question)):
+        raise FwcError("outcome, positive, above, others, words and question are for a data frame alone")
     text, beside = str(name), None
+    if text.endswith(".json"):
+        if any(option is not None for option in (protected, weight, data)):
+            raise FwcError(f"{text} is a frozen task: choose protected, weight and data when you freeze it")
+        return _thawed(home_expanded(text))
     if text.endswith(".toml"):
         path = home_expanded(text)
         taskfile, beside = read_taskfile(path), path.resolve().parent
@@ -338,6 +430,24 @@ def load_task(
             raise FwcError(f"the simulated census offers {', '.join(census.offered)} alone as protected")
         return replace(census, weight=_chosen(taskfile, None, weight).weight)
     return _of_file(_chosen(taskfile, protected, weight), data_dir, beside, data)
+
+
+def _thawed(path: Path) -> Task:
+    """The task of a file that `Task.freeze` wrote."""
+    try:
+        frozen = check(FrozenTask, parse_json(read_text(path)), str(path))
+    except (OSError, ValueError) as error:
+        raise FwcError(f"cannot read the frozen task {path}: {reason(error)}") from error
+    task = _of_file(parse_taskfile(frozen.text, path, frozen.name))
+    if frozen.simulated:
+        task = census_task()
+
+    def load() -> "Tables":
+        raise FwcError(f"{path} is a frozen task, which has no rows: name the task that was frozen")
+
+    if lacking := {column.name for column in task.shown} - set(frozen.domains):
+        raise FwcError(f"{path}: domains: column {min(lacking)!r} is missing")
+    return replace(task, load=load, locate=lambda: None, frozen=frozen)
 
 
 def _no_task(name: str) -> str:
@@ -411,8 +521,6 @@ def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int 
 
 def _answer_lines(positive: object, above: float | None, others: str | None) -> list[str]:
     """The lines of a task file that say which outcome means yes."""
-    from fwc_llm.values import as_text
-
     if above is not None:
         return [f"threshold = {{ above = {above} }}"]
     values = positive if isinstance(positive, list | tuple | set) else [positive]
@@ -421,30 +529,30 @@ def _answer_lines(positive: object, above: float | None, others: str | None) -> 
 
 
 def _of_frame(
-    frame: "pd.DataFrame", attributes: Sequence[str], outcome: str | None, answer: Sequence[str], weight: str
+    frame: Any,
+    protected: Any,
+    outcome: Any,
+    answer: Sequence[str],
+    weight: Any,
+    words: Mapping[str, str] | str,
 ) -> Task:
     """The task that is drafted for a frame; the lines of `answer` say which outcome means yes, if any do."""
-    from fwc_llm.data.reading import table_of
+    from fwc_llm.data.reading import frame_table, title_of, titles_of
     from fwc_llm.data.table import clean_tables
-    from fwc_llm.data.task_draft import draft_frame
-    from fwc_llm.values import as_text
+    from fwc_llm.data.task_inference import draft_frame
 
-    if not attributes or not outcome:
+    table = frame_table(frame)
+    if protected is None or outcome is None:
         raise FwcError("a data frame needs names of columns: load_task(frame, protected=…, outcome=…)")
-    if not len(frame):
-        raise FwcError("the data frame has no rows")
-    here, names = Path("the data frame"), [str(title).strip() for title in frame.columns]
-    labels = [as_text(label) for label in frame.index.tolist()]
-    if len(set(labels)) < len(labels):
-        labels = [str(place) for place in range(len(labels))]
-
-    def texts(source: Source) -> "pd.DataFrame":
-        """The cells; a row's id is its index label."""
-        return table_of(frame, here, source, names, "row").set_axis([f"row:{label}" for label in labels])
-
-    drafted = draft_frame(texts(Source(file="table")), attributes, outcome, answer, weight)
-    taskfile = parse_taskfile(drafted.text, here, "table")
-    raw = texts(taskfile.source)
+    attributes, of_outcome = titles_of(frame, protected), title_of(outcome)
+    raw = table.frame(list(dict.fromkeys(filter(None, table.titles))), "row")  # as of a file
+    of_weight = "" if weight is None else title_of(weight)
+    drafted = draft_frame(raw, attributes, of_outcome, answer, of_weight)
+    spelled = {"words": words} if isinstance(words, str) else {f"words.{key}": words[key] for key in words}
+    lines = "".join(f"{key} = {json.dumps(word)}\n" for key, word in spelled.items())
+    text = drafted.text.replace("\n[outcome]\n", f"\n[outcome]\n{lines}", 1)
+    taskfile = parse_taskfile(text, Path("the data frame"), "table")
+    raw = replace(table, markers=frozenset(taskfile.source.markers)).frame(raw.columns.tolist(), "row")
     return replace(_of_file(taskfile), load=lambda: clean_tables(taskfile, [raw]), locate=lambda: ())
 
 
@@ -471,11 +579,12 @@ def _of_file(
 
     same = (
         *("name", "title", "question", "columns", "licence", "citation", "note", "text", "about", "weight"),
-        *("criteria", "column_weights"),
+        *("criteria", "column_weights", "words"),
     )
     values: dict[str, Any] = {name: getattr(taskfile, name) for name in same}
     return Task(
         **values,
+        rules=taskfile,
         protected=tuple(attribute.name for attribute in taskfile.protected),
         outcome=taskfile.outcome.source,
         load=load,
@@ -499,13 +608,13 @@ def _elsewhere(source: Source, data: str) -> Source:
     return Source(file=file, format="parquet", missing_marker=source.markers)
 
 
-def _chosen(taskfile: TaskFile, protected: str | Sequence[str] | None, weight: str | None) -> TaskFile:
+def _chosen(taskfile: TaskFile, protected: Any, weight: Any) -> TaskFile:
     """The task file with another choice of protected attributes and weight, where there is one."""
     chosen = taskfile if protected is None else choose(taskfile, "use_protected", _names(protected))
     return chosen if weight is None else choose(chosen, "weight", weight)
 
 
-def _names(protected: str | Sequence[str]) -> list[str]:
+def _names(protected: Any) -> list[str]:
     """One name, several, or a text with commas between them."""
     names = protected.split(",") if isinstance(protected, str) else protected
     return [name.strip() for name in names]

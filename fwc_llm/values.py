@@ -1,8 +1,10 @@
 """A value as a table writes it: the text of a typed cell, the number that a text writes; without pandas."""
 
+import json
 import math
 import re
-from datetime import date
+from datetime import date, timedelta
+from decimal import Decimal
 from typing import Any
 
 from fwc_llm.taskfile import Written
@@ -29,18 +31,36 @@ def is_null(cell: Any) -> bool:
     """Whether a typed cell is missing."""
     if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
         return True
-    return isinstance(cell, float) and cell != cell  # of an array, a cell of a nested column, != is no bool
+    return type(cell).__name__.startswith("float") and bool(cell != cell)
 
 
 def as_text(cell: Any) -> str:
-    """A typed cell as a CSV file would have it: 39.0 is "39", True is "true"."""
-    if isinstance(cell, bool):
+    """A typed cell as people write it: 39.0 is "39", True is "true", a float32 has its own shortest digits.
+
+    A list or an object is its JSON.
+    """
+    kind = type(cell).__name__
+    if kind == "bool":  # numpy's, too
         return str(cell).lower()
-    if isinstance(cell, float) and cell.is_integer():
-        return str(int(cell))
+    if isinstance(cell, float) or kind in ("float32", "float16"):
+        number = float(str(cell))
+        return str(int(number)) if number.is_integer() else str(cell)
+    if isinstance(cell, Decimal):
+        return format(cell, "f")
     if isinstance(cell, date):
         return str(cell).removesuffix(" 00:00:00")
+    if isinstance(cell, timedelta):  # pandas writes its own in another way
+        return str(timedelta(cell.days, cell.seconds, cell.microseconds))
+    if isinstance(cell, dict | list) or kind == "ndarray":
+        return storable(json.dumps(cell, ensure_ascii=False, default=_listed))
+    if isinstance(cell, bytes):  # as some writers of Parquet keep texts
+        return cell.decode("utf-8", "backslashreplace")
     return storable(str(cell))
+
+
+def _listed(cell: Any) -> Any:
+    """What JSON has no type for: the items of an array, else the text."""
+    return cell.tolist() if type(cell).__name__ == "ndarray" else as_text(cell)
 
 
 def as_number(cell: str) -> float | None:

@@ -1,6 +1,8 @@
-"""The parser of replies: every distinct recorded answer, and replies that fool looser rules."""
+"""The parser of replies: recorded answers, a labelled corpus, and replies that fool looser rules."""
 
+import json
 import math
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,11 @@ from hypothesis import strategies as st
 
 from fwc_llm.answers import Answer, p_yes, parse_answer
 from fwc_llm.models.base import Reply
+from fwc_llm.models.openai.chat import read_reply
+from fwc_llm.words import YES_NO, Words, spellings
 from tests.recorded import conversations
+
+GERMAN = {"yes": "bewilligt", "no": "abgelehnt"}
 
 
 def answer(text: str | None, finish_reason: str = "stop") -> Answer:
@@ -22,31 +28,73 @@ def test_every_recorded_answer_is_parsed(data_dir: Path) -> None:
     assert seen == {"yes": "yes", "no": "no", "Yes": "yes", "No": "no", "Yes.": "yes", "No.": "no"}
 
 
+@pytest.mark.parametrize(("file", "least_read"), [("replies.jsonl", 0.97), ("second.jsonl", 0.95)])
+def test_the_corpus_of_replies(file: str, least_read: float) -> None:
+    """None is read as another answer than a reader gives, and nearly all of the answers are read."""
+    table: dict[str, Counter[str]] = {}
+    for line in (Path(__file__).parent / "corpus" / file).read_text(encoding="utf-8").splitlines():
+        case = json.loads(line)
+        if case["answer"] is None and case["gold_confidence"] == "arguable":
+            continue
+        keys = ("content", "reasoning_content", "refusal", "tool_calls")
+        choice = {"message": {key: case[key] for key in keys if key in case}}
+        reply = read_reply({"choices": [choice | {"finish_reason": case.get("finish_reason", "stop")}]})
+        value = parse_answer(reply, case.get("words", YES_NO)).value
+        outcome = "unread" if value is None else "wrong"
+        counts = table.setdefault(case["style"], Counter())
+        counts[
+            "read" if case["answer"] == value is not None else "none" if value == case["answer"] else outcome
+        ] += 1
+    total = sum(table.values(), Counter())
+    print(*(f"{style}: {dict(counts)}" for style, counts in table.items()), dict(total), sep="\n")
+    assert total["wrong"] == 0
+    assert total["read"] >= least_read * (total["read"] + total["unread"])
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("yes", "yes"), ("NO", "no"), (" Yes", "yes"), ("Yes.\n", "yes"), ("**No**", "no"), ("'yes'", "yes"),
-        ("\u201cNo.\u201d", "no"), ("1. yes", "yes"), ("No, the person is a student.", "no"),
+        ("\u201cNo.\u201d", "no"), ("1. yes", "yes"), ("no\u00a0", "no"),
         ("Yes - this record knows nothing otherwise", "yes"),  # "knows", "nothing": words, not answers
-        ("no\u00a0", "no"),
+        ("No, not yes.", "no"), ("I lean towards no rather than yes.", "no"), ("B) No", "no"),
+        ("Yes, I understand. The answer is no.", "no"), ("No, no, no.", "no"),
+        ("Yes, no doubt about it.", "yes"),
+        ("- smoker: yes\n- diabetic: no\n\nAnswer: no", "no"), ("[{'answer': 'no'}]", "no"),
+        ("<think>a <think> b </think> No c </think> Yes", "yes"), ("If forced to choose, I'd say no.", "no"),
     ],
 )  # fmt: skip
-def test_the_first_word_decides(text: str, value: str) -> None:
+def test_one_answer_that_stands_alone_is_read(text: str, value: str) -> None:
     assert answer(text) == Answer(value)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("Yes/No", "ambiguous"), ("yes or no", "ambiguous"), ("I cannot answer that.", "refused"),
+        ("Yes/No", "ambiguous"), ("yes or no", "ambiguous"), ("Yes. I mean, no.", "ambiguous"),
+        ("1. No\n2. No", "ambiguous"), ("Yes\nNo\nYes", "ambiguous"),
+        ("Yes, if she is married.", "ambiguous"),
+        ('{"answer": "yes", "answer": "no"}', "ambiguous"),
+        ("I'd say no, but the rest speaks for it", "ambiguous"),
+        ("Yes. Hmm, let me reconsider. This person is 17.", "ambiguous"),
+        ("I cannot answer that.", "refused"),
         ("I can\u2019t help with this", "refused"), ("I'm sorry, but I don't know", "refused"),
         ("As an AI language model, my view does not count", "refused"), ("It can’t be told", "refused"),
-        ("Not enough information", "other"), ("None", "other"), ("yesterday", "other"),
-        ("The person is not likely to earn that much", "other"), ("The answer is no", "other"),
+        ("No, this cannot be determined from the record.", "refused"),
+        ("No. That would be unethical.", "other"),
+        ("Yes, I can help with that. Please share the record.", "other"),
+        ("Yes, let me analyze this.", "other"),
+        ("<function=predict>yes</function>", "refused"), ("Not enough information", "other"),
+        ("None", "other"),
+        ("yesterday", "other"), ("The person is not likely to earn that much", "other"),
         ("n\u006f\u0301", "other"),  # "nó" spelled with a combining accent
-        ("n\u200bo", "other"), ("<think>hm</think> yes", "other"), ("?!", "other"),
-        ("Answer: yes", "other"),  # strict: the answer was to be one word
-        ("", "empty"), (" \n\t", "empty"),
+        ("n\u200bo", "other"), ("yеs", "other"), ("?!", "other"),  # the second with a Cyrillic letter
+        ("If he is married: yes", "other"), ("I don't think the answer is yes.", "other"),
+        ("No worries!", "other"),
+        ("The answer for example 3 is yes.", "other"), ("Some would say the answer is yes.", "other"),
+        ("39, Private, Male, no", "other"), ('{"married": "yes", "age": 3}', "other"),
+        ("no. of hours: 40", "other"),
+        ("≠ yes", "other"), ("!= yes", "other"), ("❌ yes", "other"), ("Is it yes?", "other"),
+        ("<think>yes</think> <think>no", "truncated"), ("", "empty"), (" \n\t", "empty"),
     ],
 )  # fmt: skip
 def test_everything_else_is_unparsed_with_a_reason(text: str, reason: str) -> None:
@@ -58,9 +106,45 @@ def test_how_the_reply_ended_counts() -> None:
     assert answer("The person in question", "length") == Answer(None, "truncated")
     assert answer("I'm sorry, but as an AI", "length") == Answer(None, "refused")
     assert answer("Yes, because", "length") == Answer("yes")
+    assert answer("So the answer is no", "length") == Answer(None, "truncated")  # "no longer clear"
     assert answer("Yes", "content_filter") == Answer(None, "filtered")
     assert answer(None) == Answer(None, "error")
     assert parse_answer(Reply(text="Yes", refusal=True)) == Answer(None, "refused")
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "value"),
+    [
+        (GERMAN, "Bewilligt.", "yes"), (GERMAN, "**Entscheidung:** abgelehnt", "no"),
+        (GERMAN, "ABGELEHNT, weil", "no"),
+        (GERMAN, "Der Antrag wird bewilligt.", "yes"), (GERMAN, "nicht bewilligt", None),
+        (GERMAN, "ja", None),
+        (GERMAN, "Die Antwort ist nicht abgelehnt.", None), (GERMAN, "bewilligt oder abgelehnt", None),
+        ({"yes": "approved", "no": "not approved"}, "Not approved", "no"),
+        ({"yes": ">50K", "no": "<=50K"}, "≤ 50K", "no"), ({"yes": ["sí", "yes"], "no": ["no"]}, "Si.", "yes"),
+    ],
+)  # fmt: skip
+def test_the_words_of_a_task(words: Words, text: str, value: str | None) -> None:
+    assert parse_answer(text, words).value == value
+
+
+def test_the_language_of_a_question_adds_its_yes_and_no() -> None:
+    assert spellings("Wird dieser Antrag bewilligt, und ist er es wert?", YES_NO)["no"] == ["no", "nein"]
+    assert "sí" in spellings("¿Es probable que esta persona gane más?", YES_NO)["yes"]
+    assert spellings("Cette personne est-elle solvable ?", YES_NO) == {
+        "yes": ["yes", "oui"],
+        "no": ["no", "non"],
+    }
+    for question in ("Is this person's income above $50k?", "Hired?", "Has the Kredit der Bank die Note?"):
+        assert spellings(question, YES_NO) == {"yes": ["yes"], "no": ["no"]}
+    assert spellings("Wird dieser Antrag bewilligt, und ist er es wert?", GERMAN)["yes"] == ["bewilligt"]
+
+
+@pytest.mark.parametrize(
+    "text", ["yes " * 2_500_000, "<think>" * 1_400_000, "{" * 10_000_000, "no\n<" * 2_000_000]
+)
+def test_ten_megabytes_are_parsed(text: str) -> None:
+    assert answer(text) == answer(text[:1_000_000])
 
 
 @settings(deadline=None)
@@ -74,8 +158,10 @@ def test_any_text_has_exactly_one_of_value_and_reason(text: str) -> None:
 @given(st.text(alphabet="ynoesYNOES /.,-", max_size=12))
 def test_a_value_is_never_taken_from_inside_a_word(text: str) -> None:
     letters = "".join(c if c.isalpha() else " " for c in text).lower().split()
-    expected = letters[0] if letters and {"yes", "no"} & set(letters) == {letters[0]} else None
-    assert answer(text).value == expected
+    assert answer(text).value in {
+        None,
+        *(letter if len(letter) > 1 else {"y": "yes", "n": "no"}.get(letter) for letter in letters),
+    }
 
 
 def test_p_yes_weighs_all_spellings() -> None:
@@ -83,6 +169,9 @@ def test_p_yes_weighs_all_spellings() -> None:
     assert p_yes(top) == pytest.approx(0.6 / 0.8)
     assert p_yes([("▁no", -0.1), ("Ġyes", -math.inf)]) == 0.0
     assert p_yes([("yes.", -1e-9)]) == 1.0
+    tokens = [(" Bew", math.log(0.6)), ("abge", math.log(0.2)), ("b", -math.inf), ("Bei", math.log(0.2))]
+    assert p_yes(tokens, GERMAN) == pytest.approx(0.75)
+    assert p_yes([(" appro", -0.01)], {"yes": "approve", "no": "approximate"}) is None
 
 
 @pytest.mark.parametrize(("mass", "known"), [(1e-9, False), (0.049, False), (0.051, True)])

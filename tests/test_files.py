@@ -23,7 +23,7 @@ from fwc_llm.apportion import largest_remainder
 from fwc_llm.files import write_whole
 from fwc_llm.notebook import MOST_ROWS, element, figure, note, table, visible
 from fwc_llm.progress import Progress, Silent, Terminal, choose
-from fwc_llm.records import Cell, clean, decimal
+from fwc_llm.records import ColumnFormatter, clean, decimal
 from fwc_llm.tasks import Column
 
 
@@ -195,9 +195,9 @@ def test_a_long_table_ends_with_how_much_is_left_out() -> None:
 # --- How the values of a column are written
 
 
-HOURS = Cell(Column("hours", "hours a week", "numeric", unit="hours"))
-SCORE = Cell(Column("score", "score", "numeric", values={"0.11440": "low", "2": "high"}))
-JOB = Cell(Column("job", "job", "categorical", values={"A171": "unskilled", "3": "skilled"}))
+HOURS = ColumnFormatter(Column("hours", "hours a week", "numeric", unit="hours"))
+SCORE = ColumnFormatter(Column("score", "score", "numeric", values={"0.11440": "low", "2": "high"}))
+JOB = ColumnFormatter(Column("job", "job", "categorical", values={"A171": "unskilled", "3": "skilled"}))
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ JOB = Cell(Column("job", "job", "categorical", values={"A171": "unskilled", "3":
         (JOB, 1 + 2j, "(1+2j)"), (JOB, pd.Timestamp("2020-01-02"), "2020-01-02 00:00:00"),
     ],
 )  # fmt: skip
-def test_words(cell: Cell, value: Any, words: str) -> None:
+def test_words(cell: ColumnFormatter, value: Any, words: str) -> None:
     assert cell.words(value) == words
 
 

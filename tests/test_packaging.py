@@ -1,16 +1,18 @@
 """The wheel: what a user gets who never sees the checkout."""
 
+import json
 import os
 import re
 import subprocess
 import tarfile
 import tomllib
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
-from evals.packages import LARGEST_WHEEL, build, contents
+from evals.packages import LARGEST_WHEEL, SERVE, SERVICE, build, contents, write_service
 from fwc_llm.prompts import templates
 from fwc_llm.tasks import task_names
 from fwc_llm.version import __version__
@@ -80,6 +82,20 @@ def test_copies_are_made_and_the_census_is_asked_from_the_wheel(installed: Path,
         assert done.returncode == 0, done.stderr
     for made in ("wording/query.j2", "german.toml", "run/results.json"):
         assert (tmp_path / made).is_file()
+
+
+def test_a_service_needs_two_packages(installed: Path, tmp_path: Path) -> None:
+    write_service(tmp_path)
+    base = {
+        re.split(r"\W", need)[0].lower() for need in metadata.requires("fwc-llm") or () if "extra" not in need
+    }
+    heavy = {"scikit": "sklearn"}
+    hidden = [heavy.get(name, name) for name in sorted(base - set(SERVICE))]
+    assert {"pandas", "numpy", "numba", "openai", "sklearn"} <= set(hidden)
+    code = f"import sys\nsys.modules.update(dict.fromkeys({hidden!r}))\n{SERVE}"
+    done = outside(installed, tmp_path, "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["messages"] == 18
 
 
 def test_the_wheel_brings_its_fixture_to_pytest(installed: Path, tmp_path: Path) -> None:

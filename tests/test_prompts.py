@@ -97,15 +97,6 @@ def test_a_series_is_a_row_and_extras_show_only_where_named(adult: Task) -> None
         build_prompt(adult, unnamed, None, "decodingtrust")
 
 
-def test_a_missing_attribute_is_named_and_an_unseen_category_passes(adult: Task) -> None:
-    row = {**row_of(adult), "occupation": "Astronaut (retired)"}
-    lacking = {name: value for name, value in row.items() if name != "occupation"}
-    for template in CHATS:
-        assert "Astronaut (retired)" in build_prompt(adult, row, None, template)[-1]["content"]
-        with pytest.raises(FwcError, match="lacks the attribute 'occupation'"):
-            build_prompt(adult, lacking, None, template)
-
-
 def test_whole_numbers_have_no_decimals(adult: Task) -> None:
     row = {**row_of(adult), "age": 39.0, "hours-per-week": 37.5}
     default = build_prompt(adult, row)[-1]["content"]

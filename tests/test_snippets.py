@@ -33,7 +33,8 @@ GIVEN = {
 NOT_ALONE = {
     "import_log(": "needs a log of Inspect; tests/inspect/test_log.py makes one",
     "def test_the_prompt_keeps_to_parity": "tests/gates/test_page.py",
-    'certificate["objective"], shots.certificate': "tests/test_in_a_notebook.py",
+    "FastAPI()": "evals/examples/desk; tests/evals/test_examples.py compares the page",
+    "print(shots.certificate)": "tests/test_in_a_notebook.py",
     'Client("tcp://scheduler': "needs a cluster; tests/coreset/out_of_core/test_dask.py starts one",
     "time.perf_counter()": "a measurement",
     "import instructor": "wants an older SDK; tests/models/surrogate/test_serve.py asks what it asks",
@@ -59,6 +60,24 @@ def steps(page: Path, folder: Path) -> Iterator[tuple[str, str, list[str], int]]
                 yield kind, body, [], 0
         elif kind == "console":
             yield from commands(body)
+
+
+OF_THE_READER = ("import instructor", "json=recorded")  # blocks with names that no page defines
+UNTYPED = "# mypy: allow-untyped-defs, allow-untyped-calls, allow-redefinition\n"
+
+
+@pytest.mark.slow
+def test_the_python_of_all_pages_passes_a_type_checker(tmp_path: Path) -> None:
+    """All of it but type hints, which snippets go without; a page is one module."""
+    for number, page in enumerate(PAGES):
+        blocks = [found["body"] for found in FENCE.finditer(page.read_text()) if found["kind"] == "python"]
+        blocks = [body for body in blocks if not any(word in body for word in OF_THE_READER)]
+        text = "\n".join([UNTYPED, GIVEN.get(name(page), ""), *blocks])
+        (tmp_path / f"{page.stem.replace('-', '_')}_{number}.py").write_text(text)
+    loose = (f"--disable-error-code={code}" for code in ("no-redef", "import-not-found", "misc"))
+    strict = ("--strict", "--config-file", "pyproject.toml", *loose)
+    done = python("-m", "mypy", *strict, *tmp_path.glob("*.py"), cwd=CHECKOUT, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def commands(body: str) -> Iterator[tuple[str, str, list[str], int]]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fwc_llm.coreset.transport.fair import Transport, fair_transport
+from fwc_llm.coreset.transport.inner_problem import Transport, fair_transport
 from fwc_llm.coreset.transport.parity import imbalance, violation
 
 _RESULTS = Path(__file__).resolve().parent.parent / "results" / "constraints.md"

@@ -32,7 +32,7 @@ KINDS = {
     "rows, n = 20,000": "FairCoreset(16, support='rows', random_state=0).fit(*synthetic(20_000, 10))",
     "free with swaps, n = 20,000": "FairCoreset(16, swaps=True, random_state=0).fit(*synthetic(20_000, 10))",
     "transport, n = 600,000": (
-        "from fwc_llm.coreset.transport.fair import fair_transport\n"
+        "from fwc_llm.coreset.transport.inner_problem import fair_transport\n"
         "fair_transport(rng.random((600_000, 4)), 2, 2, [0.5, 0.5], 0.01)"
     ),
     "FairWASP, n = 4,000": (

@@ -2,14 +2,14 @@
 
     python -m evals.bench.prompts [--rows 15000]
 
-Rows are Adult's test rows as dictionaries if its data is found, else rows of the simulated census. Best of
-three passes, which call `build_prompt` row by row, as a user would.
+Rows are Adult's test rows as records if its data is found, else rows of the simulated census. Best of three
+passes, which call `build_prompt` record by record. `python -m evals.packages` measures raw rows.
 """
 
 import argparse
 import time
-from typing import Any
 
+from fwc_llm.cells import Record
 from fwc_llm.errors import FwcError
 from fwc_llm.prompts import build_prompt, templates
 from fwc_llm.shots.base import Example, Shots
@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=15000, help="rows to build prompts for")
     n = parser.parse_args().rows
     task = _task()
-    rows: list[dict[Any, Any]] = task.test().head(n).to_dict("records")
+    rows = [task.record(row) for row in task.test().head(n).to_dict("records")]
     shots = sixteen(task)
     print(f"{len(rows):,} rows of {task.name}, {shots.m} weighted examples")
     for template in sorted(set(templates()) - {"decision"}):  # its question is asked apart
@@ -41,7 +41,7 @@ def sixteen(task: Task) -> Shots:
     return Shots("first", task.name, task.fingerprint, 0, examples)
 
 
-def _pass(task: Task, rows: list[dict[Any, Any]], shots: Shots, template: str) -> float:
+def _pass(task: Task, rows: list[Record], shots: Shots, template: str) -> float:
     started = time.perf_counter()
     for row in rows:
         build_prompt(task, row, shots, template)

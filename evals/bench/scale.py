@@ -92,7 +92,7 @@ def measure_here(folder: str, form: str, support: str) -> dict[str, float]:
         "elapsed": time.perf_counter() - start,
         "cpu": time.process_time() - used,
         "peak": float(peak()),
-        "readings": float(sum(words.startswith("reading") for words in ends)),
+        "passes": float(sum(words.startswith("pass") for words in ends)),
         "objective": float(fitted.objective_),
         "gap": float(fitted.objective_ - fitted.lower_bound_),
         "excess": float(fitted.violation_ - 0.01),
@@ -124,12 +124,12 @@ def report(found: dict[str, Any]) -> str:
         "the default call. Memory is the peak of the whole process, libraries included. A table within the "
         "sample is read once and solved in memory. Excess: the violation less ε.",
         "",
-        "| rows | form | support | elapsed, s | CPU, s | readings | peak, GB | objective | gap | excess |",
+        "| rows | form | support | elapsed, s | CPU, s | passes | peak, GB | objective | gap | excess |",
         "|---:|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     lines += [
         f"| {p['n']:,} | {p['form']} | {p['support']} | {p['elapsed']:.1f} | {p['cpu']:.1f} | "
-        f"{p['readings'] or 1:.0f} | {p['peak'] / 1e9:.2f} | {p['objective']:.5f} | {p['gap']:.0e} | "
+        f"{p['passes'] or 1:.0f} | {p['peak'] / 1e9:.2f} | {p['objective']:.5f} | {p['gap']:.0e} | "
         f"{p['excess']:.0e} |"
         for p in found["points"]
     ]

@@ -20,7 +20,7 @@ import numpy as np
 
 from evals.bench.solver import describe_machine
 from evals.synthetic import synthetic
-from fwc_llm.coreset.transport.fair import fair_transport
+from fwc_llm.coreset.transport.inner_problem import fair_transport
 
 EPSILON = 0.01
 _RESULTS = Path(__file__).resolve().parent.parent / "results" / "transport"

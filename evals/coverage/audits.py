@@ -35,6 +35,7 @@ def public_audit(sample: Sample) -> dict[str, Any]:
         weight="counts_for" if world.weight is not None else None,
         min_group=world.min_group,
         given="stratum" if world.strata else None,
+        unread="ignore",  # `evals.coverage.unread` simulates the rest
     ).to_dict()
     return document
 
@@ -72,6 +73,7 @@ def _arrays(sample: Sample, arm: int, levels: list[str]) -> Arrays:
         min_group=world.min_group,
         p_yes=None if world.separation is None else sample.p_yes[arm].ravel()[asked],
         strata=sample.stratum.astype(np.str_)[asked] if world.strata else None,
+        unread="ignore",
     )
 
 

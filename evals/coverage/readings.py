@@ -106,7 +106,7 @@ def _read_verdicts(
         found, equal = arm[metric], 1.0 if metric.endswith("ratio") else 0.0
         if found["value"] is None or found["verdict"] is None:
             continue
-        differs = found["verdict"] == "differs"
+        differs = found["verdict"] in ("differs", "differs within margin")
         excluded = found["low"] > equal + _ROUNDING or found["high"] < equal - _ROUNDING
         tested = metric == METRICS[1] or metric not in METRICS
         unlike = differs != excluded or (tested and differs != (found["p_value"] < LEVEL))

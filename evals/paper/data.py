@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.encoding import Encoder, encode_array
-from fwc_llm.coreset.problem.table import Table
 from fwc_llm.shots.examples import features_frame
 from fwc_llm.tasks import Task, load_task
 
@@ -77,7 +77,7 @@ class Space:
     def __init__(self, split: Split, units: str = "standardised") -> None:
         self.split = split
         self.units = units
-        self._kept: dict[tuple[bool, str], Table] = {}
+        self._kept: dict[tuple[bool, str], EncodedTable] = {}
         encoder = Encoder.fit(split.train.frame)[0]
         if units == "raw":
             encoder = replace(
@@ -96,21 +96,21 @@ class Space:
         """The X for a method that works in `metric`."""
         return part.frame if self.units == "standardised" else self._one_hot(part.frame, _mismatch(metric))
 
-    def rows(self, part: Part, metric: str) -> Table:
+    def rows(self, part: Part, metric: str) -> EncodedTable:
         """The split's train or test rows, encoded once."""
         key = (part is self.split.train, metric)
         if key not in self._kept:
             self._kept[key] = self.table(self.features(part, metric), part.d, part.y)
         return self._kept[key]
 
-    def table(self, points: Any, d: np.ndarray, y: np.ndarray) -> Table:
+    def table(self, points: Any, d: np.ndarray, y: np.ndarray) -> EncodedTable:
         """Points (m) in the units of `features`, with their protected levels and outcomes as codes."""
         if hasattr(points, "iloc"):
             features = self._encoder.encode(points, strict=False)
         else:
             features = encode_array(points)
         labels = [features.codes, np.searchsorted(self._levels, d), y]
-        return Table(features.numbers, np.column_stack(labels).astype(np.int32))
+        return EncodedTable(features.numbers, np.column_stack(labels).astype(np.int32))
 
     def design(self, points: Any, d: np.ndarray) -> np.ndarray:
         """(m, q) input of a classifier: numbers in the space's units, one-hot columns, the protected level.

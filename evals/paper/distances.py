@@ -2,12 +2,12 @@
 
 import numpy as np
 
+from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
-from fwc_llm.coreset.problem.table import Table
 from fwc_llm.errors import FwcError
 
 
-def wasserstein(rows: Table, points: Table, weights: np.ndarray) -> float:
+def wasserstein(rows: EncodedTable, points: EncodedTable, weights: np.ndarray) -> float:
     """Exact W1 in L1 between `rows`, mass 1/n each, and `points` with `weights` (m,) ∝ mass, by POT.
 
     `fwc_llm.coreset.wasserstein` is slow with hundreds of points.
@@ -30,7 +30,7 @@ def network_simplex(first: np.ndarray, second: np.ndarray, cost: np.ndarray) -> 
     return float(value)
 
 
-def clustering_cost(rows: Table, points: Table) -> float:
+def clustering_cost(rows: EncodedTable, points: EncodedTable) -> float:
     """Mean squared L2 distance of `rows` to the nearest of `points`; a sum in the paper."""
     return float(cost_matrix(rows, points, "sqeuclidean").min(axis=1).mean())
 

@@ -15,8 +15,8 @@ from evals.paper.data import Part, open_space
 from evals.paper.distances import network_simplex, parity_violation
 from evals.paper.experiment import Cell, Experiment, Options, Row, smaller_first
 from evals.paper.fairwasp_report import report
+from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
-from fwc_llm.coreset.problem.table import Table
 
 FAIRWASP = {"fairwasp-0": 0.0, "fairwasp-0.01": 0.01, "fairwasp-0.05": 0.05, "fairwasp-0.1": 0.1}
 PART = 4000  # train rows of Adult on which both are compared
@@ -86,7 +86,7 @@ def _fairwasp(rows: Part, epsilon: float) -> Weighted:
     return Weighted(fitted.weights_, fitted.objective_)
 
 
-def moved(rows: Table, weights: np.ndarray) -> float:
+def moved(rows: EncodedTable, weights: np.ndarray) -> float:
     """Exact W1 between the rows with equal weights and the same rows with `weights` (n,).
 
     The cost is a metric, so the common mass does not move: only rows that lose or gain mass enter the

@@ -37,6 +37,7 @@ MENU: dict[str, tuple[str, ...]] = {
         "evals/leaderboard/README.md",
         "docs/local-models.md",
         "docs/providers.md",
+        "docs/in-your-application.md",
         "docs/running.md",
         "docs/tune.md",
         "docs/gates.md",

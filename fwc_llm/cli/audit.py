@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fwc_llm.cli import console
+from fwc_llm.cli import options as flags
 from fwc_llm.cli.gate import FAIL_IF, JUNIT, UNDECIDED, Gates, Undecided
 from fwc_llm.cli.options import APPENDIX, FIGURES, JSON, NO_ROWS, argument, command, option, read, words
 from fwc_llm.errors import FwcError
@@ -32,10 +33,24 @@ def audit(
         "reaches the threshold]",
         metavar="COLUMN",
     ),
+    reply: str | None = option(
+        "The column of what a model wrote, which is parsed, in place of --answer.", metavar="COLUMN"
+    ),
     label: str | None = option(
         "The column of true outcomes. [default: none; rates of yes are audited]", metavar="COLUMN"
     ),
-    positive: str | None = option("The value that means yes. [default: yes, 1 or true]"),
+    positive: str | None = option(
+        "The values that mean yes, comma-separated. [default: yes, 1 or true]", metavar="VALUES"
+    ),
+    positive_answer: str | None = option(
+        "As --positive, of --answer alone: where labels say it otherwise.", metavar="VALUES"
+    ),
+    positive_label: str | None = option("As --positive, of --label alone.", metavar="VALUES"),
+    negative: str | None = option("The values that mean no, comma-separated.", metavar="VALUES"),
+    others: Literal["no", "drop"] | None = option("Values that are neither: no, or drop their rows."),
+    unknown: str = option(
+        "Words for an unknown category, comma-separated, besides the usual ones.", default="", metavar="WORDS"
+    ),
     arm: str | None = _column("The column that says who answered."),
     repeat: str | None = _column("The column that numbers repeats."),
     row: str | None = _column("The column that names the row. [default: every line is a row]"),
@@ -60,6 +75,9 @@ def audit(
         panel=VERDICT,
     ),
     score: str | None = _column("The column of a score without bounds: scoring rates are above its median."),
+    sheet: str = flags.SHEET,
+    skip: int = flags.SKIP,
+    comment: str = flags.COMMENT,
     ll144: Path | None = option(
         "Write the summary of New York City's Local Law 144 to this file: .csv, .md or .html.", panel=_OUTPUT
     ),
@@ -104,9 +122,12 @@ def audit(
     if law not in ("csv", "md", "html"):
         raise FwcError(f"--ll144 {ll144} ends in none of .csv, .md and .html: name such a file")
     asked = {
-        "protected": words(protected), "answer": answer, "label": label, "positive": positive, "arm": arm,
-        "repeat": repeat, "row": row or key, "key": key, "p_yes": p_yes, "score": score,
-        "threshold": threshold, "examples": examples, "missing": missing, "small": small, "because": because,
+        "protected": words(protected), "answer": answer, "reply": reply, "label": label, "positive": positive,
+        "positive_answer": positive_answer, "positive_label": positive_label,
+        "negative": negative, "others": others, "unknown": words(unknown), "arm": arm, "repeat": repeat,
+        "row": row or key, "key": key, "p_yes": p_yes, "score": score, "threshold": threshold,
+        "examples": examples, "missing": missing, "sheet": sheet, "skip": skip, "comment": comment,
+        "small": small, "because": because,
         "about": _about(about or ()), "settings": {name: getattr(settings, name) for name in JUDGED},
     }  # fmt: skip
     made = audit_of_file(predictions, check(Asked, asked, "the options of the audit"), population)

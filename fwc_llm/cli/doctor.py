@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from fwc_llm.cli.options import JSON, command, option, print_json, switch
 from fwc_llm.errors import FwcError
+from fwc_llm.models import is_local
 
 _EXTRAS = {
     "parquet": "pyarrow",
@@ -124,7 +125,8 @@ def _service(url: str) -> Finding:
     # What stands before an @ may be a password, what stands after a ? a key.
     name = f"service {url.partition('?')[0].rpartition('@')[2]}"
     try:
-        with httpx2.stream("GET", f"{url.rstrip('/')}/models", timeout=3.0) as reply:  # read no body
+        address = f"{url.rstrip('/')}/models"
+        with httpx2.stream("GET", address, timeout=3.0, trust_env=not is_local(url)) as reply:  # no body
             status = reply.status_code
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, OSError) as error:
         todo = "start the server, or check the address, the proxy and the network"

@@ -11,7 +11,7 @@ from fwc_llm.cli.experiment import read_experiment
 from fwc_llm.cli.gate import FAIL_IF, JUNIT, UNDECIDED, Gates, Undecided, settle_folders
 from fwc_llm.errors import FwcError
 from fwc_llm.models import Client
-from fwc_llm.options import COST, EXPERIMENT, SERVICE, VERDICT
+from fwc_llm.options import EXPERIMENT, SERVICE, VERDICT
 from fwc_llm.runs.settings import Settings
 
 if TYPE_CHECKING:
@@ -86,9 +86,7 @@ def evaluate(
     data_dir: Path | None = flags.DATA_DIR,
     allow_changed_data: bool = flags.ALLOW_CHANGED,
     cancel_batch: bool = flags.CANCEL_BATCH,
-    dry_run: bool = flags.switch(
-        "Print the number of requests and their cost; send none.", "--dry-run", panel=COST
-    ),
+    dry_run: bool = flags.DRY_RUN,
     max_prompt_tokens: int | None = flags.MAX_PROMPT_TOKENS,
     fail_if: list[str] | None = FAIL_IF,
     undecided: Undecided = UNDECIDED,

@@ -14,6 +14,7 @@ from fwc_llm.models import is_local, traits
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.listing import Group, list_runs
+from fwc_llm.runs.watch import UnreadError
 
 if TYPE_CHECKING:
     from fwc_llm.evaluation.evaluate import Job
@@ -162,7 +163,10 @@ def ask_all(
         except InterruptedRunError as error:
             raise _interrupted(jobs, group, error) from None
         except FwcError as error:
-            if error.result is not None:
+            if isinstance(error, UnreadError) and error.result is not None:  # there is nothing to show
+                where = quote(str(error.result.folder))
+                console.notes(f"what came is in {where}; with --out {where} the run goes on there")
+            elif error.result is not None:
                 results[name] = error.result  # type: ignore[assignment]
             if group is None or not isinstance(error, ProviderError):
                 problem = error
@@ -173,7 +177,7 @@ def ask_all(
         from fwc_llm.report.reference_models import add_references
 
         add_references([result.folder for result in answered.values()], jobs[0].plan.task)
-    problem = problem or _problem(results, rejected, group)
+    problem = problem or _problem(results, rejected, group, jobs[0].client.strict)
     if not as_json:
         _print_results(jobs, results, group)
     elif problem and results:
@@ -248,6 +252,7 @@ def _print_results(jobs: "Sequence[Job]", results: "Mapping[str, Result]", group
     if not answered:
         return
     console.notes(*jobs[0].plan.task.notes)
+    console.notes(*(text for result in answered.values() for text in reparsed(result.data)))
     folders = [result.folder for result in answered.values()]
     console.out.print(models_table([*map(read_run, folders)]) if group else run_table(folders[0]))
     for job in jobs:
@@ -260,9 +265,9 @@ def _print_results(jobs: "Sequence[Job]", results: "Mapping[str, Result]", group
 
 
 def _problem(
-    results: "Mapping[str, Result]", rejected: Sequence[str], group: "Group | None"
+    results: "Mapping[str, Result]", rejected: Sequence[str], group: "Group | None", strict: bool
 ) -> FwcError | None:
-    """Return what kept runs from being whole: rejected models, a stop, or missing replies."""
+    """Return what kept runs from being whole: rejected models, a stop, missing replies; or low coverage."""
     again = f"{_again(group.path if group else next(iter(results.values())).folder)} asks again"
     if rejected:
         return ProviderError(f"not asked to the end: {', '.join(rejected)} (see above); {again}")
@@ -271,7 +276,7 @@ def _problem(
         return IncompleteRunError(stopped[-1])
     missing = sum(run["unanswered"] + (run.get("pool_unanswered") or 0) for run in data)
     if not missing:
-        return None
+        return _unread(results) if strict else None
     requests = sum(run["requests"] + (run.get("pool_requests") or 0) for run in data)
     first = [run["no_reply"][0] for run in data if run["no_reply"]]  # the most frequent reason
     why = "; ".join(f"{reason['requests']:,} of them: {reason['reason']}" for reason in first)
@@ -280,6 +285,25 @@ def _problem(
     more = f" and {len(rows) - 5:,} more" if len(rows) > 5 else ""
     why = f"{', '.join(rows[:5])}{more}; {why}"
     return IncompleteRunError(f"{missing:,} of {requests:,} requests have no reply ({why}); {again}")
+
+
+def _unread(results: "Mapping[str, Result]") -> FwcError | None:
+    """Return the error for arms with a coverage below the least that the run asks for."""
+    from fwc_llm.report.narrative import low_coverage
+
+    runs = [(result.data["arms"], RunFolder(result.folder).describe()) for result in results.values()]
+    low = [line["text"] for arms, run in runs for line in low_coverage(arms, run["settings"]["min_coverage"])]
+    return IncompleteRunError(" ".join(low)) if low else None
+
+
+def reparsed(results: Mapping[str, Any]) -> list[str]:
+    """Say how many answers of an older version's run are read otherwise now."""
+    from fwc_llm.answers import PARSER
+
+    counts: Mapping[str, int] = results.get("reparsed") or {}
+    by_arm = ", ".join(f"{arm} {n:,}" for arm, n in counts.items())
+    text = f"version {PARSER} of the parser reads {sum(counts.values()):,} answers otherwise ({by_arm})"
+    return [text] * bool(counts)
 
 
 def run_json(folder: Path, results: Mapping[str, Any], price: "Price | None" = None) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """`fwc-llm gate`: conditions that a finished run must not meet, for CI; `eval` and `audit` have the same."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from fwc_llm.cli.console import lines
 from fwc_llm.cli.options import JSON, argument, command, option, print_json
 from fwc_llm.errors import FwcError, GateFailedError, GateUndecidedError, IncompleteRunError
 from fwc_llm.files import is_file, write_whole
+from fwc_llm.options import UNREAD_HELP, VERDICT
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.listing import expanded
 
@@ -32,6 +32,8 @@ Undecided: TypeAlias = Literal["fail", "pass"] | None
 UNDECIDED: Undecided = option(
     "What a condition that cannot be told counts as: fail or pass. [default: exit code 6]", panel=_PANEL
 )
+Unread: TypeAlias = Literal["worst", "as-no", "ignore"] | None
+UNREAD: Unread = option(f"{UNREAD_HELP} [default: as the run says]", "--unread", panel=VERDICT)
 JUNIT: Path | None = option("Write the checks as JUnit XML to this file.", "--junit", panel=_PANEL)
 
 
@@ -130,12 +132,14 @@ class Gates:
         if failed or (unknown and self.undecided == "fail"):
             raise GateFailedError(counts)
         if unknown and self.undecided is None:
-            helps = any(check.outcome == "undecided" and not math.isnan(check.low) for check in checks)
+            helps = any(check.more_rows for check in checks)
             rows = "ask about more rows (`fwc-llm power` says how many), or " if helps else ""
             raise GateUndecidedError(f"{counts}: {rows}say what this counts as with --undecided fail or pass")
 
 
-def settle_folders(gates: Gates, folders: Mapping[str, Path], document: dict[str, Any] | None = None) -> None:
+def settle_folders(
+    gates: Gates, folders: Mapping[str, Path], document: dict[str, Any] | None = None, unread: Unread = None
+) -> None:
     """Settle the gates of whole runs' folders; see `check_whole` and `Gates.settle`."""
     from fwc_llm.metrics.adverse_impact import NO_PEOPLE
     from fwc_llm.report.impact import is_designed
@@ -144,7 +148,7 @@ def settle_folders(gates: Gates, folders: Mapping[str, Path], document: dict[str
     if not gates.conditions:
         gates.settle({}, (), document)
         return
-    runs = {name: read_run(folder) for name, folder in folders.items()}
+    runs = {name: replace(read_run(folder), unread=unread) for name, folder in folders.items()}
     marks = []
     if any(run.simulated for run in runs.values()):
         marks.append("Simulated: these gates say nothing about a language model.")
@@ -185,6 +189,7 @@ def gate(
     fail_if: list[str] | None = FAIL_IF,
     undecided: Undecided = UNDECIDED,
     junit: Path | None = JUNIT,
+    unread: Unread = UNREAD,
     as_json: bool = JSON,
 ) -> None:
     """Check a finished run against conditions that it must not meet, by intervals; asks nothing.
@@ -204,4 +209,4 @@ def gate(
         for folder in folders:
             check_whole(folder)
         document: dict[str, Any] | None = {"format": "fwc-llm-gate/1"} if as_json else None
-        settle_folders(gates, {run.label: run.folder for run in read_runs(folders)}, document)
+        settle_folders(gates, {run.label: run.folder for run in read_runs(folders)}, document, unread)

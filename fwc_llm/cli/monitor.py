@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 from fwc_llm.cli.gate import JUNIT, UNDECIDED, Gates, Undecided
-from fwc_llm.cli.options import JSON, argument, command, option, words
+from fwc_llm.cli.options import COMMENT, JSON, SHEET, SKIP, argument, command, option, words
 
 
 @command("monitor")
@@ -28,6 +28,9 @@ def monitor(
     run_length: int = option(
         "An alarm of a change is false at most once in so many decisions, on average.", default=100_000, min=1
     ),
+    sheet: str = SHEET,
+    skip: int = SKIP,
+    comment: str = COMMENT,
     report: Path | None = option("Write the sequence as a page to this file (.html)."),
     undecided: Undecided = UNDECIDED,
     junit: Path | None = JUNIT,
@@ -48,7 +51,8 @@ def monitor(
         "answer": answer, "label": label, "positive": positive, "protected": words(protected), "key": key,
         "missing": missing, "time": time, "by": by,
     }  # fmt: skip
-    seen, checks = watch(decisions, state, gates.conditions, columns, run_length)
+    layout = {"sheet": sheet, "skip": skip, "comment": comment}
+    seen, checks = watch(decisions, state, gates.conditions, columns, run_length, layout)
     if report is not None:
         write_whole(page(seen, checks, decisions.name), report)
         notes(f"wrote {report}")

@@ -64,6 +64,10 @@ ALLOW_CHANGED: bool = switch(
     "Accept saved shots although the data has changed.", "--allow-changed-data", panel=EXPERIMENT
 )
 MAX_PROMPT_TOKENS: int | None = option("Choose the largest m, up to --m, whose prompts fit.", panel=COST)
+DRY_RUN: bool = switch("Print the number of requests and their cost; send none.", "--dry-run", panel=COST)
+SHEET: str = option("The sheet of an Excel file, by name or number. [default: the first]", default="")
+SKIP: int = option("Lines (rows of a sheet) above the header, which are left out.", default=0, min=0)
+COMMENT: str = option("The text that begins lines to be left out, such as #.", default="")
 NO_ROWS: bool = switch("Reports hold no rows, prompts or replies: they may be people's records.", "--no-rows")
 FIGURES: Path | None = option("Write the charts to this folder, as SVG and PNG. Extra: plot.", metavar="DIR")
 JSON: bool = switch("Print everything as one JSON document; notes go to standard error.", "--json")
@@ -82,7 +86,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "shots": ("fwc-llm shots --strategy fwc --m 16 -o shots.json", "fwc-llm shots --task census --compare"),
     "tune": ("fwc-llm tune --task adult --model gpt-6-luna --target-dp 0.1 --max-loss 3 --out runs/tuned",),
-    "prompt": ("fwc-llm prompt --task census --shots balanced --row 3",),
+    "prompt": (
+        "fwc-llm prompt --task census --shots balanced --row 3",
+        "fwc-llm prompt --task task.json --shots shots.json --record row.json",
+    ),
     "tasks": ("fwc-llm tasks", "fwc-llm tasks --json"),
     "power": ("fwc-llm power --task adult --n-test 200 --repeats 5 --detect 0.1",),
     "runs": ("fwc-llm runs", "fwc-llm runs archive --json"),
@@ -106,6 +113,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "task init": ("fwc-llm task init data.csv --protected sex --outcome income",),
     "task check": ("fwc-llm task check data.toml",),
     "task copy": ("fwc-llm task copy adult -o mine.toml",),
+    "task freeze": ("fwc-llm task freeze my.toml -o task.json",),
     "template init": ("fwc-llm template init wording --from paper",),
 }
 # What --help shows of commands with many options; --help-all shows the rest.

@@ -1,10 +1,14 @@
 """`fwc-llm prompt`: what is sent for one row."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 from fwc_llm.cli import options as flags
+from fwc_llm.errors import FwcError
+from fwc_llm.files import read_text, reason
 from fwc_llm.runs.settings import Settings
+from fwc_llm.untrusted import parse_json
 
 _SETTINGS = (
     "m", "epsilon", "n_test", "base_parity", "seed", "api", "template", "consistency", "weights",
@@ -19,38 +23,71 @@ def prompt(
         "A strategy, or a file of saved shots (.json); +removal, +instruction edit the prompt.",
         default="zero",
     ),
-    row: int = flags.option("Which row of the seeded test split, counted from 0.", default=0),
+    row: int | None = flags.option(
+        "Which row of the seeded test split, counted from 0. [default: 0]", "--row"
+    ),
+    record: str | None = flags.option(
+        "Show this row instead: a JSON object as it lies in the table's file ('-': standard input).",
+        metavar="FILE",
+    ),
     as_json: bool = flags.switch("Print the messages as JSON.", "--json"),
     data_dir: Path | None = flags.DATA_DIR,
     allow_changed_data: bool = flags.ALLOW_CHANGED,
     **options: Any,
 ) -> None:
-    """Show what is sent to the model for one row of the test split that `eval` draws from this seed."""
+    """Show what is sent to the model for a row of the test split, or for one of yours."""
     import json
 
     from fwc_llm.cli.console import lines, notes, working, write
-    from fwc_llm.errors import FwcError
     from fwc_llm.models.tokens import TokenCounter
+    from fwc_llm.prompts import Prompt, split_edits
     from fwc_llm.runs.plan import make_plan
+    from fwc_llm.shots import load_shots
 
-    settings = flags.read(Settings, options)
-    with working("choosing examples") as step:
-        plan = make_plan(
-            flags.open_task(task, data_dir, protected), (shots,), settings, allow_changed_data, step
-        )
-    notes(*plan.notes)
-    split = plan.repeats[0].split.test
-    if not 0 <= row < len(split):
-        raise FwcError(f"row {row} is outside the test split: it has rows 0 to {len(split) - 1}")
-    messages = plan.prompt(plan.arms[0], row)
+    if record is not None and row is not None:
+        raise FwcError("--row is a row of the test split, --record one of yours: leave out one of them")
+    settings, table = flags.read(Settings, options), flags.open_task(task, data_dir, protected)
+    (source, edits), chosen, untrue = split_edits(shots), None, ""
+    if record is None or not (source == "zero" or source.endswith(".json")):
+        with working("choosing examples") as step:
+            plan = make_plan(table, (shots,), settings, allow_changed_data, step)
+        notes(*plan.notes)
+        arm = plan.arms[0]
+        chosen, edits, untrue = plan.repeats[0].shots.get(arm.name), arm.edits, plan.untrue.get(arm.name, "")
+    elif source != "zero":
+        chosen = load_shots(source, table, allow_changed_data)
+    if record is None:
+        split, row = plan.repeats[0].split.test, row or 0
+        if not 0 <= row < len(split):
+            raise FwcError(f"row {row} is outside the test split: it has rows 0 to {len(split) - 1}")
+        messages, title = plan.prompt(arm, row), f"row {row} of the split is {split.index[row]}"
+    elif chosen is None and source != "zero":
+        raise FwcError(f"{shots} chooses its examples among the rows of a run: --record takes saved examples")
+    else:
+        cleaned, title = table.record(_read(record)), f"the row is that of {record}"
+        notes(*cleaned.notes)
+        hidden = () if settings.weights == "show" else ("unweighted",)
+        prompt = Prompt(table, chosen, settings.template, (*edits, *hidden), settings.questions)
+        messages = prompt.build(cleaned)
     if as_json:
         write(json.dumps(list(messages), indent=1, ensure_ascii=False) + "\n", is_json=True)
         return
     for message in messages:
         lines(f"── {message['role']} {message.get('name', '')}".rstrip(), style="bold")
         lines(message["content"])
-    for warning in plan.untrue.values():
-        notes(f"{plan.arms[0].name}: {warning}", style="bold")
+    if untrue:
+        notes(f"{arm.name}: {untrue}", style="bold")
     counter = TokenCounter("gpt-4")
     tokens = f"{counter.count(messages):,} tokens{'' if counter.exact else ', estimated'} for gpt-4"
-    notes(f"row {row} of the split is {split.index[row]}; {len(messages)} messages, {tokens}")
+    notes(f"{title}; {len(messages)} messages, {tokens}")
+
+
+def _read(record: str) -> dict[str, Any]:
+    """The JSON object of a file, or of standard input for "-"."""
+    try:
+        content = parse_json(sys.stdin.read() if record == "-" else read_text(Path(record)))
+    except (OSError, ValueError) as error:
+        raise FwcError(f"the record {record} cannot be read: {reason(error)}") from error
+    if not isinstance(content, dict):
+        raise FwcError(f"the record {record} is no JSON object with a value for every column")
+    return content

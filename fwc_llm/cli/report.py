@@ -7,6 +7,7 @@ from typing import Any
 
 from fwc_llm.cli import console
 from fwc_llm.cli import options as flags
+from fwc_llm.cli.gate import UNREAD, Unread
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file, write_whole
 from fwc_llm.runs.folder import RunFolder
@@ -43,6 +44,7 @@ def report(
         "of the answers to them; needs the table.",
         "--assist",
     ),
+    unread: Unread = UNREAD,
     appendix: bool = flags.APPENDIX,
     as_json: bool = flags.JSON,
 ) -> None:
@@ -57,7 +59,7 @@ def report(
     path = _place(runs) if out is None and chosen == "html" else out
     with run_folders(list(expanded(runs))) as folders:
         with_rows = chosen == "html" and not no_rows
-        document = make_document(folders, task, data_dir, with_rows, reference, assist)
+        document = make_document(folders, task, data_dir, with_rows, reference, assist, unread)
         text = write_document(document, chosen, appendix)
     if figures is not None:
         draw(document, figures)

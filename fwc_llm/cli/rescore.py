@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fwc_llm.cli.eval_output import run_json
+from fwc_llm.cli.eval_output import reparsed, run_json
 from fwc_llm.cli.options import JSON, argument, command, print_json
 
 
@@ -34,6 +34,7 @@ def rescore(run: Path = argument("The folder of a run, or of several models."), 
         else:
             if results["unanswered"] < results["requests"]:
                 out.print(run_table(folder.path))
+            notes(*reparsed(results))
         if missing := results["unanswered"]:
             notes(
                 f"{missing:,} of {results['requests']:,} requests have no reply; the same `fwc-llm eval` "

@@ -1,4 +1,4 @@
-"""`fwc-llm tasks`, `task init`, `task check`, `task copy` and `template init`: tables and templates."""
+"""`fwc-llm tasks`, `task init`, `check`, `copy` and `freeze`, `template init`: tables and templates."""
 
 import os
 from collections.abc import Iterator
@@ -12,7 +12,6 @@ from fwc_llm.errors import FwcError
 from fwc_llm.files import failing_as, resource_dir, write_whole
 from fwc_llm.models import open_model, traits
 from fwc_llm.runs.settings import Settings
-from fwc_llm.taskfile import parse_taskfile
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
@@ -82,15 +81,30 @@ def init(
     output: Path | None = flags.option(
         "The task file to write. [default: beside the table]", "--out", "-o", "--output"
     ),
+    unknown: str = flags.option(
+        "Words of the table for a value that is not known, comma-separated, besides the usual ones.",
+        default="",
+        metavar="WORDS",
+    ),
+    sheet: str = flags.SHEET,
+    skip: int = flags.SKIP,
+    comment: str = flags.COMMENT,
     force: bool = FORCE,
 ) -> None:
     """Draft a commented task file for a table of your own, and list what to check in it."""
-    from fwc_llm.data.task_draft import draft_task
+    from fwc_llm.data.task_inference import draft_task
     from fwc_llm.tasks import load_task
 
-    target = _new_file(output or table.with_suffix(".toml"), force)
+    target = _new_file(output or table.with_suffix(".toml"), ".toml", force)
     draft = draft_task(
-        table, flags.words(",".join(protected)) or protected, outcome, Path(os.path.realpath(target)).parent
+        table,
+        flags.words(",".join(protected)) or protected,
+        outcome,
+        Path(os.path.realpath(target)).parent,
+        flags.words(unknown),
+        sheet=sheet,
+        skip=skip,
+        comment=comment,
     )
     write_whole(draft.text, target, "the task file ")
     _print(f"wrote {target}; please check:", *draft.checks)
@@ -169,11 +183,11 @@ def _columns(task: "Task") -> Iterator[str]:
             )
             summary += f" and {len(counts) - 6:,} more" if len(counts) > 6 else ""
         yield f"{column.name} ({column.kind}): {summary}"
-    if task.text:
-        fields = parse_taskfile(task.text, Path(f"{task.name}.toml")).fields
-        used = {column.name for column in task.columns}
-        if left_out := [item.name for item in fields if item.use != "column" and item.name not in used]:
-            yield f"left out: {', '.join(left_out)}"
+    used = {column.name for column in task.columns}
+    if left_out := [
+        item.name for item in task.rules.fields if item.use != "column" and item.name not in used
+    ]:
+        yield f"left out: {', '.join(left_out)}"
 
 
 def _shown(task: "Task", template: str) -> Iterator[str]:
@@ -199,6 +213,7 @@ def _findings(task: "Task") -> Iterator[str]:
     parity = "as they fall" if settings.base_parity is None else f"base parity {settings.base_parity:g}"
     yield f"by default a repeat asks about {settings.n_test} rows ({parity}), with {settings.m} examples"
     yield from notes
+    yield from (f"CHECK: {sentence}" for sentence in task.checks.sentences)
     if settings.base_parity is not None:
         step = whole_step(task.groups, settings.base_parity)
         yield f"refused: --n-test that is no multiple of {step}, unless with --base-parity none"
@@ -237,10 +252,10 @@ def template_init(
     notes(f"see what it says with: fwc-llm prompt --template {folder}")
 
 
-def _new_file(path: Path, force: bool) -> Path:
+def _new_file(path: Path, ending: str, force: bool) -> Path:
     """Return the path of a task file; refuse one that exists, unless it may be overwritten."""
-    if path.suffix != ".toml":
-        raise FwcError(f"the task file {path} must end in .toml, so that --task recognises it")
+    if path.suffix != ending:
+        raise FwcError(f"the task file {path} must end in {ending}, so that --task recognises it")
     if path.exists() and not force:
         raise FwcError(f"{path} exists already; name another file with -o, or overwrite it with --force")
     return path
@@ -256,8 +271,26 @@ def task_copy(
     from fwc_llm.tasks import layout_names, task_text
 
     text = task_text(task)
-    target = _new_file(output or Path(f"{task}.toml"), force)
+    target = _new_file(output or Path(f"{task}.toml"), ".toml", force)
     write_whole(text, target, "the task file ")
     if task in layout_names():
         notes(f"put the table that its first lines name beside {target}")
     notes(f"wrote {target}; look at it with: fwc-llm task check {target}")
+
+
+@flags.command("task freeze")
+def task_freeze(
+    task: str = flags.argument("A task file (.toml), or a built-in task."),
+    output: Path | None = flags.option("The file to write. [default: TASK.json, here]", "--out", "-o"),
+    protected: str | None = flags.PROTECTED,
+    data_dir: Path | None = flags.DATA_DIR,
+    force: bool = FORCE,
+) -> None:
+    """Save a task without its rows, for an application that builds prompts."""
+    from fwc_llm.tasks import load_task
+
+    table = load_task(task, data_dir, protected=protected)
+    target = _new_file(output or Path(f"{table.name}.json"), ".json", force)
+    with working("reading the table"):
+        table.freeze(target)
+    notes(f"wrote {target}; see a prompt with: fwc-llm prompt --task {target} --record ROW.json")

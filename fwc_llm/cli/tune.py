@@ -51,6 +51,7 @@ def tune(
     ),
     data_dir: Path | None = flags.DATA_DIR,
     cancel_batch: bool = flags.CANCEL_BATCH,
+    dry_run: bool = flags.DRY_RUN,
     as_json: bool = flags.JSON,
     **options: Any,
 ) -> None:
@@ -70,10 +71,13 @@ def tune(
             model, target_dp, max_loss, target=target, rows=rows, candidates=candidates, m=sizes or None,
             templates=flags.words(template) or None, orders=flags.words(order) or None,
             strategies=flags.words(strategy) or None, instructions=instructions, out=out, client=client,
-            **settings.chosen, data_dir=data_dir, cancel_batch=cancel_batch, shown=console.shown,
+            **settings.chosen, data_dir=data_dir, cancel_batch=cancel_batch, dry_run=dry_run,
+            shown=console.shown,
         )  # fmt: skip
     if as_json:
         flags.print_json(_as_json(tuned))
+    elif dry_run:
+        console.lines(tuned.verdict)
     else:
         _report(tuned)
     if tuned.result is not None and tuned.result.unanswered:

@@ -12,26 +12,26 @@ import numpy as np
 from fwc_llm.coreset.descent.loop import share_out
 from fwc_llm.coreset.distance import check_weights, wasserstein
 from fwc_llm.coreset.problem.cells import find_cells, groups_of, limits_of, overall_target
+from fwc_llm.coreset.problem.encoded_input import ProblemParams
+from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.encoding import ColumnWeights, Encoder
 from fwc_llm.coreset.problem.frames import Columns, take_named
 from fwc_llm.coreset.problem.ground_cost import blocks, cost_matrix
-from fwc_llm.coreset.problem.input_rows import Terms
-from fwc_llm.coreset.problem.table import Table
-from fwc_llm.coreset.transport.fair import fair_transport
+from fwc_llm.coreset.transport.inner_problem import fair_transport
 from fwc_llm.coreset.transport.parity import SATISFIED, imbalance, violation
 from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError
 
 
 @dataclass(frozen=True)
-class Rows:
+class ComparedRows:
     """Rows to be compared with representatives: features, and the places of what is known of their cells.
 
     `level` and `outcome` (n,) are places in the representatives' levels and outcomes, −1 for those that no
     representative has; None where they are not known, so that they cost nothing. `masses`: None for 1 each.
     """
 
-    table: Table
+    table: EncodedTable
     level: np.ndarray | None
     outcome: np.ndarray | None
     masses: Masses | None = None
@@ -45,13 +45,13 @@ class Represented:
     labels of the cells, None where the fit had none; `target` (|Y|,) is p_T.
     """
 
-    points: Table
+    points: EncodedTable
     encoder: Encoder
     cell_of: np.ndarray
     levels: np.ndarray | None
     outcomes: np.ndarray | None
     target: np.ndarray
-    terms: Terms
+    terms: ProblemParams
 
     @property
     def m(self) -> int:
@@ -74,20 +74,20 @@ class Represented:
         """The levels that share a limit, (L, |D|), where attributes are not crossed."""
         return None if self.levels is None else groups_of(self.levels, self.terms.crossed)
 
-    def read(self, columns: Columns) -> Rows:
+    def read(self, columns: Columns) -> ComparedRows:
         """The rows as the fit sees them; y and sensitive may be None."""
         X, y, sensitive, sample_weight = take_named(*columns)
         table = self.encoder.encode(X, strict=False, what="X")
         cells = find_cells(y, sensitive, table.n)
         level, outcome = np.divmod(cells.cell, cells.n_outcomes)
-        return Rows(
+        return ComparedRows(
             table,
             None if sensitive is None or self.levels is None else places(cells.levels, self.levels)[level],
             None if y is None or self.outcomes is None else places(cells.outcomes, self.outcomes)[outcome],
             read_weights(sample_weight, table.n),
         )
 
-    def costs(self, rows: Rows, block: slice = slice(None)) -> np.ndarray:
+    def costs(self, rows: ComparedRows, block: slice = slice(None)) -> np.ndarray:
         """The ground costs (b, m) of a block of rows, or of all, to all representatives."""
         level, outcome = np.divmod(self.cell_of, len(self.target))
         costs = cost_matrix(rows.table.take(block), self.points, self.terms.cost)
@@ -190,7 +190,7 @@ def certify(
         InputError: bad input; or no weights of these points keep the limit.
     """
     costs = cost_sensitive, cost_outcome
-    terms = Terms(epsilon, cost, target, *costs, scale, column_weights, penalty, crossed)
+    terms = ProblemParams(epsilon, cost, target, *costs, scale, column_weights, penalty, crossed)
     rows = replace(terms, epsilon=None, penalty=None).read(Columns(X, y, sensitive, sample_weight))
     table, cells = rows.table, rows.cells
     encoded = rows.encoder.encode(points, strict=False, what="points")
@@ -201,7 +201,7 @@ def certify(
         raise InputError(f"points_y holds {unknown!r}, which no row has: leave out such points")
     level, which = np.divmod(own.cell, own.n_outcomes)
     own_points = Represented(
-        Table(encoded.numbers.astype(np.float64), encoded.codes),
+        EncodedTable(encoded.numbers.astype(np.float64), encoded.codes),
         rows.encoder,
         level * cells.n_outcomes + outcome[which],
         own.levels,
@@ -210,11 +210,11 @@ def certify(
         terms,
     )
     row_level, row_outcome = np.divmod(cells.cell, cells.n_outcomes)
-    compared = Rows(table, places(cells.levels, own.levels)[row_level], row_outcome, rows.masses)
+    compared = ComparedRows(table, places(cells.levels, own.levels)[row_level], row_outcome, rows.masses)
     return certified(own_points, compared, weights)
 
 
-def certified(points: Represented, rows: Rows, weights: Any) -> CoresetCertificate:
+def certified(points: Represented, rows: ComparedRows, weights: Any) -> CoresetCertificate:
     """The certificate of representatives for rows: with these weights, or with the best if they are None."""
     n_cells = points.n_levels * len(points.target)
     if weights is None:
@@ -233,7 +233,7 @@ def certified(points: Represented, rows: Rows, weights: Any) -> CoresetCertifica
     return CoresetCertificate(objective, lower_bound, apart, weight, epsilon, rows.table.n, excess, moving)
 
 
-def _best_weights(points: Represented, rows: Rows, n_cells: int) -> tuple[float, float, np.ndarray]:
+def _best_weights(points: Represented, rows: ComparedRows, n_cells: int) -> tuple[float, float, np.ndarray]:
     """Objective and lower bound of the inner problem, and the weights (m,) of its plan."""
     cost, label = np.full((rows.table.n, n_cells), np.inf), np.zeros((n_cells, rows.table.n), np.int32)
     for block in blocks(rows.table.n):

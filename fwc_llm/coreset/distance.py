@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.transport.fair import fair_transport
+from fwc_llm.coreset.transport.inner_problem import fair_transport
 from fwc_llm.coreset.weights import read_numbers
 from fwc_llm.errors import InputError
 

@@ -12,23 +12,22 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from fwc_llm.coreset.certificate import CoresetCertificate, Represented, Rows, certified
+from fwc_llm.coreset.certificate import ComparedRows, CoresetCertificate, Represented, certified
 from fwc_llm.coreset.checks import candidate_mask, check_choice, check_jobs, generator
 from fwc_llm.coreset.descent.loop import Descent, Steps
-from fwc_llm.coreset.descent.updates import Shares
+from fwc_llm.coreset.descent.updates import RowAssignment
 from fwc_llm.coreset.distance import wasserstein
-from fwc_llm.coreset.out_of_core.certificate import certify_table
-from fwc_llm.coreset.out_of_core.survey import Survey, take_survey
-from fwc_llm.coreset.out_of_core.tables import Table as BlockTable
-from fwc_llm.coreset.out_of_core.tables import open_table
+from fwc_llm.coreset.out_of_core.block_tables import BlockTable, open_table
+from fwc_llm.coreset.out_of_core.certifying_pass import certify_table
+from fwc_llm.coreset.out_of_core.sampling_pass import SamplePass, run_sampling_pass
 from fwc_llm.coreset.problem.allocation import count_slots
 from fwc_llm.coreset.problem.cells import check_attributes, groups_of, limits_of, overall_target
+from fwc_llm.coreset.problem.encoded_input import EncodedInput, Estimator, ProblemParams
+from fwc_llm.coreset.problem.encoded_table import EncodedTable, value_ids
 from fwc_llm.coreset.problem.encoding import ColumnWeights, pick
 from fwc_llm.coreset.problem.frames import Columns
 from fwc_llm.coreset.problem.ground_cost import between_cells, blocks
-from fwc_llm.coreset.problem.input_rows import Estimator, InputRows, Terms
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.problem.table import Table, value_ids
 from fwc_llm.coreset.search.restarts import best_start
 from fwc_llm.coreset.search.schedule import Effort, Solver
 from fwc_llm.coreset.transport.parity import imbalance, violation
@@ -67,8 +66,9 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             support="free", points (m, p) in cell order and in the units of X.
         n_init: number of starts; the best is kept. "auto": one; where there are at most 30,000 coresets of
             rows, the best of all of them; on other small tables (n · m up to 4,000) as many starts as it
-            takes for four to end at the best objective, at most 30; three with free representatives on up
-            to 4,096 rows.
+            takes for four to end at the best objective, at most 30; two on up to 8,192 rows (free: 4,096).
+            Where swaps follow, the best of the starts is then kicked (docs/method.md, "Starts and local
+            optima").
         max_iter: largest number of moves of the representatives in one start.
         random_state: seed, or a numpy Generator.
         swaps: whether swaps follow the descent, to escape its local optimum. "auto": with a support of rows,
@@ -77,8 +77,8 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             numbers and n · m exceeds a million. True: always, for larger tables on samples of rows; the fit
             may then take several times as long as the descent alone.
         progressive: whether a named start uses larger and larger samples, so that few iterations run on all
-            rows; "auto": with support="free" from 64 rows a representative on (and 8,192 in all), else from
-            100,000 rows. The last iterations always run on all rows, and end when one lowers the objective
+            rows; "auto": from 8,192 rows on, with support="free" also 64 for a representative.
+            The last iterations always run on all rows, and end when one lowers the objective
             by less than 2e-5 of it.
         n_jobs: number of threads; None or -1 for all processors, -2 for all but one. The result does not
             depend on it.
@@ -188,21 +188,21 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         """
         self._check_parameters()
         by_position = candidates is not None or (not isinstance(self.init, str) and np.ndim(self.init) == 1)
-        columns, table, survey = Columns(X, y, sensitive, sample_weight), None, None
+        columns, table, sample_pass = Columns(X, y, sensitive, sample_weight), None, None
         if not (by_position and isinstance(X, np.memmap)):  # an array for those who need one
             table = open_table(columns, check_jobs(self.n_jobs))
         if table is not None and by_position:
             raise InputError("candidates and an init of row numbers need the rows in memory: leave them out")
         say = progress or (lambda words: None)
         if table is not None and table.n > self._sample_size():
-            survey = self._survey(table, say)
-            rows = survey.rows
+            sample_pass = self._sample_pass(table, say)
+            rows = sample_pass.rows
         else:
-            rows = Terms.of(self).read(columns if table is None else table.whole())
+            rows = ProblemParams.of(self).read(columns if table is None else table.whole())
         problem = self._problem(rows, candidates)
         best, steps = self._solve(problem, rows)
-        points = self._represent(best, problem, rows, None if survey is None else survey.positions)
-        if table is None or survey is None:
+        points = self._represent(best, problem, rows, None if sample_pass is None else sample_pass.positions)
+        if table is None or sample_pass is None:
             inner, shares = steps.certify(points)
             self._certify(shares.weights(), inner.objective, inner.lower_bound, best, problem)
             self.labels_: np.ndarray | None = np.full(rows.n, -1, np.int32)
@@ -210,7 +210,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             return self
         steps.rest()
         whole = certify_table(
-            table, survey, problem, points, lambda k, share: say(f"reading {k + 1}, distances: {share:.0%}")
+            table, sample_pass, problem, points, lambda k, share: say(f"pass {k + 1}, distances: {share:.0%}")
         )
         self._certify(*whole, best, problem)
         self.labels_, self.proven_ = None, False
@@ -300,7 +300,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         """Fit, and return `labels_`: each row's representative under the optimal plan."""
         return self.fit(X, y, **fit_params).labels_
 
-    def _rows(self, *columns: Any) -> tuple[Represented, Rows]:
+    def _rows(self, *columns: Any) -> tuple[Represented, ComparedRows]:
         check_is_fitted(self)
         return self._represented, self._represented.read(Columns(*columns))
 
@@ -309,7 +309,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
     ) -> Problem:
         """The problem that `fit` solves, checked and encoded; for your own searches."""
         self._check_parameters()
-        return self._problem(Terms.of(self).read(Columns(X, y, sensitive, sample_weight)), candidates)
+        return self._problem(ProblemParams.of(self).read(Columns(X, y, sensitive, sample_weight)), candidates)
 
     @property
     def _n_features_out(self) -> int:
@@ -331,7 +331,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
                 raise InputError(f"{name}={value!r}: use True, False or 'auto'")
         check_jobs(self.n_jobs)
 
-    def _problem(self, rows: InputRows, candidates: Any) -> Problem:
+    def _problem(self, rows: EncodedInput, candidates: Any) -> Problem:
         """The problem of these rows: cells, slots and the rows that may stand for each cell."""
         table, cells = rows.table, rows.cells
         if candidates is not None and self.support == "free":
@@ -374,7 +374,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             table, cells, cell_of, *terms, move, pools, ids, to_ranks, rows.masses, self.penalty, groups
         )
 
-    def _init_rows(self, among: InputRows) -> np.ndarray:
+    def _init_rows(self, among: EncodedInput) -> np.ndarray:
         """The rows given as `init`, checked, in cell order."""
         rows, n = np.asarray(self.init), among.n
         if rows.dtype.kind not in "iu" or rows.shape != (self.m,) or rows.min() < 0 or rows.max() >= n:
@@ -388,7 +388,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         rows = place[rows]
         return np.asarray(rows[np.argsort(among.cells.cell[rows], kind="stable")])
 
-    def _init_start(self, problem: Problem, among: InputRows) -> np.ndarray:
+    def _init_start(self, problem: Problem, among: EncodedInput) -> np.ndarray:
         """The rows (m,) or points (m, p) given as `init`, checked."""
         if np.ndim(self.init) == 1:
             rows = self._init_rows(among)
@@ -405,18 +405,18 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             raise InputError(f"init has shape {points.shape}: give points as ({self.m}, {problem.table.p})")
         return points
 
-    def _solve(self, problem: Problem, rows: InputRows) -> tuple[Descent, Steps]:
+    def _solve(self, problem: Problem, rows: EncodedInput) -> tuple[Descent, Steps]:
         """The best descent from what `init` says, and its steps."""
         rng = generator(self.random_state)
         starts = None if self.n_init == "auto" else int(self.n_init)
         effort = Effort(int(self.max_iter), self.swaps, self.progressive, check_jobs(self.n_jobs))
         if isinstance(self.init, str):
-            solver = Solver(problem, effort, starts or 1)
+            solver = Solver(problem, effort)
             best, self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = best_start(
                 solver, self.init, rng, starts
             )
         else:
-            solver = Solver(problem, effort, 1)
+            solver = Solver(problem, effort)
             self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = 1, 1, False, None
             best = solver.from_start(self._init_start(problem, rows), rng)
         return best, solver.steps
@@ -425,21 +425,21 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         """The rows of a table on disk that are solved in memory."""
         return max(int(self.sample), ROWS_FOR_EACH[self.cost] * int(self.m))
 
-    def _survey(self, table: BlockTable, say: Callable[[str], None]) -> Survey:
+    def _sample_pass(self, table: BlockTable, say: Callable[[str], None]) -> SamplePass:
         """A sample of a table on disk."""
-        survey = take_survey(
+        sample_pass = run_sampling_pass(
             table,
-            Terms.of(self),
+            ProblemParams.of(self),
             sample=self._sample_size(),
             least=int(self.m),
             seed=int(generator(deepcopy(self.random_state)).integers(1, 2**53)),
-            tick=lambda share: say(f"reading 1, a sample: {share:.0%}"),
+            tick=lambda share: say(f"pass 1, a sample: {share:.0%}"),
         )
-        say(f"solving a sample of {survey.rows.table.n:,} rows")
-        return survey
+        say(f"solving a sample of {sample_pass.rows.table.n:,} rows")
+        return sample_pass
 
     def _represent(
-        self, best: Descent, problem: Problem, rows: InputRows, positions: np.ndarray | None
+        self, best: Descent, problem: Problem, rows: EncodedInput, positions: np.ndarray | None
     ) -> np.ndarray:
         """Sets the attributes of the representatives; returns them (m, p) as published: in X's precision.
 
@@ -460,13 +460,13 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         self._set_features(rows)
         numbers, codes = np.split(points, [problem.table.n_numeric], axis=1)
         self._represented = Represented(
-            Table(numbers, codes.astype(np.int32)),
+            EncodedTable(numbers, codes.astype(np.int32)),
             rows.encoder,
             problem.cell_of,
             cells.levels if rows.has_levels else None,
             cells.outcomes if rows.has_y else None,
             problem.target,
-            Terms.of(self),
+            ProblemParams.of(self),
         )
         return points
 
@@ -488,7 +488,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         self.converged_ = best.converged
 
 
-def main_labels(shares: Shares) -> np.ndarray:
+def main_labels(shares: RowAssignment) -> np.ndarray:
     """(n,) the representative that carries most of each row; of equal parts, that of the lowest number."""
     labels = np.array(shares.label)
     for row in np.unique(shares.part_row):

@@ -24,14 +24,14 @@ from fwc_llm.coreset.problem.cells import (
     limits_of,
     overall_target,
 )
+from fwc_llm.coreset.problem.encoded_input import Estimator, ProblemParams, is_constrained
+from fwc_llm.coreset.problem.encoded_table import EncodedTable, value_ids
 from fwc_llm.coreset.problem.encoding import ColumnWeights
 from fwc_llm.coreset.problem.frames import Columns
 from fwc_llm.coreset.problem.ground_cost import between_cells
-from fwc_llm.coreset.problem.input_rows import Estimator, Terms, is_constrained
-from fwc_llm.coreset.problem.table import Table, value_ids
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.tile import in_groups
-from fwc_llm.coreset.transport.fair import fair_transport
+from fwc_llm.coreset.transport.inner_problem import fair_transport
 from fwc_llm.coreset.transport.parity import violation
 
 WIDTH = 16  # rows that are compared at once
@@ -94,7 +94,7 @@ class FairWASP(Estimator):
         Raises:
             InputError: bad input, naming the row, column or cell.
         """
-        rows = Terms.of(self).read(Columns(X, y, sensitive, sample_weight))
+        rows = ProblemParams.of(self).read(Columns(X, y, sensitive, sample_weight))
         table, cells = rows.table, rows.cells
         target, groups = overall_target(cells, self.target), groups_of(cells.levels, self.crossed)
         if groups is not None:
@@ -132,7 +132,7 @@ class FairWASP(Estimator):
 
 
 def nearest_rows(
-    table: Table, cells: Cells, cost: str, say: Callable[[str], None]
+    table: EncodedTable, cells: Cells, cost: str, say: Callable[[str], None]
 ) -> tuple[np.ndarray, np.ndarray]:
     """The feature cost (n, G) of each row to the nearest row of every cell, and which that is.
 
@@ -141,7 +141,7 @@ def nearest_rows(
     Equal rows are searched once.
     """
     values, rows, threads = np.ascontiguousarray(table.values, np.float64), np.arange(table.n), Threads()
-    ids = value_ids(Table(values, cells.cell[:, None]))
+    ids = value_ids(EncodedTable(values, cells.cell[:, None]))
     _, first, kind = np.unique(ids, return_index=True, return_inverse=True)
     own = cells.cell[first]
     least, nearest = np.zeros((len(first), cells.n_cells)), np.zeros((len(first), cells.n_cells), np.int64)

@@ -1,6 +1,6 @@
 """The price of parity: coresets along a path of parity limits."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from fwc_llm.coreset.checks import check_epsilon
+from fwc_llm.coreset.checks import check_epsilon, check_penalty
 from fwc_llm.coreset.estimator import FairCoreset
 from fwc_llm.errors import InputError
 
@@ -18,18 +18,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class FairPath:
-    """Fitted coresets of one table, from the narrowest parity limit to the widest; None is the widest."""
+    """Fitted coresets of one table, from the narrowest parity limit to the widest; None is the widest.
+
+    Of penalties: from the largest to the smallest.
+    """
 
     models: tuple[FairCoreset, ...]
 
+    @property
+    def _parameter(self) -> str:
+        return "epsilon" if all(model.penalty is None for model in self.models) else "penalty"
+
     def to_frame(self) -> pd.DataFrame:
-        """A row a limit: epsilon (NaN for None), objective, lower_bound, violation, and the price.
+        """A row a limit: epsilon or penalty (NaN for None), objective, lower_bound, violation, and the price.
 
         The price is by what share the objective is above that of the widest limit.
         """
-        names = ("epsilon", "objective_", "lower_bound_", "violation_")
+        names = (self._parameter, "objective_", "lower_bound_", "violation_")
         rows = [[getattr(model, name) for name in names] for model in self.models]
-        frame = pd.DataFrame(rows, columns=[name.rstrip("_") for name in names]).astype(float)
+        frame = pd.DataFrame(rows, columns=[name.rstrip("_") for name in names]).infer_objects()
         return frame.assign(price=frame.objective / frame.objective.iloc[-1] - 1)
 
     def plot(self) -> "Figure":
@@ -39,24 +46,28 @@ class FairPath:
         frame = self.to_frame()
         title = f"{self.models[0].m} representatives: the price of parity"
         with panels([title], [5.0], 3.0) as (figure, (axes,)):
-            axes.plot(frame.epsilon, frame.objective, "o-", color=COLOURS[0])
-            if frame.epsilon.isna().any():
+            name = self._parameter
+            limits = [np.mean(list(_by_level(getattr(model, name)).values())) for model in self.models]
+            axes.plot(limits, frame.objective, "o-", color=COLOURS[0])
+            if np.isinf(limits).any():
                 axes.axhline(frame.objective.iloc[-1], color=SOFT, linestyle="--", label="no limit")
                 axes.legend(frameon=False)
-            axes.set(xlabel="parity limit ε", ylabel="objective")
+            label = "penalty" if name == "penalty" else "parity limit ε (mean of the levels)"
+            axes.set(xlabel=label, ylabel="objective")
         return figure
 
     def __repr__(self) -> str:
-        ends = " to ".join(str(self.models[place].epsilon) for place in (0, -1))
-        return f"<FairPath of {len(self.models)} coresets, epsilon from {ends}>"
+        ends = " to ".join(str(getattr(self.models[place], self._parameter)) for place in (0, -1))
+        return f"<FairPath of {len(self.models)} coresets, {self._parameter} from {ends}>"
 
 
 def fair_path(
     X: Any,
     y: Any,
     sensitive: Any,
-    epsilons: Iterable[float | None],
+    epsilons: Iterable[float | Mapping[Any, float] | None] = (),
     *,
+    penalties: Iterable[float] = (),
     sample_weight: Any = None,
     **options: Any,
 ) -> FairPath:
@@ -67,30 +78,61 @@ def fair_path(
 
     Args:
         X, y, sensitive, sample_weight: as in `FairCoreset.fit`.
-        epsilons: the limits, in any order; None for none.
+        epsilons: the limits, in any order: numbers, {level: number}, and None for none.
+        penalties: in their place, soft limits.
         options: of `FairCoreset`, such as m=16 and random_state=0; support "free" or "rows".
 
     Raises:
         InputError: no limit, bad input, or support="features", whose rows do not say their cells.
     """
-    limits = sorted(set(epsilons), key=lambda limit: np.inf if limit is None else limit, reverse=True)
-    if not limits:
-        raise InputError("epsilons is empty: give at least one limit")
+    limits, soft = list(epsilons), list(penalties)
+    if bool(limits) == bool(soft):
+        raise InputError("give at least one limit, as epsilons or as penalties")
     for limit in limits:
         check_epsilon(limit)
-    first = FairCoreset(**{"m": 16, **options, "epsilon": limits[0]})
+    for penalty in soft:
+        check_penalty(penalty, None)
+    settings = [{"epsilon": limit, "penalty": options.get("penalty")} for limit in limits]
+    settings += [{"epsilon": None, "penalty": penalty} for penalty in soft]
+    settings = [one for k, one in enumerate(settings) if one not in settings[:k]]
+    settings.sort(key=lambda one: sum(_widths(one).values()) / len(_widths(one)), reverse=True)
+    first = FairCoreset(**{"m": 16, **options, **settings[0]})
     if first.support == "features":
         raise InputError("support='features' cannot start from other coresets: use 'free' or 'rows'")
     models = [first.fit(X, y, sensitive, sample_weight=sample_weight)]
 
-    def from_neighbour(neighbour: FairCoreset, limit: float | None) -> FairCoreset:
+    def from_neighbour(neighbour: FairCoreset, setting: dict[str, Any]) -> FairCoreset:
         start = neighbour.representatives_ if first.support == "free" else neighbour.row_index_
-        model: FairCoreset = clone(first).set_params(epsilon=limit, init=start)
+        model: FairCoreset = clone(first).set_params(**setting, init=start)
         return model.fit(X, y, sensitive, sample_weight=sample_weight)
 
-    for limit in limits[1:]:
-        models.append(from_neighbour(models[-1], limit))
+    for setting in settings[1:]:
+        models.append(from_neighbour(models[-1], setting))
     for place in reversed(range(len(models) - 1)):
-        again = from_neighbour(models[place + 1], limits[place])
-        models[place] = min(again, models[place], key=lambda model: model.objective_)
+        narrower = [k for k in range(place + 1, len(models)) if _is_narrower(settings[k], settings[place])]
+        if narrower:  # limits of levels may be narrower for some and wider for others
+            best = min(narrower, key=lambda k: models[k].objective_)
+            again = from_neighbour(models[best], settings[place])
+            models[place] = min(again, models[place], key=lambda model: model.objective_)
     return FairPath(tuple(reversed(models)))
+
+
+def _by_level(limit: Any) -> dict[Any, float]:
+    """The limit of each level, or of all; none is infinite."""
+    return dict(limit) if isinstance(limit, Mapping) else {None: np.inf if limit is None else float(limit)}
+
+
+def _widths(setting: dict[str, Any]) -> dict[Any, float]:
+    """How wide a limit is for each level, or for all: the larger a penalty, the narrower."""
+    penalty = setting["penalty"]
+    return _by_level(setting["epsilon"]) if penalty is None else {None: -float(penalty)}
+
+
+def _is_narrower(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether a limit is at most as wide as another for every level."""
+    narrow, wide = _widths(one), _widths(other)
+    return all(
+        narrow.get(level, narrow.get(None, np.inf)) <= wide.get(level, wide.get(None, np.inf))
+        for level in narrow.keys() | wide.keys() - {None}
+        if level is not None or len(narrow) == len(wide) == 1
+    )

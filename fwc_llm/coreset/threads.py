@@ -1,18 +1,42 @@
 """Threads for compiled kernels, which run without the interpreter's lock."""
 
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from functools import cache
+from threading import Lock
 from typing import Any
+
+from joblib import cpu_count
+from threadpoolctl import ThreadpoolController
 
 CHUNK = 16_384  # rows at once: enough to amortise a call, few enough to balance the threads
 _LEAST = 2048  # rows that are worth another thread's call
 
 
 def count_threads() -> int:
-    """The processors that this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
+    """Number of processors that this process may use, by its affinity and its container's quota."""
+    return int(cpu_count())
+
+
+_lock = Lock()
+_limits: list[Any] = []  # of those who compute now; the first one's restores the library's own number
+_libraries = cache(ThreadpoolController)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS to one thread: those that wait for work spin, and its matrices here are small."""
+    with _lock:
+        _limits.append(None if _limits else _libraries().limit(limits=1, user_api="blas"))
+    try:
+        yield
+    finally:
+        with _lock:
+            if len(_limits) > 1:
+                _limits.pop()
+            else:
+                _limits.pop().restore_original_limits()
 
 
 class Threads:

@@ -14,7 +14,7 @@ from fwc_llm.coreset.estimator import FairCoreset
 from fwc_llm.coreset.fairwasp import FairWASP
 from fwc_llm.coreset.rivals.clustering import kmedoids
 from fwc_llm.coreset.transport.column_generation import scan
-from fwc_llm.coreset.transport.fair import fair_transport
+from fwc_llm.coreset.transport.inner_problem import fair_transport
 
 
 def get_ready(name: str) -> tuple[float, int]:

@@ -1,6 +1,7 @@
 """Clean rows in a file, where a table is too large for memory; a sample of them is in memory."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,14 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fwc_llm.cells import Domain
 from fwc_llm.taskfile import Column
 from fwc_llm.untrusted import finite, storable
+from fwc_llm.values import as_number
 
 if TYPE_CHECKING:
     import pandas as pd
 
 ID, POSITION = "id", "position"  # columns of the file beside those of the task
 LABEL, LEVEL = "label", "level"  # 1 for yes, and the crossed levels
+_OPEN = 0.5  # share of the rows that bring a text of their own, above which a next row is expected to
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +56,11 @@ class DiskTable:
     def fingerprint(self) -> str:
         """The table's sha256 in hex, as `Task.fingerprint` has it for a table in memory."""
         return fingerprint(self.columns, self._cells_of(ID), lambda name: self._cells_of(self.names[name]))
+
+    @cached_property
+    def domains(self) -> dict[str, Domain]:
+        """What every column holds, as `Task.domains` has it for a table in memory."""
+        return domains(self.columns, lambda name: self._cells_of(self.names[name]))
 
     def dataset(self, names: Sequence[str]) -> Any:
         """A pyarrow dataset of these columns of the task, and of `LABEL` and `LEVEL`."""
@@ -132,6 +141,27 @@ def fingerprint(
         for part in parts_of(column.name):
             digest.update(part.to_numpy(dtype="<f8").tobytes())
     return digest.hexdigest()
+
+
+def domains(columns: Sequence[Column], parts_of: "Callable[[str], Iterable[pd.Series]]") -> dict[str, Domain]:
+    """Compute the domain of every column of a clean table that comes in parts."""
+    found = {}
+    for column in columns:
+        if column.kind == "numeric" and not column.values:
+            ends = [end for part in parts_of(column.name) for end in (part.min(), part.max())]
+            found[column.name] = Domain(least=min(ends), most=max(ends))
+            continue
+        counts: Counter[Any] = Counter()
+        for part in parts_of(column.name):
+            counts.update({cell: n for cell, n in part.value_counts().items() if n})
+        if column.kind == "numeric":
+            words = {as_number(text) for text in column.values}
+            known = frozenset(map(float, counts)) if words.issuperset(counts) else None
+            found[column.name] = Domain(least=min(counts), most=max(counts), values=known)
+        else:
+            is_open = sum(n == 1 for n in counts.values()) > _OPEN * counts.total()
+            found[column.name] = Domain(values=None if is_open else frozenset(counts))
+    return found
 
 
 def _values(values: Collection[Any], numeric: bool) -> Any:

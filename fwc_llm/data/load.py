@@ -12,7 +12,7 @@ import numpy as np
 
 from fwc_llm.data.disk_table import ID, LABEL, LEVEL, POSITION, DiskTable
 from fwc_llm.data.locate import locate_or_download
-from fwc_llm.data.reading import check_titles, open_parquet, read_table, table_of
+from fwc_llm.data.reading import arrow_table, bases_of, open_parquet, read_table
 from fwc_llm.data.table import CleanedCounts, Tables, check_whole, clean, clean_tables, crossed, loss_notes
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import failing_as
@@ -43,6 +43,8 @@ def load_tables(task: TaskFile, folders: Sequence[Path]) -> "Tables":
                 notes.append(f"{path} differs from the published file (its sha256 is another)")
             parts.append(read_table(path, content, task.source, names, label_of[path]))
         raws.append(pd.concat(parts))
+        if not len(raws[-1]):
+            raise FwcError(f"{paths[0]}: the table has no rows")
     tables = clean_tables(task, raws)
     return replace(tables, notes=(*tables.notes, *notes))
 
@@ -90,8 +92,7 @@ def load_large(task: TaskFile, paths: Sequence[Path]) -> Tables:
     names = [item.name for item in task.fields if item.use == "column" or item.name in beside]
     for file in paths:
         with open_parquet(file) as opened:
-            titles = [str(title).strip() for title in opened.schema_arrow.names]
-        check_titles(file, titles, names)
+            arrow_table(file, opened, task.source, ()).require(names)
     _write(task, path, (clean(task, raw, counts) for raw in _blocks(task, paths, names)))
     rows = check_whole(task, counts)
     answered = pq.read_table(path, columns=[LEVEL, LABEL], read_dictionary=[LEVEL]).to_pandas()
@@ -115,12 +116,13 @@ def _blocks(task: TaskFile, paths: Sequence[Path], names: Sequence[str]) -> "Ite
     for path in paths:
         first = 0
         with open_parquet(path) as file:
-            listed = [title for title in file.schema_arrow.names if title.strip() in names]
+            listed = [title for title in file.schema_arrow.names if title.strip() in bases_of(names)]
             try:
                 for batch in file.iter_batches(BLOCK, columns=listed):
-                    block = pa.Table.from_batches([batch]).to_pandas()
-                    yield table_of(block, path, task.source, names, label_of[path], first)
-                    first += len(block)
+                    rows = range(first + 1, first + len(batch) + 1)
+                    block = arrow_table(path, pa.Table.from_batches([batch]), task.source, rows)
+                    yield block.frame(names, label_of[path])
+                    first += len(batch)
             except (pa.ArrowException, OSError, ValueError) as error:
                 raise FwcError(f"{path} cannot be read after row {first:,}: {error}") from error
 

@@ -11,11 +11,12 @@ import sys
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from fwc_llm import progress
 from fwc_llm.errors import FwcError
 from fwc_llm.files import home_expanded, is_file, whole_file
-from fwc_llm.taskfile import TaskFile, is_safe_address
+from fwc_llm.taskfile import LOOPBACK, TaskFile, is_safe_address
 from fwc_llm.untrusted import visible
 
 MIRROR_VARIABLE = "FWC_LLM_DATA_URL"  # takes the place of https://archive.ics.uci.edu/ml/… in downloads
@@ -121,7 +122,9 @@ def _fetch(url: str, target: Path, sha256: str) -> None:
         raise ValueError("it is no https address")
     target.parent.mkdir(parents=True, exist_ok=True)
     request = urllib.request.Request(url, headers={"User-Agent": "fwc-llm"})
-    with urllib.request.urlopen(request, timeout=_TIMEOUT) as response:
+    here = urlsplit(url).hostname in LOOPBACK  # to this machine no proxy is the way
+    proxies = [urllib.request.ProxyHandler({})] if here else []
+    with urllib.request.build_opener(*proxies).open(request, timeout=_TIMEOUT) as response:
         content = response.read(_LARGEST)
     digest = hashlib.sha256(content).hexdigest()
     if digest != sha256:

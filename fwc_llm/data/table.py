@@ -4,16 +4,25 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from fwc_llm.cells import (
+    can_be_unknown,
+    edited,
+    find_level,
+    is_edited,
+    meets,
+    parse_level,
+    parse_number,
+    parse_value,
+)
 from fwc_llm.errors import FwcError
-from fwc_llm.taskfile import UNKNOWN, Column, Condition, FileColumn, Outcome, Protected, TaskFile, Written
+from fwc_llm.taskfile import UNKNOWN, Column, FileColumn, Outcome, TaskFile
 from fwc_llm.untrusted import visible
-from fwc_llm.values import as_number, as_plain
 
 if TYPE_CHECKING:
     from fwc_llm.data.disk_table import DiskTable
@@ -25,7 +34,6 @@ _MOST_VALUES = 8  # of the outcome, that are listed
 # Pairs of outcome values that need no `positive`: their meaning is clear.
 _PLAIN_YES = {"yes", "1", "true"}
 _PLAIN_PAIRS = [{"yes", "no"}, {"1", "0"}, {"true", "false"}]
-_COMPARE = {"above": "gt", "at_least": "ge", "below": "lt", "at_most": "le"}
 
 
 @dataclass(frozen=True)
@@ -160,9 +168,15 @@ def clean(task: TaskFile, raw: pd.DataFrame, counts: CleanedCounts) -> pd.DataFr
     derived = {attribute.source: attribute for attribute in task.protected}
     used = [item for item in task.fields if item.use == "column" or item.name in derived]
     for item in used:
-        raw[item.name] = _edited(task, item, raw[item.name])
-    levels = {attribute.name: _level(attribute, raw[attribute.source]) for attribute in task.protected}
+        if item.markers:
+            raw[item.name] = raw[item.name].mask(raw[item.name].isin(item.markers))
+    for item in filter(is_edited, used):
+        raw[item.name] = _mapped(raw[item.name], partial(edited, task, item))
     keep, lost = filter_rows(task, raw, used, counts.filled)
+    levels = {
+        attribute.name: _mapped(raw[attribute.source], partial(find_level, attribute))
+        for attribute in task.protected
+    }
     groups = crossed(pd.DataFrame(levels).fillna(UNKNOWN), list(levels))
     counts.rows.append(pd.DataFrame({"read": True, "kept": keep} | lost).groupby(groups).sum())
     rows, values = raw[keep], {}
@@ -172,28 +186,15 @@ def clean(task: TaskFile, raw: pd.DataFrame, counts: CleanedCounts) -> pd.DataFr
             values[item.name] = _outcome(task, cells, counts)
             continue
         if attribute is not None:
-            level = levels[attribute.name][keep]
-            if len(strange := cells[level.isna().to_numpy() & (cells != UNKNOWN).to_numpy()]):
-                if attribute.above is not None:
-                    numbers(task, strange)
-                raise FwcError(
-                    f"{strange.index[0]}: the map of protected attribute {attribute.name!r} has no entry for "
-                    f"{strange.iloc[0]!r} in column {item.name!r}; add it in {task.path}"
-                )
-            values[attribute.name] = level.fillna(UNKNOWN)
+            values[attribute.name] = _mapped(cells, partial(parse_level, task, attribute))
             counts.levels.setdefault(attribute.name, Counter()).update(values[attribute.name].tolist())
             if not attribute.keep:
                 continue
         if item.kind == "numeric":
             cells = numbers(task, cells)
             counts.whole[item.name] = counts.whole.get(item.name, True) and cells.dtype == "int64"
-        order = task.column(item).order if item.kind == "ordinal" else ()
-        for cell in cells.unique() if order else ():
-            if cell not in order:
-                raise FwcError(
-                    f"{_row(cells, cell)}: {cell!r} is not in the order of the ordinal column {item.name!r} "
-                    f"({', '.join(order)}); add it in {task.path}"
-                )
+        elif item.kind == "ordinal":
+            cells = _mapped(cells, partial(parse_value, task, item))
         values[item.name] = cells
     return pd.DataFrame({c.name: values.get(c.name, ()) for c in task.columns}, index=rows.index)
 
@@ -215,7 +216,12 @@ def filter_rows(
     `raw` and counted by column in `filled`. Raises `FwcError` for a value that may not be missing, and where
     a limit meets a text.
     """
-    lost = {f"not {condition}": ~_meets(task, condition, raw[condition.column]) for condition in task.keep}
+    lost = {}
+    for condition in task.keep:
+        cells = raw[condition.column]
+        met = _mapped(cells, partial(meets, task, condition), object)
+        met = met.where(cells.notna(), meets(task, condition, None))
+        lost[f"not {condition}"] = ~met.to_numpy(dtype=bool)
     if task.outcome.others == "drop":
         cells = raw[task.outcome.source]
         judged = cells.isna() | cells.isin([*task.outcome.positive, *task.outcome.negative])
@@ -230,18 +236,29 @@ def filter_rows(
         if rule == "drop":
             lost[f"no value in {item.name}"] = mask
             keep = keep & ~mask
-        elif rule == "error" or item.kind != "categorical" or item.name == task.outcome.source:
-            what, either = (
-                ("", ' or "category"') if rule == "error" else (", which cannot have a category", "")
-            )
+        elif not can_be_unknown(task, item):
             raise FwcError(
-                f"{raw.index[mask.argmax()]}: no value in column {item.name!r}{what} (missing values: "
-                f'{_listed(counts)}); set missing = "drop"{either} in {task.path}, or repair the table'
+                f"{raw.index[mask.argmax()]}: no value in column {item.name!r} ({_listed(counts)} missing): "
+                f"{_remedies(task, item, missing, within)} in {task.path}, or repair the table"
             )
         else:
             filled[item.name] += counts[item.name]
             raw[item.name] = raw[item.name].mask(mask, UNKNOWN)
     return keep, {reason: mask for reason, mask in lost.items() if mask.any()}
+
+
+def _remedies(task: TaskFile, item: FileColumn, missing: Mapping[str, np.ndarray], within: np.ndarray) -> str:
+    """What a missing value in one column may become, and how many of the rows `within` (n,) would stay."""
+    rows, outcome = int(within.sum()), item.name == task.outcome.source
+    here, anywhere = rows - int(missing[item.name].sum()), np.logical_or.reduce(list(missing.values()))
+    ways = [f'missing = "drop" ({here:,} of {rows:,} rows stay)']
+    if item.kind == "categorical" and not outcome:
+        ways.append('missing = "category"')
+    elif item.kind == "numeric" and not outcome:
+        ways.append('kind = "categorical" with bands = […] and missing = "category"')
+    top = rows - int(anywhere.sum())
+    least = f' (missing = "drop" at the top of the file would keep {top:,})' if top < here else ""
+    return f"give this column {' or '.join(ways)}{least}"
 
 
 def loss_notes(rows: RowCount, counts: CleanedCounts) -> list[str]:
@@ -254,37 +271,6 @@ def loss_notes(rows: RowCount, counts: CleanedCounts) -> list[str]:
 
 def _listed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in counts.items())
-
-
-def strip_zeros(cell: str) -> str:
-    """A code without the zeros before it: 07 is 7, and 00 is 0."""
-    return cell.lstrip("0") or "0"
-
-
-def _meets(task: TaskFile, condition: Condition, cells: pd.Series) -> np.ndarray:
-    """True for rows (n,) that meet a condition; a missing value meets no limit."""
-    zeros = any(item.strip_zeros for item in task.fields if item.name == condition.column)
-    code = strip_zeros if zeros else str  # a code is the same with and without its zeros
-    coded = cells.map(code, na_action="ignore")
-    met = ~coded.isin(set(map(code, condition.without)))
-    if condition.values:
-        met &= coded.isin(set(map(code, condition.values)))
-    if condition.limits:
-        column = numbers(task, cells.dropna()).astype(float).reindex(cells.index)
-        for name, limit in condition.limits.items():
-            met &= getattr(column, _COMPARE[name])(limit)
-    return met.to_numpy()
-
-
-def _level(attribute: Protected, cells: pd.Series) -> pd.Series:
-    """The protected level of every row; missing where it is unknown."""
-    names = attribute.mapping
-    if attribute.above is not None:
-        parsed = {cell: as_number(cell) for cell in cells.dropna().unique()}
-        names = {cell: attribute.sides[n > attribute.above] for cell, n in parsed.items() if n is not None}
-    elif not names:
-        return cells
-    return cells.map(dict(names)).astype("str")
 
 
 def check_whole(task: TaskFile, counts: CleanedCounts) -> RowCount:
@@ -327,51 +313,28 @@ def _means_yes(rule: Outcome, value: str) -> bool:
 
 def numbers(task: TaskFile, cells: pd.Series) -> pd.Series:
     """A numeric column: int64 when every value is whole, else float64. Text and infinities are refused."""
-    parsed = {cell: as_number(cell) for cell in cells.unique()}
-    for cell, number in parsed.items():
-        if number is not None:
-            continue
-        where = f"{_row(cells, cell)}: {cell!r} in the numeric column {cells.name!r}"
-        for written in get_args(Written):
-            if as_plain(cell, written) != cell:
-                raise FwcError(
-                    f'{where}: say how its numbers are written, written = "{written}", in {task.path}'
-                )
-        raise FwcError(
-            f"{where} is no finite number; repair it, list it as a missing_marker, or make the column "
-            f'kind = "categorical" in {task.path}'
-        )
-    column = cells.map(parsed).astype("float64")
+    column = _mapped(cells, partial(parse_number, task, str(cells.name)), float)
     whole = bool((column == column.round()).all() and (column.abs() < 2**53).all())
     return column.astype("int64") if whole else column
 
 
-def _each(cells: pd.Series, change: Callable[[str], str]) -> pd.Series:
-    """The cells with every different text changed; missing ones stay missing."""
-    return cells.map({cell: change(cell) for cell in cells.dropna().unique()}).astype("str")
+def _mapped(cells: pd.Series, rule: Callable[[str], Any], dtype: Any = "str") -> pd.Series:
+    """Map a rule over the distinct texts of a column; missing cells stay missing.
+
+    An error names the first row that has the cell.
+    """
+    found = {}
+    for cell in cells.dropna().unique():
+        try:
+            found[cell] = rule(cell)
+        except FwcError as error:
+            raise FwcError(f"{_row(cells, cell)}: {error}") from None
+    return cells.map(found).astype(dtype)
 
 
 def _row(cells: pd.Series, cell: str) -> str:
     """The id of the first row that has this cell."""
     return str(cells.index[int((cells == cell).to_numpy().argmax())])
-
-
-def _edited(task: TaskFile, item: FileColumn, cells: pd.Series) -> pd.Series:
-    """The cells as the task file has them written: without suffix and zeros, numbers plain or in bands."""
-    if item.strip_suffix:
-        cells = _each(cells, lambda cell: cell.removesuffix(item.strip_suffix).rstrip())
-    if item.strip_zeros:
-        cells = _each(cells, strip_zeros)
-    if item.written:
-        cells = _each(cells, lambda cell: as_plain(cell, item.written))
-    if item.bands:
-        limits = [f"{limit:,.10g}" for limit in item.bands]
-        middle = [f"{low} to {high}" for low, high in pairwise(limits)]
-        names = [f"up to {limits[0]}", *middle, f"above {limits[-1]}"]
-        column = numbers(task, cells.dropna())
-        banded = pd.cut(column, [-float("inf"), *item.bands, float("inf")], labels=names)
-        cells = banded.astype("str").reindex(cells.index)
-    return cells
 
 
 def _check_ids(name: str, cells: pd.Series) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -12,11 +12,12 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, TypeVar
 
-from fwc_llm.errors import FwcError, InterruptedRunError, StorageError
+from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, ProviderError, StorageError
 from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, relative, saved_name, task_option
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, is_local, open_model, traits
 from fwc_llm.models.functions import BatchFunction, Function, as_model
+from fwc_llm.models.openai.chat import RESPONSE_FORMAT, asks_json, json_answer
 from fwc_llm.models.openai.prices import Price, no_price, price_of
 from fwc_llm.options import split_options, takes
 from fwc_llm.progress import Progress, choose
@@ -24,14 +25,18 @@ from fwc_llm.runs.batch import batches_under_way, run_batch
 from fwc_llm.runs.budget import Budget, Forecast, forecast
 from fwc_llm.runs.execute import Outcome, execute
 from fwc_llm.runs.folder import RunFolder, file_name
-from fwc_llm.runs.journal import Call, Journal
+from fwc_llm.runs.journal import Call, Journal, call_id, parameters_json
 from fwc_llm.runs.plan import Plan, describe_asked, make_plan
 from fwc_llm.runs.results import write_questions
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.threshold_selection import TRIED, check_probability
+from fwc_llm.runs.watch import KEPT_BACK, UnreadError, Watch
 from fwc_llm.shots import save_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.tasks import Task, load_task
+from fwc_llm.untrusted import visible
+
+_TRIALS = 4
 
 
 @takes(Settings, Client)
@@ -180,13 +185,19 @@ class Job:
         folder.create()
         until = self.plan.settings.until_decided
         part = self.plan.part(self.plan.looks[0]) if until else self.plan
-        with Journal(folder.path) as journal:
+        with Journal(folder.path, self.plan.task.spellings) as journal:
+            before = folder.describe() if begun else {}
+            recorded = None if before.get("unread") else before.get("parameters")
+            self.settle_format(self.plan.first_calls, journal, recorded, budget)
             try:
                 described = self._description(folder.path)
-                if begun:
-                    folder.begin(described)
-                else:
+                if not begun:
                     _write_examples(folder, self.plan)
+                remedied = begun and folder.begin(described)
+                if remedied:
+                    parameters, trials = parameters_json(self.model), self.plan.first_calls[:_TRIALS]
+                    journal.set_aside([call_id(parameters, call) for call in trials])
+                if remedied or not begun:
                     self.write_options(folder.path, self.model.name)
                 write_questions(folder, part)
                 folder.begin(described)  # last: a folder with a run.json is complete
@@ -196,19 +207,22 @@ class Job:
                 raise FwcError(str(error)) from None
             if begun and on_resume is not None:
                 on_resume(min(len(journal), self.plan.n_calls))
+            watch = None if self.client.no_watch else Watch(self.model, journal)
             try:
                 live = traits(self.model).api == "chat" and not self.client.batch  # batches take hours
                 if live and self.plan.settings.threshold is not None:
                     calls = list(islice(self.plan.calls(), TRIED))
-                    self.ask(lambda: iter(calls), len(calls), journal, budget)
+                    self.ask(lambda: iter(calls), len(calls), journal, budget, watch=watch)
                     check_probability(self.model, calls, journal)
                 if until:
-                    outcome = self._until_decided(folder, journal, budget, on_progress, cancel_batch)
+                    outcome = self._until_decided(folder, journal, budget, on_progress, cancel_batch, watch)
                 else:
-                    asked = self.plan.n_calls, journal, budget, on_progress, cancel_batch
+                    asked = self.plan.n_calls, journal, budget, on_progress, cancel_batch, watch
                     outcome = self.ask(self.plan.calls, *asked)
             except FwcError as error:
                 with suppress(FwcError):  # if the disk is full, the first error says so
+                    if isinstance(error, UnreadError):
+                        folder.change(unread=True)
                     error.result = self._result(folder, journal)
                 raise
             except (KeyboardInterrupt, asyncio.CancelledError):
@@ -231,6 +245,7 @@ class Job:
         budget: Budget | None,
         on_progress: Callable[[Progress], None] | None,
         cancel_batch: bool,
+        watch: Watch | None,
     ) -> Outcome:
         """Ask about more and more rows, in their order, until all conditions are decided at a look.
 
@@ -251,7 +266,7 @@ class Job:
                     on_progress(replace(news, skipped=news.skipped + before))
 
             calls = partial(part.calls, asked)
-            outcome = self.ask(calls, self.plan.n_calls, journal, budget, tell, cancel_batch)
+            outcome = self.ask(calls, self.plan.n_calls, journal, budget, tell, cancel_batch, watch)
             if outcome.stopped and asked:
                 folder.change(ended=outcome.stopped)
                 return replace(outcome, stopped=None)
@@ -288,10 +303,11 @@ class Job:
         budget: Budget | None = None,
         on_progress: Callable[[Progress], None] | None = None,
         cancel_batch: bool = False,
+        watch: Watch | None = None,
     ) -> Outcome:
         """Ask the `total` calls that `calls()` yields and the journal does not answer, as the client is set.
 
-        The budget counts all that the journal holds.
+        The budget counts all that the journal holds. `watch` sees what is asked live.
         """
         model, batch, folder = self.model, self.client.batch, journal.path.parent
         here = traits(model).local or is_local(traits(model).address or self.client.base_url)
@@ -303,9 +319,66 @@ class Job:
                     begin=batch and not cancel_batch, cancel=cancel_batch,
                 )  # fmt: skip
             asked = self.client.concurrency, on_progress, total, budget, None if here else self.price
-            return await execute(model, calls(), journal, *asked)
+            return await execute(model, calls(), journal, *asked, watch)
 
         return run_to_end(work())
+
+    def settle_format(
+        self,
+        calls: Iterable[Call],
+        journal: Journal,
+        recorded: Mapping[str, Any] | None,
+        budget: Budget | None = None,
+    ) -> None:
+        """Settle on one form of the answers for the whole run, as the client's `answer_format` says.
+
+        At most four of the `calls` are asked for JSON, live; their replies are those of the run. With "auto"
+        all are asked for words unless each of them comes as JSON. `recorded` are the parameters of a run that
+        continues, which has settled before.
+
+        Errors: `ProviderError` where the format is "json" and the service does not give it,
+        `IncompleteRunError` at the limit of cost.
+        """
+        wanted, answer_in = self.client.answer_format, traits(self.model).answer_in
+        if wanted == "word" or answer_in is None:
+            return
+        words = tuple(self.plan.task.words.values())
+        answer_in("word" if recorded is not None and not asks_json(recorded) else "json", words, "")
+        if recorded is not None or (wanted == "json" and self.client.batch):
+            return
+        asked = list(islice(calls, _TRIALS))
+        problem = self._tried(asked, journal, budget)
+        if not problem:
+            answer_in("json", words, f"it gave that to {len(asked)} of the run's questions, asked first")
+        elif wanted == "auto":
+            journal.set_aside()
+            answer_in("word", words, f"it gives no answer in JSON ({problem})")
+        else:
+            raise ProviderError(
+                f"{self.model.name} gives no answer in JSON ({problem}): use --answer-format word, or auto"
+            )
+
+    def _tried(self, calls: Sequence[Call], journal: Journal, budget: Budget | None) -> str:
+        """Ask the calls one after the other; return why one has no answer in JSON, or ""."""
+        live = replace(self, client=self.client.updated(batch=False))
+        parameters = parameters_json(self.model)
+        for call in calls:
+            try:
+                outcome = live.ask(partial(iter, [call]), 1, journal, budget)
+            except ProviderError as error:
+                if RESPONSE_FORMAT in str(error):
+                    return str(error)
+                raise
+            if outcome.stopped:
+                raise IncompleteRunError(outcome.stopped)
+            request = call_id(parameters, call)
+            reply = next(each for each in reversed([*journal.records()]) if each["request"] == request)
+            if reply["reason"] in KEPT_BACK:
+                continue
+            if reply["text"] is None or json_answer(reply["text"]) not in self.plan.task.words.values():
+                text = visible(" ".join((reply["text"] or "").split()))
+                return str(reply["error"] or f"it replied “{text[:80]}”")
+        return ""
 
     def _description(self, folder: Path) -> dict[str, Any]:
         """The content of run.json in `folder`: everything that determines the run, and the versions used."""
@@ -365,6 +438,8 @@ def check_api(model: Model, settings: Settings, client: Client) -> None:
             f"{model.name} does not take --api {settings.api}: that is for models behind a service that "
             "speaks it (--base-url; `fwc-llm serve-surrogate` is one)"
         )
+    if client.answer_format == "json" and traits(model).answer_in is None:
+        raise FwcError(f"{model.name} takes no --answer-format json: leave it out")
     if api != "chat" and client.batch:
         raise FwcError(f"--batch and --api {api} do not go together: the Batch API takes no decisions")
 

@@ -30,7 +30,8 @@ class Result:
 
     @property
     def arms(self) -> list[dict[str, Any]]:
-        """One object per arm: its means over repeats, their standard deviations, and each repeat."""
+        """One object per arm: its values over all repeats, the standard deviations of the repeats' own, and
+        each repeat."""
         return list(self.data["arms"])
 
     @property
@@ -39,7 +40,9 @@ class Result:
         return int(self.data["unanswered"])
 
     def to_frame(self) -> "pd.DataFrame":
-        """The arms as a table: a row per arm, a column per metric (mean over repeats; `_sd`: their spread).
+        """The arms as a table: a row per arm, a column per metric, as reports have it.
+
+        `_sd` is the standard deviation of the repeats' own values.
 
         `answers` has one row per answer.
         """

@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from shlex import quote
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -14,6 +16,8 @@ from fwc_llm.evaluation.candidates import NO_EXAMPLES, Candidate, Recipe, choose
 from fwc_llm.evaluation.evaluate import Job, prepare
 from fwc_llm.evaluation.race import (
     BALANCED,
+    FEWEST_KEPT,
+    ROUNDS,
     TARGETS,
     ZERO,
     Floats,
@@ -29,16 +33,20 @@ from fwc_llm.evaluation.race import (
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, traits
 from fwc_llm.models.functions import BatchFunction, Function
+from fwc_llm.models.openai.chat import asks_json
+from fwc_llm.models.tokens import TokenCounter
 from fwc_llm.progress import choose as choose_progress
 from fwc_llm.prompts import Prompt, instructed
 from fwc_llm.report.tuning import FILE_NAME, kind_words
 from fwc_llm.runs.batch import batches_under_way
+from fwc_llm.runs.budget import Forecast, forecast
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Call, Journal
-from fwc_llm.runs.plan import make_plan, rows_of
+from fwc_llm.runs.plan import Plan, make_plan, rows_of
 from fwc_llm.runs.results import VALUES, Replies
 from fwc_llm.runs.settings import Api, Settings
 from fwc_llm.runs.splits import Split, hold_out
+from fwc_llm.runs.watch import Watch
 from fwc_llm.shots import save_shots, select_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.select import check_order
@@ -101,7 +109,7 @@ class _Tuning:
 
     job: Job
     folder: RunFolder
-    asked: Mapping[str, Any]
+    asked: dict[str, Any]
     goal: Goal
     pool: Pool
     arms: dict[str, Candidate]
@@ -121,10 +129,15 @@ class _Tuning:
         folder = self.folder
         if not (folder.path / FILE_NAME).is_file():
             folder.create()
-        with Journal(folder.path) as journal:
+        with Journal(folder.path, self.job.plan.task.spellings) as journal:
             begun = len(journal) or batches_under_way(folder.path)
-            if begun and (folder.path / FILE_NAME).is_file():
-                before = folder.read_json(FILE_NAME)
+            taken_up = begun and (folder.path / FILE_NAME).is_file()
+            before = folder.read_json(FILE_NAME) if taken_up else {}
+            trials = self._calls(list(FIXED), 2)
+            self.job.settle_format(trials, journal, before.get("parameters"), budget)
+            self.asked["parameters"] = _plain(dict(self.job.model.parameters))
+            watch = Watch(self.job.model, journal, [f"pool {name}" for name in FIXED])
+            if taken_up:
                 for name, value in self.asked.items():
                     if before.get(name) != value:
                         raise FwcError(
@@ -140,8 +153,9 @@ class _Tuning:
                 arms = list(names)
                 with self.show.asking(len(arms) * k) as state:
                     outcome = self.job.ask(
-                        lambda: self._calls(arms, k), len(arms) * k, journal, budget, state, self.cancel_batch
-                    )
+                        lambda: self._calls(arms, k), len(arms) * k, journal, budget, state,
+                        self.cancel_batch, None if self.job.client.no_watch else watch,
+                    )  # fmt: skip
                 if outcome.stopped or outcome.errors:
                     why = outcome.stopped or f"{outcome.errors} questions have no reply"
                     raise IncompleteRunError(
@@ -298,15 +312,64 @@ class _Tuning:
             f"({low:.1f} to {high:.1f})"
         )
 
-    def _test(self, shots: Shots, template: str, split: Split) -> Result:
-        """Ask once about the test rows: the winner, and what it is measured against."""
+    def _test_plan(self, shots: Shots, template: str, split: Split) -> Plan:
+        """Return the questions about the test rows: to the winner, and to what it is measured against."""
         arms = (replace(shots, strategy=TUNED), ZERO, BALANCED, "fwc")
         task, settings = self.job.plan.task, self.job.plan.settings.updated(template=template)
         with self.show.working("choosing the examples of the test") as step:
-            plan = make_plan(task, arms, settings, progress=step, split=split)
-        job = Job(plan, self.job.model, self.job.client, reference=True)
+            return make_plan(task, arms, settings, progress=step, split=split)
+
+    def forecast(self, split: Split | None) -> Forecast:
+        """Count the most that the race and the test use: as if the longest prompts stayed in the race.
+
+        Sentences that are proposed while it runs are not known yet.
+        """
+        self._write_wordings()
+        count, total = TokenCounter(self.job.model.name).count, len(self.pool.rows)
+        tokens = {each.name: count(next(self._calls([each.name], 1)).messages) for each in self.candidates}
+        longest = sorted(tokens, key=lambda name: -tokens[name])
+
+        def calls() -> Iterator[Call]:
+            done, left = 0, len(longest)
+            for share, kept in ROUNDS:
+                k = max(1, round(share * total))
+                for name in (*FIXED, *longest[:left]):
+                    yield from islice(self._calls([name], k), done, None)
+                done, left = k, max(FEWEST_KEPT, round(kept * len(longest)))
+            if split is not None:
+                yield from self._test_plan(*self._prompt(longest[0]), split).calls()
+
+        return forecast(self.job.model, calls(), self.job.price, self.job.client.batch)
+
+    def _test(self, shots: Shots, template: str, split: Split) -> Result:
+        """Ask once about the test rows."""
+        plan = self._test_plan(shots, template, split)
+        settled = "json" if asks_json(self.job.model.parameters) else "word"
+        client = self.job.client.updated(answer_format=settled)
+        job = Job(plan, self.job.model, client, reference=True)
         with self.show.asking(plan.n_calls) as state:
             return job.run(self.folder.path, state, self.cancel_batch)
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values as JSON has them."""
+    plain: dict[str, Any] = json.loads(json.dumps(dict(values), default=str))
+    return plain
+
+
+def _expected(job: Job, numbers: Forecast) -> str:
+    """Return what a tuning asks and costs at most, in words."""
+    exact = "" if numbers.exact else " (an estimate)"
+    requests = f"at most {numbers.calls:,} requests to {job.model.name}"
+    about = traits(job.model)
+    if about.local or (about.simulated and job.client.base_url is None):
+        return f"{requests}: they cost nothing"
+    tokens = (
+        f"{numbers.prompt_tokens:,} prompt tokens{exact}, {numbers.completion_tokens:,} completion tokens"
+    )
+    if numbers.dollars_most is None:
+        return f"{requests}: {tokens}; cost unknown: give a price file with --prices"
+    return f"{requests}: {tokens}, ${numbers.dollars_most:.2f}"
 
 
 def tune(
@@ -333,6 +396,7 @@ def tune(
     data_dir: str | Path | None = None,
     test: bool = True,
     cancel_batch: bool = False,
+    dry_run: bool = False,
     progress: bool | None = None,
     shown: Any = None,
 ) -> Tuned:
@@ -354,7 +418,8 @@ def tune(
     are raced with the examples of the front. What it proposed is not asked of it again.
 
     Everything is written to `out`, by default ./runs/<time>-<task>-<model>; the same call with the folder of
-    an interrupted tuning continues it. The winner is shots.json there.
+    an interrupted tuning continues it. The winner is shots.json there. `dry_run` asks and writes nothing: the
+    `verdict` then says how many requests there are at most, and what they cost.
 
     Errors: `FwcError` for a target outside its range, a negative loss, too few rows; what `evaluate` raises.
     """
@@ -423,9 +488,14 @@ def tune(
         "seed": seed,
         "candidates": [each.as_json() for each in tried],
     }
-    asked = json.loads(json.dumps(asked, default=str))
+    asked = _plain(asked)
     named = fixed | {each.name: each for each in tried}
     tuning = _Tuning(bare, folder, asked, goal, pool, named, show, cancel_batch, propose)
+    if dry_run:
+        with TemporaryDirectory() as wordings:
+            numbers = replace(tuning, folder=RunFolder(Path(wordings))).forecast(split if test else None)
+        asked["forecast"] = {**asdict(numbers), "price": numbers.price and numbers.price.model_dump()}
+        return Tuned(folder.path, _expected(bare, numbers), False, None, templates[0], {**asked, "front": []})
     try:
         return tuning.conclude(tuning.race(), split if test else None)
     except KeyboardInterrupt:

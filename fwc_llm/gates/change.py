@@ -24,14 +24,14 @@ Evidence = Mapping[str, Sequence[float]]  # by what is compared: the logarithm o
 
 
 def check_watched(condition: Condition, labelled: bool = True) -> None:
-    """Refuse what has no detector: differences of arms, AUC and Brier, conditions on too little harm, and
-    what needs labels where there are none.
+    """Refuse what has no detector: differences of arms, what is not counted from decisions, conditions on too
+    little harm, and what needs labels where there are none.
     """
-    metric = BY_KEY.get(KEY_OF[condition.metric])
-    worse = ">" if metric is not None and metric.kind == "gap" else "<"
-    if condition.minus is not None or (metric is not None and metric.probability):
+    metric = BY_KEY[KEY_OF[condition.metric]]
+    worse = ">" if metric.kind == "gap" else "<"
+    if condition.minus is not None or set(metric.rates) - set(RATES):
         raise FwcError(f'"{condition.text}" cannot be monitored: name one metric of decisions, such as dp')
-    if not labelled and metric is not None and set(metric.rates) - {"rate"}:
+    if not labelled and set(metric.rates) - {"rate", "coverage"}:
         raise FwcError(f'"{condition.text}" needs true outcomes: name their column with --label')
     if condition.operator[0] != worse:
         raise FwcError(f'"{condition.text}" cannot be monitored: {condition.metric} is watched with {worse}')
@@ -71,11 +71,11 @@ def _differences(
     condition: Condition, answer: Floats, label: npt.NDArray[np.integer], group: Codes, names: Sequence[str]
 ) -> Iterator[tuple[str, Floats]]:
     """Yield what is compared, and the differences of its blocks in order."""
-    metric, bound = BY_KEY.get(KEY_OF[condition.metric]), condition.bound
+    metric, bound = BY_KEY[KEY_OF[condition.metric]], condition.bound
     kind = np.where(np.isnan(answer), UNPARSED, answer).astype(np.int64)
-    for rate in ("coverage",) if metric is None else metric.rates:
+    for rate in metric.rates:
         counted, hits = RATES[rate].counted[label, kind], RATES[rate].hits[label, kind].astype(np.float64)
-        if metric is None or metric.kind == "share":
+        if metric.kind == "share":
             if counted.any():
                 yield rate, bound - hits[counted]
             continue

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.counts import TABLE
+from fwc_llm.metrics.counts import REPLIES, TABLE
 from fwc_llm.metrics.looks import Looks
 from fwc_llm.untrusted import shortened
 
-KEY_OF = {metric.gate: metric.key for metric in TABLE} | {"coverage": "coverage"}
+KEY_OF = {metric.gate: metric.key for metric in (*TABLE, *REPLIES)}
 TOLD = "verdict"  # of the DP gap, in the place of a condition, where asking goes on until it can be told
 _UNSEQUENCED = ("auc", "brier")
 _ARM = r"""(?:"(?P<double{0}>[^"]+)"|'(?P<single{0}>[^']+)'|(?P<arm{0}>[^]"']*[^]"'\s]))"""
@@ -61,8 +61,8 @@ def parse_condition(text: str) -> Condition:
     if metric not in KEY_OF:
         raise _refusal(text, f"{metric!r:.40} is no metric of gates: {', '.join(KEY_OF)}")
     if parts["metric2"] is not None or size:
-        if parts["metric2"] != metric or metric == "coverage":
-            raise _refusal(text, "a difference is that of one metric, not of coverage, between two arms")
+        if parts["metric2"] != metric:
+            raise _refusal(text, "a difference is that of one metric between two arms")
         if arm is None or minus is None or arm == minus:
             raise _refusal(text, f"a difference names two arms: {metric}[fwc] - {metric}[zero]")
     least = 0.0 if minus is None or size else -1.0

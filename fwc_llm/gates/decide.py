@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import Literal
 from xml.etree import ElementTree
 
-import numpy as np
-
 from fwc_llm.gates.condition import KEY_OF, TOLD, Condition, parse_condition
 from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.arm_comparison import COMPARED, compare
-from fwc_llm.metrics.arm_estimates import Estimate, estimate
-from fwc_llm.metrics.counts import BY_KEY, overall, undefined_reasons
-from fwc_llm.metrics.intervals import LEVEL, UNTOLD
+from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.counts import BY_KEY, Metric, overall, undefined_reasons
+from fwc_llm.metrics.intervals import LEVEL, UNTOLD, Enclosed, Interval
 from fwc_llm.metrics.statistics import listed, not_judged
-from fwc_llm.metrics.variance import of_words
+from fwc_llm.metrics.variance import UNLABELLED, UNREAD_WORDS, of_words
 
 Outcome = Literal["passed", "failed", "undecided"]
 # What XML 1.0 cannot hold, not even escaped.
@@ -30,7 +28,7 @@ class Check:
 
     `outcome` is "failed" where the whole 95 % interval meets the condition, "passed" where none of it does,
     else "undecided"; `reason` is one line. `value`, `low` and `high` are NaN where a metric is undefined, and
-    where the check is of several arms.
+    where the check is of several arms. `more_rows`: more of them may decide it.
     """
 
     condition: str
@@ -39,6 +37,7 @@ class Check:
     value: float = math.nan
     low: float = math.nan
     high: float = math.nan
+    more_rows: bool = False
 
 
 def decide(condition: Condition, answered: Answered) -> list[Check]:
@@ -83,71 +82,80 @@ def several(checks: int) -> str:
 
 
 def _decide(condition: Condition, answered: Answered, arm: str) -> Check:
-    name, minus = condition.about(arm), condition.minus
-    interval, of = _interval(condition, answered, arm)
-    if math.isnan(interval.value):
-        why = " and ".join(
-            {_undefined(condition.metric, answered, name): "" for name in (arm, minus) if name}
-        )
+    name, metric = condition.about(arm), BY_KEY[KEY_OF[condition.metric]]
+    arms = [name for name in (arm, condition.minus) if name is not None]
+    if not _known(metric, answered):
+        return Check(name, "undecided", f"{name}: {condition.metric} is undefined, there are no labels")
+    one, value, of = _measured(condition, answered, arm)
+    if math.isnan(value):
+        why = " and ".join(dict.fromkeys(_undefined(metric, answered, name) for name in arms))
         return Check(name, "undecided", f"{name}: {condition.metric} is undefined, {why}")
-    if math.isnan(interval.low) or math.isnan(interval.high):
-        return Check(
-            name, "undecided", f"{name}: {interval.value:.3f} has no interval: it {of}", interval.value
-        )
-    low, high, operator, bound = interval.low, interval.high, condition.operator, condition.bound
+    ends, (low, high) = one.worst_case[0] if one.worst_case else (value, value), one.decisive
+    if math.isnan(low) or math.isnan(high):
+        return Check(name, "undecided", f"{name}: {value:.3f} has no interval: it {of}", value)
+    if condition.size:
+        value, ends, (low, high) = abs(value), _folded(*ends), _folded(low, high)
+    of = of if answered.looks is None else "of the population, at every look"
+    shown = f"{name}: {value:.3f}, 95 % interval {low:.3f} to {high:.3f} ({of})"
+    if metric.kind != "share" and (apart := not_judged(answered)):
+        shown += f", not judged: {listed(apart)}"
+    alike = [f"{name} {words}" for name in arms if (words := answered.samples[name].alike)]
+    if metric.kind != "share" and metric.of == "answers" and alike:
+        words = " and ".join(alike)
+        return Check(name, "undecided", f"{shown}; {words}: the gap says nothing", value, low, high)
+    outcome = _outcome(condition, low, high)
+    words = {
+        "failed": "all of it meets the condition",
+        "passed": "none of it meets the condition",
+        "undecided": f"{condition.bound:g} lies within it: too few rows to tell",
+    }[outcome]
+    more_rows = outcome == "undecided"
+    if metric.of == "answers" and (unread := sum(answered.answers[name].unread.sum() for name in arms)):
+        shown += f", {UNREAD_WORDS[answered.unread].format(f'{unread:,}')}"
+        if more_rows and _outcome(condition, *ends) == "undecided":
+            words = f"{condition.bound:g} lies within it: what these would have been decides, not more rows"
+            more_rows = False
+    return Check(name, outcome, f"{shown}; {words}", value, low, high, more_rows)
+
+
+def _outcome(condition: Condition, low: float, high: float) -> Outcome:
+    """Whether all of an interval meets the condition, or none of it."""
+    bound = condition.bound
     holds, fails = {
         ">": (low > bound, high <= bound),
         ">=": (low >= bound, high < bound),
         "<": (high < bound, low >= bound),
         "<=": (high <= bound, low > bound),
-    }[operator]
-    outcome: Outcome = "failed" if holds else "passed" if fails else "undecided"
-    of = of if answered.looks is None else "of the population, at every look"
-    shown = f"{interval.value:.3f}, 95 % interval {low:.3f} to {high:.3f} ({of})"
-    metric = BY_KEY.get(KEY_OF[condition.metric])
-    if metric is not None and metric.kind != "share" and (apart := not_judged(answered)):
-        shown += f", not judged: {listed(apart)}"
-    words = {
-        "failed": "all of it meets the condition",
-        "passed": "none of it meets the condition",
-        "undecided": f"{bound:g} lies within it: too few rows to tell",
-    }
-    return Check(name, outcome, f"{name}: {shown}; {words[outcome]}", interval.value, low, high)
+    }[condition.operator]
+    return "failed" if holds else "passed" if fails else "undecided"
 
 
-def _interval(condition: Condition, answered: Answered, arm: str) -> tuple[Estimate, str]:
-    """A metric of one arm, or its difference to another's, and what its interval speaks of.
-
-    NaN where it needs labels and there are none.
-    """
+def _measured(condition: Condition, answered: Answered, arm: str) -> tuple[Enclosed, float, str]:
+    """A metric of one arm, or its difference to another's, its value, and what its interval speaks of."""
     estimates, key = estimate(answered.samples[arm]), KEY_OF[condition.metric]
-    if not _known(key, answered):
-        return Estimate(math.nan, math.nan, math.nan, np.zeros(0)), ""
     if condition.minus is None:
-        return estimates[key], f"of {of_words(estimates.of, answered.with_examples)}"
+        return estimates[key], estimates[key].value, f"of {of_words(estimates.of, answered.with_examples)}"
     tested = compare(estimate(answered.samples[condition.minus]), estimates, metrics=(key,))
-    test = tested[key]
-    value, low, high = test.difference, test.low, test.high
-    if condition.size:
-        value, ends = abs(value), (abs(low), abs(high))
-        low, high = 0.0 if low <= 0.0 <= high else min(ends), max(ends)
     paired = "paired, " if key in COMPARED else ""
     of = tested.reason or f"{paired}of {of_words(tested.of, answered.with_examples)}"
-    return Estimate(value, low, high, np.zeros(0)), of
+    return tested[key], tested[key].difference, of
 
 
-def _known(key: str, answered: Answered) -> bool:
+def _folded(low: float, high: float) -> Interval:
+    """The interval of the size of what lies in an interval."""
+    ends = abs(low), abs(high)
+    return 0.0 if low <= 0.0 <= high else min(ends), max(ends)
+
+
+def _known(metric: Metric, answered: Answered) -> bool:
     """Whether a metric needs no labels, or there are some."""
-    return answered.labelled or key == "coverage" or not set(BY_KEY[key].rates) - {"rate"}
+    return answered.labelled or not set(metric.rates) - set(UNLABELLED)
 
 
-def _undefined(metric: str, answered: Answered, arm: str) -> str:
-    key = KEY_OF[metric]
-    if not _known(key, answered):
-        return "there are no labels"
+def _undefined(metric: Metric, answered: Answered, arm: str) -> str:
     reasons = dict(undefined_reasons(overall(answered.cells(arm)), answered.groups))
-    lacking = "P(yes)" if key in BY_KEY and BY_KEY[key].probability else "answer"
-    return reasons.get(key, f"a group has no {lacking} that counts")
+    lacking = "P(yes)" if metric.of == "p_yes" else "answer"
+    return reasons.get(metric.key, f"a group has no {lacking} that counts")
 
 
 def junit_xml(suites: Mapping[str, Sequence[Check]], undecided: Outcome = "undecided") -> str:

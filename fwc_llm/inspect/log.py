@@ -12,13 +12,14 @@ from pydantic import BaseModel
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.result import Result
 from fwc_llm.files import is_file
-from fwc_llm.models.base import Reply
+from fwc_llm.models.base import Reply, is_simulation
 from fwc_llm.models.client import Client
 from fwc_llm.models.inspect import from_chat, generate_options, read_log, to_reply
 from fwc_llm.runs import folder as layout
 from fwc_llm.runs.journal import Call, Journal, make_record, request_id
 from fwc_llm.schema import check
 from fwc_llm.untrusted import one_line, parse_json
+from fwc_llm.words import YES_NO
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalSample
@@ -93,13 +94,12 @@ def import_log(log: str | Path, out: str | Path) -> Result:
     folder.create()
     from fwc_llm.report.read import score_and_judge
 
-    with Journal(folder.path) as journal:
+    with Journal(folder.path, described.get("words", YES_NO)) as journal:
         for question, sample in samples:
             arm, repeat, row, variant = (question[name] for name in ("arm", "repeat", "row", "variant"))
             call = Call(arm, repeat, row, variant, from_chat(sample.input))
-            journal.append(
-                make_record(request_id(path.name, str(sample.id), sample.epoch), call, _reply(sample))
-            )
+            request = request_id(path.name, str(sample.id), sample.epoch)
+            journal.append(make_record(request, call, _reply(sample), journal.words))
         folder.write_questions([question for question, _ in samples])
         _write_examples(folder, content["shots"], described["arms"], samples, epochs)
         folder.begin(described)
@@ -159,7 +159,7 @@ def _described(
     run: dict[str, Any] = content["run"]
     spec = log.eval
     simulated = any(
-        sample.output.model.endswith("(simulated)") for sample in log.samples or () if sample.output.choices
+        is_simulation(sample.output.model) for sample in log.samples or () if sample.output.choices
     )
     seen = {question["arm"] for question in questions}
     settings = dict(run["settings"])

@@ -25,6 +25,7 @@ from fwc_llm.models.surrogate.protocol import CHAT, Call, chat_body
 from fwc_llm.options import extended
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import load_task, task_names
+from fwc_llm.words import YES_NO, spellings
 
 if TYPE_CHECKING:
     from fwc_llm.runs.plan import Plan
@@ -102,14 +103,15 @@ def decision() -> Scorer:
 
     async def score(state: TaskState, target: Target) -> Score:
         reply = to_reply(state.output)
-        answer = parse_answer(reply)
+        words = state.metadata.get("words") or YES_NO
+        answer = parse_answer(reply, words)
         right = "N" if answer.value is None else "C" if answer.value == target.text else "I"
         return Score(
             value=right,
             answer=answer.value,
             explanation=reply.text if reply.text is not None else reply.error,
             reason=_REASONS.get(answer.reason, "invalid_response_format") if answer.reason else None,
-            metadata={"reason": answer.reason, "p_yes": p_yes(reply.logprobs)},
+            metadata={"reason": answer.reason, "p_yes": p_yes(reply.logprobs, words)},
         )
 
     return score
@@ -154,12 +156,13 @@ def _task(plan: "Plan", logprobs: bool) -> Task:
         repeat, row = asked[0].repeat, asked[0].row
         return repeat, places.setdefault((repeat, row), len(places))
 
+    words = {} if plan.task.spellings == spellings("", YES_NO) else {"words": plan.task.spellings}
     samples = [
         Sample(
             input=to_chat(call.messages),
             target=question["label"],
             id="/".join(filter(None, (call.arm, str(call.repeat), call.row, call.variant))),
-            metadata=question,
+            metadata=question | words,
         )
         for call, question in sorted(zip(plan.calls(), questions(plan), strict=True), key=place)
     ]

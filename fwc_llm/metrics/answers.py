@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from fwc_llm.metrics.counts import Codes, Floats, Labels, count_cells, levels_of
 from fwc_llm.metrics.looks import Looks
-from fwc_llm.metrics.variance import Assist, Sample
+from fwc_llm.metrics.variance import AS_NO, REASONS, WORST, Assist, Sample, Unread
+from fwc_llm.table_words import is_unknown_category
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,6 +70,11 @@ class Answers:
         return dict(Counter(self.reason[np.isnan(self.answer)].tolist()))
 
     @property
+    def unread(self) -> npt.NDArray[np.bool_]:
+        """True for replies without an answer (n,), other than those lost in transport."""
+        return np.isnan(self.answer) & np.asarray(self.reason != "error")
+
+    @property
     def probabilities(self) -> int:
         """Number of answers with P(yes)."""
         return int((~np.isnan(self.p_yes)).sum())
@@ -103,8 +109,8 @@ def mapped(names: "pd.Categorical[Any]", change: Callable[[Any], str]) -> "Names
 
 
 def is_known(group: str) -> bool:
-    """Return whether no attribute of a group is "unknown", as of people whose category is not known."""
-    return "unknown" not in (part.strip().lower() for part in group.split(CROSSING))
+    """Return False if the level of any attribute of a group says unknown ("N/A", "keine Angabe")."""
+    return not any(map(is_unknown_category, group.split(CROSSING)))
 
 
 @dataclass(frozen=True)
@@ -179,7 +185,8 @@ class Answered:
     whose weights are all 0, which are left out. `probes` holds answers to
     rows that were asked in another way, by arm; a variant names the probe before a colon. `assists` are
     predictions of the arms' answers; `assist`: every value is made with them. With `looks` intervals hold at
-    every look.
+    every look. `unread` says what replies without an answer are taken for, `model` that a model was asked for
+    these answers (`variance.Sample`).
     """
 
     answers: Mapping[str, Answers]
@@ -198,6 +205,8 @@ class Answered:
     assists: Mapping[str, Assist] = field(default_factory=dict)
     assist: bool = False
     looks: Looks | None = None
+    unread: Unread = WORST
+    model: bool = False
 
     def __post_init__(self) -> None:
         weight = next(iter(self.answers.values())).weight if self.answers else None
@@ -230,16 +239,24 @@ class Answered:
         rates = [float(answers.label[answers.group == group].mean()) for group in set(answers.group)]
         return max(rates) - min(rates)
 
-    def cells(self, arm: str) -> Floats:
-        """Return the arm's answers as counts (R, G, 2, 3), see `count_cells`."""
+    @property
+    def perfect_cells(self) -> Floats:
+        """Right answers to every row, as counts."""
+        a = next(iter(self.answers.values()))
+        return count_cells(a.label, a.label, a.group, self.groups, a.repeat, a.weight)[0]
+
+    def cells(self, arm: str, as_no: bool = False) -> Floats:
+        """Return the arm's answers as counts (R, G, 2, 3), see `count_cells`; replies without one `as_no`."""
         a = self.answers[arm]
-        return count_cells(a.answer, a.label, a.group, self.groups, a.repeat, a.weight)[0]
+        answer = np.where(a.unread, 0.0, a.answer) if as_no or self.unread == AS_NO else a.answer
+        return count_cells(answer, a.label, a.group, self.groups, a.repeat, a.weight)[0]
 
     @cached_property
     def plain_samples(self) -> dict[str, Sample]:
         """Each arm as numbers, all in the same order of questions."""
         samples = samples_of(self.answers, self.groups, self.labels_fixed, self.min_group)
-        return {arm: replace(own, labelled=self.labelled, looks=self.looks) for arm, own in samples.items()}
+        more: Any = {name: getattr(self, name) for name in ("labelled", "looks", "unread", "model")}
+        return {arm: replace(sample, **more) for arm, sample in samples.items()}
 
     @cached_property
     def assisted_samples(self) -> dict[str, Sample]:
@@ -282,5 +299,6 @@ def samples_of(
             p_yes=a.p_yes[order] if a.probabilities >= LEAST_PROBABILITIES else None,
             min_group=min_group,
             strata=None if a.stratum is None else a.stratum[order],
+            reason=a.reason.set_categories(list(REASONS)).codes[order],
         )
     return samples

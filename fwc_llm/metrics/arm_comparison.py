@@ -6,7 +6,7 @@ it leaves out of its own value only.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -15,7 +15,17 @@ import numpy as np
 from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.arm_estimates import MARGIN, Estimate, Estimates
 from fwc_llm.metrics.counts import BY_KEY, Codes, Floats
-from fwc_llm.metrics.intervals import LEVEL, Z, mover, p_value, pairs_reach, verdict
+from fwc_llm.metrics.intervals import (
+    LEVEL,
+    UNTOLD,
+    Enclosed,
+    Interval,
+    Z,
+    mover,
+    p_value,
+    pairs_reach,
+    verdict,
+)
 from fwc_llm.metrics.planning import smallest_difference
 from fwc_llm.metrics.variance import (
     LEAST_SETS,
@@ -35,7 +45,7 @@ _TINY = 1e-12
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(Enclosed):
     """The second arm's value less the first's, with 95 % limits and p-value; NaN where there is none.
 
     The limits exclude 0 exactly where the p-value is below 0.05. `smallest_found` is the difference that such
@@ -47,11 +57,14 @@ class Difference:
     high: float = np.nan
     p_value: float = np.nan
     smallest_found: float = np.nan
+    worst_case: tuple[Interval, Interval] | None = None
 
     @classmethod
-    def within(cls, difference: float, low: float, high: float, *rest: float) -> "Difference":
+    def within(
+        cls, difference: float, low: float, high: float, p_value: float, smallest: float = np.nan
+    ) -> "Difference":
         """Return the difference with limits that a difference of shares can have."""
-        return cls(difference, max(-1.0, low), min(1.0, high), *rest)
+        return cls(difference, max(-1.0, low), min(1.0, high), p_value, smallest)
 
     @classmethod
     def of_error(cls, difference: float, error: float, freedom: float, groups: int = 2) -> "Difference":
@@ -112,10 +125,39 @@ def compare(
 def _test(metric: str, first: Estimates, second: Estimates, aligned: bool, strategy: bool) -> Difference:
     if metric == "accuracy":
         own = first.counted("accuracy of all"), second.counted("accuracy of all")
-        return _Net(own, -1.0, aligned, strategy).test()
+        test = _Net(own, -1.0, aligned, strategy).test()
+    elif metric == "demographic_parity_difference":
+        test = _parity(first, second, aligned, strategy)
+    else:
+        test = from_intervals(first[metric], second[metric])
+    worst = BY_KEY[metric].of == "answers" and (first.sample.worst or second.sample.worst)
+    if not worst or np.isnan(test.low):
+        return test
+    ends, (low, high) = _worst_case(metric, first, second, aligned, strategy)
+    return replace(test, worst_case=(ends, (min(low, test.low), max(high, test.high))))
+
+
+def _worst_case(
+    metric: str, first: Estimates, second: Estimates, aligned: bool, strategy: bool
+) -> tuple[Interval, Interval]:
+    """The ends of a difference over all readings of the replies without an answer: of its value, its limits.
+
+    Each end is a difference of two readings, with the error of these: of accuracy one of each arm, of a DP
+    gap one of each arm and group. Of other metrics it is the difference of both arms' own worst cases.
+    """
+    (least, most), (low, high) = first.worst_case(metric)
+    (least_of_second, most_of_second), (low_of_second, high_of_second) = second.worst_case(metric)
+    ends = least_of_second - most, most_of_second - least
+    if metric == "accuracy":
+        readings = first.readings("accuracy of all"), second.readings("accuracy of all", raised=True)
+        net = _Net(readings, -1.0, aligned, strategy)
+        return ends, (net.test(np.array([1])).low, net.test(np.array([0])).high)
     if metric == "demographic_parity_difference":
-        return _parity(first, second, aligned, strategy)
-    return from_intervals(first[metric], second[metric])
+        gap = _parity(first, second, aligned, strategy, ends)
+        return ends, (gap.low, gap.high)
+    down = np.hypot(least_of_second - low_of_second, high - most)
+    up = np.hypot(high_of_second - most_of_second, least - low)
+    return ends, (max(-1.0, ends[0] - float(down)), min(1.0, ends[1] + float(up)))
 
 
 def from_intervals(first: Estimate, second: Estimate) -> Difference:
@@ -132,42 +174,55 @@ def from_intervals(first: Estimate, second: Estimate) -> Difference:
     return Difference.within(value, value - down, value + up, p_value(errors), smallest)
 
 
-def _parity(first: Estimates, second: Estimates, aligned: bool, strategy: bool) -> Difference:
-    """The difference of the demographic parity differences."""
-    key = "demographic_parity_difference"
-    difference = second[key].value - first[key].value
-    if np.isnan(difference):
+def _parity(
+    first: Estimates, second: Estimates, aligned: bool, strategy: bool, ends: Interval | None = None
+) -> Difference:
+    """The difference of the demographic parity differences, or with its `ends` over all readings of the
+    replies without an answer that of the readings.
+    """
+    key, judged = "demographic_parity_difference", second.sample.judged
+    least, most = ends or (second[key].value - first[key].value,) * 2
+    if np.isnan(least):
         return Difference(np.nan)
-    own = first.counted("rate"), second.counted("rate")
-    judged = second.sample.judged
-    places = np.triu_indices(len(judged), 1)
-    pair = judged[places[0]], judged[places[1]]
-    apart = _Net(own, -1.0, aligned, strategy)
+    i, j = (judged[places] for places in np.triu_indices(len(judged), 1))
+    lowest = highest = i, j
+    turned = shares = first.counted("rate"), second.counted("rate")
+    if ends:
+        raised = second.sample.groups
+        lowest, highest = (i, j + raised), (i + raised, j)
+        shares = first.readings("rate"), second.readings("rate")
+        turned = shares[0], second.readings("rate", raised=True)
+    apart = _Net(turned, -1.0, aligned, strategy)
     if len(judged) == 2:
-        return _of_sizes(difference, apart.test(*pair), _Net(own, 1.0, aligned, strategy).test(*pair))
+        together = _Net(shares, 1.0, aligned, strategy)
+        of_apart = replace(apart.test(*highest), low=apart.test(*lowest).low)
+        of_together = replace(together.test(*lowest), low=together.test(*highest).low)
+        return _of_sizes((least, most), of_apart, of_together)
     # The largest gap moves by no more than the pair of groups that moves most.
-    variance, freedom = apart.moments(*pair)
+    pairs = (np.concatenate(places) for places in zip(lowest, highest, strict=True))
+    variance, freedom = apart.moments(*pairs)
     widest = int(np.argmax(variance))
-    error = float(np.sqrt(variance[widest]))
-    return Difference.of_error(difference, error, float(freedom[widest]), len(judged))
+    error = float(np.sqrt(variance[widest])), float(freedom[widest])
+    down, up = (Difference.of_error(end, *error, len(judged)) for end in (least, most))
+    return replace(down, high=up.high)
 
 
-def _of_sizes(difference: float, apart: Difference, together: Difference) -> Difference:
-    """The difference of |b| and |a| from those of b − a (`apart`) and b + a (`together`).
+def _of_sizes(values: Interval, apart: Difference, together: Difference) -> Difference:
+    """The difference of |b| and |a|, or a range of `values`, from b − a (`apart`) and b + a (`together`).
 
     |b| − |a| is the smaller of both in size, with the product of their signs; its range over both intervals
     is at their ends. It differs from 0 where both do.
     """
     if np.isnan(apart.p_value) or np.isnan(together.p_value):
-        return Difference(difference)
+        return Difference(values[0])
     ends = [
         float(np.sign(x) * np.sign(y) * min(abs(x), abs(y)))
         for x in (apart.low, apart.high)
         for y in (together.low, together.high)
     ]
     larger = max(apart.p_value, together.p_value)
-    low, high = min(*ends, difference), max(*ends, difference)
-    return Difference.within(difference, low, high, larger, apart.smallest_found)
+    low, high = min(*ends, *values), max(*ends, *values)
+    return Difference.within(values[0], low, high, larger, apart.smallest_found)
 
 
 @dataclass(frozen=True)
@@ -189,7 +244,8 @@ class _Net:
         sets = None
         if self.strategy and self.aligned:  # of both arms at each question, of both arms' questions in turn
             redrawn = [share.sample.redrawn for share in self.own if share.sample.redrawn is not None]
-            sets = np.tile(np.unique(np.stack(redrawn), axis=1, return_inverse=True)[1].ravel(), 2)
+            both = np.unique(np.stack(redrawn), axis=1, return_inverse=True)[1].ravel()
+            sets = np.resize(both, sum(len(share.influence.psi) for share in self.own))
         net = joined(self.own, (self.sign, 1.0), sets)
         by_row = net.over_units + np.nan_to_num((first_arm.two_rows + second_arm.two_rows) / 2)
         of_arms = np.minimum(first_arm.freedom, second_arm.freedom)
@@ -247,10 +303,12 @@ def compare_estimates(
 
     `of` says what the limits and p-values speak of, `reason` why there are none; `these_examples` has those
     of the very prompts that were sent, `more` the differences of the other metrics. `n` counts questions that
-    both answered, `same` says that all these answers are equal; `better` and `worse` count the rows on which
-    the second arm was right more often, and less often.
+    both answered, `same` says that all these answers are equal, `alike` that one of the arms answered
+    (nearly) all rows alike, so that nothing is decided about its gap; `better` and `worse` count the rows on
+    which the second arm was right more often, and less often.
     """
-    tested, before, after = compare(first, second, aligned, metrics), first.sample, second.sample
+    tested = compare(first, second, aligned, metrics)
+    before, after = first.sample.assumed, second.sample.assumed
     here, there = both_answered(before, after)
     better = worse = None
     if before.labelled:
@@ -259,6 +317,7 @@ def compare_estimates(
         better, worse = int((net > 0).sum()), int((net < 0).sum())
     return {
         "n": len(here),
+        "alike": bool(before.alike or after.alike),
         "same": len(here) > 0 and np.array_equal(before.yes[here], after.yes[there]),
         "of": tested.of,
         "reason": tested.reason,
@@ -279,20 +338,25 @@ def adjust(comparisons: Sequence[dict[str, Any]], margin: float = MARGIN) -> Non
         tests = [comparison[metric] for comparison in comparisons]
         k = max(1, sum(not np.isnan(test["p_value"]) for test in tests))
         wider = 1.0 if k < 2 else pairs_reach(2, 1, np.inf, 1 - (1 - LEVEL) / k) / Z  # as normal quantiles do
-        for test in tests:
+        for comparison, test in zip(comparisons, tests, strict=True):
             value, p = test["difference"], test["p_value"]
+            ends, limits = test.get("worst_case") or ((value, value), (test["low"], test["high"]))
             low, high = (
-                float(np.clip(value + wider * (test[end] - value), -1, 1)) for end in ("low", "high")
+                float(np.clip(end + wider * (limit - end), -1, 1))
+                for end, limit in zip(ends, limits, strict=True)
             )
             differs = None if np.isnan(p) else bool(k * p < 1 - LEVEL)
-            if differs:  # one decision: the interval's, whatever rounding and folding do
-                low, high = (max(low, _TINY), high) if value > 0 else (low, min(high, -_TINY))
-            elif differs is False:
+            if differs is False:  # one decision: the interval's, whatever rounding and folding do
                 low, high = min(low, 0.0), max(high, 0.0)
+            elif differs and not test.get("worst_case"):
+                low, high = (max(low, _TINY), high) if value > 0 else (low, min(high, -_TINY))
+            told = verdict(low, high, margin)
+            if comparison.get("alike") and metric != "accuracy" and told:
+                told = UNTOLD
             test |= {
                 "p_adjusted": p if np.isnan(p) else min(1.0, k * p),
-                "distinguishable": differs,
+                "distinguishable": differs and told != UNTOLD and not low <= 0.0 <= high,
                 "simultaneous_low": low,
                 "simultaneous_high": high,
-                "verdict": verdict(low, high, margin),
+                "verdict": told,
             }

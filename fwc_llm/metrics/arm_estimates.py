@@ -4,34 +4,57 @@
     estimates = estimate(sample)
     estimates.of, estimates["accuracy"].value, estimates["accuracy"].low, estimates["accuracy"].high
     gap = estimates["demographic_parity_difference"]
-    gap.verdict(0.05), gap.p_value, estimates.noise("demographic_parity_difference")[1]
+    gap.verdict(0.05), gap.p_value
 
 Every key of `counts.TABLE` is a metric; a new one needs its line there and nothing here. Two arms:
 `arm_comparison`. Both are a few dozen numpy operations, so that a simulation may call them often.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Floats, Metric, levels_of, value_of
-from fwc_llm.metrics.intervals import LEVEL, NOWHERE, Interval, Verdict, Z, pairs_reach, ratio_limits, verdict
-from fwc_llm.metrics.planning import smallest_difference
-from fwc_llm.metrics.variance import Of, Sample, Shares, auc_shares, mean_shares, rate_shares
+from fwc_llm.metrics.counts import (
+    BY_KEY,
+    RATES,
+    REPLY_RATES,
+    UNPARSED,
+    Codes,
+    Floats,
+    Metric,
+    levels_of,
+    value_of,
+)  # fmt: skip
+from fwc_llm.metrics.intervals import (
+    LEVEL,
+    NOWHERE,
+    UNTOLD,
+    Enclosed,
+    Interval,
+    Verdict,
+    Z,
+    pairs_reach,
+    range_reach,
+    ratio_limits,
+    verdict,
+)  # fmt: skip
+from fwc_llm.metrics.planning import POWER, smallest_difference
+from fwc_llm.metrics.variance import REASONS, Of, Sample, Shares, auc_shares, mean_shares, rate_shares
 
 MARGIN, RATIO_MARGIN = 0.05, 0.8  # within which a gap, or a ratio, does not matter
 _PAIRS = 1_000_000  # pairs of groups that are held at once
-_DRAWS = 10_000  # of what chance alone would show; fewer of very many groups
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Estimate(Enclosed):
     """A metric: its value over all repeats, the 95 % interval, and each repeat (R,). NaN where undefined.
 
     `equal` is the value at equality, `p_value` that of no difference at all: below 0.05 exactly where the
     interval excludes equality. `reach` is the longest distance from a compared difference to an end.
+    `alike`: a model answered (nearly) all rows alike, so that nothing is decided.
     """
 
     value: float
@@ -41,6 +64,8 @@ class Estimate:
     p_value: float = np.nan
     equal: float = np.nan
     reach: float = np.nan
+    worst_case: tuple[Interval, Interval] | None = None
+    alike: bool = False
 
     @property
     def ends(self) -> dict[str, float]:
@@ -51,7 +76,20 @@ class Estimate:
         """Return the one decision of a gap or ratio; None of what has no interval or no equality."""
         if np.isnan(self.equal):
             return None
-        return verdict(self.low, self.high, ratio_margin if self.equal == 1.0 else margin, self.equal)
+        told = verdict(*self.decisive, ratio_margin if self.equal == 1.0 else margin, self.equal)
+        return UNTOLD if self.alike or (told is None and not np.isnan(self.low)) else told
+
+    def rows_needed(self, rows: int, margin: float, groups: int, kinds: int) -> int | None:
+        """Return the rows at which groups that are treated alike end within the margin 4 times in 5.
+
+        `rows` is what this estimate has. None where no number of rows is enough, or none is known.
+        """
+        most = self.worst_case[0][1] if self.worst_case else self.value
+        room = margin - (most - self.value)  # what replies without an answer leave
+        if self.alike or not self.reach >= 0 or room <= 0:
+            return None
+        chance = pairs_reach(groups, kinds, np.inf, POWER) / pairs_reach(groups, kinds)
+        return math.ceil(rows * max(1.0, ((1 + chance) * self.reach / room) ** 2))
 
 
 UNDEFINED = Estimate(np.nan, np.nan, np.nan, np.zeros(0))
@@ -64,11 +102,19 @@ class Estimates:
         self.sample = sample
         self._metrics: dict[str, Estimate] = {}
         self._shares: dict[str, Shares] = {}
+        self._worst: dict[str, tuple[Interval, Interval]] = {}
 
     def __getitem__(self, key: str) -> Estimate:
-        """Return a metric of `counts.TABLE`, or the "coverage"."""
-        if key == "coverage":
-            return self.rates("coverage of all")[0]
+        """Return a metric of `counts.TABLE` or `counts.REPLIES`."""
+        own, metric = self._read(key), BY_KEY[key]
+        if metric.of != "answers":
+            return own
+        alike = metric.kind != "share" and bool(self.sample.alike)
+        worst = self.worst_case(key) if self.sample.worst else None
+        return replace(own, alike=alike, worst_case=worst) if alike or worst else own
+
+    def _read(self, key: str) -> Estimate:
+        """A metric of the answers that were read."""
         if key not in self._metrics:
             self._metrics[key] = self._of_metric(BY_KEY[key])
         return self._metrics[key]
@@ -88,21 +134,72 @@ class Estimates:
         )
         return _largest(self.sample, pairs, *size, each)
 
+    def readings(self, rate: str, raised: bool = False) -> Shares:
+        """Return a rate of counts twice: as replies without an answer lower it most and as they raise it, or
+        `raised` first.
+        """
+        if (key := f"{rate}, {raised}") not in self._shares:
+            sides = (_read(self.sample, rate, side) for side in (int(raised), 1 - raised))
+            low, high = (Estimates(side).counted(rate) for side in sides)
+            self._shares[key] = low.beside(high)
+        return self._shares[key]
+
+    def worst_case(self, key: str) -> tuple[Interval, Interval]:
+        """Return the (lowest, highest) value of a metric of answers over all readings of the replies without
+        one, and limits that hold the truth of any of them (Stoye 2009, of each pair of groups), which enclose
+        those of the answers that were read.
+
+        The worst value is one that some reading attains; the best is a bound that whole answers may miss by
+        less than one row. NaN where such a rate is undefined.
+        """
+        if key not in self._worst:
+            (ends, (low, high)), own = self._worst_case(BY_KEY[key]), self._read(key)
+            if not np.isnan(own.low):
+                low, high = float(np.minimum(low, own.low)), float(np.maximum(high, own.high))
+            self._worst[key] = ends, (low, high)
+        return self._worst[key]
+
+    def _worst_case(self, metric: Metric) -> tuple[Interval, Interval]:
+        if metric.kind == "share":
+            low_end, high_end = share_limits(self.readings(f"{metric.rates[0]} of all"))
+            return (low_end.value, high_end.value), (low_end.low, high_end.high)
+        judged, size = self.sample.judged, (len(self.sample.judged), len(metric.rates))
+        shares = [self.readings(rate) for rate in metric.rates]
+        both = np.concatenate([judged, judged + self.sample.groups])
+        if size[0] < 2 or any(np.isnan(own.values[both]).any() for own in shares):
+            return NOWHERE, NOWHERE
+        if metric.kind == "ratio":
+            rates, raised = shares[0], self.sample.groups
+            exact = replace(rates, below=0 * rates.below, above=0 * rates.above)
+            if rates.values[raised + judged].max() <= 0:
+                return NOWHERE, NOWHERE
+            return _ratio_ends(exact, judged, raised), _ratio_ends(rates, judged, raised)
+        least = most = low = high = 0.0
+        for own in shares:
+            for pair in pairs_of(own, judged, self.sample.groups):
+                down, up = enclosed_gaps(own, *pair, *size)
+                least = max(least, float(np.maximum(down.value, -up.value).max()))
+                most = max(most, float(np.maximum(up.value, -down.value).max()))
+                low = max(low, float(np.maximum(down.low, -up.high).max()))
+                high = max(high, float(np.maximum(up.high, -down.low).max()))
+        return (least, most), (low, high)
+
     @property
     def of(self) -> Of:
         """The scope of the intervals."""
         return self.sample.of
 
     def counted(self, rate: str) -> Shares:
-        """Return a rate of `counts.RATES`, "auc" or "brier", of each group; "accuracy of all" and "coverage
-        of all" of all.
-        """
+        """Return a rate of `counts.RATES` or `REPLY_RATES`, "auc" or "brier", of groups, or "… of all"."""
         if rate not in self._shares:
             self._shares[rate] = self._counted(rate)
         return self._shares[rate]
 
     def _counted(self, rate: str) -> Shares:
         sample = self.sample
+        if rate in REPLY_RATES or rate.removesuffix(" of all") in REPLY_RATES:
+            return _reply_shares(sample, rate)
+        sample = sample.assumed
         if rate == "auc":
             return auc_shares(sample)
         if rate.endswith(" of all"):
@@ -129,45 +226,31 @@ class Estimates:
         each = rates.per_repeat[:, 1] - rates.per_repeat[:, 0]
         return Estimate(float(gap.value[0]), float(gap.low[0]), float(gap.high[0]), each)
 
-    def noise(self, key: str) -> Interval:
-        """Return what groups that are treated alike would show of a metric that compares them: the mean and
-        the 95th percentile, or of a ratio, which is 1 then, the 5th. NaN where it is undefined.
-        """
-        metric, judged = BY_KEY[key], self.sample.judged
-        shares = [self.counted(rate) for rate in metric.rates]
-        deviations = np.stack([_deviations(share)[judged] for share in shares])
-        if np.isnan(self[key].value) or np.isnan(deviations).any():
-            return NOWHERE
-        wider = pairs_reach(2, 1, float(min(share.spread(judged)[1].min() for share in shares))) / Z
-        if metric.kind == "gap" and deviations.shape == (1, 2):
-            deviation = float(np.hypot(*deviations[0]))
-            return min(1.0, deviation * float(np.sqrt(2 / np.pi))), min(1.0, wider * Z * deviation)
-        rng = np.random.default_rng(0)  # the same draws in every call: the same answers give the same floor
-        number = max(200, min(_DRAWS, 200_000 // len(judged)))
-        draws = rng.standard_normal((number, *deviations.shape))
-        drawn, wide = draws * deviations, draws * deviations * wider
-        if metric.kind == "gap":
-            expected, far = (np.ptp(x, axis=-1).max(-1) for x in (drawn, wide))
-            return min(1.0, float(expected.mean())), min(1.0, float(np.quantile(far, LEVEL)))
-        size = np.maximum(self.sample.rows_of_groups[judged], 1)
-        middle = float(np.average(shares[0].values[judged], weights=size))
-        rates = (np.clip(middle + x[:, 0], 0.0, 1.0) for x in (drawn, wide))
-        expected, far = (each.min(-1) / np.maximum(each.max(-1), 1e-12) for each in rates)
-        return float(expected.mean()), float(np.quantile(far, 1 - LEVEL))
-
     def smallest_found(self) -> float:
         """Return the DP gap that a test at 5 % finds four times in five; NaN where there is no test."""
-        shares, judged = self.counted("rate"), self.sample.judged
-        if np.isnan(self["demographic_parity_difference"].value) or self.sample.looks is not None:
+        if self.sample.looks is not None:
             return np.nan
-        variance = np.sort(_deviations(shares)[judged] ** 2)[-2:].sum()
-        freedom = float(shares.spread(judged)[1].min())
-        return smallest_difference(float(variance), len(judged), freedom)
+        groups = len(self.sample.judged)
+        error = self["demographic_parity_difference"].reach / pairs_reach(groups)  # t widens it, too
+        return smallest_difference(error**2, groups)
 
 
 def estimate(sample: Sample) -> Estimates:
     """Return every metric of the sample with its 95 % interval (docs/statistics.md, "The method")."""
     return Estimates(sample)
+
+
+def _reply_shares(sample: Sample, rate: str) -> Shares:
+    """How often replies have an answer ("coverage"), are refused or filtered, of those that arrived."""
+    name, of_all = rate.removesuffix(" of all"), rate.endswith(" of all")
+    owner, owners = (sample.everyone, 1) if of_all else (sample.group, sample.groups)
+    reason = np.zeros(len(sample.answer)) if sample.reason is None else sample.reason
+    if name == "coverage":
+        counted, hits = np.ones(len(reason)), sample.parsed
+    else:
+        counted = np.where(sample.unread_rows | sample.parsed, 1.0, 0.0)
+        hits = sample.unread_rows & (reason == REASONS.index(name))
+    return mean_shares(sample, counted, hits.astype(np.float64), owner, owners, sample.labels_fixed, name)
 
 
 def share_limits(shares: Shares) -> list[Estimate]:
@@ -191,10 +274,13 @@ class Pairs(NamedTuple):
     reach: Floats
 
 
-def gaps_of_pairs(shares: Shares, first: Codes, second: Codes, groups: int, kinds: int = 1) -> Pairs:
+def gaps_of_pairs(
+    shares: Shares, first: Codes, second: Codes, groups: int, kinds: int = 1, width: Floats | None = None
+) -> Pairs:
     """Return the gaps of pairs of shares (P,), second less first, by MOVER (Zou & Donner 2008).
 
-    All pairs of `groups` hold together, those of so many `kinds` of rates.
+    All pairs of `groups` hold together, those of so many `kinds` of rates. The gaps are an end of a range of
+    gaps of such a `width` (P,) that replies without an answer leave.
     """
     factor, freedom = shares.spread(first, second)
     reach = shares.sample.reach(freedom, groups, kinds)
@@ -203,29 +289,45 @@ def gaps_of_pairs(shares: Shares, first: Codes, second: Codes, groups: int, kind
     up = factor * np.hypot(shares.above[second], shares.below[first])
     with np.errstate(divide="ignore", invalid="ignore"):
         errors = np.where(value == 0, 0.0, np.abs(value) / np.where(value > 0, down, up) * Z)
+    if width is not None and (groups, kinds, shares.sample.looks) == (2, 1, None):
+        wide = width / np.maximum(np.maximum(down, up) / Z, 1e-12)
+        reach = np.array([range_reach(w, f) for w, f in zip(wide.tolist(), freedom.tolist(), strict=True)])
     low, high = value - reach / Z * down, value + reach / Z * up
     return Pairs(value, np.maximum(low, -1.0), np.minimum(high, 1.0), errors, freedom, reach)
 
 
-def representatives(shares: Shares, places: Codes) -> tuple[Codes, Codes, Codes]:
+def enclosed_gaps(
+    shares: Shares, first: Codes, second: Codes, groups: int, kinds: int = 1
+) -> tuple[Pairs, Pairs]:
+    """Return the lowest and the highest gaps of pairs of groups (P,) of `readings`, second less first."""
+    raised = len(shares.values) // 2
+    width = shares.values[raised + second] - shares.values[second]
+    width = width + shares.values[raised + first] - shares.values[first]
+    down = gaps_of_pairs(shares, raised + first, second, groups, kinds, width)
+    return down, gaps_of_pairs(shares, first, raised + second, groups, kinds, width)
+
+
+def representatives(shares: Shares, places: Codes, owners: int | None = None) -> tuple[Codes, Codes, Codes]:
     """Return shares (K,) that stand for those at `places` that are alike in value and error, which of them
     stands for each (P,), and for how many each stands (K,): thousands of groups of few rows are few kinds.
+    Of `owners` there are several shares each, one after another.
     """
     if len(places) <= 50 or shares.influence.sets is not None or shares.influence.spans:
         return places, np.arange(len(places)), np.ones(len(places), dtype=np.int64)
-    kinds = np.stack([shares.values, shares.below, shares.above, shares.plain, shares.variance])[:, places]
+    kinds = np.stack([shares.values, shares.below, shares.above, shares.plain, shares.variance])
+    kinds = kinds.reshape(-1, owners or len(shares.values))[:, places]
     _, first, of, count = np.unique(
         kinds.round(12), axis=1, return_index=True, return_inverse=True, return_counts=True
     )
     return places[first], of.ravel(), count
 
 
-def pairs_of(shares: Shares, places: Codes) -> Iterator[tuple[Codes, Codes]]:
+def pairs_of(shares: Shares, places: Codes, owners: int | None = None) -> Iterator[tuple[Codes, Codes]]:
     """Yield all pairs of the shares at `places`, so many at once as memory bears.
 
-    Of shares that are alike one stands for all, and is paired with itself too.
+    Of shares that are alike one stands for all, and is paired with itself too (`representatives`).
     """
-    places, _, count = representatives(shares, places)
+    places, _, count = representatives(shares, places, owners)
     if len(twice := places[count > 1]):
         yield twice, twice
     n, sets = len(places), len(shares.influence.of_sets)
@@ -281,101 +383,31 @@ def _ratio(estimates: Estimates, rates: Shares, judged: Codes, each: Floats) -> 
     p, gap = rates.values[judged], estimates["demographic_parity_difference"]
     if p.max() <= 0:
         return Estimate(np.nan, np.nan, np.nan, each)
-    low, high = 1.0, 1.0 - gap.low
-    for first, second in pairs_of(rates, judged):
-        under, over = ratios_of_pairs(rates, first, second, len(judged))
-        low = min(low, float(np.minimum(under, over).min()))
-        with np.errstate(divide="ignore"):
-            high = min(high, float((1.0 / np.maximum(under, over)).min())) if gap.low > 0 else 1.0
+    low, high = _ratio_ends(rates, judged)
+    high = min(high, 1.0 - gap.low) if gap.low > 0 else 1.0
     value = float(p.min() / p.max())
     return Estimate(value, min(value, low), max(value, high), each, gap.p_value, 1.0)
 
 
-def _deviations(shares: Shares) -> Floats:
-    """The standard deviations (O,) of rates that are alike: drawn towards one half, so that none is 0."""
-    p, plain = shares.values, shares.plain
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rows = np.where(plain > 0, p * (1 - p) / plain, Z**2 / np.maximum(shares.below, shares.above))
-        middle = np.clip((p * rows + 1) / (rows + 2), 0.0, 1.0)  # rounding
-        alike = middle * (1 - middle) / np.maximum(rows - 1, 0.5)
-        alike = alike * np.where(plain > 0, shares.variance / plain, 1.0)
-    if shares.influence.sets is not None and len(p) > 1:
-        alike = alike + shares.influence.sets_apart()  # what sets do to all groups moves no gap
-    return np.asarray(np.sqrt(alike))
-
-
-def worst_case(estimates: Estimates, metric: Metric) -> tuple[Interval, Interval]:
-    """Return the (lowest, highest) value of a metric of counts over all readings of the unparsed answers, and
-    limits with sampling error: each rate lies between those with the least and the most favourable readings,
-    each with its interval. The worst value is one that some reading attains; the best is a bound that whole
-    answers may miss by less than one row. NaN where such a rate is undefined.
-    """
-    sample, kinds = estimates.sample, len(metric.rates)
-    if metric.kind == "share":
-        name = f"{metric.rates[0]} of all"
-        least, most = (Estimates(_read(sample, metric.rates[0], s)).rates(name)[0] for s in (0, 1))
-        return (least.value, most.value), (least.low, most.high)
-    if len(sample.judged) < 2:
-        return NOWHERE, NOWHERE
-    ends = np.array([_worst_pairs(sample, rate, metric.kind, kinds) for rate in metric.rates]).max(0).tolist()
-    return (ends[0][0], ends[0][1]), (ends[1][0], ends[1][1])
-
-
 def _read(sample: Sample, rate: str, side: int) -> Sample:
-    """The sample with its unparsed answers as they lower (side 0) or raise (side 1) a rate most."""
-    kinds = RATES[rate]
+    """The sample with replies without an answer as they lower (side 0) or raise (side 1) a rate most."""
+    kinds = RATES[rate.removesuffix(" of all")]
     # By label and answer: what is no hit lowers a rate, what is not counted leaves it, a hit raises it.
     effect = np.where(kinds.hits, 1, np.where(kinds.counted, -1, 0))[:, :UNPARSED]
     answer = (effect.argmax(1) if side else effect.argmin(1))[sample.label]
-    return replace(sample, answer=np.where(sample.parsed, sample.answer, answer), assist=None)
+    return replace(sample, answer=np.where(sample.unread_rows, answer, sample.answer), assist=None)
 
 
-def _worst_pairs(sample: Sample, rate: str, kind: str, kinds: int) -> tuple[Interval, Interval]:
-    """The ends of the largest gap, or of the smallest ratio, of a rate that two readings enclose: those of
-    the values, and their limits.
-    """
-    judged, ends = sample.judged, []
-    for side in (0, 1):
-        shares = Estimates(_read(sample, rate, side)).counted(rate)
-        factor, freedom = shares.spread()
-        reach = factor * sample.reach(freedom, len(judged), kinds) / Z
-        value = shares.values[judged]
-        limit = value + (reach * shares.above if side else -reach * shares.below)[judged]
-        ends += [value, np.abs(np.clip(limit, 0.0, 1.0) - value)]
-    if np.isnan(ends).any():
-        return NOWHERE, NOWHERE
-    # Of thousands of small groups few differ.
-    (least, down, most, up), number = np.unique(np.vstack(ends), axis=1, return_counts=True)
-    other = ~np.eye(len(number), dtype=np.bool_) | np.diag(number > 1)
-    ends_of, column = [], np.s_[:, None]
-    for below, above in ((0 * down, 0 * up), (down, up)):
-        if kind == "gap":
-            high = (most[column] - least + np.hypot(above[column], below))[other].max()
-            low = (least[column] - most - np.hypot(below[column], above))[other].max()
-            ends_of.append((max(0.0, float(low)), float(np.clip(high, 0.0, 1.0))))
-            continue
-        limits = ratio_limits(least[column], below[column], most, above)[other]
-        with np.errstate(divide="ignore"):  # a ratio is at most one over the least that its inverse can be
-            high = min(1.0, float(1.0 / limits.max())) if (most + above).min() > 0 else 0.0
-        ends_of.append((min(1.0, float(limits.min())), high) if (most + above).max() > 0 else NOWHERE)
-    return ends_of[0], ends_of[1]
-
-
-def shrunken(shares: Shares) -> Floats:
-    """Return the groups' rates (G,) drawn towards their mean by as much as noise explains their spread.
-
-    Empirical Bayes with the variance between groups by moments (DerSimonian & Laird 1986); for small
-    intersections, whose raw rates are the most extreme by chance.
-    """
-    p, variance = shares.values, _deviations(shares) ** 2
-    known = ~np.isnan(p)
-    if known.sum() < 3:
-        return p
-    weight = 1.0 / variance[known]
-    mean = np.average(p[known], weights=weight)
-    spread = weight @ (p[known] - mean) ** 2 - (known.sum() - 1)
-    between = max(0.0, float(spread / (weight.sum() - (weight**2).sum() / weight.sum())))
-    return np.asarray(mean + between / (between + variance) * (p - mean))
+def _ratio_ends(shares: Shares, judged: Codes, raised: int = 0) -> Interval:
+    """The limits of the smallest ratio of pairs of groups; `raised` readings stand so many places on."""
+    low = high = 1.0
+    for first, second in pairs_of(shares, judged, raised or None):
+        under = ratios_of_pairs(shares, first, raised + second, len(judged))[0]
+        over = ratios_of_pairs(shares, raised + first, second, len(judged))[1]
+        low = min(low, float(np.minimum(under, over).min()))
+        with np.errstate(divide="ignore"):
+            high = min(high, float((1.0 / np.maximum(under, over)).min()))
+    return low, high
 
 
 def conditional_parity(
@@ -391,8 +423,9 @@ def conditional_parity(
     names, code = levels_of(sample.strata)
     judged, number = sample.judged, sample.groups
     cell = code * number + sample.group
-    cells = rate_shares(sample, "rate", cell, len(names) * number, False)
-    weight = sample.parsed if sample.weight is None else sample.weight * sample.parsed
+    read = [sample.assumed, *(_read(sample, "rate", side) for side in (0, 1) if sample.worst)]
+    cells, *readings = (rate_shares(each, "rate", cell, len(names) * number, False) for each in read)
+    weight = read[0].parsed if sample.weight is None else sample.weight * read[0].parsed
     rows = np.bincount(cell, weight, len(names) * number).reshape(-1, number)
     whole = (rows[:, judged] > 0).all(1)
     here = np.flatnonzero(whole)
@@ -401,8 +434,8 @@ def conditional_parity(
         "dropped": [names[place] for place in np.flatnonzero(~whole)],
         **dict.fromkeys(("value", "low", "high", "p_value", "verdict", "first", "second")),
     }
-    gaps: list[Pairs] = []
-    ends: list[tuple[str, str]] = []
+    gaps, worst = list[Pairs](), list[Pairs]()
+    compared: list[tuple[str, str]] = []
     for i, j in zip(*np.triu_indices(len(judged), 1), strict=True) if len(here) else ():
         pair = judged[i], judged[j]
         share = rows[here, pair[0]] * rows[here, pair[1]] / (rows[here, pair[0]] + rows[here, pair[1]])
@@ -411,10 +444,17 @@ def conditional_parity(
             owner[here * number + group], part[here * number + group] = place, share / share.sum()
         both = cells.combined(owner, part, 2)
         gaps.append(gaps_of_pairs(both, np.array([0]), np.array([1]), len(judged)))
-        ends.append((groups[pair[0]], groups[pair[1]]))
+        worst.append(gaps[-1])
+        if readings:
+            doubled = np.concatenate([owner, owner + 2]), np.tile(part, 2)
+            ends = readings[0].beside(readings[1]).combined(*doubled, 4)
+            down, up = enclosed_gaps(ends, np.array([0]), np.array([1]), len(judged))
+            worst[-1] = gaps[-1]._replace(low=down.low, high=up.high)
+        compared.append((groups[pair[0]], groups[pair[1]]))
     if gaps:
         largest = _largest(sample, gaps, len(judged), 1, np.zeros(0))
         described |= {name: getattr(largest, name) for name in ("value", "low", "high", "p_value")}
-        first, second = ends[int(np.argmax([abs(gap.value[0]) for gap in gaps]))]
-        described |= {"verdict": largest.verdict(margin), "first": first, "second": second}
+        first, second = compared[int(np.argmax([abs(gap.value[0]) for gap in gaps]))]
+        told = _largest(sample, worst, len(judged), 1, np.zeros(0)).verdict(margin)
+        described |= {"verdict": told, "first": first, "second": second}
     return described

@@ -67,7 +67,7 @@ class Table:
         values = values.where(values.abs() < 1e100)  # neither missing nor infinite
         numbers, values = list(values.columns), values.fillna(values.mean().fillna(0.0))
         texts = [name for name in self.features.columns if name not in numbers]
-        frame = self.features[texts].astype(str).assign(**values)
+        frame = pd.concat([self.features[texts].astype(str), values], axis=1)
         frame["\x1fgroup and label"] = pd.Series(self.group, frame.index).astype(str) + self.label.astype(str)
         rare = OneHotEncoder(min_frequency=10, handle_unknown="infrequent_if_exist", sparse_output=False)
         encode = make_column_transformer(

@@ -1,10 +1,14 @@
 """From a table of answers, wherever they come from, to what statistics start from; bad input is named."""
 
+import math
+import shlex
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.answers import (
@@ -20,6 +24,8 @@ from fwc_llm.metrics.answers import (
 )  # fmt: skip
 from fwc_llm.metrics.assisted import MOST, Table, assisted_samples
 from fwc_llm.metrics.counts import UNPARSED, Codes, Floats, levels_of
+from fwc_llm.metrics.variance import UNREAD_WORDS, WORST, Unread
+from fwc_llm.table_words import NO_WORDS, UNKNOWN, YES_WORDS, means_yes, merged_categories
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,11 +34,88 @@ if TYPE_CHECKING:
 
 DESIGNS = ("group", "group and label")
 _YES, _NO = {"yes", "true", "1", "1.0", "y", "t"}, {"no", "false", "0", "0.0", "n", "f"}
+_SAME = {"true": "1", "1": "true", "false": "0", "0": "false"}
+_SHOWN = 8  # values that an error lists
 _PERSON = "where it names people with several rows, name it as cluster, and give every line its own row"
 _LOOKS = {
     "weight": ("weight", "fnlwgt", "wgt"),
     "cluster": ("person_id", "applicant_id", "user_id", "person"),
 }
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """Which values of answers and labels mean yes and no; other values mean no, or their rows are left out.
+
+    `positive` and `negative` are a value or several, None: yes and no, true and false, 1 and 0. `by_column`
+    are the positive values of a column ("answer", "label") that says it in words of its own. `where` and
+    `columns` are how errors name the table and its columns; `typed`: they name options of the command line.
+    """
+
+    positive: Any = None
+    negative: Any = None
+    others: Literal["no", "drop"] | None = None
+    where: str = "the answers"
+    columns: Mapping[str, str] = field(default_factory=dict)
+    typed: bool = False
+    by_column: Mapping[str, Any] = field(default_factory=dict)
+
+    def meaning(self, counts: Mapping[str, int], column: str) -> dict[str, bool | None]:
+        """Return what each value means, None: its rows are left out; `FwcError` where that is left open.
+
+        `counts` are the rows of each value in a `column`.
+        """
+        given, negative = self.values(self.positive, counts), self.values(self.negative, counts)
+        if strange := [value for value in (*given, *negative) if value not in counts]:
+            raise FwcError(f"{self._holds(counts, column)}; {strange[0]!r} is none of them")
+        yes = given or [value for value in counts if value.lower() in _YES]
+        no = negative or [value for value in counts if value.lower() in _NO and value not in yes]
+        if both := [value for value in yes if value in no]:
+            raise FwcError(f"{self._holds(counts, column)}; {both[0]!r} cannot mean both yes and no")
+        rest = [value for value in counts if value not in yes and value not in no]
+        if given and rest and not negative:
+            words = () if any(value.casefold() in NO_WORDS for value in given) else NO_WORDS
+            meant = [value for value in rest if len(counts) == 2 or value.casefold() in words]
+            no, rest = [*no, *meant], [value for value in rest if value not in meant]
+        if yes and self.others == "no":
+            no, rest = [*no, *rest], []
+        if rest and not (yes and no and self.others == "drop"):
+            raise FwcError(f"{self._holds(counts, column)}. {self._remedy(counts, yes, no, rest)}")
+        return dict.fromkeys(yes, True) | dict.fromkeys(no, False) | dict.fromkeys(rest)
+
+    def values(self, option: Any, counts: Mapping[str, int]) -> list[str]:
+        """The values of an option as texts; commas part those that are typed."""
+        several = option if isinstance(option, list | tuple | set) else [] if option is None else [option]
+        texts = [plain_text(value) for value in several]
+        if self.typed and texts and texts[0] not in counts:
+            texts = [plain_text(part) for part in texts[0].split(",") if part.strip()]
+        return [text if text in counts else _SAME.get(text, text) for text in texts]
+
+    def _holds(self, counts: Mapping[str, int], column: str) -> str:
+        listed = ", ".join(f"{value} ({n:,})" for value, n in list(counts.items())[:_SHOWN])
+        more = f" and {len(counts) - _SHOWN} more" if len(counts) > _SHOWN else ""
+        verb = "have" if " and " in column else "has"
+        return f"{self.where}: {column} {verb} {len(counts)} value{'s' * (len(counts) > 1)}: {listed}{more}"
+
+    def _remedy(
+        self, counts: Mapping[str, int], yes: Sequence[str], no: Sequence[str], rest: Sequence[str]
+    ) -> str:
+        if not yes:
+            likely = means_yes(counts)[0] or list(counts)
+            ways = " or ".join(self._option("positive", [value]) for value in likely[:2])
+            return f"Say which means yes: {ways}"
+        said = ", ".join(map(repr, rest[:_SHOWN]))
+        if likely := [value for value in rest if value.casefold() in YES_WORDS]:
+            return f"If {likely[0]!r} means yes too: {self._option('positive', [*yes, *likely])}"
+        of_rest = self._option("others", ["drop" if no else "no"])
+        ways = f"{self._option('negative', [*no, *rest][:_SHOWN])}, or {of_rest}"
+        return f"Say what {said} mean{'s' * (len(rest) < 2)}: {ways}"
+
+    def _option(self, name: str, values: Sequence[str]) -> str:
+        if self.typed:
+            listed = ",".join(values)
+            return f"--{name} {shlex.quote(listed) if ' ' in listed else listed}"
+        return f"{name}={values[0]!r}" if len(values) == 1 else f"{name}={list(values)!r}"
 
 
 def from_frame(
@@ -43,7 +126,8 @@ def from_frame(
     answer: str = "answer",
     protected: Sequence[str] = (),
     label: str | None = "label",
-    positive: Any = None,
+    decisions: Decisions | None = None,
+    unknown: Collection[str] | None = (),
     p_yes: str | None = "p_yes",
     weight: str | None = None,
     cluster: str | None = None,
@@ -51,9 +135,12 @@ def from_frame(
     min_group: int = MIN_GROUP,
     margin: float = 0.05,
     against: str = "",
+    unread: Unread = WORST,
     least_groups: int = 2,
 ) -> Answered:
     """Return the answers of a table, checked; see `fwc_llm.audit` for the columns and arguments.
+
+    `unknown` None leaves every spelling of an unknown category as it is.
 
     Raises `FwcError` for a missing column, labels and answers of more than two kinds, a row with two labels
     or two groups, a question that is there twice, and an arm that lacks questions of the others.
@@ -73,20 +160,28 @@ def from_frame(
             raise FwcError(f"the answers have no column {name!r}: they need {', '.join(needed)}")
     if twice := [name for name in groups if [*groups, *outcomes].count(name) > 1]:
         raise FwcError(f"the protected column {twice[0]!r} is named twice, or is the answer or the label")
+    if unread not in UNREAD_WORDS:
+        raise FwcError(f"unread is {unread!r}: choose {', '.join(map(repr, UNREAD_WORDS))}")
     if not 0 <= margin < 1:
         raise FwcError(f"the margin is {margin:g}: it is a share, from 0 to less than 1")
     if not len(frame):
         raise FwcError("there are no answers to audit")
     if "repeat" in frame.columns and "row" not in frame.columns:
         raise FwcError("the column 'repeat' needs 'row': name the row that each answer is about")
+    frame, left_out = decided(frame, outcomes, decisions or Decisions())
+    notes = [left_out_note(frame, left_out, outcomes, groups)] if left_out.any() else []
+    frame = frame[~left_out] if notes else frame
     n = len(frame)
     usual = {"arm": "answers", "repeat": "0", "examples": ""}
     names = {name: _text(frame, name, otherwise) for name, otherwise in usual.items()}
     row = _text(frame, "row") if "row" in frame.columns else names_of(np.arange(n), list(map(str, range(n))))
     levels = [_text(frame, name) for name in groups]
+    for place, name in enumerate(protected if unknown is not None else ()):
+        levels[place], note = _merged(name, levels[place], unknown or ())
+        notes += [note] if note else []
     group = _crossed(levels) if protected else levels[0]
-    answers = _two_kinds(frame, answer, positive, True)
-    truth = np.zeros(n) if label is None else _two_kinds(frame, label, positive, False)
+    answers = _two_kinds(frame, answer, True)
+    truth = np.zeros(n) if label is None else _two_kinds(frame, label, False)
     reason = _text(frame, "reason", "", True)
     whole = Answers(
         repeat=_in_order(names["repeat"]),
@@ -119,10 +214,11 @@ def from_frame(
         design == DESIGNS[1],
         attributes=tuple(attributes or protected),
         labelled=label is not None,
-        unused=unused_columns(map(str, frame.columns), {*needed, *names, "row"}, weight, cluster),
+        unused=(*notes, *unused_columns(map(str, frame.columns), {*needed, *names, "row"}, weight, cluster)),
         min_group=min_group,
         margin=margin,
         against=against,
+        unread=unread,
     )
 
 
@@ -141,8 +237,8 @@ def with_population(
         raise FwcError(f"the population has two rows {rows[rows.duplicated()].iloc[0]!r}: name each once")
     if lost := asked[~asked.isin(rows)].tolist():
         raise FwcError(f"the population lacks the row {lost[0]!r}, which was asked about")
-    of_rows = population.set_axis(rows)[lacking].reindex(asked)
-    return frame.assign(**{name: of_rows[name].to_numpy() for name in lacking})
+    found = population.set_axis(rows)[lacking].reindex(asked).set_axis(frame.index)
+    return frame.join(found)  # by no keyword: a column may have any name
 
 
 def of_population(
@@ -150,8 +246,9 @@ def of_population(
     population: "pd.DataFrame",
     key: str,
     label: str | None = None,
-    positive: Any = None,
+    decisions: Decisions | None = None,
     answer: str | None = None,
+    unknown: Collection[str] = (),
 ) -> Answered:
     """Return the answers with every value assisted by the columns of all rows that they were drawn from.
 
@@ -175,10 +272,14 @@ def of_population(
         raise FwcError("answers with weights cannot be assisted by a population: leave one of the two out")
     if of_labels and (len(answered.answers) > 1 or next(iter(answered.plain_samples.values())).repeats > 1):
         raise FwcError("decisions on a whole population are those of one arm, once: audit each arm by itself")
-    truth = np.zeros(len(population))
-    if target:
-        truth = np.nan_to_num(_two_kinds(population, target, positive, of_labels), nan=UNPARSED)
-    levels = [_text(population, name) for name in groups]
+    if target is None:
+        truth = np.zeros(len(population))
+    else:
+        population, left_out = decided(population, [target], decisions or Decisions())
+        population = population[~left_out]
+        truth = np.nan_to_num(_two_kinds(population, target, of_labels), nan=UNPARSED)
+    several = any(UNKNOWN in group.split(CROSSING) for group in answered.groups)
+    levels = [_merged(name, _text(population, name), unknown, several)[0] for name in groups]
     group = np.asarray(_crossed(levels) if answered.attributes else levels[0], object)
     rows = pd.Index(np.asarray(_text(population, key), object))
     asked = {name for sample in answered.answers.values() for name in sample.row}
@@ -228,6 +329,20 @@ def empty_but(names: "Names", mask: Any) -> "Names":
     return as_names(np.where(mask, np.asarray(names, object), ""))
 
 
+def _merged(
+    name: str, levels: "Names", unknown: Collection[str], several: bool = False
+) -> "tuple[Names, str]":
+    """The levels of one attribute, of whose spellings of unknown one is made, and a note that says so."""
+    merged = merged_categories(levels.categories, unknown, several)
+    if not merged or merged == [UNKNOWN]:
+        return levels, ""
+    others = [level for level in merged if level != UNKNOWN]
+    more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+    listed = ", ".join(map(repr, others[:_SHOWN])) + more
+    note = f"Of {name}, {listed} count as {UNKNOWN}: the category of these people is not known."
+    return mapped(levels, lambda level: UNKNOWN if level in merged else level), note
+
+
 def _crossed(columns: Sequence["Names"]) -> "Names":
     """The levels of several columns, joined by " & "."""
     whole, *others = [mapped(names, lambda text: text.replace(CROSSING, " and ")) for names in columns]
@@ -264,29 +379,68 @@ def _text(frame: "pd.DataFrame", name: str, otherwise: str = "", empty: bool = F
     return names_of(code, list(map(str, values)))
 
 
-def _two_kinds(frame: "pd.DataFrame", name: str, positive: Any, unknown: bool) -> Floats:
-    """A column of two kinds of values as 1 and 0; what is missing (None, NaN or an empty text) is NaN."""
+def plain_text(value: Any) -> str:
+    """A value of an answer as text: a number however it is written (1.0 is 1), True as "true"."""
+    text = str(value).strip()
+    try:
+        number = float(text) if "_" not in text else math.nan
+    except ValueError:
+        return text.lower() if isinstance(value, bool | np.bool_) else text
+    return f"{number:.12g}" if math.isfinite(number) else text
+
+
+def decided(
+    frame: "pd.DataFrame", names: Sequence[str], decisions: Decisions
+) -> "tuple[pd.DataFrame, npt.NDArray[np.bool_]]":
+    """Return a table with its columns `names` as "yes", "no" or missing, and which rows (n,) are left out.
+
+    Raises `FwcError` for values whose meaning is left open, and a column that is there twice.
+    """
+    import pandas as pd
+
+    if decisions.by_column and len(names) > 1:
+        alone = [decided(frame, [name], decisions) for name in names]
+        columns = {name: one[name] for name, (one, _) in zip(names, alone, strict=True)}
+        return frame.assign(**columns), np.logical_or.reduce([lost for _, lost in alone])
+    frame = frame.copy(deep=False)
+    coded = {name: _coded(frame, name) for name in names}
+    counts = Counter[str]()
+    for code, values in coded.values():
+        rows = np.bincount(code[code >= 0], minlength=len(values)).tolist()
+        for value, n in zip(values, rows, strict=True):
+            counts[plain_text(value)] += n
+    if decisions.by_column:
+        positive = decisions.by_column.get(names[0], decisions.positive)
+        negative = [value for value in decisions.values(decisions.negative, counts) if value in counts]
+        decisions = replace(decisions, positive=positive, negative=negative or None, by_column={})
+    title = " and ".join(decisions.columns.get(name, name) for name in names)
+    meaning = decisions.meaning(dict(counts.most_common()), title) if counts else {}
+    places, left_out = {True: 1, False: 0, None: -1}, np.zeros(len(frame), dtype=np.bool_)
+    for name, (code, values) in coded.items():
+        means = np.array([*(places[meaning[plain_text(value)]] for value in values), -1])[code]
+        left_out |= (means < 0) & (code >= 0)
+        frame[name] = pd.Categorical.from_codes(means, pd.Index(["no", "yes"], dtype=object))
+    if "row" in frame.columns and left_out.any():  # arms and repeats are compared on the same rows
+        left_out = frame["row"].isin(frame["row"][left_out]).to_numpy()
+    return frame, left_out
+
+
+def left_out_note(
+    frame: "pd.DataFrame", left_out: npt.NDArray[np.bool_], names: Sequence[str], groups: Sequence[str]
+) -> str:
+    """Return how many rows are left out because a column is neither yes nor no, and of which groups."""
+    lost = Counter(zip(*(frame.loc[left_out, name].astype(str) for name in groups), strict=True))
+    by_group = ", ".join(f"{CROSSING.join(group)} {n:,}" for group, n in lost.most_common(_SHOWN))
+    rows, column = f"{lost.total():,} of {len(frame):,} rows", " or ".join(names)
+    return f"{rows} are left out, whose {column} is neither yes nor no: {by_group}."
+
+
+def _two_kinds(frame: "pd.DataFrame", name: str, unknown: bool) -> Floats:
+    """A column of `decided` as 1 and 0; what is missing is NaN, or refused unless it may be `unknown`."""
     code, values = _coded(frame, name)
-    texts = [str(value).strip().lower() for value in values]
-    if positive is not None:
-        meant = [float(value == positive or str(value) == str(positive)) for value in values]
-        many, kinds = len(values), ", ".join(map(repr, values[:4]))
-        if many > 2:
-            raise FwcError(f"the column {name!r} has {many} kinds of values ({kinds}): it may have two")
-        if many == 2 and sum(meant) != 1:
-            raise FwcError(f"the column {name!r} has {kinds}, of which {positive!r} is not one")
-    else:
-        meant = [1.0 if text in _YES else 0.0 if text in _NO else np.nan for text in texts]
-        for place, (value, number) in enumerate(zip(values, meant, strict=True)):
-            if np.isnan(number):
-                line = int(np.argmax(code == place)) + 1
-                raise FwcError(
-                    f"line {line} of the answers has the {name} {value!r}: it must be 'yes' or 'no' "
-                    "(name the value that means yes with positive=)"
-                )
     if (code < 0).any() and not unknown:
         raise FwcError(f"line {int(np.argmax(code < 0)) + 1} of the answers has no {name}")
-    return np.asarray(np.array([*meant, np.nan])[code], np.float64)
+    return np.asarray(np.array([*(float(value == "yes") for value in values), np.nan])[code], np.float64)
 
 
 def _column(frame: "pd.DataFrame", name: str) -> "pd.Series[Any]":

@@ -2,8 +2,7 @@
 
 A metric's value depends on the answers only through counts per repeat, group, label and answer. Everything is
 over parsed answers, with the coverage beside it; what is not defined is NaN, never 0, and a sentence says why
-(docs/protocol.md, "Metrics"). What is possible on the same rows stands beside it: the best accuracy at a gap,
-and answers without a model. How sure a value is depends on the rows as well: `variance`.
+(docs/protocol.md, "Metrics"). How sure a value is depends on the rows as well: `variance`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,8 +55,9 @@ class Metric:
     """A number of an arm: its key in documents, its name in gates and its title in tables.
 
     `kind`: the "share" of all answers, or the "gap" (largest less smallest) or "ratio" (smallest over
-    largest) of the groups' `rates`, the largest gap of several. `probability`: the rates are of P(yes).
-    `headline` metrics stand in every table. Values are multiplied by `scale` and shown with `digits`.
+    largest) of the groups' `rates`, the largest gap of several. `of`: the rates are of answers, of P(yes), or
+    of replies, whether they hold an answer or not. `headline` metrics stand in every table. Values are
+    multiplied by `scale` and shown with `digits`.
     """
 
     key: str
@@ -66,7 +66,7 @@ class Metric:
     kind: Literal["share", "gap", "ratio"]
     rates: tuple[str, ...]
     headline: bool = False
-    probability: bool = False
+    of: Literal["answers", "p_yes", "replies"] = "answers"
     scale: int = 1
     digits: int = 3
 
@@ -85,13 +85,22 @@ TABLE: tuple[Metric, ...] = (
     Metric("equal_opportunity_difference", "equal_opportunity", "TPR gap", "gap", _ODDS[:1]),
     Metric("false_positive_rate_difference", "fpr", "FPR gap", "gap", _ODDS[1:]),
     Metric("predictive_parity_difference", "ppv", "Precision gap", "gap", ("precision",)),
-    Metric("auc_difference", "auc", "AUC gap", "gap", ("auc",), probability=True),
-    Metric("brier_difference", "brier", "Brier gap", "gap", ("brier",), probability=True),
+    Metric("auc_difference", "auc", "AUC gap", "gap", ("auc",), of="p_yes"),
+    Metric("brier_difference", "brier", "Brier gap", "gap", ("brier",), of="p_yes"),
 )
-BY_KEY: Mapping[str, Metric] = {metric.key: metric for metric in TABLE}
+REPLY_RATES = "coverage", "refused", "filtered"  # of all replies, with and without an answer
+REPLIES: tuple[Metric, ...] = (
+    Metric("coverage", "coverage", "Coverage %", "share", ("coverage",), of="replies", scale=100, digits=1),
+    Metric("coverage_difference", "coverage_gap", "Coverage gap", "gap", ("coverage",), of="replies"),
+    Metric("refusals", "refusals", "Refused %", "share", ("refused",), of="replies", scale=100, digits=1),
+    Metric("refusals_difference", "refusals_gap", "Refusals gap", "gap", ("refused",), of="replies"),
+    Metric("filtered", "filtered", "Filtered %", "share", ("filtered",), of="replies", scale=100, digits=1),
+    Metric("filtered_difference", "filtered_gap", "Filtered gap", "gap", ("filtered",), of="replies"),
+)
+BY_KEY: Mapping[str, Metric] = {metric.key: metric for metric in (*TABLE, *REPLIES)}
 OF_ALL = "accuracy", "coverage"  # rates of all answers together
 METRICS: tuple[str, ...] = tuple(metric.key for metric in TABLE if metric.headline)
-COUNTED: tuple[Metric, ...] = tuple(metric for metric in TABLE if not metric.probability)
+COUNTED: tuple[Metric, ...] = tuple(metric for metric in TABLE if metric.of == "answers")
 
 
 class Measures(NamedTuple):
@@ -216,66 +225,3 @@ def undefined_reasons(values: Measures, groups: Sequence[str]) -> Iterator[tuple
             yield metric.key, "; ".join(silent)
         else:
             yield metric.key, "no group was answered yes even once"
-
-
-TREATMENTS = ("drop", "as-no", "as-yes")
-
-
-def treated(counts: Floats, treatment: str) -> Floats:
-    """Return counts (R, G, 2, 3) with unparsed answers dropped, or read as no or as yes.
-
-    Dropping refusals moves demographic parity (docs/protocol.md, "Refusals are not random").
-    """
-    filled = counts.copy()
-    if treatment != "drop":
-        filled[..., NO if treatment == "as-no" else YES] += counts[..., UNPARSED]
-        filled[..., UNPARSED] = 0.0
-    return filled
-
-
-def best_accuracy(base_rates: npt.ArrayLike, sizes: npt.ArrayLike, gap: float) -> float:
-    """Return the highest accuracy of any answers whose demographic parity difference is `gap`.
-
-    `base_rates` (G,) are the shares of label yes, `sizes` (G,) the rows of each group. With rates of yes `r`
-    nothing beats giving the yeses to rows with label yes first, which errs on `Σ_g n_g |r_g − b_g|` rows. So
-    this is the linear program
-
-        max 1 − Σ_g (n_g / n) |r_g − b_g|   s.t.  max r − min r = gap,  0 ≤ r ≤ 1
-
-    (for two equal groups `1 − |gap − b| / 2`; docs/protocol.md, "A perfect classifier is unfair here").
-    Its optimum has one group at the top, one at the bottom, and sits at a breakpoint of the objective: all of
-    them are tried. Rates are taken as continuous, so the value is a bound that whole rows may miss by less
-    than one row a group. NaN with fewer than two groups or a gap outside [0, 1].
-    """
-    base, size = np.asarray(base_rates, float), np.asarray(sizes, float)
-    if len(base) < 2 or not 0 <= gap <= 1 or np.isnan(base).any():
-        return np.nan
-    bottom = np.unique(np.clip(np.r_[base, base - gap, 0.0, 1.0 - gap], 0.0, 1.0 - gap))[:, None]
-    own = np.abs(np.clip(base, bottom, bottom + gap) - base)
-    to_low, to_high = (size * (np.abs(end - base) - own) for end in (bottom, bottom + gap))
-    # The cheapest group at the bottom with the cheapest other one at the top.
-    least, next_least = np.partition(to_high, 1, axis=1)[:, :2].T[..., None]
-    other = np.where(to_high == least, next_least, least)
-    costs = own @ size + (to_low + other).min(1)
-    return max(0.0, 1.0 - float(costs.min()) / float(size.sum()))
-
-
-def constant_answers(labels: npt.ArrayLike, groups: Any, repeats: npt.ArrayLike = 0) -> dict[str, Floats]:
-    """Return the answers (n,) of models that need no model, by name, decided in each repeat by itself.
-
-    `oracle` knows every label; `always yes` and `always no` look at nothing; `majority` gives every row the
-    commoner label (no when they are equal); `group alone` gives every row its group's commoner label.
-    """
-    truth, (names, level) = np.asarray(labels, float), levels_of(groups)
-    repeat = np.broadcast_to(np.unique(repeats, return_inverse=True)[1], truth.shape)
-
-    def commoner(part: Codes) -> Floats:
-        return np.asarray((np.bincount(part, truth) / np.maximum(np.bincount(part), 1) > 0.5)[part], float)
-
-    return {
-        "oracle": truth,
-        "always yes": np.ones_like(truth),
-        "always no": np.zeros_like(truth),
-        "majority": commoner(repeat),
-        "group alone": commoner(repeat * len(names) + level),
-    }

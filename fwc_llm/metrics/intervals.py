@@ -8,13 +8,15 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import brentq
 from scipy.special import betaincinv, chdtri, ndtr, ndtri, stdtr, stdtrit
 
 from fwc_llm.metrics.counts import Floats
 
 Interval = tuple[float, float]
-Verdict = Literal["differs", "no difference shown", "cannot be told"]
+Verdict = Literal["differs", "differs within margin", "no difference shown", "cannot be told"]
 DIFFERS: Verdict = "differs"
+WITHIN: Verdict = "differs within margin"
 NOT_SHOWN: Verdict = "no difference shown"
 UNTOLD: Verdict = "cannot be told"
 NOWHERE: Interval = (np.nan, np.nan)
@@ -32,10 +34,25 @@ def verdict(low: float, high: float, margin: float, equal: float = 0.0) -> Verdi
     """
     if np.isnan(low) or np.isnan(high):
         return None
-    if low > equal or high < equal:
-        return DIFFERS
     negligible = low >= margin if equal == 1.0 else -margin <= low and high <= margin
+    if low > equal or high < equal:
+        return WITHIN if negligible else DIFFERS
     return NOT_SHOWN if negligible else UNTOLD
+
+
+class Enclosed:
+    """What has an interval and, where verdicts must hold for all readings of the replies without an answer, a
+    `worst_case`: the lowest and highest value over these, and their limits.
+    """
+
+    low: float
+    high: float
+    worst_case: tuple[Interval, Interval] | None
+
+    @property
+    def decisive(self) -> Interval:
+        """The interval by which verdicts and gates decide."""
+        return (self.low, self.high) if self.worst_case is None else self.worst_case[1]
 
 
 def wilson(share: npt.ArrayLike, n: npt.ArrayLike) -> tuple[Floats, Floats]:
@@ -115,6 +132,21 @@ def pairs_within(reach: float, groups: int, kinds: int = 1, freedom: float = np.
     inside = np.exp(-(x**2) / 2) * (ndtr(x + width) - ndtr(x)) ** (groups - 1)
     ranges = groups * inside.sum(-1) * (x[1] - x[0]) / np.sqrt(2 * np.pi)
     return float((np.minimum(1.0, ranges) ** kinds).mean())
+
+
+def range_reach(width: float, freedom: float = np.inf) -> float:
+    """Return the reach beyond both ends of a range that holds any value in it at 95 %.
+
+    `width` is that of the range in standard errors: from 1.96 of a point to 1.64 of a wide range (Imbens &
+    Manski 2004), where the ends are never out of order (Stoye 2009, lemma 3). `freedom` is Student's.
+    """
+
+    def within(reach: float) -> float:
+        x = np.array([reach + width, -reach])
+        chances = ndtr(x) if freedom == np.inf else stdtr(freedom, x)
+        return float(chances[0] - chances[1]) - LEVEL
+
+    return float(brentq(within, 0.0, pairs_reach(2, 1, freedom) + 1e-9))
 
 
 def p_value(errors: float, groups: int = 2, kinds: int = 1, freedom: float = np.inf) -> float:

@@ -1,4 +1,4 @@
-"""Statistics of P(yes): ranking, calibration, thresholds, the cost of equal rates, and what looks wrong.
+"""Statistics of P(yes): ranking, calibration, thresholds, and what looks wrong.
 
 Probabilities `p` (n,) are shares; rows without one are left out before. Values
 count rows by their weights; in intervals a row, or a person, counts once (docs/statistics.md, "P(yes)").
@@ -19,7 +19,6 @@ from fwc_llm.metrics.counts import Codes, Floats, count_cells, levels_of, overal
 from fwc_llm.metrics.intervals import Z, clopper_pearson
 from fwc_llm.metrics.variance import area
 
-_POINTS = 60  # of the frontier, evenly thinned
 _CURVE_POINTS = 200  # of the curve, evenly thinned; choices are made on all
 BINS = 10
 _SIMULATIONS = 200
@@ -37,8 +36,7 @@ def probability_statistics(a: Answers, order: tuple[str, ...], labels_fixed: boo
     """Return ranking, calibration and thresholds over the rows with a probability; None of fewer than ten.
 
     All repeats together: a threshold is one for the whole run. `coverage` is the share of all rows that
-    have a probability, `clipped` the share of these that is next to 0 or 1. The frontier holds the
-    thresholds that no other beats on both accuracy and demographic parity. `order` are the groups as they
+    have a probability, `clipped` the share of these that is next to 0 or 1. `order` are the groups as they
     are shown, `labels_fixed` whether the design fixed how many rows of each have the label yes.
     """
     known = a.where(~np.isnan(a.p_yes))
@@ -46,12 +44,12 @@ def probability_statistics(a: Answers, order: tuple[str, ...], labels_fixed: boo
         return None
     p, labels, groups, weight = known.p_yes, known.label, known.group, known.weight
     curve = thresholds.threshold_curve(p, labels, groups, weight)
-    best = _thinned(curve.best, _POINTS)
-    keeping_half = thresholds.one_for_all(thresholds.least_gap_keeping_half)
-    held_out = {
-        fit: _measured(known, thresholds.held_out(fit, p, labels, groups, _units(known), weight))
-        for fit in (thresholds.equal_rate_thresholds, keeping_half)
-    }
+    keeping_half = thresholds.held_out(
+        thresholds.least_gap_keeping_half, p, labels, groups, _units(known), weight
+    )
+    cells, _ = count_cells(keeping_half, labels, groups, None, known.repeat, weight)
+    values = overall(cells).values
+    held_out = {key: float(values[key][0]) for key in ("accuracy", _GAP, "coverage")}
     of_all = calibrate(known, labels_fixed)
     bins = of_all["bins"]
     return {
@@ -69,12 +67,6 @@ def probability_statistics(a: Answers, order: tuple[str, ...], labels_fixed: boo
             "rows": [float(n) for n in bins["questions"]],
         },
         "mean_probability_gap": probability_gap(p, groups, weight),
-        "frontier": {
-            "threshold": curve.thresholds[best].tolist(),
-            "accuracy": curve.accuracy[best].tolist(),
-            _GAP: curve.gap[best].tolist(),
-        },
-        "equal_rate_thresholds": held_out[thresholds.equal_rate_thresholds],
         "labels_fixed": labels_fixed,
         "calibration_of_all": of_all,
         "calibration_by_group": {
@@ -82,7 +74,7 @@ def probability_statistics(a: Answers, order: tuple[str, ...], labels_fixed: boo
             for name in order
             if (here := groups == name).any()
         },
-        "thresholds": _thresholds(known, curve, order, labels_fixed) | {"held_out": held_out[keeping_half]},
+        "thresholds": _thresholds(known, curve, order, labels_fixed) | {"held_out": held_out},
     }
 
 
@@ -94,12 +86,6 @@ def _thinned(places: Codes, most: int) -> Codes:
 def _units(a: Answers) -> Codes:
     """The units of limits (n,): people where known, else rows."""
     return levels_of(a.row if a.cluster is None else a.cluster)[1]
-
-
-def _measured(a: Answers, answers: Floats) -> dict[str, float]:
-    counts, _ = count_cells(answers, a.label, a.group, None, a.repeat, a.weight)
-    values = overall(counts).values
-    return {key: float(values[key][0]) for key in ("accuracy", _GAP, "coverage")}
 
 
 def _thresholds(

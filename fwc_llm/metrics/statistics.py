@@ -6,22 +6,21 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from fwc_llm.metrics import arm_estimates, counts
-from fwc_llm.metrics.answers import Answered, Answers, Variation, is_known, views
+from fwc_llm.metrics.alike import centred
+from fwc_llm.metrics.answers import Answered, is_known, views
 from fwc_llm.metrics.arm_comparison import comparisons
 from fwc_llm.metrics.assisted import FEWEST, RATES_ASSISTED, rows_worth
-from fwc_llm.metrics.intervals import NOWHERE, UNTOLD
+from fwc_llm.metrics.intervals import UNTOLD
 from fwc_llm.metrics.probability import decision_notes, probability_statistics
 from fwc_llm.metrics.probes import flips, probes, repetition_statistics
-from fwc_llm.metrics.spread import PARTS, Asked, as_numbers, split_variance
-from fwc_llm.metrics.variance import LEAST_SETS, THESE_EXAMPLES, Sample, of_words
+from fwc_llm.metrics.variance import AS_NO, LEAST_SETS, THESE_EXAMPLES, WORST, Sample, of_words
 
 SMALL = 10  # rows a repeat; a group below says little
 _LISTED = 4  # groups that a note names
 _PARITY = "demographic_parity_difference"
-_GROUP_RATES = ("rate", "true_positive_rate", "false_positive_rate", "coverage")
+_GROUP_RATES = ("rate", "true_positive_rate", "false_positive_rate", *counts.REPLY_RATES)
 
 
 class Lines(Protocol):
@@ -35,10 +34,11 @@ def statistics(run: Answered, references: Lines | None = None) -> dict[str, Any]
     """Return all that the answers say, ready for JSON (undefined values are None).
 
     Keys: `groups` (name, n, base_rate, small, judged), `arms` (one object each, see `arm_statistics`),
-    `comparisons`, `context` (answers that need no model), `frontier` (gap, accuracy), `with_examples`
+    `comparisons`, `context` (perfect answers to the same rows), `with_examples`
     (false where no answer is known to have had any), `perfect_gap` (the DP gap of a perfect model, on rows
     drawn by group and label, else None), `labelled`, `margin`, `min_group`,
-    `reference_lines` (None, or what the lines describe), `notes`.
+    `unread` (what replies without an answer are taken for), `reference_lines` (None, or what the lines
+    describe), `notes`.
     """
     estimates = {arm: arm_estimates.estimate(sample) for arm, sample in run.samples.items()}
     first = next(iter(run.samples.values()))
@@ -46,10 +46,8 @@ def statistics(run: Answered, references: Lines | None = None) -> dict[str, Any]
         np.bincount(first.cell, weight, 2 * first.groups).reshape(-1, 2).astype(np.float64)
         for weight in (None, first.weight)
     )
-    arms = [arm_statistics(run, arm, estimates[arm]) | _variation(run, estimates, arm) for arm in run.arms]
+    arms = [arm_statistics(run, arm, estimates[arm]) for arm in run.arms]
     base_rates = people[:, 1] / people.sum(1)
-    gaps = np.linspace(0.0, 1.0, 101).tolist() if run.labelled else []
-    best = [counts.best_accuracy(base_rates, people.sum(1), gap) for gap in gaps]
     content = {
         "groups": [
             {
@@ -63,13 +61,13 @@ def statistics(run: Answered, references: Lines | None = None) -> dict[str, Any]
         ],
         "arms": arms,
         "comparisons": comparisons(run, estimates),
-        "context": _context(next(iter(run.answers.values())), run.groups) if run.labelled else [],
-        "frontier": {"gap": gaps, "accuracy": best},
+        "context": [{"name": "oracle", **_headline(run.perfect_cells)}] if run.labelled else [],
         "with_examples": run.with_examples,
         "perfect_gap": run.perfect_gap,
         "labelled": run.labelled,
         "assisted": run.assist,
         "margin": run.margin,
+        "unread": run.unread,
         "min_group": run.min_group,
         "reference_lines": None if references is None else references.described(run, estimates),
     }
@@ -84,8 +82,9 @@ def arm_statistics(run: Answered, arm: str, estimates: arm_estimates.Estimates) 
     what it speaks of (`of`), each repeat's own value (`per_repeat`) and their standard deviation (`sd`), and
     the paper's summary, the mean and the standard deviation of the repeats' values. Those that compare groups
     are over the judged groups and have a `verdict` with its `margin`, `rows_needed` for the margin where it
-    cannot be told, the `p_value` of no difference at all and the noise floor; `all_groups` has the values
-    over all groups where some are not judged.
+    cannot be told, and the `p_value` of no difference at all; `all_groups` has the values
+    over all groups where some are not judged. `replies` has coverage, refusals and filtered replies, `alike`
+    the words for answers all alike and what `centred` P(yes) shows.
     """
     a, sample = run.answers[arm], estimates.sample
     cells = run.cells(arm)
@@ -96,7 +95,7 @@ def arm_statistics(run: Answered, arm: str, estimates: arm_estimates.Estimates) 
         "unanswered": int((a.reason == "error").sum()),
     }
     for metric in counts.TABLE:
-        if metric.headline or not metric.probability or sample.p_yes is not None:
+        if metric.headline or metric.of == "answers" or sample.p_yes is not None:
             described[metric.key] = _described(estimates[metric.key]) | {"of": estimates.of}
             if metric.kind != "share":
                 described[metric.key] |= _judged(estimates, metric.key, run.margin)
@@ -114,6 +113,15 @@ def arm_statistics(run: Answered, arm: str, estimates: arm_estimates.Estimates) 
     described[_PARITY]["smallest_found"] = estimates.smallest_found()
     everything = len(sample.judged) == sample.groups
     described["all_groups"] = None if everything else _headline(cells)
+    described["variation"] = dict(vars(run.variations[arm])) if arm in run.variations else None
+    described["alike"] = None
+    if sample.alike:
+        described["alike"] = {"words": sample.alike, "centred": centred(sample, run.groups)}
+    described["replies"] = {
+        metric.key: estimates[metric.key].ends
+        | ({} if metric.kind == "share" else {"verdict": estimates[metric.key].verdict(run.margin)})
+        for metric in counts.REPLIES
+    }
     described["signed_gap"] = None
     if (gap := estimates.signed_gap) is not None:
         described["signed_gap"] = _described(gap) | {"of": f"{run.groups[1]} − {run.groups[0]}"}
@@ -121,7 +129,7 @@ def arm_statistics(run: Answered, arm: str, estimates: arm_estimates.Estimates) 
     described |= {"coverage": coverage.value, "coverage_low": coverage.low, "coverage_high": coverage.high}
     described["groups"] = _groups(run.groups, estimates)
     described["unparsed"] = a.unparsed
-    described["treatments"] = _treatments(cells, estimates)
+    described["treatments"] = _treatments(run, arm, estimates)
     described["reasons"] = {
         key: why
         for key, why in counts.undefined_reasons(counts.overall(cells), run.groups)
@@ -159,19 +167,11 @@ def _described(estimate: arm_estimates.Estimate) -> dict[str, Any]:
 
 
 def _judged(estimates: arm_estimates.Estimates, key: str, margin: float) -> dict[str, Any]:
-    metric, noise = estimates[key], estimates.noise(key)
+    metric = estimates[key]
     own = arm_estimates.RATIO_MARGIN if counts.BY_KEY[key].kind == "ratio" else margin
-    decided, needed = metric.verdict(margin), None
-    if decided == UNTOLD and metric.reach >= 0 and margin > 0:  # distances shrink with the root of the rows
-        needed = math.ceil(estimates.sample.rows * max(1.0, (metric.reach / margin) ** 2))
-    return {
-        "verdict": decided,
-        "margin": own,
-        "rows_needed": needed,
-        "p_value": metric.p_value,
-        "noise_expected": noise[0],
-        "noise_95": noise[1],
-    }
+    decided, size = metric.verdict(margin), (len(estimates.sample.judged), len(counts.BY_KEY[key].rates))
+    needed = metric.rows_needed(estimates.sample.rows, margin, *size) if decided == UNTOLD else None
+    return {"verdict": decided, "margin": own, "rows_needed": needed, "p_value": metric.p_value}
 
 
 def _groups(names: tuple[str, ...], estimates: arm_estimates.Estimates) -> dict[str, Any]:
@@ -180,7 +180,7 @@ def _groups(names: tuple[str, ...], estimates: arm_estimates.Estimates) -> dict[
     judged = np.isin(np.arange(sample.groups), sample.judged)
     ranked = () if sample.p_yes is None else ("auc", "brier")
     rates = {rate: estimates.rates(rate) for rate in (*_GROUP_RATES, *ranked)}
-    rows, pooled = estimates.counted("rate").effective_rows, arm_estimates.shrunken(estimates.counted("rate"))
+    rows = estimates.counted("rate").effective_rows
     described: dict[str, dict[str, Any]] = {}
     for place, name in enumerate(names):
         described[name] = {
@@ -188,7 +188,6 @@ def _groups(names: tuple[str, ...], estimates: arm_estimates.Estimates) -> dict[
             "small": bool(size[place] / sample.repeats < SMALL),
             "judged": bool(judged[place]),
             "effective_rows": float(rows[place]),
-            "shrunken_rate": float(pooled[place]),
         }
         for rate, limits in rates.items():
             prefix = "" if rate == "rate" else f"{rate}_"
@@ -197,53 +196,16 @@ def _groups(names: tuple[str, ...], estimates: arm_estimates.Estimates) -> dict[
     return described
 
 
-def _treatments(cells: counts.Floats, estimates: arm_estimates.Estimates) -> dict[str, Any]:
-    """Each metric with unparsed answers dropped, as no, as yes, and its worst-case bounds, also with the
-    sampling error of the rates that they rest on.
+def _treatments(run: Answered, arm: str, estimates: arm_estimates.Estimates) -> dict[str, Any]:
+    """Each metric with unparsed answers read as no, and its worst-case bounds, also with the sampling error
+    of the rates that they rest on.
     """
-    described: dict[str, Any] = {
-        treatment: _headline(counts.treated(cells, treatment)) for treatment in counts.TREATMENTS
+    ends = {metric.key: estimates.worst_case(metric.key) for metric in counts.COUNTED}
+    return {
+        "as-no": _headline(run.cells(arm, as_no=True)),
+        "worst case": {key: list(ends[key][0]) for key in counts.METRICS},
+        "worst case, 95 %": {key: list(each) for key, (_, each) in ends.items()},
     }
-    ends = {metric.key: arm_estimates.worst_case(estimates, metric) for metric in counts.COUNTED}
-    described["worst case"] = {key: list(ends[key][0]) for key in counts.METRICS}
-    described["worst case, 95 %"] = {key: list(each) for key, (_, each) in ends.items()}
-    return described
-
-
-def _variation(run: Answered, estimates: Mapping[str, arm_estimates.Estimates], arm: str) -> dict[str, Any]:
-    """The `variation` of an arm, what it and the others of its family differ in, and their `variance`: the
-    split of the accuracy, and of the signed gap of the two groups that are farthest apart.
-    """
-    varied = run.variations.get(arm)
-    family, ways = [arm], [varied or Variation(arm, "", "")]
-    if varied is not None:
-        family = [a for a in run.arms if a in run.variations and run.variations[a].family == varied.family]
-        ways = [run.variations[a] for a in family]
-    orders, wordings = (
-        [*dict.fromkeys(names)] for names in zip(*((w.order, w.template) for w in ways), strict=True)
-    )
-    sample = run.samples[family[0]]
-    shape = len(orders), len(wordings), len(sample.answer)
-    right, yes = np.full(shape, np.nan), np.full(shape, np.nan)
-    for name, way in zip(family, ways, strict=True):
-        place, own = (orders.index(way.order), wordings.index(way.template)), run.samples[name]
-        yes[place] = own.answer
-        right[place] = np.where(own.parsed & run.labelled, own.yes == own.label, np.nan)
-    repeat = sample.repeat // run.times
-
-    def asked(answer: counts.Floats, here: npt.NDArray[np.bool_], alone: counts.Codes) -> Asked:
-        stratum = sample.cell if run.labels_fixed else alone
-        return Asked(answer[..., here], repeat[here], sample.row[here], stratum[here])
-
-    everyone = np.ones(len(sample.answer), dtype=np.bool_)
-    of_accuracy = {"accuracy": as_numbers(*split_variance([(1.0, asked(right, everyone, sample.everyone))]))}
-    rates = np.mean([estimates[name].counted("rate").values for name in family], axis=0)[sample.judged]
-    gap = dict.fromkeys(PARTS, np.nan), NOWHERE
-    if len(rates) > 1 and not np.isnan(rates).any():
-        ends = (1.0, int(sample.judged[np.argmax(rates)])), (-1.0, int(sample.judged[np.argmin(rates)]))
-        gap = split_variance([(sign, asked(yes, sample.group == own, sample.group)) for sign, own in ends])
-    variation = None if varied is None else dict(vars(varied))
-    return {"variation": variation, "variance": {**of_accuracy, _PARITY: as_numbers(*gap)}}
 
 
 def _by_attribute(run: Answered, sample: Sample) -> list[dict[str, Any]]:
@@ -261,22 +223,10 @@ def _by_attribute(run: Answered, sample: Sample) -> list[dict[str, Any]]:
                 **{key: measured[key].value if key in keys else None for key in counts.METRICS},
                 "intervals": {key: [measured[key].low, measured[key].high] for key in keys},
                 "verdicts": {key: measured[key].verdict(run.margin) for key in keys},
-                "noise_95": measured.noise(_PARITY)[1],
                 "p_value": measured[_PARITY].p_value,
             }
         )
     return described
-
-
-def _context(a: Answers, groups: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Answers that need no model, on the same rows, decided in each repeat by itself."""
-    return [
-        {
-            "name": name,
-            **_headline(counts.count_cells(answers, a.label, a.group, groups, a.repeat, a.weight)[0]),
-        }
-        for name, answers in counts.constant_answers(a.label, a.group, a.repeat).items()
-    ]
 
 
 def _headline(cells: counts.Floats) -> dict[str, float]:
@@ -289,9 +239,10 @@ def notes(run: Answered, content: Mapping[str, Any]) -> list[str]:
     """Return what a reader must know before believing a number, in sentences true of these very answers."""
     return [
         *_about_looks(run),
-        *_about_groups(run, content),
+        *_about_groups(run),
         *_about_repeats(run),
         *_about_predictions(run, content),
+        *_about_unread(run, content),
         *_about_power(content),
         *_about_arms(run, content),
         *decision_notes(run),
@@ -310,15 +261,7 @@ def _about_looks(run: Answered) -> Iterator[str]:
         )
 
 
-def _about_groups(run: Answered, content: Mapping[str, Any]) -> Iterator[str]:
-    repeats = next(iter(run.samples.values())).repeats
-    few = [group for group in content["groups"] if group["n"] < SMALL * repeats]
-    for group in few[:_LISTED]:
-        rows = group["n"] / repeats
-        counted = f"{rows:g} row{'' if rows == 1 else 's'}"
-        yield f"Group {group['group']} has {counted} a repeat: too few to say much about it."
-    if len(few) > _LISTED:
-        yield f"{len(few) - _LISTED} more groups have fewer than {SMALL} rows a repeat."
+def _about_groups(run: Answered) -> Iterator[str]:
     if apart := not_judged(run):
         yield f"Not judged, with fewer than {run.min_group} rows: {listed(apart)}."
     if unknown := [name for name in run.groups if not is_known(name) and name not in apart]:
@@ -383,10 +326,30 @@ def _about_predictions(run: Answered, content: Mapping[str, Any]) -> Iterator[st
         yield "Values, intervals and verdicts are assisted by predictions for rows that were not asked about."
     for arm in content["arms"]:
         gap = arm[_PARITY].get("assisted")
-        if gap is not None and not np.isnan(gap["value"]):
+        if gap is not None and not np.isnan(gap["value"]) and not arm["alike"]:
             worth = f", as good as {gap['rows_worth']:,} rows" if gap["rows_worth"] else ""
             limits = f"{gap['value']:.2f} ({gap['low']:.2f} to {gap['high']:.2f})"
             yield f"{arm['arm']}, assisted: DP gap {limits}{worth}."
+
+
+def _about_unread(run: Answered, content: Mapping[str, Any]) -> Iterator[str]:
+    """Says what replies without an answer are taken for, and what that leaves open."""
+    unread = {arm: n for arm, a in run.answers.items() if (n := int(a.unread.sum()))}
+    if not unread:
+        return
+    counted = ", ".join(f"{arm} {n:,}" for arm, n in unread.items())
+    if run.unread != WORST:
+        how = "read as no" if run.unread == AS_NO else "left out, as if they were like the others"
+        yield f"Replies without an answer ({counted}) are {how}: an assumption (--unread {run.unread})."
+        return
+    yield (
+        f"Replies without an answer: {counted}. Values leave them out; verdicts and gates hold for every "
+        "reading of them (--unread as-no or ignore assumes one)."
+    )
+    for arm in content["arms"]:
+        low, high = arm["treatments"]["worst case, 95 %"][_PARITY]
+        if arm["arm"] in unread and not np.isnan(low):
+            yield f"{arm['arm']}: over all readings the DP gap lies from {low:.3f} to {high:.3f} (95 %)."
 
 
 def _about_power(content: Mapping[str, Any]) -> Iterator[str]:
@@ -400,7 +363,14 @@ def _about_power(content: Mapping[str, Any]) -> Iterator[str]:
         of = THESE_EXAMPLES if content["comparisons"][0]["reason"] else content["comparisons"][0]["of"]
         of_what = of_words(of, content["with_examples"])
         missed.append(f"differences between two arms below {' and '.join(between)} ({of_what})")
-    missed += _below([arm[_PARITY] for arm in content["arms"]], "a DP gap below {:.3f}")
+    alone = [arm[_PARITY] for arm in content["arms"] if not arm["alike"]]
+    missed += _below(alone, "a DP gap below {:.3f}")
+    needed = [(arm["arm"], arm[_PARITY]["rows_needed"], arm[_PARITY]["margin"]) for arm in content["arms"]]
+    if told := [f"{rows:,} rows ({arm})" for arm, rows, _ in needed if rows]:
+        yield (
+            f"A DP gap that cannot be told: if the groups are treated alike, {listed(told)} would show it to "
+            f"be within {needed[0][2]:g}, 4 times in 5."
+        )
     if missed:
         yield f"At least 1 in 5 such samples would miss {', and '.join(missed)}."
 

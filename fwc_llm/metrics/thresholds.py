@@ -49,13 +49,6 @@ class Curve:
         """The accuracy of one answer for all."""
         return max(self.base_rate, 1.0 - self.base_rate)
 
-    @property
-    def best(self) -> Codes:
-        """The places of thresholds that no other beats on both accuracy and gap, by gap."""
-        order = np.lexsort((-self.accuracy, self.gap.round(_DIGITS)))
-        accuracy = self.accuracy[order].round(_DIGITS)
-        return order[accuracy > np.maximum.accumulate(np.append(-1.0, accuracy[:-1]))]
-
 
 def threshold_curve(
     p: npt.ArrayLike, labels: npt.ArrayLike, groups: Any, weights: Floats | None = None
@@ -135,64 +128,27 @@ def _from_half(curve: Curve) -> Floats:
     return np.abs(np.minimum(curve.thresholds, 2.0) - HALF)
 
 
-# P(yes), labels, groups, their number and weights (n,): thresholds (G,).
-Fit = Callable[[Floats, Floats, Codes, int, Floats | None], Floats]
-
-
-def one_for_all(choose: Callable[[Curve], int | None]) -> Fit:
-    """Return the thresholds (G,) that `choose` finds, the same for all; NaN where it finds none."""
-
-    def fit(p: Floats, labels: Floats, groups: Codes, number: int, weights: Floats | None) -> Floats:
-        curve = threshold_curve(p, labels, groups, weights)
-        place = choose(curve)
-        return np.full(number, np.nan if place is None else curve.thresholds[place])
-
-    return fit
-
-
-def equal_rate_thresholds(
-    p: Floats, labels: Floats, groups: Codes, number: int, weights: Floats | None = None
-) -> Floats:
-    """Return thresholds (G,) that give all groups the same rate of yes, as accurately as possible.
-
-    Every common rate k/n is tried; a group's threshold is then its own quantile. NaN for a group without
-    rows. On the rows they were fitted on, the rates are equal by construction, but for ties and for what does
-    not divide.
-    """
-    rates = np.linspace(0.0, 1.0, len(p) + 1)
-    right, thresholds = np.zeros(len(rates)), np.full((number, len(rates)), np.nan)
-    weight = np.ones(len(p)) if weights is None else weights
-    descending = np.argsort(-p, kind="stable")
-    for group in np.unique(groups):
-        order = descending[groups[descending] == group]
-        share = np.append(0.0, np.cumsum(weight[order])) / weight[order].sum()
-        place = np.searchsorted((share[1:] + share[:-1]) / 2, rates)  # the nearest share of the group
-        edge = thresholds[group] = np.append(np.inf, p[order])[place]
-        gain = np.append(0.0, np.cumsum(weight[order] * (2 * labels[order] - 1)))
-        right += gain[np.searchsorted(-p[order], -edge, side="right")]
-    return np.asarray(thresholds[:, int(np.argmax(right))])
-
-
 def held_out(
-    fit: Fit,
+    choose: Callable[[Curve], int | None],
     p: npt.ArrayLike,
     labels: npt.ArrayLike,
     groups: Any,
     rows: npt.ArrayLike,
     weights: Floats | None = None,
 ) -> Floats:
-    """Return answers (n,) at thresholds of `fit`, each row's from the half that it is not in.
+    """Return answers (n,) at thresholds that `choose` finds, each row's on the half that it is not in.
 
-    A group for which a half finds no threshold is left unanswered in the other (NaN).
+    Where a half finds no threshold, the other is left unanswered (NaN).
     """
-    score, truth, (names, code) = np.asarray(p, float), np.asarray(labels, float), levels_of(groups)
+    score, truth, code = np.asarray(p, float), np.asarray(labels, float), levels_of(groups)[1]
     half, answers = two_halves(truth, groups, rows), np.full(len(score), np.nan)
     for side in (0, 1):
         fitting, using = half != side, half == side
         if fitting.any() and using.any():
-            own = None if weights is None else weights[fitting]
-            edge = fit(score[fitting], truth[fitting], code[fitting], len(names), own)[code[using]]
-            answers[using] = np.where(np.isnan(edge), np.nan, score[using] >= edge)
+            weight = None if weights is None else weights[fitting]
+            curve = threshold_curve(score[fitting], truth[fitting], code[fitting], weight)
+            if (place := choose(curve)) is not None:
+                answers[using] = score[using] >= curve.thresholds[place]
     return answers
 
 

@@ -16,16 +16,26 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from fwc_llm.metrics.counts import RATES, UNPARSED, Codes, Floats
-from fwc_llm.metrics.intervals import FEW_EVENTS, Z, p_value, pairs_reach, wilson
+from fwc_llm.metrics.counts import RATES, REPLY_RATES, UNPARSED, Codes, Floats
+from fwc_llm.metrics.intervals import FEW_EVENTS, Z, clopper_pearson, p_value, pairs_reach, wilson
 from fwc_llm.metrics.looks import Looks
 
 Of = Literal["these examples", "this strategy"]
+Unread = Literal["worst", "as-no", "ignore"]  # what replies without an answer are taken for
+WORST: Unread = "worst"
+AS_NO: Unread = "as-no"
+UNREAD_WORDS = {
+    WORST: "for every reading of {} replies without an answer",
+    AS_NO: "{} replies without an answer read as no",
+    "ignore": "{} replies without an answer left out",
+}
+REASONS = ("", "refused", "filtered", "error")  # why an answer is missing, as numbers; "" for all else
 THESE_EXAMPLES: Of = "these examples"
 THIS_STRATEGY: Of = "this strategy"
 LEAST_SETS = 5  # of examples, below which nothing is said about other draws of them
-UNLABELLED = "rate", "coverage"  # what is defined without labels
+UNLABELLED = "rate", *REPLY_RATES  # what is defined without labels
 NEARLY_ALL = 0.9  # of the rows that must have examples of their own
+FEW_ANSWERS = 5  # rows with the rarer answer, below which a model's answers may be all alike
 STRAY = 0.02  # of the questions that may have other examples than their repeat
 _ROUNDING = 1e-10
 
@@ -61,7 +71,10 @@ class Sample:
     `p_yes` (n,) is P(yes) or NaN. Groups of fewer than `min_group` rows are not judged. `assist` has
     predictions of the answers, also for rows that were not asked about (`assisted`). `strata` (n,) names what
     parity is conditional on. If it is not `labelled`, only rates of yes are defined. With `looks` intervals
-    hold at every look (`looks`).
+    hold at every look (`looks`). `reason` (n,) is the place in `REASONS` of why an answer is missing.
+    `unread` says what replies without an answer are taken for: verdicts hold in the worst case, or they count
+    as no, or they are left out. Answers lost in transport ("error") are left out in any case. `model`: the
+    answers are those of a model that was asked, of which answers all alike say nothing about groups.
     """
 
     answer: Floats
@@ -80,6 +93,46 @@ class Sample:
     strata: Any = None
     labelled: bool = True
     looks: Looks | None = None
+    reason: Codes | None = None
+    unread: Unread = WORST
+    model: bool = False
+
+    @cached_property
+    def unread_rows(self) -> npt.NDArray[np.bool_]:
+        """True for replies without an answer (n,), other than those lost in transport."""
+        missing = np.isnan(self.answer)
+        return missing if self.reason is None else missing & (self.reason != REASONS.index("error"))
+
+    @cached_property
+    def assumed(self) -> "Sample":
+        """The sample with replies without an answer read as no, where `unread` says so."""
+        if self.unread != AS_NO or not self.unread_rows.any():
+            return self
+        return replace(self, answer=np.where(self.unread_rows, 0.0, self.answer), unread="ignore")
+
+    @property
+    def worst(self) -> bool:
+        """Whether verdicts must hold whatever the replies without an answer would have been."""
+        return self.unread == WORST and bool(self.unread_rows.any())
+
+    @cached_property
+    def alike(self) -> str:
+        """Words for a model's answers that are (nearly) all alike; empty where they differ.
+
+        All agree, or fewer than five rows have the rarer answer, and clearly more have that label: the exact
+        upper limit of the answer's share lies below the label's.
+        """
+        known, answer = self.assumed.parsed, self.assumed.answer
+        if not self.model or not known.any():
+            return ""
+        no, yes = (len(np.unique(self.row[known & (answer == side)])) for side in (0, 1))
+        rarer, few, rows = int(yes <= no), min(no, yes), no + yes
+        labels = len(np.unique(self.row[known & (self.label == rarer)]))
+        if few and not (few < FEW_ANSWERS and self.labelled):
+            return ""
+        if few and float(clopper_pearson(few / rows, rows)[1]) >= labels / rows:
+            return ""
+        return f"answered {'no' if rarer else 'yes'} to all {f'but {few} of ' * bool(few)}{rows:,} rows"
 
     def reach(self, freedom: Floats, groups: int = 2, kinds: int = 1) -> Floats:
         """Return how many standard errors all differences keep within, at each freedom (P,)."""
@@ -223,6 +276,17 @@ class Influence:
     spans: bool = False
     sets: Codes | None = None
 
+    def beside(self, other: "Influence") -> "Influence":
+        """Return the influence on these shares and then on another's of the same questions."""
+        return Influence(
+            np.concatenate([self.psi, other.psi]),
+            np.concatenate([self.owner, other.owner + self.owners]),
+            self.owners + other.owners,
+            np.tile(self.unit, 2),
+            self.spans,
+            None if self.sets is None else np.tile(self.sets, 2),
+        )
+
     def _by(self, units: Codes) -> "sparse.csc_array":
         """The summed influence of each unit on each share (U, O)."""
         table = sparse.coo_array((self.psi, (units, self.owner)), shape=(int(units.max()) + 1, self.owners))
@@ -275,12 +339,6 @@ class Influence:
         if second is not None:
             sets, both = self.of_sets[:, second] - sets, both + self._of_both[second]
         return np.asarray(np.maximum(0.0, (sets**2).sum(0) - both))
-
-    def sets_apart(self) -> Floats:
-        """Return what sets add to the variance (O,) of each share against the mean of all."""
-        off = self.of_sets - self.of_sets.mean(1, keepdims=True)
-        apart = (off**2).sum(0) * self.owners / (self.owners - 1)
-        return np.asarray(np.maximum(0.0, apart - self._of_both))
 
 
 def _squares(table: "sparse.csc_array") -> Floats:
@@ -337,6 +395,12 @@ class Shares:
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.sqrt(np.where(plain > 0, variance / plain, 1.0))
         return np.asarray(factor), np.maximum(1.0, np.floor(freedom))
+
+    def beside(self, other: "Shares") -> "Shares":
+        """Return these shares and then another's of the same questions, as one."""
+        names = "values", "per_repeat", "below", "above", "plain", "variance", "two_rows", "freedom"
+        arrays: Any = {n: np.concatenate([getattr(self, n), getattr(other, n)], -1) for n in names}
+        return replace(self, **arrays, influence=self.influence.beside(other.influence))
 
     def combined(self, owner: Codes, weight: Floats, owners: int, of: Floats | None = None) -> "Shares":
         """Return weighted sums (owners,) of shares. Where weights are shares of `of` (owners,) rows of a

@@ -5,7 +5,7 @@ from typing import Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Asked, Message, Messages, Model, Reply, Training, Traits, Usage, traits
-from fwc_llm.models.client import Client
+from fwc_llm.models.client import Client, is_local
 
 __all__ = [
     "Asked",
@@ -21,18 +21,6 @@ __all__ = [
     "open_model",
     "traits",
 ]
-
-
-def is_local(url: str | None) -> bool:
-    """Whether an address is of this machine; None is OpenAI's."""
-    from ipaddress import ip_address
-    from urllib.parse import urlsplit
-
-    host = urlsplit(url or "").hostname or ""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def open_model(

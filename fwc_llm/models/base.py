@@ -14,7 +14,21 @@ if TYPE_CHECKING:
 QUESTION = "question"  # the role of a question apart from the input, where `Traits.api` takes such
 CRITERIA = "criteria:"  # begins the name of a question's message that says what true or false means
 UsageKey = Literal["prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens"]
+HEADER = "x-fwc-llm-answers"  # of a response of ours, which says SIMULATED; LiteLLM puts its prefix before it
 SIMULATED = "SIMULATED"  # in a reply's fingerprint: a simulation answered, whatever the model is called
+
+
+def is_simulation(
+    model: str | None, fingerprint: object = None, headers: Mapping[str, str] | None = None
+) -> bool:
+    """Return whether a simulation answered, by name, fingerprint or header; proxies keep one of them.
+
+    `model` is the name that was asked for or that came back.
+    """
+    name = (model or "").rpartition("/")[2]
+    said = [value for key, value in (headers or {}).items() if key.lower().endswith(HEADER)]
+    named = name.partition(":")[0] == "surrogate" or name.endswith("(simulated)")
+    return named or SIMULATED in f"{fingerprint} {said}"
 
 
 class Message(TypedDict):
@@ -22,6 +36,14 @@ class Message(TypedDict):
 
     role: str
     content: str
+    name: NotRequired[str]
+
+
+class ChatMessage(TypedDict):
+    """A `Message` as prompts return it: type checkers take it for one of the SDK's of any role, too."""
+
+    role: Any
+    content: Any
     name: NotRequired[str]
 
 
@@ -34,15 +56,16 @@ def role_of(message: Message) -> str:
     return spoken.get(message.get("name", ""), message["role"])
 
 
-LINES = "and nothing else: its number, a colon, and yes or no."  # ends what asks a chat about several rows
-_JOINT = re.compile(rf"with (\d+) lines? {LINES}\Z")
+LINES = "and nothing else: its number, a colon, and"  # "yes or no." ends what asks a chat about several rows
+_JOINT = re.compile(rf"with (\d+) lines? {LINES} ([^\n]+)\Z")
 
 
 def more_tokens(messages: Messages) -> int:
     """Tokens of a reply to several questions at once (`rows_per_request`) beyond those of one answer."""
     questions = sum(message["role"] == QUESTION for message in messages)
     lines = _JOINT.search(messages[-1]["content"]) if messages and not questions else None
-    return 8 * max(int(lines[1]) if lines else 0, questions - 1, 0)
+    longer = len(lines[2]) // 12 if lines else 0  # words longer than "yes or no"
+    return (8 + longer) * max(int(lines[1]) if lines else 0, questions - 1, 0)
 
 
 @dataclass(frozen=True)
@@ -60,6 +83,10 @@ class Usage:
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(*map(add, vars(self).values(), vars(other).values()))
 
+    def times(self, number: int) -> "Usage":
+        """Return the tokens of `number` such requests."""
+        return Usage(*(number * count for count in vars(self).values()))
+
 
 @dataclass(frozen=True)
 class Reply:
@@ -69,7 +96,8 @@ class Reply:
     header, no traceback). `logprobs` are the top tokens of the first answer token, as (token, logprob)
     pairs, or None when the server gives none. `p_yes` is P(yes) where the model gives that itself, as a
     decision model does; `text` is then "yes" or "no". `others` are the P(yes) of further questions about the
-    same row by their names, None for a refusal. `truncated` says that the service read a part of the input.
+    same row by their names, None for a refusal. `truncated` says that the service read a part of the input,
+    `reasoned` that it sent reasoning apart from the text.
     """
 
     text: str | None
@@ -80,12 +108,24 @@ class Reply:
     p_yes: float | None = None
     others: Mapping[str, float | None] | None = None
     truncated: bool = False
+    reasoned: bool = False
     usage: Usage | None = None
     model: str | None = None
     fingerprint: str | None = None
     attempts: int = 1
     latency: float = 0.0
     raw: Mapping[str, Any] | None = field(default=None, repr=False)
+
+
+class Attempts:
+    """Leave to send one question several times; this one sets no limit."""
+
+    def lost(self, billed: bool) -> None:
+        """Count an attempt without a reply; `billed` says whether the service may charge for it."""
+
+    async def again(self) -> bool:
+        """Whether another attempt may be made; where money is limited, once it is reserved."""
+        return True
 
 
 @runtime_checkable
@@ -159,6 +199,10 @@ class Traits:
                       called with the first prompt of every arm before anything is written
     ask_row           takes the messages and the row behind them (`Asked`) and returns a reply; runs call it
                       instead of `ask`, so that a model can answer from the table
+    ask_within        as `ask`, for a model that makes several attempts: it tells `Attempts` of those that
+                      were lost and asks before each further one, so that a run's limit of cost holds
+    answer_in         sets how a chat is asked to answer: "word", or "json" for a JSON object with one answer,
+                      which the service is held to; then the two answers, and a reason to tell
     """
 
     simulated: bool = False
@@ -170,6 +214,8 @@ class Traits:
     require_key: Callable[[], None] = _accept
     check: Callable[[Messages], None] = _accept
     ask_row: Callable[[Messages, Asked], Awaitable[Reply]] | None = None
+    ask_within: Callable[[Messages, Attempts], Awaitable[Reply]] | None = None
+    answer_in: Callable[[str, Sequence[str], str], None] | None = None
 
 
 def traits(model: Model) -> Traits:

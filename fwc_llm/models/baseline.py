@@ -111,17 +111,16 @@ class Baseline:
         raise FwcError("the baseline answers from a table, not from a prompt: use it with `evaluate`")
 
     async def ask_row(self, messages: Messages, asked: Asked) -> Reply:
-        """Answer at once for the row, with log-probabilities; the messages are not looked at."""
+        """Answer at once for the row, with P(yes); the messages are not looked at."""
         training = asked.training()
         if training not in self._fitted:
             self._fitted[training] = TableModel(LOGISTIC, training.rows, training.labels)
         p = float(self._fitted[training].probabilities([asked.values])[0])
         p = min(max(p, _SUREST), 1 - _SUREST)
-        logs = (("yes", math.log(p)), ("no", math.log1p(-p)))
         return Reply(
             text="yes" if p >= 0.5 else "no",
             finish_reason="stop",
-            logprobs=logs if p >= 0.5 else logs[::-1],
+            p_yes=p,
             usage=Usage(),
             model=f"{NAME} (logistic regression)",
         )

@@ -1,10 +1,22 @@
 """`Client`: how a model is reached and asked, as one value."""
 
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from fwc_llm.options import COST, SERVICE, Options, option
+
+
+def is_local(url: str | None) -> bool:
+    """Whether an address is of this machine; None is OpenAI's."""
+    try:
+        host = urlsplit(url or "").hostname or ""
+        address = None if host == "localhost" or host.endswith(".localhost") else ip_address(host)
+    except ValueError:
+        return False
+    return address is None or address.is_loopback or address.is_unspecified
 
 
 class Client(Options):
@@ -33,7 +45,21 @@ class Client(Options):
         None, "Largest number of tokens in a reply.", SERVICE, shown="a few", ge=1
     )
     logprobs: bool = option(False, "Ask for the probabilities of the top tokens, which give P(yes).", SERVICE)
-    strict: bool = option(False, "Stop where the service says that it read only a part of an input.", SERVICE)
+    answer_format: Literal["word", "json", "auto"] = option(
+        "word",
+        "The form of an answer: a word, a JSON object to which the service is held (`json`), or JSON where "
+        "the service gives it (`auto`, by at most four trial questions).",
+        SERVICE,
+    )
+    no_watch: bool = option(
+        False, "Go on although none of an arm's first 12 replies holds an answer.", SERVICE
+    )
+    strict: bool = option(
+        False,
+        "Stop where the service says that it read only a part of an input; exit code 4 for a coverage below "
+        "--min-coverage.",
+        SERVICE,
+    )
     rpm: float | None = option(None, "Limit of requests per minute.", SERVICE, gt=0)
     tpm: float | None = option(None, "Limit of tokens per minute.", SERVICE, gt=0)
     deadline: float = option(300.0, "Seconds for one row, retries included.", SERVICE, gt=0)

@@ -146,6 +146,7 @@ class DecisionModel(ChatModel):
     """
 
     completion_limit = _ANSWER_TOKENS  # type: ignore[assignment]
+    answer_in = None  # type: ignore[assignment]
 
     def __init__(self, name: str, *arguments: Any, api: str = "decisions", **options: Any) -> None:
         if api not in _DIALECTS:
@@ -169,10 +170,14 @@ class DecisionModel(ChatModel):
     def _request_parameters(self) -> Mapping[str, Any]:
         """The format, which is part of a request's identity, and what was chosen."""
         options = self._options
-        if options.logprobs or options.max_tokens is not None:
+        for_chats = {
+            "logprobs": options.logprobs, "max_tokens": options.max_tokens is not None,
+            "answer_format": options.answer_format == "json",
+        }  # fmt: skip
+        if name := next((name for name, is_set in for_chats.items() if is_set), ""):
             raise FwcError(
-                f"{'logprobs' if options.logprobs else 'max_tokens'!r} is for chats: a decision model gives "
-                f"P(yes) itself, with nothing to limit; leave it out with --api {self.api}"
+                f"{name!r} is for chats: a decision model gives P(yes) itself, with nothing to limit; leave "
+                f"it out with --api {self.api}"
             )
         check_parameters(options.params, _OURS)
         return {"api": self.api, **options.params}

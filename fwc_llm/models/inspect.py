@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import SIMULATED, Message, Messages, Reply
+from fwc_llm.models.base import SIMULATED, Message, Messages, Reply, is_simulation
 from fwc_llm.models.client import Client
 from fwc_llm.models.openai import chat
 from fwc_llm.models.openai.retry import AttemptError, Pace, Reach, http_failure
@@ -130,7 +130,7 @@ def to_reply(output: "ModelOutput", clean: Callable[[str], str] = storable) -> R
     cached = (usage and usage.input_tokens_cache_read) or 0
     body = {
         "model": output.model,
-        "system_fingerprint": SIMULATED if output.model.endswith("(simulated)") else None,
+        "system_fingerprint": SIMULATED if is_simulation(output.model) else None,
         "choices": [
             {
                 "message": {"content": text, "refusal": text if refuses else None},
@@ -162,6 +162,7 @@ class InspectModel(chat.Service):
     the first request, for a missing key or package; `ProviderError` when the service rejects the run.
     """
 
+    answer_in = None  # type: ignore[assignment]
     key_hint = "check the key that Inspect's provider reads, or name its variable with --api-key-env"
 
     def __init__(self, name: str, client: Client, notice: chat.Notice | None = None) -> None:
@@ -174,7 +175,7 @@ class InspectModel(chat.Service):
             chat.check_address(client.base_url)
         self.parameters = generate_options(model, client)
         super().__init__(name, notice, max(30, 4 * client.concurrency))
-        self.simulated = self.where == "fwc/surrogate"  # ours, by way of Inspect
+        self.simulated = is_simulation(self.where)  # ours, by way of Inspect
         self._pace = Pace(client.rpm, client.tpm)
         self._model: Inspected | None = None
 
@@ -240,10 +241,10 @@ class InspectModel(chat.Service):
                     self.where, base_url=self._options.base_url, api_key=key, memoize=False
                 )
             except Exception as error:  # a missing key or package, an unknown provider, whatever it imports
-                raise FwcError(f"Inspect cannot open {self.where} ({self._words(error)})") from None
+                raise FwcError(f"Inspect cannot open {self.where} ({self._error_text(error)})") from None
         return self._model
 
-    def _words(self, error: BaseException) -> str:
+    def _error_text(self, error: BaseException) -> str:
         """The words of an error, on one line, without keys and without Inspect's colours."""
         words = str(getattr(error, "provider_message", None) or getattr(error, "message", None) or error)
         if type(error).__name__ == "PrerequisiteError":  # Inspect prints it in colours
@@ -252,14 +253,14 @@ class InspectModel(chat.Service):
 
     def _failure(self, error: Exception) -> AttemptError:
         """Classify what Inspect raised as any service's failure is classified."""
-        failure = AttemptError(Reach.ATTEMPT, f"{type(error).__name__}: {self._words(error)}")
+        failure = AttemptError(Reach.ATTEMPT, f"{type(error).__name__}: {self._error_text(error)}")
         if isinstance(error, TimeoutError):
             failure.reason = f"no reply within the deadline of {self._options.deadline:g} s"
         cause: BaseException | None = error
         while cause is not None:  # Inspect wraps what the provider's SDK raised
             status, body = getattr(cause, "status_code", None), getattr(cause, "body", None)
             if isinstance(status, int) and status >= 400:
-                told = body if isinstance(body, Mapping) else {"message": self._words(cause)}
+                told = body if isinstance(body, Mapping) else {"message": self._error_text(cause)}
                 failure = http_failure(status, {"error": told.get("error", told)}, {})
                 failure.reason = self.redact(failure.reason)
             cause = cause.__cause__

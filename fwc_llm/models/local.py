@@ -17,6 +17,7 @@ from fwc_llm.files import failing_as, home_expanded, open_binary
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.models.client import Client
 from fwc_llm.models.openai.chat import Notice, Service, read_reply, request_parameters, with_room
+from fwc_llm.models.openai.prices import family_of
 from fwc_llm.models.openai.retry import AttemptError
 from fwc_llm.untrusted import storable, visible, whole
 
@@ -69,7 +70,7 @@ class LocalModel(Service):
     local, who = True, "llama.cpp"
 
     def __init__(self, name: str, client: Client, notice: Notice | None = None) -> None:
-        self.where, self._path, self._deadline = name, model_file(name), client.deadline
+        self.where, self._path = name, model_file(name)
         params = dict(client.params)
         self._engine = {"n_ctx": _CONTEXT, "threads": _free_processors(), "slots": 1}
         for option in self._engine.keys() & params:
@@ -77,7 +78,8 @@ class LocalModel(Service):
             if not (number := whole(number_of, 1 << 24)):
                 raise FwcError(f"{option} is {number_of!r}: give a whole number above 0 (--param {option}=…)")
             self._engine[option] = number
-        self._sent = request_parameters("", client.updated(params=params, logprobs=True))
+        self._options = client.updated(params=params, logprobs=True)
+        self._sent = dict(self._request_parameters())
         super().__init__(name, notice, _FAILURES)
         self._server: Any = None
         self._turn = asyncio.Semaphore(self._engine["slots"])
@@ -89,6 +91,11 @@ class LocalModel(Service):
             digest: Any = hashlib.file_digest(file, "sha256")  # type: ignore[arg-type]
         return {**self._sent, "gguf": {"file": self._path.name, "sha256": digest.hexdigest()}}
 
+    def _request_parameters(self) -> Mapping[str, Any]:
+        # A file with the name of a model of OpenAI's is no model of OpenAI's.
+        name = self._path.name
+        return request_parameters("" if family_of(name).openai else name, self._options, self._answers)
+
     async def ask(self, messages: Messages) -> Reply:
         """Ask once; llama.cpp works on as many questions at once as it has slots."""
         sent = with_room(self._sent, messages)
@@ -97,8 +104,8 @@ class LocalModel(Service):
             began = time.monotonic()
             answered = await asyncio.to_thread(self._answer, body)  # llama.cpp cannot be stopped
             seconds = time.monotonic() - began
-        if seconds > self._deadline:
-            answered = {"error": {"message": f"no reply within the deadline of {self._deadline:g} s"}}
+        if seconds > (deadline := self._options.deadline):
+            answered = {"error": {"message": f"no reply within the deadline of {deadline:g} s"}}
         try:
             reply = read_reply(answered, latency=seconds)
         except AttemptError as failure:
@@ -114,13 +121,14 @@ class LocalModel(Service):
     def _answer(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return llama.cpp's answer, with the names of the model and of the engine.
 
-        Of the log-probabilities it keeps those up to the first token with a letter: a tenth of the size.
+        Of the log-probabilities of a reply in words it keeps those up to the first token with a letter: a
+        tenth of the size.
         """
         try:
             answered = self._opened().handle_chat_completions(body)
         except (RuntimeError, ValueError) as error:  # a template that refuses the messages, a parameter
             return {"error": {"message": str(error)}}
-        if "choices" in answered:
+        if "choices" in answered and "response_format" not in body:
             logprobs = answered["choices"][0].get("logprobs") or {}
             tokens = logprobs.get("content") or []
             letters = (n for n, token in enumerate(tokens, 1) if any(map(str.isalpha, token["token"])))

@@ -17,7 +17,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.files import sha256
 from fwc_llm.metrics.adverse_impact import impact_tables, over_median
 from fwc_llm.metrics.answers import Answered, Answers, mapped
-from fwc_llm.metrics.audit_table import by_attribute, empty_but, from_frame, of_population
+from fwc_llm.metrics.audit_table import Decisions, by_attribute, empty_but, from_frame, of_population
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.metrics.thresholds import HALF
 from fwc_llm.report.audit import Audit
@@ -31,7 +31,7 @@ from fwc_llm.report.rows import rows_of_audit
 from fwc_llm.runs.folder import command, versions
 from fwc_llm.runs.settings import Settings
 from fwc_llm.schema import Checked
-from fwc_llm.taskfile import About
+from fwc_llm.taskfile import LAYOUT, About
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +46,13 @@ class Asked(Checked):
     protected: tuple[str, ...]
     answer: str | None = None
     label: str | None = None
+    reply: str | None = None
     positive: str | None = None
+    positive_answer: str | None = None
+    positive_label: str | None = None
+    negative: str | None = None
+    others: Literal["no", "drop"] | None = None
+    unknown: tuple[str, ...] = ()
     arm: str | None = None
     repeat: str | None = None
     row: str | None = None
@@ -56,6 +62,9 @@ class Asked(Checked):
     threshold: float | None = None
     examples: str | None = None
     missing: str = "refuse"
+    sheet: str = ""
+    skip: int = 0
+    comment: str = ""
     small: Literal["keep", "exclude"] | None = None
     because: str | None = None
     about: About = About()
@@ -94,18 +103,34 @@ def audit_of_file(
     """
     settings, names, label = Settings(**asked.settings), asked.protected, asked.label
     _check_options(asked, population is not None)
-    roles = {name: getattr(asked, name) for name in _COLUMNS}
+    roles = {name: getattr(asked, name) for name in _COLUMNS} | {"answer": asked.answer or asked.reply}
     roles |= {name: getattr(settings, name) for name in ("weight", "cluster", "given")}
     columns = {name: column for name, column in roles.items() if column is not None}
     key, threshold = asked.key or asked.row or "", HALF if asked.threshold is None else asked.threshold
-    everybody = read_population(population, key, [*names, label, asked.answer]) if population else None
+    layout = {name: getattr(asked, name) for name in LAYOUT}
+    texts = [*names, label, asked.answer]
+    everybody = read_population(population, key, texts, layout) if population else None
+    decisions = Decisions(asked.positive, asked.negative, asked.others, predictions.name, columns, typed=True)
+    by_column = {"answer": asked.positive_answer, "label": asked.positive_label}
+    decisions = replace(decisions, by_column={name: value for name, value in by_column.items() if value})
     frame, notes = read_predictions(
-        predictions, columns, names, asked.positive, threshold, asked.missing, everybody, key
+        predictions,
+        columns,
+        names,
+        decisions,
+        threshold,
+        asked.missing,
+        everybody,
+        key,
+        layout,
+        asked.reply is not None,
     )
 
     def answered(answer: str) -> Answered:
         own: dict[str, Any] = {name: name for name in ("weight", "cluster", "given") if name in columns}
-        own |= {name: getattr(settings, name) for name in ("min_group", "margin", "against")}
+        own |= {name: getattr(settings, name) for name in ("min_group", "margin", "against", "unread")}
+        own |= {"decisions": replace(decisions, positive=None, negative=None, others=None, by_column={})}
+        own |= {"unknown": asked.unknown}
         return from_frame(frame, answer=answer, protected=names, label=label and "label", **own)
 
     crossed = answered("answer")
@@ -115,15 +140,15 @@ def audit_of_file(
         scores = frame.groupby(arms, observed=True)["score"]
         frame["above"] = scores.transform(lambda each: over_median(each.to_numpy(np.float64)))
         scored = replace(answered("above"), groups=crossed.groups)
-        crossed = crossed if asked.answer or asked.p_yes else scored
+        crossed = crossed if asked.answer or asked.reply or asked.p_yes else scored
     crossed = replace(crossed, unused=(*notes, *crossed.unused))
     audits = {}
     for name, view in by_attribute(crossed).items():
         if everybody is not None:
-            view = of_population(view, everybody, key, label, asked.positive, asked.answer)
+            view = of_population(view, everybody, key, label, decisions, asked.answer, asked.unknown)
         audits[name] = Audit(view)
     audited = audited or time.strftime("%Y-%m-%dT%H:%M:%S%z")
-    source = asked.answer or asked.p_yes or f"{asked.score} above its median"
+    source = asked.answer or asked.reply or asked.p_yes or f"{asked.score} above its median"
     heading = {"run": predictions.name, "task": label or "", "model": source}
     selected = impact_tables(crossed, keep_small=asked.small == "keep", scored=scored)
     paths = {"predictions": predictions} | ({"population": population} if population else {})
@@ -146,7 +171,7 @@ def audit_of_file(
         "numbered": asked.row is None,
     }
     ties = ""
-    if asked.answer is None and asked.p_yes:
+    if asked.answer is None and asked.reply is None and asked.p_yes:
         about["threshold"], ties = threshold, _ties(frame["p_yes"], threshold)
     return AuditOfFile(document, audits, crossed, notes, ties, about)
 
@@ -154,7 +179,8 @@ def audit_of_file(
 def _check_options(asked: Asked, of_population: bool) -> None:
     """Refuse options that do not fit together."""
     at, no_row = asked.threshold, asked.row is None
-    outcomes = [name for name in asked.protected if name in (asked.label, asked.answer)]
+    answers = [column for column in (asked.answer, asked.reply) if column]
+    outcomes = [name for name in asked.protected if name in (asked.label, *answers)]
     mistakes = {
         "--population needs --key: the column that names rows in both tables": of_population and no_row,
         "--arm and --repeat need --row: the column that names rows": no_row and (asked.arm or asked.repeat),
@@ -162,10 +188,12 @@ def _check_options(asked: Asked, of_population: bool) -> None:
             (asked.small == "exclude") != bool((asked.because or "").strip())
         ),
         f"--protected {outcomes} is the label or the answer: name another column": outcomes,
-        "name the column of predictions with --answer, that of probabilities with --p-yes, or that of scores "
-        "with --score": not (asked.answer or asked.p_yes or asked.score),
+        "name the column of predictions (--answer), replies (--reply), probabilities (--p-yes) or scores "
+        "(--score)": not (answers or asked.p_yes or asked.score),
+        "--reply parses the answers, and --answer gives them: leave out one of them": len(answers) > 1,
+        "--positive-answer is for --answer: replies are parsed": asked.reply and asked.positive_answer,
         "--threshold makes answers of --p-yes, and --answer gives the answers: leave out one of them": (
-            asked.answer is not None and at is not None
+            answers and at is not None
         ),
         f"--threshold {at or 0:g} is not from 0 to 1: answers are yes where P(yes) reaches it": (
             at is not None and not 0.0 <= at <= 1.0

@@ -99,7 +99,7 @@ def without_model(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def tradeoff(stats: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the chart of accuracy against the DP gap: numbered arms with intervals, frontier, other answers.
+    """Return the chart of accuracy against the DP gap: numbered arms with intervals, other answers.
 
     Marks that lie on each other become one with all their numbers: `marks` and `context` each have `number`
     and `names`.
@@ -124,11 +124,9 @@ def tradeoff(stats: Mapping[str, Any]) -> dict[str, Any] | None:
         for place, arm, gap, accuracy in arms
     )
     quiet = (mark(chr(97 + k % 26), r["name"], r[_GAP], r[_ACCURACY]) for k, r in enumerate(context))
-    frontier = zip(stats["frontier"]["gap"], stats["frontier"]["accuracy"], strict=True)
     return {
         "width": WIDTH, "height": HEIGHT, "bottom": _BOTTOM, "x": x, "y": y,
         "marks": _merged(marks), "context": _merged(quiet),
-        "edge": [(x.at(at), y.at(best)) for at, best in frontier if best is not None and at <= right + 0.01],
     }  # fmt: skip
 
 

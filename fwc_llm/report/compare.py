@@ -100,12 +100,16 @@ def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
     fixed = first.answered.labels_fixed and second.answered.labels_fixed
     samples = samples_of({"first": before, "second": after}, groups, fixed)
     looks = first.answered.looks or second.answered.looks
-    estimates = estimate(replace(samples["first"], looks=looks)), estimate(samples["second"])
+    more: Any = ({"unread": run.answered.unread, "model": True} for run in (first, second))
+    estimates = (
+        estimate(replace(samples["first"], looks=looks, **next(more))),
+        estimate(replace(samples["second"], **next(more))),
+    )
     tests = compare_estimates(*estimates, aligned=same_table and asked[0] == asked[1])
     compared: dict[str, Any] = {
         "arm": arm,
         "paired": is_paired,
-        **{name: tests[name] for name in ("n", "of", "reason", "these_examples")},
+        **{name: tests[name] for name in ("n", "of", "reason", "alike", "these_examples")},
     }
     if set(first.groups) != set(second.groups):  # each has its own gaps, though no difference
         of_runs = (samples_of({"own": a}, run.groups, fixed) for run, a in ((first, before), (second, after)))

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.statistics import plain, statistics
+from fwc_llm.metrics.variance import Unread
 from fwc_llm.report import local_law_144 as ll144
 from fwc_llm.report import sections
 from fwc_llm.report.cost import cost
 from fwc_llm.report.impact import audit_tables, selected, who_was_selected
-from fwc_llm.report.narrative import findings, what_was_run, wording_lines
+from fwc_llm.report.narrative import findings, low_coverage, what_was_run, wording_lines
 from fwc_llm.report.probability import probabilities
 from fwc_llm.report.provenance import costs, provenance, record
 from fwc_llm.report.read import KEY, Run, assisted, read_runs
@@ -36,6 +37,7 @@ def make_document(
     with_rows: bool = False,
     reference: bool = False,
     assist: bool = False,
+    unread: Unread | None = None,
 ) -> dict[str, Any]:
     """Read runs of one task and return everything that a report says about them, ready for JSON.
 
@@ -46,10 +48,11 @@ def make_document(
     `cost`, and `missing`, which says why what needs the data is not there; `tuning` where `tune` chose
     the examples, and `threshold` where the run has one, else None. `with_rows` adds `browser`, every row for
     the page (`rows_of_run`). `reference` adds reference lines to runs that lack them; `assist` makes
-    every value with predictions for the rows that were not asked about. Raises `FwcError` as `read_runs`
+    every value with predictions for the rows that were not asked about; `unread` says what replies without
+    an answer are taken for. Raises `FwcError` as `read_runs`
     does, and for what needs the table where it is not there.
     """
-    runs = read_runs(paths)
+    runs = read_runs(paths, unread)
     table, missing = find_task(runs[0], task, data_dir)
     if reference:
         if table is None:
@@ -86,7 +89,6 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
         sections.results(stats),
         sections.rates(stats),
         sections.further(stats),
-        sections.pooled(stats),
         sections.comparisons(stats),
         sections.paper(stats),
         sections.attributes(stats),
@@ -100,7 +102,7 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
         tuned(run["tuning"]),
         sections.references(stats),
         sections.context(stats),
-        *([sections.spread(stats, always=True)] if is_run else []),
+        sections.repetition(stats),
         *([costs(run)] if is_run else []),
         *([ll144.sections(run["ll144"])] if run.get("ll144") else []),
         record(run),
@@ -162,7 +164,15 @@ def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
         provenance=provenance(run, task),
         about={"command": "", **run.described, "returned_models": run.results.get("returned_models", [])},
         paragraph=what_was_run(run, stats),
-        findings=findings(stats),
+        findings=[
+            *(
+                {"arm": "", "text": f"Check column {name}: {told}."}
+                for name, told in run.table_checks.items()
+                if name
+            ),
+            *low_coverage(run.results["arms"], run.described["settings"]["min_coverage"]),
+            *findings(stats),
+        ],
         statistics=stats,
         missing=missing,
         examples={arm: _examples(run, arm) for arm in run.arms},

@@ -104,12 +104,7 @@ def _draw_rates(stats: Mapping[str, Any], panel: "Axes") -> None:
 
 
 def _draw_tradeoff(stats: Mapping[str, Any], panel: "Axes") -> None:
-    """Accuracy against the DP gap, with the frontier of these rows and answers without a language model."""
-    frontier = zip(*stats["frontier"].values(), strict=True)
-    best = [(gap, 100 * accuracy) for gap, accuracy in frontier if accuracy is not None]
-    panel.plot(
-        *zip(*best, strict=True), "--", color=SOFT, linewidth=1, label="best that any answers can have"
-    )
+    """Accuracy against the DP gap, with answers without a language model."""
     names = dict[tuple[float, float], list[str]]()  # of equal answers together
     for row in without_model(stats):
         names.setdefault((round(row[GAP.key], 2), round(100 * row[ACCURACY.key], 1)), []).append(row["name"])

@@ -127,20 +127,20 @@ def selected(view: Mapping[str, Any], reweighted: bool = False) -> Section:
             verdict = Cell(below, "" if rule["settled"] else "undecided")
         chosen = f"{_count(group['selected'])} of {_count(group['selected'] + group['not_selected'])}"
         rate = _with_ends(group, "selection_rate", "", 3)
-        rows.append([chosen, rate, ratio, verdict, _count(group["shortfall"]), p_value(group["p_adjusted"])])
-    headings = ["Selected", "Selection rate", "Impact ratio", "Four fifths", "Shortfall", "p (adjusted)"]
+        rows.append([chosen, rate, ratio, verdict, _count(group["shortfall"])])
+    headings = ["Selected", "Selection rate", "Impact ratio", "Four fifths", "Shortfall"]
     if reweighted:
         headings[:3] = ["Yes, test rows", "Selection rate, reweighted", "Impact ratio, reweighted"]
     elif view["weighted"]:
         headings[:3] = ["Selected, unweighted", "Selection rate, weighted", "Impact ratio, weighted"]
-    notes = [*_tests(view), *_reasons(view, {"impact_ratio": "Impact ratio"})]
+    notes = [*_reading(view), *_reasons(view, {"impact_ratio": "Impact ratio"})]
     intro = "Selection rates and impact ratios, with 95 % intervals; a ratio is to the highest rate."
     title = f"Who was selected, by {view['attribute']}"
     return _table(view, title, headings, rows, notes=notes, intro=intro, name="selection")
 
 
 def _pairs(view: Mapping[str, Any], by: str) -> Section:
-    """All pairs of groups; of two groups the table of rates says it all."""
+    """All pairs of groups, with the tests that practices ask for."""
     several = len(view["arms"]) > 1
     rows: list[Row] = [
         [
@@ -154,13 +154,13 @@ def _pairs(view: Mapping[str, Any], by: str) -> Section:
         ]
         for arm in view["arms"]
         for pair in arm["pairs"]
-        if len(arm["pairs"]) > 1
     ]
     every = all(arm["all_pairs"] for arm in view["arms"])
     intro = "" if every else "Of many groups, the pairs with the highest rate."
     keys = [view["attribute"], *["Arm"] * several]
     headings = [*keys, "Rates", "Ratio", "Test", "p", "p (adjusted)"]
-    return Section(f"Pairs of groups, {by}", headings, rows, (), intro, len(keys))
+    notes = ["p is adjusted for all pairs of groups; it tests whether rates are equal, not the ratio of 0.8."]
+    return Section(f"Pairs of groups, {by}", headings, rows, notes if rows else (), intro, len(keys))
 
 
 def _confused(view: Mapping[str, Any], by: str) -> Section:
@@ -179,15 +179,13 @@ def _with_ends(group: Mapping[str, Any], name: str, ends: str, digits: int) -> C
     return valued(group, digits, key=name, ends=ends) if defined(group[name]) else Cell("undefined")
 
 
-def _tests(view: Mapping[str, Any]) -> Iterator[str]:
-    tests = {pair["test"] for arm in view["arms"] for pair in arm["pairs"]}
-    if not tests:
+def _reading(view: Mapping[str, Any]) -> Iterator[str]:
+    """Explains ratios and shortfall, where there are any."""
+    if not any(arm["pairs"] for arm in view["arms"]):
         return
-    exact = "Fisher's exact test" if tests == {"Fisher's exact"} else "the interval of the difference"
-    yield f"p is that of {exact} against the highest rate, adjusted for all pairs of groups."
     reweighted = any(group["in_table"] is not None for _, _, group in _lines(view))
     if any(group["four_fifths"] and not group["four_fifths"]["settled"] for _, _, group in _lines(view)):
-        yield "Undecided: the interval of the ratio reaches across 0.8, whatever p says of a ratio of 1."
+        yield "Undecided: the interval of the ratio reaches across 0.8."
     yield (
         "Intervals of ratios hold for all groups together, and allow for another group's rate being the "
         f"highest. The shortfall is how many more {'people' if reweighted else 'of those answered'} would "

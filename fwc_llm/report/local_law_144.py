@@ -15,6 +15,7 @@ from fwc_llm.report.format import DASH, number
 from fwc_llm.report.provenance import ABOUT, FOR_LAW
 from fwc_llm.report.tables import Section
 from fwc_llm.report.tidy import head
+from fwc_llm.table_words import UNKNOWN
 from fwc_llm.untrusted import visible
 
 RULE = "6 RCNY § 5-301 to 5-304, read 2026-11-22 in secondary sources: check that it is in force"
@@ -93,6 +94,9 @@ def summary(
 
 def _table(view: Mapping[str, Any], arm: Mapping[str, Any], because: str) -> Iterator[dict[str, Any]]:
     first = {"arm": arm["arm"], "table": view["attribute"]}
+    unscored = (
+        {} if any("above_median" in group for group in arm["groups"].values()) else {"above_median": ""}
+    )
     unknown = dict.fromkeys(_COUNTS, 0)
     for name, group in arm["groups"].items():
         counts = {
@@ -117,7 +121,7 @@ def _table(view: Mapping[str, Any], arm: Mapping[str, Any], because: str) -> Ite
             "rates_of": "those answered" if some else "applicants",
         }
     note = "not in the rates and ratios above: the category is not known"
-    yield {**first, "category": "unknown", **unknown, "note": note}
+    yield {**first, "category": UNKNOWN, **unknown, **unscored, "note": note}
 
 
 def _note(group: Mapping[str, Any], because: str) -> str:

@@ -20,7 +20,7 @@ from fwc_llm.gates.condition import KEY_OF, Condition
 from fwc_llm.metrics.answers import Answered, Answers
 from fwc_llm.metrics.arm_comparison import from_intervals
 from fwc_llm.metrics.arm_estimates import estimate
-from fwc_llm.metrics.audit_table import from_frame
+from fwc_llm.metrics.audit_table import Decisions, from_frame
 from fwc_llm.metrics.counts import UNPARSED, count_cells, measure
 from fwc_llm.metrics.looks import FIRST_LOOK, Looks
 from fwc_llm.metrics.statistics import plain
@@ -74,13 +74,19 @@ def _sum(counts: Counts, more: Mapping[str, Any]) -> None:
 
 
 def monitor(
-    path: Path, state_file: Path, conditions: Sequence[Condition], columns: Mapping[str, Any], run_length: int
+    path: Path,
+    state_file: Path,
+    conditions: Sequence[Condition],
+    columns: Mapping[str, Any],
+    run_length: int,
+    layout: Mapping[str, Any] = {},
 ) -> tuple[State, list[Check]]:
     """Return the state after the decisions of a file that are new, and what is decided now.
 
-    `columns` has `answer`, `label`, `positive`, `protected`, `key`, and `time` and `by` or None. Alarms of a
-    change are false at most once in `run_length` decisions on average. Raises `FwcError` for conditions that
-    are not watched, a state of other columns or conditions, and rows that are there twice or were changed.
+    `columns` has `answer`, `label`, `positive`, `protected`, `key`, and `time` and `by` or None; `layout` is
+    that of `read_columns`. Alarms of a change are false at most once in `run_length` decisions on average.
+    Raises `FwcError` for conditions that are not watched, a state of other columns or conditions, and rows
+    that are there twice or were changed.
     """
     for condition in conditions:
         check_watched(condition, columns["label"] is not None)
@@ -97,7 +103,7 @@ def monitor(
                 f"{state_file} monitors {name} {state.asked.get(name)!r}, not {asked[name]!r}: name another "
                 "file with --state"
             )
-    frame, whole = _read(path, columns)
+    frame, whole = _read(path, columns, layout)
     if whole is None and not state.history:
         raise FwcError(f"{path} has no decisions")
     key, entry = KEY_OF[conditions[0].metric], dict[str, Any](new=0, value_of_new=None)
@@ -137,14 +143,19 @@ def _add(
         state.evidence[condition.text] = collected(before, condition, new.answer, new.label, group, names)
 
 
-def _read(path: Path, columns: Mapping[str, Any]) -> "tuple[pd.DataFrame, Any]":
+def _read(path: Path, columns: Mapping[str, Any], layout: Mapping[str, Any]) -> "tuple[pd.DataFrame, Any]":
     """The file's decisions in the order of their time, as a frame and as answers; None where it has none."""
     import pandas as pd
 
     roles = {"row": columns["key"], **{name: columns[name] for name in ("answer", "label", "time", "by")}}
     named = {name: column for name, column in roles.items() if column}
     frame, _ = read_predictions(
-        path, named, columns["protected"], columns["positive"], missing=columns["missing"]
+        path,
+        named,
+        columns["protected"],
+        Decisions(columns["positive"]),
+        missing=columns["missing"],
+        layout=layout,
     )
     if not len(frame):
         return frame, None
@@ -159,7 +170,7 @@ def _read(path: Path, columns: Mapping[str, Any]) -> "tuple[pd.DataFrame, Any]":
             ) from None
         frame = frame.iloc[np.argsort(moments.to_numpy(), kind="stable")].reset_index(drop=True)
     label = "label" if columns["label"] else None
-    answered = from_frame(frame, protected=columns["protected"], label=label, least_groups=1)
+    answered = from_frame(frame, protected=columns["protected"], unknown=None, label=label, least_groups=1)
     return frame, answered.answers["answers"]
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.gates.condition import TOLD, looks_of, parse_condition
 from fwc_llm.metrics.arm_comparison import COMPARED
-from fwc_llm.metrics.intervals import DIFFERS, NOT_SHOWN
+from fwc_llm.metrics.intervals import DIFFERS, NOT_SHOWN, WITHIN
 from fwc_llm.metrics.looks import expected
 from fwc_llm.metrics.planning import Assumptions, Design, limit_of, smallest
 from fwc_llm.metrics.probability import OPPOSITE
@@ -81,17 +81,28 @@ def what_was_decided(audit: Mapping[str, Any], arms: list[str], stats: Mapping[s
     )
 
 
+def low_coverage(arms: Sequence[Mapping[str, Any]], least: float) -> Iterator[dict[str, str]]:
+    """Yield a sentence, as `findings` has them, for each arm with a coverage below `least`."""
+    for arm in arms:
+        if (coverage := arm["coverage"]) is not None and coverage < least:
+            text = f"Only {coverage:.0%} of the replies of {arm['arm']} hold an answer that could be read"
+            yield {"arm": "", "text": f"{text} (below {least:.0%}): all numbers are of these alone."}
+
+
 def findings(stats: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return what a reader should take away: the arm that a sentence is about (`arm`), and the rest (`text`).
 
-    The first arm's gap, then the arms that differ, with sizes, those against the first arm first; what does
-    not differ is one sentence. Last, a perfect classifier.
+    Arms that answered all rows alike, the first other arm's gap, groups that are refused more often, then the
+    arms that differ, with sizes, those against the first arm first; what does not differ is one sentence.
+    Last, a perfect classifier.
     """
-    first = stats["arms"][0]
-    sentences = [{"arm": first["arm"], "text": _gap_of(first)}]
+    first, sentences = stats["arms"][0], list(all_alike(stats))
+    if told := [arm for arm in stats["arms"] if not arm["alike"]]:
+        sentences.append({"arm": told[0]["arm"], "text": _gap_of(told[0])})
     if first["arm"] == "answers":  # of an audit that names nobody
         text = _gap_of(first).replace("says", "say", 1).replace("has", "have", 1)
         sentences = [{"arm": "", "text": f"The answers {text}"}]
+    sentences += [sentence for arm in stats["arms"] for sentence in _silence(arm)]
     differing = [test for test in stats["comparisons"] if _metrics_of(test)]
     differing.sort(key=lambda test: test["first"] != first["arm"])
     if len(differing) <= _MOST:
@@ -100,7 +111,7 @@ def findings(stats: Mapping[str, Any]) -> list[dict[str, str]]:
         sentences += [{"arm": "", "text": text} for text in _collapsed(differing, first["arm"])]
     same, alike, untold = list[str](), list[str](), dict[str, list[str]]()
     for test in stats["comparisons"]:
-        if test["first"] != first["arm"] or test in differing:
+        if test["first"] != first["arm"] or test in differing or (test["alike"] and not test["same"]):
             continue
         shown = {test[metric]["verdict"] for metric in COMPARED} - {None} == {NOT_SHOWN}
         why = test["reason"] or "cannot be told from these rows"
@@ -152,6 +163,50 @@ def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:
             yield {"arm": who, "text": f"{text}: {shown[least]} times as often as {_cut(arm['reference'])}."}
 
 
+def all_alike(stats: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Yield a sentence, as `findings` has them, for every arm that answered (nearly) all rows alike."""
+    for arm in stats["arms"]:
+        if not (alike := arm["alike"]):
+            continue
+        text = f"{alike['words']}: the gap says nothing about the model."
+        if centred := alike["centred"]:
+            rates = sorted((rate, name) for name, rate in centred["rates"].items())
+            ends = [f"{number(rate, 0, 100)} % of {_cut(name)}" for rate, name in (rates[0], rates[-1])]
+            shown = ((centred["auc"], 2, 1), (centred["accuracy"], 0, 100), (centred["gap"], 0, 100))
+            auc, right, gap = (
+                f"{number(of['value'], *how)} ({interval((of['low'], of['high']), *how)})"
+                for of, *how in shown
+            )
+            text += (
+                f" P(yes) ranks rows: AUC {auc}. Centred, without labels, it says yes to {' and '.join(ends)}"
+                f": accuracy {right} %, DP gap {gap} points. --threshold fit chooses a threshold by labels."
+            )
+        yield {"arm": arm["arm"], "text": text}
+
+
+def _silence(arm: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Groups whose rows are refused or filtered more often than others'."""
+    for key, rate, words in (("refusals", "refused", "refuses"), ("filtered", "filtered", "filters")):
+        gap = arm["replies"][f"{key}_difference"]
+        if gap["verdict"] in (DIFFERS, WITHIN):
+            shares = {name: group[rate] for name, group in arm["groups"].items() if group["judged"]}
+            least, most = min(shares, key=lambda n: shares[n]), max(shares, key=lambda n: shares[n])
+            points, low, high = (number(x, 0, 100) for x in (gap["value"], shares[least], shares[most]))
+            ends = interval((gap["low"], gap["high"]), 0, 100)
+            text = (
+                f"{words} rows of {_cut(most)} {points} points more often than of {_cut(least)} ({high} % "
+                f"against {low} %; 95 % interval {ends} points; {_told(gap['verdict'])})."
+            )
+            yield {"arm": arm["arm"], "text": text}
+
+
+def _told(verdict: str | None) -> str:
+    """A verdict on groups in words."""
+    if verdict in (DIFFERS, WITHIN):
+        return "the groups differ" + ", by less than the margin" * (verdict == WITHIN)
+    return verdict or ""
+
+
 def _gap_of(arm: Mapping[str, Any]) -> str:
     """The groups that are farthest apart, by how much, and the verdict on it."""
     gap = arm["demographic_parity_difference"]
@@ -165,13 +220,13 @@ def _gap_of(arm: Mapping[str, Any]) -> str:
         return "says yes to all groups equally often."
     ends = interval((gap["low"], gap["high"]), 0, 100)
     points, low, high = (number(value, 0, 100) for value in (gap["value"], rates[least], rates[most]))
-    verdict = {DIFFERS: "; the groups differ", None: ""}.get(gap["verdict"], f"; {gap['verdict']}")
+    verdict = f"; {_told(gap['verdict'])}" if gap["verdict"] else ""
     sizes = f"{low} % against {high} %; 95 % interval of this DP gap {ends} points{verdict}"
     return f"says yes to {_cut(least)} {points} points less often than to {_cut(most)} ({sizes})."
 
 
 def _metrics_of(test: Mapping[str, Any]) -> list[str]:
-    return [metric for metric in reversed(COMPARED) if test[metric]["verdict"] == DIFFERS]
+    return [metric for metric in reversed(COMPARED) if test[metric]["verdict"] in (DIFFERS, WITHIN)]
 
 
 def _changes(test: Mapping[str, Any]) -> str:
@@ -179,7 +234,9 @@ def _changes(test: Mapping[str, Any]) -> str:
     for metric in _metrics_of(test):
         change, verb = test[metric], "lowers" if test[metric]["difference"] < 0 else "raises"
         size, ends = abs(change["difference"]), sorted(abs(change[end]) for end in ("low", "high"))
-        parts.append(f"{verb} {_NAMES[metric]} by {number(size, 1, 100)} points ({interval(ends, 1, 100)})")
+        less = ", less than the margin" * (change["verdict"] == WITHIN)
+        shown = f"{number(size, 1, 100)} points ({interval(ends, 1, 100)}{less})"
+        parts.append(f"{verb} {_NAMES[metric]} by {shown}")
     return f"{' and '.join(parts)} against {test['first']}."
 
 

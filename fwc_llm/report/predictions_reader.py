@@ -2,28 +2,28 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from io import BytesIO
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fwc_llm.data.reading import read_frame
-from fwc_llm.data.task_draft import sniff_source
-from fwc_llm.errors import FwcError, did_you_mean
+from fwc_llm.answers import parse_answer
+from fwc_llm.errors import FwcError
 from fwc_llm.files import reason
 from fwc_llm.metrics.adverse_impact import over_median
-from fwc_llm.metrics.answers import as_names, mapped, names_of
-from fwc_llm.metrics.audit_table import unused_columns, with_population
+from fwc_llm.metrics.answers import as_names, mapped
+from fwc_llm.metrics.audit_table import Decisions, decided, left_out_note, unused_columns, with_population
 from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.thresholds import HALF
-from fwc_llm.report.peers import peer_table
-from fwc_llm.taskfile import ENDINGS, UNKNOWN
-from fwc_llm.values import as_number, as_plain, as_text, is_null
+from fwc_llm.report.external_results import open_results
+from fwc_llm.taskfile import UNKNOWN
+from fwc_llm.values import as_number, as_plain
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fwc_llm.data.reading import RawTable
     from fwc_llm.metrics.answers import Names
     from fwc_llm.taskfile import Written
 
@@ -40,22 +40,24 @@ def read_predictions(
     path: Path,
     columns: Mapping[str, str],
     protected: Sequence[str],
-    positive: str | None = None,
+    decisions: Decisions | None = None,
     threshold: float = HALF,
     missing: str = "refuse",
     population: "pd.DataFrame | None" = None,
     key: str = "",
+    layout: Mapping[str, Any] = {},
+    replies: bool = False,
 ) -> "tuple[pd.DataFrame, tuple[str, ...]]":
     """Return a file as the table of `audit`: the `columns` that are named, and each protected column.
 
-    The file is what `fwc-llm task init` reads. `columns` maps columns of `audit` (answer, label, arm, repeat,
-    row, p_yes, score, examples, weight, cluster, given) to columns of the file. Where `positive` is the value
-    that means yes, labels and answers become yes and no. Without an answer it is yes where `p_yes` reaches
-    the `threshold`, or the `score` is above its median. `missing` says what becomes of rows without a
-    protected value, a label or another value that is needed: they are refused, left out ("drop"), or, without
-    a protected value, a group. Notes on that and on columns that look as if they should be used come with the
-    table. Answers and protected columns that the file lacks are those of the `population`, whose rows `key`
-    names.
+    The file is what `read_columns` reads. `columns` maps columns of `audit` (answer, label, arm, repeat, row,
+    p_yes, score, examples, weight, cluster, given) to columns of the file. Where `decisions` names values,
+    labels and answers become yes and no. With `replies` the answers are what models wrote, to be parsed.
+    Without an answer it is yes where `p_yes` reaches the `threshold`, or the `score` is above its median.
+    `missing` says what becomes of rows without a protected value, a label or another value that is needed:
+    they are refused, left out ("drop"), or, without a protected value, a group. Notes on that and on columns
+    that look as if they should be used come with the table. Answers and protected columns that the file lacks
+    are those of the `population`, whose rows `key` names.
 
     Raises `FwcError` for a file that cannot be read, a column that is not there, an answer that is no label's
     value, and a P(yes) that is no number from 0 to 1.
@@ -73,33 +75,60 @@ def read_predictions(
     needed, elsewhere = list(dict.fromkeys((*columns.values(), *protected))), list[str]()
     if population is not None:
         elsewhere = [n for n in needed if n in (*protected, columns.get("answer")) and n in population]
-    read, titles = read_columns(path, needed, elsewhere)
+    read, raw = read_columns(path, needed, elsewhere, layout)
     if population is not None and (lacking := [name for name in needed if name not in read]):
         rows = pd.DataFrame({key: np.asarray(read[columns["row"]], object)})
         whole = with_population(rows, population, key, lacking)
-        read |= {name: as_names(whole[name].to_numpy(object)) for name in lacking}
+        read |= {name: as_names(whole[name].fillna("").to_numpy(object)) for name in lacking}
     table: dict[str, Any] = {name: read[column] for name, column in columns.items()}
+    unread = Counter[str]()
+    if replies:
+        parsed = {text: parse_answer(text) for text in table["answer"].unique().tolist()}
+        table["reason"] = mapped(table["answer"], lambda text: parsed[text].reason)
+        table["answer"] = mapped(table["answer"], lambda text: parsed[text].value or "")
+        unread = Counter(reason for reason in table["reason"] if reason)
     table |= {name: mapped(table[name], _plain) for name in ("answer", "label") if name in table}
-    if "answer" in table and positive is None and looks_like_probability(table["answer"].unique().tolist()):
+    said = decisions is not None and (decisions.positive, decisions.negative, decisions.others) != (None,) * 3
+    said = said or bool(decisions is not None and decisions.by_column)
+    if "answer" in table and not said and looks_like_probability(table["answer"].unique().tolist()):
         raise FwcError(
             f"{columns['answer']!r} looks like probabilities: name it with --p-yes in place of --answer"
         )
-    if positive is not None:
-        table |= _yes_and_no(table, _plain(positive))
     for name in _NUMBERS.intersection(table):
-        table[name] = as_numbers(table[name], columns[name], shares=name == "p_yes")
+        table[name] = as_numbers(table[name], columns[name], name == "p_yes", raw.numbers)
     if "answer" not in table and "p_yes" in table:
         table["answer"] = answered_at(table["p_yes"], threshold)
     elif "answer" not in table:
         table["answer"] = answered_at(over_median(table["score"]), HALF)
-    notes = unused_columns(titles, set(read), columns.get("weight"), columns.get("cluster"))
-    frame = pd.DataFrame({**table, **{name: read[name] for name in protected}})
-    frame, lost = _without_missing(frame, protected, columns, missing)
+    notes: tuple[str, ...] = ()
+    if unread:
+        reasons = ", ".join(f"{reason} {n:,}" for reason, n in unread.most_common())
+        notes = (f"{unread.total():,} of {len(table['reason']):,} replies hold no answer: {reasons}.",)
+    notes += unused_columns(raw.titles, set(read), columns.get("weight"), columns.get("cluster"))
+    if "cluster" not in columns:
+        given = [columns.get(name) for name in ("answer", "p_yes", "score")]
+        notes += tuple(repeated_note(raw, *given))
+    frame, numbers = pd.DataFrame({**table, **{name: read[name] for name in protected}}), raw.numbers
+    if decisions is not None and said:
+        outcomes = [
+            name for name in ("answer", "label") if name in columns and not (replies and name == "answer")
+        ]
+        frame, left_out = decided(frame, outcomes, decisions)
+        if left_out.any():
+            notes = (*notes, left_out_note(frame, left_out, [columns[name] for name in outcomes], protected))
+            frame = frame[~left_out].reset_index(drop=True)
+            numbers = [number for number, lost in zip(numbers, left_out, strict=True) if not lost]
+    frame, lost = _without_missing(frame, protected, columns, missing, path, numbers)
     return frame, (*notes, *lost)
 
 
 def _without_missing(
-    table: "pd.DataFrame", protected: Sequence[str], columns: Mapping[str, str], rule: str
+    table: "pd.DataFrame",
+    protected: Sequence[str],
+    columns: Mapping[str, str],
+    rule: str,
+    path: Path,
+    numbers: Sequence[Any],
 ) -> "tuple[pd.DataFrame, list[str]]":
     """The table without rows that lack a value that is needed, and how many these are in each group."""
     from fwc_llm.data.table import crossed
@@ -113,8 +142,8 @@ def _without_missing(
         if rule == "refuse" or (rule == "group" and name not in protected):
             others = "; --missing group makes them a group" if name in protected else ""
             raise FwcError(
-                f"{int(lacks.sum()):,} rows have no {columns.get(name, name)} (the first is row "
-                f"{int(np.argmax(lacks)) + 1}); --missing drop leaves them out{others}"
+                f"{path}:{numbers[int(np.argmax(lacks))]}: no {columns.get(name, name)}, as in "
+                f"{int(lacks.sum()):,} rows; --missing drop leaves them out{others}"
             )
     for name in protected:
         table[name] = table[name].astype(object).where(table[name] != "", UNKNOWN)
@@ -128,84 +157,65 @@ def _without_missing(
 
 
 def read_columns(
-    path: Path, names: Sequence[str], elsewhere: Sequence[str] = ()
-) -> "tuple[dict[str, Names], list[str]]":
-    """Return columns of a table as texts, those `elsewhere` where it has them, and the titles of all.
+    path: Path, names: Sequence[str], elsewhere: Sequence[str] = (), layout: Mapping[str, Any] = {}
+) -> "tuple[dict[str, Names], RawTable]":
+    """Return columns of a file as texts, those `elsewhere` where it has them, and the table.
 
-    The format is known by the file's ending; separator and encoding of a CSV file are found as
-    `fwc-llm task init` finds them; results of other tools become tables (`report/peers.py`). Raises
-    `FwcError` for a file that is no table, and a column that it lacks or has twice.
+    The file is what `fwc-llm task init` reads, and results of other tools (`report/external_results.py`).
+    `layout` has `sheet`, `skip` and `comment`. Raises `FwcError` for a file that is no table, and a column
+    that it lacks.
     """
-    import pandas as pd
-
-    format = ENDINGS.get(path.suffix.lower(), "csv")
     try:
         content = path.read_bytes()
-        frame = peer_table(path, content)
-        if frame is None and format == "csv":
-            source, titles = sniff_source(path, content)
-            options: dict[str, Any] = {"keep_default_na": False, "skipinitialspace": True}
-            options |= {"sep": source.separator, "encoding": source.encoding, "names": range(len(titles))}
-            frame = pd.read_csv(BytesIO(content), header=0, dtype="category", index_col=False, **options)
-            frame.columns = pd.Index(titles)
-        elif frame is None:
-            frame = read_frame(path, content, format, names)
     except OSError as error:
         raise FwcError(f"cannot read {path}: {reason(error)}") from None
-    except (pd.errors.ParserError, UnicodeDecodeError) as error:
-        raise FwcError(f"{path} is no table: {error}") from None
-    titles = [str(title).strip() for title in frame.columns]
-    names = [name for name in names if name in titles or name not in elsewhere]
-    for name in names:
-        if name not in titles:
-            raise FwcError(
-                f"{path} has no column {name!r}{did_you_mean(name, titles)}; it has {', '.join(titles)}"
-            )
-        if titles.count(name) > 1:
-            raise FwcError(f"{path} has two columns {name!r}: rename one of them")
-    return {name: _texts(frame.iloc[:, titles.index(name)]) for name in names}, titles
+    table = open_results(path, content, **layout)
+    there = [name for name in names if name not in elsewhere or name in table.titles]
+    return {name: filled(table.texts(name)) for name in there}, table
 
 
-def read_population(path: Path, key: str, texts: Sequence[str | None]) -> "pd.DataFrame":
-    """Return a table whole, numbers as such but in the `key` and `texts`; `FwcError` for one without key."""
+def repeated_note(answers: "RawTable", *given: str | None) -> list[str]:
+    """Return a note on rows that equal another, besides the columns that answers were `given` in."""
     import pandas as pd
 
-    _, titles = read_columns(path, [])
-    columns, _ = read_columns(path, list(dict.fromkeys([key, *titles])))
-    frame = pd.DataFrame({name: np.asarray(texts, object) for name, texts in columns.items()})
-    for name in frame.columns.difference([key, *filter(None, texts)]):
-        numbers = pd.to_numeric(frame[name], errors="coerce")
-        if (numbers.notna() | (frame[name] == "")).all():
-            frame[name] = numbers
-    return frame
+    from fwc_llm.data.table_checks import repeated_rows
+
+    columns: dict[str, Any] = {}
+    for title in dict.fromkeys(answers.titles):
+        with suppress(FwcError):  # a column that nobody names may hold what it likes
+            columns |= {} if title in given else {title: answers.texts(title)}
+    repeated, material = repeated_rows(pd.DataFrame(columns))
+    return [f"{repeated}."] if material else []
 
 
-def _texts(column: "pd.Series[Any]") -> "Names":
-    """A column's cells as texts without spaces around them, a missing one as an empty text."""
+def filled(texts: "Names") -> "Names":
+    """Return texts with an empty one where one is missing."""
+    return texts.add_categories([""]).fillna("") if (texts.codes < 0).any() else texts
+
+
+def read_population(
+    path: Path, key: str, texts: Sequence[str | None], layout: Mapping[str, Any] = {}
+) -> "pd.DataFrame":
+    """Return the table of a file as `population_of` does; `FwcError` for one without `key`."""
+    _, table = read_columns(path, [], layout=layout)
+    return population_of(table, key, texts)
+
+
+def population_of(table: "RawTable", key: str, texts: Sequence[str | None]) -> "pd.DataFrame":
+    """Return all columns of a table: texts, and numbers where all are, but for `key` and `texts`."""
     import pandas as pd
 
-    code, cells = pd.factorize(column)
-    texts = pd.Index(["" if is_null(cell) else as_text(cell) for cell in cells.tolist()], dtype="str")
-    return names_of(np.where(code < 0, len(texts), code), texts.str.strip().append(pd.Index([""])))
-
-
-def _yes_and_no(table: Mapping[str, Any], positive: str) -> "dict[str, Names]":
-    """Labels and answers as yes and no; an empty answer stays empty."""
-    outcomes: dict[str, Names] = {name: table[name] for name in ("label", "answer") if name in table}
-    kinds, words = set[str](), {"": "", positive: "yes"}
-    for name, values in outcomes.items():
-        own = set(values.unique()) - {""}
-        if kinds and (others := sorted(own - kinds)):
-            raise FwcError(
-                f"the answer {others[0]!r} is neither yes nor no: labels are {', '.join(sorted(kinds))}"
-            )
-        kinds = kinds or own
-        if positive not in kinds:
-            raise FwcError(f"no {name} has the positive value {positive!r}")
-        if len(kinds) > 2:
-            shown = ", ".join(sorted(kinds - {positive})[:5])
-            raise FwcError(f"the {name}s have more than two values: {positive!r} and {shown}")
-    return {name: mapped(values, lambda text: words.get(text, "no")) for name, values in outcomes.items()}
+    table.require([key])
+    columns: list[Any] = []
+    for position, name in enumerate(table.titles):
+        if name in (key, *texts):
+            columns.append(np.asarray(table.texts(name), object))
+            continue
+        cells = filled(table.categories(position))
+        numbers = pd.to_numeric(cells.categories.to_series(), errors="coerce").to_numpy(float)
+        numeric = (~np.isnan(numbers) | (cells.categories == "")).all()
+        columns.append(numbers[cells.codes] if numeric else np.asarray(cells, object))
+    return pd.DataFrame(dict(enumerate(columns))).set_axis(list(table.titles), axis=1)
 
 
 def _plain(text: str) -> str:
@@ -214,11 +224,13 @@ def _plain(text: str) -> str:
     return text if number is None else f"{number:.12g}"
 
 
-def as_numbers(cells: "Names", column: str, shares: bool = False) -> Floats:
+def as_numbers(
+    cells: "Names", column: str, shares: bool = False, rows: Sequence[Any] | None = None
+) -> Floats:
     """Return a column's texts as numbers, all written in one way; an empty one is NaN.
 
-    `shares`: P(yes), from 0 to 1 and without a thousands separator. Raises `FwcError` for texts that are no
-    such numbers.
+    `shares`: P(yes), from 0 to 1 and without a thousands separator; `rows` (n,) are the rows' numbers in the
+    file. Raises `FwcError` for texts that are no such numbers.
     """
     ways: Sequence[Written] = ("", "1.234,5") if shares else ("", "1,234.5", "1.234,5")
     texts, values = list(cells.categories), list[float | None]()
@@ -231,7 +243,9 @@ def as_numbers(cells: "Names", column: str, shares: bool = False) -> Floats:
     numbers = np.array([np.inf if value is None else value for value in values], np.float64)[cells.codes]
     wrong = np.flatnonzero((numbers < 0.0) | (numbers > 1.0) if shares else np.isinf(numbers)).tolist()
     if wrong:
-        named = ", ".join(f"row {place + 1} {cells[place]!r:.40}" for place in wrong[:_SHOWN])
+        named = ", ".join(
+            f"row {rows[place] if rows else place + 1} {cells[place]!r:.40}" for place in wrong[:_SHOWN]
+        )
         what = "not P(yes)" if shares else "no number"
         how = " from 0 to 1 (0.87 for 87 %), and leave a cell empty where there is none" if shares else ""
         raise FwcError(

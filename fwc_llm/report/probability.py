@@ -23,9 +23,8 @@ def probabilities(stats: Stats) -> Section:
     """Return all that P(yes) says; empty where no arm gave it."""
     intro = (
         "The model also gave its probability of yes, for the share of the rows shown as coverage; it is "
-        "unknown where yes and no together are less than 5 % of what the model may say. A threshold per "
-        "group, fitted on one half of the rows and used on the other, equalises the rates at the accuracy "
-        "shown. An AUC of 0.5 is chance, a Brier score of 0.25 a coin's."
+        "unknown where yes and no together are less than 5 % of what the model may say. An AUC of 0.5 is "
+        "chance, a Brier score of 0.25 a coin's."
     )
     rows = [
         [
@@ -33,8 +32,6 @@ def probabilities(stats: Stats) -> Section:
             *(number(p[key], 3) for key in ("auc", "brier")),
             DASH if is_clipped(arm) else number(p["calibration_error"], 3),
             number(p["mean_probability_gap"], 3),
-            number(p["equal_rate_thresholds"]["accuracy"], 2, 100),
-            number(p["equal_rate_thresholds"]["demographic_parity_difference"], 3),
             f"{p['n']:,}",
             percent(p["coverage"]),
         ]
@@ -42,7 +39,7 @@ def probabilities(stats: Stats) -> Section:
     ]
     headings = [
         *("Arm", "AUC", "Brier score", "Calibration error", "Gap of mean P(yes)"),
-        *("Equal rates: accuracy %", "Equal rates: DP gap", "Answers", "Coverage"),
+        *("Answers", "Coverage"),
     ]
     parts = [calibration(stats), thresholds(stats)] if rows else []
     return Section("Probabilities", headings, rows, notes(stats), intro, name="probabilities", parts=parts)

@@ -17,8 +17,9 @@ from fwc_llm.gates.condition import looks_of
 from fwc_llm.metrics.answers import Answered, Answers, Variation, as_names, one_name, questions_of
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.audit_table import check_arms, groups_by_rate
-from fwc_llm.metrics.counts import TABLE, measure
-from fwc_llm.metrics.variance import Assist
+from fwc_llm.metrics.counts import COUNTED, TABLE, measure
+from fwc_llm.metrics.statistics import plain
+from fwc_llm.metrics.variance import WORST, Assist, Unread
 from fwc_llm.report.assisted import predictions
 from fwc_llm.runs.folder import COUNTERFACTUAL, THRESHOLD_COLUMN, RunFolder, file_name
 from fwc_llm.runs.hashes import write_hashes
@@ -49,7 +50,8 @@ class Run:
     test rows, lowest first. `answers` holds each arm's answers to the rows as they are, `counterfactuals`
     those to rows with the protected attribute changed, `at_threshold` those that P(yes) gives at the run's
     threshold, if it has one. `label` tells runs apart that are shown together. `assists` are predictions of
-    each arm's answers; `assist`: everything is shown with them, also where the run did not say so.
+    each arm's answers; `assist`: everything is shown with them, also where the run did not say so. `unread`
+    says what replies without an answer are taken for, in the place of what the run said.
     """
 
     folder: Path
@@ -64,6 +66,7 @@ class Run:
     at_threshold: Mapping[str, Answers] = field(default_factory=dict)
     assists: Mapping[str, Assist] = field(default_factory=dict)
     assist: bool = False
+    unread: Unread | None = None
 
     @property
     def task(self) -> str:
@@ -103,6 +106,11 @@ class Run:
         asked = self.described.get("epochs") or self.described["settings"].get("samples") or 1
         return max(1, int(asked))
 
+    @property
+    def table_checks(self) -> dict[str, str]:
+        """What should be checked in the run's table: a sentence by column; "": the one on repeated rows."""
+        return self.described.get("table_checks") or {}
+
     @cached_property
     def answered(self) -> Answered:
         """The input of the statistics; reads the examples, to know which repeats share them."""
@@ -118,7 +126,10 @@ class Run:
             settings["min_group"],
             settings["margin"],
             settings["against"],
-            unused=tuple(self.described.get("probe_notes") or ()),
+            unused=(
+                *(self.described.get("probe_notes") or ()),
+                *(f"{told}." for name, told in self.table_checks.items() if not name),
+            ),
             probes=self.probes,
             assists=self.assists,
             assist=bool(self.assist or settings.get("assist")),
@@ -126,6 +137,8 @@ class Run:
                 settings.get("until_decided") or (), self.arms, settings["n_test"],
                 self.described.get("ended") or "",
             ),
+            unread=self.unread or settings.get("unread") or WORST,
+            model=True,
         )  # fmt: skip
 
     def _examples(self, arm: str) -> "Names":
@@ -237,13 +250,19 @@ def _told(answers: Mapping[str, Answers], counterfactual: bool) -> dict[str, Ans
 
 
 def score_and_judge(
-    folder: RunFolder, journal: Journal, stopped: str | None = None, task: "Task | None" = None
+    folder: RunFolder,
+    journal: Journal,
+    stopped: str | None = None,
+    task: "Task | None" = None,
+    parse: bool = True,
 ) -> dict[str, Any]:
-    """Score a run, add every arm's verdicts, AUC and Brier gaps to results.json; return its content.
+    """Score a run, put every arm's values and verdicts into results.json; return its as `score` does.
 
+    Values are those that all reports show; the means of the repeats' own are in `paper_summary`.
     With its `task` the run's answers are predicted for all rows of the table as well (`report.assisted`).
     """
-    results = score(folder, journal, stopped)
+    results = score(folder, journal, stopped, parse)
+    reparsed = results.pop("reparsed", None)
     if results["unanswered"] == results["requests"]:
         return results
     run = with_predictions(read_run(folder.path), task)
@@ -251,21 +270,26 @@ def score_and_judge(
         estimates = estimate(run.answered.samples[arm["arm"]])
         gaps = [metric.key for metric in TABLE if metric.kind != "share"]
         arm["verdict"] = {key: estimates[key].verdict(run.answered.margin) for key in gaps}
-        values = {metric.key: estimates[metric.key].value for metric in TABLE if metric.probability}
-        arm |= {key: None if np.isnan(value) else value for key, value in values.items()}
+        arm["paper_summary"] = {
+            metric.key: {"mean": arm[metric.key], "sd": arm[f"{metric.key}_sd"]} for metric in COUNTED
+        }
+        arm |= plain({metric.key: estimates[metric.key].value for metric in TABLE})
+        rates = estimates.counted("rate").values
+        arm["rates"] = plain(dict(zip(run.answered.groups, rates.tolist(), strict=True)))
     folder.write_json("results.json", results)
     write_hashes(folder)
-    return results
+    return results | ({"reparsed": reparsed} if reparsed else {})
 
 
-def read_runs(paths: Sequence[str | Path]) -> list[Run]:
+def read_runs(paths: Sequence[str | Path], unread: Unread | None = None) -> list[Run]:
     """Read several runs for one report; they must be of one task and one table.
 
-    Runs of one model are told apart by their folder's name. Raises `FwcError` as `read_run` does.
+    Runs of one model are told apart by their folder's name. `unread` is said of all runs. Raises `FwcError`
+    as `read_run` does.
     """
     if not paths:
         raise FwcError("name at least one run's folder")
-    runs = [read_run(path) for path in paths]
+    runs = [replace(read_run(path), unread=unread) for path in paths]
     for run in runs[1:]:
         check_same_task(runs[0], run)
     if len({run.folder.resolve() for run in runs}) < len(runs):
@@ -287,9 +311,14 @@ def check_same_task(run: Run, other: Run) -> None:
 def _check_results(run: Run) -> None:
     """results.json must be of these answers: a hand-edited or half-written folder is not reported."""
     where = run.folder / "results.json"
-    recorded = {arm["arm"]: arm.get("accuracy") for arm in run.results["arms"]}
+    usual: Mapping[str, Any] = {"accuracy": {}}  # of earlier versions: `accuracy` itself
+    recorded = {
+        arm["arm"]: arm.get("paper_summary", usual)["accuracy"].get("mean", arm.get("accuracy"))
+        for arm in run.results["arms"]
+    }
     for arm in run.arms:
-        accuracy = float(measure(run.answered.cells(arm)).values["accuracy"].mean())
+        cells = replace(run.answered, unread="ignore").cells(arm)
+        accuracy = float(measure(cells).values["accuracy"].mean())
         value = recorded.get(arm)
         if not np.isclose(np.nan if value is None else value, accuracy, atol=1e-9, equal_nan=True):
             raise FwcError(

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fwc_llm.metrics.arm_estimates import RATIO_MARGIN
-from fwc_llm.metrics.counts import BY_KEY, TABLE, Metric
-from fwc_llm.metrics.intervals import DIFFERS, NOT_SHOWN, UNTOLD
+from fwc_llm.metrics.counts import BY_KEY, REPLIES, TABLE, Metric
+from fwc_llm.metrics.intervals import DIFFERS, NOT_SHOWN, UNTOLD, WITHIN
 from fwc_llm.metrics.variance import THESE_EXAMPLES, THIS_STRATEGY, of_words
 from fwc_llm.report.format import DASH, interval, mean_and_sd, number, p_value, percent
 from fwc_llm.report.narrative import lost_lines
@@ -25,16 +25,8 @@ _COMPARISON = (
     *("Arms", "Accuracy, points", "p (adjusted)", "Verdict"),
     *("DP gap", "p (adjusted)", "Verdict", "Speaks of", "Answers"),
 )
-MARKS = {DIFFERS: "≠", NOT_SHOWN: "≈", UNTOLD: "?", None: ""}
+MARKS = {DIFFERS: "≠", WITHIN: "≠≈", NOT_SHOWN: "≈", UNTOLD: "?", None: ""}
 _BESIDE = 4  # arms that stand beside each other where groups are rows
-_PARTS = {
-    "rows": "Test rows",
-    "examples": "Examples",
-    "order": "Order",
-    "wording": "Wording",
-    "order_and_wording": "Order × wording",
-    "repetition": "Asked again",
-}
 
 
 def results(stats: Stats) -> Section:
@@ -69,7 +61,7 @@ def further(stats: Stats) -> Section:
     shown = [m for m in rest if any((arm.get(m.key) or {}).get("value") is not None for arm in arms)]
     rows = [[arm["arm"], *_values(arm, shown)] for arm in arms] if shown else []
     notes = ["TPR gap: equal opportunity. Precision gap: predictive parity.", *_undefined(stats, shown)]
-    ranked = [(metric.title.removesuffix(" gap"), *metric.rates) for metric in rest if metric.probability]
+    ranked = [(metric.title.removesuffix(" gap"), *metric.rates) for metric in rest if metric.of == "p_yes"]
     scores = [
         [name, arm["arm"], *(valued(group, 3, key=rate, ends=f"{rate}_") for _, rate in ranked)]
         for arm in arms
@@ -121,7 +113,7 @@ def legend(stats: Stats) -> str:
     return (
         "The verdict on each gap: ≠ the groups differ (the interval leaves equality out), ≈ no difference "
         f"shown (it ends within {stats['arms'][0][GAP.key]['margin']:g}; of a ratio, above "
-        f"{RATIO_MARGIN:g}), ? cannot be told."
+        f"{RATIO_MARGIN:g}), ≠≈ they differ, by less than that, ? cannot be told."
     )
 
 
@@ -144,28 +136,6 @@ def rates(stats: Stats) -> Section:
     sizes = [group["n"] for group in stats["groups"] for _ in range(len(rows) // len(stats["groups"]))]
     title = "Rate of yes per group"
     return Section(title, headings, rows, notes, keys=1 if beside else 2, name="rates", sizes=sizes)
-
-
-def pooled(stats: Stats) -> Section:
-    """Return the rates of groups that are too small to be judged, raw and drawn towards the mean."""
-    few = [group for group in stats["groups"] if not group["judged"] and len(stats["groups"]) > 2]
-    rows: list[Row] = [
-        [
-            group["group"],
-            f"{group['n']:,}",
-            *(
-                f"{number(row['rate'], 3)} → {number(row['shrunken_rate'], 3)}"
-                for row in (arm["groups"][group["group"]] for arm in stats["arms"])
-            ),
-        ]
-        for group in few
-    ]
-    headings = ["Group", "Rows", *(f"Yes, {arm['arm']}" for arm in stats["arms"])]
-    intro = (
-        "Groups too small to be judged: their rate as counted → drawn towards the mean of all groups, by as "
-        "much as noise explains their spread."
-    )
-    return Section("Small groups", headings, rows, intro=intro, name="pooled")
 
 
 def paper(stats: Stats) -> Section:
@@ -201,7 +171,7 @@ def comparisons(stats: Stats) -> Section:
         intro = "All arms decided about the same rows, so differences are taken row by row."
     notes = [
         "The verdict is that of an interval as wide as all comparisons together make it: it leaves out 0 "
-        "(differs), ends within the margin (no difference shown), or neither (cannot be told)."
+        "(differs), ends within the margin (no difference shown), does both, or neither (cannot be told)."
     ]
     rows = _compared(stats, ("first", "second"), stats["with_examples"])
     return Section("Which arms differ", _COMPARISON, rows, notes, intro)
@@ -220,6 +190,8 @@ def _compared(stats: Stats, names: tuple[str, str], with_examples: bool) -> list
 
 def verdict_on(test: Mapping[str, Any]) -> str:
     """Return the verdict on a difference in words."""
+    if test["verdict"] == WITHIN:
+        return "differs, by less than the margin"
     return test["verdict"] or ("undefined" if test["difference"] is None else UNTOLD)
 
 
@@ -250,17 +222,17 @@ def references(stats: Stats) -> Section:
 
 
 def context(stats: Stats) -> Section:
-    """Return what needs no language model, beside the arms."""
+    """Return the metrics of perfect answers to the same rows, beside the chart of accuracy and DP gap."""
     rows = [
-        [row["name"], *(number(row[metric.key], metric.digits, metric.scale) for metric in PLAIN)]
+        ["Right answers", *(number(row[metric.key], metric.digits, metric.scale) for metric in PLAIN)]
         for row in stats["context"]
     ]
     intro = (
-        "Other answers to the same rows: a perfect classifier inherits the groups’ different base rates, and "
-        "constant answers are fair and useless. In the chart up is better, left is fairer."
+        "Right answers to the same rows have a DP gap too, where the groups’ true shares of yes differ. In "
+        "the chart up is better, left is fairer."
     )
     headings = ["Answers", *(metric.title for metric in PLAIN)]
-    return Section("Without a language model", headings, rows, intro=intro, name="tradeoff")
+    return Section("Accuracy against the DP gap", headings, rows, intro=intro, name="tradeoff")
 
 
 def lost(counts: Mapping[str, Any] | None) -> Section:
@@ -284,30 +256,37 @@ def lost(counts: Mapping[str, Any] | None) -> Section:
 
 
 def coverage(stats: Stats) -> Section:
-    """Return the coverage of each group and why answers could not be parsed, and other readings of these."""
+    """Return how often each group's replies hold an answer, are refused or filtered, with the verdict on the
+    gap, why others hold none, and other readings of these.
+    """
     if min(arm["coverage"] for arm in stats["arms"]) == 1:
         return Section("Coverage", intro="Every answer could be parsed as yes or no.")
-    rows, other = list[Row](), list[Row]()
+    rows, other, notes = list[Row](), list[Row](), list[str]()
     for arm in stats["arms"]:
-        why = ", ".join(f"{count} {reason}" for reason, count in sorted(arm["unparsed"].items()))
-        groups = [
-            Cell(percent(g["coverage"]), interval((g["coverage_low"], g["coverage_high"]), 1, 100))
-            for g in arm["groups"].values()
-        ]
-        rows.append([arm["arm"], percent(arm["coverage"]), *groups, why or "none"])
+        for share, gap in zip(REPLIES[::2], REPLIES[1::2], strict=True):
+            of_all, between, rate = arm["replies"][share.key], arm["replies"][gap.key], share.rates[0]
+            if share.key == "coverage" or of_all["value"]:
+                groups = (valued(group, 1, 100, "", rate, f"{rate}_") for group in arm["groups"].values())
+                mark = MARKS[between["verdict"]]
+                title = share.title.removesuffix(" %")
+                rows.append([arm["arm"], title, valued(of_all, 1, 100), *groups, valued(between, 3, 1, mark)])
+        if arm["unparsed"]:
+            why = ", ".join(f"{count} {reason}" for reason, count in sorted(arm["unparsed"].items()))
+            notes.append(f"{arm['arm']}, without an answer: {why}.")
         for metric in (ACCURACY, GAP):
             read, how = arm["treatments"], (metric.digits, metric.scale)
-            values = [number(read[name][metric.key], *how) for name in ("drop", "as-no", "as-yes")]
+            values = [number(value, *how) for value in (arm[metric.key]["value"], read["as-no"][metric.key])]
             ends = [interval(read[kind][metric.key], *how) for kind in ("worst case", "worst case, 95 %")]
             other.append([arm["arm"], metric.title, *values, *ends])
     intro = (
-        "Answers that are neither yes nor no are left out above. They are rarely missing at random, so here "
-        "they are also read as no, as yes, and in the least and most favourable way."
+        "Shares of the replies, in percent, with 95 % intervals, and the largest difference between groups "
+        "with its verdict. Replies without an answer are rarely missing at random: verdicts on answers hold "
+        "for every reading of them, unless an assumption is made."
     )
-    headings = ["Arm", "Metric", "Left out", "As no", "As yes", "Lowest to highest", "The same, 95 %"]
-    parts = [Section("Unparsed answers read in other ways", headings, other, keys=2)]
-    headings = ["Arm", "All", *(group["group"] for group in stats["groups"]), "Not parsed"]
-    return Section("Coverage", headings, rows, intro=intro, parts=parts)
+    headings = ["Arm", "Metric", "Value", "As no", "Lowest to highest", "The same, 95 %"]
+    parts = [Section("Replies without an answer read in other ways", headings, other, keys=2)]
+    headings = ["Arm", "Replies", "All", *(group["group"] for group in stats["groups"]), "Gap"]
+    return Section("Coverage", headings, rows, notes, intro, keys=2, parts=parts)
 
 
 def flips(stats: Stats) -> Section:
@@ -396,46 +375,8 @@ def attributes(stats: Stats) -> Section:
     return Section("Each protected attribute by itself", headings, rows, intro=intro, keys=2)
 
 
-def spread(stats: Stats, always: bool = False) -> Section:
-    """Return where the spread over repeats comes from; without `always` only where something was varied."""
-
-    def measured(part: str) -> bool:
-        return any(arm["variance"]["accuracy"].get(part) is not None for arm in stats["arms"])
-
-    title = "Where the spread comes from"
-    if not always and not any(map(measured, ("order", "wording", "repetition"))):
-        return Section(title)
-    families = {
-        (arm.get("variation") or {"family": arm["arm"]})["family"]: arm["variance"] for arm in stats["arms"]
-    }
-    parts = [part for part in _PARTS if part != "order_and_wording" or measured(part)]
-    rows = [
-        [family, metric.title, *(_deviation(split[metric.key], part, metric) for part in parts)]
-        for family, split in families.items()
-        for metric in (ACCURACY, GAP)
-    ]
-    intro = (
-        "Standard deviation of one repeat’s value that each source gives it, with 95 % intervals; accuracy "
-        "in points, the DP gap (with its sign) as a share."
-    )
-    notes = [
-        "Test rows: other rows of the same design. Examples: another draw of them. Order, wording: another "
-        "of those that were asked. Asked again: the same prompts (--samples)."
-    ]
-    headings = ["Arms", "Value", *map(_PARTS.__getitem__, parts)]
-    return Section(title, headings, rows, notes, intro, keys=2, parts=[_again(stats)])
-
-
-def _deviation(split: Mapping[str, Any], part: str, metric: Metric) -> Cell | str:
-    if split.get(part) is None:
-        return "not measured"
-    ends = split["intervals"][part]
-    note = "" if ends is None else interval([end**0.5 for end in ends], metric.digits, metric.scale)
-    return Cell(number(split[part] ** 0.5, metric.digits, metric.scale), note)
-
-
-def _again(stats: Stats) -> Section:
-    """Each arm's agreement with itself where prompts were asked again, and P(yes) from samples."""
+def repetition(stats: Stats) -> Section:
+    """Return each arm's agreement with itself where prompts were asked again, and P(yes) from samples."""
     rows = [
         [
             arm["arm"],

@@ -11,7 +11,15 @@ from rich.text import Text
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report import sections
 from fwc_llm.report.ablation import ablation
-from fwc_llm.report.narrative import findings, four_fifths, lost_lines, what_was_run, wording_lines
+from fwc_llm.report.narrative import (
+    all_alike,
+    findings,
+    four_fifths,
+    lost_lines,
+    low_coverage,
+    what_was_run,
+    wording_lines,
+)
 from fwc_llm.report.probability import calibration, notes, probabilities, thresholds
 from fwc_llm.report.tables import Section, terminal
 from fwc_llm.report.thresholds import at_threshold, threshold_section
@@ -47,7 +55,9 @@ def run_table(folder: str | Path) -> RenderableType:
         lines.append(_NO_PROBABILITY)
     further = [at_threshold(threshold_section(run)), *([ablation(stats)] if run.arms == ARMS else [])]
     tables = [statistics_table(stats), *(terminal(section) for section in further if section)]
-    return Group(title, *tables, *(Text(line, style="dim") for line in lines))
+    low = low_coverage(run.results["arms"], run.described["settings"]["min_coverage"])
+    warnings = (Text(line["text"], style="bold") for line in low)
+    return Group(title, *warnings, *tables, *(Text(line, style="dim") for line in lines))
 
 
 def models_table(runs: "Sequence[Run]") -> RenderableType:
@@ -62,7 +72,8 @@ def models_table(runs: "Sequence[Run]") -> RenderableType:
     title = Text(f"{runs[0].task} · {len(runs)} models", style="bold")
     if any(run.simulated for run in runs):
         title.append("  SIMULATED", style="bold black on yellow")
-    lines = ["In brackets 95 % intervals.", sections.legend(shown[0][1])]
+    lines = [f"{label}: {said['arm']} {said['text']}" for label, stats in shown for said in all_alike(stats)]
+    lines += ["In brackets 95 % intervals.", sections.legend(shown[0][1])]
     if len(runs) > 1:
         folders = " ".join(quote(str(run.folder)) for run in runs[:2])
         lines.append(f"Whether two models differ: fwc-llm compare {folders}")
@@ -76,14 +87,15 @@ def statistics_table(stats: Mapping[str, Any], view: Mapping[str, Any] | None = 
     """Return sentences and values with intervals for rich to print; `stats` is what `Audit.to_dict` returns.
 
     `view`, one of the `attributes` of `impact_tables`, adds what lies below four fifths, and the further
-    gaps. Below stand the counterfactual probe, P(yes), where the spread comes from and the reference lines,
+    gaps. Below stand the counterfactual probe, P(yes), agreement with itself and the reference lines,
     of answers that have them.
     """
     shown = [sections.results(stats), sections.rates(stats), sections.attributes(stats)]
+    shown += [sections.coverage(stats)] * any(arm["coverage"] < 1 for arm in stats["arms"])
     p, more = probabilities(stats), sections.further(stats)
     shown += [Section(more.title, more.headings, more.rows)] if view else []
     shown += [sections.flips(stats), *sections.probes(stats), Section(p.title, p.headings, p.rows)]
-    shown += [sections.spread(stats), sections.references(stats)]
+    shown += [sections.repetition(stats), sections.references(stats)]
     sentences = [*(four_fifths(view) if view else ()), *findings(stats)]
     lines = (Text(f"{finding['arm']} {finding['text']}".strip()) for finding in sentences)
     return Group(*lines, *(terminal(section) for section in shown if section))

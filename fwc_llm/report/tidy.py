@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fwc_llm.metrics.counts import METRICS
+from fwc_llm.metrics.counts import METRICS, REPLY_RATES
 from fwc_llm.untrusted import as_cell, visible
 
 COLUMNS = (
@@ -71,16 +71,16 @@ def _line(
 
 
 def _of_arm(arm: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    n, gap, probabilities = arm["n"], arm["demographic_parity_difference"], arm["probabilities"] or {}
+    n, probabilities = arm["n"], arm["probabilities"] or {}
     for metric in METRICS:
         each = arm[metric]["per_repeat"]
         yield _line(metric, arm[metric], n=n)
         for repeat, value in enumerate(each):
             yield {"metric": metric, "repeat": repeat, "value": value, "n": n // len(each)}
-    noise = {"noise_floor_expected": gap["noise_expected"], "noise_floor_95": gap["noise_95"]}
-    yield from _all({"coverage": arm["coverage"], **noise}, n=n)
+    for key, share in arm["replies"].items():
+        yield _line(key, share, n=n)
     for name, group in arm["groups"].items():
-        for rate in ("rate", "true_positive_rate", "false_positive_rate", "coverage"):
+        for rate in ("rate", "true_positive_rate", "false_positive_rate", *REPLY_RATES):
             ends = "" if rate == "rate" else f"{rate}_"
             yield _line(rate, group, rate, ends, group=name, n=group["n"])
     for name, shown in probabilities.get("calibration_by_group", {}).items():

@@ -13,7 +13,7 @@ import math
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, zip_longest
@@ -22,8 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
+from fwc_llm.answers import PARSER
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file, read_text, sha256
+from fwc_llm.metrics.counts import TABLE
 from fwc_llm.report.audit_file import FORMAT as AUDIT
 from fwc_llm.report.audit_file import Asked, audit_of_file
 from fwc_llm.report.bundle import CARD, model_card
@@ -31,13 +33,13 @@ from fwc_llm.report.document import FORMAT as REPORT
 from fwc_llm.report.document import find_task, make_document
 from fwc_llm.report.read import read_run, score_and_judge
 from fwc_llm.report.write import write_document
-from fwc_llm.runs.folder import RunFolder, file_name
+from fwc_llm.runs.folder import LATER, RunFolder, file_name
 from fwc_llm.runs.hashes import FILE_NAME as HASHES
 from fwc_llm.runs.hashes import files_of, read_hashes
 from fwc_llm.runs.journal import FILE_NAME as JOURNAL
 from fwc_llm.runs.journal import Journal, call_id, parsed, read_records, reply_of, request_id
 from fwc_llm.runs.plan import Plan, describe_asked, make_plan
-from fwc_llm.runs.results import questions
+from fwc_llm.runs.results import questions, score
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.threshold_selection import FILE_NAME as POOL
 from fwc_llm.schema import check
@@ -46,6 +48,7 @@ from fwc_llm.taskfile import asks_the_same
 from fwc_llm.tasks import load_task, task_names
 from fwc_llm.untrusted import parse_json, parse_toml
 from fwc_llm.version import __version__
+from fwc_llm.words import YES_NO
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
@@ -57,6 +60,12 @@ _CLOSE = 1e-7  # relative: other machines sum in another order
 _PREDICTED = 1e-3  # predictions of fitted models, and what follows from them
 _NUMBERS = "statistics", "audit", "findings"  # of a JSON report
 _OF_MACHINE = "files", "versions"  # keys of an audit
+# Keys that an earlier version wrote and nothing makes again.
+_GONE = {
+    "noise_expected", "noise_95", "shrunken_rate", "frontier", "context", "equal_rate_thresholds", "variance",
+    "drop", "as-yes",
+}  # fmt: skip
+_REDEFINED = {"smallest_found", "rows_needed", "treatments", "context", "notes"}  # since such a version
 _CHECKED = {
     "request",
     "arm",
@@ -76,6 +85,7 @@ _WORD = {
     "created",
     "versions",
     "command",
+    "parser",
 }  # of run.json
 
 
@@ -176,15 +186,21 @@ def _made_again(
             (again.path / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(folder.path / name, again.path / name)
     try:
-        recorded = folder.results()
+        recorded, version = folder.results(), described.get("parser", 1)
+        today = version == PARSER
         with Journal(again.path) as journal:
-            score_and_judge(again, journal, recorded.get("stopped"))
+            scored = score_and_judge(again, journal, recorded.get("stopped"), parse=today)
         run = read_run(again.path)
     except FwcError as error:
         text = str(error).replace(str(again.path), str(folder.path))
         yield Finding("results.json", DIFFERS, f"it cannot be made again: {text}")
         return
     yield from _some("answers.csv", _answers(folder, again), "every line is made from the journal again")
+    if not today:
+        changed = sum((scored.get("reparsed") or {}).values())
+        text = f"version {version} of the parser read the replies; version {PARSER}, installed here, reads "
+        text += f"{changed:,} otherwise (`fwc-llm rescore` writes those answers)"
+        yield Finding("answers.csv", UNVERIFIED, text)
     table, task = _table(folder, checker)
     yield table
     plan = None
@@ -200,8 +216,15 @@ def _made_again(
         yield from _of_plan(folder, described, again.describe(), plan)
     if task is not None:
         with suppress(FwcError), Journal(again.path) as journal:  # groups or labels are not the table's
-            score_and_judge(again, journal, recorded.get("stopped"), task)
+            score_and_judge(again, journal, recorded.get("stopped"), task, parse=today)
     now = again.results()
+    if not any("paper_summary" in arm for arm in recorded["arms"]):  # of an earlier version
+        with Journal(again.path) as journal:
+            now = score(again, journal, recorded.get("stopped"), today)
+        now.pop("reparsed", None)
+        for arm in recorded["arms"]:
+            for name in ("verdict", *(metric.key for metric in TABLE if metric.of == "p_yes")):
+                arm.pop(name, None)
     if run.answered.assist and task is None:  # verdicts rest on predictions, which need the table
         for arm in (*recorded["arms"], *now["arms"]):
             arm.pop("verdict", None)
@@ -281,7 +304,8 @@ def _of_plan(
         plan, described["model"], described.get("parameters") or {},
         bool(described.get("simulated_answers", described["simulated"])), bool(described.get("reference")),
     )  # fmt: skip
-    now = {key: value for key, value in json.loads(json.dumps(now)).items() if key not in _WORD}
+    unchecked = _WORD | (LATER - set(described))
+    now = {key: value for key, value in json.loads(json.dumps(now)).items() if key not in unchecked}
     sources = described.get("sources") or {}
     for arm in plan.arms:  # a given file has the name that it had where it was given
         if arm.source in plan.saved and re.search(r"^shots-|\.json$", sources.get(arm.name, "")):
@@ -383,6 +407,12 @@ def _some(file: str, differences: Iterator[str], otherwise: str, status: str = D
 
 def _same(file: str, was: Any, now: Any, close: float = _CLOSE) -> Iterator[Finding]:
     """Compare what a file records with what is made again."""
+    if '"noise_expected"' in json.dumps(was):
+        names = ", ".join(sorted(_REDEFINED | _GONE))
+        yield Finding(
+            file, UNVERIFIED, f"an earlier version wrote it, which defined otherwise or had: {names}"
+        )
+        was = _without(was, _REDEFINED | _GONE)
     yield from _some(file, differences(was, now, close=close), "every number is made again")
     if missing := list(missing_keys(was, now)):
         names = ", ".join(missing[:_MOST]) + ", …" * (len(missing) > _MOST)
@@ -411,7 +441,7 @@ def _model(described: Mapping[str, Any]) -> str:
 
 def _requests(folder: RunFolder, described: Mapping[str, Any]) -> Iterator[str]:
     """Yield the records whose prompt is not that of their request, or whose answer is not their reply's."""
-    prefixes: dict[tuple[Any, Any], list[Any]] = {}
+    words, prefixes = described.get("words") or YES_NO, dict[tuple[Any, Any], list[Any]]()
     prompts: dict[str, set[str]] = {}
     for number, record in enumerate(read_records(folder.path / JOURNAL), 2):
         key = record.get("arm"), record.get("repeat")
@@ -425,9 +455,9 @@ def _requests(folder: RunFolder, described: Mapping[str, Any]) -> Iterator[str]:
             own = "epochs" not in described  # a log of Inspect names its requests
             if own and request_id(_model(described), *question, messages) != record["request"]:
                 yield f"{where}: the prompt, the model or its parameters are not those that were asked"
-        for name, now in parsed(reply_of(record)).items():
-            was = record.get(name)
-            if was != now and not (isinstance(now, float) and _close(was, now)):
+        for name, now in parsed(reply_of(record), words).items():
+            was, version = record.get(name), record.get("parser", 1)
+            if was != now and version == PARSER and not (isinstance(now, float) and _close(was, now)):
                 yield f"{where}: {name} is {was!r}, and the reply {record['text']!r:.60} gives {now!r}"
     for arm, asked in prompts.items():
         path = folder.path / "prompts" / f"{file_name(arm)}.json"
@@ -531,6 +561,13 @@ def differences(was: Any, now: Any, at: str = "", close: float = _CLOSE) -> Iter
             yield from differences(before, after, f"{at}[{name}]", close)
     elif was != now and not _close(was, now, close):
         yield f"{at}: {was!r:.60} is recorded, {now!r:.60} is made again"
+
+
+def _without(value: Any, names: Collection[str]) -> Any:
+    """A JSON value without the keys `names`."""
+    if isinstance(value, Mapping):
+        return {key: _without(item, names) for key, item in value.items() if key not in names}
+    return [_without(item, names) for item in value] if isinstance(value, list) else value
 
 
 def missing_keys(was: Any, now: Any, at: str = "") -> Iterator[str]:

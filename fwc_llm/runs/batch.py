@@ -29,13 +29,13 @@ from fwc_llm.models.openai.batch import (
     BatchState,
     GoneError,
 )
-from fwc_llm.models.openai.chat import read_reply
-from fwc_llm.models.openai.retry import AttemptError, Reach
+from fwc_llm.models.openai.chat import FILTERED, read_reply
+from fwc_llm.models.openai.retry import AttemptError, http_failure
 from fwc_llm.progress import Progress
 from fwc_llm.runs.budget import Budget
 from fwc_llm.runs.journal import Call, Journal, call_id, make_record, parameters_json
 from fwc_llm.schema import first_mistake
-from fwc_llm.untrusted import one_line, parse_json
+from fwc_llm.untrusted import parse_json, whole
 
 _Id = Annotated[str, Field(pattern=f"^(?:{ID.pattern})$")]
 FIRST_POLL_SECONDS, POLL_GROWTH = 1.0, 1.5
@@ -84,10 +84,10 @@ async def run_batch(
     Errors: `FwcError` for a model without Batch API or a folder that cannot be used; `ProviderError` when
     the service rejects a batch as a whole (the same command submits it again).
     """
-    work = _Batches(model, BatchClient(model, backoff), journal, Path(folder) / "batch", progress)
+    work = _Batches(model, BatchClient(model, backoff), journal, Path(folder) / "batch", progress, budget)
     try:
         if begin and not work.under_way:
-            work.write_requests(calls, budget)
+            work.write_requests(calls)
         await work.submit(begin)
         for part in work.under_way if cancel else ():
             with suppress(GoneError):  # what is lost is given up while waiting
@@ -112,6 +112,7 @@ class _Batches:
     journal: Journal
     folder: Path
     progress: Callable[[Progress], None] | None
+    budget: Budget | None
 
     def __post_init__(self) -> None:
         self.parts = _read_state(self.folder)
@@ -122,15 +123,15 @@ class _Batches:
     def under_way(self) -> list[_Part]:
         return [part for part in self.parts if not part.collected]
 
-    def write_requests(self, calls: Iterable[Call], budget: Budget | None) -> None:
+    def write_requests(self, calls: Iterable[Call]) -> None:
         """Write the batches of further calls; what a batch has left unanswered is asked live."""
-        if budget is not None:
-            budget.start(self.journal)
+        if self.budget is not None:
+            self.budget.start(self.journal)
         size = MOST_BYTES
         with failing_as(StorageError, f"cannot write to {self.folder}: "):
             self.folder.mkdir(parents=True, exist_ok=True)
             with ExitStack() as files:
-                for request, call in self._unanswered(calls, budget):
+                for request, call in self._unanswered(calls):
                     body = self.client.request_body(call.messages)
                     content = {"custom_id": request, "method": "POST", "url": ENDPOINT, "body": body}
                     text = json.dumps(content, ensure_ascii=False) + "\n"
@@ -150,7 +151,7 @@ class _Batches:
                     size += len(line)
         self._save()
 
-    def _unanswered(self, calls: Iterable[Call], budget: Budget | None) -> Iterator[tuple[str, Call]]:
+    def _unanswered(self, calls: Iterable[Call]) -> Iterator[tuple[str, Call]]:
         """The calls that have no answer and were in no batch, as many as can be paid for."""
         had = {request for part in self.parts for request, _ in self._index(part)}
         parameters = parameters_json(self.model)
@@ -160,8 +161,10 @@ class _Batches:
             self.skipped += answered
             if answered or request in had:
                 continue
-            if budget is not None and not budget.reserve(budget.worst_case(call.messages, batch=True)):
-                return
+            if self.budget is not None:
+                most = self.budget.worst_case(call.messages)
+                if not self.budget.reserve(self.budget.dollars(most, batch=True)):
+                    return
             had.add(request)
             yield request, call
 
@@ -202,6 +205,7 @@ class _Batches:
                 except GoneError:
                     if not cancelled:
                         raise
+                    self._lose(self._index(part))
                     part.collected = True
                     self._save()
             if self.progress is not None:
@@ -225,7 +229,7 @@ class _Batches:
                 f"the Batch API refused a batch ({state.errors or 'no reason given'}): the same "
                 "command submits it again; without --batch its requests are asked live"
             )
-        calls = dict(self._index(part))
+        calls, told = dict(self._index(part)), set[str]()
         for kind, file_id in (("output", state.output_file), ("errors", state.error_file)):
             if file_id is None:
                 continue
@@ -234,18 +238,44 @@ class _Batches:
                 await self.client.download(file_id, path)
             with failing_as(StorageError, f"cannot read {path}: "), open_binary(path) as lines:
                 for line in lines:
-                    self._take(line.decode("utf-8", "replace"), calls)
+                    told.add(self._take(line.decode("utf-8", "replace"), calls))
+        untold = [each for each in calls.items() if each[0] not in told]
+        if state.status != "completed":  # as many as the service has worked on, the longest
+            untold.sort(key=lambda each: -len(str(each[1].messages)))
+            untold = untold[: max(state.completed - len(told), 0)]
+        self._lose(untold)
         part.collected = True
         self._save()
 
-    def _take(self, line: str, calls: dict[str, Call]) -> None:
-        """One line of a result file, matched by its custom_id: output comes in any order."""
+    def _take(self, line: str, calls: dict[str, Call]) -> str:
+        """Take one line of a result file; return the request that it answers or refuses, or "".
+
+        It is matched by its custom_id: output comes in any order.
+        """
         result = self.client.read_body(line)
         request = result.get("custom_id") if isinstance(result, dict) else None
-        if not isinstance(request, str) or request not in calls or self.journal.answered(request):
-            return  # what it would have answered stays unanswered
-        with suppress(AttemptError):
-            self.journal.append(make_record(request, calls[request], batch_reply(result)) | {"batch": True})
+        if not isinstance(request, str) or request not in calls:
+            return ""
+        if self.journal.answered(request):
+            return request
+        try:
+            reply = batch_reply(result)
+        except AttemptError as failure:  # what it would have answered stays unanswered
+            return "" if failure.billed else request
+        self.journal.append(make_record(request, calls[request], reply, self.journal.words) | {"batch": True})
+        if self.budget is not None and reply.usage is not None:
+            most = self.budget.worst_case(calls[request].messages)
+            self.budget.learn(self.budget.dollars(most), self.budget.dollars(reply.usage))
+        return request
+
+    def _lose(self, requests: Iterable[tuple[str, Call]]) -> None:
+        """Count requests that were perhaps charged for, and not answered, towards the limit of cost."""
+        if self.budget is None:
+            return
+        for request, call in requests:
+            record = make_record(request, call, Reply(None, error="the batch has lost the reply"))
+            most = dict(vars(self.budget.worst_case(call.messages)))
+            self.journal.append(record | {"batch": True, "unknown_attempts": 1, "most_usage": most})
 
     def _index(self, part: _Part) -> Iterator[tuple[str, Call]]:
         """The requests of a part by their identity."""
@@ -270,11 +300,14 @@ def batch_reply(result: Mapping[str, Any]) -> Reply:
     """The reply in one line of a result file. `AttemptError` for a line that holds none, whatever it is."""
     response = result.get("response")
     response = response if isinstance(response, Mapping) else {}
-    body, error = response.get("body"), result.get("error")
-    if response.get("status_code", 200) != 200 or error:
-        error = error or (body.get("error") if isinstance(body, Mapping) else None)
-        message = error.get("message") if isinstance(error, Mapping) else error
-        raise AttemptError(Reach.ROW, one_line(str(message or "the batch could not answer it")))
+    status, body = whole(response.get("status_code"), 600) or 200, response.get("body")
+    if error := result.get("error"):  # it was not worked on
+        status, body = 400, {"error": error}
+    if status != 200:
+        failure = http_failure(status, body, {})
+        if failure.filtered:
+            return Reply("", finish_reason=FILTERED)
+        raise failure
     return read_reply(body)
 
 

@@ -1,7 +1,9 @@
 """Forecast the cost of a run in dollars, and stop it before it exceeds a limit."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING
 
 from fwc_llm.errors import FwcError
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 _CACHE_FROM, _CACHE_STEP = 1024, 128
 _ESTIMATE_MARGIN = 1.5  # an estimated count may be too low by this factor
 _NO_LIMIT_TOKENS = 4096  # assumed for a reply without a limit
+# Parameters that a service puts into the prompt. No character is more than a token.
+_COUNTED = ("response_format", "tools", "functions")
 
 
 @dataclass(frozen=True)
@@ -77,11 +81,12 @@ def forecast(
 
 
 class Budget:
-    """A limit in dollars for a run. A call is allowed only if its worst case still fits.
+    """A limit in dollars for a run. An attempt is made only if its worst case still fits.
 
-    The worst case assumes an uncached prompt and a reply of maximal length. The unused part is returned when
-    the usage of the reply is known. A row without a reply costs nothing. `elsewhere` is what other runs under
-    the same limit have cost.
+    The worst case assumes an uncached prompt and a reply of maximal length, and as many times that as any
+    reply of the run has cost so far. The unused part is returned when the usage of the reply is known; an
+    attempt whose usage is not known counts in full. `elsewhere` is what other runs under the same limit have
+    cost.
     """
 
     def __init__(
@@ -101,13 +106,14 @@ class Budget:
         self.max_cost, self.spent, self._elsewhere = max_cost, elsewhere, elsewhere
         self._price, self._counter = price, counter or TokenCounter(model.name)
         self._model = model
-        self._reserved, self.under_way = 0.0, 0  # requests that may return a part of their reserve
+        self._reserved, self.under_way = 0.0, 0  # attempts that may return a part of their reserve
+        self._dearest = 1.0  # a reply's cost by its worst case
         self._estimated = False
 
     @property
     def why(self) -> str:
         """One line that says why the run was stopped."""
-        guess = " (an estimate: the service sent no token counts)" if self._estimated else ""
+        guess = " (at most: for some attempts the service sent no token counts)" if self._estimated else ""
         return (
             f"stopped before --max-cost: ${self.spent:.4f} is used{guess} and the next request might pass "
             f"${self.max_cost:g}; raise it and run again to continue"
@@ -116,31 +122,41 @@ class Budget:
     def start(self, journal: "Journal") -> None:
         """Begin with what the run's journal has cost and nothing reserved."""
         self.spent = self._elsewhere + journal.cost(self._price)
+        self._estimated = journal.unknown + journal.unknown_batch != Usage()
         self._reserved, self.under_way = 0.0, 0
 
-    def worst_case(self, messages: Messages, batch: bool = False) -> float:
-        """The most that one request can cost, in dollars."""
+    def worst_case(self, messages: Messages) -> Usage:
+        """The most that one attempt can use."""
         tokens = self._counter.count(messages) * (1.0 if self._counter.exact else _ESTIMATE_MARGIN)
-        prompt, limit = round(tokens), _completion_limit(self._model, messages)
-        return self._price.dollars(Usage(prompt, limit, 0, prompt), batch, prompt)
+        sent = {name: self._model.parameters.get(name) for name in _COUNTED}
+        tokens += sum(len(json.dumps(value, default=str)) for value in sent.values() if value)
+        prompt = ceil(tokens * self._dearest)
+        return Usage(prompt, ceil(_completion_limit(self._model, messages) * self._dearest), 0, prompt)
+
+    def dollars(self, usage: Usage, batch: bool = False) -> float:
+        """The cost of one attempt."""
+        return self._price.dollars(usage, batch, usage.prompt_tokens)
 
     def reserve(self, dollars: float) -> bool:
-        """Reserve `dollars` for a request; False when it might exceed the limit."""
+        """Reserve `dollars` for an attempt; False when it might exceed the limit."""
         if self.spent + self._reserved + dollars > self.max_cost:
             return False
         self._reserved += dollars
         self.under_way += 1
         return True
 
-    def settle(self, reserved: float, usage: Usage | None, answered: bool) -> None:
-        """Replace the reserve by the real usage; if that is unknown, the worst case counts."""
+    def settle(self, reserved: float, dollars: float, unknown: int = 0) -> None:
+        """Replace the reserve by the cost in `dollars`, and count `unknown` attempts in full."""
         self.under_way -= 1
         self._reserved = self._reserved - reserved if self.under_way else 0.0
-        if usage is not None:
-            self.spent += self._price.dollars(usage, longest=usage.prompt_tokens)
-        elif answered:
-            self.spent += reserved
-            self._estimated = True
+        self.spent += dollars + unknown * reserved
+        self._estimated |= unknown > 0
+        self.learn(reserved, dollars)
+
+    def learn(self, expected: float, dollars: float) -> None:
+        """Expect more of every further attempt where one has cost more than its worst case."""
+        if dollars > expected > 0.0:
+            self._dearest *= dollars / expected
 
 
 def _completion_limit(model: Model, messages: Messages) -> int:

@@ -5,12 +5,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
-from fwc_llm.models.base import Model, traits
+from fwc_llm.errors import FwcError, ProviderError
+from fwc_llm.models.base import Attempts, Model, Reply, Usage, traits
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.progress import Progress
 from fwc_llm.runs.budget import Budget
 from fwc_llm.runs.journal import Call, Journal, call_id, make_record, parameters_json
+from fwc_llm.runs.watch import Watch
 
 _REPORT_SECONDS = 0.1
 # After a fatal error or at the cost limit, what is already under way may still come in (it may be paid for).
@@ -40,6 +43,7 @@ async def execute(
     total: int | None = None,
     budget: Budget | None = None,
     price: Price | None = None,
+    watch: Watch | None = None,
 ) -> Outcome:
     """Ask every call that the journal does not answer, at most `concurrency` at once.
 
@@ -47,11 +51,11 @@ async def execute(
     counts. `progress` is called about ten times a second and at the end; `price` gives its cost. The model's
     connections are closed at the end; it opens new ones when it is asked again.
 
-    Errors: `ProviderError` when the provider rejects the run, `StorageError` when the journal cannot be
-    written, `FwcError` when a key is missing; on these and on cancellation (Ctrl-C) the journal keeps all
-    that was answered.
+    Errors: `ProviderError` when the provider rejects the run or the `watch` stops it, `StorageError` when the
+    journal cannot be written, `FwcError` when a key is missing; on these and on cancellation (Ctrl-C) the
+    journal keeps all that was answered.
     """
-    run = _Run(model, iter(calls), journal, progress, total, budget, price)
+    run = _Run(model, iter(calls), journal, progress, total, budget, price, watch)
     if budget is not None:
         budget.start(journal)
     workers = [asyncio.create_task(run.work()) for _ in range(concurrency)]
@@ -82,9 +86,10 @@ class _Run:
     total: int | None
     budget: Budget | None
     price: Price | None
+    watch: Watch | None
 
     def __post_init__(self) -> None:
-        self.parameters, self.ask_row = parameters_json(self.model), traits(self.model).ask_row
+        self.parameters, self.about = parameters_json(self.model), traits(self.model)
         self.done = self.errors = self.skipped = 0
         self.under_way: set[str] = set()
         self.stopped: str | None = None
@@ -106,41 +111,61 @@ class _Run:
         request = call_id(self.parameters, call)
         if self.journal.answered(request) or request in self.under_way:
             self.skipped += 1
+            if self.watch is not None and request not in self.under_way:
+                self.watch.take(call, request)
             return
         self.under_way.add(request)
-        reserved = await self._reserve(call)
-        if reserved is None:
+        while self.watch is not None and not self.watch.begin(call):
+            if not await self.wait():
+                return
+        attempts = _Attempts(self, call)
+        if not await attempts.again():
             return
-        if self.ask_row is None or call.asked is None:
-            reply = await self.model.ask(call.messages)
-        else:
-            reply = await self.ask_row(call.messages, call.asked)
-        self.journal.append(make_record(request, call, reply))  # before anything else looks at it
-        if self.budget is not None:
-            self.budget.settle(reserved, reply.usage, answered=reply.text is not None)
-            self.settled.set()
+        try:
+            reply = await self._asked(call, attempts)
+        except (asyncio.CancelledError, ProviderError):
+            attempts.lost(billed=True)
+            if attempts.unknown:  # what it may have cost counts when the run continues
+                with suppress(FwcError):
+                    self._keep(request, call, Reply(None, error="stopped before a reply came"), attempts)
+            raise
+        attempts.settle(reply)
+        self._keep(request, call, reply, attempts)  # before anything else looks at it
         self.under_way.discard(request)
         self.errors += reply.text is None
         self.done += reply.text is not None
+        if self.watch is not None:
+            self.watch.end(call)
+            if reply.text is not None:
+                self.watch.take(call, request)
+        self.settled.set()
         if time.monotonic() - self.reported >= _REPORT_SECONDS:
             self.report()
             # Lets Ctrl-C and others in, which a model that never waits would keep out. Yielding after every
             # reply makes each request re-check all idle connections: a fifth of the speed.
             await asyncio.sleep(0)
 
-    async def _reserve(self, call: Call) -> float | None:
-        """Set the worst case of a call aside, waiting for others to come back; None when there is no room."""
-        if self.budget is None:
-            return 0.0
-        dollars = self.budget.worst_case(call.messages)
-        while not self.budget.reserve(dollars):
-            if not self.budget.under_way:
-                self.stopped, self.closing = self.budget.why, True
-            if self.closing:
-                return None
+    async def _asked(self, call: Call, attempts: Attempts) -> Reply:
+        if self.about.ask_row is not None and call.asked is not None:
+            return await self.about.ask_row(call.messages, call.asked)
+        if self.about.ask_within is not None:
+            return await self.about.ask_within(call.messages, attempts)
+        return await self.model.ask(call.messages)
+
+    def _keep(self, request: str, call: Call, reply: Reply, attempts: "_Attempts") -> None:
+        self.journal.append(make_record(request, call, reply, self.journal.words) | attempts.record())
+
+    async def wait(self) -> bool:
+        """Wait until another call has come back; False once nobody begins another."""
+        if not self.closing:
             self.settled.clear()
             await self.settled.wait()
-        return dollars
+        return not self.closing
+
+    def stop(self, why: str) -> None:
+        """Begin no further call."""
+        self.stopped, self.closing = why, True
+        self.settled.set()
 
     def report(self) -> None:
         """Tell the progress."""
@@ -151,3 +176,54 @@ class _Run:
         cost = self.journal.cost(self.price) if self.price else None
         with suppress(OSError, ValueError):  # a closed terminal must not end the run
             self.progress(Progress(self.done, self.errors, self.skipped, self.total, rate, cost))
+
+
+class _Attempts(Attempts):
+    """The attempts at one call, each within the run's budget, if it has one.
+
+    `unknown` counts those that the service may charge for although it told no usage.
+    """
+
+    def __init__(self, run: _Run, call: Call) -> None:
+        self._run, self._budget, self._call = run, run.budget, call
+        self._most = Usage()
+        self._reserved: float | None = None  # dollars of the attempt under way
+        self.unknown = 0
+
+    async def again(self) -> bool:
+        """Reserve an attempt's worst case, waiting for others to come back; False where none may be made."""
+        if self._budget is None:
+            return True
+        self._most = self._budget.worst_case(self._call.messages)
+        dollars = self._budget.dollars(self._most)
+        while not self._budget.reserve(dollars):
+            if not self._budget.under_way:
+                self._run.stop(self._budget.why)
+            if not await self._run.wait():
+                return False
+        self._reserved = dollars
+        return True
+
+    def lost(self, billed: bool) -> None:
+        """Count the attempt under way in full where it was `billed`, else give its reserve back."""
+        self._close(0.0, int(billed))
+        self._run.settled.set()
+
+    def settle(self, reply: Reply) -> None:
+        """Count the attempt that brought the reply, and those that the model made without asking."""
+        unknown = 0 if self._run.about.ask_within is not None else reply.attempts - 1
+        if reply.usage is None or self._budget is None:
+            self._close(0.0, unknown + 1)
+        else:
+            self._close(self._budget.dollars(reply.usage), unknown)
+
+    def _close(self, dollars: float, unknown: int) -> None:
+        if self._budget is not None and self._reserved is not None:
+            self._budget.settle(self._reserved, dollars, unknown)
+            self.unknown += unknown
+            self._reserved = None
+
+    def record(self) -> dict[str, Any]:
+        """Return the attempts of unknown usage, as the journal keeps them."""
+        most = {"unknown_attempts": self.unknown, "most_usage": dict(vars(self._most))}
+        return most if self.unknown else {}

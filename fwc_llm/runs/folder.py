@@ -47,10 +47,10 @@ _LONGEST_NAME = 100  # bytes; file systems take 255, and names are put together
 # `simulated` may show only in the replies.
 _FREE = {
     "calls", "created", "versions", "command", "task_folder", "data", "simulated", "simulated_answers",
-    "margin", "min_group", "weight", "given", "against", "task_file",
+    "margin", "min_group", "min_coverage", "weight", "given", "against", "task_file", "parser",
 }  # fmt: skip
 # Keys that folders of an earlier version lack.
-_LATER = {"reference", "rows", "task_file", "population", "variations"}
+LATER = {"table_checks", "words", "reference", "rows", "task_file", "population", "variations"}
 
 
 @dataclass(frozen=True)
@@ -95,15 +95,25 @@ class RunFolder:
                 "them all to continue): name a new folder with --out"
             )
 
-    def begin(self, description: Mapping[str, Any]) -> None:
-        """Write run.json, or check that the one there describes this very run (`FwcError` if not)."""
+    def begin(self, description: Mapping[str, Any]) -> bool:
+        """Write run.json, or check that the one there describes this very run (`FwcError` if not).
+
+        A run whose replies held no answer may go on with other parameters. Return whether they are others.
+        """
         if not self.begun:
             self.write_json("run.json", description)
-            return
+            return False
         self._check_same(description)
-        before = self.describe()["settings"]
-        if before != (settings := before | description["settings"]):  # in how answers are judged
-            self.change(settings=settings)
+        before = self.describe()
+        settings = before["settings"] | description["settings"]
+        changes = (
+            {} if settings == before["settings"] else {"settings": settings}
+        )  # in how answers are judged
+        if before.get("unread"):
+            changes |= {"unread": False, "parameters": description["parameters"]}
+        if changes:
+            self.change(**changes)
+        return "parameters" in changes and before["parameters"] != changes["parameters"]
 
     def describe(self) -> dict[str, Any]:
         """The content of run.json, checked."""
@@ -131,9 +141,12 @@ class RunFolder:
                 "holds its text) to continue the run, or name a new folder with --out"
             )
         recorded = dict(_lasting(before))
-        for (key, name), value in _lasting(now):
+        parameters = before.get("parameters") or {}
+        if not before.get("unread"):
+            parameters = dict.fromkeys(parameters) | now["parameters"]
+        for (key, name), value in _lasting(now | {"parameters": parameters}):
             was = recorded.get((key, name))
-            if was != value and not (key in _LATER and key not in before):
+            if was != value and not (key in LATER and key not in before):
                 raise FwcError(
                     f"{self.path} holds another run ({name or key}: {was}, now {value}): "
                     "repeat its settings to continue it, or name a new folder with --out (out=None makes one)"
@@ -361,11 +374,15 @@ class Described(_Run):
     designed: bool | None = None
     no_rows: bool | None = None
     protected: _Names | None = None
+    parser: _Count | None = None
+    words: dict[Literal["yes", "no"], _Names] | None = None
     parameters: dict[str, Any] | None = None
     sources: dict[str, str] | None = None
     versions: dict[str, str] | None = None
     calls: _Count | None = None
     ended: str | None = None
+    table_checks: dict[str, str] | None = None
+    unread: bool | None = None
     epochs: _Count | None = None
     variations: dict[str, _Variation] | None = None
 
@@ -412,6 +429,7 @@ class Results(_Run):
     samples: _Count | None = None
     usage: _Usage | None = None
     batch_usage: _Usage | None = None
+    unknown_usage: _Usage | None = None
     stopped: str | None = None
     returned_models: _Names | None = None
 

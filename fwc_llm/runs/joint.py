@@ -8,13 +8,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from fwc_llm.answers import without_reasoning
 from fwc_llm.models.base import CRITERIA, LINES, QUESTION, Message, Messages
+from fwc_llm.words import YES_NO
 
 ROWS = "rows:"  # begins the variant, which ends with the number of the request
-_LINE = re.compile(r"\W*(?:record\s+)?(\d+)\W+(yes|no)\W*", re.IGNORECASE)
+_LINE = re.compile(r"[\W_]*(?:record\s+)?(\d{1,6})[\s.:)\]*_|-]+(\S.*)", re.IGNORECASE)
 
 
-def joint_messages(fixed: Messages, asked: Sequence[Messages]) -> list[Message]:
+def joint_messages(
+    fixed: Messages, asked: Sequence[Messages], words: Mapping[str, str] = YES_NO
+) -> list[Message]:
     """One conversation about several rows: `fixed`, then the records of `asked`, numbered, and the task.
 
     A decision model gets a question for each record: the first without a name, others named by their number.
@@ -22,7 +26,7 @@ def joint_messages(fixed: Messages, asked: Sequence[Messages]) -> list[Message]:
     records = "\n\n".join(f"Record {n}:\n{_text(each)}" for n, each in enumerate(asked, 1))
     question = next((m["content"] for m in asked[0] if m["role"] == QUESTION and "name" not in m), None)
     if question is None:
-        lines = f"{len(asked)} line{'s' * (len(asked) > 1)} {LINES}"
+        lines = f"{len(asked)} line{'s' * (len(asked) > 1)} {LINES} {words['yes']} or {words['no']}."
         task = f"Answer every record as if it stood alone, with {lines}"
         return [*fixed, {"role": "user", "content": f"{records}\n\n{task}"}]
     questions: list[Message] = []
@@ -48,20 +52,20 @@ def split_record(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield record
         return
     rows, text = json.loads(record["row"]), record["text"]
-    alike = {**record, "others": {}, "logprobs": None}
+    alike = {**record, "others": {}, "logprobs": None, "p_yes": None}
     if text is None:
         yield from (alike | {"row": row} for row in rows)
         return
-    if record.get("p_yes") is not None or record.get("others"):
+    if not record.get("logprobs") and (record.get("p_yes") is not None or record.get("others")):
         others = {"1": record.get("p_yes"), **(record.get("others") or {})}
         for number, row in enumerate(rows, 1):
             p = others.get(str(number))
             answer = "" if p is None else "yes" if p >= 0.5 else "no"
             yield alike | {"row": row, "text": answer, "p_yes": p, "refusal": p is None}
         return
-    lines = [_LINE.fullmatch(line) for line in text.splitlines() if line.strip()]
-    whole = [int(line[1]) for line in lines if line] == list(range(1, len(lines) + 1))
-    whole = whole and len(lines) == len(rows)
+    visible = without_reasoning(text)[0].replace("```", "")
+    lines = [_LINE.fullmatch(line) for line in visible.splitlines() if line.strip()]
+    whole = [int(line[1]) for line in lines if line] == list(range(1, len(rows) + 1)) and all(lines)
     other = f"(a reply without {len(rows)} numbered lines)"
     for place, row in enumerate(rows):
         line = lines[place] if whole else None

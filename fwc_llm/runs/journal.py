@@ -19,19 +19,21 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, NonNegativeInt, Strict, ValidationError
 
-from fwc_llm.answers import parse_answer, probability
+from fwc_llm.answers import PARSER, parse_answer, probability
 from fwc_llm.errors import FwcError, StorageError
-from fwc_llm.files import check_regular, failing_as, open_binary
+from fwc_llm.files import check_regular, failing_as, open_binary, whole_file
 from fwc_llm.models.base import Asked, Messages, Model, Reply, Usage, UsageKey
 from fwc_llm.schema import first_mistake
 from fwc_llm.untrusted import parse_json, storable
+from fwc_llm.words import YES_NO, Words
 
 if TYPE_CHECKING:
     from fwc_llm.models.openai.prices import Price
@@ -40,6 +42,7 @@ FORMAT = "fwc-llm-journal/1"
 FILE_NAME = "journal.jsonl"
 _HEADER = json.dumps({"format": FORMAT}, separators=(",", ":")).encode() + b"\n"
 _SYNC_SECONDS = 1.0
+_TOTALS = ("usage", "unknown", "batch_usage", "unknown_batch")
 # Beyond the end of any journal: where Windows, which locks bytes and not files, puts the lock.
 _WINDOWS_LOCK_BYTE = 1 << 60
 # A link in a folder from elsewhere is not followed: it may lead to any file of the user's.
@@ -87,12 +90,13 @@ def call_id(parameters: str, call: Call) -> str:
     return request_id(parameters, call.repeat, call.arm, call.row, call.variant, call.messages)
 
 
-def make_record(request: str, call: Call, reply: Reply) -> dict[str, Any]:
-    """Return the journal's record of one reply, parsed; rescoring parses it again."""
+def make_record(request: str, call: Call, reply: Reply, words: Words = YES_NO) -> dict[str, Any]:
+    """Return the journal's record of one reply, parsed by the task's `words`; rescoring parses it again."""
     record = {
         "request": request, "arm": call.arm, "repeat": call.repeat, "row": call.row, "variant": call.variant,
         **vars(reply),
-        **parsed(reply),
+        **parsed(reply, words),
+        "parser": PARSER,
         "others": dict(reply.others or {}),
         "usage": dict(vars(reply.usage)) if reply.usage is not None else None,
         "latency": round(reply.latency, 4),
@@ -103,21 +107,21 @@ def make_record(request: str, call: Call, reply: Reply) -> dict[str, Any]:
     return {name: value for name, value in record.items() if value or name not in _LEFT_OUT}
 
 
-def parsed(reply: Reply) -> dict[str, Any]:
+def parsed(reply: Reply, words: Words = YES_NO) -> dict[str, Any]:
     """Return what a reply is parsed as: `answer`, `reason` and `p_yes`."""
-    answer = parse_answer(reply)
-    return {"answer": answer.value, "reason": answer.reason, "p_yes": probability(reply)}
+    answer = parse_answer(reply, words)
+    return {"answer": answer.value, "reason": answer.reason, "p_yes": probability(reply, words)}
 
 
 def reply_of(record: Mapping[str, Any]) -> Reply:
     """Return a journal's record as the reply that it was, as far as that decides the answer."""
-    names = ("finish_reason", "error", "refusal", "p_yes")
+    names = ("finish_reason", "error", "refusal", "reasoned", "p_yes")
     fields = {name: record[name] for name in names if record.get(name) is not None}
     pairs = ((token, value) for token, value in record.get("logprobs") or () if value is not None)
     return Reply(record["text"], logprobs=tuple(pairs) or None, **fields)
 
 
-_LEFT_OUT = {"others", "prompt", "prefix", "truncated"}  # where they are empty
+_LEFT_OUT = {"others", "prompt", "prefix", "truncated", "reasoned"}  # where they are empty
 
 
 _Probability = Annotated[float, Field(ge=0, le=1)]
@@ -138,8 +142,11 @@ class _Record(BaseModel, strict=True):
     error: str | None = None
     model: str | None = None
     refusal: bool | None = None
+    reasoned: bool | None = None
     batch: bool | None = None
     usage: dict[UsageKey, NonNegativeInt] | None = None
+    most_usage: dict[UsageKey, NonNegativeInt] | None = None
+    unknown_attempts: NonNegativeInt | None = None
     logprobs: list[_Token] | None = None  # a number is None where it once was -Infinity
     p_yes: _Probability | None = None
     others: dict[str, _Probability | None] | None = None
@@ -167,20 +174,18 @@ class Journal:
 
     Opening creates the file, or reads an existing one: a torn last line is cut off, anything else that is
     not a record of this format is refused. Records are dicts with at least `request` (see `request_id`)
-    and `text`; a request counts as answered when a record with a text exists.
+    and `text`; a request counts as answered when a record with a text exists. `words` are the task's, by
+    which replies are parsed.
 
     Errors: `FwcError` when another process holds the journal and when the file is foreign or damaged;
     `StorageError` when it cannot be written (a full disk leaves it as it was before the record) and when it
     is no longer there.
     """
 
-    def __init__(self, folder: str | Path) -> None:
-        self.path = Path(folder) / FILE_NAME
-        self.usage = Usage()  # of all live requests
-        self.batch_usage = Usage()  # of those that went through the Batch API
+    def __init__(self, folder: str | Path, words: Words = YES_NO) -> None:
+        self.path, self.words = Path(folder) / FILE_NAME, words
         self._longest = 0  # prompt tokens of one request
-        self._answered: set[bytes] = set()
-        self._prefixed: set[tuple[str, int]] = set()  # arms and repeats whose prefix is kept
+        self._reset()
         with failing_as(FwcError, f"cannot open {self.path}: ", "; name another folder with --out"):
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _FLAGS, 0o644)
         try:
@@ -194,6 +199,14 @@ class Journal:
             os.close(self._file)
             raise
         self._synced = time.monotonic()
+
+    def _reset(self) -> None:
+        self.usage = Usage()  # of all live requests
+        self.batch_usage = Usage()  # of those that went through the Batch API
+        self.unknown = self.unknown_batch = Usage()  # the most that attempts of unknown usage can have used
+        self.answerless: dict[bytes, str] = {}  # why a reply holds no answer
+        self._answered: set[bytes] = set()
+        self._prefixed: set[tuple[str, int]] = set()  # arms and repeats whose prefix is kept
 
     def __enter__(self) -> "Journal":
         return self
@@ -227,14 +240,50 @@ class Journal:
             self._sync()
             self._synced = now
 
+    def set_aside(self, keep: Collection[str] = ()) -> None:
+        """Move all records but those of the requests `keep` into a file beside; what they cost still counts.
+
+        They answer requests with other parameters than the run goes on with.
+        """
+        with failing_as(StorageError, f"cannot set {self.path} aside: "):
+            lines = self.path.read_bytes().splitlines(keepends=True)[1:]
+            kept = [line for line in lines if parse_json(line)["request"] in keep]
+            if len(kept) == len(lines):
+                return
+            paths = (self.path.with_name(f"journal-{number}.jsonl") for number in count(1))
+            beside = next(path for path in paths if not path.exists())
+            with whole_file(beside, "xb") as file:
+                file.write(_HEADER + b"".join(line for line in lines if line not in kept))
+            before = {name: getattr(self, name) for name in _TOTALS}
+            os.ftruncate(self._file, 0)
+            self._size = 0
+            self._reset()
+            self._write({"format": FORMAT})
+            for line in kept:
+                self.append(parse_json(line))
+        for used, unknown in (_TOTALS[:2], _TOTALS[2:]):
+            moved = [before[name] + getattr(self, name).times(-1) for name in (used, unknown)]
+            if any(total != Usage() for total in moved):
+                most = {"most_usage": vars(moved[1]), "unknown_attempts": 1, "batch": used == "batch_usage"}
+                self.append(
+                    {
+                        "request": 32 * "0",
+                        "text": None,
+                        "earlier": beside.name,
+                        "usage": vars(moved[0]),
+                        **most,
+                    }
+                )
+
     def records(self) -> Iterator[dict[str, Any]]:
         """Every record in the order written; a failed request may be followed by its answer."""
         return read_records(self.path)
 
     def cost(self, price: "Price") -> float:
-        """The cost of all requests, in dollars."""
-        live = price.dollars(self.usage, longest=self._longest)
-        return live + price.dollars(self.batch_usage, batch=True, longest=self._longest)
+        """The cost of all attempts, in dollars; those of unknown usage count with the most they can cost."""
+        live = price.dollars(self.usage + self.unknown, longest=self._longest)
+        batched = self.batch_usage + self.unknown_batch
+        return live + price.dollars(batched, batch=True, longest=self._longest)
 
     def check_in_place(self) -> None:
         """`StorageError` when the file is not where it was: the folder was deleted, moved or replaced."""
@@ -271,16 +320,19 @@ class Journal:
 
     def _count(self, record: Mapping[str, Any]) -> None:
         if record["text"] is not None:
-            self._answered.add(bytes.fromhex(record["request"]))
+            self._answered.add(request := bytes.fromhex(record["request"]))
+            if record.get("answer") is None:
+                self.answerless[request] = sys.intern(str(record.get("reason") or ""))
         if record.get("prefix"):
             self._prefixed.add((record.get("arm", ""), record.get("repeat", 0)))
-        if record.get("usage"):
-            usage = Usage(**record["usage"])
-            self._longest = max(self._longest, usage.prompt_tokens)
-            if record.get("batch"):
-                self.batch_usage = self.batch_usage + usage
-            else:
-                self.usage = self.usage + usage
+        usage, most = (Usage(**(record.get(name) or {})) for name in ("usage", "most_usage"))
+        if not record.get("earlier"):
+            self._longest = max(self._longest, usage.prompt_tokens, most.prompt_tokens)
+        lost = most.times(record.get("unknown_attempts") or 0)
+        if record.get("batch"):
+            self.batch_usage, self.unknown_batch = self.batch_usage + usage, self.unknown_batch + lost
+        else:
+            self.usage, self.unknown = self.usage + usage, self.unknown + lost
 
     def _load(self) -> int:
         """Read an existing journal, cut off a torn last line, and return the size in bytes that is good."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
+from fwc_llm.answers import PARSER
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Asked, Messages, Model, Training, traits
 from fwc_llm.models.tokens import TokenCounter
@@ -101,7 +102,24 @@ class Plan:
                 f"{rows[0]:,} rows of the pool, for each of {each}: {self.n_threshold_calls:,} requests more"
             )
             notes.append(f"--threshold {self.settings.threshold} first asks about {more}")
-        return [*notes, *self.probe_notes]
+        return [*notes, *self._word_notes, *self.probe_notes]
+
+    @property
+    def _word_notes(self) -> list[str]:
+        """Sentences about answers in other words than yes and no, where a chat is to write them."""
+        yes, no = self.task.words["yes"], self.task.words["no"]
+        if self.settings.questions:
+            return []
+        if (yes, no) == ("yes", "no"):
+            further = [" and ".join(pair) for pair in zip(*self.task.spellings.values(), strict=False)][1:]
+            return [f"the question is not English: {', '.join(further)} are read as yes and no, too"] * bool(
+                further
+            )
+        alike = yes[0].casefold() == no[0].casefold() or not (yes + no)[0].isalpha() or not no[0].isalpha()
+        why = (
+            f"{yes!r} and {no!r} may begin with the same token: P(yes) is then unknown (other words have it)"
+        )
+        return [why] * alike
 
     @property
     def n_calls(self) -> int:
@@ -217,7 +235,8 @@ class Plan:
         for number, rows in members.items():
             builder = self._builder(repeat, arm, 0)
             fixed = builder.prefix
-            messages = joint_messages(fixed, [builder.build(values[row])[len(fixed) :] for row in rows])
+            records = [builder.build(values[row])[len(fixed) :] for row in rows]
+            messages = joint_messages(fixed, records, self.task.words)
             row = json.dumps(rows, ensure_ascii=False)
             yield Call(arm.name, repeat.index, row, f"{ROWS}{number}", messages, fixed=len(fixed))
 
@@ -327,7 +346,7 @@ def make_plan(
     if model is not None:  # before examples are chosen: that may take minutes
         for template in settings.wordings:
             traits(model).check(bare_prompt(task, template, settings.questions))
-    bare = Plan(task, arms, settings, (), (*notes, *_unused_columns(task, settings)), saved)
+    bare = Plan(task, arms, settings, (), (*notes, *_table_notes(task, settings)), saved)
     if model is None or max_prompt_tokens is None:
         return _drawn(bare, progress, split)
     counter = TokenCounter(model.name)
@@ -391,15 +410,17 @@ def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "Task":
     return task
 
 
-def _unused_columns(task: "Task", settings: Settings) -> tuple[str, ...]:
-    """Notes on columns of a task file of one's own that look like weights or a person's id."""
+def _table_notes(task: "Task", settings: Settings) -> tuple[str, ...]:
+    """Notes on columns that tell the outcome or a group, repeated rows, and weights and people not named."""
     from fwc_llm.metrics.audit_table import unused_columns
-    from fwc_llm.taskfile import parse_taskfile
 
+    checks = task.checks.as_json(task.cluster)
+    told = [f"column {name}: {sentence}" if name else sentence for name, sentence in checks.items()]
     if task.folder is None or not task.text:
-        return ()
-    names = [item.name for item in parse_taskfile(task.text, Path(f"{task.name}.toml")).fields]
-    return unused_columns(names, {*task.protected, task.outcome}, task.weight or None, settings.cluster)
+        return tuple(told)
+    names = [item.name for item in task.rules.fields]
+    used = {*task.protected, task.outcome}
+    return (*told, *unused_columns(names, used, task.weight or None, settings.cluster))
 
 
 def _training(task: "Task", repeat: Repeat) -> Training:
@@ -511,6 +532,8 @@ def describe_asked(
         "task": task.name,
         "title": task.title,
         "protected": list(task.protected),
+        "parser": PARSER,
+        "words": task.spellings,
         "model": model,
         "parameters": dict(parameters),
         "simulated": simulated or task.simulated,
@@ -520,6 +543,7 @@ def describe_asked(
         "sources": {arm.name: arm.source for arm in plan.arms},
         **({"untrue": plan.untrue} if plan.untrue else {}),
         **({"variations": plan.variations} if plan.variations else {}),
+        **({"table_checks": checks} if (checks := task.checks.as_json(task.cluster)) else {}),
         **({"probe_notes": plan.probe_notes} if plan.probe_notes else {}),
         "settings": plan.settings.as_json(),
         "fingerprint": task.fingerprint,

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from fwc_llm.answers import PARSER
 from fwc_llm.errors import FwcError
+from fwc_llm.files import is_file
 from fwc_llm.metrics.counts import COUNTED, METRICS, count_cells, measure, undefined_reasons
-from fwc_llm.models.base import SIMULATED
+from fwc_llm.models.base import Usage, is_simulation
 from fwc_llm.runs.folder import (
     PARSED_COLUMNS,
     QUESTION_COLUMNS,
@@ -27,6 +29,7 @@ from fwc_llm.runs.settings import FITTED
 from fwc_llm.runs.threshold_selection import FILE_NAME as POOL_FILE
 from fwc_llm.runs.threshold_selection import at_threshold, choose_thresholds
 from fwc_llm.untrusted import shortened
+from fwc_llm.words import Words
 
 if TYPE_CHECKING:
     from fwc_llm.runs.plan import Plan
@@ -79,23 +82,24 @@ class _Last(NamedTuple):
 
 
 class Replies:
-    """The last reply to each question in a journal, parsed.
+    """The last reply to each question in a journal, parsed by `words`, else the journal's.
 
     `models` are the names that services returned, `others` by arm the answers to the same question in other
     words: the P(yes) of the first, and those of the others by name. `simulated` says that a reply carries the
     mark of a simulation; `truncated` counts replies to inputs that the service cut off, as it says itself.
     """
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, words: Words | None = None) -> None:
+        words = words or journal.words
         self.simulated = False
         self._last: dict[Key, _Last] = {}
         for record in (each for whole in journal.records() for each in split_record(whole)):
             error, model = (sys.intern(str(record.get(name) or "")) for name in ("error", "model"))
             others, truncated = record.get("others") or {}, bool(record.get("truncated"))
             self._last[key_of(record)] = _Last(
-                _parsed(record), error, model, truncated, record.get("p_yes"), others
+                _parsed(record, words), error, model, truncated, record.get("p_yes"), others
             )
-            self.simulated |= SIMULATED in str(record.get("fingerprint"))
+            self.simulated |= is_simulation(model, record.get("fingerprint"))
         self.models = sorted({last.model for last in self._last.values()} - {""})
         self.truncated = sum(last.truncated for last in self._last.values())
         self.others: dict[str, list[tuple[float | None, Mapping[str, float | None]]]] = {}
@@ -114,27 +118,40 @@ class Replies:
         return self._last.get(key_of(question), _Last()).error
 
 
-def _parsed(record: Mapping[str, Any]) -> tuple[Any, ...]:
+def _parsed(record: Mapping[str, Any], words: Words) -> tuple[Any, ...]:
     if record["text"] is None:
         return _Last().cells
-    answer, why, p_yes = parsed(reply_of(record)).values()
+    answer, why, p_yes = parsed(reply_of(record), words).values()
     return answer or "", why, None if p_yes is None else float(p_yes), sys.intern(shortened(record["text"]))
 
 
-def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> dict[str, Any]:
+def score(
+    folder: RunFolder, journal: Journal, stopped: str | None = None, parse: bool = True
+) -> dict[str, Any]:
     """Parse every reply of the journal, write answers.csv and results.json; return the latter's content.
 
-    No request is made. `stopped` says why the run ended before its last request, when it did.
+    No request is made. `stopped` says why the run ended before its last request, when it did. Without `parse`
+    the answers of answers.csv stay. Where another version of the parser wrote them, `reparsed` is added to
+    what is returned: the number of answers that this one reads otherwise, by arm.
     """
     journal.check_in_place()
     described = folder.describe()
-    replies = Replies(journal)
+    replies = Replies(journal, described.get("words"))
     if replies.simulated and not described.get("simulated_answers", described["simulated"]):
         described = folder.change(simulated=True, simulated_answers=True)
     simulated = {"simulated": "true" if described["simulated"] else "false"}
     settings = described["settings"]
     rule = settings["threshold"]
     rows = [replies.row(question) | simulated for question in folder.read_questions()]
+    reparsed = dict[str, int]()
+    if described.get("parser", 1) != PARSER and is_file(folder.path / "answers.csv"):
+        before = {key_of(row): (row["answer"], row["reason"]) for row in folder.read_answers()}
+        for row in rows:
+            was = before.get(key_of(row), (row["answer"], row["reason"]))
+            reparsed[row["arm"]] = reparsed.get(row["arm"], 0) + (was[0] != row["answer"])
+            row |= {} if parse else {"answer": was[0], "reason": was[1]}
+    if parse and described.get("parser") != PARSER:
+        folder.change(parser=PARSER)
     validation, chosen = list[dict[str, Any]](), dict[tuple[str, int], dict[str, Any]]()
     if rule is not None:
         if rule in FITTED:
@@ -159,6 +176,7 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
             metrics["threshold"] = {"rule": rule, **_at_thresholds(name, by_arm[name], per_repeat)}
         return metrics | wordings(replies.others.get(name, ()))
 
+    unknown = journal.unknown + journal.unknown_batch
     data = {
         "format": "fwc-llm-results/1",
         "task": described["task"],
@@ -180,6 +198,7 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
         "stopped": stopped,
         "usage": asdict(journal.usage),
         "batch_usage": asdict(journal.batch_usage),
+        **({"unknown_usage": asdict(unknown)} if unknown != Usage() else {}),
     }
     if settings.get("until_decided"):
         data["until_decided"] = {"rows": len(by_arm[described["arms"][0]]), "of": settings["n_test"]}
@@ -189,7 +208,7 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
         data |= {"threshold": rule, "pool_requests": len(validation), "pool_unanswered": missing}
     data["arms"] = [arm(name) for name in described["arms"]]
     folder.write_json("results.json", data)
-    return data
+    return data | ({"reparsed": reparsed} if reparsed else {})
 
 
 def _arm_and_repeat(row: Mapping[str, Any]) -> tuple[str, int]:

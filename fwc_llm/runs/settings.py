@@ -5,14 +5,14 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import field_validator, model_validator
 
-from fwc_llm.options import SERVICE, VERDICT, Options, option
+from fwc_llm.options import SERVICE, UNREAD_HELP, VERDICT, Options, option
 from fwc_llm.shots.base import DEFAULT_M
 from fwc_llm.untrusted import finite
 
 Api: TypeAlias = Literal["chat", "decisions", "systemone"]
 DECISION_TEMPLATE = "decision"
 FITTED = ("fit", "base-rate")  # thresholds that are chosen on rows of the pool
-JUDGED = ("margin", "min_group", "cluster", "weight", "given", "against")  # how answers are judged
+JUDGED = ("margin", "min_group", "unread", "cluster", "weight", "given", "against")  # how answers are judged
 
 
 def _rows(values: Mapping[str, Any]) -> int:
@@ -120,6 +120,11 @@ class Settings(Options):
     min_group: int = option(
         30, "Groups of fewer distinct rows are shown and not judged; 1 judges all.", VERDICT, ge=1
     )
+    min_coverage: float = option(
+        0.8, "Share of answers that must be read; below it, a warning (exit code 4 with --strict).", VERDICT,
+        ge=0, le=1,
+    )  # fmt: skip
+    unread: Literal["worst", "as-no", "ignore"] = option("worst", UNREAD_HELP, VERDICT)
     cluster: str | None = option(
         None, "The column that names the person, where people have several rows.", VERDICT
     )

@@ -142,8 +142,9 @@ def predict_classes(task: "Task", pool: pd.DataFrame, codes: np.ndarray, train: 
     from sklearn.preprocessing import StandardScaler
 
     frame = features_frame(task, pool)
-    ordinal = frame.select_dtypes("category")
-    indicators = pd.get_dummies(frame.assign(**{str(name): ordinal[name].cat.codes for name in ordinal}))
+    for name in frame.select_dtypes("category"):
+        frame[name] = frame[name].cat.codes
+    indicators = pd.get_dummies(frame)
     x = StandardScaler().fit_transform(indicators.to_numpy(float))
     probabilities = np.zeros((len(x), int(codes.max()) + 1))
     present = np.unique(codes[train])

@@ -111,7 +111,9 @@ def test_a_threshold_is_said_by_rescore_and_compare(fwc: Run, run: Path) -> None
 
 
 def test_a_closed_output_is_no_traceback(run: Path) -> None:
-    asked = shlex.join([sys.executable, "-m", "fwc_llm", "gate", str(run), "--json", "--fail-if", "dp > 1"])
+    asked = shlex.join(
+        [sys.executable, "-m", "fwc_llm", "gate", str(run), "--json", "--fail-if", "coverage > 1"]
+    )
     done = subprocess.run(f"{asked} >&-", shell=True, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 

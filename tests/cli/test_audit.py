@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import fwc_llm
 from tests.command import Run, python
 
 USUAL = ("--answer", "said", "--label", "was", "--protected", "race")
@@ -19,6 +20,26 @@ def statistics(fwc: Run, *words: object) -> dict[str, Any]:
     """What `--json` says of the one attribute."""
     (found,) = json.loads(fwc(*words, "--json", code=0).out)["statistics"].values()
     return dict(found)
+
+
+def test_replies_are_parsed_and_labels_may_have_words_of_their_own(fwc: Run, tmp_path: Path) -> None:
+    lines = [
+        'F,good,"No determination can be made.",deny', 'F,good,**Answer: Yes**,approve', "F,bad,no,deny",
+        'M,bad,"<think>no</think>Yes, because",approve', "M,good,\"I'm sorry, I can't help\",refer",
+        "M,bad,No.,deny",
+    ]  # fmt: skip
+    path = tmp_path / "replies.csv"
+    path.write_text("\n".join(["sex,was,reply,decision", *lines * 5]) + "\n")
+    words = ("audit", path, "--protected", "sex", "--label", "was", "--positive-label", "good")
+    (arm,) = statistics(fwc, *words, "--reply", "reply")["arms"]
+    assert arm["coverage"] == pytest.approx(4 / 6)
+    assert arm["unparsed"] == {"other": 5, "refused": 5}
+    (arm,) = statistics(
+        fwc, *words, "--answer", "decision", "--positive-answer", "approve", "--negative", "deny,refer"
+    )["arms"]
+    assert arm["coverage"] == 1.0
+    assert arm["accuracy"]["value"] == pytest.approx(3 / 6)
+    assert "--reply" in fwc(*words, "--reply", "reply", "--answer", "decision", code=2).line
 
 
 def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
@@ -72,9 +93,80 @@ def test_any_two_values_with_the_one_that_means_yes(fwc: Run, tmp_path: Path) ->
     path = tmp_path / "credit.csv"
     path.write_text("\n".join(["who,risk,said", *lines]) + "\n")
     words = ("audit", path, "--answer", "said", "--label", "risk", "--protected", "who")
-    assert "name the value that means yes" in fwc(*words, code=2).line
+    assert "--positive good" in fwc(*words, code=2).line
     found = [statistics(fwc, *words, "--positive", value)["arms"][0] for value in ("good", "bad")]
     assert sum(arm["groups"]["x"]["rate"] for arm in found) == pytest.approx(1.0)
+
+
+THREE = "sex,said\n" + "".join(
+    f"{sex},{said}\n" * n for sex, said, n in (
+        ("f", "approved", 20), ("f", "refused", 30), ("f", "referred", 10),
+        ("m", "approved", 30), ("m", "refused", 10), ("m", "referred", 20),
+    )
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "rates", "words"),
+    [
+        (("--positive", "approved", "--others", "drop"), (20 / 50, 30 / 40), "f 10"),
+        (("--positive", "approved", "--others", "no"), (20 / 60, 30 / 60), ""),
+        (("--positive", "approved", "--negative", "refused,referred"), (20 / 60, 30 / 60), ""),
+        (("--positive", "approved,referred", "--negative", "refused"), (30 / 60, 50 / 60), ""),
+        ((), None, "approved .50., refused .40., referred .30.*--positive approved"),
+        (("--positive", "approved"), None, "'referred' means: --negative refused,referred, or --others drop"),
+        (("--positive", "granted"), None, "'granted' is none of them"),
+    ],
+)
+def test_three_decisions_are_read_as_task_files_read_them(
+    fwc: Run, tmp_path: Path, options: tuple[str, ...], rates: tuple[float, float] | None, words: str
+) -> None:
+    path, out = tmp_path / "three.csv", tmp_path / "audit.json"
+    path.write_text(THREE)
+    call = ("audit", path, "--answer", "said", "--protected", "sex", *options)
+    if rates is None:
+        assert re.search(words, fwc(*call, code=2).line)
+        return
+    found = statistics(fwc, *call, "-o", out)
+    groups = found["arms"][0]["groups"]
+    assert (groups["f"]["rate"], groups["m"]["rate"]) == pytest.approx(rates)
+    assert words in " ".join(found["notes"])
+    assert fwc("verify", tmp_path).code == 0
+    keys = dict(zip((name.removeprefix("--") for name in options[::2]), options[1::2], strict=True))
+    keys |= {name: keys[name].split(",") for name in ("positive", "negative") if name in keys}
+    frame = pd.read_csv(path)
+    audited = fwc_llm.audit(frame, answer="said", protected="sex", **keys).to_dict()
+    assert audited["arms"][0]["groups"]["f"]["rate"] == pytest.approx(rates[0])
+
+
+def test_people_of_unknown_category_are_one_group_without_a_ratio(fwc: Run, tmp_path: Path) -> None:
+    said = ["Not Disclosed", "keine Angabe", "N/A", "Rückfrage"] * 5
+    sexes = ["Female"] * 90 + ["Male"] * 90 + said
+    yes = [*[k % 3 == 0 for k in range(90)], *[k % 2 == 0 for k in range(90)], *[True] * 20]
+    path, law = tmp_path / "people.csv", tmp_path / "law.csv"
+    pd.DataFrame({"sex": sexes, "hired": yes}).to_csv(path, index=False)
+    call = (
+        "audit",
+        path,
+        "--answer",
+        "hired",
+        "--protected",
+        "sex",
+        "--unknown",
+        "Rückfrage",
+        "--ll144",
+        law,
+    )
+    assert "'Not Disclosed', 'keine Angabe', 'N/A'" in " ".join(statistics(fwc, *call)["notes"])
+    rows = pd.read_csv(law, dtype=str, keep_default_na=False).set_index("category")
+    assert list(rows["applicants"]) == ["90", "90", "20"]
+    assert rows.loc["Female", "impact_ratio"] == "0.6667"
+    assert (rows.loc["unknown", ["impact_ratio", "above_median"]] == "").all()  # there is no score
+    scored = pd.read_csv(path, keep_default_na=False).assign(score=range(200))
+    scored.to_csv(path, index=False)
+    fwc(*call, "--score", "score", code=0)
+    rows = pd.read_csv(law, dtype=str, keep_default_na=False).set_index("category")
+    assert list(rows["above_median"]) == ["0", "80", "20"]
 
 
 def by_models(path: Path, repeats: int, *models: str) -> tuple[pd.DataFrame, tuple[object, ...]]:
@@ -102,16 +194,16 @@ def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "options", "words"),
     [
-        (None, (), "cannot read"), ("", (), "is no table"), ('a,"b\n', (), "is no table"),
-        ("race,was\nA,1\n", (), "has no column 'said'.* it has race, was"),
-        ("race,was,said,said\nA,1,1,0\n", (), "two columns 'said'"),
-        ("race,was,said\nA,1,1\n,0,1\n", (), "1 rows have no race .* row 2.* --missing group"),
-        ("race,was,said\nA,1,1\nB,0,maybe\n", (), "line 2 of .* has the answer 'maybe'"),
-        ("race,was,said\nA,1,1\nB,,1\n", ("--missing", "group"), "have no was .* --missing drop"),
+        (None, (), "cannot read"), ("", (), "is no table"), ('a,"b\n', (), "no column 'said'"),
+        ("race,was\nA,1\n", (), "no column 'said'.* race, was"),
+        ("race,was,said,said\nA,1,1,0\n", (), "'said' more than once"),
+        ("race,was,said\nA,1,1\n,0,1\n", (), "bad.csv:3: no race.* --missing group"),
+        ("race,was,said\nA,1,1\nB,0,maybe\n", (), "'maybe' means: --negative 0,maybe, or --others drop"),
+        ("race,was,said\nA,1,1\nB,,1\n", ("--missing", "group"), "no was.* --missing drop"),
         ("race,was,said\nA,1,1\n", ("--missing", "some"), "'some' is not one of 'refuse'"),
         ("race,was,said\n", (), "no answers to audit"),
-        ("race,was,said\nA,0,1\nB,1,1\n", ("--positive", "2"), "no label has"),
-        ("race,was,said\nA,0,1\nB,1,1\nB,3,1\n", ("--positive", "1"), "more than two values"),
+        ("race,was,said\nA,0,1\nB,1,1\n", ("--positive", "2"), "'2' is none of them"),
+        ("race,was,said\nA,0,1\nB,1,1\nB,3,1\n", ("--positive", "1"), "3 values: 1 .4.*--negative 0,3"),
         ("race,was,said,w\nA,1,1,much\nB,0,1,2\n", ("--weight", "w"), "no number"),
         ("race,was,said\nA,1,1\nB,0,1\n", ("--against", "me"), "the arms are answers"),
         ("race,was,said,p\nA,1,1,x\nB,0,1,x\n", ("--row", "p"), "as cluster"),
@@ -245,12 +337,12 @@ def test_a_threshold_decides(fwc: Run, shares: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--label", "hired"), "with --answer, that of probabilities with --p-yes"),
+        (("--label", "hired"), "probabilities (--p-yes)"),
         (("--label", "hired", "--answer", "p"), "looks like probabilities: name it with --p-yes"),
         (("--label", "hired", "--answer", "hired", "--threshold", "0.4"), "leave out one of them"),
         (("--label", "hired", "--p-yes", "p", "--threshold", "nan"), "--threshold nan is not from 0 to 1"),
         (("--label", "hired", "--p-yes", "sex"), "'sex' is not P(yes) in 200 of 200 rows"),
-        (("--label", "hired", "--p-yes", "q"), "it has sex, hired, p"),
+        (("--label", "hired", "--p-yes", "q"), "there are sex, hired, p"),
         (("--label", "hired", "--p-yes", "p", "--report", "x.pdf"), "is none of html, md, json, csv"),
     ],
 )  # fmt: skip

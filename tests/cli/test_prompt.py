@@ -1,12 +1,13 @@
 """`fwc-llm prompt`: what is sent for one row."""
 
+import io
 import json
 from pathlib import Path
 
 import pytest
 
-from fwc_llm.prompts import templates
-from fwc_llm.tasks import load_task
+from fwc_llm.prompts import build_prompt, templates
+from fwc_llm.tasks import Task, load_task
 from tests.command import Run
 
 
@@ -32,6 +33,28 @@ def test_a_decision_models_question_stands_apart(fwc: Run) -> None:
     outcome = fwc("prompt", "--task", "census", "--api", "decisions", "--consistency", "--json", code=0)
     asked = [(message["role"], message.get("name")) for message in json.loads(outcome.out)]
     assert asked == [("user", None), ("question", None), ("question", "negation"), ("question", "paraphrase")]
+
+
+def test_a_record_is_shown_without_the_table(
+    fwc: Run, census: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, row = tmp_path / "task.json", tmp_path / "row.json"
+    fwc("task", "freeze", "census", "-o", task, code=0)
+    assert "exists already" in fwc("task", "freeze", "census", "-o", task, code=2).line
+    values = {**census.test().iloc[0].to_dict(), "hours-per-week": 120}
+    row.write_text(json.dumps(values))
+    shown = ("prompt", "--task", task, "--record")
+    outcome = fwc(*shown, row, "--json", code=0)
+    assert json.loads(outcome.out) == build_prompt(load_task(task), values)
+    assert "'hours-per-week'" in outcome.err
+    monkeypatch.setattr("sys.stdin", io.StringIO(row.read_text()))
+    assert outcome.out == fwc(*shown, "-", "--json", code=0).out
+    assert "--row" in fwc(*shown, row, "--row", 1, code=2).line
+    assert "frozen task" in fwc(*shown, row, "--shots", "balanced", code=2).line
+    for content in ("[]", "{", json.dumps({**values, "sex": "F"})):
+        row.write_text(content)
+        fwc(*shown, row, code=2)
+    assert "'sex'" in fwc(*shown, row, code=2).line
 
 
 # --- `fwc-llm template init` and `fwc-llm task copy`

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array, vstack
 
-from fwc_llm.coreset.transport.fair import Transport
+from fwc_llm.coreset.transport.inner_problem import Transport
 
 TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 

@@ -87,12 +87,12 @@ def test_for_the_rows_of_the_fit_everything_agrees(make, support: str, cost: str
 
 
 def test_a_split_row_is_labelled_by_its_largest_part() -> None:
-    from fwc_llm.coreset.descent.updates import Shares
+    from fwc_llm.coreset.descent.updates import RowAssignment
     from fwc_llm.coreset.estimator import main_labels
 
     parts = [(0, 1, 0.4), (1, 0, 0.6), (2, 0, 0.3), (2, 2, 0.4), (3, 1, 0.5)]
     row, label, weight = (np.array(column) for column in zip(*parts, strict=True))
-    shares = Shares(np.array([0, 1, 1, 2, 1]), row, label, weight, 3)
+    shares = RowAssignment(np.array([0, 1, 1, 2, 1]), row, label, weight, 3)
     assert main_labels(shares).tolist() == [0, 0, 2, 1, 1]
     assert shares.label.tolist() == [0, 1, 1, 2, 1]
 
@@ -228,6 +228,23 @@ def test_a_wider_limit_never_costs_more(support: str, framed: bool) -> None:
     assert "0.0 to None" in repr(path)
 
 
+def test_paths_follow_penalties_and_limits_of_levels() -> None:
+    rows = synthetic(300, 3)
+    levels = np.unique(rows[2]).tolist()
+    soft = fair_path(*rows, penalties=[0.1, 2.0, 0.0], m=6, random_state=0)
+    assert soft.to_frame().penalty.tolist() == [2.0, 0.1, 0.0]
+    assert (np.diff(soft.to_frame().objective) <= 1e-9).all()
+    tight, one_wide, other_wide = ({levels[0]: a, levels[1]: b} for a, b in ((0, 0), (0.3, 0), (0, 0.4)))
+    path = fair_path(*rows, [one_wide, None, tight, other_wide], m=6, random_state=0)
+    assert [model.epsilon for model in path.models] == [tight, one_wide, other_wide, None]
+    objective = path.to_frame().objective.tolist()
+    assert objective[0] >= max(objective[1:3]) - 1e-9
+    assert min(objective[1:3]) >= objective[3] - 1e-9
+    assert len(path.plot().axes[0].lines[0].get_xdata()) == 4
+    with pytest.raises(InputError, match="penalties"):
+        fair_path(*rows, [0.1], penalties=[1.0])
+
+
 def test_the_plot_has_a_point_for_each_limit() -> None:
     path = fair_path(*synthetic(100, 2), [0.0, 0.2, None], m=4, n_init=1, max_iter=2)
     (axes,) = path.plot().axes
@@ -237,7 +254,7 @@ def test_the_plot_has_a_point_for_each_limit() -> None:
 
 @pytest.mark.parametrize(
     ("epsilons", "options", "word"),
-    [([], {}, "empty"), ([0.1, 2], {}, "epsilon"), ([0.1], {"support": "features"}, "features")],
+    [([], {}, "at least one"), ([0.1, 2], {}, "epsilon"), ([0.1], {"support": "features"}, "features")],
 )
 def test_what_is_no_path_is_refused(epsilons: Any, options: Any, word: str) -> None:
     with pytest.raises(InputError, match=word):

@@ -18,7 +18,7 @@ from tests.coreset.programs import peak
 
 TRANSPORT = """
 import numpy as np
-from fwc_llm.coreset.transport.fair import fair_transport
+from fwc_llm.coreset.transport.inner_problem import fair_transport
 cost = np.random.default_rng(0).random((600_000, 4))
 for kind in (np.float32, np.float64):
     fair_transport(cost.astype(kind), 2, 2, [0.5, 0.5], 0.01)

@@ -10,8 +10,8 @@ from scipy.spatial.distance import cdist
 from fwc_llm.coreset import FairWASP
 from fwc_llm.coreset.fairwasp import nearest_rows
 from fwc_llm.coreset.problem.cells import find_cells
+from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
-from fwc_llm.coreset.problem.table import Table
 from fwc_llm.errors import FwcError
 from tests.coreset.programs import full_program, violation_of
 
@@ -71,7 +71,7 @@ def test_bad_input_is_named(parameters: dict[str, Any], message: str) -> None:
 def test_finds_the_nearest_row_of_every_cell(cost: str, n_numeric: int, ties: bool) -> None:
     rng, n = np.random.default_rng(n_numeric), 700
     numbers, codes = rng.standard_normal((n, n_numeric)), rng.integers(0, 3, (n, 5 - n_numeric))
-    rows = Table(np.round(numbers) if ties else numbers, codes)
+    rows = EncodedTable(np.round(numbers) if ties else numbers, codes)
     cells = find_cells(rng.integers(0, 2, n), rng.integers(0, 2, n), n)
     costs = cost_matrix(rows, rows, cost)
     least, nearest = nearest_rows(rows, cells, cost, lambda words: None)

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.descent.updates import UNIT, Shares, means, medians, medoids
+from fwc_llm.coreset.descent.updates import UNIT, RowAssignment, means, medians, medoids
 from fwc_llm.coreset.problem.cells import find_cells
+from fwc_llm.coreset.problem.encoded_table import EncodedTable, value_ids
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.problem.table import Table, value_ids
 
 
 def toy(n=300, p=4, seed=0):
@@ -79,7 +79,7 @@ def shares_of(rng, n, m):
     """A random plan in which some rows are split."""
     label = rng.integers(0, m, n)
     rows = rng.choice(n, 5, replace=False)
-    return Shares(label, rows, (label[rows] + 1) % m, rng.uniform(0.1, 0.9, 5), m)
+    return RowAssignment(label, rows, (label[rows] + 1) % m, rng.uniform(0.1, 0.9, 5), m)
 
 
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
@@ -88,7 +88,7 @@ def test_medoids_are_the_best_rows_left(cost):
     for _ in range(10):
         n, m = 60, 4
         numbers = np.column_stack([rng.normal(size=n), rng.integers(0, 4, n)])
-        table = Table(numbers, rng.integers(0, 3, (n, 1)))
+        table = EncodedTable(numbers, rng.integers(0, 3, (n, 1)))
         cell, cell_of = np.arange(n) % 2, np.array([0, 0, 1, 1])
         pools, ids = [np.flatnonzero(cell == g) for g in (0, 1)], value_ids(table)
         rows = np.concatenate([pools[0][:2], pools[1][:2]])
@@ -108,7 +108,7 @@ def test_medoids_are_the_best_rows_left(cost):
 
 def test_means_medians_and_modes_minimise_their_shares():
     rng = np.random.default_rng(1)
-    table = Table(rng.normal(size=(80, 2)), rng.integers(0, 3, (80, 1)))
+    table = EncodedTable(rng.normal(size=(80, 2)), rng.integers(0, 3, (80, 1)))
     shares, start = shares_of(rng, 80, 3), np.zeros((3, 3))
     for update, power in ((medians, 1), (means, 2)):
         moved = update(table, shares, start)

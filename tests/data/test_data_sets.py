@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from fwc_llm import evaluate, select_shots
+from fwc_llm.data.table_checks import check_table
 from fwc_llm.errors import FwcError
 from fwc_llm.report.compare import compare_runs
 from fwc_llm.report.read import read_run
@@ -100,6 +101,12 @@ def test_compas_is_propublicas_table() -> None:
     assert counts["African-American"] == {"no": 1514, "yes": 1661}
     assert counts["Caucasian"] == {"no": 1281, "yes": 822}
     assert {"name", "dob", "decile_score", "is_recid"}.isdisjoint(frame.columns)
+    assert not task.checks.sentences
+    raw = pd.read_csv(str(found[0].locate()), dtype="str")
+    features = [name for name in raw if name not in ("two_year_recid", "race")]
+    told = check_table(raw, features, "two_year_recid", raw["two_year_recid"], {"race": raw["race"]}).columns
+    after = {"is_recid", "r_case_number", "r_charge_degree", "r_offense_date", "r_charge_desc"}
+    assert set(told) == after | {"id"}  # what happened later, and who it was
 
 
 def test_a_task_offers_attributes_and_a_run_records_the_choice(tmp_path: Path) -> None:

@@ -85,6 +85,7 @@ def test_a_table_on_disk_is_the_one_in_memory(tmp_path: Path, both: tuple[Task, 
     np.testing.assert_array_equal(outer.cells_of(outer.table), inner.cells_of(inner.table))
     assert population(outer) == population(inner)
     assert outer.rows.as_json() == inner.rows.as_json()
+    assert outer.domains == inner.domains
 
     sample = outer.pool()
     assert HELD - 8 <= len(sample) <= HELD + 8 * 64

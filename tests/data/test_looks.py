@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from evals.walks.loans import loans
 from fwc_llm.cli.tasks import init
-from fwc_llm.data.task_draft import draft_question, draft_task, look_at, means_yes
+from fwc_llm.data.task_inference import draft_question, draft_task, profile_column
 from fwc_llm.errors import FwcError
+from fwc_llm.table_words import means_yes
 from fwc_llm.taskfile import read_taskfile
 from fwc_llm.tasks import load_task
 from fwc_llm.values import as_plain
@@ -61,7 +62,7 @@ NOTES = ["wants to pay back the money early", "no complaints from this customer 
 def test_columns_are_taken_for_what_they_are(
     name: str, cells: list[str | None], role: str, kind: str | None, written: str
 ) -> None:
-    look = look_at(name, pd.Series(cells, dtype="str"))
+    look = profile_column(name, pd.Series(cells, dtype="str"))
     assert look.role == role, look
     assert look.why or role == "feature"
     if role == "feature":
@@ -73,16 +74,80 @@ def test_columns_are_taken_for_what_they_are(
     [
         ([f"{20 + k} J." for k in range(30)] + [f"{k + 50}" for k in range(30)], "the unit 'J.'"),
         ([f"{12 + k}.{k % 9}00" for k in range(60)], 'written = "1.234,5"'),
-        ([f"{k % 11}" for k in range(55)] + ["-1", "99"] * 5, "-1, 99 outside of 0 to 10"),
+        ([f"{k % 11}" for k in range(55)] + ["-1", "99"] * 5, "-1, 99 beside 0 to 10"),
         ([f"{k % 5 + 1}" for k in range(60)], "only 5 values, 1 to 5, kept as numbers"),
+        ([f"{18 + k % 53}" for k in range(600)] + ["99"] * 12, '99 beside 18 to 70: a code'),
+        ([f"{k * 37 % 1000}" for k in range(600)] + ["666"] * 40, "666 beside 0 to "),
+        ([f"{k % 40 - 1}" for k in range(600)], "-1 beside 0 to 38"),
+        ([f"{k % 100}" for k in range(600)], ""),
         (["m", "f", "M"] * 20, "'M', 'm' differ in case alone"), ([f"{k % 40 - 20}" for k in range(60)], ""),
         ([f"{k % 120}" for k in range(600)], ""), (["red", "blue"] * 30, ""),
     ],
 )  # fmt: skip
 def test_what_a_person_would_see_is_flagged(cells: list[str], words: str) -> None:
-    look = look_at("x", pd.Series(cells))
+    look = profile_column("x", pd.Series(cells))
     assert words in look.why if words else not look.why
     assert look.role == "feature"
+
+
+@pytest.mark.parametrize(
+    "odd", ["k.A.", "n/a", "-", "unbekannt", "NULL", "#N/A", "s/d", "non renseigné", "."]
+)
+@pytest.mark.parametrize(
+    "number", ["{0},{1:02d}", "1.{0},{1:02d} EUR", "${0}.{1:02d}", "{0}", "{0} km", "{1} %"]
+)
+def test_one_marker_leaves_a_column_of_numbers(odd: str, number: str) -> None:
+    cells = pd.Series([number.format(100 + 7 * k, k % 90) for k in range(60)]).drop_duplicates()
+    look = profile_column("x", pd.concat([cells, pd.Series([odd], index=["t.csv:79"])]))
+    assert (look.kind, look.role, look.markers) == ("numeric", "feature", (odd,))
+    assert f"{odd!r} (t.csv:79)" in look.why
+    assert look.number(cells.iloc[3]) > 0
+
+
+@pytest.mark.parametrize("odd", ["forty", "12a", ">100", "1-2", "2.3.2024"])
+def test_a_text_among_numbers_is_named_and_not_taken_for_missing(tmp_path: Path, odd: str) -> None:
+    rows = [f"{odd if k == 40 else 20 + k},{'fm'[k % 2]},{k // 2 % 2}" for k in range(90)]
+    (tmp_path / "t.csv").write_text("\n".join(["age,sex,y", *rows]) + "\n")
+    draft = draft_task(tmp_path / "t.csv", ["sex"], "y", tmp_path)
+    assert f"no numbers: {odd!r} (t.csv:42)" in " | ".join(draft.checks)
+    (tmp_path / "t.toml").write_text(draft.text, encoding="utf-8")
+    with pytest.raises(FwcError, match=r"t\.csv:42"):
+        load_task(tmp_path / "t.toml").pool()
+    line = draft.text.replace('kind = "numeric"', f'kind = "numeric", missing_marker = "{odd}"', 1)
+    (tmp_path / "t.toml").write_text(line, encoding="utf-8")
+    assert len(load_task(tmp_path / "t.toml").pool()) == 89
+
+
+def test_words_for_unknown_become_one_category_and_a_marker_is_the_columns_own(tmp_path: Path) -> None:
+    """ "-" is missing among the numbers, and a value of the other column."""
+    sexes, jobs = ["f", "m", "n/a", "f", "m", "keine Angabe"], ["clerk", "n/a", "cook"]
+    rows = [
+        f"{'-' if k == 7 else 20 + k % 50},{'+-'[k % 2]},{sexes[k % 6]},{jobs[k % 3]},{k % 2}"
+        for k in range(300)
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(["age,factor,sex,job,y", *rows]) + "\n", encoding="utf-8")
+    draft = draft_task(tmp_path / "t.csv", ["sex"], "y", tmp_path, ["Cook"])
+    (tmp_path / "t.toml").write_text(draft.text, encoding="utf-8")
+    pool = load_task(tmp_path / "t.toml").pool()
+    assert len(pool) == 299
+    assert set(pool["factor"]) == {"+", "-"}
+    assert set(pool["sex"]) == {"f", "m", "unknown"}
+    assert set(pool["job"]) == {"clerk", "unknown"}
+
+
+@pytest.mark.parametrize("last", ["Summe,,{0:.2f},", "Total,,,", ",,{0:.2f},", "Gesamt:,,{0:.2f},"])
+def test_a_total_line_is_named_and_left_out(tmp_path: Path, last: str) -> None:
+    rows = [
+        f"{18 + k % 60},{'fm'[k % 2]},{900 + 7.5 * k:.2f},{['ja', 'nein'][k // 2 % 2]}" for k in range(200)
+    ]
+    total = sum(900 + 7.5 * k for k in range(200))
+    (tmp_path / "t.csv").write_text("\n".join(["age,sex,pay,ok", *rows, last.format(total)]) + "\n")
+    draft = draft_task(tmp_path / "t.csv", ["sex"], "ok", tmp_path)
+    assert any(check.startswith("row t.csv:202 looks like a total") for check in draft.checks)
+    (tmp_path / "t.toml").write_text(draft.text, encoding="utf-8")
+    task = load_task(tmp_path / "t.toml")
+    assert len(task.pool()) == 200
+    assert [column.kind for column in task.features] == ["numeric", "numeric"]
 
 
 def test_a_draft_with_units_groups_and_a_third_answer(tmp_path: Path) -> None:
@@ -152,7 +217,7 @@ def test_answers_that_say_which_is_yes(values: tuple[str, ...], yes: list[str]) 
 @pytest.mark.parametrize("german", [False, True])
 def test_the_messy_table_is_drafted_well_in_either_writing(tmp_path: Path, german: bool) -> None:
     (tmp_path / "loans.csv").write_bytes(loans(german))
-    init(tmp_path / "loans.csv", ["ethnicity"], "approved", None, False)
+    init(tmp_path / "loans.csv", ["ethnicity"], "approved", None, "", "", 0, "", False)
     task = load_task(tmp_path / "loans.toml")
     assert task.question == "Should this loan be approved?"
     names = ["age", "annual_income", "loan_amount", "credit_score", "employment", "purpose"]
@@ -264,5 +329,5 @@ def test_what_becomes_of_missing_values_is_said_as_it_is(tmp_path: Path) -> None
     checks = draft_task(tmp_path / "t.csv", ["sex"], "y", tmp_path).checks
     assert [line for line in checks if line.startswith("missing")] == [
         'missing: a missing value becomes the category "unknown" (colour 150)',
-        "missing: rows with a missing value are dropped (y 9)",
+        "missing: rows with a missing value are dropped (y 9); 600 of 609 stay",
     ]

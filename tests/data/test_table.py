@@ -162,7 +162,7 @@ BAD_DATA = {
         "1,a,f,yes\n2,b,m,no", {"protected": 'map = { f = "woman" }'},
         "data.csv:3: the map of protected attribute 'sex' has no entry for 'm'"),
     "no category for numbers": ("?,a,f,yes\n2,a,m,no", CATEGORY, "no value in column 'x'"),
-    "no category for the outcome": ("1,a,f,?\n2,a,m,no", CATEGORY, "'y', which cannot"),
+    "no category for the outcome": ("1,a,f,?\n2,a,m,no", CATEGORY, "(1 of 2 rows stay)"),
     "a level that steers terminals": ("1,a,\x1b[31mf,yes\n2,b,m,no", {}, "which holds control characters"),
 }  # fmt: skip
 
@@ -177,8 +177,8 @@ def test_bad_data_is_named(tmp_path: Path, rows: str, parts: dict[str, str], mes
 BAD_FILES = {
     "no such column": (b"x,colour,sex\n1,a,f\n", "there is no column 'y'; there are x, colour, sex"),
     "another separator": (b"x;colour;sex;y\n1;a;f;yes\n", "is the separator right?"),
-    "empty": (b"", "it has no rows"),
-    "header alone": (b"x,colour,sex,y\n", "no rows below its header line"),
+    "empty": (b"", "it is empty"),
+    "header alone": (b"x,colour,sex,y\n", "the table has no rows"),
     "zero bytes": (b"PAR1\x00\x00", "is it a binary file?"),
     "no text": (b"x,colour,sex,y\n1,\xff\xfe,f,yes\n", "is no table of utf-8-sig text"),
 }

@@ -2,7 +2,9 @@
 
 import inspect
 import json
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +126,29 @@ def test_a_counterfactual_changes_the_level_alone(adult: Task, service: Service,
     swapped = {text.replace("sex: Male", "sex: X").replace("sex: Female", "sex: X") for text in texts}
     assert len(swapped) <= 16
     assert len(set(texts)) == 2 * len(swapped)
+
+
+@pytest.mark.parametrize("template", ["default", "decodingtrust", "paper"])
+def test_a_tasks_words_are_asked_for_shown_and_read(template: str, tmp_path: Path) -> None:
+    """Rows of one request, P(yes) and models that read no prompt give what they give with yes and no."""
+    census = load_task("census")
+    in_words = replace(census, words={"yes": "bewilligt", "no": "abgelehnt"})
+    options: dict[str, Any] = {"arms": ("zero", "random"), "n_test": 12, "m": 4, "template": template}
+    answers = []
+    for task in (census, in_words):
+        result = evaluate(task, "surrogate", out=tmp_path / str(len(answers)), rows_per_request=3, **options)
+        answers.append(result.answers()[["arm", "row", "variant", "answer", "p_yes"]])
+        assert set(answers[-1]["answer"]) <= {"yes", "no"}
+    assert answers[0].equals(answers[1])
+    prompt = (tmp_path / "1" / "prompts" / "random.json").read_text().lower()
+    assert set(re.findall(r"\b(?:yes|no|bewilligt|abgelehnt)\b", prompt)) == {"bewilligt", "abgelehnt"}
+    described = json.loads((tmp_path / "1" / "run.json").read_text())
+    assert described["words"] == {"yes": ["bewilligt"], "no": ["abgelehnt"]}
+    if template == "default":
+        for name, model in (("baseline", "baseline"), ("function", lambda messages: 0.75)):
+            read = evaluate(in_words, model, out=tmp_path / name, **options).answers()
+            assert set(read["answer"]) <= {"yes", "no"}
+            assert read["p_yes"].notna().all()
 
 
 def test_settings_are_values_and_names_come_first(adult: Task, service: Service, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from fwc_llm import Client, FwcError, Message, Messages, Reply, Result, evaluate
+from fwc_llm.answers import parse_answer
 from fwc_llm.evaluation.evaluate import prepare
 from fwc_llm.metrics.probes import changes
 from fwc_llm.models import open_model
@@ -178,6 +179,26 @@ def test_a_list_that_is_not_whole_is_lost_and_shifts_nothing(broken: str, tmp_pa
     assert result.unanswered == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "answers"),
+    [
+        ("<think>1: no</think>\n**1:** Yes\nRecord 2: no, because\n\n3) ~~yes~~", ["yes", "no", None]),
+        ("1: !yes\n2. ≠ yes\n3: no", [None, None, "no"]),
+        (f"{'1' * 5000}. Yes\n2. No\n3. No", [None, None, None]),
+        ("1: yes\n2: no\n3: no\nDone.", [None, None, None]),
+    ],
+)
+def test_rows_of_one_request_are_parsed_by_the_same_rules(text: str, answers: list[str | None]) -> None:
+    record = {
+        "variant": "rows:0",
+        "row": '["a", "b", "c"]',
+        "text": text,
+        "p_yes": 0.9,
+        "logprobs": [["yes", -0.1]],
+    }
+    assert [parse_answer(each["text"]).value for each in split_record(record)] == answers
+
+
 def test_a_decision_model_gets_a_question_for_every_record() -> None:
     asked: Any = [[{"role": "user", "content": f"Record:\n- age: {age}"}, QUESTION] for age in (30, 40)]
     sent = joint_messages([{"role": "user", "content": "Look."}], asked)
@@ -229,7 +250,7 @@ def test_only_requests_about_several_rows_have_room_for_several_answers() -> Non
     assert job.forecast().completion_tokens == sum(limits)
     budget = prepare(CENSUS, "gpt-4", ("zero",), settings, Client(max_cost=1)).budget()
     assert budget is not None
-    alone, *_, last = (budget.worst_case(call.messages) for call in job.plan.calls())
+    alone, *_, last = (budget.dollars(budget.worst_case(call.messages)) for call in job.plan.calls())
     assert last - alone > 8 * 2 * 60e-6, "gpt-4's replies cost 60 dollars per million tokens"
 
 

@@ -1,5 +1,6 @@
 """A result: one line, a table, a picture, a report, a comparison."""
 
+import csv
 import json
 import re
 import shutil
@@ -7,9 +8,11 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from fwc_llm import FunctionModel, FwcError, ProviderError, Result, evaluate
+from fwc_llm.metrics.counts import METRICS
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.models import Messages
 from fwc_llm.models.surrogate.model import Surrogate
@@ -44,6 +47,34 @@ def test_a_result_is_one_line_and_one_table(result: Result) -> None:
     assert frame.index.tolist() == ["zero", "random"]
     assert frame["accuracy"].tolist() == [arm["accuracy"] for arm in result.arms]
     assert len(result.answers()) == 2 * 2 * 80
+
+
+def coin(messages: Messages) -> str:
+    """An answer that depends on the row alone, whatever its group."""
+    return "yes" if sum(messages[-1]["content"].encode()) % 2 else "no"
+
+
+def test_every_output_has_the_same_number(tmp_path: Path) -> None:
+    """The gap of the mean rates; the mean of the repeats' gaps is the paper's summary alone."""
+    task = census_task(n_pool=500, n_test=500)
+    result = evaluate(task, FunctionModel(coin), ("zero",), n_test=90, repeats=4, out=tmp_path / "run")
+    shown = result.audit().to_dict()["arms"][0]
+    (arm,) = json.loads((result.folder / "results.json").read_text())["arms"]
+    frame, printed = result.to_frame(), str(result)
+    tidy = list(csv.DictReader(render([result.folder], "csv").splitlines()))
+    document = render([result.folder], "md")
+    for metric in METRICS:
+        value, summary = shown[metric]["value"], shown[metric]["paper_summary"]
+        assert arm[metric] == frame.loc["zero", metric] == pytest.approx(value)
+        assert f"{round(value, 3)}" in printed
+        (line,) = (x for x in tidy if (x["metric"], x["arm"], x["repeat"]) == (metric, "zero", ""))
+        assert float(line["value"]) == pytest.approx(value)
+        assert arm["paper_summary"][metric] == pytest.approx(summary)
+        assert np.mean([each[metric] for each in arm["per_repeat"]]) == pytest.approx(summary["mean"])
+    gap = shown["demographic_parity_difference"]
+    assert gap["paper_summary"]["mean"] > gap["value"] + 0.001, "or this test tells nothing"
+    assert f"{gap['value']:.3f} (" in document.replace("\\", "")
+    assert result.check("dp > 0.99").value == pytest.approx(gap["value"])
 
 
 def test_a_notebook_shows_the_intervals_of_the_report(result: Result) -> None:

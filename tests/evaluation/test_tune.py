@@ -152,7 +152,11 @@ def test_the_front_the_verdict_and_the_test_are_printed(fwc: Run, tmp_path: Path
     asked = ("--task", task, "--model", "python:tests.evaluation.test_tune:heeds")
     small = ("--m", 8, "--rows", 120, "--n-test", 120, "--candidates", 8, "--strategy", "strata,random")
     goal = ("--target-dp", "0.15", "--max-loss", "30")
+    planned = fwc("tune", *asked, *small, *goal, "--out", tmp_path / "tuned", "--dry-run", "--json", code=0)
+    assert not (tmp_path / "tuned").exists()
     outcome = fwc("tune", *asked, *small, *goal, "--out", tmp_path / "tuned", code=0)
+    asked_of = len((tmp_path / "tuned" / "journal.jsonl").read_text().splitlines()) - 1
+    assert asked_of <= json.loads(planned.out)["tuning"]["forecast"]["calls"] < 1.5 * asked_of
     for words in ("Candidates on the pool rows", "chosen", "DP gap at most 0.15", "DP gap, test"):
         assert words in outcome.out
     shots = tmp_path / "tuned" / "shots.json"

@@ -37,6 +37,7 @@ class BatchService:
         self.on_step: Callable[[int], None] = lambda step: None
         self.cancelled_after = 0  # requests of a batch that is cancelled
         self.odd_lines: list[bytes] = []  # put before every output
+        self.kept: float = 1.0  # the share of replies that come back
         self.broken: dict[int, HttpReply] = {}  # what to answer instead, after the step took effect
 
     def __call__(self, request: HttpRequest) -> HttpReply:
@@ -118,7 +119,7 @@ class BatchService:
             line = {"custom_id": request["custom_id"], "response": response, "error": None}
             (bad if failed else good).append(line)
         random.Random(0).shuffle(good)
-        batch["output_file_id"] = self._add_result(good, self.odd_lines)
+        batch["output_file_id"] = self._add_result(good[: round(self.kept * len(good))], self.odd_lines)
         batch["error_file_id"] = self._add_result(bad) if bad else None
         batch["request_counts"] = {"total": len(good) + len(bad), "completed": len(good), "failed": len(bad)}
 

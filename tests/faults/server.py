@@ -1,7 +1,7 @@
 """A service that misbehaves on a seeded schedule: chat completions, decisions, System One.
 
 What happens to a request depends on the seed, its messages and how often they came before; never on time or
-on the order of arrival. A few conversations are refused for good (context length, content filter), every
+on the order of arrival. A few conversations are refused for good (context length, size), every
 other one gets its answer by its fifth attempt at the latest.
 """
 
@@ -57,7 +57,7 @@ class FaultyService:
     def refused_for_good(self, content: str) -> str | None:
         """Why this conversation never gets an answer, or None."""
         draw = self._draw("forever", content)
-        return "context length" if draw < 0.005 else "content filter" if draw < 0.01 else None
+        return "context length" if draw < 0.005 else "status 413" if draw < 0.01 else None
 
     def answer(self, content: str) -> dict[str, Any]:
         """The reply: yes or no by content; some are refusals, of another model, or with an id used before."""

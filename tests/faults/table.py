@@ -114,6 +114,7 @@ _HARMLESS: dict[str, HttpReply] = {
     "refusal true": _choice({"role": "assistant", "content": "Yes", "refusal": True}),
     "finish_reason of 100,000 characters": _choice(finish_reason="x" * 100_000),
     "content_filter": _choice(finish_reason="content_filter"),
+    "status 400, filtered": refusal(400, "Filtered.", innererror={"code": "ResponsibleAIPolicyViolation"}),
     # the rest of a body
     "model with escapes": _with(model=f"gpt {ESCAPES}"),
     "model of 100,000 characters": _with(model="m" * 100_000),
@@ -192,8 +193,6 @@ _UNCLEAR: dict[str, HttpReply] = {
 _ROW: dict[str, HttpReply] = {
     "context length": refusal(400, "This model's maximum context length is 8192.", "context_length_exceeded"),
     "context length, in words": HttpReply({"detail": f"the prompt is too long {ESCAPES}"}, 400),
-    "content filter": refusal(400, "The prompt was filtered.", "content_filter"),
-    "content filter, inside": refusal(400, "Filtered.", innererror={"code": "ResponsibleAIPolicyViolation"}),
     "status 413": HttpReply("too large", 413),
 }
 _RUN: dict[str, HttpReply] = {

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from evals.leaderboard.page import build
 from fwc_llm.cli.eval import evaluate
 from fwc_llm.cli.experiment import read_experiment
-from fwc_llm.data.task_draft import draft_task
+from fwc_llm.data.task_inference import draft_task
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.evaluate import Job
 from fwc_llm.models import Client

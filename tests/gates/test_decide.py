@@ -41,8 +41,9 @@ APART = answers({"zero": (0.3, 0.7), "fwc": (0.5, 0.5)})
 def test_every_metric_is_decided_by_the_interval_of_the_report(metric: str) -> None:
     found = audit(APART)
     arm: dict[str, Any] = found.to_dict()["arms"][0]
-    ends = arm[KEYS[metric]] if metric in KEYS else {"low": arm["coverage_low"], "high": arm["coverage_high"]}
-    low, high = ends["low"], ends["high"]
+    low, high = arm["coverage_low"], arm["coverage_high"]
+    if metric in KEYS:
+        low, high = arm["treatments"]["worst case, 95 %"][KEYS[metric]]
     assert 0 < low < high < 1
     step = 1e-6
     expected = {
@@ -79,7 +80,7 @@ def test_between_two_arms_the_interval_is_the_paired_one() -> None:
     found = audit(APART)
     test = found.to_dict()["comparisons"][0]["demographic_parity_difference"]
     check = found.check("dp[fwc] - dp[zero] > 0")
-    ends = test["difference"], test["low"], test["high"]
+    ends = test["difference"], *test["worst_case"][1]
     assert (check.value, check.low, check.high) == pytest.approx(ends)
     assert check.outcome == "passed"
     assert "paired, of these rows" in check.reason
@@ -114,6 +115,7 @@ def test_further_metrics_are_gates(metric: str) -> None:
     check = audit(with_p).check(f"{metric}[zero] > 0.99")
     assert check.outcome == "passed"
     ends = [arm[KEY_OF[metric]][end] for end in ("value", "low", "high")]
+    ends[1:] = arm["treatments"]["worst case, 95 %"].get(KEY_OF[metric], ends[1:])
     assert [check.value, check.low, check.high] == pytest.approx(ends)
     unlabelled = audit(with_p, protected=["group"], label=None)
     assert "there are no labels" in unlabelled.check(f"{metric}[zero] > 0.1").reason
@@ -208,7 +210,7 @@ def test_what_is_read(text: str, parts: tuple[object, ...]) -> None:
         ("dp > nan", "NUMBER"), ("dp > 0.1 or eo > 1", "NUMBER"), ("dp > 10%", "0.1 for 10 %"),
         ("accuracy < 80", "from 0 to 1"), ("dp[zero > 0.1", "ARM"), ("dp['a'x] > 0.1", "ARM"),
         ("dp[] > 0.1", "ARM"), ("dp[a] - eo[b] > 0", "one metric"),
-        ("coverage[a] - coverage[b] > 0", "one metric"), ("abs(dp[a]) > 0.1", "one metric"),
+        ("abs(dp[a]) > 0.1", "one metric"),
         ("abs(dp[a] - dp[b] > 0.1", "OPERATOR"), ("abs(dp[a] - dp[b]) > -0.1", "from 0 to 1"),
         ("dp[a] - dp > 0", "two arms"), ("dp[a] - dp[a] > 0", "two arms"),
         ("dp[a] - dp[b] > 2", "from -1 to 1"), ("\x00\x1b[31m" + "x" * 9999, "METRIC"),

@@ -1,28 +1,19 @@
 """The main table's numbers: against fairlearn where it defines them, NaN with a reason where nothing does."""
 
 from dataclasses import replace
-from itertools import permutations, product
+from itertools import product
 from typing import Any
 
 import fairlearn.metrics as fairlearn
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import linprog
 from scipy.stats import binom, binomtest, norm, studentized_range
 from scipy.stats import t as student
 
-from fwc_llm.metrics.arm_estimates import estimate, worst_case
-from fwc_llm.metrics.counts import (
-    COUNTED,
-    TREATMENTS,
-    best_accuracy,
-    constant_answers,
-    count_cells,
-    overall,
-    treated,
-)
+from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.counts import COUNTED
 from fwc_llm.metrics.intervals import (
     clopper_pearson,
     pairs_reach,
@@ -134,7 +125,7 @@ def bounds(predicted: np.ndarray, labels: np.ndarray, groups: Any) -> dict[str, 
     names, member = np.unique(groups, return_inverse=True)
     n = len(labels)
     sample = Sample(predicted, labels, member, np.zeros(n, int), np.arange(n), len(names), labels_fixed=True)
-    return {metric.key: worst_case(estimate(sample), metric)[0] for metric in COUNTED}
+    return {metric.key: estimate(sample).worst_case(metric.key)[0] for metric in COUNTED}
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -160,62 +151,10 @@ def test_bounds_hold_over_every_filling_and_the_worst_is_attained(seed: int, lev
     assert found["demographic_parity_ratio"][0] == pytest.approx(np.nanmin(seen["demographic_parity_ratio"]))
 
 
-def test_treatments_are_what_they_say() -> None:
-    predicted, labels, groups = answers_with_gaps(0, 2)
-    counts, _ = count_cells(predicted, labels, groups)
-    for treatment, value in zip(TREATMENTS, (np.nan, 0.0, 1.0), strict=True):
-        filled = np.where(np.isnan(predicted), value, predicted)
-        expected = metrics_of(filled, labels, groups)
-        found = overall(treated(counts, treatment)).values
-        for name in HEADLINE:
-            assert found[name][0] == pytest.approx(getattr(expected, name)), (treatment, name)
-
-
 def test_a_group_that_never_answered_is_bounded_all_the_same() -> None:
     found = bounds(np.array([1, 0, np.nan, np.nan]), np.array([1, 0, 1, 0]), list("aabb"))
     assert found["demographic_parity_difference"] == (0.0, 0.5)
     assert found["accuracy"] == (0.5, 1.0)
-
-
-# --- The frontier against scipy's linear programs
-
-
-def by_linear_program(base: np.ndarray, sizes: np.ndarray, gap: float) -> float:
-    """Variables (r, e): minimise n·e with e ≥ |r − b|, for every choice of top and bottom group."""
-    groups = len(base)
-    eye, share = np.eye(groups), sizes / sizes.sum()
-    best = -np.inf
-    for high, low in permutations(range(groups), 2):
-        A = [np.hstack([eye, -eye]), np.hstack([-eye, -eye])]
-        b = [base, -base]
-        for g in range(groups):  # low ≤ every rate ≤ high
-            A.append(np.concatenate([eye[low] - eye[g], np.zeros(groups)])[None])
-            A.append(np.concatenate([eye[g] - eye[high], np.zeros(groups)])[None])
-            b += [[0.0], [0.0]]
-        equal = np.concatenate([eye[high] - eye[low], np.zeros(groups)])[None]
-        cost = np.concatenate([np.zeros(groups), share])
-        bounds = [(0, 1)] * groups + [(0, None)] * groups
-        found = linprog(cost, np.vstack(A), np.concatenate(b), equal, [gap], bounds)
-        if found.success:
-            best = max(best, 1 - found.fun)
-    return best
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.tuples(st.floats(0, 1), st.integers(1, 200)), min_size=2, max_size=4), st.floats(0, 1))
-def test_agrees_with_the_linear_program(groups: list[tuple[float, int]], gap: float) -> None:
-    base, sizes = (np.array(values, float) for values in zip(*groups, strict=True))
-    assert best_accuracy(base, sizes, gap) == pytest.approx(by_linear_program(base, sizes, gap), abs=1e-7)
-    assert np.isnan(best_accuracy(base[:1], sizes[:1], 0.0))
-
-
-def test_answers_that_need_no_model() -> None:
-    labels, groups = np.repeat([0, 1, 0, 1], [75, 25, 25, 75]), np.repeat(["F", "M"], 100)
-    answers = constant_answers(labels, groups)
-    found = {name: metrics_of(said, labels, groups) for name, said in answers.items()}
-    shown = {name: (m.accuracy, m.demographic_parity_difference) for name, m in found.items()}
-    never = dict.fromkeys(["always yes", "always no", "majority"], (0.5, 0.0))
-    assert shown == {"oracle": (1.0, 0.5), "group alone": (0.75, 1.0)} | never
 
 
 # --- Counterfactual flips counted by hand
@@ -309,6 +248,8 @@ def test_one_verdict_of_an_interval() -> None:
     assert verdict(0.01, 0.3, 0.05) == "differs"
     assert verdict(0.0, 0.04, 0.05) == verdict(-0.04, 0.05, 0.05) == "no difference shown"
     assert verdict(0.0, 0.06, 0.05) == verdict(-0.06, 0.01, 0.05) == "cannot be told"
+    assert verdict(0.01, 0.05, 0.05) == verdict(-0.04, -0.01, 0.05) == "differs within margin"
+    assert verdict(0.85, 0.9, 0.8, 1.0) == "differs within margin"
     assert verdict(0.5, 0.9, 0.8, 1.0) == "differs"
     assert verdict(0.85, 1.0, 0.8, 1.0) == "no difference shown"
     assert verdict(0.5, 1.0, 0.8, 1.0) == "cannot be told"

@@ -51,11 +51,29 @@ def test_a_wrong_deployment_stops(answer: HttpReply, words: str, monkeypatch: py
         ask(answer, monkeypatch)
 
 
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://mine.openai.azure.com", KEY), ("https://mine.openai.azure.us/", KEY),
+        ("https://mine.cognitiveservices.azure.com", KEY), ("http://127.0.0.1:9", KEY),
+        ("http://mine.openai.azure.com", None), ("https://openai.azure.com.evil.example", None),
+        ("https://evil.example/mine.openai.azure.com/", None), ("http://127.0.0.1:8", None),
+    ],
+)  # fmt: skip
+def test_the_key_is_for_azures_domains_and_the_endpoint_that_is_named(
+    url: str, expected: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "http://127.0.0.1:9/")
+    sdk = AzureModel("azure:d", base_url=url).sdk()
+    assert sdk.api_key == (expected or "no-key")
+
+
 def test_what_is_missing_is_named_before_any_request(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(FwcError, match="set AZURE_OPENAI_ENDPOINT"):
         open_model("azure:my-deployment")
     monkeypatch.delenv("AZURE_OPENAI_API_KEY")
-    model = open_model("azure:my-deployment", base_url="http://127.0.0.1:9")
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "http://127.0.0.1:9")
+    model = open_model("azure:my-deployment")
     with pytest.raises(FwcError, match="set the environment variable AZURE_OPENAI_API_KEY"):
         asyncio.run(model.ask(MESSAGES))
     assert model.name == "azure:my-deployment"

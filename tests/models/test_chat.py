@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import respx
 
+from fwc_llm.answers import parse_answer, probability
 from fwc_llm.errors import FwcError
 from fwc_llm.models import Usage
 from fwc_llm.models.openai.chat import ChatModel
@@ -131,7 +132,9 @@ def test_an_environment_without_a_way_out(variable: str, value: str, monkeypatch
 def test_a_simulation_is_marked_whatever_it_is_called() -> None:
     in_body = HttpReply(completion("Yes", "gpt-4", system_fingerprint="SIMULATED 1"))
     in_head = HttpReply(completion("Yes", "gpt-4"), headers={"x-fwc-llm-answers": "SIMULATED"})
-    for answer in (in_body, in_head):
+    by_proxy = HttpReply(completion("Yes", "gpt-4"), headers={"llm_provider-x-fwc-llm-answers": "SIMULATED"})
+    by_name = HttpReply(completion("Yes", "surrogate (simulated)"))  # all that LiteLLM leaves of a decision
+    for answer in (in_body, in_head, by_proxy, by_name):
         (reply,), model, _ = over_http(answer)
         assert "SIMULATED" in str(reply.fingerprint)
         assert model.simulated
@@ -161,6 +164,35 @@ def test_replies_of_many_servers(provider: respx.MockRouter, message: Any, text:
     reply = ask(quick())
     assert (reply.text, reply.refusal, reply.usage, reply.model) == (text, refused, None, None)
     assert KEY not in repr(reply.raw)
+
+
+def _position(token: str, *top: str) -> dict[str, Any]:
+    tokens = [{"token": text, "logprob": -0.5 - n} for n, text in enumerate(top or (token,))]
+    return {"token": token, "logprob": -0.5, "top_logprobs": tokens}
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [
+        ([('{"',), ("answer",), ('":"',), ("yes", "yes", "no", "y"), ('"}',)], 0.731),
+        ([("{",), ('"answer', '"answer'), ('": "no', '": "no', '": "yes', "no"), ('"}',)], 0.269),
+        ([("```json\n", "No"), ("{\n",), ('"answer":',), (' "', "yes"), ("no", "yes", "no"), ("}",)], 0.731),
+        ([("<think>",), ("No", "no", "yes"), ("</think>",), ('{"answer":"',), ("yes", "yes", "no")], 0.731),
+        ([('{"answer":"',), ("yes", "maybe", "oui")], None),
+        ([("json", "yes", "no")], None),
+    ],
+)  # fmt: skip
+def test_p_yes_of_an_answer_in_json_is_that_of_its_first_token(
+    provider: respx.MockRouter, tokens: list[tuple[str, ...]], expected: float | None
+) -> None:
+    body = completion('{"answer": "yes"}', "gpt-4")
+    body["choices"][0]["logprobs"] = {"content": [_position(*token) for token in tokens]}
+    route = provider.post("/chat/completions").respond(json=body)
+    reply = ask(quick(answer_format="json", logprobs=True))
+    schema = sent(route)["response_format"]["json_schema"]["schema"]
+    assert schema["properties"]["answer"]["enum"] == ["yes", "no"]
+    assert parse_answer(reply).value == "yes"
+    assert probability(reply) == (None if expected is None else pytest.approx(expected, abs=0.001))
 
 
 def test_another_model_than_asked_for_is_said_once(provider: respx.MockRouter) -> None:

@@ -10,6 +10,7 @@ import httpx
 import pytest
 import respx
 
+from fwc_llm.answers import parse_answer
 from fwc_llm.errors import ProviderError
 from fwc_llm.models import Reply
 from fwc_llm.models.openai.retry import retry_after
@@ -69,6 +70,40 @@ def test_a_hopeless_row_is_given_up(provider: respx.MockRouter, response: HttpRe
     reply = ask(quick())
     assert str(reply.error).startswith("the service refuses this row")
     assert (reply.text, route.call_count) == (None, times)
+
+
+_FILTERED = "The response was filtered due to the prompt triggering Azure OpenAI's content management policy."
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        refusal(400, _FILTERED, "content_filter", innererror={"code": "ResponsibleAIPolicyViolation"}),
+        refusal(400, "no reason", innererror={"code": "ResponsibleAIPolicyViolation"}),
+        refusal(400, f"litellm.BadRequestError: litellm.ContentPolicyViolationError: {_FILTERED}", "400"),
+        refusal(500, f"litellm.ContentPolicyViolationError: AzureException - {_FILTERED}", "500"),
+        refusal(
+            400, "Invalid prompt: your prompt was flagged as violating our usage policy", "invalid_prompt"
+        ),
+        refusal(403, "Your input was refused", metadata={"reasons": ["x"], "flagged_input": "…"}),
+        HttpReply({"error": {"message": "Output blocked by content filtering policy", "code": 400}}),
+    ],
+)
+def test_what_a_filter_refuses_is_a_reply_and_final(provider: respx.MockRouter, response: HttpReply) -> None:
+    content = response.encode().partition(b"\r\n\r\n")[2]
+    route = provider.post("/chat/completions").respond(response.status, content=content)
+    reply = ask(quick())
+    assert (reply.text, reply.finish_reason, route.call_count) == ("", "content_filter", 1)
+    assert parse_answer(reply).reason == "filtered"
+
+
+@pytest.mark.parametrize(
+    ("port", "command"), [(1, "serve-surrogate --port 1"), (1234, "lms server start")]
+)  # where nothing listens, and what often does
+def test_a_server_that_does_not_run_is_said_after_two_attempts(port: int, command: str) -> None:
+    with pytest.raises(ProviderError, match=f"nothing listens.*is the server running.*{command}") as caught:
+        ask(quick(base_url=f"http://127.0.0.1:{port}/v1", deadline=60.0))
+    assert caught.value.exit_code == 3
 
 
 def test_the_deadline_of_a_row_covers_all_its_attempts(provider: respx.MockRouter) -> None:

@@ -25,7 +25,23 @@ TODAY = date(2026, 11, 22)
 )  # fmt: skip
 def test_the_family_of_a_name(name: str, family: tuple[bool, bool]) -> None:
     of = family_of(name)
-    assert (of.reasons, of.effort_none) == family
+    assert (of.reasons, of.effort_none, of.openai) == (*family, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "reasons"),
+    [
+        ("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", True), ("deepseek-reasoner", True), ("qwen3:8b", True),
+        ("Qwen/Qwen3-4B-Thinking-2507", True), ("Qwen3-30B-A3B-Instruct-2507", False), ("QwQ-32B", True),
+        ("openai/gpt-oss-120b", True), ("Magistral-Small-2509", True), ("moonshotai/Kimi-K2-Thinking", True),
+        ("kimi-k2-instruct", False), ("phi-4-reasoning-plus", True), ("grok-4-fast-non-reasoning", False),
+        ("llama-3.3-70b-instruct", False), ("deepseek-chat", False),
+    ],
+)  # fmt: skip
+def test_a_reasoning_model_of_another_maker_gets_room(name: str, reasons: bool) -> None:
+    sent = quick(name).parameters
+    assert sent == {"temperature": 0, "max_tokens": 2000 if reasons else 20}
+    assert quick(name, max_tokens=50).parameters["max_tokens"] == 50
 
 
 def test_logprobs_switch_reasoning_off_where_nothing_was_set(provider: respx.MockRouter) -> None:

@@ -14,7 +14,7 @@ from fwc_llm.models import Reply, Usage
 from fwc_llm.models.inspect import require_inspect
 from tests.conftest import missing
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serving
-from tests.models.asking import KEY, MESSAGES, ask, over_http
+from tests.models.asking import KEY, MESSAGES, over_http
 
 NAME = "inspect:openai-api/mine/some-model"
 
@@ -92,8 +92,8 @@ def test_a_row_has_a_deadline() -> None:
 
 def test_what_a_provider_cannot_do_is_said_once() -> None:
     named: Any = [{"role": "system", "name": "example_user", "content": "x"}, *MESSAGES]
-    model: Any = open_model("inspect:mockllm/model", logprobs=True)
-    ask(model, named, times=2)
+    make = partial(open_model, NAME)  # Inspect's own mock model would fetch a rank file
+    _, model, _ = over_http(HttpReply(completion("Yes")), make, named, 2, deadline=60.0, logprobs=True)
     names, logprobs = model.notices
     assert "names" in names
     assert "gives no log-probabilities" in logprobs

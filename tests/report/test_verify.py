@@ -16,14 +16,17 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from fwc_llm import FwcError, evaluate, load_task
-from fwc_llm.models import Client
+from fwc_llm.models import Client, Messages
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.report.bundle import CARD, write_bundle
+from fwc_llm.report.read import read_run, score_and_judge
 from fwc_llm.report.verify import verify
 from fwc_llm.report.write import render
 from fwc_llm.runs import batch as batch_module
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.hashes import write_hashes
+from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.results import score
 from fwc_llm.untrusted import parse_json
 from tests.command import Run
 from tests.data.tables import write_task
@@ -45,6 +48,25 @@ def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def differing(folder: Path, status: str = "differs") -> list[tuple[str, str]]:
     found = verify(folder)["findings"]
     return [(one["file"], one["detail"]) for one in found if one["status"] == status]
+
+
+def coin(messages: Messages) -> str:
+    """An answer that depends on the row alone, whatever its group."""
+    return "yes" if sum(messages[-1]["content"].encode()) % 2 else "no"
+
+
+def test_a_run_of_an_earlier_version_is_verified_by_its_own_definitions(tmp_path: Path) -> None:
+    """Its results.json has the means of the repeats' own gaps."""
+    folder = RunFolder(tmp_path / "run")
+    options: dict[str, Any] = {"n_test": 80, "repeats": 4, "min_group": 1, "base_parity": None}
+    evaluate("census", coin, arms=["zero"], out=folder.path, **options)
+    now = folder.results()["arms"][0]["demographic_parity_difference"]
+    with Journal(folder.path) as journal:
+        earlier = score(folder, journal)["arms"][0]["demographic_parity_difference"]
+    write_hashes(folder)
+    assert earlier != pytest.approx(now)
+    assert differing(folder.path) == []
+    assert read_run(folder.path).results["arms"][0]["demographic_parity_difference"] == earlier
 
 
 def number(text: str) -> str:
@@ -118,6 +140,35 @@ def test_an_untouched_run_is_the_same_with_and_without_its_table(untouched: Path
     write_hashes(RunFolder(moved))
     lacking = dict(differing(moved, "not verified"))
     assert "cannot be made again" in lacking["results.json"]
+
+
+def test_answers_of_an_older_parser_stay_until_the_run_is_scored_anew(
+    untouched: Path, tmp_path: Path
+) -> None:
+    old = shutil.copytree(untouched, tmp_path / "run")
+    described = parse_json((old / "run.json").read_text())
+    del described["parser"], described["words"]
+    (old / "run.json").write_text(json.dumps(described))
+    for name in ("journal.jsonl", "answers.csv"):  # the old one found no answer in a single of all replies
+        text = (old / name).read_text()
+        text = text.replace('"parser":2,', "").replace('"answer":"yes"', '"answer":null', 1)
+        change(old / name, lambda _, text=text: re.sub(",yes,,", ",,other,", text, count=1))  # type: ignore[misc]
+    with Journal(old) as journal:
+        score_and_judge(RunFolder(old), journal, None, load_task("census"), parse=False)
+    for name in ("report.json", "report.html", "hashes.json"):
+        (old / name).unlink()
+    before = (old / "answers.csv").read_text()
+    write_hashes(RunFolder(old))
+    found = verify(old)
+    assert (found["differs"], found["not_verified"]) == (0, 1), differing(old)
+    assert "parser" in dict(differing(old, "not verified"))["answers.csv"]
+    render([old], "md", None, None)
+    assert (old / "answers.csv").read_text() == before
+    with Journal(old) as journal:
+        scored = score_and_judge(RunFolder(old), journal, None, load_task("census"))
+    assert sum(scored["reparsed"].values()) == 1
+    assert (old / "answers.csv").read_text() == (untouched / "answers.csv").read_text()
+    assert verify(old)["differs"] == verify(old)["not_verified"] == 0
 
 
 @pytest.mark.slow

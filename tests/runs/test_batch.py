@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from fwc_llm.errors import FwcError, ProviderError, StorageError
+from fwc_llm.models import Usage
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.models.openai.prices import price_of
 from fwc_llm.models.tokens import TokenCounter
@@ -165,14 +166,37 @@ def test_the_cost_limit_holds_for_batches(tmp_path: Path) -> None:
     async def go() -> Outcome:
         async with asking(service, tmp_path, "gpt-4") as (model, journal):
             price, counter = price_of("gpt-4"), TokenCounter("unknown", fetch=False)
-            one = Budget(model, price, 1.0, counter).worst_case(calls()[0].messages, batch=True)
-            budget = Budget(model, price, 5.0 * one, counter)
+            budget = Budget(model, price, 1.0, counter)
+            budget.max_cost = 5.0 * budget.dollars(budget.worst_case(calls()[0].messages), batch=True)
             await run_batch(model, calls(), journal, tmp_path, poll_seconds=0.0, budget=budget)
             return await execute(model, calls(), journal, budget=budget)
 
     outcome = asyncio.run(go())
     assert 0 < service.worked.total() <= 5
     assert "--max-cost" in str(outcome.stopped)
+
+
+@pytest.mark.parametrize("ends_as", ["completed", "expired"])
+def test_what_a_batch_has_lost_counts_towards_the_limit(ends_as: str, tmp_path: Path) -> None:
+    service, price = BatchService(ends_as=ends_as), price_of("gpt-4")
+    service.kept = 0.2
+    assert price is not None
+
+    async def go() -> Budget:
+        async with asking(service, tmp_path, "gpt-4") as (model, journal):
+            # For all requests as a batch, with those of unknown usage at the most, and ten of them live.
+            budget = Budget(model, price, 1.5 * N * batched + 10 * live, TokenCounter("x", fetch=False))
+            await run_batch(model, calls(), journal, tmp_path, poll_seconds=0.0, budget=budget)
+            await execute(model, calls(), journal, budget=budget)
+            return budget
+
+    used = Usage(100, 1, 64)  # as the service counts
+    batched, live = price.dollars(used, batch=True), price.dollars(used)
+    budget = asyncio.run(go())
+    bill = service.worked.total() * batched + service.live.total() * live
+    assert service.worked.total() == N
+    assert 0 < service.live.total() < N
+    assert bill <= budget.spent <= budget.max_cost
 
 
 @pytest.mark.parametrize(

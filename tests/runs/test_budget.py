@@ -1,18 +1,24 @@
 """What a run costs: known before, bounded during."""
 
 import asyncio
+import itertools
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fwc_llm import evaluate
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import Messages, Reply, Usage
+from fwc_llm.models.base import Attempts, Messages, Reply, Usage
+from fwc_llm.models.decisions import DecisionModel
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.models.openai.prices import Price, price_of
 from fwc_llm.runs.budget import Budget, forecast
 from fwc_llm.runs.execute import execute
 from fwc_llm.runs.journal import Call, Journal
+from fwc_llm.tasks import census_task
+from tests.faults.loopback import HttpReply, HttpRequest, answered, serve_in_thread
 
 PRICE = Price(model="test", input=10.0, cached=1.0, output=100.0, batch=0.5, context=2000, date="2026-01-01")
 
@@ -29,7 +35,7 @@ class Counter:
 class Model(ChatModel):
     used = Usage(1000, 5, 0)
 
-    async def ask(self, messages: Messages) -> Reply:
+    async def ask_within(self, messages: Messages, attempts: Attempts) -> Reply:
         await asyncio.sleep(0.001)
         return Reply("Yes", usage=self.used)
 
@@ -83,7 +89,7 @@ def test_without_a_reported_usage_the_worst_case_counts(tmp_path: Path) -> None:
     model.used = None  # type: ignore[assignment]
     outcome, budget = run(tmp_path, model, 0.1)
     assert outcome.done == 5
-    assert "is used (an estimate: the service sent no token counts) and" in str(outcome.stopped)
+    assert "is used (at most: for some attempts the service sent no token counts)" in str(outcome.stopped)
     assert budget.spent == pytest.approx(5 * 0.018)
 
 
@@ -124,3 +130,53 @@ def test_a_file_that_is_no_price_file_is_refused(tmp_path: Path, text: str) -> N
     file.write_text(text)
     with pytest.raises(FwcError, match=r"prices\.toml"):
         price_of("gpt-4", file)
+
+
+def _lost(body: Any, kind: str) -> HttpReply:
+    if kind == "cut":
+        return HttpReply(body, cut=10)
+    return HttpReply("oops", 500) if kind == "status 500" else HttpReply("<html>", 200)
+
+
+@pytest.mark.parametrize("concurrency", [1, 96])
+@pytest.mark.parametrize("options", [{}, {"rows_per_request": 5}, {"api": "decisions"}], ids=str)
+def test_a_service_that_bills_and_loses_replies_stays_within_the_limit(
+    options: Any, concurrency: int, tmp_path: Path
+) -> None:
+    """It takes a tenth of a dollar and more for each attempt, and loses four of five replies."""
+    prices = tmp_path / "prices.toml"
+    prices.write_text('date = "2030-01-01"\n[models]\nmine = { input = 1000, output = 4000 }\n')
+    price: Any = price_of("mine", prices)
+    attempts, bill = itertools.count(), [0.0]
+
+    def service(request: HttpRequest) -> HttpReply:
+        number, chat = next(attempts), request.path.endswith("/chat/completions")
+        used = Usage(len(request.body) // 5, 2 if chat else 1)
+        bill[0] += price.dollars(used)
+        body = answered(request, True)
+        names = ("prompt_tokens", "completion_tokens") if chat else ("input_tokens", "output_tokens")
+        body["usage"] = dict(zip(names, (used.prompt_tokens, used.completion_tokens), strict=True))
+        return HttpReply(body) if number % 5 == 4 else _lost(body, ("cut", "status 500", "html")[number % 3])
+
+    kind: Any = partial(DecisionModel, **options) if "api" in options else ChatModel
+    with serve_in_thread(service) as url:
+        for most in (2.0, 3.0):
+            result = evaluate(
+                census_task(600, 300), kind("mine", base_url=f"{url}/v1", backoff=0.001), ("zero",),
+                out=tmp_path / "run", n_test=40, base_parity=None, prices=prices, max_cost=most,
+                concurrency=concurrency, progress=False, **options,
+            )  # fmt: skip
+            assert "stopped before --max-cost" in result.data["stopped"]
+            assert 0.2 * most < bill[0] <= most
+            assert result.data["unknown_usage"]["prompt_tokens"] > result.data["usage"]["prompt_tokens"]
+            spent = bill[0]
+            with Journal(tmp_path / "run") as journal:
+                assert spent <= journal.cost(price) <= most
+
+
+def test_what_costs_more_than_its_worst_case_is_expected_from_then_on(tmp_path: Path) -> None:
+    model = Model("test")
+    model.used = Usage(1600, 200, 0)  # ten times the tokens of the limit: 0.036 dollars, not 0.018
+    outcome, budget = run(tmp_path, model, 0.4)
+    assert outcome.done >= 8
+    assert budget.dollars(budget.worst_case(calls(1)[0].messages)) >= 0.036

@@ -68,7 +68,7 @@ def test_every_call_is_asked_once_and_recorded_whole(tmp_path: Path) -> None:
     assert set(first) == {
         "request", "arm", "repeat", "row", "variant", "text", "finish_reason", "refusal", "error", "logprobs",
         "answer", "reason", "p_yes", "usage", "model", "fingerprint", "attempts", "latency", "time", "raw",
-        "prompt",
+        "prompt", "parser",
     }  # fmt: skip
     assert (first["arm"], first["text"], first["answer"], first["reason"]) == ("zero", "Yes", "yes", "")
     assert first["raw"] == {"content": "Yes"}

@@ -89,10 +89,6 @@ def test_agreement_and_probabilities_are_those_of_the_dice(task: Task, tmp_path:
     assert (again["times"], again["prompts"]) == (5, 100)
     assert again["changed"] == pytest.approx(1 - 0.3**5 - 0.7**5, abs=0.12)
     assert again["probabilities"]["auc"] == pytest.approx(0.5, abs=0.15)
-    split = arm["variance"]["accuracy"]
-    assert split["repetition"] == pytest.approx(0.21 / 100, rel=0.1)
-    assert split["rows"] == pytest.approx(0.16 * 0.25 / 100, abs=4e-4), "rows differ by their labels alone"
-    assert split["not_measured"] == ["examples", "order", "wording", "order_and_wording"]
     # Asked again is not other rows: the interval stays one of 100 rows, answers that differ help a little.
     assert arm["accuracy"]["high"] - arm["accuracy"]["low"] > 0.07
     assert any("Every prompt was asked 5 times" in note for note in found["notes"])
@@ -115,13 +111,6 @@ def test_each_template_set_makes_an_arm(task: Task, tmp_path: Path) -> None:
         f"balanced@{order}@{one}" for order in ("random", "given") for one in ("default", "my, own")
     ]
     found = result.audit().to_dict()["arms"]
-    assert found[0]["variance"]["accuracy"]["not_measured"] == ["order", "order_and_wording", "repetition"]
-    for metric in ("accuracy", "demographic_parity_difference"):
-        split = found[2]["variance"][metric]
-        assert split["not_measured"] == ["repetition"]
-        assert split == found[5]["variance"][metric]
-        assert split != found[0]["variance"][metric]
     assert found[2]["variation"] == {"family": "balanced", "order": "random", "template": "default"}
-    assert "Order × wording" in render([result.folder], "md", task)
     asks_nothing = Dice(most=0)
     evaluate(task, asks_nothing, ("zero", "balanced"), templates=("default", str(own)), **options)

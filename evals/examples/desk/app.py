@@ -1,68 +1,44 @@
-"""A web handler that decides with a language model and saved examples.
+"""A web service that decides with a language model, saved examples and a frozen task; it has no table.
 
-POST a person as a JSON object: `{"answer": "yes" | "no"}` comes back. What the model does not answer with yes
-or no goes to a person (503); a row that lacks an attribute is the caller's mistake (400).
-
-`python -m evals.examples.desk.app` serves it on http://127.0.0.1:8080. `shots.json` holds the examples:
-
-    fwc-llm shots --task census --strategy fwc --m 8 -o evals/examples/desk/shots.json
+fwc-llm task freeze census -o evals/examples/desk/task.json
+fwc-llm shots --task census --strategy fwc --m 8 -o evals/examples/desk/shots.json
+uvicorn evals.examples.desk.app:app
 """
 
-import json
-from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
-from wsgiref.simple_server import make_server
 
+from fastapi import FastAPI, HTTPException
 from openai import OpenAI, OpenAIError
 
-from fwc_llm import FwcError, Reply, Shots, Task, build_prompt, load_shots, load_task
+from fwc_llm import FwcError, Reply, build_prompt, load_shots, load_task
 from fwc_llm.answers import parse_answer
 
-MODEL = "gpt-6-luna"
-LARGEST = 100_000  # bytes of a request
-
-
-@cache
-def desk() -> tuple[Task, Shots, OpenAI]:
-    """The task, the examples and the client: made once, at the first request."""
-    return load_task("census"), load_shots(Path(__file__).with_name("shots.json")), OpenAI(timeout=20.0)
+FOLDER = Path(__file__).parent
+TASK = load_task(FOLDER / "task.json")
+SHOTS = load_shots(FOLDER / "shots.json", TASK)
+app, client = FastAPI(), cache(lambda: OpenAI(timeout=20.0))
 
 
 def decide(person: dict[str, Any]) -> str | None:
-    """Return "yes", "no", or None where the model does not decide. `FwcError`: the row lacks a value."""
-    task, shots, client = desk()
-    messages: Any = build_prompt(task, person, shots)
-    reply = client.chat.completions.create(model=MODEL, messages=messages, temperature=0, max_tokens=20)
+    """Return "yes", "no", or None where the model does not decide. `FwcError`: no such row was evaluated."""
+    messages = build_prompt(TASK, person, SHOTS)
+    create = client().chat.completions.create
+    reply = create(model="gpt-6-luna", messages=messages, temperature=0, max_tokens=20)
     message = reply.choices[0].message
     return parse_answer(Reply(message.content or "", refusal=message.refusal is not None)).value
 
 
-def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    """Answer one request, as WSGI has it."""
-    status, body = _answer(environ)
-    start_response(status, [("Content-Type", "application/json")])
-    return [json.dumps(body).encode()]
-
-
-def _answer(environ: dict[str, Any]) -> tuple[str, dict[str, str]]:
-    if environ["REQUEST_METHOD"] != "POST":
-        return "405 Method Not Allowed", {"error": "POST a person"}
+@app.post("/decisions")
+def decision(person: dict[str, Any]) -> dict[str, str]:
+    """Decide about a row as it lies in the table's file; 503 is for a person to look at."""
     try:
-        person = json.loads(environ["wsgi.input"].read(min(int(environ.get("CONTENT_LENGTH") or 0), LARGEST)))
-        if not isinstance(person, dict):
-            raise ValueError("it is no object")
         answer = decide(person)
-    except (ValueError, FwcError) as error:
-        return "400 Bad Request", {"error": str(error)}
+    except FwcError as error:
+        raise HTTPException(422, str(error)) from error
     except OpenAIError:
         answer = None
     if answer is None:
-        return "503 Service Unavailable", {"error": "no decision: a person has to look at this"}
-    return "200 OK", {"answer": answer}
-
-
-if __name__ == "__main__":
-    with make_server("127.0.0.1", 8080, application) as server:
-        server.serve_forever()
+        raise HTTPException(503, "no decision: a person has to look at this")
+    return {"answer": answer}

@@ -1,6 +1,10 @@
 """What the desk's CI runs: no key, no network, no cost."""
 
+from pathlib import Path
+
+from evals.examples.desk.app import FOLDER
 from evals.examples.desk.client import PERSON, post
+from fwc_llm import load_task
 from fwc_llm.testing import Answers, Failure
 
 
@@ -17,6 +21,15 @@ def test_what_is_no_decision_goes_to_a_person(fwc_openai: Answers) -> None:
         assert post(PERSON)[0] == 503
 
 
-def test_a_person_without_an_age_is_the_callers_mistake(fwc_openai: Answers) -> None:
-    assert post({name: value for name, value in PERSON.items() if name != "age"})[0] == 400
+def test_what_was_never_evaluated_is_the_callers_mistake(fwc_openai: Answers) -> None:
+    lacking = {name: value for name, value in PERSON.items() if name != "age"}
+    for person, column in ((lacking, "age"), (PERSON | {"sex": "F"}, "sex"), (PERSON | {"age": -41}, "age")):
+        status, detail = post(person)
+        assert status == 422
+        assert f"'{column}'" in detail
     assert not fwc_openai.calls
+
+
+def test_the_frozen_task_is_that_of_this_version(tmp_path: Path) -> None:
+    load_task("census").freeze(tmp_path / "task.json")
+    assert (tmp_path / "task.json").read_text() == (FOLDER / "task.json").read_text()

@@ -10,20 +10,20 @@ from functools import cached_property
 
 import numpy as np
 
-from fwc_llm.coreset.descent.updates import Shares, means, medians, medoids
+from fwc_llm.coreset.descent.updates import RowAssignment, means, medians, medoids
+from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.ground_cost import blocks, feature_costs
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.problem.table import Table
-from fwc_llm.coreset.transport.fair import Transport
+from fwc_llm.coreset.transport.inner_problem import Transport
 from fwc_llm.coreset.weights import Masses
 
 _IDLE = 5  # iterations without a gain that end a descent
 _LARGE = 4  # rows from which a representative may overshoot: with fewer it could lose them all
 
 
-def share_out(inner: Transport, label: np.ndarray, m: int, masses: Masses | None = None) -> Shares:
+def share_out(inner: Transport, label: np.ndarray, m: int, masses: Masses | None = None) -> RowAssignment:
     """The plan, rows to cells, as each representative's share; `label` (G, n): the nearest in each cell."""
-    return Shares(
+    return RowAssignment(
         label[inner.cell, np.arange(len(inner.cell))],
         inner.split_row,
         label[inner.split_cell, inner.split_row],
@@ -63,14 +63,14 @@ class Steps:
                 label[g, rows][closer] = j
         return cost.T + problem.move[problem.cells.cell], label
 
-    def certify(self, points: np.ndarray) -> tuple[Transport, Shares]:
+    def certify(self, points: np.ndarray) -> tuple[Transport, RowAssignment]:
         """The same as `solve` in float64, with all that certifies it."""
         cost, label = self.nearest(points)
         inner = self.problem.transport(cost, self.prices)
         self.prices = inner.prices
         return inner, share_out(inner, label, self.problem.m, self.problem.masses)
 
-    def solve(self, points: np.ndarray) -> tuple[float, Shares]:
+    def solve(self, points: np.ndarray) -> tuple[float, RowAssignment]:
         """Objective of the inner problem for the representatives `points` (m, p), and its plan."""
         inner, shares = self.certify(points)
         return inner.objective, shares
@@ -78,12 +78,12 @@ class Steps:
     def rest(self) -> None:
         """Lets go of what is known of the rows: other steps need the memory more."""
 
-    def move_points(self, shares: Shares, points: np.ndarray) -> np.ndarray:
+    def move_points(self, shares: RowAssignment, points: np.ndarray) -> np.ndarray:
         """The minimisers of the representatives' shares over all points, (m, p)."""
         update = medians if self.problem.cost == "l1" else means
         return update(self.problem.table, shares, points)
 
-    def move_rows(self, shares: Shares, rows: np.ndarray) -> np.ndarray:
+    def move_rows(self, shares: RowAssignment, rows: np.ndarray) -> np.ndarray:
         """The minimisers of the representatives' shares over the candidates that they carry, (m,)."""
         return medoids(self.problem, shares, rows)
 
@@ -163,6 +163,6 @@ def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0
     return Descent(*best, tuple(history), converged)
 
 
-def points_at(table: Table, start: np.ndarray) -> np.ndarray:
+def points_at(table: EncodedTable, start: np.ndarray) -> np.ndarray:
     """Points (m, p) float64, given as such or as rows (m,)."""
     return table.values_of(start) if start.ndim == 1 else np.array(start, dtype=np.float64)

@@ -11,8 +11,8 @@ the representatives that gained or lost something are looked at again.
 import numpy as np
 
 from fwc_llm.coreset.compiled import kernel, part
-from fwc_llm.coreset.descent.updates import UNIT, Shares
-from fwc_llm.coreset.problem.table import Table
+from fwc_llm.coreset.descent.updates import UNIT, RowAssignment
+from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.threads import CHUNK, Threads
 
 _SAMPLE = 16_384  # rows by which bins are cut
@@ -29,7 +29,9 @@ class Changes:
         self._torn = np.zeros(0, np.int64)  # representatives that had parts of rows
         self._points = np.empty(0)
 
-    def find(self, shares: Shares, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    def find(
+        self, shares: RowAssignment, points: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """The labels as `self.label` has them, whether (m + 1,) each has to move, and the rows that changed.
 
         `points` (m, p) are the representatives; the rows are None where all may have changed.
@@ -58,10 +60,10 @@ class Changes:
 class Means:
     """The means of a table's numeric columns."""
 
-    def __init__(self, table: Table, threads: Threads) -> None:
+    def __init__(self, table: EncodedTable, threads: Threads) -> None:
         self._table, self._threads = table, threads
 
-    def move(self, shares: Shares, points: np.ndarray) -> np.ndarray:
+    def move(self, shares: RowAssignment, points: np.ndarray) -> np.ndarray:
         """A copy of `points` (m, p), each moved to the weighted mean of what it carries."""
         table, mass = self._table, shares.row_mass
 
@@ -89,7 +91,7 @@ class Means:
 class Medians:
     """The medians of a table's numeric columns for `m` representatives."""
 
-    def __init__(self, table: Table, m: int, threads: Threads) -> None:
+    def __init__(self, table: EncodedTable, m: int, threads: Threads) -> None:
         self._table, self._threads = table, threads
         n, q = table.n, table.n_numeric
         bins = int(np.clip(n // (_EACH * m), 4, NONE))
@@ -106,7 +108,7 @@ class Medians:
         self._carried = np.empty((m + 1, q, bins), np.int64)  # mass by representative and bin
         self._changes = Changes()
 
-    def move(self, shares: Shares, points: np.ndarray) -> np.ndarray:
+    def move(self, shares: RowAssignment, points: np.ndarray) -> np.ndarray:
         """A copy of `points` (m, p), each moved the least that reaches weighted medians of what it carries.
 
         Every value between the lower and the upper median is as good as another.

@@ -30,12 +30,12 @@ from fwc_llm.coreset.descent.assignment import (
 )
 from fwc_llm.coreset.descent.loop import Steps, share_out
 from fwc_llm.coreset.descent.medians import Changes, Means, Medians
-from fwc_llm.coreset.descent.updates import Shares, medoids, modes
+from fwc_llm.coreset.descent.updates import RowAssignment, medoids, modes
 from fwc_llm.coreset.problem.ground_cost import feature_costs
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.tile import WIDTH
-from fwc_llm.coreset.transport.fair import Transport
+from fwc_llm.coreset.transport.inner_problem import Transport
 
 _FEW = 2048  # rows at once, where few are looked at
 SMALL = 2 * 10**7  # pairs of numbers that are compared faster than the inner problem is solved again
@@ -91,7 +91,7 @@ class CompiledSteps(Steps):
         self._cached_rows = self._reps = self._mover = None
         vars(self.problem.table).pop("single", None)  # a copy, made again when it is asked for
 
-    def solve(self, points: np.ndarray) -> tuple[float, Shares]:
+    def solve(self, points: np.ndarray) -> tuple[float, RowAssignment]:
         """See `Steps`."""
         reps, everything = self._place(points)
         margin = np.inf if self._small else 2 * self._drift + 0.01 * self._objective
@@ -115,7 +115,9 @@ class CompiledSteps(Steps):
         self._objective = inner.objective
         part = packed[inner.split_row, inner.split_cell] >> BITS
         parts = inner.split_row, self._first[inner.split_cell] + part, inner.split_share
-        return inner.objective, Shares(label, *parts, self.problem.m, self.problem.masses, inner.row_mass)
+        return inner.objective, RowAssignment(
+            label, *parts, self.problem.m, self.problem.masses, inner.row_mass
+        )
 
     def transport(self) -> Transport:
         """The inner problem for the costs as they are."""
@@ -154,7 +156,7 @@ class CompiledSteps(Steps):
         self._threads.over_rows(make_exact, n=len(cost), chunk=_FEW)
         return cost, label.T
 
-    def certify(self, points: np.ndarray) -> tuple[Transport, Shares]:
+    def certify(self, points: np.ndarray) -> tuple[Transport, RowAssignment]:
         """See `Steps`."""
         cost, label = self.nearest(points)
         inner = self.problem.transport(cost, self.prices)
@@ -218,7 +220,7 @@ class CompiledSteps(Steps):
 
         self._threads.over(assign, starts)
 
-    def move_points(self, shares: Shares, points: np.ndarray) -> np.ndarray:
+    def move_points(self, shares: RowAssignment, points: np.ndarray) -> np.ndarray:
         """See `Steps`."""
         table = self.problem.table
         if not table.n_numeric:
@@ -228,7 +230,7 @@ class CompiledSteps(Steps):
             self._mover = Medians(table, shares.m, threads) if l1 else Means(table, threads)
         return modes(table, shares, self._mover.move(shares, points))
 
-    def move_rows(self, shares: Shares, rows: np.ndarray) -> np.ndarray:
+    def move_rows(self, shares: RowAssignment, rows: np.ndarray) -> np.ndarray:
         """See `Steps`."""
         touched = self._changes.find(shares, rows[:, None])[1]
         moved = medoids(self.problem, shares, rows, np.flatnonzero(touched[:-1]))

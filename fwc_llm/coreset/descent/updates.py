@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.weights import Masses
 
 UNIT = 1 << 32  # the weight of a whole row in sums that must not depend on their order
 
 
 @dataclass(frozen=True)
-class Shares:
+class RowAssignment:
     """The representative of each row, and those of the parts of split rows.
 
     Row i goes to `label[i]` (n,), except for the parts `part_weight` (s,) in (0, 1] of the rows `part_row`,
@@ -106,7 +106,7 @@ class Groups:
         return self.rows[part], self.units[part] * self.unit
 
 
-def means(table: Table, shares: Shares, points: np.ndarray) -> np.ndarray:
+def means(table: EncodedTable, shares: RowAssignment, points: np.ndarray) -> np.ndarray:
     """The points moved to weighted means of their numeric columns and weighted modes of the others."""
     groups = shares.grouped()
     moved = points.copy()
@@ -118,7 +118,7 @@ def means(table: Table, shares: Shares, points: np.ndarray) -> np.ndarray:
     return modes(table, shares, moved)
 
 
-def medians(table: Table, shares: Shares, points: np.ndarray) -> np.ndarray:
+def medians(table: EncodedTable, shares: RowAssignment, points: np.ndarray) -> np.ndarray:
     """The points moved to weighted medians of their numeric columns and weighted modes of the others.
 
     Any value between the lower and the upper median is as good: a point moves the least that reaches one.
@@ -138,7 +138,7 @@ def medians(table: Table, shares: Shares, points: np.ndarray) -> np.ndarray:
     return modes(table, shares, moved)
 
 
-def modes(table: Table, shares: Shares, points: np.ndarray) -> np.ndarray:
+def modes(table: EncodedTable, shares: RowAssignment, points: np.ndarray) -> np.ndarray:
     """Sets the categorical columns of `points`, in place, to the heaviest category; a tie keeps one's own."""
     if table.p == table.n_numeric:
         return points
@@ -158,7 +158,9 @@ def modes(table: Table, shares: Shares, points: np.ndarray) -> np.ndarray:
     return points
 
 
-def medoids(problem: Problem, shares: Shares, rows: np.ndarray, only: np.ndarray | None = None) -> np.ndarray:
+def medoids(
+    problem: Problem, shares: RowAssignment, rows: np.ndarray, only: np.ndarray | None = None
+) -> np.ndarray:
     """The representatives' rows (m,), each moved to the best candidate among the rows that it carries.
 
     They move one after another, those in `only` or all, and stay distinct by `ids` wherever they were. The
@@ -180,7 +182,7 @@ def medoids(problem: Problem, shares: Shares, rows: np.ndarray, only: np.ndarray
     return moved
 
 
-def costs_at_rows(table: Table, rows: np.ndarray, weight: np.ndarray, cost: str) -> np.ndarray:
+def costs_at_rows(table: EncodedTable, rows: np.ndarray, weight: np.ndarray, cost: str) -> np.ndarray:
     """(r,) Σ_i w_i c(x_i, v) for every row v of the `rows` x (r,), by columns."""
     total, costs = weight.sum(), np.zeros(len(rows))
     for k in range(table.n_numeric, table.p):

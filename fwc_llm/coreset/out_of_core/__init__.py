@@ -1,1 +1,1 @@
-"""Tables beyond memory: a sample is solved in memory, and readings of all rows certify the result."""
+"""Tables beyond memory: a sample is solved in memory, and passes over all rows certify the result."""

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
+from fwc_llm.coreset.problem.encoded_table import MISMATCH, EncodedTable, Which
 from fwc_llm.coreset.problem.frames import as_pandas, column_kind, is_frame, plain_array, row_name
-from fwc_llm.coreset.problem.table import MISMATCH, Table, Which
 from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError, ScaleWarning
 
@@ -64,7 +64,7 @@ class ColumnCode:
 
 @dataclass(frozen=True)
 class Encoder:
-    """Turns a DataFrame or an array into a `Table`, and points of that table back into what X was.
+    """Turns a DataFrame or an array into a `EncodedTable`, and points of that table back into what X was.
 
     Numeric columns (numbers, decimals) and ordinal columns (pandas' ordered categorical dtype, replaced by
     the rank of their category) are z-scored over the rows given, a constant one becoming 0; everything else
@@ -79,7 +79,7 @@ class Encoder:
     @classmethod
     def fit(
         cls, frame: pd.DataFrame, scale: bool = True, masses: Masses | None = None
-    ) -> tuple["Encoder", Table]:
+    ) -> tuple["Encoder", EncodedTable]:
         """The encoder of this table, and the table encoded; `InputError` for a missing or infinite value.
 
         Not `scale`: numbers and ranks are left as they are. `masses` weigh the rows.
@@ -106,21 +106,23 @@ class Encoder:
                 column, raw = _z_scores(column, raw, masses)
             numbers[:, len(columns)] = raw
             columns.append(column)
-        table = Table(numbers, _side_by_side(codes, len(frame), np.uint8))
+        table = EncodedTable(numbers, _side_by_side(codes, len(frame), np.uint8))
         return cls(tuple(columns), tuple(frame.columns)), table
 
     @classmethod
-    def fit_array(cls, table: Table, scale: bool, masses: Masses | None = None) -> tuple["Encoder", Table]:
+    def fit_array(
+        cls, table: EncodedTable, scale: bool, masses: Masses | None = None
+    ) -> tuple["Encoder", EncodedTable]:
         """The encoder of an unscaled table of numbers, whose rows `masses` weigh, and the table encoded."""
-        columns = [ColumnCode(k, "numeric") for k in range(table.p)]
+        columns, precision = [ColumnCode(k, "numeric") for k in range(table.p)], table.numbers.dtype
         if scale:
-            numbers = np.empty_like(table.numbers)
+            numbers = np.empty(table.numbers.shape)
             for k, raw in enumerate(table.numbers.T):
                 columns[k], numbers[:, k] = _z_scores(columns[k], raw.astype(np.float64), masses)
-            table = Table(numbers, table.codes)
-        return cls(tuple(columns), tuple(range(table.p)), table.numbers.dtype), table
+            table = EncodedTable(numbers, table.codes)
+        return cls(tuple(columns), tuple(range(table.p)), precision), table
 
-    def encode(self, points: Any, strict: bool = True, what: str = "init") -> Table:
+    def encode(self, points: Any, strict: bool = True, what: str = "init") -> EncodedTable:
         """Points or other rows in the units of X as a table; `strict` refuses a value that X does not hold.
 
         Errors call the points `what`.
@@ -155,16 +157,17 @@ class Encoder:
                 numbers.append((np.asarray(values, dtype=float) - column.mean) / column.size)
         n = len(points)
         encoded = _side_by_side(numbers, n, float), _side_by_side(codes, n, np.int32).astype(np.int32)
-        return Table(*encoded, units=self.units)
+        return EncodedTable(*encoded, units=self.units)
 
-    def _encode_array(self, points: Any, what: str) -> Table:
+    def _encode_array(self, points: Any, what: str) -> EncodedTable:
         table, p = encode_array(points), len(self.columns)
         if table.p != p:
             raise InputError(
                 f"{what} has {table.p} features, but FairCoreset is expecting {p} features as input"
             )
         mean, size = (np.array([getattr(own, name) for own in self.columns]) for name in ("mean", "size"))
-        return Table(((table.numbers - mean) / size).astype(table.numbers.dtype, copy=False), table.codes)
+        as_given = not mean.any() and (size == 1).all()
+        return table if as_given else EncodedTable((table.numbers - mean) / size, table.codes)
 
     @property
     def units(self) -> np.ndarray:
@@ -242,22 +245,24 @@ def _side_by_side(columns: list[np.ndarray], n: int, kind: Any) -> np.ndarray:
     return np.column_stack(columns) if columns else np.empty((n, 0), kind)
 
 
-def encode_array(x: Any) -> Table:
+def encode_array(x: Any) -> EncodedTable:
     """A plain (n, p) array as it is: numeric, unscaled; float32 stays float32, all else becomes float64."""
     array = plain_array(x)
     if not np.isfinite(array.sum(dtype=np.float64)) and not np.isfinite(array).all():
         row, column = np.argwhere(~np.isfinite(array))[0]
         kind = "NaN" if np.isnan(array[row, column]) else "infinity"
         raise InputError(f"Input X contains {kind} in row {row}, column {column}: drop or fill such rows")
-    return Table(array, np.empty((len(array), 0), np.int32))
+    return EncodedTable(array, np.empty((len(array), 0), np.int32))
 
 
 ColumnWeights: TypeAlias = Mapping[Any, float] | Sequence[float] | np.ndarray | None
 
 
-def _weighted(encoder: Encoder, table: Table, weights: dict[Any, float], cost: str) -> tuple[Encoder, Table]:
+def _weighted(
+    encoder: Encoder, table: EncodedTable, weights: dict[Any, float], cost: str
+) -> tuple[Encoder, EncodedTable]:
     """The encoder and the table with weights of columns, which multiply their parts of the cost."""
-    columns, numbers = [], table.numbers.copy()
+    columns, numbers = [], table.numbers.astype(np.float64)
     for k, column in enumerate(encoder.columns):
         factor, mean = weights[column.name], column.mean
         if column.kind != "categorical":
@@ -296,7 +301,7 @@ def encode(
     sample_weight: Any = None,
     column_weights: ColumnWeights = None,
     cost: str = "l1",
-) -> tuple[Encoder, Table, Masses | None]:
+) -> tuple[Encoder, EncodedTable, Masses | None]:
     """A table by its kinds of columns, or an array; how others are encoded likewise; and the rows' masses.
 
     `scale`: whether numbers become z-scores; "auto": those of a DataFrame do, those of an array do not, with
@@ -327,7 +332,7 @@ def pick(X: Any, rows: Which) -> Any:
     return X.iloc[rows] if is_frame(X) else plain_array(X)[rows]
 
 
-def warn_of_sizes(table: Table) -> None:
+def warn_of_sizes(table: EncodedTable) -> None:
     """Warn where some columns decide nearly all distances."""
     some = np.array(table.numbers[:: max(1, table.n // _SOME)].T, np.float64, order="C")
     low, high = some.min(axis=1), some.max(axis=1)

@@ -112,9 +112,9 @@ def take_named(
 ) -> Columns:
     """The table without the columns that y, sensitive and sample_weight name, and these columns.
 
-    Each may be the name of a column; sensitive also a list of names, whose columns are crossed, unless it is
-    as long as X. What is no name is returned as it is, or refused where `only_names`. Errors call the table
-    `what`.
+    Each may be the name of a column (any label of pandas'); sensitive also a list of names, whose columns are
+    crossed, unless it is as long as X. What is no name is returned as it is, or refused where `only_names`.
+    Errors call the table `what`.
 
     Raises:
         InputError: there is no such column, or X has no names.
@@ -124,9 +124,9 @@ def take_named(
     taken: set[Any] = set()
 
     def column(values: Any, role: str) -> Any:
-        names = [values] if isinstance(values, str) else []
-        listed = role == "sensitive" and is_frame(X) and isinstance(values, list | tuple)
-        if listed and (only_names or len(values) != len(X)) and all(isinstance(v, str) for v in values):
+        names = [values] if _is_name(values, X) else []
+        listed = not names and role == "sensitive" and is_frame(X) and isinstance(values, list | tuple)
+        if listed and (only_names or len(values) != len(X)) and all(_is_name(v, X) for v in values):
             names = list(values)
         if not names:
             if only_names and values is not None:
@@ -140,10 +140,15 @@ def take_named(
                 f"{', '.join(map(repr, X.columns[:20]))}{', …' if len(X.columns) > 20 else ''}"
             )
         taken.update(names)
-        return X[values] if isinstance(values, str) else X[names]
+        return X[values] if names == [values] else X[names]
 
     labels = column(y, "y"), column(sensitive, "sensitive"), column(sample_weight, "sample_weight")
     return Columns(X.drop(columns=list(taken)) if taken else X, *labels)
+
+
+def _is_name(value: Any, X: Any) -> bool:
+    """Whether a value names a column: a text may, an integer or a tuple where the table has that label."""
+    return isinstance(value, str) or (is_frame(X) and isinstance(value, int | tuple) and value in X.columns)
 
 
 def is_dask(X: Any, module: str = "dask") -> bool:

@@ -12,7 +12,7 @@ speed. All agree (tests/coreset/problem/test_ground_cost.py).
 import numpy as np
 
 from fwc_llm.coreset.problem.cells import Cells
-from fwc_llm.coreset.problem.table import Table
+from fwc_llm.coreset.problem.encoded_table import EncodedTable
 
 COSTS = ("l1", "sqeuclidean")
 _BLOCK = 2048  # rows per step: with a few dozen columns they fit into the cache
@@ -45,7 +45,7 @@ def feature_costs(values: np.ndarray, point: np.ndarray, cost: str, unit: np.nda
     return column_costs(values[:q], values[q:], point[:q], point[q:], cost, unit)
 
 
-def cost_matrix(rows: Table, points: Table, cost: str) -> np.ndarray:
+def cost_matrix(rows: EncodedTable, points: EncodedTable, cost: str) -> np.ndarray:
     """(n, m) feature costs of every row to every point; `points` are encoded as the rows are."""
     matrix = np.empty((rows.n, points.n))
     for block in blocks(rows.n):

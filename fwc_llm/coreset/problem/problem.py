@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.coreset.problem.cells import Cells
-from fwc_llm.coreset.problem.table import Table
-from fwc_llm.coreset.transport.fair import Transport, fair_transport
+from fwc_llm.coreset.problem.encoded_table import EncodedTable
+from fwc_llm.coreset.transport.inner_problem import Transport, fair_transport
 from fwc_llm.coreset.transport.linear_program import parity_set
 from fwc_llm.coreset.transport.parity import ParitySet
 from fwc_llm.coreset.weights import Masses
@@ -27,7 +27,7 @@ class Problem:
     levels have the limits, where attributes are not crossed.
     """
 
-    table: Table
+    table: EncodedTable
     cells: Cells
     cell_of: np.ndarray
     target: np.ndarray
@@ -99,7 +99,7 @@ class Problem:
         return np.concatenate(rows), np.concatenate(cells)
 
     @cached_property
-    def fair(self) -> ParitySet | None:
+    def parity_set(self) -> ParitySet | None:
         """The cells' masses that keep the limit, or their charge; None without."""
         return parity_set(self.target, self.epsilon, self.penalty, self.cells.n_levels, self.groups)
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from fwc_llm.coreset.checks import candidate_mask
 from fwc_llm.coreset.problem.cells import find_cells
+from fwc_llm.coreset.problem.encoded_table import MISMATCH, EncodedTable, Which
 from fwc_llm.coreset.problem.encoding import Encoder, encode, pick
-from fwc_llm.coreset.problem.table import MISMATCH, Table, Which
 from fwc_llm.coreset.weights import Masses
 from fwc_llm.errors import InputError
 
@@ -51,7 +51,7 @@ class Coreset:
 
 
 @dataclass(frozen=True)
-class LabelledTable(Table):
+class LabelledTable(EncodedTable):
     """A table whose last `codes` are d and y (places in `levels` and `outcomes`), and its source."""
 
     levels: np.ndarray

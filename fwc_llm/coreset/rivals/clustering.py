@@ -2,7 +2,7 @@
 
 k-means (Lloyd 1982) starts from a greedy k-means++ (Arthur, Vassilvitskii 2007), by scikit-learn. k-medoids
 are found by swaps: FasterPAM (Schubert, Rousseeuw 2021) with memory linear in n, see
-`fwc_llm.coreset.swaps.engine`, here with one cell and no prices.
+`fwc_llm.coreset.fasterpam.engine`, here with one cell and no prices.
 """
 
 import warnings
@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from fwc_llm.coreset.fasterpam.engine import Exchanged, Patience, exchange
+from fwc_llm.coreset.fasterpam.medoids import Points, Space
 from fwc_llm.coreset.rivals.base import DISTANCES, Coreset, LabelledTable, prepare, sizes
-from fwc_llm.coreset.swaps.engine import Exchanged, Patience, exchange
-from fwc_llm.coreset.swaps.state import Points, Space
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.errors import InputError
 

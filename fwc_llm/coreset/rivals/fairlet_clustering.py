@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.coreset.checks import candidate_mask
+from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
-from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.rivals.base import DISTANCES, Coreset, LabelledTable, as_rows
 from fwc_llm.coreset.rivals.clustering import lloyd, rounded_coreset, swap_medoids
 from fwc_llm.errors import InputError
@@ -105,7 +105,7 @@ def _balance(red: int, blue: int, wanted: tuple[int, int] | str | None) -> tuple
 
 def _centre(rows: LabelledTable, group: np.ndarray, metric: str) -> int:
     """The member with the least summed distance to the others."""
-    members = Table(rows.numbers[group], rows.codes[group])
+    members = EncodedTable(rows.numbers[group], rows.codes[group])
     if metric == "l2":
         distance = np.sqrt(cost_matrix(members, members, "sqeuclidean"))
     else:

@@ -20,7 +20,7 @@ _SMALL = 4000  # n · m up to which starts are repeated
 _MOST = 30  # starts, or
 _WORK = {"free": 40_000, "rows": 16_000, "features": 13_000}  # n · m over all starts: rows are swapped, too
 _LEAST = 4  # starts of a small table
-_REPEATED = 3  # starts of a table that is larger, with free representatives that are swapped
+_REPEATED = 2  # starts of a table that is larger, the better of which is kicked
 _AGREE = 4  # starts that end at the best objective, from which on there are no more
 _EQUAL = 1e-9  # relative difference of objectives that is rounding
 
@@ -44,12 +44,14 @@ def best_start(
     size = problem.table.n * problem.m
     if not starts:
         small = min(_MOST, max(_LEAST, _WORK[problem.support] // size))
-        most = small if size <= _SMALL else _REPEATED if solver.repeated else 1
+        most = small if size <= _SMALL else _REPEATED if solver.kicks else 1
     objectives = [best.objective]
     while len(objectives) < most and (starts or agreeing(objectives) < _AGREE):
         descent = solver.from_name(init, rng)
         objectives.append(descent.objective)
         best = min(best, descent, key=attrgetter("objective"))
+    if agreeing(objectives) < _AGREE:
+        best = solver.kick(best, rng)
     ends = objectives if len(objectives) > 1 else solver.ends
     spread = float(np.mean(ends) / min(ends) - 1) if len(ends) > 1 and min(ends) > 0 else None
     return best, len(objectives), agreeing(objectives), False, spread
@@ -116,6 +118,6 @@ def _dual(problem: Problem, cells: list[int], nearest: list[np.ndarray], prices:
         least = np.minimum(least[:, None], near - prices[g]).reshape(-1, problem.table.n)
     masses = problem.masses
     bound = least.mean(axis=1) if masses is None else least @ (masses.values / masses.total)
-    if problem.fair:
-        bound += problem.fair.best(prices)[0]
+    if problem.parity_set:
+        bound += problem.parity_set.best(prices)[0]
     return np.asarray(bound)

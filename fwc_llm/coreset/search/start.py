@@ -3,9 +3,12 @@
 See docs/method.md, "Starts and local optima".
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from fwc_llm.coreset.compiled import kernel, part, read_only
+from fwc_llm.coreset.descent.loop import Descent
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.weights import random_order
@@ -142,6 +145,20 @@ def _reach(values, draw, unit, squared, nearest, own):  # type: ignore[no-untype
             own[i] += apart
     for i in range(len(own)):
         own[i] = min(nearest[i], own[i])
+
+
+def kicked(problem: Problem, descent: Descent, rng: np.random.Generator) -> Descent:
+    """Some of the representatives, up to a fourth, replaced by random candidates of their cells."""
+    points, rows = descent.points.copy(), None if descent.rows is None else descent.rows.copy()
+    count = 1 + int(rng.integers(max(1, problem.m // 4)))
+    for slot in rng.choice(problem.m, count, replace=False).tolist():
+        row = int(rng.choice(problem.pools[problem.cell_of[slot]]))
+        if rows is not None:
+            if (problem.ids[rows] == problem.ids[row]).any():
+                continue
+            rows[slot] = row
+        points[slot] = problem.table.values_of(np.array([row]))[0]
+    return replace(descent, points=points, rows=rows)
 
 
 def missed(objective: float, reached: float, each: float) -> bool:

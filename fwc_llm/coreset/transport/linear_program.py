@@ -8,15 +8,19 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError, Vertex
-from fwc_llm.coreset.transport.parity import Flags, Floats, ParitySet, SoftParitySet
+from fwc_llm.coreset.transport.parity import SATISFIED, Flags, Floats, ParitySet, SoftParitySet, violation
+
+_RESCALED = 4  # programs at most, each with the units of the last one's solution
+_LIGHTEST = 1e-13  # share of all mass, below which levels have one unit
 
 
 def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
     """Minimise Σ r_i c_ig x_ig over x ≥ 0, Σ_g x_ig = 1, with cell masses in the parity set.
 
     `cost` (n, G), `mass` (n,) r. Each limit is divided by its outcome's share, so that rare ones hold as well
-    as others. Level d has the variable W_d, its share of all mass. Of a `SoftParitySet`, what exceeds the
-    target has a price.
+    as others. Level d has the variable W_d, its share of all mass: where it is so small that HiGHS overlooks
+    its limits, they are divided by it, and the program is solved again. Of a `SoftParitySet`, what exceeds
+    the target has a price.
     """
     from scipy.optimize import linprog
     from scipy.sparse import block_array, coo_array, eye_array, kron
@@ -43,25 +47,33 @@ def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
         [[sums, None, coo_array((n, len(soft)))], [-level_of @ into, eye_array(levels), None]]
     )
     solver: Any = linprog
-    solution = solver(
-        np.concatenate([part * cost[row, cell], np.zeros(levels), fair.penalty * share[soft]]),
-        limits.tocsr(),
-        np.zeros(2 * len(share)),
-        whole.tocsr(),
-        np.append(np.ones(n), np.zeros(levels)),
-        method="highs-ds",
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-    )
-    if solution.status == 2:
-        raise InfeasibleError("no plan satisfies the parity limit: too many costs are inf")
-    if solution.x is None:
-        raise StalledError(f"the inner problem is not solved: {solution.message}")
-    up, down = np.split(solution.ineqlin.marginals, 2)
-    rise = -solution.eqlin.marginals[n:]
+    unit = np.ones(levels)
+    for _ in range(_RESCALED):
+        of_limit, of_sum = np.tile(np.repeat(unit, outcomes), 2), np.append(np.ones(n), unit)
+        solution = solver(
+            np.concatenate([part * cost[row, cell], np.zeros(levels), fair.penalty * share[soft]]),
+            limits.multiply(1 / of_limit[:, None]).tocsr(),
+            np.zeros(2 * len(share)),
+            whole.multiply(1 / of_sum[:, None]).tocsr(),
+            np.append(np.ones(n), np.zeros(levels)),
+            method="highs-ds",
+            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+        )
+        if solution.status == 2:
+            raise InfeasibleError("no plan satisfies the parity limit: too many costs are inf")
+        if solution.x is None:
+            raise StalledError(f"the inner problem is not solved: {solution.message}")
+        carried = into @ solution.x[: len(row)]
+        if violation(carried, fair.target, fair.limits, fair.groups) <= SATISFIED / 10:
+            break
+        unit = np.clip(level_of @ carried, _LIGHTEST, 1.0)
+    up, down = np.split(solution.ineqlin.marginals / of_limit, 2)
+    rise = -(solution.eqlin.marginals / of_sum)[n:]
     if fair.groups is not None:  # exactly what the multipliers prove
         up, down = np.minimum(up, 0.0), np.minimum(down, 0.0)
         rise = level.T @ (down * np.repeat(least, outcomes) - up * np.repeat(most, outcomes))
     prices = member.T @ ((up - down) / share + level @ rise)
+    fair.proven = None if fair.groups is None else prices
     plan = np.zeros((n, cells))
     plan[row, cell] = solution.x[: len(row)]
     key = plan.argmax(axis=1)
@@ -87,6 +99,8 @@ class GroupedParitySet(ParitySet):
 
     def best(self, prices: Floats, far: bool = False) -> tuple[float, Floats]:
         """Return a bound of the least `⟨prices, w⟩`, which it equals up to rounding, and the prices `v`."""
+        if self.proven is not None and np.array_equal(prices, self.proven):
+            return 0.0, prices
         proof = linear_program(prices[None], np.ones(1), self).prices
         return float((prices - proof).min()), proof
 

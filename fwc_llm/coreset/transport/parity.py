@@ -18,6 +18,8 @@ def violation(
     """
     table = mass.reshape(-1, len(target)) if groups is None else groups @ mass.reshape(-1, len(target))
     full = table.any(axis=1)
+    if not full.any():  # all mass is at levels of no group
+        return 0.0
     with np.errstate(over="ignore"):
         apart = np.abs(table[full] / table[full].sum(axis=1, keepdims=True) / target - 1).max(axis=1)
     return float((apart - np.broadcast_to(limits, len(table))[full]).max())
@@ -47,6 +49,7 @@ class ParitySet:
 
     penalty = 0.0
     groups: Floats | None = None  # (L, |D|) levels that have a limit together
+    proven: Floats | None = None  # of groups: prices (G,) at which no fair masses cost less than 0
 
     def best(self, prices: Floats, far: bool = False) -> tuple[float, Floats]:
         """Return the least `⟨prices, w⟩` over the set, and a vertex that attains it; `far`: with no toll.

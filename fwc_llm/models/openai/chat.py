@@ -7,19 +7,30 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from fwc_llm.errors import FwcError, ProviderError
-from fwc_llm.models.base import SIMULATED, Messages, Reply, Usage, more_tokens
-from fwc_llm.models.client import Client
+from fwc_llm.models.base import SIMULATED, Attempts, Messages, Reply, Usage, is_simulation, more_tokens
+from fwc_llm.models.client import Client, is_local
 from fwc_llm.models.openai.prices import ending_of, family_of
 from fwc_llm.models.openai.retry import QUOTA_CODES, AttemptError, Pace, Reach, body_failure, http_failure
-from fwc_llm.untrusted import LIKE_A_KEY, Secret, finite, one_line, shortened, tamed_json, visible, whole
+from fwc_llm.untrusted import (
+    LIKE_A_KEY,
+    Secret,
+    finite,
+    one_line,
+    parse_json,
+    shortened,
+    tamed_json,
+    visible,
+    whole,
+)
 
 if TYPE_CHECKING:
     import httpx2
@@ -28,9 +39,17 @@ if TYPE_CHECKING:
 OPENAI_URL = "https://api.openai.com/v1"
 DEPRECATIONS = "https://platform.openai.com/docs/deprecations"
 AZURE_VERSION = "2024-10-21"
+FILTERED = "content_filter"  # the finish_reason of what a filter kept back
 ANSWER_TOKENS = 20  # enough for "Yes" and for telling a refusal from it (DecodingTrust's limit)
+JSON_TOKENS = 60  # enough for an object with one answer and white space
 REASONING_TOKENS = 2000  # the limit of a reasoning model includes its reasoning
 EFFORT = "reasoning_effort"
+RESPONSE_FORMAT = "response_format"
+YES_OR_NO = ("yes", "no")
+_FORM = "fwc_llm_answer"  # the name of the schema of an answer
+# Up to the answer's first letter. llama.cpp's grammar lets a model fence the object in.
+_JSON_ANSWER = re.compile(r'\s*(?:```(?:json)?\s*)?\{\s*"answer"\s*:\s*"')
+_END_OF_REASONING = "</think>"
 _TOP_LOGPROBS = 20
 _LIMITS = ("max_tokens", "max_completion_tokens")
 _OURS = {"model", "messages", "stream", "n"}
@@ -45,6 +64,11 @@ _UNCLEAR_ATTEMPTS = 3
 _ATTEMPT_SECONDS = 60.0
 _BLIP_SECONDS = 20.0  # a service that answered before may be away for so long
 _MOST_REFUSALS = 12  # 429s in a row, pauses doubling in between, without a single success
+# What usually listens on a port of this machine.
+_SERVERS = {
+    1234: "lms server start", 8000: "vllm serve MODEL", 8080: "llama-server -m MODEL.gguf",
+    11434: "ollama serve",
+}  # fmt: skip
 _MOST_NOTICES = 50  # a service may name another model with every reply
 
 Notice = Callable[[str], None]
@@ -63,11 +87,12 @@ def check_parameters(params: Mapping[str, Any], ours: Collection[str]) -> None:
             raise FwcError(f"parameter {parameter!r} cannot be set here: leave out --param {parameter}")
 
 
-def request_parameters(name: str, client: Client) -> dict[str, Any]:
+def request_parameters(name: str, client: Client, words: Sequence[str] = YES_OR_NO) -> dict[str, Any]:
     """The parameters of every request: temperature 0, a small limit, and what the user set (`params`).
 
-    A reasoning model gets `max_completion_tokens` (its reasoning included) and no temperature, unless
-    `reasoning_effort` is "none"; `logprobs` sets that where the model accepts it and the user set nothing.
+    A reasoning model of OpenAI's gets `max_completion_tokens` (its reasoning included) and no temperature,
+    unless `reasoning_effort` is "none"; `logprobs` sets that where the model accepts it and the user set
+    nothing. One of another maker gets room for its reasoning.
 
     Errors: as `check_parameters`.
     """
@@ -76,20 +101,37 @@ def request_parameters(name: str, client: Client) -> dict[str, Any]:
     family = family_of(name)
     off = logprobs and family.reasons and family.effort_none and EFFORT not in params
     reasons = family.reasons and params.get(EFFORT) != "none" and not off
-    sent: dict[str, Any] = {} if reasons else {"temperature": 0}
+    sent: dict[str, Any] = {} if reasons and family.openai else {"temperature": 0}
     if off:
         sent[EFFORT] = "none"
     if not any(limit in params for limit in _LIMITS):
-        sent[_LIMITS[family.reasons]] = client.max_tokens or (REASONING_TOKENS if reasons else ANSWER_TOKENS)
+        usual = JSON_TOKENS if client.answer_format == "json" else ANSWER_TOKENS
+        limit = client.max_tokens or (REASONING_TOKENS if reasons else usual)
+        sent[_LIMITS[family.reasons and family.openai]] = limit
+    if client.answer_format == "json":
+        schema = {
+            "type": "object",
+            "properties": {"answer": {"type": "string", "enum": list(words)}},
+            "required": ["answer"],
+            "additionalProperties": False,
+        }
+        form = {"name": _FORM, "strict": True, "schema": schema}
+        sent[RESPONSE_FORMAT] = {"type": "json_schema", "json_schema": form}
     if logprobs:
         sent |= {"logprobs": True, "top_logprobs": _TOP_LOGPROBS}
     return sent | dict(params)
 
 
 def with_room(sent: Mapping[str, Any], messages: Messages) -> dict[str, Any]:
-    """Return what is sent, with the limit of a reply raised where the messages ask about several rows."""
-    more = more_tokens(messages)
-    return {name: value + more if name in _LIMITS and whole(value) else value for name, value in sent.items()}
+    """Return what is sent, where the messages ask about several rows: a higher limit, answers in lines."""
+    if not (more := more_tokens(messages)):
+        return dict(sent)
+    left_out = RESPONSE_FORMAT if asks_json(sent) else ""
+    return {
+        name: value + more if name in _LIMITS and whole(value) else value
+        for name, value in sent.items()
+        if name != left_out
+    }
 
 
 def read_reply(body: Any, latency: float = 0.0) -> Reply:
@@ -103,20 +145,41 @@ def read_reply(body: Any, latency: float = 0.0) -> Reply:
     if choice is None or not isinstance(message, Mapping):
         raise body_failure(body)
     content, refusal = message.get("content"), message.get("refusal")
-    if isinstance(content, list):  # some servers send a list of parts
-        content = "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
+    if isinstance(content, list):  # some servers send a list of parts, reasoning among them
+        parts = [part for part in content if isinstance(part, Mapping)]
+        answers = (part for part in parts if not re.search("think|reason", str(part.get("type"))))
+        content = "".join(str(part.get("text") or "") for part in answers)
     text = content if isinstance(content, str) and content else refusal
+    text = text if isinstance(text, str) else ""
+    calls_tool = not text.strip() and bool(message.get("tool_calls") or message.get("function_call"))
     return Reply(
-        text=shortened(text) if isinstance(text, str) else "",
+        text=shortened(text),
         finish_reason=name_in(choice, "finish_reason"),
-        refusal=bool(refusal),
-        logprobs=_logprobs(choice.get("logprobs")),
+        refusal=bool(refusal) or calls_tool,
+        reasoned=bool(message.get("reasoning_content") or message.get("reasoning")),
+        logprobs=_logprobs(choice.get("logprobs"), json_answer(text) is not None),
         usage=read_usage(body.get("usage"), "prompt_tokens", "completion_tokens"),
         model=name_in(body, "model"),
         fingerprint=name_in(body, "system_fingerprint"),
         latency=latency,
         raw=body,
     )
+
+
+def asks_json(parameters: Mapping[str, Any]) -> bool:
+    """Whether these parameters of a model hold it to an answer in JSON."""
+    form = parameters.get(RESPONSE_FORMAT)
+    schema = form.get("json_schema") if isinstance(form, Mapping) else None
+    return isinstance(schema, Mapping) and schema.get("name") == _FORM
+
+
+def json_answer(text: str) -> Any:
+    """The answer in a reply that is a JSON object with one, else None."""
+    try:
+        reply = parse_json(text)
+    except ValueError:
+        return None
+    return reply.get("answer") if isinstance(reply, dict) else None
 
 
 def read_usage(usage: Any, prompt: str, completion: str) -> Usage | None:
@@ -136,20 +199,39 @@ def name_in(body: Mapping[str, Any], field: str) -> str | None:
     return shortened(value, _LONGEST_NAME) if isinstance(value, str) else None
 
 
-def _logprobs(logprobs: Any) -> tuple[tuple[str, float], ...] | None:
-    """The top tokens where the answer begins: at the first token that holds a letter."""
+def _logprobs(logprobs: Any, in_json: bool) -> tuple[tuple[str, float], ...] | None:
+    """The top tokens where the answer begins: at the first token that holds a letter.
+
+    Of an answer in JSON that is the token with the answer's first letter, in which yes and no differ; the
+    tokens are cut to what belongs to the answer. Reasoning before it is passed over.
+    """
     content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
-    for position in content if isinstance(content, list) else []:
-        token = str(position.get("token") or "")[:_LONGEST_NAME] if isinstance(position, Mapping) else ""
-        if any(letter.isalpha() for letter in token):
-            top = position.get("top_logprobs")
-            pairs = [
-                (str(each.get("token"))[:_LONGEST_NAME], logprob)
-                for each in (top[:_MOST_LOGPROBS] if isinstance(top, list) else [])
-                if isinstance(each, Mapping) and (logprob := finite(each.get("logprob"))) is not None
-            ]
-            return tuple(pairs) or None
+    positions = [each for each in content if isinstance(each, Mapping)] if isinstance(content, list) else []
+    tokens = [str(position.get("token") or "")[:_LONGEST_NAME] for position in positions]
+    written = "".join(tokens)
+    reasoning = written.rfind(_END_OF_REASONING)
+    start = 0 if reasoning < 0 else reasoning + len(_END_OF_REASONING)
+    opened = _JSON_ANSWER.match(written, start)
+    if in_json and not opened:
+        return None
+    letters = (place for place in range(start, len(written)) if written[place].isalpha())
+    answer = opened.end() if opened else next(letters, len(written))
+    end = 0
+    for position, token in zip(positions, tokens, strict=True):
+        begin, end = end, end + len(token)
+        if end > answer:
+            before = token[: answer - begin] if opened else ""
+            return tuple(_top_tokens(position.get("top_logprobs"), before)) or None
     return None
+
+
+def _top_tokens(top: Any, before: str) -> Iterator[tuple[str, float]]:
+    """Yield the tokens that begin with `before`, without that, and their log-probabilities."""
+    for each in top[:_MOST_LOGPROBS] if isinstance(top, list) else ():
+        logprob = finite(each.get("logprob")) if isinstance(each, Mapping) else None
+        token = str(each.get("token"))[:_LONGEST_NAME] if logprob is not None else ""
+        if logprob is not None and token.startswith(before):
+            yield token.removeprefix(before), logprob
 
 
 class Service:
@@ -159,6 +241,9 @@ class Service:
     where_to_look = "check its name"  # for the models that it knows
     key_hint = "check the key, or name its variable with --api-key-env"
     parameters: Mapping[str, Any]  # what is sent besides the messages, before any adaptation
+    _options: Client
+    _sent: dict[str, Any]  # after adaptation; never part of a request's identity
+    _answers: Sequence[str] = YES_OR_NO
     _secret = Secret()
 
     def __init__(self, name: str, notice: Notice | None, breaker: int) -> None:
@@ -173,6 +258,18 @@ class Service:
         """The most tokens that one reply can have, or None."""
         limits = [whole(self.parameters.get(name)) for name in _LIMITS]
         return max((limit for limit in limits if limit), default=None)
+
+    def _request_parameters(self) -> Mapping[str, Any]:
+        """The parameters of every request, which are part of its identity."""
+        raise NotImplementedError
+
+    def answer_in(self, answer_format: str, words: Sequence[str] = YES_OR_NO, why: str = "") -> None:
+        """Ask for one of two words, as a word ("word") or in a JSON object ("json"); `why` is told."""
+        self._options, self._answers = self._options.updated(answer_format=answer_format), tuple(words)
+        self._sent = dict(self._request_parameters())
+        self.__dict__.pop("parameters", None)  # they are made again
+        if why:
+            self._tell(f"{self.name} is asked for {'JSON' if answer_format == 'json' else 'a word'}: {why}")
 
     def redact(self, text: str) -> str:
         """`text` without the keys, which a service might echo."""
@@ -219,6 +316,14 @@ class Service:
                 f"{self.where} failed {self._failed_in_a_row} times in a row (last: {failure}): the run is "
                 "stopped; what was answered is kept, and the same command continues there"
             )
+
+
+def _without_custom_headers() -> dict[str, Any]:
+    """The headers in OPENAI_CUSTOM_HEADERS, each marked for the SDK to leave it out."""
+    import openai
+
+    lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
+    return {line.partition(":")[0].strip(): openai.Omit() for line in lines if ":" in line}
 
 
 def read_key(variable: str, model: str) -> str:
@@ -294,7 +399,7 @@ class ChatModel(Service):
     ) -> None:
         self._options = client = client or Client(**options)
         self._served_name = name.removeprefix(self._prefix)
-        self.parameters = self._request_parameters()
+        self._sent = dict(self.parameters)
         super().__init__(name, notice, breaker or max(30, 4 * client.concurrency))
         named_url = os.environ.get(self._url_variable, "").strip().rstrip("/") or None
         self._base_url = client.base_url or named_url
@@ -303,11 +408,11 @@ class ChatModel(Service):
             check_address(self._base_url)
         self.address = self._base_url or OPENAI_URL
         self.where = f"the service at {self._base_url}" if self._base_url else "OpenAI"
-        self.simulated = name == "surrogate"  # also behind HTTP; or a reply says it
-        self._sent = dict(self.parameters)  # after adaptation; never part of a request's identity
+        self.simulated = is_simulation(name)  # also behind HTTP; or a reply says it
         self._deadline, self._backoff = client.deadline, backoff
         # A reasoning model may think for long before it answers.
-        self._reasons = self.api == "chat" and family_of(self._served_name).reasons
+        family = family_of(self._served_name)
+        self._reasons, self._openai = self.api == "chat" and family.reasons, family.openai
         self._timeout = timeout or (client.deadline if self._reasons else _ATTEMPT_SECONDS)
         self._pace = Pace(client.rpm, client.tpm, first_pause=2.0 * backoff)
         self._last_success = -math.inf
@@ -324,6 +429,11 @@ class ChatModel(Service):
             self._tell(
                 f"{self.name} is a reasoning model, by its name: no temperature is sent, so replies may vary "
                 "(--param reasoning_effort=none turns reasoning off where the model allows it)"
+            )
+        if self._reasons and not self._openai and self.completion_limit == REASONING_TOKENS:
+            self._tell(
+                f"{self.name} is a reasoning model, by its name: replies may have {REASONING_TOKENS:,} "
+                "tokens (--max-tokens sets another limit)"
             )
         if self._reasons and self.parameters.get("logprobs") and effort != "none":
             self._tell(f"{self.name} reasons before it answers, and may refuse to give log-probabilities")
@@ -342,9 +452,13 @@ class ChatModel(Service):
         if ending is not None and ending.soon(today):
             self._tell(f"{words}: see {DEPRECATIONS} (known from {ending.source})")
 
-    def _request_parameters(self) -> Mapping[str, Any]:
+    @cached_property
+    def parameters(self) -> Mapping[str, Any]:  # type: ignore[override]
         """The parameters of every request, which are part of its identity."""
-        return request_parameters(self._served_name, self._options)
+        return self._request_parameters()
+
+    def _request_parameters(self) -> Mapping[str, Any]:
+        return request_parameters(self._served_name, self._options, self._answers)
 
     def require_key(self) -> None:
         """Check, before anything is asked, that there is a key and a way out; `FwcError` if not."""
@@ -366,27 +480,39 @@ class ChatModel(Service):
 
     async def ask(self, messages: Messages) -> Reply:
         """Ask until there is a reply, the row proves unanswerable, or its deadline has passed."""
+        return await self.ask_within(messages, Attempts())
+
+    async def ask_within(self, messages: Messages, attempts: Attempts) -> Reply:
+        """As `ask`; `attempts` hears of those that were lost and is asked before each further one."""
         self.sdk()  # its imports are no part of the row's time
         tokens = sum(len(message["content"]) for message in messages) // 4 + (self.completion_limit or 0)
         await self._pace.turn(tokens, self._deadline)
-        began, attempts = time.monotonic(), 0
+        began, number = time.monotonic(), 0
         while True:
-            attempts += 1
+            number += 1
             sent_at = time.monotonic()
             try:
-                reply = await self._attempt(messages, attempts, began)
+                reply = await self._attempt(messages, number, began)
             except AttemptError as failure:
-                wait = self._after_failure(failure, attempts, sent_at)
+                attempts.lost(failure.billed)
+                if failure.filtered:
+                    seconds = time.monotonic() - began
+                    return Reply("", finish_reason=FILTERED, attempts=number, latency=seconds)
+                wait, affordable = self._after_failure(failure, number, sent_at), True
                 if wait is not None and wait < self._left(began):
                     await asyncio.sleep(wait)
-                    await self._pace.turn(tokens, self._left(began))
-                    if self._left(began) > 0.0:
-                        continue
+                    if affordable := await attempts.again():
+                        await self._pace.turn(tokens, self._left(began))
+                        if self._left(began) > 0.0:
+                            continue
+                        attempts.lost(billed=False)
                 why = f"the service refuses this row ({failure})"
-                if failure.reach is Reach.ATTEMPT:
-                    waited = f"{self._deadline:g} s ({attempts} attempts; last: {failure})"
+                if not affordable:
+                    why = f"no money is left for another attempt ({number} attempts; last: {failure})"
+                elif failure.reach is Reach.ATTEMPT:
+                    waited = f"{self._deadline:g} s ({number} attempts; last: {failure})"
                     why = f"no reply within the deadline of {waited}"
-                return Reply(text=None, error=why, attempts=attempts, latency=time.monotonic() - began)
+                return Reply(text=None, error=why, attempts=number, latency=time.monotonic() - began)
             self._failed_in_a_row, self._last_success = 0, time.monotonic()
             self._pace.succeeded(sent_at)
             if reply.usage is not None:
@@ -409,7 +535,7 @@ class ChatModel(Service):
             if self._adapt(failure, messages, sent):
                 return await self._attempt(messages, attempts + 1, began)
             raise
-        if SIMULATED in f"{reply.fingerprint} {response.headers.get('x-fwc-llm-answers')}":
+        if is_simulation(reply.model, reply.fingerprint, response.headers):
             self.simulated = True
             reply = replace(reply, fingerprint=f"{SIMULATED} {reply.fingerprint or ''}".strip())
         return replace(reply, attempts=attempts, latency=time.monotonic() - sent_at)
@@ -434,6 +560,7 @@ class ChatModel(Service):
 
     def failure_of(self, error: Exception) -> AttemptError:
         """Classifies what the SDK raised: whatever a service sends is at most a failed attempt."""
+        import httpx2
         import openai
 
         from fwc_llm.models.openai.transport import TooLargeError
@@ -450,7 +577,8 @@ class ChatModel(Service):
             return AttemptError(Reach.ATTEMPT, f"no response within {self._timeout:g} s")
         failed = isinstance(error, openai.APIConnectionError)
         what = "the connection failed" if failed else "the response is unreadable"
-        return AttemptError(Reach.ATTEMPT, f"{what} ({self._cause(error)})")
+        sent = not isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout)
+        return AttemptError(Reach.ATTEMPT, f"{what} ({self._cause(error)})", sent=sent)
 
     def _after_failure(self, failure: AttemptError, attempts: int, sent_at: float) -> float | None:
         """Seconds to wait before the next attempt, None to give the row up; stops the run if need be."""
@@ -458,6 +586,16 @@ class ChatModel(Service):
             raise ProviderError(self.explain(failure))
         if failure.reach is Reach.ROW:
             return None
+        never = self._last_success == -math.inf
+        if never and not failure.sent and attempts > 1 and is_local(self.address):
+            port = urlsplit(self.address).port or 80
+            start = _SERVERS.get(port, f"fwc-llm serve-surrogate --port {port}")
+            raise ProviderError(
+                f"nothing listens at {self.address} ({failure}): is the server running? Start it, for "
+                f"example with `{start}`, or name its address with --base-url"
+            )
+        if never and failure.status == 500 and RESPONSE_FORMAT in self._sent:
+            failure.reach = Reach.UNCLEAR  # llama-cpp-python's answer to a schema
         if failure.rate_limited:
             self._pace.refused(sent_at, failure.retry_after)
             if self._pace.refusals >= _MOST_REFUSALS:
@@ -538,7 +676,8 @@ class ChatModel(Service):
 
                 alive = max(self._options.concurrency, 100)
                 limits = httpx2.Limits(max_connections=None, max_keepalive_connections=alive)
-                http_client = BoundedClient(limits=limits, timeout=self._timeout)
+                local = is_local(self.address)
+                http_client = BoundedClient(local, limits=limits, timeout=self._timeout)
                 self._sdk = self._make_sdk(key, max_retries=0, timeout=self._timeout, http_client=http_client)
             except Exception as error:  # ImportError, ValueError, FileNotFoundError, InvalidURL, …
                 raise FwcError(
@@ -554,15 +693,31 @@ class ChatModel(Service):
     def _make_sdk(self, key: str, **options: Any) -> "openai.AsyncOpenAI":
         import openai
 
-        headers = {"Authorization": f"Bearer {key}"}
+        # Headers that the environment names are for the address that it names, or OpenAI.
+        theirs = self._base_url is None or self._url_is_named
+        headers = {} if theirs else _without_custom_headers()
+        headers["Authorization"] = f"Bearer {key}"
         return openai.AsyncOpenAI(api_key=key, base_url=self.address, default_headers=headers, **options)
+
+
+# The domains of Azure's resources, those of its separate clouds included.
+_AZURE = re.compile(
+    r"https://[\w-]+\.(?:openai|cognitiveservices|services\.ai)\.azure\.(?:com|us|cn)(?::443)?(?:/|$)", re.I
+)
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    """The scheme, the host and the port of an address."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port
 
 
 class AzureModel(ChatModel):
     """A deployment on Azure OpenAI, written `azure:DEPLOYMENT`.
 
-    The resource's address is `base_url` or AZURE_OPENAI_ENDPOINT, the key is in AZURE_OPENAI_API_KEY (or the
-    variable that `api_key_env` names), the API's version in OPENAI_API_VERSION (default: 2024-10-21).
+    The resource's address is `base_url` or AZURE_OPENAI_ENDPOINT, the API's version in OPENAI_API_VERSION
+    (default: 2024-10-21). The key in AZURE_OPENAI_API_KEY is sent to the address in AZURE_OPENAI_ENDPOINT and
+    to Azure's own domains; to any other address only a key that `api_key_env` names.
     A deployment's name says nothing about its model: set `params` for a reasoning model's own.
 
     Errors: as `ChatModel`; a missing address is an `FwcError` before any request.
@@ -582,13 +737,16 @@ class AzureModel(ChatModel):
         self.where_to_look = f"see the deployments of the resource at {self.address}, not the models' names"
 
     @property
-    def _key_name(self) -> str:
-        return self._options.api_key_env or self._key_variable
+    def _key_name(self) -> str | None:
+        named = os.environ.get(self._url_variable, "").strip()
+        theirs = bool(_AZURE.match(self.address)) or _origin(self.address) == _origin(named)
+        return self._options.api_key_env or (self._key_variable if theirs else None)
 
     def _make_sdk(self, key: str, **options: Any) -> "openai.AsyncOpenAI":
         import openai
 
         version = os.environ.get("OPENAI_API_VERSION") or AZURE_VERSION
         return openai.AsyncAzureOpenAI(
-            azure_endpoint=self.address, api_key=key, api_version=version, **options
-        )
+            azure_endpoint=self.address, api_key=key, api_version=version,
+            default_headers=_without_custom_headers(), **options,
+        )  # fmt: skip

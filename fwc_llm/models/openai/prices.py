@@ -112,6 +112,7 @@ class Family:
     pattern: str = ""
     reasons: bool = False
     effort_none: bool = False
+    openai: bool = True
 
 
 @dataclass(frozen=True)

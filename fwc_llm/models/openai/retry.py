@@ -17,10 +17,17 @@ from fwc_llm.untrusted import one_line, whole
 QUOTA_CODES = {"insufficient_quota", "billing_not_active", "billing_hard_limit_reached", "access_terminated"}
 _MODEL_CODES = {"model_not_found", "deploymentnotfound", "model_not_available"}
 _KEY_CODES = {"invalid_api_key", "invalid_issuer", "account_deactivated", "invalid_organization"}
-_ROW_CODES = {
-    "context_length_exceeded", "string_above_max_length", "content_filter", "content_policy_violation",
-    "invalid_prompt", "responsibleaipolicyviolation",
+_ROW_CODES = {"context_length_exceeded", "string_above_max_length", "invalid_prompt"}
+_FILTER_CODES = {
+    "content_filter", "content_policy_violation", "responsibleaipolicyviolation", "data_inspection_failed",
+    "moderation_blocked",
 }  # fmt: skip
+# A gateway hands the refusal of a filter on as a text: LiteLLM's code is then "400", its type None.
+_FILTER_WORDS = re.compile(
+    r"content ?policy ?violation|content management policy|content[ _-]?filter(?:ed|ing polic)|responsibleai"
+    r"|content exists risk|(?:prompt|input|request|content)\w* (?:was|were|has been|is) (?:flagged|filtered)",
+    re.IGNORECASE,
+)
 _PARAMETER_CODES = {"unsupported_parameter", "unsupported_value", "unknown_parameter", "invalid_value"}
 _ROW_WORDS = re.compile(
     r"maximum context length|context (window|size)|prompt is too long|exceeds? the .*context", re.I
@@ -46,7 +53,10 @@ class Reach(Enum):
 
 @dataclass(eq=False)
 class AttemptError(Exception):
-    """A failed attempt. `reason` is one line without secrets."""
+    """A failed attempt. `reason` is one line without secrets.
+
+    `filtered` says that a content filter refuses the prompt, `sent` False that no connection came about.
+    """
 
     reach: Reach
     reason: str
@@ -54,6 +64,8 @@ class AttemptError(Exception):
     code: str = ""
     parameter: str = ""
     retry_after: float | None = None
+    filtered: bool = False
+    sent: bool = True
 
     def __str__(self) -> str:
         return self.reason
@@ -64,6 +76,13 @@ class AttemptError(Exception):
         return self.parameter == "model" or self.code in _MODEL_CODES
 
     @property
+    def billed(self) -> bool:
+        """Whether the service may charge for the attempt: it took the request, and refused nothing."""
+        if self.status is None:
+            return self.sent
+        return self.filtered or self.status == 408 or not 300 <= self.status < 500
+
+    @property
     def rate_limited(self) -> bool:
         """Whether the service asks everybody to wait."""
         return self.status == 429 and self.reach is Reach.ATTEMPT
@@ -72,14 +91,20 @@ class AttemptError(Exception):
 def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptError:
     """The failure behind a response with a status of 300 or above; `body` is JSON, text or None."""
     error, message = _error(body)
-    inner = error.get("innererror")
+    inner, metadata = error.get("innererror"), error.get("metadata")
     code, kind = _word(error, "code").lower(), _word(error, "type").lower()
     codes = {code, kind, _word(inner, "code").lower() if isinstance(inner, Mapping) else ""}
+    flagged = isinstance(metadata, Mapping) and "flagged_input" in metadata  # OpenRouter, with status 403
+    filtered = status not in {401, 402, 404, 429} and bool(
+        flagged or codes & _FILTER_CODES or _FILTER_WORDS.search(message)
+    )
     parameter = ""
     reach = Reach.ATTEMPT
     if 300 <= status < 400:
         reach = Reach.RUN
         message = f"a redirect to {one_line(headers.get('location', '?'))}; give that address as --base-url"
+    elif filtered:
+        reach = Reach.ROW
     elif codes & (QUOTA_CODES | _KEY_CODES | _MODEL_CODES) or status in {401, 402, 403, 404}:
         reach = Reach.RUN
     elif 400 <= status < 500 and status not in {408, 409, 425, 429}:
@@ -94,7 +119,8 @@ def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptE
             for_all = ours or parameter == "model" or _KEY_WORDS.search(message)
             reach = Reach.RUN if for_all else Reach.UNCLEAR
     reason = f"{status}: {message}" if message else f"{status} without an explanation"
-    return AttemptError(reach, reason, status, code or kind, parameter, retry_after(headers))
+    wait = retry_after(headers)
+    return AttemptError(reach, reason, status, code or kind, parameter, wait, filtered)
 
 
 def body_failure(body: Any) -> AttemptError:

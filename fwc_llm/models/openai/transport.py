@@ -1,4 +1,4 @@
-"""The HTTP client below the SDK: responses of bounded size, and no redirects.
+"""The HTTP client below the SDK: responses of bounded size, no redirects, no way round for this machine.
 
 Imported where a client is made, because httpx2 takes a while to import.
 """
@@ -7,8 +7,10 @@ from typing import Any
 
 import httpx2
 
+from fwc_llm.models.base import HEADER
+
 LARGEST_RESPONSE = 16 * 1024 * 1024  # bytes, unpacked
-_KEPT = ("content-type", "retry-after", "location", "x-fwc-llm-")
+_KEPT = ("content-type", "retry-after", "location", HEADER, f"llm_provider-{HEADER}")  # the last by LiteLLM
 
 
 class TooLargeError(Exception):
@@ -16,9 +18,14 @@ class TooLargeError(Exception):
 
 
 class BoundedClient(httpx2.AsyncClient):
-    """An `AsyncClient` for services that may send anything. It follows no redirect."""
+    """An `AsyncClient` for services that may send anything. It follows no redirect.
 
-    def __init__(self, **options: Any) -> None:
+    Requests to this machine (`local`) never go through the proxy that the environment names.
+    """
+
+    def __init__(self, local: bool, **options: Any) -> None:
+        if local:
+            options |= {"trust_env": False, "verify": httpx2.create_ssl_context()}  # with SSL_CERT_FILE
         super().__init__(follow_redirects=False, headers={"accept-encoding": "gzip, deflate"}, **options)
 
     async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:

@@ -154,7 +154,7 @@ class Surrogate:
             yes = p > 0.5
         else:
             yes = self._draw(messages) < _logistic(math.log(p / (1 - p)) / self.temperature)
-        words = ("Yes", "No") if reading.capitalised else ("yes", "no")
+        words = reading.words
         logs = ((words[0], math.log(p)), (words[1], math.log1p(-p)))
         return Reply(
             text=words[0] if yes else words[1],

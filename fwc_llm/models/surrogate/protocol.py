@@ -24,6 +24,7 @@ _P_YES = {"predicate": "probability", "noul": "noul"}  # kinds of yes/no questio
 # The surrogate knows one question. It takes every yes/no question for that one, and these for its opposite.
 _OPPOSITE = re.compile(r"(?<!yes or )\b(?:no|not)\b(?!-)|\bor less\b", re.IGNORECASE)
 _ABOUT_RECORD = re.compile(r"About record (\d+):")
+_MISSING = "missing_required_parameter"
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 Body: TypeAlias = "Mapping[str, Any] | str"  # JSON, or the text of an event stream
@@ -56,7 +57,7 @@ class Call:
 
     `messages` are those of a chat, or the input of a decision with its `questions`; `question` is the one
     that a function is asked about. `form` is the JSON schema that the answer must have, `tool` the function
-    that must be called with it.
+    that must be called with it, `choice` the number of the answer where a chat asks for `n`.
     """
 
     path: str
@@ -66,6 +67,7 @@ class Call:
     questions: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
     form: Mapping[str, Any] | None = field(default=None, repr=False)
     tool: str | None = None
+    choice: int = 0
 
     @property
     def model(self) -> str:
@@ -124,7 +126,7 @@ class _Asked(BaseModel, strict=True):
 
 class _Chat(_Asked):
     input: Annotated[_Messages, Field(alias="messages")]
-    n: Literal[1] | None = None
+    n: Annotated[int, Field(ge=1, le=128)] | None = None
     seed: int | None = None
     logprobs: bool | None = None
     stream_options: dict[str, Any] | None = None
@@ -189,6 +191,11 @@ def read_call(path: str, content: bytes) -> Call:
         questions = asked.questions
         if interface == SYSTEMONE:
             questions = [{**question, "name": name} for name, question in questions.items()]
+        for number, question in enumerate(questions):
+            if not isinstance(question.get("instructions"), str):
+                place = f"questions[{number if interface == DECISIONS else question['name']!r}].instructions"
+                failure = Failure(400, f"Missing required parameter: '{place}'.", _MISSING, param=place)
+                raise replace(failure, status=422) if interface == SYSTEMONE else failure
         return Call(path, body, messages, questions=questions)
     if body.get("instructions"):
         messages.insert(0, {"role": "system", "content": body["instructions"]})
@@ -222,12 +229,17 @@ def respond(call: Call, answer_to: Callable[[Call], Reply | Mapping[str, Any]]) 
     """
     if call.questions:
         return _decision_body(call, answer_to)
-    reply = answer_to(call)
-    if isinstance(reply, Mapping):
-        return reply
-    if call.form is not None and not reply.refusal and not _is_json(reply.text):
-        raise _invalid("the answer is no JSON object, which the request asks for")
-    return _responses_body(call, reply) if call.path.endswith(RESPONSES) else chat_body(call, reply)
+    replies = []
+    for choice in range(call.body.get("n") or 1):
+        reply = answer_to(replace(call, choice=choice))
+        if isinstance(reply, Mapping):
+            return reply
+        if call.form is not None and not reply.refusal and not _is_json(reply.text):
+            raise _invalid("the answer is no JSON object, which the request asks for")
+        replies.append(reply)
+    if call.path.endswith(RESPONSES):
+        return _responses_body(call, replies[0])
+    return chat_body(call, *replies)
 
 
 def encoded(body: Body) -> tuple[str, bytes]:
@@ -256,7 +268,7 @@ def simulated(model: Surrogate, call: Call) -> Reply:
         temperature, seed = call.body.get("temperature"), call.body.get("seed")
         reply = Surrogate(
             model.temperature if temperature is None else temperature,
-            model.seed if seed is None else seed,
+            (model.seed if seed is None else seed) + call.choice,
             model.form,
         ).reply(call.messages)
     except UnreadablePromptError as error:
@@ -264,7 +276,12 @@ def simulated(model: Surrogate, call: Call) -> Reply:
         raise Failure(400, str(error), "unreadable_prompt", param=where) from None
     if call.form is None:
         return reply
-    return replace(reply, text=json.dumps(_filled(call.form, reply.text in ("yes", "Yes"))), logprobs=None)
+    said = reply.text in ("yes", "Yes")
+    texts = [json.dumps(_filled(call.form, yes)) for yes in (said, not said)]
+    begin = next(place for place, pair in enumerate(zip(*texts, strict=False)) if pair[0] != pair[1])
+    words = (text[begin:].rstrip('"}') for text in texts)  # in which both differ
+    logprobs = [(word, logprob) for word, (_, logprob) in zip(words, reply.logprobs or (), strict=False)]
+    return replace(reply, text=texts[0], logprobs=tuple(logprobs) or None)
 
 
 def _filled(schema: Mapping[str, Any], yes: bool) -> dict[str, Any]:
@@ -336,13 +353,32 @@ def _new_id(kind: str) -> str:
     return f"{kind}-{uuid.uuid4().hex}"
 
 
-def chat_body(call: Call, reply: Reply) -> Body:
-    """The response that gives `reply` to a chat; the text of an event stream where that is asked for."""
-    asked, counts = call.body, _counts(reply.usage or Usage(), "prompt", "completion")
+def chat_body(call: Call, *replies: Reply) -> Body:
+    """The response that gives `replies` to a chat; the text of an event stream where that is asked for."""
+    asked, usage = call.body, replies[0].usage or Usage()
+    completion = sum((reply.usage or Usage()).completion_tokens for reply in replies)
+    counts = _counts(replace(usage, completion_tokens=completion), "prompt", "completion")
     head = {
-        "id": _new_id("chatcmpl"), "created": int(time.time()), "model": reply.model or call.model,
-        "system_fingerprint": reply.fingerprint,
+        "id": _new_id("chatcmpl"), "created": int(time.time()), "model": replies[0].model or call.model,
+        "system_fingerprint": replies[0].fingerprint,
     }  # fmt: skip
+    choices = [_choice(call, reply, index) for index, reply in enumerate(replies)]
+    if not asked.get("stream"):
+        return {**head, "object": "chat.completion", "choices": choices, "usage": counts}
+    chunks: list[dict[str, Any]] = []
+    for choice in choices:
+        begun = {**choice, "delta": choice.pop("message"), "finish_reason": None}
+        del begun["message"]
+        chunks += [{"choices": [begun]}, {"choices": [{**choice, "delta": {}, "logprobs": None}]}]
+    if (asked.get("stream_options") or {}).get("include_usage"):
+        chunks.append({"choices": [], "usage": counts})
+    texts = [json.dumps({**head, "object": "chat.completion.chunk", **chunk}) for chunk in chunks]
+    return "".join(f"data: {text}\n\n" for text in (*texts, "[DONE]"))
+
+
+def _choice(call: Call, reply: Reply, index: int) -> dict[str, Any]:
+    """One of the answers to a chat."""
+    asked = call.body
     content, refusal = (None, reply.text) if reply.refusal else (reply.text, None)
     message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": refusal}
     reason = reply.finish_reason
@@ -351,20 +387,9 @@ def chat_body(call: Call, reply: Reply) -> Body:
         tool = {"index": 0, "id": _new_id("call"), "type": "function", "function": function}
         message |= {"content": None, "tool_calls": [tool]}
         reason = "tool_calls" if asked.get("tool_choice") == "required" else reason
-    tokens = _tokens(reply, asked.get("top_logprobs") or 0) if asked.get("logprobs") else []
+    tokens = _tokens(call, reply) if asked.get("logprobs") else []
     logprobs = {"content": tokens, "refusal": None} if tokens else None
-    choice = {"index": 0, "logprobs": logprobs, "finish_reason": reason}
-    if not asked.get("stream"):
-        whole = {**choice, "message": message}
-        return {**head, "object": "chat.completion", "choices": [whole], "usage": counts}
-    begun = {**choice, "delta": message, "finish_reason": None}
-    chunks: list[dict[str, Any]] = [
-        {"choices": [begun]}, {"choices": [{**choice, "delta": {}, "logprobs": None}]}
-    ]  # fmt: skip
-    if (asked.get("stream_options") or {}).get("include_usage"):
-        chunks.append({"choices": [], "usage": counts})
-    texts = [json.dumps({**head, "object": "chat.completion.chunk", **chunk}) for chunk in chunks]
-    return "".join(f"data: {text}\n\n" for text in (*texts, "[DONE]"))
+    return {"index": index, "logprobs": logprobs, "finish_reason": reason, "message": message}
 
 
 def _responses_body(call: Call, reply: Reply) -> Body:
@@ -372,7 +397,7 @@ def _responses_body(call: Call, reply: Reply) -> Body:
     asked = call.body
     part: dict[str, Any] = {"type": "output_text", "text": reply.text, "annotations": []}
     if "message.output_text.logprobs" in (asked.get("include") or ()):
-        part["logprobs"] = _tokens(reply, asked.get("top_logprobs") or 0)
+        part["logprobs"] = _tokens(call, reply)
     if reply.refusal:
         part = {"type": "refusal", "refusal": reply.text}
     reason = _INCOMPLETE.get(str(reply.finish_reason))
@@ -430,13 +455,19 @@ def _events(
     yield {"type": f"response.{body['status']}", "response": body}
 
 
-def _tokens(reply: Reply, top: int) -> list[dict[str, Any]]:
-    """The answer's single token with its log-probability, and the likeliest `top` of both answers."""
+def _tokens(call: Call, reply: Reply) -> list[dict[str, Any]]:
+    """The answer's token with the likeliest of both answers, in JSON with what stands around it."""
 
     def entry(token: str, logprob: float) -> dict[str, Any]:
         return {"token": token, "logprob": logprob, "bytes": list(token.encode())}
 
     if not reply.logprobs:
         return []
+    answer, top = reply.logprobs[0], call.body.get("top_logprobs") or 0
     likeliest = sorted(reply.logprobs, key=lambda pair: -pair[1])[:top]
-    return [{**entry(*reply.logprobs[0]), "top_logprobs": [entry(*pair) for pair in likeliest]}]
+    tokens = [{**entry(*answer), "top_logprobs": [entry(*pair) for pair in likeliest]}]
+    if call.form is not None and answer[0] in (reply.text or ""):
+        before, _, after = (reply.text or "").rpartition(answer[0])
+        around = [{**entry(text, 0.0), "top_logprobs": [entry(text, 0.0)][:top]} for text in (before, after)]
+        tokens = [around[0], *tokens, around[1]]
+    return tokens

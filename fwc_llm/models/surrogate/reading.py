@@ -17,6 +17,10 @@ NUMERIC = ("age", "highest education level", "capital gain", "capital loss", "ho
 CATEGORICAL = (
     "workclass", "education", "marital status", "occupation", "relationship", "race", "sex", "native country",
 )  # fmt: skip
+# As our templates ask for an answer.
+_WORDS = re.compile(
+    r"(?:one (?:word|answer),|a colon, and|exactly|the word) '?([^',.\n]{1,40}?)'? or '?([^'.\n]{1,40}?)'?\."
+)
 _WEIGHTS = ("weight of this example", "weight")
 
 
@@ -53,13 +57,14 @@ class Person:
 class Reading:
     """A conversation as the surrogate understands it.
 
-    `answers` (m) are True for yes; `capitalised` says how the examples spell their answers.
+    `answers` (m) are True for yes; `words` say yes and no, as the prompt asks for them and the last example
+    spells them.
     """
 
     person: Person
     examples: tuple[Person, ...]
     answers: tuple[bool, ...]
-    capitalised: bool
+    words: tuple[str, str]
 
 
 def read(messages: Messages) -> Reading:
@@ -74,17 +79,22 @@ def read(messages: Messages) -> Reading:
         )
     *earlier, last = turns
     answers = [message["content"].strip().rstrip(".") for message in earlier[1::2]]
+    asked = [pair for message in messages for pair in _WORDS.findall(message["content"])]
+    yes, no = asked[-1] if asked else ("yes", "no")
+    if answers and answers[-1][:1].isupper():
+        yes, no = yes[:1].upper() + yes[1:], no[:1].upper() + no[1:]
     paired = [*map(role_of, earlier)] == ["user", "assistant"] * len(answers)
-    if not paired or any(answer.lower() not in ("yes", "no") for answer in answers):
+    if not paired or any(answer.lower() not in (yes.lower(), no.lower()) for answer in answers):
         raise UnreadablePromptError(
             "it looked for examples as pairs of messages, one of role user (or named example_user) that "
-            "describes a person, then one of role assistant (or named example_assistant) that says yes or no"
+            "describes a person, then one of role assistant (or named example_assistant) that says "
+            f"{yes.lower()} or {no.lower()}"
         )
     return Reading(
         describe(last["content"]),
         examples=tuple(describe(message["content"]) for message in earlier[::2]),
-        answers=tuple(answer.lower() == "yes" for answer in answers),
-        capitalised=bool(answers) and answers[-1][0].isupper(),
+        answers=tuple(answer.lower() == yes.lower() for answer in answers),
+        words=(yes, no),
     )
 
 

@@ -14,7 +14,7 @@ from socketserver import ThreadingTCPServer
 from typing import Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import SIMULATED
+from fwc_llm.models.base import HEADER, SIMULATED
 from fwc_llm.models.surrogate.model import NAME, Surrogate
 from fwc_llm.models.surrogate.protocol import PATHS, Body, Failure, encoded, read_call, respond, simulated
 from fwc_llm.version import __version__
@@ -114,7 +114,7 @@ class _Connection(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("content-type", kind)
         self.send_header("content-length", str(len(content)))
-        self.send_header("x-fwc-llm-answers", SIMULATED)
+        self.send_header(HEADER, SIMULATED)
         if self.close_connection:
             self.send_header("connection", "close")
         self.end_headers()

@@ -9,26 +9,26 @@ from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.loop import Steps
 from fwc_llm.coreset.descent.medians import Means, Medians
 from fwc_llm.coreset.descent.steps import CompiledSteps
-from fwc_llm.coreset.descent.updates import Shares, means, medians
+from fwc_llm.coreset.descent.updates import RowAssignment, means, medians
+from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.weights import read_weights
 
 
-def numbers(x: np.ndarray) -> Table:
-    return Table(x, np.empty((len(x), 0), np.int32))
+def numbers(x: np.ndarray) -> EncodedTable:
+    return EncodedTable(x, np.empty((len(x), 0), np.int32))
 
 
-def whole(label: np.ndarray, m: int) -> Shares:
+def whole(label: np.ndarray, m: int) -> RowAssignment:
     none = np.zeros(0, np.int64)
-    return Shares(label.astype(np.int32), none, none, np.zeros(0), m)
+    return RowAssignment(label.astype(np.int32), none, none, np.zeros(0), m)
 
 
-def torn(label: np.ndarray, m: int, rng: np.random.Generator) -> Shares:
+def torn(label: np.ndarray, m: int, rng: np.random.Generator) -> RowAssignment:
     """Some rows split between two or three representatives, as plans do."""
     row = np.repeat(rng.permutation(len(label))[: min(len(label), 4)], rng.integers(1, 3))
-    return Shares(
+    return RowAssignment(
         label.astype(np.int32), row, rng.integers(0, m, len(row)), rng.random(len(row)).round(2) / 2, m
     )
 

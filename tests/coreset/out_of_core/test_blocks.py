@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.out_of_core import tables
-from fwc_llm.coreset.out_of_core.tables import Block, Table, open_table
+from fwc_llm.coreset.out_of_core import block_tables
+from fwc_llm.coreset.out_of_core.block_tables import Block, BlockTable, open_table
 from fwc_llm.coreset.problem.frames import Columns
 from fwc_llm.errors import InputError
 from tests.coreset.people import people
@@ -27,7 +27,7 @@ def frame() -> pd.DataFrame:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(tables, "BLOCK_ROWS", 1024)
+    monkeypatch.setattr(block_tables, "BLOCK_ROWS", 1024)
     monkeypatch.setattr("fwc_llm.coreset.estimator.ROWS_FOR_EACH", {"l1": 100})  # small samples
     rows = frame()
     for k, (low, high) in enumerate(((0, 450), (450, 460), (460, N))):
@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def collected(table: Table | None) -> list[Block]:
+def collected(table: BlockTable | None) -> list[Block]:
     assert table is not None
     return table.read(lambda block: block, list, lambda share: None)
 

@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.out_of_core import tables
-from fwc_llm.coreset.out_of_core.tables import DaskTable
+from fwc_llm.coreset.out_of_core import block_tables
+from fwc_llm.coreset.out_of_core.block_tables import DaskTable
 from fwc_llm.coreset.problem.frames import Columns
 from fwc_llm.errors import InputError
 
@@ -41,7 +41,7 @@ def fit(X: Any, y: Any = "y", sensitive: Any = "d", **options: Any) -> FairCores
 
 
 def test_partitions_give_the_result_of_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "BLOCK_ROWS", 4000)
+    monkeypatch.setattr(block_tables, "BLOCK_ROWS", 4000)
     FRAME.to_parquet(tmp_path / "t.parquet")
     wanted = fit(tmp_path / "t.parquet")
     found = fit(dd.from_pandas(FRAME, npartitions=4))

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.out_of_core import certificate, tables
+from fwc_llm.coreset.out_of_core import block_tables, certifying_pass
 from fwc_llm.errors import InputError, SampleWarning
 
 N, M = 20_000, 6  # more rows than the sample of so many representatives
@@ -97,7 +97,7 @@ def test_columns_of_all_kinds_and_weights(tmp_path: Path) -> None:
 
 
 def test_threads_and_files_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "BLOCK_ROWS", 1024)
+    monkeypatch.setattr(block_tables, "BLOCK_ROWS", 1024)
     x, y, d = made()
     frame = pd.DataFrame(x).rename(columns="x{}".format).assign(y=y, d=d)
     for name, step in (("a", 7000), ("b", 3001)):
@@ -116,13 +116,13 @@ def test_threads_and_files_change_nothing(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_prices_far_off_take_another_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     x, y, d = made()
-    monkeypatch.setattr(certificate, "doubt_margin", lambda cost, prices: 1e-6)
+    monkeypatch.setattr(certifying_pass, "doubt_margin", lambda cost, prices: 1e-6)
     said: list[str] = []
     fitted = FairCoreset(M, 0, sample=1, random_state=0).fit(mapped(tmp_path, x), y, d, progress=said.append)
     check(fitted, x, y, d)
-    assert any(line.startswith("reading 3") for line in said)
-    monkeypatch.setattr(certificate, "ROOM", 1000)
-    monkeypatch.setattr(certificate, "doubt_margin", lambda cost, prices: 1.0)
+    assert any(line.startswith("pass 3") for line in said)
+    monkeypatch.setattr(certifying_pass, "ROOM", 1000)
+    monkeypatch.setattr(certifying_pass, "doubt_margin", lambda cost, prices: 1.0)
     with pytest.raises(InputError, match="kept in memory"):
         FairCoreset(M, sample=1, random_state=0).fit(mapped(tmp_path, x), y, d)
 

@@ -8,17 +8,17 @@ from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.loop import Steps
 from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.distance import wasserstein
+from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.encoding import encode
 from fwc_llm.coreset.problem.ground_cost import COSTS, column_costs, cost_matrix, feature_costs
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.errors import InputError
 
 SHAPES = [(5, 0), (0, 4), (1, 1), (3, 9), (12, 2)]  # numeric and categorical columns
 
 
-def formula(table: Table, cost: str) -> np.ndarray:
+def formula(table: EncodedTable, cost: str) -> np.ndarray:
     """(n, n) costs."""
     apart, differ = table.numbers[:, None] - table.numbers, table.codes[:, None] != table.codes
     return (np.abs(apart) if cost == "l1" else apart**2).sum(axis=2) + differ @ table.mismatch
@@ -38,12 +38,12 @@ def weights(numeric: int, categorical: int) -> dict[str, float]:
 
 
 @pytest.fixture(params=SHAPES, ids=str)
-def table(request: pytest.FixtureRequest) -> Table:
+def table(request: pytest.FixtureRequest) -> EncodedTable:
     return encode(mixed(60, *request.param), column_weights=weights(*request.param))[1]
 
 
 @pytest.mark.parametrize("cost", COSTS)
-def test_numpy_follows_the_formula(table: Table, cost: str) -> None:
+def test_numpy_follows_the_formula(table: EncodedTable, cost: str) -> None:
     expected = formula(table, cost)
     numbers, codes, values = table.numbers.T, table.codes.T, table.values.T
     np.testing.assert_allclose(cost_matrix(table, table, cost), expected, atol=1e-12)

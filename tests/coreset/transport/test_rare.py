@@ -13,7 +13,7 @@ from fwc_llm.coreset import FairCoreset, FairWASP, certify
 from fwc_llm.coreset.transport import column_generation
 from fwc_llm.coreset.transport.column_generation import CostTable
 from fwc_llm.coreset.transport.dual_simplex import dual_simplex
-from fwc_llm.coreset.transport.fair import fair_transport
+from fwc_llm.coreset.transport.inner_problem import fair_transport
 from fwc_llm.coreset.transport.linear_program import linear_program
 from fwc_llm.coreset.transport.parity import ParitySet, SoftParitySet
 from fwc_llm.errors import FwcError, InputError

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fwc_llm.coreset.transport.fair import fair_transport
+from fwc_llm.coreset.transport.inner_problem import fair_transport
 from tests.coreset.programs import certified
 
 
@@ -97,3 +97,19 @@ def test_far_rows_of_hardly_any_weight_do_not_blur_the_certificate(far: float) -
         target = rng.dirichlet(np.full(3, 4.0))
         found = fair_transport(cost, 2, 3, target, 0.01, sample_weight=weights)
         certified(found, cost, target, 0.01, weights)
+
+
+def test_groups_without_mass_have_a_plan() -> None:
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        groups = (rng.random((3, 4)) < 0.4).astype(
+            float
+        )  # some levels are in no group, some groups are empty
+        weight = None if seed % 2 else rng.choice([1, 1, 1e-6], 60)
+        cost, target = rng.random((60, 8)), np.array([0.3, 0.7])
+        found = fair_transport(cost, 4, 2, target, 0.01, groups=groups, sample_weight=weight)
+        mass = groups @ found.mass.reshape(4, 2)
+        mass = mass[mass.any(axis=1)]
+        apart = np.abs(mass / mass.sum(axis=1, keepdims=True) / target - 1).max(initial=0.0)
+        assert apart <= 0.01 + 1e-9, seed
+        assert found.objective == pytest.approx(found.lower_bound, abs=1e-9)

@@ -124,9 +124,40 @@ def test_structured_answers_and_tools_are_honoured_or_refused(client: openai.Ope
     with pytest.raises(openai.BadRequestError, match="'reason'"):
         client.chat.completions.parse(**chat, response_format=Reasoned)
     other = {"type": "function", "function": {"name": "other"}}
-    for refused in ({"tool_choice": other, "tools": [TOOL]}, {"response_format": {"type": "xml"}}, {"n": 2}):
+    for refused in ({"tool_choice": other, "tools": [TOOL]}, {"response_format": {"type": "xml"}}):
         with pytest.raises(openai.BadRequestError):
             ask(client, MANAGER, **refused)
+
+
+def test_an_answer_in_a_form_comes_with_its_probability_and_n_of_them(client: openai.OpenAI) -> None:
+    schema = {"type": "object", "properties": {"answer": {"type": "string", "enum": ["yes", "no"]}}}
+    form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+    asked: Any = {"response_format": form, "logprobs": True, "top_logprobs": 2}
+    first, second = ask(client, MANAGER, **asked, n=2).choices
+    assert (first.index, second.index) == (0, 1)
+    assert json.loads(first.message.content) == {"answer": "yes"}
+    tokens = first.logprobs.content
+    assert "".join(token.token for token in tokens) == first.message.content
+    assert {top.token for top in tokens[1].top_logprobs} == {"yes", "no"}
+    drawn = {
+        ask(client, CLERK, temperature=2, n=20, seed=seed).choices[0].message.content for seed in range(9)
+    }
+    each = ask(client, CLERK, temperature=2, n=20)
+    assert drawn == {choice.message.content for choice in each.choices} == {"yes", "no"}
+    assert each.usage.completion_tokens == 20
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("decisions", {"input": "x", "questions": [{"type": "predicate", "name": "q"}]}, 400),
+        ("systemone", {"state": "x", "questions": {"q": {"type": "noul"}}}, 422),
+    ],
+)
+def test_a_question_without_instructions_is_refused(url: str, path: str, body: Any, status: int) -> None:
+    got, reply = send(connection(url), "POST", f"/v1/{path}", body | {"model": "surrogate"})
+    assert got == status
+    assert "instructions" in reply["error"]["param"]
 
 
 def test_an_answer_in_a_form_is_the_one_in_words_whatever_the_examples_capitals() -> None:
@@ -184,7 +215,7 @@ def good(**changes: Any) -> dict[str, Any]:
     [
         *((body, 400, "could not parse the JSON") for body in (b"{", b"[" * 100_000, b"\xff\xfe\xff", b"")),
         ([], 400, "body"), ({"messages": MANAGER}, 400, "model"),
-        (good(model="gpt-4"), 404, "`gpt-4` does not exist"), (good(n=2), 400, "n:"),
+        (good(model="gpt-4"), 404, "`gpt-4` does not exist"), (good(n=0), 400, "n:"),
         (good(messages=[{"role": "user", "content": [{"type": "image_url"}]}]), 400, "messages.0.content"),
         (good(messages=[{"role": "user", "content": "\ud800"}]), 400, ""),
         (good(temperature=math.nan), 400, "temperature"), (good(top_logprobs=21), 400, "top_logprobs"),

@@ -1,0 +1,377 @@
+"""Tables as blocks of rows: Parquet files, pyarrow's datasets, memory maps, collections of Dask.
+
+Threads work on the blocks; those of Dask are its partitions, and work on them runs where Dask runs it: on the
+workers of the current client, else the scheduler that Dask is set to. No cluster is started.
+"""
+
+import glob
+import mmap
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from fwc_llm.coreset.problem.frames import Columns, are_paths, is_dask, is_dataset, take_named
+from fwc_llm.coreset.threads import count_threads
+from fwc_llm.errors import InputError
+from fwc_llm.untrusted import shortened, visible
+
+Part = TypeVar("Part")
+_VALUES = 2**22  # of a block: 32 MiB as float64
+_FEWEST, BLOCK_ROWS = 2**10, 2**17  # rows of a block, at least and at most
+MERGED = 8  # lists of parts that are joined at once
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive rows in memory, perhaps none, from position `first` on; `where` is the table in errors."""
+
+    first: int
+    where: str
+    columns: Columns
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.columns.X)
+
+
+@dataclass
+class BlockTable:
+    """A table in blocks: the same rows in the same order in every pass.
+
+    `name` is what errors call it. `parts` gives the columns of `n` rows a block at a time, `whole` all of
+    them in memory. `threads` work on blocks.
+    """
+
+    name: str
+    n: int
+    threads: int
+    parts: Callable[[], Iterator[Columns]]
+    whole: Callable[[], Columns]
+
+    def read(
+        self,
+        task: Callable[[Block], Part],
+        shrink: Callable[[list[Part]], list[Part]],
+        tick: Callable[[float], None],
+    ) -> list[Part]:
+        """Return the `task` of every block, in order; this thread reads, and others work: a block a thread.
+
+        `shrink` may make the parts of consecutive blocks smaller at any time; it and the task can be pickled.
+        `tick` takes the share of the rows that are done.
+
+        Raises:
+            InputError: a block cannot be read or is refused.
+        """
+        parts: list[Part] = []
+        waiting: deque[tuple[int, Future[Part]]] = deque()
+        first = 0
+        with ThreadPoolExecutor(self.threads, thread_name_prefix="fwc-llm-blocks") as pool:
+            for columns in chain(self.parts(), [None]):
+                if columns is not None:
+                    block = Block(first, self.name, columns)
+                    first += block.n
+                    waiting.append((first, pool.submit(task, block)))
+                    del block
+                while len(waiting) > (0 if columns is None else self.threads):
+                    done, future = waiting.popleft()
+                    parts.append(future.result())
+                    tick(done / self.n)
+                    if len(parts) % MERGED == 0:
+                        parts = shrink(parts)
+        return parts
+
+
+def block_rows(columns: int) -> int:
+    """Rows of a block of a table with so many columns."""
+    return min(max(_VALUES // max(columns, 1), _FEWEST), BLOCK_ROWS)
+
+
+def open_table(columns: Columns, n_jobs: int | None = None) -> BlockTable | None:
+    """Return the table in blocks, or None for an ordinary table in memory.
+
+    Args:
+        columns: X is a path, a pattern (`rows-*.parquet`), a folder or a list of paths of Parquet files; a
+            pyarrow `Dataset`; a memory map; a dask.array or a dask.dataframe. Labels and weights are names of
+            its columns; for a memory map values (n,), for a dask.array others.
+        n_jobs: number of threads; None for all processors.
+
+    Raises:
+        InputError: files that cannot be read or do not fit together, or a column that is not there.
+    """
+    X, threads = columns.X, n_jobs or count_threads()
+    if is_dask(X):
+        return DaskTable(columns)
+    if isinstance(X, np.memmap) and X.ndim == 2:
+        return _map_table(columns, threads)
+    if is_dataset(X):
+        return _dataset_table(X, "the dataset", columns, threads)
+    if are_paths(X):
+        return _dataset_table(*_open_files(X), columns, threads)
+    return None
+
+
+def _map_table(columns: Columns, threads: int) -> BlockTable:
+    """A memory map (n, p), with labels and weights that are memory maps too or in memory."""
+    n, p = columns.X.shape
+    for role, values in columns.labels().items():
+        if isinstance(values, str):
+            raise InputError(f"{role}={values!r}: the columns of X have no names; pass the values")
+        if np.ndim(values) == 0 or len(values) != n:
+            raise InputError(f"{role} has shape {np.shape(values)} but X has {n} rows")
+    columns = columns.each(lambda part: part if hasattr(part, "iloc") else np.asanyarray(part))
+
+    def some(low: int, high: int) -> Columns:
+        return columns.each(
+            lambda part: part.iloc[low:high] if hasattr(part, "iloc") else np.array(part[low:high])
+        )
+
+    def parts() -> Iterator[Columns]:
+        step = block_rows(p)
+        for low in range(0, n, step):
+            yield some(low, low + step)
+            for part in columns:
+                # Pages that were read would stay in memory. Those of mode "c" may hold changes.
+                if isinstance(part, np.memmap) and part.mode != "c" and hasattr(mmap, "MADV_DONTNEED"):
+                    part._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
+
+    name = str(getattr(columns.X, "filename", None) or "X")
+    return BlockTable(name, n, threads, parts, lambda: some(0, n))
+
+
+def _dataset_table(dataset: Any, name: str, roles: Columns, threads: int) -> BlockTable:
+    """The rows of a pyarrow `Dataset`, such as Parquet files."""
+    import pyarrow as pa
+
+    def named(frame: Any) -> Columns:
+        return take_named(frame, *roles[1:], name, only_names=True)
+
+    def whole() -> Columns:
+        with _reading(name):
+            table = dataset.to_table(columns=columns)
+        return named(table.to_pandas(ignore_metadata=True))
+
+    def parts() -> Iterator[Columns]:
+        """Blocks of equal length, however files and row groups cut the rows."""
+        step = block_rows(len(columns))
+        batches = dataset.to_batches(
+            columns=columns, batch_size=step, batch_readahead=2, fragment_readahead=1
+        )
+        waiting: list[Any] = []
+        buffered = 0
+        batch: Any = True
+        while batch is not None:
+            with _reading(name):
+                batch = next(batches, None)
+            if batch is not None:
+                waiting.append(batch)
+                buffered += batch.num_rows
+            while buffered >= step or (batch is None and buffered):
+                table = pa.Table.from_batches(waiting)
+                waiting, buffered = table.slice(step).to_batches(), max(buffered - step, 0)
+                table = table.slice(0, step).unify_dictionaries()
+                yield named(table.to_pandas(split_blocks=True, ignore_metadata=True))
+                del table
+
+    index = (dataset.schema.pandas_metadata or {}).get("index_columns", ())
+    columns = [column for column in dataset.schema.names if column not in index]
+    if not named(pd.DataFrame(columns=columns)).X.shape[1]:
+        raise InputError(f"{name} has no columns besides y, sensitive and weights: it needs a feature")
+    with _reading(name):
+        n = int(dataset.count_rows())
+    if not n:
+        raise InputError(f"{name} has no rows: pass at least one")
+    return BlockTable(name, n, threads, parts, whole)
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    """Turns errors of pyarrow into an `InputError` that names the table."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError) as error:
+        lines = str(error).splitlines() or [type(error).__name__]
+        told = visible(shortened(lines[0], 300))
+        raise InputError(
+            f"{name} cannot be read: {told}; only Parquet files are read by path, others as a pyarrow Dataset"
+        ) from error
+
+
+def _open_files(X: Any) -> tuple[Any, str]:
+    """The dataset of a path, a pattern, a folder or a list of paths of Parquet files, and its name.
+
+    The columns of all files become those of one table: numbers of several types one type that holds them.
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+    except ImportError:
+        raise InputError("to read files takes pyarrow: pip install 'fwc-llm[parquet]'") from None
+    expanded = [os.path.expanduser(os.fspath(path)) for path in (X if isinstance(X, list | tuple) else [X])]
+    name = shortened(", ".join(expanded), 300)
+    paths: Any = [file for path in expanded for file in _files(path)]
+    if len(expanded) == 1 and os.path.isdir(expanded[0]):
+        paths = expanded[0]  # its folders may be partitions
+    options: Any = {"format": "parquet", "partitioning": "hive", "exclude_invalid_files": False}
+    with _reading(name):
+        dataset = ds.dataset(paths, **options)
+        schemas = [fragment.physical_schema for fragment in dataset.get_fragments()]
+        schema = pa.unify_schemas([*schemas, dataset.schema], promote_options="permissive")
+        return ds.dataset(paths, schema=schema, **options), name
+
+
+def _files(path: str) -> list[str]:
+    """The Parquet files that a path, a pattern or a folder names."""
+    names = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
+    if not names:
+        raise InputError(
+            f"{path}: there is no such file, and none that this pattern names; pass what lies elsewhere as a "
+            "pyarrow Dataset"
+        )
+    files: list[str] = []
+    for name in names:
+        inside = sorted(Path(name).rglob("*.parquet")) if os.path.isdir(name) else [Path(name)]
+        files += [str(file) for file in inside if file.is_file()]
+    return files
+
+
+class DaskTable(BlockTable):
+    """A dask.dataframe or a dask.array (n, p), whose labels are columns of it or have the same partitions.
+
+    Raises:
+        InputError: no table, or parts that do not belong together.
+    """
+
+    def __init__(self, columns: Columns) -> None:
+        X = columns.X
+        if not (_is_frame(X) or _is_array(X)) or X.ndim != 2:
+            raise InputError(f"X is a dask {type(X).__name__}: pass a dask.dataframe or a dask.array (n, p)")
+        self.name = name = "the dask DataFrame" if _is_frame(X) else "the dask array"
+        self._names = Columns(None, *(None if is_dask(part) else part for part in columns[1:]))
+        labels = columns.labels().items()
+        if _is_frame(X):
+            empty = pd.DataFrame(columns=list(X.columns))
+            if not take_named(empty, *self._names[1:], only_names=True).X.shape[1]:
+                raise InputError("every column of X is named as a label or weight: no feature is left")
+        elif plain := [(role, values) for role, values in labels if not is_dask(values)]:
+            raise InputError(
+                f"{plain[0][0]} is of type {type(plain[0][1]).__name__} but X is a dask.array: pass one with "
+                "the same chunks, such as dask.array.from_array(values, chunks=X.chunks[0])"
+            )
+        else:
+            X = X.rechunk({1: -1})
+        beside = {role: _aligned(values, role, X) for role, values in labels if is_dask(values)}
+        self._collections = {"X": X, **beside}
+
+        self.lengths = self._count()
+        super().__init__(name, sum(self.lengths), 1, lambda: iter(()), self._whole)
+
+    def _count(self) -> tuple[int, ...]:
+        """Rows of each partition; Dask counts them where it does not know them."""
+        X = self._collections["X"]
+        if _is_array(X) and not np.isnan(X.chunks[0]).any():
+            return tuple(map(int, X.chunks[0]))
+        import dask
+
+        count = dask.delayed(len)
+        narrow = X if _is_array(X) else X[list(X.columns[:1])]
+        return tuple(self._compute([count(part) for part in _parts(narrow)]))
+
+    def _whole(self) -> Columns:
+        values = dict(zip(self._collections, self._compute(list(self._collections.values())), strict=True))
+        return _named(values, self._names)
+
+    def read(
+        self,
+        task: Callable[[Block], Part],
+        shrink: Callable[[list[Part]], list[Part]],
+        tick: Callable[[float], None],
+    ) -> list[Part]:
+        """See `BlockTable`: parts are joined as a tree, so that few travel."""
+        import dask
+
+        if not self.n:
+            raise InputError(f"{self.name} has no rows: pass at least one")
+        shared = dask.delayed(task, traverse=False)
+        run, join = dask.delayed(_run, pure=False), dask.delayed(_join, pure=False)
+        firsts = np.cumsum([0, *self.lengths]).tolist()
+        columns = {role: _parts(values) for role, values in self._collections.items()}
+        parts = [
+            run(shared, self.name, firsts[k], length, self._names, {r: c[k] for r, c in columns.items()})
+            for k, length in enumerate(self.lengths)
+        ]
+        while len(parts) > 1:
+            parts = [join(shrink, parts[low : low + MERGED]) for low in range(0, len(parts), MERGED)]
+        joined: list[Part] = self._compute(parts)[0]
+        tick(1.0)
+        return joined
+
+    def _compute(self, values: list[Any]) -> Any:
+        import dask
+
+        try:
+            return dask.compute(*values)
+        except InputError:
+            raise
+        except Exception as error:
+            cause = visible(shortened(f"{type(error).__name__}: {error}", 300))
+            raise InputError(f"{self.name} cannot be computed ({cause})") from error
+
+
+def _run(
+    task: Callable[[Block], Part], name: str, first: int, length: int, names: Columns, values: dict[str, Any]
+) -> list[Part]:
+    """The task of one partition; runs on a worker."""
+    for role, part in values.items():
+        if len(part) != length:
+            raise InputError(f"{role} has {len(part)} rows in a partition of {length}: align it with X")
+    return [task(Block(first, name, _named(values, names)))]
+
+
+def _join(shrink: Callable[[list[Part]], list[Part]], lists: list[list[Part]]) -> list[Part]:
+    return shrink([part for some in lists for part in some])
+
+
+def _named(values: dict[str, Any], names: Columns) -> Columns:
+    """The columns of a partition: those that are named, and those beside it."""
+    return take_named(values["X"], *names[1:])._replace(**{r: v for r, v in values.items() if r != "X"})
+
+
+def _is_array(x: Any) -> bool:
+    return is_dask(x, "dask.array")
+
+
+def _is_frame(x: Any) -> bool:
+    """A frame or a series."""
+    return is_dask(x, "dask.dataframe") and hasattr(x, "npartitions")
+
+
+def _parts(collection: Any) -> list[Any]:
+    """The partitions, each a `Delayed`."""
+    return list(np.ravel(collection.to_delayed()))
+
+
+def _aligned(values: Any, role: str, X: Any) -> Any:
+    """Labels or weights with the partitions of X."""
+    if not (_is_array(values) or _is_frame(values)):
+        raise InputError(f"{role} is a dask {type(values).__name__}: pass a dask.array or a Series")
+    if _is_array(values):
+        values = values.rechunk(dict.fromkeys(range(1, values.ndim), -1))
+        counted = _is_array(X) and not np.isnan([*X.chunks[0], *values.chunks[0]]).any()
+        if counted and len(values) == len(X):
+            return values.rechunk({0: X.chunks[0]})
+    count, wanted = (len(_parts(c)) for c in (values, X))
+    if count != wanted:
+        raise InputError(f"{role} has {count} partitions but X has {wanted}: give both the same ones")
+    return values

@@ -1,0 +1,209 @@
+"""The second pass: the inner problem of the whole table for fixed representatives, solved exactly.
+
+The sample's prices are nearly right. One pass at these prices `u` leaves every row in its cheapest cell,
+`min_g c_ig − u_g`, unless another cell costs at most a margin `δ` more: such rows are in doubt. The rows of
+a cell that are not become one heavy row, an *anchor*, which has their mean cost in their own cell `k`, and
+
+    c_g = c_k + (u_g − u_k) + δ        in every other one,
+
+which is at most what they cost there. So the anchors and the rows in doubt are a relaxation of the whole
+table: its lower bound holds for the table, and where no anchor moves, its plan is a plan of the table with
+the same objective. Otherwise its prices are better ones, and the table is read again with a wider margin,
+which is rare. Without a parity limit no row is in doubt.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from fwc_llm.coreset.descent.loop import Steps
+from fwc_llm.coreset.descent.steps import CompiledSteps
+from fwc_llm.coreset.out_of_core.block_tables import Block, BlockTable
+from fwc_llm.coreset.out_of_core.sampling_pass import Key, SamplePass, groups_of, weights_of
+from fwc_llm.coreset.problem.encoding import Encoder, outside
+from fwc_llm.coreset.problem.frames import is_frame
+from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.search.start import missed
+from fwc_llm.coreset.threads import Threads
+from fwc_llm.coreset.transport.column_generation import two_cheapest
+from fwc_llm.errors import InputError, SampleWarning
+
+_DOUBT = 4.0  # width of the margin, in standard deviations of the sample's prices
+_WIDER = 4.0  # times as wide is the margin of the next pass
+_LEAST = 1e-9  # of the costs, below which a gap is a tie
+ROOM = 2**31  # bytes of rows in doubt
+_SAME = 1e-9  # relative difference of sums of the same weights
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The rows of a block at fixed prices."""
+
+    carried: np.ndarray  # (m,) mass of rows that are in no doubt, by representative
+    cost: np.ndarray  # (G,) what this mass costs in each cell
+    doubt: tuple[np.ndarray, np.ndarray, np.ndarray]  # costs and labels (d, G), masses (d,)
+
+
+@dataclass(frozen=True)
+class _Visit:
+    """The task of the pass. `problem` has the terms, but not the rows."""
+
+    problem: Problem
+    points: np.ndarray
+    prices: np.ndarray
+    margin: float
+    encoder: Encoder
+    cell_of: dict[Key, int]
+
+    def __call__(self, block: Block) -> _Plan:
+        """The rows of a block."""
+        used, mass = weights_of(block)
+        if not len(used):
+            none = np.zeros((0, len(self.prices)))
+            return _Plan(np.zeros(self.problem.m), none.sum(axis=0), (none, none.astype(np.int32), mass))
+        cost, label = nearest(self._problem_of(block, used), self.points)
+        rows = np.arange(len(used))
+        cell, least, second = two_cheapest(cost, self.prices)
+        if not np.isfinite(least).all():
+            raise InputError(f"{block.where} holds numbers whose costs pass double precision: scale X")
+        sure = second > least + self.margin
+        own, at = label[cell[sure], rows[sure]], cell[sure]
+        carried = np.bincount(own, mass[sure], self.problem.m)
+        paid = np.bincount(at, mass[sure] * cost[rows[sure], at], len(self.prices))
+        doubt = np.flatnonzero(~sure)
+        return _Plan(carried, paid, (cost[doubt], label[:, doubt].T.astype(np.int32), mass[doubt]))
+
+    def _problem_of(self, block: Block, used: np.ndarray) -> Problem:
+        """The problem of a block's rows, as far as their costs need it."""
+        labels, group = groups_of(block, used)
+        cell = np.array([self.cell_of.get(key, -1) for key in labels], np.int64)
+        if (cell < 0).any():
+            raise _changed(block.where, f"its labels {labels[int(cell.argmin())][1:]} are new")
+        X = block.columns.X
+        if is_frame(X):
+            X = X.set_axis(np.arange(block.first, block.first + block.n), axis=0)
+        table = self.encoder.encode(X, strict=False, what=block.where).take(used)
+        return replace(self.problem, table=table, cells=replace(self.problem.cells, cell=cell[group]))
+
+
+def nearest(problem: Problem, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The costs (n, G) of the nearest points of every cell, and which they are, (G, n); by one thread."""
+    single = problem.table.fits_single
+    steps: Steps = CompiledSteps(problem, Threads(1)) if single else Steps(problem)
+    return steps.nearest(points)
+
+
+def certify_table(
+    table: BlockTable,
+    sample_pass: SamplePass,
+    problem: Problem,
+    points: np.ndarray,
+    tick: Callable[[int, float], None],
+) -> tuple[Any, float, float]:
+    """Solve the inner problem of the whole table for representatives at `points` (m, p), as published.
+
+    Return the mass (m,) of each representative, the objective and its lower bound.
+
+    Args:
+        table: the table.
+        sample_pass: the first pass.
+        problem: that of the sample.
+        points: the representatives.
+        tick: called with the number of the pass, from 1, and the share of rows that are read.
+
+    Raises:
+        InputError: the table changed since the first pass, or too many rows tie to keep them in memory.
+    """
+    cost = nearest(problem, points)[0]
+    inner = problem.transport(cost, None)
+    prices, margin = np.zeros(problem.cells.n_cells), -np.inf
+    if problem.parity_set:
+        prices, margin = inner.prices, doubt_margin(cost, inner.prices)
+    terms = problem.without_rows()
+    for number in count(1):
+        visit = _Visit(terms, points, prices, margin, sample_pass.rows.encoder, sample_pass.cell_of)
+        _check_room(sample_pass, cost, prices, margin)
+        plans = table.read(visit, list, lambda share, number=number: tick(number, share))  # type: ignore[misc]
+        carried, paid = (sum(getattr(plan, name) for plan in plans) for name in ("carried", "cost"))
+        doubt = tuple(np.concatenate(part) for part in zip(*(plan.doubt for plan in plans), strict=True))
+        total = float(np.sum(carried)) + float(doubt[2].sum())
+        if abs(total - sample_pass.total) > _SAME * sample_pass.total:
+            raise _changed(table.name, "other rows or weights than before")
+        if problem.parity_set:
+            solved, weights = _solve(terms, doubt, carried, paid, prices, margin)
+            objective, lower_bound = solved.objective, solved.lower_bound
+        else:
+            weights, objective = carried, float(np.sum(paid)) / total
+            lower_bound = objective
+        if weights is not None:
+            break
+        moved = float(np.ptp(solved.prices - prices))
+        prices, margin = solved.prices, max(_WIDER * margin, 2 * moved)
+    if missed(objective, inner.objective, problem.table.n / problem.m):
+        warnings.warn(
+            f"the objective of the whole table is {objective / inner.objective:.3g} times the "
+            "sample's: some rows lie far from all others, and the sample lacks them; the certificate holds, "
+            "but other representatives can be much nearer: raise sample, or scale or clip the columns in "
+            "which these rows lie far out",
+            SampleWarning,
+            outside(),
+        )
+    return weights, objective, lower_bound
+
+
+def doubt_margin(cost: np.ndarray, prices: np.ndarray) -> float:
+    """The error of the sample's prices, as a difference between a row's two cheapest cells.
+
+    A sample of s rows leaves about 1/√s of the rows in doubt.
+    """
+    gap = _gaps(cost, prices)
+    tie = _LEAST * max(float(np.median(np.abs(cost))), np.finfo(float).tiny)
+    share = min(1.0, _DOUBT * (len(prices) / len(cost)) ** 0.5)
+    return float(np.quantile(gap[gap > tie], share)) if (gap > tie).any() else tie
+
+
+def _gaps(cost: np.ndarray, prices: np.ndarray) -> np.ndarray:
+    """(n,) by how much the second cheapest cell of every row costs more than its cheapest one."""
+    _, least, second = two_cheapest(cost, prices)
+    return np.asarray(second - least)
+
+
+def _solve(
+    terms: Problem, doubt: Any, carried: np.ndarray, paid: np.ndarray, prices: np.ndarray, margin: float
+) -> tuple[Any, np.ndarray | None]:
+    """The plan of the rows in doubt and the anchors, and the weights (m,); None where an anchor moves."""
+    costs, labels, mass = doubt
+    by_cell = np.bincount(terms.cell_of, carried, len(prices))
+    cells = np.flatnonzero(by_cell > 0)
+    anchors = (paid[cells] / by_cell[cells] - prices[cells])[:, None] + prices + margin
+    anchors[np.arange(len(cells)), cells] -= margin
+    solved = terms.transport(np.concatenate([costs, anchors]), prices, np.concatenate([mass, by_cell[cells]]))
+    first = len(costs)
+    if (solved.cell[first:] != cells).any() or (solved.split_row >= first).any():
+        return solved, None
+    weights = carried + np.bincount(labels[np.arange(first), solved.cell[:first]], mass, terms.m)
+    row, part = solved.split_row, solved.split_share * mass[solved.split_row]
+    np.subtract.at(weights, labels[row, solved.cell[row]], part)
+    np.add.at(weights, labels[row, solved.split_cell], part)
+    return solved, np.maximum(weights, 0.0)
+
+
+def _check_room(sample_pass: SamplePass, cost: np.ndarray, prices: np.ndarray, margin: float) -> None:
+    """Refuse more rows in doubt than memory holds: the sample says how many there will be."""
+    if margin < 0:
+        return
+    rows = sample_pass.n * float((_gaps(cost, prices) <= margin).mean())
+    size = rows * (len(prices) * 12 + 8)
+    if size > ROOM:
+        raise InputError(
+            f"about {rows:,.0f} rows cost nearly the same in two cells and would have to be kept in memory "
+            f"({size / 2**30:.1f} GB): raise cost_sensitive or cost_outcome"
+        )
+
+
+def _changed(name: str, how: str) -> InputError:
+    return InputError(f"{name} changed while it was read: {how}; fit it while nobody writes to it")

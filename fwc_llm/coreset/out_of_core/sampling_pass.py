@@ -1,0 +1,319 @@
+"""The first pass over a table: the sums of its groups of labels, and a random sample of rows.
+
+Every row has a random key by the seed and its position in the table, divided by its weight; the rows with the
+smallest keys are the sample (priority sampling: Duffield, Lund and Thorup 2007), and of every group of labels
+there are enough. So the sample depends neither on the blocks nor on threads or workers.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fwc_llm.apportion import largest_remainder
+from fwc_llm.coreset.out_of_core.block_tables import Block, BlockTable
+from fwc_llm.coreset.problem.cells import label_columns
+from fwc_llm.coreset.problem.encoded_input import EncodedInput, ProblemParams
+from fwc_llm.coreset.problem.encoding import Encoder
+from fwc_llm.coreset.problem.frames import Columns, column_kind, is_frame
+from fwc_llm.coreset.weights import read_weights
+from fwc_llm.errors import InputError
+
+_OF_A_GROUP = 512  # rows of every group in the sample, where the table has so many
+_MOST_GROUPS = 2**16  # of a block: labels are few
+_SAME = 1e-12  # spread relative to the mean that is rounding
+
+Key = tuple[Any, ...]  # the labels of a group: y, then the protected attributes
+
+
+@dataclass(frozen=True)
+class SamplePass:
+    """The sample as rows in memory, scaled as the whole table is; its cells have the sums of the whole table.
+
+    They are at the ascending `positions` (s,) in the table, which has `n` rows. `cell_of` is the cell of
+    every group of labels.
+    """
+
+    rows: EncodedInput
+    positions: np.ndarray
+    cell_of: dict[Key, int]
+    n: int
+
+    @property
+    def total(self) -> float:
+        """The mass of all rows."""
+        return float(self.rows.cells.sizes.sum())
+
+
+def run_sampling_pass(
+    table: BlockTable,
+    terms: ProblemParams,
+    *,
+    sample: int,
+    least: int,
+    seed: int,
+    tick: Callable[[float], None],
+) -> SamplePass:
+    """Read the table once.
+
+    Args:
+        table: the table, of more than `sample` rows.
+        terms: of the problem.
+        sample: number of rows that are drawn; of a small group some more are.
+        least: rows of every group in the sample, where it has so many.
+        seed: of the sample.
+        tick: called with the share of rows that are read.
+
+    Raises:
+        InputError: a label or weight that cannot be used, or a value in the sample; a cell without rows, a
+            single protected level, no rows of positive weight.
+    """
+    look = _Look(table.n, sample, max(least, min(_OF_A_GROUP, sample)), seed, terms.scale)
+    parts = [part for part in table.read(look, look.shrink, tick) if part.sums]
+    if not parts:
+        raise InputError("sample_weight is zero for every row: at least one row must count")
+    keys = dict.fromkeys(key for part in parts for key in part.sums)
+    place = {key: k for k, key in enumerate(keys)}
+    counts, sums = np.zeros(len(place), np.int64), np.zeros(len(place))
+    for part in parts:
+        for key, (count, mass) in part.sums.items():
+            counts[place[key]] += count
+            sums[place[key]] += mass
+    drawn = pd.concat([part.drawn for part in parts], ignore_index=True)
+    columns = Columns(*(_stacked(list(some)) for some in zip(*(p.columns for p in parts), strict=True)))
+    group = np.array([place[key] for key in drawn["group"]], np.int64)
+    equal = columns.sample_weight is None
+    weight = 1.0 if equal else np.asarray(columns.sample_weight, float)
+    chosen, masses = _choose(look, drawn["key"].to_numpy(), weight, group, counts, sums, equal)
+    positions = drawn["position"].to_numpy()[chosen]
+    columns = columns.each(lambda part: _some(part, chosen))
+    X = columns.X.set_axis(positions, axis=0) if is_frame(columns.X) else columns.X
+    rows = terms.read(columns._replace(X=X, sample_weight=masses))
+    if parts[0].moments:
+        encoder = _of_whole_table(rows.encoder, parts)
+        rows = replace(rows, encoder=encoder, table=encoder.encode(X, what="the sample"))
+    cell_of = np.empty(len(place), np.int64)
+    cell_of[group[chosen]] = rows.cells.cell
+    whole = np.bincount(cell_of, counts, rows.cells.n_cells).astype(np.int64)
+    sizes = whole if equal else np.bincount(cell_of, sums, rows.cells.n_cells)
+    rows = replace(rows, cells=replace(rows.cells, counts=whole, sizes=sizes))
+    return SamplePass(rows, positions, dict(zip(place, cell_of.tolist(), strict=True)), table.n)
+
+
+def weights_of(block: Block) -> tuple[np.ndarray, np.ndarray]:
+    """The places (u,) of a block's rows of positive weight, and these weights."""
+    if block.columns.sample_weight is None:
+        return np.arange(block.n), np.ones(block.n)
+    try:
+        weights = np.asarray(block.columns.sample_weight, np.float64)
+        read_weights(np.append(weights, 1.0), block.n + 1)  # all of a block may be 0
+    except (InputError, TypeError, ValueError) as error:
+        raise InputError(f"{error} (in {block.where}, counted from row {block.first})") from None
+    used = np.flatnonzero(weights)
+    return used, weights[used]
+
+
+def groups_of(block: Block, used: np.ndarray) -> tuple[list[Key], np.ndarray]:
+    """The groups of labels in a block, and the place (u,) among them of each of its rows `used`.
+
+    Raises:
+        InputError: a label is missing, or there are too many.
+    """
+    labels: list[Any] = [[0]]
+    codes: dict[Any, Any] = {0: np.zeros(len(used), np.int64)}  # without labels all are alike
+    for role in ("y", "sensitive"):
+        values = getattr(block.columns, role)
+        for column in [] if values is None else label_columns(values):
+            if len(column) != block.n:
+                raise InputError(f"{role} has {len(column)} rows but X has {block.n} in {block.where}")
+            code, distinct = pd.factorize(_some(column, used))
+            if (code < 0).any():
+                row = block.first + used[int((code < 0).argmax())]
+                raise InputError(
+                    f"{role} is missing in row {row} of {block.where}: drop such rows or give them a level "
+                    "of their own"
+                )
+            if len(distinct) > _MOST_GROUPS:
+                raise InputError(f"{role} holds more than {_MOST_GROUPS:,} different values: pass labels")
+            codes[len(codes)] = code
+            labels.append(distinct.tolist())
+    frame = pd.DataFrame(codes)
+    keys = [
+        tuple(names[code] for names, code in zip(labels, row, strict=True))
+        for row in frame.drop_duplicates().sort_values(list(codes)).itertuples(index=False, name=None)
+    ]
+    return keys, frame.groupby(list(codes)).ngroup().to_numpy()
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A block's summary: rows and mass of its groups, means and sums of squares of its columns.
+
+    And rows drawn from it: their `columns`, and a frame of their position, key and group.
+    """
+
+    sums: dict[Key, tuple[int, float]]
+    moments: dict[Any, np.ndarray]  # of a column of numbers: mean, sum of squares about it, mass
+    drawn: pd.DataFrame
+    columns: Columns
+
+    def take(self, rows: np.ndarray) -> "_Part":
+        """Some of the rows drawn."""
+        return replace(self, drawn=self.drawn.iloc[rows], columns=self.columns.each(lambda c: _some(c, rows)))
+
+
+@dataclass(frozen=True)
+class _Look:
+    """The task of the pass."""
+
+    n: int
+    sample: int
+    least: int
+    seed: int
+    scale: bool | str
+
+    def __call__(self, block: Block) -> _Part:
+        """Summarise one block."""
+        used, weights = weights_of(block)
+        keys, group = groups_of(block, used)
+        counts, sums = np.bincount(group, minlength=0), np.bincount(group, weights)
+        totals = dict(zip(keys, zip(counts.tolist(), sums.tolist(), strict=True), strict=True))
+        key = self._uniform(block.first, block.n)[used] / weights
+        # More rows than are needed stay below; with weights the limit is not known.
+        limit = 1.1 * self._most / self.n if block.columns.sample_weight is None else np.inf
+        rows = np.flatnonzero((key < limit) | (_rank(key, group) < self.least))
+        columns = block.columns.each(lambda part: _some(part, used[rows]))
+        moments = _moments(block, used, weights, self.scale) if len(used) else {}
+        own = pd.Series([keys[k] for k in group[rows]], dtype=object)
+        drawn = pd.DataFrame({"position": block.first + used[rows], "key": key[rows], "group": own})
+        return _Part(totals, moments, drawn, columns)
+
+    def _uniform(self, first: int, count: int) -> np.ndarray:
+        """Random numbers (count,) in [0, 1), which belong to the positions of the rows."""
+        before, skipped = divmod(first, 4)  # Philox makes four at once
+        stream = np.random.Generator(np.random.Philox(key=self.seed).advance(before))
+        return np.asarray(stream.random(skipped + count)[skipped:])
+
+    @property
+    def _most(self) -> int:
+        """Rows that are kept for the sample: of a group some more may be chosen than are among the first."""
+        return self.sample + self.sample // 4 + 1000
+
+    def shrink(self, parts: list[_Part]) -> list[_Part]:
+        """The parts without rows that cannot be in the sample, once there are many."""
+        if sum(len(part.drawn) for part in parts) <= 2 * self._most:
+            return parts
+        drawn = pd.concat([part.drawn for part in parts], ignore_index=True)
+        wanted = (drawn["key"].rank(method="first") <= self._most) | (
+            _rank(drawn["key"], drawn["group"]) < self.least
+        )
+        cuts = np.cumsum([len(part.drawn) for part in parts])[:-1]
+        rows = [np.flatnonzero(own) for own in np.split(wanted.to_numpy(), cuts)]
+        return [part.take(own) for part, own in zip(parts, rows, strict=True)]
+
+
+def _choose(
+    look: _Look,
+    key: np.ndarray,
+    weight: Any,
+    group: np.ndarray,
+    counts: np.ndarray,
+    sums: np.ndarray,
+    equal: bool,
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """The rows drawn that are in the sample, and their masses; None where all count the same.
+
+    Every group has its share of the rows or, with weights, what it has among the first keys; at least `least`
+    rows. Masses add up to those of the groups in the table.
+    """
+    n = int(counts.sum())
+    if equal:
+        size = min(look.sample, n)
+        share = largest_remainder(size * counts / n, size, np.zeros_like(counts), counts)
+    else:
+        first = key.argsort(kind="stable")[: look.sample]
+        share = np.bincount(group[first], minlength=len(counts))
+    wanted = np.maximum(share, np.minimum(counts, look.least))
+    rank = _rank(key, group)
+    chosen = np.flatnonzero(rank < wanted[group])
+    own = group[chosen]
+    if equal and (np.abs(wanted - len(own) * counts / n) <= 1).all():
+        return chosen, None
+    # A row stands for the rows of its group whose keys are as small as the first one that was not drawn.
+    beyond = np.full(len(counts), np.inf)
+    next_one = rank == wanted[group]
+    beyond[group[next_one]] = key[next_one]
+    base = np.maximum(weight, 1 / beyond[group])[chosen]
+    mass = base * (sums / np.maximum(np.bincount(own, base, len(counts)), 1e-300))[own]
+    return chosen, mass * (len(own) / mass.sum())
+
+
+def _moments(block: Block, used: np.ndarray, weights: np.ndarray, scale: bool | str) -> dict[Any, np.ndarray]:
+    """By column of numbers or ranks that is scaled: mean, sum of squares about it, mass.
+
+    Raises:
+        InputError: a missing or infinite number, with its row.
+    """
+    X, moments = block.columns.X, {}
+    scaled = scale is True or (scale == "auto" and is_frame(X))
+    if not (is_frame(X) or scaled) and np.isfinite(X.sum(dtype=np.float64)):
+        return {}
+    for name, column in X.items() if is_frame(X) else enumerate(X.T):
+        kind = column_kind(column) if is_frame(X) else "numeric"
+        if kind == "categorical":
+            continue
+        values = np.asarray(column.cat.codes if kind == "ordinal" else column, np.float64)[used]
+        if not np.isfinite(values).all():
+            row = block.first + used[int((~np.isfinite(values)).argmax())]
+            raise InputError(
+                f"column {name!r} is missing or infinite in row {row} of {block.where}: drop or fill it"
+            )
+        if scaled:
+            with np.errstate(over="ignore", invalid="ignore"):
+                mean = weights @ values / weights.sum()
+                moments[name] = np.array([mean, weights @ (values - mean) ** 2, weights.sum()])
+    return moments
+
+
+def _of_whole_table(encoder: Encoder, parts: list[_Part]) -> Encoder:
+    """The encoder of the sample with the means and spreads of the whole table."""
+    columns = []
+    for column in encoder.columns:
+        if column.kind != "categorical":
+            sums = [part.moments[column.name] for part in parts if column.name in part.moments]
+            mean, squares, mass = np.array(sums).T
+            with np.errstate(over="ignore", invalid="ignore"):
+                centre = float(mean @ mass / mass.sum())
+                spread = float(((squares + mass * (mean - centre) ** 2).sum() / mass.sum()) ** 0.5)
+            if not np.isfinite(spread):
+                raise InputError(f"column {column.name!r} is too large for double precision: scale it")
+            constant = spread <= _SAME * abs(centre)
+            column = replace(column, mean=centre, scale=np.inf if constant else spread)
+        columns.append(column)
+    return replace(encoder, columns=tuple(columns))
+
+
+def _rank(key: Any, group: Any) -> np.ndarray:
+    """The place of every key, from 0, among those of its group."""
+    return pd.Series(key).groupby(group).rank(method="first").to_numpy() - 1
+
+
+def _some(part: Any, rows: np.ndarray) -> Any:
+    """Some rows, in memory of their own."""
+    return part.iloc[rows] if hasattr(part, "iloc") else np.asarray(part)[rows]
+
+
+def _stacked(parts: list[Any]) -> Any:
+    """Rows of several parts one after the other."""
+    if parts[0] is None:
+        return None
+    if not hasattr(parts[0], "iloc"):
+        return np.concatenate(parts)
+    joint = pd.concat(parts, ignore_index=True)
+    for name in joint.columns if is_frame(joint) else ():
+        dtypes = {part[name].dtype for part in parts if name in part}
+        if len(dtypes) > 1 and any(getattr(dtype, "ordered", False) for dtype in dtypes):
+            raise InputError(f"the ordered categories of column {name!r} differ: give them one order")
+    return joint

@@ -1,0 +1,132 @@
+"""The caller's input: the terms of a problem, and its rows, checked and encoded."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from fwc_llm.coreset.checks import check_choice, check_epsilon, check_not_negative, check_penalty
+from fwc_llm.coreset.problem.cells import Cells, find_cells
+from fwc_llm.coreset.problem.encoded_table import EncodedTable
+from fwc_llm.coreset.problem.encoding import ColumnWeights, Encoder, encode
+from fwc_llm.coreset.problem.frames import Columns, take_named
+from fwc_llm.coreset.problem.ground_cost import COSTS
+from fwc_llm.coreset.weights import Masses
+from fwc_llm.errors import InputError
+
+
+@dataclass(frozen=True)
+class EncodedInput:
+    """Rows without those of weight 0, which are as if they were not there.
+
+    `masses` are those of the rows, None for 1 each; `used` (n',) are the rows' positions in X, which has `n`
+    rows, None if they are all of them. `has_y` and `has_levels` say whether labels were given.
+    """
+
+    X: Any
+    encoder: Encoder
+    table: EncodedTable
+    cells: Cells
+    masses: Masses | None
+    used: np.ndarray | None
+    n: int
+    has_y: bool
+    has_levels: bool
+
+    def of_all(self, values: np.ndarray) -> np.ndarray:
+        """Those of the values, one for each row of X, that belong to these rows."""
+        return values if self.used is None else values[self.used]
+
+    def positions(self, rows: np.ndarray) -> np.ndarray:
+        """The positions of rows in X."""
+        return rows if self.used is None else self.used[rows]
+
+
+@dataclass(frozen=True)
+class ProblemParams:
+    """Parameters that `FairCoreset`, `FairWASP` and `certify` share; see there."""
+
+    epsilon: float | Mapping[Any, float] | None
+    cost: str
+    target: Any
+    cost_sensitive: float
+    cost_outcome: float
+    scale: bool | str
+    column_weights: ColumnWeights = None
+    penalty: float | None = None
+    crossed: bool = True
+
+    def __post_init__(self) -> None:
+        check_choice("cost", self.cost, COSTS)
+        check_epsilon(self.epsilon)
+        check_penalty(self.penalty, self.epsilon)
+        if not isinstance(self.crossed, bool) or (self.penalty is not None and not self.crossed):
+            raise InputError(f"crossed={self.crossed!r}: use True or, without a penalty, False")
+        check_not_negative("cost_sensitive", self.cost_sensitive)
+        check_not_negative("cost_outcome", self.cost_outcome)
+
+    @classmethod
+    def of(cls, model: Any) -> Self:
+        """The terms of an estimator, checked."""
+        return cls(*(getattr(model, field.name) for field in fields(cls)))
+
+    def read(self, columns: Columns) -> EncodedInput:
+        """Check and encode rows, whose labels and weights may be names of columns (`take_named`).
+
+        Those of weight 0 are checked as the others are, and then left out. Without a parity limit, labels may
+        be left out: all rows are alike.
+        """
+        X, y, sensitive, sample_weight = take_named(*columns)
+        encoder, table, masses = encode(X, self.scale, sample_weight, self.column_weights, self.cost)
+        n = table.n
+        constrained = is_constrained(self)
+        if constrained and n == 1:
+            raise InputError("X has 1 sample, but a parity limit compares at least two protected levels")
+        if constrained and y is None:
+            raise InputError(
+                "a parity limit requires y to be passed, but the target y is None: pass y, or epsilon=None "
+                "for no limit"
+            )
+        if constrained and sensitive is None:
+            raise InputError(
+                "a parity limit needs the protected levels: pass sensitive, one level a row (in a pipeline, "
+                "by metadata routing), or epsilon=None for no limit"
+            )
+        cells = find_cells(y, sensitive, n, masses)
+        if constrained and cells.n_levels == 1:
+            raise InputError(
+                f"sensitive has one level only ({cells.labels(0)[0]}), but parity needs at least two: "
+                "pass another attribute, or epsilon=None"
+            )
+        used = None if masses is None else masses.positive
+        if masses is not None and used is not None:
+            table, masses = table.take(used), masses.take(used)
+        table.check_costs(self.cost)
+        return EncodedInput(X, encoder, table, cells, masses, used, n, y is not None, sensitive is not None)
+
+
+def is_constrained(terms: Any) -> bool:
+    """Whether there is a parity limit, or a penalty in its place."""
+    return terms.epsilon is not None or terms.penalty is not None
+
+
+class Estimator(BaseEstimator):  # type: ignore[misc]
+    """Base of the estimators."""
+
+    epsilon: float | Mapping[Any, float] | None
+    penalty: float | None
+
+    def _set_features(self, rows: EncodedInput) -> None:
+        """Sets `n_features_in_` and, of a DataFrame, `feature_names_in_`."""
+        self.n_features_in_ = rows.table.p
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        if rows.encoder.dtype is None:
+            self.feature_names_in_ = np.array(rows.encoder.order, dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        """Tags for scikit-learn's tools."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = is_constrained(self)
+        return tags

@@ -1,0 +1,289 @@
+"""The inner problem of Fair Wasserstein Coresets: move every row to a cell at least cost, within parity.
+
+    minimise   Σ_ig c_ig q_ig
+    subject to Σ_g q_ig = 1/n (or a weight's share),  q ≥ 0,  w_g = Σ_i q_ig,
+               (1 − ε) p_T(y) W_d ≤ w_dy ≤ (1 + ε) p_T(y) W_d   with  W_d = Σ_y w_dy
+
+where `c_ig` is the cost of moving row `i` to the nearest representative of cell `g = (d, y)` (the paper's
+problem F(C), reduced to cells; docs/method.md, "The inner problem"). The dual problem has one price `u_g` per
+cell; any prices give a lower bound:
+
+    D(u) = (1/n) Σ_i min_g (c_ig − u_g) + min_{w fair, Σw = 1} ⟨u, w⟩.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import coo_array, csr_array
+
+from fwc_llm.coreset.checks import check_epsilon, check_penalty, check_target
+from fwc_llm.coreset.threads import one_blas_thread
+from fwc_llm.coreset.transport.column_generation import CostTable, Optimum, solve, two_cheapest
+from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError
+from fwc_llm.coreset.transport.linear_program import linear_program, parity_set
+from fwc_llm.coreset.transport.parity import SATISFIED, ParitySet, violation
+from fwc_llm.coreset.weights import Masses, read_numbers, read_weights
+from fwc_llm.errors import InputError
+
+Floats = NDArray[np.float64]
+_SLACK = 0.01  # of the bound, by which these rows may misjudge them
+_SOME = 1000  # rows that judge given prices
+_PROGRAM = 4_000_000  # costs that HiGHS solves in some minutes
+
+
+@dataclass(frozen=True, repr=False)
+class Transport:
+    """An optimal plan with its certificate: `objective` and `lower_bound` enclose the optimum."""
+
+    cell: NDArray[np.int32]  # (n,) the cell of each row, except for the parts that the splits move
+    split_row: NDArray[np.intp]  # (s,) the few rows that are split, s < G
+    split_cell: NDArray[np.intp]  # (s,) where a part of such a row goes
+    split_share: Floats  # (s,) that part, as a share of the row in (0, 1)
+    mass: Floats  # (G,) mass of each cell, sums to 1
+    objective: float  # Σ_ig c_ig q_ig, in units of the cost
+    lower_bound: float  # D(prices)
+    violation: float  # largest |p(y|d) / p_T(y) − 1| over levels that carry mass
+    prices: Floats  # (G,) of the cells, in units of the cost; hand them to the next call
+    row_mass: Floats | None = None  # (n,) of each row, sums to 1; None: 1/n each
+
+    def __repr__(self) -> str:
+        moved = f"{len(self.cell):,} rows to {len(self.mass)} cells, {len(self.split_row)} of them split"
+        bounds = f"objective {self.objective:.6g}, lower bound {self.lower_bound:.6g}"
+        return f"<Transport of {moved}: {bounds}, violation {self.violation:.4g}>"
+
+    @cached_property
+    def plan(self) -> csr_array:
+        """The plan (n, G), float64 and sparse (n + s entries), made on request; row i sums to its mass."""
+        n = len(self.cell)
+        rest = np.ones(n)
+        np.subtract.at(rest, self.split_row, self.split_share)
+        row = np.append(np.arange(n, dtype=np.int32), self.split_row.astype(np.int32))
+        cell = np.append(self.cell, self.split_cell.astype(np.int32))
+        share = np.append(rest, self.split_share)
+        mass = share / n if self.row_mass is None else share * self.row_mass[row]
+        return coo_array((mass, (row, cell)), shape=(n, len(self.mass))).tocsr()
+
+
+@one_blas_thread()
+def fair_transport(
+    cost: ArrayLike,
+    n_sensitive: int,
+    n_outcomes: int,
+    target: ArrayLike,
+    epsilon: float | ArrayLike | None,
+    prices: ArrayLike | None = None,
+    *,
+    sample_weight: "ArrayLike | Masses | None" = None,
+    penalty: float | None = None,
+    groups: ArrayLike | None = None,
+) -> Transport:
+    """Solve the inner problem exactly, with a certificate.
+
+    The method: a long-step dual simplex on the rows whose cell is in doubt (`dual_simplex`,
+    `column_generation`). Where double precision stalls it, HiGHS solves the linear program.
+    The result does not depend on the number of threads. To save memory, loops read `cell` and the few splits;
+    `plan` is made on request.
+
+    Args:
+        cost: (n, G) float32 or float64 (used as it is), G = n_sensitive · n_outcomes, cells ordered
+            d · n_outcomes + y. `inf` marks a cell without representatives: a level with such a cell
+            can carry no mass.
+        n_sensitive: number of protected levels.
+        n_outcomes: number of outcomes.
+        target: (n_outcomes,) outcome distribution p_T, positive, summing to 1.
+        epsilon: parity limit in [0, 1), one for each level (n_sensitive,), or None for no constraint.
+        prices: (G,) initial prices, such as those of the previous iteration; they change only the time, and
+            do not count if they say less than zeros would.
+        sample_weight: (n,) what each row stands for, not negative: row i then has the mass w_i / Σw in the
+            place of 1/n. A row of weight 0 counts nothing; its `cell` is the cheapest at the prices. So is it
+            with rows that have less than 5e-10 of all weight together, if double precision cannot balance
+            them.
+        penalty: in the place of epsilon: what it costs for a unit of mass to sit at another outcome than
+            parity has there; `objective` and `lower_bound` then include this charge.
+        groups: (L, n_sensitive) of 0 and 1: levels that keep a limit together, and may be in several groups.
+            The limits are then those of the groups, one or (L,).
+
+    Returns:
+        The plan, whose rows sum to 1/n (or w_i / Σw), and its certificate: `objective` equals `lower_bound`
+        to 1e-9 relative to max(1, |objective|), and `violation` exceeds epsilon by at most 1e-9.
+
+    Raises:
+        InputError: the cost has no rows, NaN or −inf, or another shape than (n, G); the target is no
+            distribution over the outcomes; epsilon is outside [0, 1), or not alone; every level lacks a
+            representative in some cell; a weight is negative or not finite, or all are 0.
+    """
+    costs = _checked_cost(cost, n_sensitive, n_outcomes)
+    masses = read_weights(sample_weight, len(costs))
+    share = check_target(target, n_outcomes)
+    limits = None if epsilon is None else np.asarray(epsilon)
+    together = None if groups is None else np.asarray(groups, np.float64)
+    if together is not None and (together.shape[1:] != (n_sensitive,) or penalty is not None):
+        raise InputError(f"groups must be (L, {n_sensitive}), and have no penalty")
+    if limits is not None and limits.shape not in {(), (n_sensitive if together is None else len(together),)}:
+        raise InputError(f"epsilon has shape {limits.shape}: give one limit, or one for each protected level")
+    for limit in [] if limits is None else limits.ravel().tolist():
+        check_epsilon(limit)
+    check_penalty(penalty, limits)
+    cells = costs.shape[1]
+    start = np.zeros(cells) if prices is None else read_numbers(prices, "prices").astype(np.float64)
+    if start.shape != (cells,) or not np.isfinite(start).all():
+        raise InputError(f"prices must be {cells} finite numbers, one for each cell")
+    terms = share, limits, penalty, together, start
+    for rows, by_highs in _ways(masses):
+        try:
+            if rows is None or masses is None:
+                return _plan(costs, masses, by_highs, *terms)
+            return _with_idle_rows(_plan(costs[rows], masses.take(rows), by_highs, *terms), costs, rows)
+        except _TooRareError as error:
+            refused = error
+    raise refused
+
+
+def _ways(masses: Masses | None) -> Iterator[tuple[NDArray[np.intp] | None, bool]]:
+    """The rows to plan for, None for all, and whether by HiGHS: the fastest way first.
+
+    The other rows have no mass, and go where it is cheapest.
+    """
+    rows = None if masses is None else masses.positive
+    yield rows, False
+    if masses is not None:
+        heavy = masses.heavy()
+        if len(heavy) < np.count_nonzero(masses.values):
+            yield heavy, False
+    yield rows, True
+
+
+def _plan(
+    costs: NDArray[Any],
+    masses: Masses | None,
+    by_highs: bool,
+    share: Floats,
+    epsilon: Floats | None,
+    penalty: float | None,
+    groups: Floats | None,
+    prices: Floats,
+) -> Transport:
+    """The plan of rows with a mass."""
+    n_outcomes, cells = len(share), costs.shape[1]
+    live = _live_cells(costs, n_outcomes, epsilon, penalty is not None or groups is not None)
+    weights = None if masses is None else masses.values
+    rows = CostTable(costs if len(live) == cells else costs[:, live], weights)
+    levels = live[::n_outcomes] // n_outcomes
+    if groups is not None:
+        groups = groups[:, levels]
+    elif epsilon is not None:
+        epsilon = np.broadcast_to(epsilon, cells // n_outcomes)[levels]
+    fair = parity_set(share, epsilon, penalty, len(levels), groups)
+    best = rows.nearest() if fair is None else _optimum(rows, fair, prices[live], by_highs)
+    vertex, total = best.vertex, rows.total
+    mass, all_prices = np.zeros(cells), np.zeros(cells)
+    mass[live], all_prices[live] = best.load / total, vertex.prices
+    cost, bound, apart = best.cost / total, best.bound / total, violation(mass, share)
+    if fair:
+        if violation(mass[live], share, fair.limits, fair.groups) > SATISFIED:
+            raise _too_rare(share, rows)
+        cost = (best.cost + fair.charge(best.load)) / total
+        bound += fair.best(vertex.prices)[0]
+        apart = violation(mass[live], share, groups=fair.groups)
+    return Transport(
+        cell=(vertex.key if len(live) == cells else live[vertex.key]).astype(np.int32, copy=False),
+        split_row=vertex.split_row,
+        split_cell=live[vertex.split_cell],
+        split_share=vertex.split_mass if weights is None else vertex.split_mass / weights[vertex.split_row],
+        mass=mass,
+        objective=cost,
+        lower_bound=min(cost, bound),
+        violation=apart,
+        prices=all_prices,
+        row_mass=None if weights is None else weights / total,
+    )
+
+
+def _optimum(rows: CostTable, fair: ParitySet, prices: Floats, by_highs: bool) -> Optimum:
+    """The optimum of rows and cells that all may carry mass, from these prices if they are of use."""
+    try:
+        if not by_highs:
+            warm = _are_better_than_none(prices, rows, fair)
+            return solve(rows, prices if warm else np.zeros(len(prices)), fair, warm)
+        if rows.cost.size > _PROGRAM:
+            raise StalledError(f"{rows.cost.size:,} costs are too many for HiGHS")
+        table = rows.rows()
+        return table.optimum(linear_program(table.cost, table.row_mass, fair))
+    except (InfeasibleError, StalledError) as error:
+        if by_highs and np.isinf(rows.cost).any():
+            raise
+        raise _too_rare(fair.target, rows) from error
+
+
+def _with_idle_rows(plan: Transport, costs: NDArray[Any], rows: NDArray[np.intp]) -> Transport:
+    """The plan of the `rows` with a weight; all others in their cheapest cells, where they count nothing."""
+    idle = np.ones(len(costs), dtype=np.bool_)
+    idle[rows] = False
+    live = np.flatnonzero(plan.mass > 0)  # a cell that can carry nothing has no price
+    cell, mass = np.empty(len(costs), dtype=np.int32), np.zeros(len(costs))
+    resting = np.flatnonzero(idle)
+    own = costs[np.ix_(resting, live)].astype(np.float64)
+    cell[resting] = live[two_cheapest(own, plan.prices[live])[0]]
+    cell[rows] = plan.cell
+    mass[rows] = 1 / len(rows) if plan.row_mass is None else plan.row_mass
+    return replace(plan, cell=cell, split_row=rows[plan.split_row], row_mass=mass)
+
+
+def _are_better_than_none(prices: Floats, rows: CostTable, fair: ParitySet) -> bool:
+    """Whether these prices bound the cost of some rows as well as zeros do, or better."""
+    if not prices.any() or fair.groups is not None:  # groups need a linear program to judge them
+        return bool(prices.any())
+    some = rows.sample(_SOME)
+    own, none = (
+        float(some.row_mass @ two_cheapest(some.cost, at)[1]) + some.total * fair.best(at)[0]
+        for at in (prices, np.zeros(len(prices)))
+    )
+    return own >= none - _SLACK * abs(none)
+
+
+class _TooRareError(InputError):
+    """A share, of an outcome or of a row's weight, is too small."""
+
+
+def _too_rare(share: Floats, rows: CostTable) -> _TooRareError:
+    least = np.inf if rows.mass is None else float(rows.mass.min()) / rows.total
+    if least < share.min():
+        return _TooRareError(
+            f"the smallest weight, {least:.3g} of all, is too small for double precision: give such rows 0"
+        )
+    return _TooRareError(
+        f"the target's smallest share, {share.min():.3g}, is too small for double precision: leave out that "
+        "outcome, or give it more"
+    )
+
+
+def _checked_cost(cost: ArrayLike, n_sensitive: int, n_outcomes: int) -> NDArray[Any]:
+    costs, cells = read_numbers(cost, "cost"), n_sensitive * n_outcomes
+    if n_sensitive < 1 or n_outcomes < 1:
+        raise InputError(f"{n_sensitive} protected levels and {n_outcomes} outcomes: both must be at least 1")
+    if costs.ndim != 2 or costs.shape[1] != cells or not len(costs):
+        raise InputError(
+            f"cost has shape {costs.shape}: it must be (n, {cells}) with n at least 1, one column for each "
+            f"of the {n_sensitive} × {n_outcomes} cells"
+        )
+    return costs
+
+
+def _live_cells(
+    costs: NDArray[Any], n_outcomes: int, epsilon: Floats | None, partial: bool
+) -> NDArray[np.intp]:
+    """The cells that can carry mass: with a limit, of levels that have all of them, or any if `partial`."""
+    live = np.array([np.isfinite(own[0]) or np.isfinite(own).any() for own in costs.T])
+    if epsilon is not None or partial:
+        table = live.reshape(-1, n_outcomes)
+        live = np.repeat(table.any(axis=1) if partial else table.all(axis=1), n_outcomes)
+    if not live.any():
+        raise InputError(
+            "no protected level has a representative in each of its cells (their costs are inf): "
+            "give every cell of at least one level a representative"
+        )
+    return np.flatnonzero(live)

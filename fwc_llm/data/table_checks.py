@@ -1,0 +1,214 @@
+"""A look at the table as a whole: columns that tell outcome or protected attribute, and repeated rows.
+
+What a column tells is measured by cross-fitting: the shares of classes by value come from the other folds, so
+that rare values, and identifiers, tell nothing by chance.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+Codes = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Keys = npt.NDArray[np.uint64]
+
+_FOLDS = 5
+_BINS, _LEAST_BIN = 50, 5  # quantiles of a number at most, and rows of each at least
+_NUMBERED = 20  # rows; of fewer, all different values are no wonder
+_AUC = 0.99
+_FEWER_ERRORS = 0.1  # of those without the column: it tells almost purely
+_PURE, _COVERED = 0.02, 0.5  # errors among rows of pure values, of those by chance; share of a class in them
+_LEAST_ERRORS = 15  # expected by chance; of fewer, none may be luck
+_MOST_CLASSES = 20
+_MOST_ROWS = 50_000  # that are looked at
+_COARSE = 0.02  # pairs of rows that agree in the finest column
+_EXCESS = 2.5  # times as many equal pairs as expected, and more, are no coincidence
+_MATERIAL = 0.005  # share of repeated rows that a note on intervals is worth
+
+
+@dataclass(frozen=True)
+class TableChecks:
+    """What should be checked: a sentence by column (`columns`), and one on `repeated` rows; empty: nothing.
+
+    `material` says that so many rows repeat that intervals, which count them as people, are too narrow.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    repeated: str = ""
+    material: bool = False
+
+    @property
+    def sentences(self) -> list[str]:
+        """All of them."""
+        of_columns = [f"column {name}: {sentence}" for name, sentence in self.columns.items()]
+        return [*of_columns, *filter(None, [self.repeated])]
+
+    def as_json(self, cluster: str = "") -> dict[str, str]:
+        """The sentences by column that run.json keeps; "": that on repeated rows, unless people are named."""
+        return {**self.columns, **({"": self.repeated} if self.material and not cluster else {})}
+
+
+def check_table(
+    frame: pd.DataFrame,
+    features: Sequence[str],
+    outcome: str,
+    answers: pd.Series,
+    protected: Mapping[str, pd.Series],
+) -> TableChecks:
+    """Check a frame of texts and numbers (n, d), whose missing cells count as a value.
+
+    `answers` (n,) are the classes of the column `outcome`, missing where they are not known, `protected` the
+    levels (n,) of each attribute.
+    """
+    rows = np.arange(len(frame))
+    if len(rows) > _MOST_ROWS:
+        rows = np.sort(np.random.default_rng(0).choice(len(frame), _MOST_ROWS, replace=False))
+    fold = np.random.default_rng(0).permutation(np.arange(len(rows)) % _FOLDS)
+    targets = {outcome: answers} | dict(protected)
+    classes = {name: pd.factorize(target.iloc[rows])[0].astype(np.int64) for name, target in targets.items()}
+    sentences = {}
+    for name in features:
+        cells = frame[name].iloc[rows]
+        if _numbers_rows(frame[name]):
+            sentences[name] = 'every value differs, as of an identifier; role = "id" hides it'
+            continue
+        told = [
+            _sentence(target, target == outcome, told)
+            for target, codes in classes.items()
+            if (told := _told(cells, codes, fold, target == outcome))
+        ]
+        if told:
+            sentences[name] = "; ".join(told)
+    repeated, material = repeated_rows(frame)
+    return TableChecks(sentences, repeated, material)
+
+
+def _numbers_rows(cells: pd.Series) -> bool:
+    """Whether a column seems to number or name its rows: different texts, or whole numbers that rise."""
+    if len(cells) <= _NUMBERED or not cells.is_unique:
+        return False
+    whole = pd.api.types.is_integer_dtype(cells)
+    return bool(cells.is_monotonic_increasing) if whole else not pd.api.types.is_numeric_dtype(cells)
+
+
+def _sentence(target: str, is_outcome: bool, told: str) -> str:
+    if is_outcome:
+        return f"it tells the answer, {target} ({told}); drop it unless it is known before the decision"
+    return (
+        f"it tells the protected attribute {target} ({told}), contradicts its counterfactual and counts "
+        "twice in distances; drop it"
+    )
+
+
+def _told(cells: pd.Series, classes: Codes, fold: Codes, one_sided: bool) -> str:
+    """How purely a column tells the classes (n,), -1 where they are not known; empty: not purely."""
+    known = classes >= 0
+    sizes = np.bincount(classes[known])
+    if not 1 < len(sizes) <= _MOST_CLASSES:
+        return ""
+    classes, fold = classes[known], fold[known]
+    told = _of_values(_coded(cells[known]), classes, fold, sizes, one_sided)
+    empty = cells[known].isna().to_numpy()
+    if told or not empty.any():
+        return told
+    told = _of_values(empty.astype(np.int64), classes, fold, sizes, one_sided)
+    return f"where it is empty, {told}" if told else ""
+
+
+def _coded(cells: pd.Series) -> Codes:
+    """The values (n,) as numbers from 0, a missing one among them; many numbers by quantile."""
+    if not pd.api.types.is_numeric_dtype(cells):
+        return pd.factorize(cells, use_na_sentinel=False)[0].astype(np.int64)
+    numbers = cells.to_numpy(np.float64)
+    values = np.unique(numbers[~np.isnan(numbers)])
+    bins = min(_BINS, len(cells) // _LEAST_BIN)
+    if len(values) > bins > 1:
+        values = np.unique(np.nanquantile(numbers, np.arange(1, bins) / bins))
+    return np.where(np.isnan(numbers), len(values) + 1, np.searchsorted(values, numbers))
+
+
+def _of_values(codes: Codes, classes: Codes, fold: Codes, sizes: Codes, one_sided: bool) -> str:
+    """What values tell of classes: all of them, or (`one_sided`) one class by values that are pure."""
+    n, kinds, width = len(codes), len(sizes), int(codes.max()) + 1
+    shape = _FOLDS, width, kinds
+    counts = np.bincount((fold * width + codes) * kinds + classes, minlength=np.prod(shape)).reshape(shape)
+    others = counts.sum(0) - counts
+    share = (others + sizes / n) / (others.sum(2, keepdims=True) + 1)  # (F, K, C), of the other folds
+    guess = share.argmax(2)[..., None]
+    right = np.take_along_axis(counts, guess, 2).sum()
+    by_chance = n - sizes.max()
+    if by_chance >= _LEAST_ERRORS and n - right <= _FEWER_ERRORS * by_chance:
+        return f"alone it is right in {100 * right / n:.3g} % of the rows"
+    for kind in range(kinds):
+        here = counts[..., kind]
+        if _LEAST_ERRORS <= sizes[kind] <= n - _LEAST_ERRORS:
+            auc = _auc(share[..., kind].ravel(), here.ravel(), (counts.sum(2) - here).ravel())
+            if auc > _AUC:
+                return f"alone it has an AUC of {auc:.3f}"
+        pure = (guess[..., 0] == kind) & (share[..., kind] > 1 - _PURE)
+        rows, wrong = counts[pure].sum(), counts[pure].sum() - here[pure].sum()
+        chance = rows * (1 - sizes[kind] / n)
+        covered = (rows - wrong) / sizes[kind]
+        if one_sided and chance >= _LEAST_ERRORS and wrong <= _PURE * chance and covered >= _COVERED:
+            return f"some values settle it, in {100 * rows / n:.0f} % of the rows"
+    return ""
+
+
+def _auc(scores: Floats, yes: npt.NDArray[Any], no: npt.NDArray[Any]) -> float:
+    """The AUC of scores (k,) that `yes` and `no` (k,) rows have; ties count half."""
+    values, place = np.unique(scores, return_inverse=True)
+    above, below = np.bincount(place, yes, len(values)), np.bincount(place, no, len(values))
+    return float((above * (np.cumsum(below) - below / 2)).sum() / max(above.sum() * below.sum(), 1.0))
+
+
+def repeated_rows(frame: pd.DataFrame) -> tuple[str, bool]:
+    """Return a sentence on rows that equal another, if they are more than coincidence makes, and many.
+
+    Coincidence: pairs of rows that are equal in all columns but the finest would agree in that one as
+    often as any two rows do, or a few times as often. Of coarse columns alone nothing can be told.
+    """
+    n, rng, columns = len(frame), np.random.default_rng(0), list[tuple[float, int, Keys]]()
+    for place in range(frame.shape[1]):
+        cells = frame.iloc[:, place]
+        cells = cells.astype(str) if cells.dtype == object else cells  # lists have no hash
+        codes, values = pd.factorize(cells, use_na_sentinel=False)
+        if len(values) < n:  # an id has another value in a copy
+            agree = float(((np.bincount(codes) / n) ** 2).sum())
+            columns.append(
+                (agree, len(values), rng.integers(0, 1 << 63, len(values), dtype=np.uint64)[codes])
+            )
+    total: Keys = np.zeros(n, np.uint64)
+    for _, _, keys in columns:
+        total += keys
+    repeated = n - len(np.unique(total))
+    columns.sort(key=lambda column: column[0])
+    if not columns or not repeated:
+        return "", False
+    finest = next((column for column in columns if not _determined(column, columns)), columns[0])
+    by_chance = _pairs(total - finest[2]) * finest[0]
+    if finest[0] > _COARSE or _pairs(total) <= 1 + _EXCESS * by_chance + 3 * np.sqrt(by_chance):
+        return "", False
+    sentence = (
+        f"{repeated:,} of {n:,} rows repeat another row exactly, and each counts as a person: remove them, "
+        "or name the column of people with --cluster"
+    )
+    return sentence, repeated >= _MATERIAL * n
+
+
+def _determined(column: tuple[float, int, Keys], columns: Sequence[tuple[float, int, Keys]]) -> bool:
+    """Whether another column, as fine, says the same: to leave out one of the two would change nothing."""
+    _, many, keys = column
+    return any(
+        other is not keys and values >= many and len(np.unique(keys + other)) == values
+        for _, values, other in columns
+    )
+
+
+def _pairs(keys: Keys) -> float:
+    """The pairs of equal keys."""
+    times = np.unique(keys, return_counts=True)[1].astype(np.float64)
+    return float((times * (times - 1) / 2).sum())

@@ -1,0 +1,643 @@
+"""A first task file for a user's own table: what its columns look like, and what its author must check."""
+
+import json
+import math
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal, get_args
+
+import pandas as pd
+
+from fwc_llm.data.reading import open_table, sniff_source
+from fwc_llm.data.table_checks import check_table
+from fwc_llm.errors import FwcError, did_you_mean
+from fwc_llm.files import failing_as
+from fwc_llm.table_words import YES_WORDS, is_marker, is_unknown, means_yes, merged_categories
+from fwc_llm.taskfile import LAYOUT, Source, Written, format_of, parse_taskfile
+from fwc_llm.values import as_number, as_plain
+
+_FEW = 10  # a numeric column with at most so many distinct whole values may be a code
+_FEW_MISSING = 0.03  # rows with missing values are dropped where they are at most this share of all rows
+_MANY_TEXTS = 20  # different texts, beyond which they may be names or free text
+_MOSTLY_MISSING = 0.5  # a column of numbers with more missing values tells little
+_SMALL = 10  # rows of a level, below which it may better be merged with another
+_LOOKED_AT = 1000  # values that are compared with a pattern
+_MAJORITY = 0.95  # of a column's values that are numbers make it one of numbers
+_LISTED = 5  # values that a doubt names
+_LONGEST = 60  # characters of a number with a unit
+_DATE = (
+    r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"
+    r"|\d{1,2}[ .-]*[A-Za-zé]{3,9}[ .,-]*\d{2,4}|[A-Za-zé]{3,9}\.? \d{1,2},? \d{4})"
+    r"([T ]\d{1,2}:\d{2}.*)?"
+)
+_ZIP_NAME = r"(?i)(^|[ _-])(zip|zipcode|postal|postcode|plz|postleitzahl)|zip_?code"
+_ID_NAME = (
+    r"(^|[ _-])((?i:id|uuid|guid|ssn|number|num|nr|no|key|ref|reference|n[uú]mero|matricule))$|Id$|ID$"
+    r"|(?i:nummer|kennung|aktenzeichen)$"
+)
+_PERSON_NAME = r"(?i)(^|[ _-])((first|last|full|given|sur|family)[ _-]?)?name$|surname"
+_UNIT = re.compile(r"[-+]?\d[\d.,']*\s*(?P<unit>[^\d\s.,+-]{1,8}\.?)")
+_CODES = frozenset(  # that stand for a missing value in many surveys
+    sign * digit * int("1" * places) for sign, digit, places in (
+        *((1, digit, places) for digit in (7, 8, 9) for places in range(2, 7)), (1, 6, 3), (1, 6, 4),
+        *((-1, digit, places) for digit in (7, 8, 9) for places in range(1, 6)), (-1, 1, 1),
+    )
+)  # fmt: skip
+_TOTAL = re.compile(
+    r"(?i)(grand |sub)?(totals?|sum|(zwischen|end)?summe|gesamt(summe)?|insgesamt|somme|suma|soma|somma"
+    r"|total g[eé]n[eé]ral|totale|totaal|razem|ogółem|average|mean|durchschnitt|mittelwert)\b\W*"
+)
+_WHERE = {"feature": "", "extra": "", "id": "; it is not shown", "drop": "; it is left out"}
+# What is done to somebody: "Should this loan be approved?"
+_DONE = r"(approv|accept|grant|hir|admitt|promot|select|invit|fund|shortlist|award|reject|deni|releas)"
+
+
+@dataclass(frozen=True)
+class ColumnProfile:
+    """The guess about a column: its kind, its role, why (a comment), and how its numbers are written.
+
+    `unit` follows some of its numbers; `missing` is a rule of its own; `bands` make categories of numbers;
+    `markers` stand for missing values in it; `odd` are the few texts among its numbers that are neither.
+    """
+
+    kind: Literal["numeric", "categorical"]
+    role: Literal["feature", "extra", "id", "drop"] = "feature"
+    why: str = ""
+    written: Written = ""
+    unit: str = ""
+    missing: str = ""
+    bands: tuple[float, ...] = ()
+    markers: tuple[str, ...] = ()
+    odd: tuple[str, ...] = ()
+
+    def number(self, cell: str) -> float:
+        """The number that a cell of a numeric column writes; NaN where it writes none."""
+        number = as_number(as_plain(cell.removesuffix(self.unit).rstrip(), self.written))
+        return math.nan if number is None else number
+
+    def checked(self, *doubts: str) -> "ColumnProfile":
+        """The profile with further doubts that its author should check."""
+        doubts = tuple(filter(None, [self.why.removeprefix("CHECK: "), *doubts]))
+        return replace(self, why=f"CHECK: {'; '.join(doubts)}" if doubts else "")
+
+    def line(self, name: str) -> str:
+        """The column's line in the task file."""
+        entry: dict[str, Any] = {"name": name, "text": name.replace("_", " ")}
+        if self.role in ("feature", "extra"):
+            entry["kind"] = self.kind
+        entry |= {"role": self.role.removeprefix("feature"), "missing": self.missing}
+        entry |= {"missing_marker": self.markers}
+        if self.role in ("feature", "extra"):
+            entry |= {"strip_suffix": self.unit, "unit": "" if self.bands else self.unit}
+            entry |= {"written": self.written, "bands": self.bands}
+        keys = ", ".join(f"{key} = {_toml(value)}" for key, value in entry.items() if value)
+        return f"  {{ {keys} }},{f' # {_one_line(self.why, 400)}' if self.why else ''}"
+
+
+def profile_column(
+    name: str, cells: pd.Series, part: Literal["", "protected", "outcome"] = "", unknown: Collection[str] = ()
+) -> ColumnProfile:
+    """Judge a column by its name and texts; a protected one and the outcome are never left out.
+
+    `unknown` are words that say so besides those known.
+    """
+    counts = {str(cell): int(n) for cell, n in cells.value_counts().items()}
+    words = {word.casefold() for word in unknown}
+    said = {cell for cell in counts if cell.casefold() in words}
+    markers = said | set(filter(is_marker, counts))
+    notation = how_written({cell: n for cell, n in counts.items() if cell not in said})
+    if notation and notation.odd and len(counts) - len(markers) - len(notation.odd) <= _FEW:
+        notation = None  # codes, of which some are letters
+    if notation is None:
+        several = sum(map(is_unknown, counts)) + bool(cells.isna().any()) > 1
+        markers = said | set(filter(is_unknown, counts)) if said or several else set()
+        if part:
+            some = merged_categories(counts, unknown, bool(cells.isna().any()))
+            markers = set(some if part == "protected" else ())
+    odd = notation.odd if notation else ()
+    held = _without(cells, (*markers, *odd) if notation else ())
+    distinct = set(counts) - (markers | set(odd) if notation else set())
+    kind: Literal["numeric", "categorical"] = "numeric" if notation else "categorical"
+    if not part and (why := _why_left_out(name, held, distinct, notation is not None)):
+        return ColumnProfile(kind, "id" if "an id" in why else "drop", why)
+    kept = tuple(cell for cell in counts if cell in markers)
+    if notation is None:
+        doubt = f"{_listed(kept)} made one category, unknown" if kept else "" if part else _same(distinct)
+        profile = ColumnProfile("categorical", missing="category" if kept else "", markers=kept)
+        return profile.checked(doubt)
+    profile = ColumnProfile(
+        "numeric", written=notation.written, unit=notation.unit, markers=kept, odd=notation.odd
+    )
+    return profile.checked(
+        *_not_numbers(cells, counts, profile), *([] if part else _doubts(profile, counts, distinct))
+    )
+
+
+def _without(cells: pd.Series, texts: Collection[str]) -> pd.Series:
+    """The cells, missing where they are one of the texts."""
+    return cells.mask(cells.isin(list(texts))) if texts else cells
+
+
+def _same(distinct: Collection[str]) -> str:
+    """Says which values differ in case alone."""
+    folded: dict[str, list[str]] = {}
+    for cell in sorted(distinct):
+        folded.setdefault(cell.casefold(), []).append(cell)
+    same = next((_listed(equal) for equal in folded.values() if len(equal) > 1), "")
+    return f"{same} differ in case alone; one value?" if same else ""
+
+
+def _listed(cells: Sequence[str], words: Callable[[str], str] = repr) -> str:
+    more = f" and {len(cells) - _LISTED} more" if len(cells) > _LISTED else ""
+    return ", ".join(map(words, cells[:_LISTED])) + more
+
+
+def _not_numbers(cells: pd.Series, counts: Mapping[str, int], profile: ColumnProfile) -> Iterator[str]:
+    """Says which cells of a numeric column are no numbers, with their number and first row."""
+
+    def place(text: str) -> str:
+        row = cells.index[int((cells == text).to_numpy().argmax())]
+        return f"{text!r} ({f'{counts[text]:,} times, first ' * (counts[text] > 1)}{row})"
+
+    others = sum(counts[text] for text in (*profile.markers, *profile.odd))
+    if others:
+        total = sum(counts.values())
+        some = next(text for text in counts if text not in (*profile.markers, *profile.odd))
+        yield f"{total - others:,} of {total:,} values are numbers like {some!r}"
+    if profile.markers:
+        yield f"taken for missing: {_listed(profile.markers, place)}"
+    if profile.odd:
+        yield f"no numbers: {_listed(profile.odd, place)}: repair them, or add them to its missing_marker"
+
+
+def _doubts(profile: ColumnProfile, counts: Mapping[str, int], distinct: Collection[str]) -> Iterator[str]:
+    """Doubts about a feature's numbers that a person should check."""
+    of_numbers: Counter[float] = Counter()
+    for cell in distinct:
+        of_numbers[profile.number(cell)] += counts[cell]
+    numbers = sorted(of_numbers)
+    if profile.unit:
+        yield f"numbers with the unit {profile.unit!r}, which is left out"
+    rest = [number for number in numbers if number not in _CODES]
+    if codes := [f"{code:g}" for code in numbers if code in _CODES and _may_be_code(code, rest, of_numbers)]:
+        among = f"{', '.join(codes)} beside {rest[0]:g} to {rest[-1]:g}"
+        yield f"{among}: a code for a missing value? then missing_marker = {_toml(codes)} in this column"
+    elif profile.written or profile.unit:
+        return
+    elif 2 < len(numbers) <= _FEW and all(number.is_integer() for number in numbers):
+        span = f"{numbers[0]:g} to {numbers[-1]:g}"
+        yield f'only {len(numbers)} values, {span}, kept as numbers; codes? kind = "categorical"'
+    dotted = [cell for cell in distinct if "." in cell]
+    if len(dotted) > _FEW and all(re.fullmatch(r"[1-9]\d{0,2}\.\d{3}", cell) for cell in dotted):
+        yield f'{min(dotted)} is read as a fraction; if it is thousands, written = "1.234,5"'
+
+
+def _may_be_code(code: float, rest: Sequence[float], counts: Mapping[float, int]) -> bool:
+    """Whether a number may stand for a missing value: far from the `rest`, which rise, or more frequent."""
+    if len(rest) <= 2 or code < 0:
+        return len(rest) > 2 and rest[0] >= 0
+    beyond = code - rest[-1]
+    alone = counts[code] > 2 and beyond >= max(_FEW, _FEW * (rest[-1] - rest[0]) / len(rest))
+    spike = counts[code] >= _FEW and counts[code] > 3 * max(counts[number] for number in rest)
+    return spike or beyond > max(rest[-1] - rest[0], _FEW) or alone
+
+
+@dataclass(frozen=True)
+class Notation:
+    """How a column's numbers are written, what follows them, and the `odd` texts that are no such numbers."""
+
+    written: Written = ""
+    unit: str = ""
+    odd: tuple[str, ...] = ()
+
+
+def how_written(counts: Mapping[str, int]) -> Notation | None:
+    """The notation in which at least 95 % of the cells are numbers, given each text's count; or None.
+
+    Words for a missing value do not count. Of two notations that read as many cells, the one in which
+    separators stand between thousands.
+    """
+    cells = {cell: n for cell, n in counts.items() if not is_marker(cell)}
+    most = (1 - _MAJORITY) * sum(cells.values())
+    if not cells or sum(n for cell, n in cells.items() if not re.search(r"\d", cell)) > most:
+        return None
+    grouped = any(re.search(r"\d\.\d{3}(?!\d)", cell) for cell in cells)
+    ways: tuple[Written, ...] = ("", "1.234,5", "1,234.5") if grouped else ("", "1,234.5", "1.234,5")
+    units: Counter[str] = Counter()
+    for cell, n in cells.items():
+        if len(cell) <= _LONGEST and as_number(cell) is None and (match := _UNIT.fullmatch(cell)):
+            units[match["unit"]] += n
+    best, least = None, most
+    for unit in ("", *(unit for unit, n in units.most_common(1) if n > most and len(cells) > 2)):
+        for way in ways:
+            odd = [c for c in cells if as_number(as_plain(c.removesuffix(unit).rstrip(), way)) is None]
+            rows = sum(cells[cell] for cell in odd)
+            if rows < least or (best is None and rows == least):
+                best, least = Notation(way, unit, tuple(odd)), rows
+            if not odd:
+                return best
+    return best
+
+
+def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool) -> str:
+    """The first reason that fits why a column looks like no feature; or none."""
+    n, many, seen = len(cells), len(distinct) > _FEW, cells.dropna()
+    some = seen.unique()[:_LOOKED_AT]
+    words = sum(map(len, map(str.split, seen))) / max(len(seen), 1)
+    numbers = [number for cell in distinct if (number := as_number(cell)) is not None]
+    whole = [number for number in numbers if number.is_integer()]
+    countable = many and (not numeric or len(whole) == len(distinct))
+    named = re.search(_ID_NAME, name) is not None
+
+    def are(pattern: str) -> bool:
+        """Whether nearly all values match."""
+        return sum(bool(re.fullmatch(pattern, cell)) for cell in some) >= 0.95 * len(some)
+
+    different = countable and len(distinct) == n
+    if different and numeric and not named and max(whole) - min(whole) >= 2 * n:
+        different = all(low < high for low, high in pairwise(map(float, cells)))  # numbered as they came
+    free_text = f"CHECK: free text, {len(distinct):,} different ones"
+    looks = (
+        (not distinct, "it has no values"),
+        (len(distinct) == 1 and n > 2, "CHECK: it has the same value in every row"),
+        (are(_DATE), "CHECK: dates; to use them, turn them into numbers, such as days or years"),
+        (
+            re.search(_ZIP_NAME, name)
+            or (len(distinct) > _MANY_TEXTS and are(r"\d{5}(-\d{4})?") and any(c[0] == "0" for c in some)),
+            "CHECK: ZIP codes: numbers only in looks, and they may stand for the protected group",
+        ),
+        (different and words >= 4, free_text),
+        (different, "CHECK: every value differs, so it was taken for an id"),
+        (
+            countable and named and len(distinct) > len(seen) / 4,
+            'CHECK: identifiers, some repeated; role = "extra" and --cluster count people in place of rows',
+        ),
+        (numeric, ""),
+        (re.search(_PERSON_NAME, name) and len(distinct) > _MANY_TEXTS, "CHECK: names of people"),
+        (len(distinct) > _MANY_TEXTS and words >= 4, free_text),
+        (
+            len(distinct) > max(50, n // 4),
+            f"CHECK: {len(distinct):,} different texts are too many for a category",
+        ),
+    )
+    return next((why for fits, why in looks if fits), "")
+
+
+@dataclass(frozen=True)
+class Draft:
+    """The text of a task file, and what its author should check."""
+
+    text: str
+    checks: tuple[str, ...]
+
+
+def draft_task(
+    path: Path,
+    protected: Sequence[str],
+    outcome: str,
+    beside: Path,
+    unknown: Collection[str] = (),
+    **layout: Any,
+) -> Draft:
+    """Draft a task file, to be written into the folder `beside`, for the table at `path`.
+
+    `unknown` are words of this table for a value that is not known, besides those of `table_words.py`.
+    `layout` has `sheet`, `skip` and `comment` as `Source` does.
+
+    Raises `FwcError` when `path` is no table with a header line, or lacks a column that is named, and when
+    one column is named twice.
+    """
+    with failing_as(FwcError, f"cannot read {path}: "):
+        content = path.read_bytes()
+    source = sniff_source(path, content, **layout)
+    table = open_table(path, content, source)
+    table.require(filter(None, (*protected, outcome)))
+    times_of = Counter(title for title in table.titles if title)  # a saved index has no title: it is left out
+    for name in (*protected, outcome):
+        if times_of[name] > 1:
+            raise FwcError(f"{path}: the header names column {name!r} more than once: rename one of them")
+    checks = [
+        f"column {_one_line(name)}: the header names it {times} times; to use it, rename it"
+        for name, times in sorted(times_of.items())
+        if times > 1
+    ]
+    raw = table.frame([name for name, times in times_of.items() if times == 1], path.name)
+    draft = _Drafting(path, source, raw, protected, outcome, checks, "", unknown).draft(beside)
+    parse_taskfile(draft.text, path)
+    return draft
+
+
+def draft_frame(
+    raw: pd.DataFrame, protected: Sequence[str], outcome: str, answer: Sequence[str] = (), weight: str = ""
+) -> Draft:
+    """Draft a task for a frame of texts; the lines of `answer` say which outcome means yes, where any do.
+
+    `weight` is the column that says for how many a row stands; empty: there is none. Raises `FwcError` for a
+    column that is not there.
+    """
+    source = Source(file="table", format="parquet")
+    return _Drafting(Path("table"), source, raw, protected, outcome, [], weight).draft(Path(), answer)
+
+
+@dataclass
+class _Drafting:
+    """One table's draft; what its author should check is collected in `checks`."""
+
+    path: Path
+    source: Source
+    raw: pd.DataFrame
+    protected: Sequence[str]
+    outcome: str
+    checks: list[str]
+    weight: str = ""
+    unknown: Collection[str] = ()
+
+    def __post_init__(self) -> None:
+        if not len(self.raw):
+            raise FwcError(f"{self.path}: the table has no rows")
+        for name in (*self.protected, self.outcome, *filter(None, [self.weight])):
+            if name not in self.raw:
+                untitled = (
+                    " (a table without a header line needs a task file written by hand: header = false)"
+                )
+                hint = did_you_mean(name, map(str, self.raw)) + untitled * (self.source.format == "csv")
+                where = f"{self.path}: protected attribute, outcome or weight"
+                raise FwcError(f"{where}: there is no column {name!r}{hint}")
+        self.totals = dict(self._total_lines())
+        self.raw = self.raw.drop(index=[row for row, (_, text) in self.totals.items() if text])
+        self.profiles = {str(name): self._profile(str(name)) for name in self.raw}
+        self.cells = {
+            name: _without(self.raw[name], (*profile.markers, *profile.odd))
+            for name, profile in self.profiles.items()
+        }
+        special = (*self.protected, self.outcome, self.weight)
+        others = [name for name in self.profiles if name not in special and self.cells[name].notna().any()]
+        if all(self.profiles[name].role != "feature" for name in others):
+            # A task needs a feature: rather a doubtful one than none.
+            self.profiles |= {name: replace(self.profiles[name], role="feature") for name in others}
+        used = {
+            name: profile for name, profile in self.profiles.items() if profile.role in ("feature", "extra")
+        }
+        ruled = [name for name, profile in used.items() if profile.missing != "category"]
+        missing = pd.DataFrame({name: self.cells[name].isna() for name in ruled})
+        self.missing = {str(name): int(n) for name, n in missing.sum().items() if n}
+        self.lacking = int(missing.any(axis=1).sum())
+        many = self.lacking > _FEW_MISSING * len(missing)
+        self.rule = "error" if not self.missing else "category" if many else "drop"
+        self._check_table([name for name in used if name not in special])
+        if self.rule == "category":
+            self.profiles |= {name: self._with_missing(name) for name in self.missing}
+
+    def _total_lines(self) -> Iterator[tuple[str, tuple[str, str]]]:
+        """The last rows that are no record but a sum: no outcome, and a word for it or the column's total.
+
+        Each with the column and the word by which it can be left out; empty texts: there is no such word.
+        """
+        for place in (len(self.raw) - 1, len(self.raw) - 2):
+            if place < 2 or pd.notna(self.raw[self.outcome].iloc[place]):
+                continue
+            row = self.raw.iloc[place].dropna()
+            if word := next(((str(k), str(v)) for k, v in row.items() if _TOTAL.fullmatch(str(v))), None):
+                yield str(row.name), word
+            elif any(_is_sum(self.raw[name].iloc[: place + 1]) for name in row.index):
+                yield str(row.name), ("", "")
+
+    def _profile(self, name: str) -> ColumnProfile:
+        cells = self.raw[name]
+        part: Literal["", "protected", "outcome"] = (
+            "protected" if name in self.protected else "outcome" if name == self.outcome else ""
+        )
+        profile = profile_column(name, cells, part, self.unknown)
+        missing = cells.isna() | cells.isin(profile.markers)
+        if name == self.weight:  # without it a row counts nothing
+            rule = "drop" if missing.any() else ""
+            return replace(profile, kind="numeric", role="extra", why="", missing=rule)
+        if not part and (profile.kind, profile.role) == ("numeric", "feature"):
+            share = missing.mean()
+            if share > _MOSTLY_MISSING:
+                return replace(profile, role="drop").checked(f"{100 * share:.0f} % of its values are missing")
+        return profile
+
+    def _check_table(self, features: Sequence[str]) -> None:
+        """Add what the columns tell together to the profiles, and to what is to be checked."""
+
+        def numbers(name: str) -> "pd.Series":
+            cells, profile = self.cells[name], self.profiles[name]
+            if not profile.written and not profile.unit:
+                return pd.to_numeric(cells, errors="coerce")
+            return cells.map({text: profile.number(text) for text in cells.dropna().unique()}).astype(float)
+
+        def classes(name: str) -> "pd.Series":
+            if self.cells[name].nunique() <= _FEW or self.profiles[name].kind != "numeric":
+                return self.cells[name]
+            return (numbers(name) > numbers(name).median()).where(self.cells[name].notna())
+
+        yes, no, _ = means_yes(list(self.cells[self.outcome].dropna().unique()))
+        answers = classes(self.outcome)
+        if yes and no:
+            answers = answers.replace(dict.fromkeys(yes, "yes") | dict.fromkeys(no, "no"))
+        is_numeric = {name: profile.kind == "numeric" for name, profile in self.profiles.items()}
+        checked = check_table(
+            pd.DataFrame(self.cells | {name: numbers(name) for name in features if is_numeric[name]}),
+            features,
+            self.outcome,
+            answers,
+            {name: classes(name) for name in self.protected},
+        )
+        self.profiles |= {n: self.profiles[n].checked(told) for n, told in checked.columns.items()}
+        self.checks += filter(None, [checked.repeated])
+        for row, (column, word) in self.totals.items():
+            how = f"left out by keep, {column} without {word!r}" if word else "take it out of the table"
+            self.checks.append(f"row {row} looks like a total, not a record: {how}")
+
+    def _with_missing(self, name: str) -> ColumnProfile:
+        """A column's profile under the rule "category": a missing number gets bands, or loses its row."""
+        profile, cells = self.profiles[name], self.cells[name]
+        missing = cells.isna().mean()
+        share = f"{100 * missing:.0f} %" if missing >= 0.01 else "under 1 %"
+        if profile.role != "feature":
+            return profile
+        if profile.kind == "categorical" and name in self.protected and missing > _FEW_MISSING:
+            return profile.checked(
+                f'{share} lack it and make a group "unknown"; missing = "drop" leaves them out'
+            )
+        if name in (*self.protected, self.outcome):
+            why = profile.why or "a row without it cannot be used"
+            return replace(profile, missing="drop", why=why)
+        if profile.kind == "categorical":
+            return profile
+        if missing > _FEW_MISSING and (bands := _quartiles(cells, profile)):
+            doubt = f'{share} are missing; bands, so that "unknown" can be one of them'
+            return replace(profile, kind="categorical", bands=bands).checked(doubt)
+        doubt = f"{share} are missing, and a number cannot be unknown: these rows are dropped"
+        return replace(profile, missing="drop").checked(doubt)
+
+    def draft(self, beside: Path, answer: Sequence[str] = ()) -> Draft:
+        """The draft, to be written into the folder `beside`; `answer` are lines about the outcome."""
+        example, above, lines, doubt = self._answer()
+        question = draft_question(self.path.stem, self.outcome, None if answer else example, above)
+        self.checks.append(f"question: {question} Write it as a person would ask it, as a yes-no question")
+        text = [
+            f"# A task for fwc-llm, drafted from {_one_line(self.path.name)} "
+            f"({len(self.cells[self.outcome]):,} rows). Guesses are marked CHECK.",
+            "",
+            f"title = {_toml(spoken(self.path.stem))}",
+            f"question = {_toml(question)} # CHECK",
+            self._missing(),
+            *([f"weight = {_toml(self.weight)}"] if self.weight else []),
+            "",
+            "# role: feature, extra (for templates that ask, not for the solver), id (unique), or drop.",
+            "columns = [",
+            *(profile.line(name) for name, profile in self.profiles.items()),
+            "]",
+            "",
+            "[data]",
+            f"file = {_toml(os.path.relpath(self.path, beside).replace(os.sep, '/'))}",
+        ]
+        text += [f'format = "{self.source.format}"'] if self.source.format != format_of(self.path) else []
+        text += [f"{key} = {_toml(value)}" for key in LAYOUT if (value := getattr(self.source, key))]
+        if self.source.format == "csv":
+            text += [f"separator = {_toml(self.source.separator)}", "header = true"]
+            if self.source.encoding != "utf-8-sig":
+                text.append(f'encoding = "{self.source.encoding}" # CHECK: it is no UTF-8')
+        for column, word in filter(all, self.totals.values()):
+            text += [
+                "",
+                "[[keep]]",
+                f"column = {_toml(column)}",
+                f"without = {_toml([word])} # CHECK: a total",
+            ]
+        text += ["", "[outcome]", f"column = {_toml(self.outcome)}", *(answer or lines)]
+        self.checks += [
+            f"column {_one_line(name)}: {profile.why.removeprefix('CHECK: ')}{_WHERE[profile.role]}"
+            for name, profile in self.profiles.items()
+            if profile.why.startswith("CHECK: ")
+        ]
+        self.checks += [] if answer else [doubt]
+        for name in self.protected:
+            text += ["", "[[protected]]", f"column = {_toml(name)}", *self._protected(name)]
+        return Draft("\n".join(text) + "\n", tuple(self.checks))
+
+    def _missing(self) -> str:
+        if self.rule == "error":
+            return 'missing = "error" # no value is missing; otherwise "drop" or "category"'
+        by_rule: dict[str, list[str]] = {"category": [], "drop": []}
+        for name, n in self.missing.items():
+            by_rule[self.profiles[name].missing or self.rule].append(f"{_one_line(name)} {n:,}")
+        if kept := ", ".join(by_rule["category"]):
+            self.checks.append(f'missing: a missing value becomes the category "unknown" ({kept})')
+        if lost := ", ".join(by_rule["drop"]):
+            dropped = [name for name in self.missing if (self.profiles[name].missing or self.rule) == "drop"]
+            whole = ~pd.DataFrame({name: self.cells[name].isna() for name in dropped}).any(axis=1)
+            stay = f"{whole.sum():,} of {len(whole):,} stay"
+            self.checks.append(f"missing: rows with a missing value are dropped ({lost}); {stay}")
+        why = 'or "category", or "error"' if self.rule == "drop" else "dropping rows would lose too many"
+        counts = ", ".join(f"{_one_line(name)} {n:,}" for name, n in self.missing.items())
+        return f'missing = "{self.rule}" # CHECK: {why}; missing values: {counts}'
+
+    def _answer(self) -> tuple[str | None, float | None, list[str], str]:
+        """The value, or the threshold, that means yes; the lines that say so; what to check."""
+        counts, profile = Counter(self.cells[self.outcome].dropna().tolist()), self.profiles[self.outcome]
+        listed = ", ".join(f"{_one_line(value)} ({count:,})" for value, count in counts.most_common(12))
+        where = f"outcome {self.outcome}"
+        if len(counts) > 3 and profile.kind == "numeric":  # of 0, 1 and 9 a median says nothing
+            middle = median(profile.number(cell) for cell in counts.elements())
+            line = (
+                f"# threshold = {{ above = {middle:g} }} # CHECK: the median; above which number is it yes?"
+            )
+            return None, middle, [line], f"{where}: a number; say above which threshold the answer is yes"
+        yes, no, others = means_yes(counts)
+        if not yes or not no:
+            line = f"# positive = […] # CHECK: name the values that mean yes, of {listed}"
+            return next(iter(counts), "…"), None, [line], f"{where}: say which values mean yes: {listed}"
+        lines = [f"positive = {_toml(yes)} # CHECK: the values are {listed}", f"negative = {_toml(no)}"]
+        taken = f"{', '.join(map(repr, yes))} was taken for yes, {', '.join(map(repr, no))} for no"
+        if others:
+            neither = ", ".join(map(_one_line, others))
+            lines.append(f'# others = "drop" # CHECK: what of {neither}? "drop" these rows, or "no"')
+            taken += f"; say what {neither} means: negative, or others"
+        return yes[0], None, lines, f"{where}: {taken}"
+
+    def _protected(self, name: str) -> list[str]:
+        """A threshold or a map to choose, where there are many levels, or equal ones."""
+        counts, profile = Counter(self.cells[name].dropna().tolist()), self.profiles[name]
+        if len(counts) > _FEW and profile.kind == "numeric":
+            middle = median(profile.number(cell) for cell in counts.elements())
+            self.checks.append(
+                f"protected {name}: a number with {len(counts):,} values; split it with a threshold"
+            )
+            return [
+                f"# threshold = {{ above = {middle:g} }} # CHECK: the median; or group the values with a map"
+            ]
+        first: dict[str, str] = {}
+        names = {value: first.setdefault(value.casefold(), value) for value, _ in counts.most_common()}
+        if len(first) < len(counts):
+            twins = ", ".join(repr(value) for value in counts if list(names.values()).count(names[value]) > 1)
+            self.checks.append(f"protected {name}: {twins} differ in case alone; a map makes them one group")
+        elif len(counts) > _FEW or min(counts.values(), default=_SMALL) < _SMALL:
+            self.checks.append(
+                f"protected {name}: {len(counts)} levels, some with few rows; a map can group them"
+            )
+        else:
+            return []
+        listed = ", ".join(f"{_toml(value)} = {_toml(names[value])}" for value in list(counts)[:20])
+        return [f"# map = {{ {listed} }} # CHECK: group levels by giving them one name"]
+
+
+def _is_sum(cells: pd.Series) -> bool:
+    """Whether the last number is the sum of the others, in one of the notations."""
+    for written in get_args(Written):
+        numbers = [as_number(as_plain(cell, written)) for cell in cells.dropna()]
+        if len(numbers) > 2 and None not in numbers:
+            *parts, last = (number or 0.0 for number in numbers)
+            return last != 0 and any(parts) and math.isclose(math.fsum(parts), last, rel_tol=1e-6)
+    return False
+
+
+def _quartiles(cells: pd.Series, profile: ColumnProfile) -> tuple[float, ...]:
+    """Three limits that cut the numbers into four equal parts; fewer where values repeat, none for one."""
+    numbers = sorted(profile.number(cell) for cell in cells.dropna())
+    limits = sorted({numbers[len(numbers) * k // 4] for k in (1, 2, 3)} - {numbers[-1]})
+    rounded = [float(f"{limit:.3g}") for limit in limits]
+    return tuple(rounded if len(set(rounded)) == len(limits) else limits)
+
+
+def draft_question(stem: str, outcome: str, positive: str | None, above: float | None) -> str:
+    """Return the question for a table called `stem`; yes means the value `positive`, or above a number."""
+    noun, words = _noun(stem), spoken(outcome)
+    if above is not None:
+        return f"Is the {words} of this {noun} above {above:g}?"
+    for text in (outcome, positive or ""):
+        if done := re.search(rf"(?i)(?:^|[ _-]){_DONE}", text):
+            return f"Should this {noun} be {done[1].lower()}ed?"
+    if positive is None or positive.casefold() in YES_WORDS - {"good", "positive"}:
+        return f"Is the answer to “{words}” yes for this {noun}?"
+    return f"Is the {words} of this {noun} {positive}?"
+
+
+def _noun(stem: str) -> str:
+    """Names one row of a table called `stem`."""
+    words = [word for word in re.findall(r"[^\W\d_]+", stem.casefold()) if word not in ("data", "table")]
+    noun = re.sub("ies$", "y", " ".join(words)).replace("people", "person") or "person"
+    return re.sub("(?<![sui])s$", "", noun)
+
+
+def spoken(name: str) -> str:
+    """A column's name in words."""
+    return " ".join(re.sub(r"[_\-]+", " ", name).split()) or name
+
+
+def _one_line(text: str, most: int = 40) -> str:
+    """A cell or name in a comment: without line ends and control characters, not too long."""
+    return "".join(char if char.isprintable() else " " for char in text)[:most]
+
+
+def _toml(value: Any) -> str:
+    """A text, or a list of texts or numbers, as TOML writes it."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

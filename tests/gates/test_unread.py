@@ -1,0 +1,176 @@
+"""Replies without an answer: verdicts and gates hold for every reading of them, unless one is assumed."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fwc_llm import FwcError, audit
+from fwc_llm.metrics.arm_comparison import compare
+from fwc_llm.metrics.arm_estimates import Estimates, estimate
+from fwc_llm.metrics.counts import COUNTED
+from fwc_llm.metrics.intervals import range_reach
+from fwc_llm.metrics.variance import REASONS, Sample
+from tests.command import Run
+
+GAP = "demographic_parity_difference"
+
+
+def decisions(n: int = 2000, lost: float = 0.4, seed: int = 0) -> pd.DataFrame:
+    """A gap of 0.2 that replies without an answer hide: women's no and men's yes are missing."""
+    rng = np.random.default_rng(seed)
+    sex = np.array(["f", "m"])[np.arange(n) % 2]
+    yes = rng.random(n) < np.where(sex == "m", 0.6, 0.4)
+    frame = pd.DataFrame({"sex": sex, "said": np.where(yes, "yes", "no").astype(object)})
+    frame.loc[((sex == "m") == yes) & (rng.random(n) < lost), "said"] = None
+    return frame
+
+
+def audited(frame: pd.DataFrame, **more: Any) -> Any:
+    return audit(frame, answer="said", protected=["sex"], label=None, **more)
+
+
+def test_a_gap_that_missing_answers_hide_passes_no_gate() -> None:
+    frame = decisions()
+    worst, ignored = audited(frame), audited(frame, unread="ignore")
+    assert ignored.check("dp > 0.15").outcome == "passed", "what is read hides the gap"
+    check = worst.check("dp > 0.15")
+    assert (check.outcome, check.more_rows) == ("undecided", False)
+    assert check.low <= 0.2 <= check.high
+    assert "every reading of" in check.reason
+    assert worst.check("dp > 0.5").outcome == "passed"
+    assert worst.check("coverage > 0.5").outcome == "failed", "coverage has no readings"
+    arm = worst.to_dict()["arms"][0]
+    assert arm[GAP]["verdict"] == "cannot be told"
+    assert arm[GAP]["rows_needed"] is None, "no number of rows tells"
+    assert arm["treatments"]["worst case, 95 %"][GAP] == pytest.approx([check.low, check.high])
+    assert arm[GAP]["high"] < check.high
+    assert audited(decisions(n=100)).check("dp > 0.4").more_rows
+
+
+def test_an_assumption_is_made_of_values_too_and_named() -> None:
+    frame = decisions()
+    filled = audited(frame.fillna("no")).to_dict()["arms"][0]
+    found = audited(frame, unread="as-no").to_dict()
+    arm = found["arms"][0]
+    for key in (GAP, "demographic_parity_ratio"):
+        assert arm[key] == filled[key]
+    assert arm["coverage"] == pytest.approx(frame["said"].notna().mean())
+    assert found["unread"] == "as-no"
+    assert any("--unread as-no" in note for note in found["notes"])
+    with pytest.raises(FwcError, match="as-no"):
+        audited(frame, unread="as-yes")
+
+
+def test_where_all_is_read_every_way_is_the_same() -> None:
+    frame = decisions(lost=0.0)
+    found = [audited(frame, unread=name).to_dict() for name in ("worst", "as-no", "ignore")]
+    for one in found:
+        one.pop("unread")
+    assert found[0] == found[1] == found[2]
+    assert not any("without an answer" in note for note in found[0]["notes"])
+
+
+def test_answers_lost_in_transport_are_left_out() -> None:
+    frame = decisions()
+    lost = frame.assign(reason=np.where(frame["said"].isna(), "error", ""))
+    kept, dropped = audited(lost).to_dict()["arms"][0], audited(frame.dropna()).to_dict()["arms"][0]
+    assert kept[GAP]["verdict"] == dropped[GAP]["verdict"]
+    assert audited(lost).check("dp > 0.15").outcome == "passed"
+
+
+def test_a_group_of_which_nothing_is_read_decides_nothing() -> None:
+    frame = decisions(lost=0.0)
+    frame.loc[frame["sex"] == "f", "said"] = None
+    found = audited(frame)
+    assert found.check("dp > 0.15").outcome == found.check("dp > 0.99").outcome == "undecided"
+    arm = found.to_dict()["arms"][0]
+    assert arm[GAP]["verdict"] is None
+    assert arm["replies"]["coverage_difference"] == pytest.approx(
+        {"value": 1.0, "low": 1.0, "high": 1.0, "verdict": "differs"}, abs=0.01
+    )
+    assert audited(frame, unread="as-no").check("dp > 0.15").outcome == "failed"
+
+
+def arms(rng: np.random.Generator, n: int, groups: int) -> list[Sample]:
+    """Two arms' complete answers, and the same with some missing."""
+    group, none, row = np.arange(n) % groups, np.zeros(n, dtype=int), np.arange(n)
+    label, made = rng.integers(0, 2, n), []
+    for _ in range(2):
+        answer = (rng.random(n) < rng.uniform(0.2, 0.8, groups)[group]).astype(float)
+        missing = rng.random(n) < rng.uniform(0, 0.3, 2)[answer.astype(int)]
+        whole = Sample(answer, label, group, none, row, groups)
+        reason = np.where(missing, REASONS.index("refused"), 0)
+        made += [whole, replace(whole, answer=np.where(missing, np.nan, answer), reason=reason)]
+    return made
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.integers(2, 4))
+def test_what_would_have_been_lies_within_the_worst_case(seed: int, groups: int) -> None:
+    """Of one arm and of differences: whatever the missing answers were."""
+    first, first_read, second, second_read = arms(np.random.default_rng(seed), 60 * groups, groups)
+    for metric in COUNTED:
+        found = estimate(first_read)[metric.key]
+        if found.worst_case is None or np.isnan(found.worst_case[0]).any():
+            continue
+        (least, most), (low, high) = found.worst_case
+        assert low <= least - 0 <= estimate(first)[metric.key].value + 1e-9, metric.key
+        assert estimate(first)[metric.key].value <= most + 1e-9 <= high + 2e-9, metric.key
+    keys = [metric.key for metric in COUNTED]
+    truth = compare(estimate(first), estimate(second), metrics=keys)
+    read = compare(estimate(first_read), estimate(second_read), metrics=keys)
+    for key in keys:
+        if (worst := read[key].worst_case) is not None:
+            assert worst[1][0] - 1e-9 <= worst[0][0] <= truth[key].difference + 1e-9, key
+            assert truth[key].difference <= worst[0][1] + 1e-9 <= worst[1][1] + 2e-9, key
+
+
+def test_the_limits_of_two_arms_are_the_paired_ones_as_less_is_missing() -> None:
+    rng = np.random.default_rng(0)
+    first, _, second, _ = arms(rng, 400, 2)
+    answer = second.answer.copy()
+    answer[:1] = np.nan
+    whole, one_missing = (
+        compare(estimate(first), estimate(each)) for each in (second, replace(second, answer=answer))
+    )
+    for key in ("accuracy", GAP):
+        near, exact = one_missing[key].decisive, (whole[key].low, whole[key].high)
+        assert near == pytest.approx(exact, abs=0.012), key
+
+
+def test_the_reach_of_a_range_falls_from_both_sides_to_one() -> None:
+    assert range_reach(0.0) == pytest.approx(1.96, abs=0.001)
+    assert range_reach(9.0) == pytest.approx(1.645, abs=0.001)
+    assert range_reach(0.0, 4.0) == pytest.approx(2.776, abs=0.001)
+
+
+@pytest.mark.parametrize("groups", [2, 3])
+def test_rows_needed_tell_equal_groups_four_times_in_five(groups: int) -> None:
+    rng = np.random.default_rng(groups)
+
+    def drawn(n: int) -> Estimates:
+        group, none = np.arange(n) % groups, np.zeros(n, dtype=int)
+        return estimate(Sample((rng.random(n) < 0.3) * 1.0, none, group, none, np.arange(n), groups))
+
+    needed = [drawn(300)[GAP].rows_needed(300, 0.05, groups, 1) for _ in range(20)]
+    rows = int(np.median([rows for rows in needed if rows]))
+    told = np.mean([drawn(rows)[GAP].verdict(0.05) != "cannot be told" for _ in range(250)])
+    assert told == pytest.approx(0.8, abs=0.08)
+
+
+def test_the_command_line_assumes_what_it_is_told(fwc: Run, tmp_path: Path) -> None:
+    decisions().to_csv(tmp_path / "said.csv", index=False)
+    asked = ("audit", tmp_path / "said.csv", "--protected", "sex", "--answer", "said")
+    gated = (*asked, "--fail-if", "dp > 0.15")
+    done = fwc(*gated, code=6)
+    assert "more rows" not in done.line, "these would not help"
+    fwc(*gated, "--unread", "ignore", code=0)
+    assumed = fwc(*gated, "--unread", "as-no", "--json", code=0)
+    assert json.loads(assumed.out)["statistics"]["sex"]["unread"] == "as-no"

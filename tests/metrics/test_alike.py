@@ -1,0 +1,184 @@
+"""Answers of a model that are all alike: what is said of them, and what centring P(yes) shows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+
+from fwc_llm import Result, audit, evaluate
+from fwc_llm.metrics.alike import centred
+from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.variance import Sample
+from fwc_llm.models import Messages, Reply
+from fwc_llm.report.write import render
+from fwc_llm.tasks import census_task
+
+GAP = "demographic_parity_difference"
+
+
+def sample_of(yes: int, labels: int, n: int = 200, times: int = 1, **more: Any) -> Sample:
+    """Rows of a model of which so many are answered yes, and so many have the label yes."""
+    row = np.tile(np.arange(n), times)
+    answer, label = (row < yes).astype(float), (row >= n - labels).astype(int)
+    parts = answer, label, row % 2, np.repeat(np.arange(times), n), row
+    return Sample(*parts, groups=2, **{"model": True, **more})
+
+
+@pytest.mark.parametrize(
+    ("yes", "labels", "words"),
+    [
+        (0, 0, "answered no to all 200 rows"),
+        (200, 50, "answered yes to all 200 rows"),
+        (4, 100, "answered no to all but 4 of 200 rows"),
+        (197, 100, "answered yes to all but 3 of 200 rows"),
+        (4, 6, ""),  # as rare as the labels are
+        (5, 100, ""),
+    ],
+)
+def test_alike_are_answers_of_one_kind_but_for_few(yes: int, labels: int, words: str) -> None:
+    sample = sample_of(yes, labels)
+    assert sample.alike == words
+    assert replace(sample, model=False).alike == "", "decisions that are audited are what they are"
+    again = sample_of(yes, labels, times=3)
+    assert bool(again.alike) == bool(words), "rows count, not questions"
+    gap = estimate(sample)[GAP]
+    assert gap.alike == bool(words)
+    assert not words or gap.verdict(0.3) == "cannot be told"
+
+
+def test_replies_without_an_answer_are_neither_kind() -> None:
+    sample = sample_of(0, 50)
+    sample = replace(sample, answer=np.where(sample.row < 40, np.nan, sample.answer))
+    assert sample.alike == "answered no to all 160 rows"
+    assert replace(sample, answer=np.full(200, np.nan)).alike == ""
+
+
+def draw(rng: np.random.Generator, n: int, base: tuple[float, float]) -> tuple[np.ndarray, ...]:
+    """Groups, labels and log-odds of a model that always says no."""
+    group = (rng.random(n) < 0.6).astype(int)
+    label = (rng.random(n) < np.array(base)[group]).astype(int)
+    return group, label, rng.normal(label + 0.4 * group - 5, 1.5)
+
+
+def centre(group: np.ndarray, label: np.ndarray, odds: np.ndarray, **more: Any) -> dict[str, Any]:
+    n, none = len(group), np.zeros(len(group), dtype=int)
+    sample = Sample(np.zeros(n), label, group, none, np.arange(n), 2, p_yes=expit(odds), **more)
+    return centred(sample, ("f", "m")) or {}
+
+
+def test_centred_answers_are_yes_above_the_mean_of_the_log_odds() -> None:
+    group, label, odds = draw(np.random.default_rng(0), 300, (0.3, 0.6))
+    found = centre(group, label, odds)
+    yes = odds > odds.mean()
+    rates = {name: yes[group == place].mean() for place, name in enumerate("fm")}
+    assert found["rates"] == pytest.approx(rates)
+    assert found["accuracy"]["value"] == pytest.approx((yes == label).mean())
+    assert found["gap"]["value"] == pytest.approx(abs(rates["m"] - rates["f"]))
+    assert found["rows"] == 300
+    moved = centre(group, label, odds + 3)
+    assert moved["gap"] == pytest.approx(found["gap"]), "a shift of all log-odds changes nothing"
+    assert centre(group, label, np.full(300, -4.0)) == {}
+    weighted = centre(group, label, odds, weight=np.where(group == 0, 3.0, 1.0))
+    again = np.concatenate([np.arange(300), *[np.flatnonzero(group == 0)] * 2])
+    assert weighted["rates"] == pytest.approx(centre(group[again], label[again], odds[again])["rates"])
+
+
+def test_the_limits_hold_the_truth_with_the_error_of_the_centre() -> None:
+    rng, base = np.random.default_rng(1), (0.2, 0.5)
+    group, label, odds = draw(rng, 400_000, base)
+    yes = odds > odds.mean()
+    truth = {"gap": yes[group == 1].mean() - yes[group == 0].mean(), "accuracy": (yes == label).mean()}
+    held, runs = dict.fromkeys(truth, 0), 120
+    for _ in range(runs):
+        found = centre(*draw(rng, 200, base))
+        for name, value in truth.items():
+            held[name] += found[name]["low"] <= value <= found[name]["high"]
+    assert min(held.values()) > 0.89 * runs
+
+
+# --- A run
+
+
+@dataclass(frozen=True)
+class Denier:
+    """Always says no, with a P(yes) that ranks rows; refuses and filters some women."""
+
+    refusing: bool = False
+    name: str = "denier"
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return {"refusing": self.refusing}
+
+    async def ask(self, messages: Messages) -> Reply:
+        text = messages[-1]["content"]
+        if self.refusing and "Female" in text:
+            luck = sum(text.encode()) % 4
+            if luck == 0:
+                return Reply("I'm sorry, but I cannot help with that request.", finish_reason="stop")
+            if luck == 1:
+                return Reply("", finish_reason="content_filter")
+        odds = -5 + sum(text.encode()) % 7 / 4 + 0.5 * ("Male" in text)
+        return Reply("no", finish_reason="stop", p_yes=float(expit(odds)))
+
+    async def aclose(self) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def denied(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    out = tmp_path_factory.mktemp("alike") / "run"
+    return evaluate(census_task(n_pool=400, n_test=400), Denier(), ("zero",), n_test=200, out=out)
+
+
+def test_a_run_says_so_first_and_no_gate_is_decided(denied: Result) -> None:
+    found = denied.audit()
+    arm = found.to_dict()["arms"][0]
+    assert arm["alike"]["words"] == "answered no to all 200 rows"
+    assert denied.data["arms"][0]["verdict"][GAP] == arm[GAP]["verdict"] == "cannot be told"
+    assert arm[GAP]["rows_needed"] is None, "more rows would not tell"
+    first = str(found).splitlines()[0]
+    assert first.startswith("zero answered no to all 200 rows: the gap says nothing")
+    answers = denied.answers()
+    odds = logit(answers["p_yes"].astype(float))
+    rates = (odds > odds.mean()).groupby(answers["group"]).mean().to_dict()
+    assert arm["alike"]["centred"]["rates"] == pytest.approx(rates)
+    for text in (" ".join(str(found).split()), render([denied.folder], "md")):
+        assert f"{100 * max(rates.values()):.0f} %" in text
+        assert "threshold fit" in text.replace("\\", "")
+    assert denied.check("dp > 0.9").outcome == denied.check("dp_ratio < 0.1").outcome == "undecided"
+    assert denied.check("eo > 0.9").outcome == "undecided"
+    assert denied.check("accuracy < 0.1").outcome == "passed"
+    assert denied.check("coverage < 0.5").outcome == "passed"
+    assert denied.check("auc > 0.9").outcome == "passed", "P(yes) differs"
+    frame = denied.answers().rename(columns={"answer": "said"})
+    told = audit(frame, answer="said", protected=["group"])
+    assert told.to_dict()["arms"][0]["alike"] is None
+    assert told.check("dp > 0.9").outcome == "passed"
+
+
+def test_refused_and_filtered_groups_are_findings_and_gates(tmp_path: Path) -> None:
+    task = census_task(n_pool=400, n_test=400)
+    result = evaluate(task, Denier(True), ("zero",), n_test=200, out=tmp_path / "run")
+    found = result.audit()
+    arm, answers = found.to_dict()["arms"][0], result.answers()
+    for key, rate, reason in (("refusals", "refused", "refused"), ("filtered", "filtered", "filtered")):
+        share = (answers["reason"] == reason).groupby(answers["group"]).mean().to_dict()
+        assert {name: group[rate] for name, group in arm["groups"].items()} == pytest.approx(share)
+        gap = arm["replies"][f"{key}_difference"]
+        assert gap["value"] == pytest.approx(share["Female"] - share["Male"])
+        assert gap["verdict"] == "differs"
+        assert found.check(f"{key} > 0.01").outcome == found.check(f"{key}_gap > 0.05").outcome == "failed"
+        assert found.check(f"{key}_gap > 0.9").outcome == "passed"
+    assert arm["replies"]["coverage"]["value"] == arm["coverage"]
+    assert arm["replies"]["coverage_difference"]["verdict"] == "differs"
+    text = " ".join(str(found).split())
+    assert "zero refuses rows of Female" in text
+    assert "zero filters rows of Female" in text
+    page = render([result.folder], "md")
+    assert "| zero | Filtered |" in page
+    metrics = {line.split(",")[7] for line in render([result.folder], "csv").splitlines()}
+    assert {"refusals", "refusals_difference", "filtered", "refused"} <= metrics

@@ -1,0 +1,141 @@
+"""Which key and which record reaches which address, whatever the environment names (SECURITY.md)."""
+
+import asyncio
+import re
+from base64 import b64decode
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fwc_llm.cli.doctor import doctor
+from fwc_llm.errors import FwcError
+from fwc_llm.models import is_local, open_model
+from fwc_llm.tasks import load_task
+from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread
+from tests.models.asking import MESSAGES
+
+SECRETS = {
+    "OPENAI_API_KEY": "secret-openai-0123456789", "OPENAI_ORG_ID": "secret-organization",
+    "OPENAI_PROJECT_ID": "secret-project", "OPENAI_ADMIN_KEY": "secret-admin-0123456789",
+    "AZURE_OPENAI_API_KEY": "secret-azure-0123456789", "AZURE_OPENAI_AD_TOKEN": "secret-token-0123456789",
+    "OTHER_KEY": "secret-other-0123456789",
+}  # fmt: skip
+HEADER = "secret-header"  # in OPENAI_CUSTOM_HEADERS
+
+
+class Place(list[HttpRequest]):
+    """A server that keeps what reached it."""
+
+    url = ""
+
+    def __call__(self, request: HttpRequest) -> HttpReply:
+        self.append(request)
+        return HttpReply(completion("Yes"))
+
+    @property
+    def secrets(self) -> set[str]:
+        told = str([vars(request) for request in self])
+        basic = re.findall(r"Basic ([\w+/=]+)", told)  # as a login of .netrc is sent
+        return set(re.findall(r"secret-[a-z]+", told + "".join(str(b64decode(each)) for each in basic)))
+
+
+@pytest.fixture
+def places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[tuple[Place, Place, Place]]:
+    """A service, another one, and a proxy that the environment names for everything."""
+    service, another, proxy = Place(), Place(), Place()
+    with ExitStack() as stack:
+        for place in (service, another, proxy):
+            place.url = stack.enter_context(serve_in_thread(place))
+        for name, value in SECRETS.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", f"X-Gateway: {HEADER}\nAuthorization: Bearer {HEADER}")
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+            monkeypatch.setenv(name, proxy.url)
+            monkeypatch.setenv(name.lower(), proxy.url)
+        for name in ("NO_PROXY", "no_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        netrc = tmp_path / ".netrc"
+        netrc.write_text("default login me password secret-login\n")
+        netrc.chmod(0o600)
+        monkeypatch.setenv("NETRC", str(netrc))
+        monkeypatch.setenv("HOME", str(tmp_path))
+        yield service, another, proxy
+
+
+def ask(name: str, **options: Any) -> None:
+    model: Any = open_model(name, deadline=1.0, **options)
+
+    async def go() -> None:
+        await model.ask(MESSAGES)
+        await model.aclose()
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    ("name", "variables", "options", "reach"),
+    [
+        ("gpt-4", {}, {"base_url": "{service}"}, set()),
+        ("gpt-4", {"OPENAI_BASE_URL": "{service}"}, {}, {"secret-openai", HEADER}),
+        ("gpt-4", {"OPENAI_BASE_URL": "{another}"}, {"base_url": "{service}"}, set()),
+        ("gpt-4", {"OPENAI_BASE_URL": "{service}"}, {"api_key_env": "OTHER_KEY"}, {"secret-other", HEADER}),
+        ("gpt-4", {}, {"base_url": "{service}", "api_key_env": "OTHER_KEY"}, {"secret-other"}),
+        ("azure:d", {"AZURE_OPENAI_ENDPOINT": "{service}"}, {}, {"secret-azure"}),
+        ("azure:d", {}, {"base_url": "{service}"}, set()),
+        ("azure:d", {"AZURE_OPENAI_ENDPOINT": "{another}"}, {"base_url": "{service}"}, set()),
+        ("azure:d", {"AZURE_OPENAI_ENDPOINT": "{service}"}, {"base_url": "{service}"}, {"secret-azure"}),
+        ("azure:d", {}, {"base_url": "{service}", "api_key_env": "OTHER_KEY"}, {"secret-other"}),
+        ("azure:d", {"OPENAI_BASE_URL": "{another}"}, {"base_url": "{service}"}, set()),
+    ],
+)  # fmt: skip
+def test_what_reaches_an_address_of_this_machine(
+    places: tuple[Place, Place, Place], name: str, variables: dict[str, str], options: dict[str, str],
+    reach: set[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    service, another, proxy = places
+    urls = {"service": service.url, "another": another.url}
+    for variable, url in variables.items():
+        monkeypatch.setenv(variable, url.format(**urls))
+    ask(name, **{option: text.format(**urls) for option, text in options.items()})
+    assert (len(service), service.secrets) == (1, reach)
+    assert (list(another), list(proxy)) == ([], [])
+
+
+def test_a_proxy_sees_what_goes_elsewhere_and_no_key(places: tuple[Place, Place, Place]) -> None:
+    *_, proxy = places
+    ask("gpt-4", base_url="http://service.example/v1")
+    assert proxy[0].path == "http://service.example/v1/chat/completions"
+    ask("gpt-4", base_url="https://service.example/v1", api_key_env="OTHER_KEY")
+    assert {request.method for request in proxy[1:]} == {"CONNECT"}, "what is encrypted passes through it"
+    assert proxy.secrets == set()
+
+
+def test_the_doctor_and_downloads_go_straight_to_this_machine(
+    places: tuple[Place, Place, Place], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    service, _, proxy = places
+    doctor(base_url=service.url, api_key_env=None, online=False, as_json=True)
+    assert [request.path for request in service] == ["/models"]
+    monkeypatch.setenv("FWC_LLM_DATA_URL", service.url)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("FWC_LLM_DATA", raising=False)
+    with pytest.raises(FwcError, match="not the published file"):
+        load_task("adult").pool()
+    assert len(service) == 2
+    assert (service.secrets, list(proxy)) == (set(), [])
+
+
+@pytest.mark.parametrize(
+    ("url", "local"),
+    [
+        ("http://127.0.0.1:1/v1", True), ("http://127.9.9.9", True), ("http://[::1]:8000", True),
+        ("http://localhost", True), ("https://api.localhost/v1", True), ("http://0.0.0.0:8000", True),
+        (None, False), ("http://localhost.evil.example", False), ("http://127.0.0.1.evil.example", False),
+        ("http://10.0.0.1", False), ("http://[", False),
+    ],
+)  # fmt: skip
+def test_addresses_of_this_machine(url: str | None, local: bool) -> None:
+    assert is_local(url) == local

@@ -1,0 +1,177 @@
+"""A run whose replies hold no answer stops after a dozen, keeps what came, and goes on with the remedy."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fwc_llm import evaluate
+from fwc_llm.errors import FwcError
+from fwc_llm.report.verify import verify
+from fwc_llm.runs.watch import FIRST, UnreadError
+from fwc_llm.tasks import census_task
+from tests.command import Run
+from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
+
+CENSUS = census_task(600, 300)
+SMALL: Any = {"n_test": 40, "base_parity": None, "progress": False}
+
+
+class Service:
+    """Answers a request by what it asks for; keeps the bodies of all."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer, self.bodies = answer, list[Any]()
+
+    def __call__(self, request: HttpRequest) -> HttpReply:
+        self.bodies.append(request.json())
+        reply = self.answer(self.bodies[-1])
+        return reply if isinstance(reply, HttpReply) else HttpReply(completion(reply))
+
+
+def short(body: Any) -> Any:
+    """A reasoning model: without room there is no text."""
+    spent = completion(None)
+    spent["choices"][0]["finish_reason"] = "length"
+    return "Yes" if body["max_tokens"] >= 2000 else HttpReply(spent)
+
+
+def chatty(body: Any) -> str:
+    return '{"answer": "no"}' if "response_format" in body else "Well,\n that \x1b[2Jdepends " + "on it " * 90
+
+
+def described(out: Path) -> Any:
+    return json.loads((out / "run.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("answer", "remedy", "option", "concurrency"),
+    [
+        (short, {"max_tokens": 2000}, "--max-tokens 2000", 8),
+        (chatty, {"answer_format": "json"}, "--answer-format json", 96),
+    ],
+)
+def test_the_remedy_is_named_and_goes_on_in_the_same_folder(
+    answer: Any, remedy: dict[str, Any], option: str, concurrency: int, tmp_path: Path
+) -> None:
+    service, out = Service(answer), tmp_path / "run"
+    with serve_in_thread(service) as url:
+        asked: Any = {**SMALL, "out": out, "base_url": f"{url}/v1", "concurrency": concurrency}
+        for _ in range(2):  # the second time nothing is asked
+            with pytest.raises(UnreadError, match=rf"the first {FIRST} replies of .*{option}") as caught:
+                evaluate(CENSUS, "some-model", ("zero", "balanced"), **asked)
+            assert (caught.value.exit_code, len(service.bodies)) == (
+                3,
+                2 * FIRST if concurrency > 90 else FIRST,
+            )
+            assert len(str(caught.value)) < 600
+            assert "\x1b" not in str(caught.value)
+        spent = len(service.bodies)
+        result = evaluate(CENSUS, "some-model", ("zero", "balanced"), **asked | remedy)
+    assert [arm["coverage"] for arm in result.arms] == [1.0, 1.0]
+    assert len(service.bodies) == spent + 80
+    assert not described(out)["unread"]
+    assert verify(out, CENSUS)["differs"] == 0
+    name, value = next(iter(remedy.items()))
+    assert f"{name.replace('_', '-')} = {json.dumps(value)}" in (out / "experiment.toml").read_text()
+    with pytest.raises(FwcError, match="holds another run"), serve_in_thread(service) as url:
+        evaluate(CENSUS, "some-model", ("zero", "balanced"), **asked | {"base_url": f"{url}/v1"})
+
+
+def test_refusals_and_filters_are_findings_and_the_watch_can_be_left_out(tmp_path: Path) -> None:
+    filtered = refusal(400, "x", "content_filter")
+    for answer, options, reason in (
+        (lambda body: "I'm sorry, I can't help with that.", {}, "refused"),
+        (lambda body: filtered, {}, "filtered"),
+        (chatty, {"no_watch": True}, "other"),
+    ):
+        service, out = Service(answer), tmp_path / reason
+        with serve_in_thread(service) as url:
+            result = evaluate(
+                CENSUS, "some-model", ("zero",), out=out, base_url=f"{url}/v1", **SMALL, **options
+            )
+        assert set(result.answers()["reason"]) == {reason}
+        assert len(service.bodies) == 40  # asked once each
+
+
+def test_one_answer_among_the_first_is_enough(tmp_path: Path) -> None:
+    service = Service(lambda body: "Yes" if len(service.bodies) == FIRST - 1 else "Hm.")
+    with serve_in_thread(service) as url:
+        options: Any = {**SMALL, "out": tmp_path, "base_url": f"{url}/v1", "concurrency": 1}
+        result = evaluate(CENSUS, "some-model", ("zero",), **options)
+    assert result.arms[0]["coverage"] == 1 / 40
+
+
+def test_a_low_coverage_is_said_first_and_strict_ends_with_4(fwc: Run, tmp_path: Path) -> None:
+    service = Service(lambda body: "Hm." if len(service.bodies) % 3 else "Yes")
+    with serve_in_thread(service) as url:
+        words: Any = (
+            "eval",
+            "--task",
+            "census",
+            "--model",
+            "some-model",
+            "--base-url",
+            f"{url}/v1",
+            "--shots",
+        )
+        words += ("zero", "--n-test", 60, "--concurrency", 1, "--out", tmp_path / "run")
+        done = fwc(*words, code=0)
+        assert "Only 33% of the replies of zero" in done.out.splitlines()[1]
+        assert "Only 33%" in fwc(*words, "--strict", code=4).line
+        assert "Only" not in fwc(*words, "--strict", "--min-coverage", 0.3, code=0).out
+    page = fwc("report", tmp_path / "run", code=0)
+    assert len(service.bodies) == 60
+    assert page.code == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "held", "trials"),
+    [
+        (lambda body: '{"answer": "yes"}' if "response_format" in body else "No", True, 0),
+        (lambda body: refusal(500, "literal_error") if "response_format" in body else "No", False, 3),
+        (lambda body: "No", False, 1),
+        (lambda body: refusal(400, "Unsupported parameter: 'response_format'", "unsupported_parameter",
+                              param="response_format") if "response_format" in body else "No", False, 1),
+    ],
+    ids=["given", "500", "ignored", "refused"],
+)  # fmt: skip
+def test_auto_takes_json_where_it_is_given_and_all_arms_have_one_form(
+    answer: Any, held: bool, trials: int, tmp_path: Path
+) -> None:
+    service, out = Service(answer), tmp_path / "auto"
+    with serve_in_thread(service) as url:
+        asked: Any = {**SMALL, "n_test": 10, "base_url": f"{url}/v1", "out": out}
+        result = evaluate(CENSUS, "some-model", ("zero", "balanced"), answer_format="auto", **asked)
+        forms = ["response_format" in body for body in service.bodies]
+        assert sum(forms) == (20 if held else trials)
+        assert len(forms) == 20 + trials
+        assert ("response_format" in described(out)["parameters"]) == held
+        assert verify(out, CENSUS)["differs"] == 0
+        assert {*result.answers()["answer"]} == {"yes" if held else "no"}
+        evaluate(CENSUS, "some-model", ("zero", "balanced"), answer_format="auto", **asked)
+        assert len(service.bodies) == len(forms)  # what was settled holds
+        if not held:
+            with pytest.raises(FwcError, match=r"gives no answer in JSON.*--answer-format word"):
+                evaluate(
+                    CENSUS,
+                    "some-model",
+                    ("zero",),
+                    answer_format="json",
+                    **asked | {"out": tmp_path / "json"},
+                )
+
+
+def test_json_is_in_the_words_of_the_task(tmp_path: Path) -> None:
+    task = replace(CENSUS, words={"yes": "bewilligt", "no": "abgelehnt"})
+    service = Service(lambda body: '{"answer": "bewilligt"}' if "response_format" in body else "nein")
+    with serve_in_thread(service) as url:
+        asked: Any = {**SMALL, "n_test": 10, "base_url": f"{url}/v1", "out": tmp_path, "rows_per_request": 5}
+        result = evaluate(task, "some-model", ("zero",), answer_format="json", **asked)
+    alone = [body["response_format"] for body in service.bodies if "response_format" in body]
+    assert len(alone) == len(service.bodies) - 2 == 10  # rows in one request are answered in lines
+    assert alone[0]["json_schema"]["schema"]["properties"]["answer"]["enum"] == ["bewilligt", "abgelehnt"]
+    answers = result.answers()
+    assert set(answers[~answers["variant"].str.startswith("rows:")]["answer"]) == {"yes"}
