@@ -87,7 +87,7 @@ _IS = _one_of(
     "is, would be, will be, remains, lautet, ist, wäre, est, serait, es, sería, è, sarebbe, é, seria"
 )
 _SAY = _one_of(
-    """say, answer, go with, go for, lean(?:ing)?(?: towards?)?, predict, guess, choose, pick, select,
+    """say, answer, go(?:ing)? with, go for, lean(?:ing)?(?: towards?)?, predict, guess, choose, pick, select,
     conclude, vote, respond, reply, estimate, classify (?:this|it) as, opt for, settle on, decide on,
     believe, expect"""
 )
@@ -107,11 +107,16 @@ _START = re.compile(  # of a sentence, with the mark of a list
 _LEAD_IN = re.compile(
     rf"(?:\b{_NOUN}\b(?: \([^()\n]{{1,60}}\))?(?: {_one_of('to, for, here, in, based, given, zu, auf, à')}\b"
     rf"(?: \S{{1,30}}){{0,9}}?)?(?: ?(?::|=|→|[-=]>)| [-–—]|,? {_IS}\b[,:]?)"
-    rf"|\b(?:I|we)(?:['’](?:d|ll|m)| would| will| must| have to| am)?(?: \w{{2,10}}ly| rather| still| most)?"
+    rf"|\b(?:I|we)(?:['’](?:d|ll|m)| would| will| must| have to| am)?(?: inclined to)?"
+    r"(?: \w{2,10}ly| rather| still| most)?"
     rf" {_SAY}(?: that)?:?|\bich (?:würde|sage|tippe auf)(?: mit)?|\boption \w\b"
     r"|^\W{0,6}(?:A|assistant|bot|model) ?:|¤[^\w\n]{0,4}:)"
     rf"[\s(]*(?:(?:that|a|an) )?(?:{_FILLERS}[\s,:;]+)*[\s(]*\Z",
     re.IGNORECASE | re.MULTILINE,
+)
+_BECAUSE = re.compile(r"\W*(?:since|because|given|based on|considering|as|with|after)\b[^\n]*, \Z", re.I)
+_COLON = re.compile(  # the only one of a reply, which ends with the answer; "smoker: yes" is an attribute
+    r"\A(?:[^\W\d]\S*(?: \S+){2,60}|(?:\w+ )?(?:final|class|category|then)) ?: ?\Z", re.IGNORECASE
 )
 _LABEL = re.compile(r"\w+(?: \w+){0,3} ?: ?")  # all of a reply but the answer
 _SUBJECT = re.compile(  # of words other than yes and no
@@ -130,7 +135,7 @@ _DENIED = re.compile(  # in the same clause: denied, or given up later
     + _one_of(
         r"""not, never, cannot, without, neither, nor, nicht, kein\w*, pas, jamais, nunca, first, second,
         example, initial\w*, instinct, naive\w*, previous\w*, some, others, people, opposite, wrong\w*,
-        incorrect, could, might, may, unclear, doubt"""
+        incorrect, could, might, may, unclear, doubt, possible"""
     )
     + r"\b|n['’]t\b",
     re.IGNORECASE,
@@ -195,7 +200,8 @@ _NOT_OF_ROW = re.compile(  # but of the model, or of the task
         (?:not enough|insufficient) (?:\w+ )?(?:context|data|details?|evidence|info\w*),
         (?:ich kann|kann (?:ich|man)|lässt sich)\b.{,40} nicht, (?:je|on) ne peu[xt], no (?:se )?pued[eo],
         non (?:si )?(?:posso|può), não (?:se )?(?:posso|pode), one can(?:not|['’]t), unethical,
-        discriminat\w+, inappropriate, illegal, going to (?:answer|do)"""
+        discriminat\w+, inappropriate, illegal, going to (?:answer|do), (?:it|that) depends,
+        kommt (?:darauf|drauf) an, ça dépend, (?:eso )?depende, dipende"""
     )
     + r"\b",
     re.IGNORECASE,
@@ -270,11 +276,11 @@ def parse_answer(reply: Reply | str, words: Words = YES_NO) -> Answer:
         unseen = _TAG.sub("", _UNSEEN.sub("", text)).strip()
         blank: Reason = "truncated" if cut or reasoned or reply.reasoned else "empty"
         return Answer(None, "other" if unseen else blank)
-    of_task = "yes" not in said(words["yes"])
+    of_task = not _BUILT_IN.intersection(said(words["yes"]))
     found = _found(plain, pattern, cut, of_task)
     if found is not None:
         return found
-    if not of_task and (short := _SHORT.fullmatch(plain)):
+    if "yes" in said(words["yes"]) and (short := _SHORT.fullmatch(plain)):
         return Answer("yes" if short[1] else "no")
     if _FILTERED.search(plain):
         return Answer(None, "filtered")
@@ -417,6 +423,8 @@ def _found(text: str, pattern: re.Pattern[str], cut: bool, of_task: bool) -> Ans
             clause = before[max((m.end() for m in _CLAUSE_END.finditer(before)), default=0) :]
             closes = stop >= end and (
                 _FILLED.fullmatch(clause)
+                or (not clause and _BECAUSE.match(before) and not pattern.search(before))
+                or (text.count(":") == 1 and _COLON.search(before))
                 or (of_task and (_LABEL.fullmatch(text, begin, start) or _SUBJECT.search(before)))
             )
             stated = bool(_LEAD_IN.search(text[line:start]) or closes)

@@ -3,7 +3,6 @@
 Code behind this module need not expect endless numbers, half a character, commands to the terminal, or a key.
 """
 
-import base64
 import json
 import math
 import re
@@ -11,7 +10,6 @@ import tomllib
 import unicodedata
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import quote, quote_plus
 
 LONGEST_TEXT = 65_536  # characters of one text; a CSV reader takes twice as many by default
 LARGEST_VALUE = 1_000_000  # characters of all texts of one value
@@ -94,27 +92,15 @@ def one_line(text: str) -> str:
 
 
 class Secret:
-    """Keys, to be taken out of every text: as they are, URL-encoded and base64-encoded."""
+    """Keys, to be taken out of every text, in any case of their letters."""
 
     def __init__(self, *keys: str) -> None:
-        forms = {form for key in keys if len(key) >= _SHORTEST_KEY for form in _forms(key)}
-        longest_first = sorted(forms, key=len, reverse=True)
+        longest_first = sorted((key for key in keys if len(key) >= _SHORTEST_KEY), key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)", re.IGNORECASE)
 
     def redact(self, text: str) -> str:
         """`text` with "[key]" in the place of a key. JSON must be parsed first, for its escapes."""
         return self._pattern.sub("[key]", text)
-
-
-def _forms(key: str) -> set[str]:
-    """The key, URL-encoded, and the middle of its base64 code at each of three places where it can begin."""
-    forms = {key, quote(key, safe=""), quote_plus(key)}
-    for before in range(3):
-        encoded = base64.b64encode(b"\0" * before + key.encode()).decode()
-        # The characters at both ends share bits with their neighbours.
-        inner = encoded[-(-before * 4 // 3) :].rstrip("=")[: -1 if (before + len(key)) % 3 else None]
-        forms |= {inner, inner.translate(str.maketrans("+/", "-_"))}
-    return forms
 
 
 def as_cell(text: str) -> str:

@@ -28,10 +28,11 @@ def test_every_recorded_answer_is_parsed(data_dir: Path) -> None:
     assert seen == {"yes": "yes", "no": "no", "Yes": "yes", "No": "no", "Yes.": "yes", "No.": "no"}
 
 
-def test_the_corpus_of_replies() -> None:
-    """None is read as another answer than a reader gives, and at least 97 % of the answers are read."""
+@pytest.mark.parametrize(("file", "least_read"), [("replies.jsonl", 0.97), ("second.jsonl", 0.95)])
+def test_the_corpus_of_replies(file: str, least_read: float) -> None:
+    """None is read as another answer than a reader gives, and nearly all of the answers are read."""
     table: dict[str, Counter[str]] = {}
-    for line in (Path(__file__).parent / "corpus" / "replies.jsonl").read_text(encoding="utf-8").splitlines():
+    for line in (Path(__file__).parent / "corpus" / file).read_text(encoding="utf-8").splitlines():
         case = json.loads(line)
         keys = ("content", "reasoning_content", "refusal", "tool_calls")
         choice = {"message": {key: case[key] for key in keys if key in case}}
@@ -45,7 +46,7 @@ def test_the_corpus_of_replies() -> None:
     total = sum(table.values(), Counter())
     print(*(f"{style}: {dict(counts)}" for style, counts in table.items()), dict(total), sep="\n")
     assert total["wrong"] == 0
-    assert total["read"] >= 0.97 * (total["read"] + total["unread"])
+    assert total["read"] >= least_read * (total["read"] + total["unread"])
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,8 @@ def test_one_answer_that_stands_alone_is_read(text: str, value: str) -> None:
         ("yesterday", "other"), ("The person is not likely to earn that much", "other"),
         ("n\u006f\u0301", "other"),  # "nó" spelled with a combining accent
         ("n\u200bo", "other"), ("yеs", "other"), ("?!", "other"),  # the second with a Cyrillic letter
-        ("If he is married: yes", "other"), ("I don't think the answer is yes.", "other"),
+        ("If he is married: yes", "other"), ("smoker: yes", "other"), ("Yes, well, it depends.", "other"),
+        ("I don't think the answer is yes.", "other"),
         ("No worries!", "other"),
         ("The answer for example 3 is yes.", "other"), ("Some would say the answer is yes.", "other"),
         ("39, Private, Male, no", "other"), ('{"married": "yes", "age": 3}', "other"),

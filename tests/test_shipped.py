@@ -39,7 +39,7 @@ def test_the_container_has_all_that_the_wheel_is_built_of() -> None:
     copied = {source for word, rest in steps(0) if word == "COPY" for source in rest.split()[:-1]}
     built = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
     needed = {*built, "pyproject.toml", PROJECT["project"]["readme"], *PROJECT["project"]["license-files"]}
-    assert copied == needed
+    assert copied == needed | {".ci/pinned.txt"}
     later = {rest.split()[0] for word, rest in steps(1) if word == "COPY" and "--from" not in rest}
     ignored = (CHECKOUT / ".containerignore").read_text(encoding="utf-8").split()
     assert ignored[0] == "*"
@@ -54,6 +54,7 @@ def test_the_container_runs_as_nobody_special_with_the_solver_compiled() -> None
     words = [word for word, _ in steps(1)]
     compiled = next(place for place, (word, rest) in enumerate(steps(1)) if "warm-up" in rest)
     assert words.index("USER") < compiled
+    assert "chmod -R a+rwX /home/fwc" in steps(1)[compiled][1], "for users that the container is started as"
     assert "NUMBA_CPU_NAME=generic" in last["ENV"]
     images = {steps(stage)[0][1].split()[0] for stage in (0, 1)}
     assert len(images) == 1

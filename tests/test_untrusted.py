@@ -1,9 +1,7 @@
 """Texts, numbers and JSON of others: nothing in them can stop, steer or fill the program."""
 
-import base64
 import json
 import math
-from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -109,19 +107,9 @@ def test_a_tamed_value_has_a_size() -> None:
 KEY = "sk-plant/ed+0123456789=abcDEFghij"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        KEY, KEY.upper(), quote(KEY, safe=""), quote(KEY, safe="").lower(),
-        *(base64.b64encode(before + KEY.encode() + b"@host").decode() for before in (b"", b"a", b"ab")),
-        base64.urlsafe_b64encode(b"a" + KEY.encode()).decode(),
-    ],
-)  # fmt: skip
-def test_a_key_is_taken_out_as_it_is_and_url_and_base64_encoded(text: str) -> None:
-    redacted = Secret(KEY).redact(f"before {text} after")
-    assert "[key]" in redacted
-    left = (text[i : i + 12] for i in range(len(text) - 12) if text[i : i + 12] in redacted)
-    assert not list(left)
+@pytest.mark.parametrize("text", [KEY, KEY.upper()])
+def test_a_key_is_taken_out_in_any_case(text: str) -> None:
+    assert Secret(KEY, "short").redact(f"short before {text} after") == "short before [key] after"
 
 
 def test_escapes_of_json_hide_no_key_and_a_cut_comes_after_the_redaction() -> None:

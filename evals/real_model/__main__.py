@@ -14,6 +14,7 @@ from pathlib import Path
 from evals.real_model.parts import FILES, STRANGERS, fetch
 
 SETS = {"A": 5, "D": 1}
+SHOTS = Path(__file__).resolve().parent / "shots"  # chosen by `fwc-llm shots --task adult --m 16 --seed K`
 
 
 def sets_of(experiment: str) -> list[tuple[str, int]]:
@@ -22,17 +23,9 @@ def sets_of(experiment: str) -> list[tuple[str, int]]:
 
 
 def run(experiment: str, models: Path, out: Path, threads: int) -> None:
-    """Choose the examples where they are not there yet, and ask through `fwc-llm eval`."""
+    """Ask through `fwc-llm eval`."""
     model = fetch(FILES["0.5b" if experiment == "D" else "1.5b"], models)
-    shots = []
-    for strategy, seed in sets_of(experiment):
-        path = out / "shots" / f"{strategy}-{seed}.json"
-        if not path.is_file():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            fwc_llm(
-                "shots", "--task", "adult", "--strategy", strategy, "--m", "16", "--seed", seed, "-o", path
-            )
-        shots.append(str(path))
+    shots = [str(SHOTS / f"{strategy}-{seed}.json") for strategy, seed in sets_of(experiment)]
     fwc_llm(
         "eval", "--task", "adult", "--model", f"gguf:{model}", "--shots", ",".join(["zero", *shots]),
         "--n-test", 200, "--base-parity", 0.5, "--seed", 1, "--param", f"threads={threads}",

@@ -252,6 +252,7 @@ def _print_results(jobs: "Sequence[Job]", results: "Mapping[str, Result]", group
     if not answered:
         return
     console.notes(*jobs[0].plan.task.notes)
+    console.notes(*(text for result in answered.values() for text in reparsed(result.data)))
     folders = [result.folder for result in answered.values()]
     console.out.print(models_table([*map(read_run, folders)]) if group else run_table(folders[0]))
     for job in jobs:
@@ -293,6 +294,16 @@ def _unread(results: "Mapping[str, Result]") -> FwcError | None:
     runs = [(result.data["arms"], RunFolder(result.folder).describe()) for result in results.values()]
     low = [line["text"] for arms, run in runs for line in low_coverage(arms, run["settings"]["min_coverage"])]
     return IncompleteRunError(" ".join(low)) if low else None
+
+
+def reparsed(results: Mapping[str, Any]) -> list[str]:
+    """Say how many answers of an older version's run are read otherwise now."""
+    from fwc_llm.answers import PARSER
+
+    counts: Mapping[str, int] = results.get("reparsed") or {}
+    by_arm = ", ".join(f"{arm} {n:,}" for arm, n in counts.items())
+    text = f"version {PARSER} of the parser reads {sum(counts.values()):,} answers otherwise ({by_arm})"
+    return [text] * bool(counts)
 
 
 def run_json(folder: Path, results: Mapping[str, Any], price: "Price | None" = None) -> dict[str, Any]:

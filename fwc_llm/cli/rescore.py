@@ -2,14 +2,13 @@
 
 from pathlib import Path
 
-from fwc_llm.cli.eval_output import run_json
+from fwc_llm.cli.eval_output import reparsed, run_json
 from fwc_llm.cli.options import JSON, argument, command, print_json
 
 
 @command("rescore")
 def rescore(run: Path = argument("The folder of a run, or of several models."), as_json: bool = JSON) -> None:
     """Recompute answers.csv and results.json from a run's journal; asks nothing, needs no key and no data."""
-    from fwc_llm.answers import PARSER
     from fwc_llm.cli.console import notes, out
     from fwc_llm.errors import FwcError
     from fwc_llm.files import is_file
@@ -35,10 +34,7 @@ def rescore(run: Path = argument("The folder of a run, or of several models."), 
         else:
             if results["unanswered"] < results["requests"]:
                 out.print(run_table(folder.path))
-            if changed := results.get("reparsed"):
-                arms = ", ".join(f"{arm} {n:,}" for arm, n in changed.items())
-                n = sum(changed.values())
-                notes(f"version {PARSER} of the parser reads {n:,} answers otherwise ({arms})")
+            notes(*reparsed(results))
         if missing := results["unanswered"]:
             notes(
                 f"{missing:,} of {results['requests']:,} requests have no reply; the same `fwc-llm eval` "

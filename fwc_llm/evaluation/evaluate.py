@@ -193,7 +193,11 @@ class Job:
                 described = self._description(folder.path)
                 if not begun:
                     _write_examples(folder, self.plan)
-                if not begun or folder.begin(described):
+                remedied = begun and folder.begin(described)
+                if remedied:
+                    parameters, trials = parameters_json(self.model), self.plan.first_calls[:_TRIALS]
+                    journal.set_aside([call_id(parameters, call) for call in trials])
+                if remedied or not begun:
                     self.write_options(folder.path, self.model.name)
                 write_questions(folder, part)
                 folder.begin(described)  # last: a folder with a run.json is complete
@@ -347,6 +351,7 @@ class Job:
         if not problem:
             answer_in("json", words, f"it gave that to {len(asked)} of the run's questions, asked first")
         elif wanted == "auto":
+            journal.set_aside()
             answer_in("word", words, f"it gives no answer in JSON ({problem})")
         else:
             raise ProviderError(

@@ -28,6 +28,8 @@ def cost(results: Mapping[str, Any], price: Price | None = None) -> dict[str, An
         mean = (live + batched).prompt_tokens // max(costs["requests"] or 0, 1)
         dollars = (price.dollars(live, longest=mean), price.dollars(batched, batch=True, longest=mean))
         costs["dollars"] = sum(dollars)
+        if results.get("unknown_usage"):
+            costs["dollars_unknown"] = price.dollars(Usage(**results["unknown_usage"]), longest=mean)
         costs |= {"price_date": price.date, "price_source": price.source}
     return costs
 
@@ -48,9 +50,13 @@ def cost_line(results: Mapping[str, Any], price: Price | None = None) -> str:
         f"({usage['cached_tokens']:,} of them from the cache) "
         f"and {usage['completion_tokens']:,} completion tokens"
     )
+    if unknown := results.get("unknown_usage"):
+        line += f", and at most {unknown['prompt_tokens']:,} and {unknown['completion_tokens']:,} more in "
+        line += "attempts whose usage is unknown"
     if "dollars" not in costs:
         return line
     if results.get("local"):
         return f"{line}: nothing to pay, the model ran on this machine"
     whose = " (a third party's)" if "third part" in costs["price_source"] else ""
-    return f"{line}: ${costs['dollars']:.2f} by prices of {costs['price_date']}{whose}"
+    more = f", at most ${costs['dollars_unknown']:.2f} more" if "dollars_unknown" in costs else ""
+    return f"{line}: ${costs['dollars']:.2f}{more} by prices of {costs['price_date']}{whose}"

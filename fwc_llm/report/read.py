@@ -194,6 +194,13 @@ def read_run(path: str | Path) -> Run:
         check_arms(answers)  # paired tests rest on it
     except FwcError as error:
         raise damaged(folder.path / "answers.csv", str(error)) from None
+    groups = groups_by_rate(next(iter(answers.values())))
+    for arm, a in by_arm.items():
+        if strangers := sorted(
+            {*map(str, np.take(a.group.categories, np.unique(a.group.codes)))} - {*groups}
+        ):
+            why = f"the arm {arm!r} has the group {strangers[0]!r}, which the first has not"
+            raise damaged(folder.path / "answers.csv", why)
     if all((a.reason == "error").all() for a in answers.values()):
         raise FwcError(
             f"{path} holds no reply yet: run the same `fwc-llm eval` command with --out {path} first"
@@ -204,7 +211,7 @@ def read_run(path: str | Path) -> Run:
         described=described,
         results=results,
         arms=tuple(answers),
-        groups=groups_by_rate(next(iter(answers.values()))),
+        groups=groups,
         answers=answers,
         counterfactuals=_told(by_arm, counterfactual=True),
         probes=_told(by_arm, counterfactual=False),

@@ -429,6 +429,7 @@ class Results(_Run):
     samples: _Count | None = None
     usage: _Usage | None = None
     batch_usage: _Usage | None = None
+    unknown_usage: _Usage | None = None
     stopped: str | None = None
     returned_models: _Names | None = None
 

@@ -19,8 +19,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -28,7 +29,7 @@ from pydantic import BaseModel, Field, NonNegativeInt, Strict, ValidationError
 
 from fwc_llm.answers import PARSER, parse_answer, probability
 from fwc_llm.errors import FwcError, StorageError
-from fwc_llm.files import check_regular, failing_as, open_binary
+from fwc_llm.files import check_regular, failing_as, open_binary, whole_file
 from fwc_llm.models.base import Asked, Messages, Model, Reply, Usage, UsageKey
 from fwc_llm.schema import first_mistake
 from fwc_llm.untrusted import parse_json, storable
@@ -41,6 +42,7 @@ FORMAT = "fwc-llm-journal/1"
 FILE_NAME = "journal.jsonl"
 _HEADER = json.dumps({"format": FORMAT}, separators=(",", ":")).encode() + b"\n"
 _SYNC_SECONDS = 1.0
+_TOTALS = ("usage", "unknown", "batch_usage", "unknown_batch")
 # Beyond the end of any journal: where Windows, which locks bytes and not files, puts the lock.
 _WINDOWS_LOCK_BYTE = 1 << 60
 # A link in a folder from elsewhere is not followed: it may lead to any file of the user's.
@@ -182,13 +184,8 @@ class Journal:
 
     def __init__(self, folder: str | Path, words: Words = YES_NO) -> None:
         self.path, self.words = Path(folder) / FILE_NAME, words
-        self.usage = Usage()  # of all live requests
-        self.batch_usage = Usage()  # of those that went through the Batch API
-        self.unknown = self.unknown_batch = Usage()  # the most that attempts of unknown usage can have used
-        self.answerless: dict[bytes, str] = {}  # why a reply holds no answer
         self._longest = 0  # prompt tokens of one request
-        self._answered: set[bytes] = set()
-        self._prefixed: set[tuple[str, int]] = set()  # arms and repeats whose prefix is kept
+        self._reset()
         with failing_as(FwcError, f"cannot open {self.path}: ", "; name another folder with --out"):
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _FLAGS, 0o644)
         try:
@@ -202,6 +199,14 @@ class Journal:
             os.close(self._file)
             raise
         self._synced = time.monotonic()
+
+    def _reset(self) -> None:
+        self.usage = Usage()  # of all live requests
+        self.batch_usage = Usage()  # of those that went through the Batch API
+        self.unknown = self.unknown_batch = Usage()  # the most that attempts of unknown usage can have used
+        self.answerless: dict[bytes, str] = {}  # why a reply holds no answer
+        self._answered: set[bytes] = set()
+        self._prefixed: set[tuple[str, int]] = set()  # arms and repeats whose prefix is kept
 
     def __enter__(self) -> "Journal":
         return self
@@ -234,6 +239,41 @@ class Journal:
         if now - self._synced >= _SYNC_SECONDS:
             self._sync()
             self._synced = now
+
+    def set_aside(self, keep: Collection[str] = ()) -> None:
+        """Move all records but those of the requests `keep` into a file beside; what they cost still counts.
+
+        They answer requests with other parameters than the run goes on with.
+        """
+        with failing_as(StorageError, f"cannot set {self.path} aside: "):
+            lines = self.path.read_bytes().splitlines(keepends=True)[1:]
+            kept = [line for line in lines if parse_json(line)["request"] in keep]
+            if len(kept) == len(lines):
+                return
+            paths = (self.path.with_name(f"journal-{number}.jsonl") for number in count(1))
+            beside = next(path for path in paths if not path.exists())
+            with whole_file(beside, "xb") as file:
+                file.write(_HEADER + b"".join(line for line in lines if line not in kept))
+            before = {name: getattr(self, name) for name in _TOTALS}
+            os.ftruncate(self._file, 0)
+            self._size = 0
+            self._reset()
+            self._write({"format": FORMAT})
+            for line in kept:
+                self.append(parse_json(line))
+        for used, unknown in (_TOTALS[:2], _TOTALS[2:]):
+            moved = [before[name] + getattr(self, name).times(-1) for name in (used, unknown)]
+            if any(total != Usage() for total in moved):
+                most = {"most_usage": vars(moved[1]), "unknown_attempts": 1, "batch": used == "batch_usage"}
+                self.append(
+                    {
+                        "request": 32 * "0",
+                        "text": None,
+                        "earlier": beside.name,
+                        "usage": vars(moved[0]),
+                        **most,
+                    }
+                )
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Every record in the order written; a failed request may be followed by its answer."""
@@ -286,7 +326,8 @@ class Journal:
         if record.get("prefix"):
             self._prefixed.add((record.get("arm", ""), record.get("repeat", 0)))
         usage, most = (Usage(**(record.get(name) or {})) for name in ("usage", "most_usage"))
-        self._longest = max(self._longest, usage.prompt_tokens, most.prompt_tokens)
+        if not record.get("earlier"):
+            self._longest = max(self._longest, usage.prompt_tokens, most.prompt_tokens)
         lost = most.times(record.get("unknown_attempts") or 0)
         if record.get("batch"):
             self.batch_usage, self.unknown_batch = self.batch_usage + usage, self.unknown_batch + lost

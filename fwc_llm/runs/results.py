@@ -14,7 +14,7 @@ from fwc_llm.answers import PARSER
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file
 from fwc_llm.metrics.counts import COUNTED, METRICS, count_cells, measure, undefined_reasons
-from fwc_llm.models.base import is_simulation
+from fwc_llm.models.base import Usage, is_simulation
 from fwc_llm.runs.folder import (
     PARSED_COLUMNS,
     QUESTION_COLUMNS,
@@ -176,6 +176,7 @@ def score(
             metrics["threshold"] = {"rule": rule, **_at_thresholds(name, by_arm[name], per_repeat)}
         return metrics | wordings(replies.others.get(name, ()))
 
+    unknown = journal.unknown + journal.unknown_batch
     data = {
         "format": "fwc-llm-results/1",
         "task": described["task"],
@@ -197,6 +198,7 @@ def score(
         "stopped": stopped,
         "usage": asdict(journal.usage),
         "batch_usage": asdict(journal.batch_usage),
+        **({"unknown_usage": asdict(unknown)} if unknown != Usage() else {}),
     }
     if settings.get("until_decided"):
         data["until_decided"] = {"rows": len(by_arm[described["arms"][0]]), "of": settings["n_test"]}

@@ -132,7 +132,9 @@ def test_an_environment_without_a_way_out(variable: str, value: str, monkeypatch
 def test_a_simulation_is_marked_whatever_it_is_called() -> None:
     in_body = HttpReply(completion("Yes", "gpt-4", system_fingerprint="SIMULATED 1"))
     in_head = HttpReply(completion("Yes", "gpt-4"), headers={"x-fwc-llm-answers": "SIMULATED"})
-    for answer in (in_body, in_head):
+    by_proxy = HttpReply(completion("Yes", "gpt-4"), headers={"llm_provider-x-fwc-llm-answers": "SIMULATED"})
+    by_name = HttpReply(completion("Yes", "surrogate (simulated)"))  # all that LiteLLM leaves of a decision
+    for answer in (in_body, in_head, by_proxy, by_name):
         (reply,), model, _ = over_http(answer)
         assert "SIMULATED" in str(reply.fingerprint)
         assert model.simulated

@@ -168,6 +168,7 @@ def test_a_service_that_bills_and_loses_replies_stays_within_the_limit(
             )  # fmt: skip
             assert "stopped before --max-cost" in result.data["stopped"]
             assert 0.2 * most < bill[0] <= most
+            assert result.data["unknown_usage"]["prompt_tokens"] > result.data["usage"]["prompt_tokens"]
             spent = bill[0]
             with Journal(tmp_path / "run") as journal:
                 assert spent <= journal.cost(price) <= most

@@ -9,6 +9,7 @@ import pytest
 
 from fwc_llm import evaluate
 from fwc_llm.errors import FwcError
+from fwc_llm.report.verify import verify
 from fwc_llm.runs.watch import FIRST, UnreadError
 from fwc_llm.tasks import census_task
 from tests.command import Run
@@ -72,6 +73,7 @@ def test_the_remedy_is_named_and_goes_on_in_the_same_folder(
     assert [arm["coverage"] for arm in result.arms] == [1.0, 1.0]
     assert len(service.bodies) == spent + 80
     assert not described(out)["unread"]
+    assert verify(out, CENSUS)["differs"] == 0
     name, value = next(iter(remedy.items()))
     assert f"{name.replace('_', '-')} = {json.dumps(value)}" in (out / "experiment.toml").read_text()
     with pytest.raises(FwcError, match="holds another run"), serve_in_thread(service) as url:
@@ -147,6 +149,7 @@ def test_auto_takes_json_where_it_is_given_and_all_arms_have_one_form(
         assert sum(forms) == (20 if held else trials)
         assert len(forms) == 20 + trials
         assert ("response_format" in described(out)["parameters"]) == held
+        assert verify(out, CENSUS)["differs"] == 0
         assert {*result.answers()["answer"]} == {"yes" if held else "no"}
         evaluate(CENSUS, "some-model", ("zero", "balanced"), answer_format="auto", **asked)
         assert len(service.bodies) == len(forms)  # what was settled holds

@@ -7,8 +7,10 @@ from typing import Any
 
 import httpx2
 
+from fwc_llm.models.base import HEADER
+
 LARGEST_RESPONSE = 16 * 1024 * 1024  # bytes, unpacked
-_KEPT = ("content-type", "retry-after", "location", "x-fwc-llm-")
+_KEPT = ("content-type", "retry-after", "location", HEADER, f"llm_provider-{HEADER}")  # the last by LiteLLM
 
 
 class TooLargeError(Exception):
