@@ -115,7 +115,9 @@ _LEAD_IN = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _BECAUSE = re.compile(r"\W*(?:since|because|given|based on|considering|as|with|after)\b[^\n]*, \Z", re.I)
-_COLON = re.compile(r"\A[^\W\d][^\n]*\w ?: ?\Z")  # the only one of a reply, which ends with the answer
+_COLON = re.compile(  # the only one of a reply, which ends with the answer; "smoker: yes" is an attribute
+    r"\A(?:[^\W\d]\S*(?: \S+){2,60}|(?:\w+ )?(?:final|class|category|then)) ?: ?\Z", re.IGNORECASE
+)
 _LABEL = re.compile(r"\w+(?: \w+){0,3} ?: ?")  # all of a reply but the answer
 _SUBJECT = re.compile(  # of words other than yes and no
     r"\b"
@@ -133,7 +135,7 @@ _DENIED = re.compile(  # in the same clause: denied, or given up later
     + _one_of(
         r"""not, never, cannot, without, neither, nor, nicht, kein\w*, pas, jamais, nunca, first, second,
         example, initial\w*, instinct, naive\w*, previous\w*, some, others, people, opposite, wrong\w*,
-        incorrect, could, might, may, unclear, doubt"""
+        incorrect, could, might, may, unclear, doubt, possible"""
     )
     + r"\b|n['’]t\b",
     re.IGNORECASE,
@@ -198,7 +200,8 @@ _NOT_OF_ROW = re.compile(  # but of the model, or of the task
         (?:not enough|insufficient) (?:\w+ )?(?:context|data|details?|evidence|info\w*),
         (?:ich kann|kann (?:ich|man)|lässt sich)\b.{,40} nicht, (?:je|on) ne peu[xt], no (?:se )?pued[eo],
         non (?:si )?(?:posso|può), não (?:se )?(?:posso|pode), one can(?:not|['’]t), unethical,
-        discriminat\w+, inappropriate, illegal, going to (?:answer|do)"""
+        discriminat\w+, inappropriate, illegal, going to (?:answer|do), (?:it|that) depends,
+        kommt (?:darauf|drauf) an, ça dépend, (?:eso )?depende, dipende"""
     )
     + r"\b",
     re.IGNORECASE,
@@ -273,11 +276,11 @@ def parse_answer(reply: Reply | str, words: Words = YES_NO) -> Answer:
         unseen = _TAG.sub("", _UNSEEN.sub("", text)).strip()
         blank: Reason = "truncated" if cut or reasoned or reply.reasoned else "empty"
         return Answer(None, "other" if unseen else blank)
-    of_task = "yes" not in said(words["yes"])
+    of_task = not _BUILT_IN.intersection(said(words["yes"]))
     found = _found(plain, pattern, cut, of_task)
     if found is not None:
         return found
-    if not of_task and (short := _SHORT.fullmatch(plain)):
+    if "yes" in said(words["yes"]) and (short := _SHORT.fullmatch(plain)):
         return Answer("yes" if short[1] else "no")
     if _FILTERED.search(plain):
         return Answer(None, "filtered")

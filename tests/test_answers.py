@@ -34,8 +34,6 @@ def test_the_corpus_of_replies(file: str, least_read: float) -> None:
     table: dict[str, Counter[str]] = {}
     for line in (Path(__file__).parent / "corpus" / file).read_text(encoding="utf-8").splitlines():
         case = json.loads(line)
-        if case["answer"] is None and case["gold_confidence"] == "arguable":
-            continue
         keys = ("content", "reasoning_content", "refusal", "tool_calls")
         choice = {"message": {key: case[key] for key in keys if key in case}}
         reply = read_reply({"choices": [choice | {"finish_reason": case.get("finish_reason", "stop")}]})
@@ -88,7 +86,8 @@ def test_one_answer_that_stands_alone_is_read(text: str, value: str) -> None:
         ("yesterday", "other"), ("The person is not likely to earn that much", "other"),
         ("n\u006f\u0301", "other"),  # "nó" spelled with a combining accent
         ("n\u200bo", "other"), ("yеs", "other"), ("?!", "other"),  # the second with a Cyrillic letter
-        ("If he is married: yes", "other"), ("I don't think the answer is yes.", "other"),
+        ("If he is married: yes", "other"), ("smoker: yes", "other"), ("Yes, well, it depends.", "other"),
+        ("I don't think the answer is yes.", "other"),
         ("No worries!", "other"),
         ("The answer for example 3 is yes.", "other"), ("Some would say the answer is yes.", "other"),
         ("39, Private, Male, no", "other"), ('{"married": "yes", "age": 3}', "other"),

@@ -480,11 +480,12 @@ def _read_excel(path: Path, content: bytes, source: Source, names: Sequence[str]
     while header and header[-1] is None:
         header.pop()
     for number, cells in rows:
-        if any(cell is not None for cell in cells[len(header) :]):
+        outside = next((k for k in range(len(header), len(cells)) if cells[k] is not None), None)
+        if outside is not None:
             above = f": if row {number} is the header: --skip {number - 1} (skip = {number - 1} under [data])"
-            early = len(header) == 1 or number == rows[0][0]
             raise FwcError(
-                f"{path}:{number}: a cell stands outside of the {len(header)} titled columns{above * early}"
+                f"{path}: cell {column_letter(outside + 1)}{number} is outside of the {len(header)} titled "
+                f"columns{above * (len(header) == 1 or number == rows[0][0])}"
             )
 
     @cache
