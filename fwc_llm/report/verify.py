@@ -196,6 +196,8 @@ def _made_again(
         yield Finding("results.json", DIFFERS, f"it cannot be made again: {text}")
         return
     yield from _some("answers.csv", _answers(folder, again), "every line is made from the journal again")
+    if missing := ", ".join(missing_keys(next(folder.read_answers(), {}), next(again.read_answers(), {}))):
+        yield Finding("answers.csv", UNVERIFIED, f"columns that are not recorded: {missing}")
     if not today:
         changed = sum((scored.get("reparsed") or {}).values())
         text = f"version {version} of the parser read the replies; version {PARSER}, installed here, reads "
@@ -482,7 +484,7 @@ def _answers(folder: RunFolder, again: RunFolder) -> Iterator[str]:
     none: dict[str, str] = {}
     lines = zip_longest(folder.read_answers(), again.read_answers(), fillvalue=none)
     for number, (line, other) in enumerate(lines, 2):
-        for name in dict.fromkeys((*line, *other)):
+        for name in line or other:
             if (cell := line.get(name)) != (made := other.get(name)):
                 yield f"line {number}, {name}: {cell!r:.60} is recorded, the journal gives {made!r:.60}"
 
