@@ -224,6 +224,7 @@ def _made_again(
         with Journal(again.path) as journal:
             now = score(again, journal, recorded.get("stopped"), today)
         now.pop("reparsed", None)
+        yield Finding("results.json", UNVERIFIED, "verdict and values of P(yes) are of an earlier version")
         for arm in recorded["arms"]:
             for name in ("verdict", *(metric.key for metric in TABLE if metric.of == "p_yes")):
                 arm.pop(name, None)
@@ -260,6 +261,8 @@ def _table(folder: RunFolder, checker: Checker) -> "tuple[Finding, Task | None]"
         try:
             named = load_task(named or run.task, checker.data_dir, protected=protected, data=checker.data)
         except FwcError as error:
+            if (checker.task, checker.data_dir, checker.data) != (None, None, None):
+                raise
             return Finding("table", UNVERIFIED, str(error)), None
     task, missing = find_task(run, named, checker.data_dir)
     if task is None:
