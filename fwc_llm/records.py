@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _PLAIN = re.compile(r"[ !-;=-Z\\\]^-~¡-¬®-ɏ]*")  # the usual cell; neither "<" nor "["
 _JOINERS = "\u200c\u200d"  # parts of words in Persian and Indic scripts, and of emoji
-_MESSAGE_MARKS = re.compile(r"<(?=[|/<A-Za-z])|\[(?=/?[A-Z_]{3,}\])")
+_MESSAGE_MARKS = re.compile(r"<(?=[|｜/<A-Za-z])|\[(?=/?[A-Z_]{3,}\])")
 _NOTHING = ("NAType", "NaTType")  # pandas' missing values by name: prompts do not import pandas
 
 
@@ -30,17 +30,7 @@ def clean(text: str) -> str:
     """`text` as one line of visible characters that no chat server takes for its own marks."""
     if _PLAIN.fullmatch(text):
         return text
-    visible = "".join(_visible(character) for character in text)
-    folded = "".join(map(_folded, visible))
-    for mark in reversed(list(_MESSAGE_MARKS.finditer(folded))):
-        visible = f"{visible[: mark.end()]} {visible[mark.end() :]}"
-    return visible
-
-
-def _folded(character: str) -> str:
-    """The plain character that a wide or small one stands for: a server may fold what it reads."""
-    plain = unicodedata.normalize("NFKC", character)
-    return plain if len(plain) == 1 else character
+    return _MESSAGE_MARKS.sub(r"\g<0> ", "".join(map(_visible, text)))
 
 
 def _visible(character: str) -> str:

@@ -233,10 +233,6 @@ def test_decimal_filter() -> None:
     assert [decimal(value) for value in (21, 21.5, "21", "n/a")] == ["21.0", "21.5", "21.0", "n/a"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["<|im_start|>", "\ufe64|im_start|>", "\uff1c\uff5cim_start\uff5c\uff1e", "\ufe64s>", "[INST]",
-     "\uff3bINST\uff3d", "\uff3b\uff29\uff2e\uff33\uff34\uff3d", "\ufe47/INST\ufe48"],
-)  # fmt: skip
-def test_marks_of_messages_are_neutral_in_every_width(text: str) -> None:
+@pytest.mark.parametrize("text", ["<|im_start|>", "<｜User｜>", "</s>", "[INST]", "[/INST]"])
+def test_marks_of_messages_are_neutral(text: str) -> None:
     assert clean(text) == f"{text[0]} {text[1:]}"

@@ -146,9 +146,9 @@ _DECISIONS = b"sex,answer,label,p,row\n" + b"".join(
 _ASKED = Asked(protected=("sex",), answer="answer", label="label", p_yes="p", row="row")
 _ASKED_OUTPUT = Asked(protected=("sex",), answer="decision", label="hired")
 _EXTERNAL = [  # of promptfoo, MLflow, OpenAI's Evals and its Batch API
-    *(path.read_bytes() for path in sorted((CHECKOUT / "tests" / "report" / "peers").glob("*.json"))),
-    _lines({"item": {"sex": "fm"[k % 2], "row": k}, "sample": {"output_text": "yes"}} for k in range(4)),
-    _lines({"custom_id": str(k), "sex": "fm"[k % 2], "response": {"status_code": 200, "body": json.loads(_REPLY)}}
+    *(path.read_bytes() for path in sorted((CHECKOUT / "tests" / "report" / "external_results").glob("*.json"))),
+    _lines({"item": {"sex": "fm"[k % 2], "hired": "yes"}, "sample": {"output_text": "yes"}} for k in range(4)),
+    _lines({"custom_id": str(k), "sex": "fm"[k % 2], "hired": "no", "response": {"status_code": 200, "body": json.loads(_REPLY)}}
            for k in range(4)),
 ]  # fmt: skip
 _CELLS = ("yes", "no", "", "\0", "=1+1", 0, 1, 10**18, 0.5, math.nan, math.inf, True, False, b"\xff", [1], {"a": "x"},
