@@ -100,7 +100,7 @@ class RawTable:
     def _lacks(self, name: str) -> FwcError:
         if not self.titles:
             return FwcError(f"{self.where}: it holds no table: it is empty{self.hint}")
-        separator = "; is the separator right?" if len(self.titles) == 1 else ""
+        separator = "; is the separator right?" if len(self.titles) == 1 and not self.hint else ""
         hint = did_you_mean(name, self.titles)
         return FwcError(f"{self.where}: there is no column {name!r}{hint}{separator}{self.hint}")
 
