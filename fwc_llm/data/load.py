@@ -12,7 +12,7 @@ import numpy as np
 
 from fwc_llm.data.disk_table import ID, LABEL, LEVEL, POSITION, DiskTable
 from fwc_llm.data.locate import locate_or_download
-from fwc_llm.data.reading import arrow_table, bases_of, open_parquet, read_table
+from fwc_llm.data.reading import arrow_table, bases_of, open_parquet, open_table
 from fwc_llm.data.table import CleanedCounts, Tables, check_whole, clean, clean_tables, crossed, loss_notes
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import failing_as
@@ -31,7 +31,7 @@ def load_tables(task: TaskFile, folders: Sequence[Path]) -> "Tables":
         return load_large(task, tables_files[0])
     notes: list[str] = []
     raws: list[pd.DataFrame] = []
-    names = [item.name for item in task.fields]
+    names = _needed(task)
     label_of = _labels([path for paths in tables_files for path in paths])
     for file, paths in zip(task.source.files, tables_files, strict=True):
         parts = []
@@ -41,12 +41,19 @@ def load_tables(task: TaskFile, folders: Sequence[Path]) -> "Tables":
             expected = task.source.sha256.get(file)
             if expected and hashlib.sha256(content).hexdigest() != expected:
                 notes.append(f"{path} differs from the published file (its sha256 is another)")
-            parts.append(read_table(path, content, task.source, names, label_of[path]))
+            table = open_table(path, content, task.source, [item.name for item in task.fields])
+            parts.append(table.frame(names, label_of[path]))
         raws.append(pd.concat(parts))
         if not len(raws[-1]):
             raise FwcError(f"{paths[0]}: the table has no rows")
     tables = clean_tables(task, raws)
     return replace(tables, notes=(*tables.notes, *notes))
+
+
+def _needed(task: TaskFile) -> list[str]:
+    """The columns to be read: all but those with the role "drop" that nothing else uses."""
+    beside = {attribute.source for attribute in task.protected} | {rule.column for rule in task.keep}
+    return [item.name for item in task.fields if item.use != "drop" or item.name in beside]
 
 
 def _labels(paths: Sequence[Path]) -> dict[Path, str]:
@@ -88,8 +95,7 @@ def load_large(task: TaskFile, paths: Sequence[Path]) -> Tables:
 
     folder = TemporaryDirectory(prefix="fwc-llm-")
     path, counts = Path(folder.name) / "clean.parquet", CleanedCounts()
-    beside = {attribute.source for attribute in task.protected} | {rule.column for rule in task.keep}
-    names = [item.name for item in task.fields if item.use == "column" or item.name in beside]
+    names = _needed(task)
     for file in paths:
         with open_parquet(file) as opened:
             arrow_table(file, opened, task.source, ()).require(names)

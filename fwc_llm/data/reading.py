@@ -59,22 +59,15 @@ class RawTable:
     def require(self, names: Iterable[str]) -> None:
         """Refuse a table without these columns, or paths into its columns (`FwcError`)."""
         for name in names:
-            if name not in self.titles and not self._base(name) and not self._entries(name):
+            if name not in self.titles and not self._base(name):
                 raise self._lacks(name)
 
     def texts(self, name: str) -> "pd.Categorical[Any]":
         """A column's texts (n,) without spaces around them as categories; a missing one has the code -1.
 
-        `name` is a title, a path into the column's cells ("choices[0].text"), or that of several columns
-        ("applicant"), whose text is JSON. A title that stands twice must stand over equal cells (`FwcError`).
+        `name` is a title, or a path into the column's cells ("choices[0].text"). A title that stands twice
+        must stand over equal cells (`FwcError`).
         """
-        if entries := self._entries(name):
-            keys = [self.titles[position][len(name) + 1 :] for position in entries]
-            rows = zip(*(self.cells_of(position) for position in entries), strict=True)
-            known = (
-                {key: cell for key, cell in zip(keys, row, strict=True) if not is_null(cell)} for row in rows
-            )
-            return as_categories([cells or None for cells in known], self.markers)
         if name not in self.titles:
             title = self._base(name)
             cells = self.cells_of(list(self.titles).index(title)) if title else ()
@@ -100,12 +93,6 @@ class RawTable:
         ids = pd.Index([f"{label}:{number}" for number in self.numbers], dtype="str")
         return pd.DataFrame({name: self.texts(name).astype("str") for name in names}, index=ids)
 
-    def _entries(self, name: str) -> list[int]:
-        """The positions of the columns of an object's entries, where the path `name` leads to objects."""
-        if name in self.titles:
-            return []
-        return [position for position, title in enumerate(self.titles) if title.startswith(f"{name}.")]
-
     def _base(self, name: str) -> str:
         """The longest title into whose cells the path `name` leads; empty where there is none."""
         return max(bases_of([name]).intersection(self.titles), key=len, default="")
@@ -113,7 +100,7 @@ class RawTable:
     def _lacks(self, name: str) -> FwcError:
         if not self.titles:
             return FwcError(f"{self.where}: it holds no table: it is empty{self.hint}")
-        separator = "; is the separator right?" if len(self.titles) == 1 else ""
+        separator = "; is the separator right?" if len(self.titles) == 1 and not self.hint else ""
         hint = did_you_mean(name, self.titles)
         return FwcError(f"{self.where}: there is no column {name!r}{hint}{separator}{self.hint}")
 
@@ -165,22 +152,8 @@ def as_categories(cells: Any, markers: Iterable[str]) -> "pd.Categorical[Any]":
     return pd.Categorical.from_codes(merged[code], pd.Index(names, dtype="str"))
 
 
-def read_table(
-    path: Path, content: bytes, source: Source, names: Sequence[str], label: str = ""
-) -> pd.DataFrame:
-    """Read one file of `source`, whose bytes are `content`, into a frame of texts.
-
-    `names` are the columns in file order: all of them where the file has no header line; with a header they
-    are looked up by name, and columns of the file that are not listed are left out. Row ids begin with
-    `label`, by default the file's name.
-
-    Raises `FwcError` for a file that is no table, a line of another length, and a listed column it lacks.
-    """
-    return open_table(path, content, source, names).frame(names, label or path.name)
-
-
 def open_table(path: Path, content: bytes, source: Source, names: Sequence[str] = ()) -> RawTable:
-    """The table in a file's bytes; of `names`, where they are given, the columns alone may be read.
+    """The table in a file's bytes; `names` are the titles of a file without a header line, in its order.
 
     Raises `FwcError` for a file that is no table, and a line of another length.
     """
@@ -192,7 +165,7 @@ def open_table(path: Path, content: bytes, source: Source, names: Sequence[str] 
     if source.format == "parquet":
         file = open_parquet(path, content)
         return arrow_table(path, file, source, range(1, file.metadata.num_rows + 1))
-    return _read_excel(path, content, source, names)
+    return _read_excel(path, content, source)
 
 
 def unpacked(path: Path, content: bytes) -> tuple[Path, bytes]:
@@ -255,31 +228,26 @@ def _encoding(content: bytes) -> str:
 
 def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str]) -> RawTable:
     records = csv_records(path, content, source)
-    first, header = next(records, (0, [])) if source.header else (0, list(names))
-    titles = [title.strip() for title in header]
-    bases = bases_of(names)
-    chosen = [position for position, title in enumerate(titles) if not names or title in bases]
+    header = next(records, (0, []))[1] if source.header else list(names)
     cells: list[str] = []  # one flat list: rows as lists take twice as long
     shared: dict[str, str] = {}  # equal cells are one text in memory
     lines: list[int] = []
     for line, record in records:
-        if len(record) != len(titles):
+        if len(record) != len(header):
             raise FwcError(
-                f"{path}:{line}: {len(record)} values where {len(titles)} columns are expected; "
-                + _mismatch(source, first, header, line, len(record), bool(lines))
+                f"{path}:{line}: {len(record)} values where {len(header)} columns are expected; "
+                + _mismatch(source, header, line, len(record), bool(lines))
             )
-        record = record if len(chosen) == len(record) else [record[position] for position in chosen]
         cells += map(shared.setdefault, record, record)
         lines.append(line)
-    columns = np.array(cells, dtype=object).reshape(len(lines), len(chosen))
-    kept = {position: column for column, position in enumerate(chosen)}
+    columns, titles = np.array(cells, dtype=object), [title.strip() for title in header]
     return RawTable(
-        path, titles, lines, lambda position: columns[:, kept[position]], frozenset(source.markers)
+        path, titles, lines, lambda position: columns[position :: len(header)], frozenset(source.markers)
     )
 
 
-def _mismatch(source: Source, first: int, header: Sequence[str], line: int, width: int, later: bool) -> str:
-    """The remedy for a line that is not as long as the header, which is on line `first`."""
+def _mismatch(source: Source, header: Sequence[str], line: int, width: int, later: bool) -> str:
+    """The remedy for a line that is not as long as the header; `later`: there are rows before it."""
     if source.header and (mark := re.match(r"#|//|%|;", header[0])) and not source.comment:
         return (
             f"comments begin with {mark[0]!r}: --comment '{mark[0]}' (comment = \"{mark[0]}\" under [data])"
@@ -430,11 +398,9 @@ def arrow_table(path: Path, file: Any, source: Source, numbers: Sequence[int]) -
         _, position, keys = leaves[leaf]
         name, before = schema.names[position], schema.names[:position]
         try:
-            part = file.read(columns=[name]) if hasattr(file, "read") else file.select([position])
-            same = [
-                column for title, column in zip(part.column_names, part.columns, strict=True) if title == name
-            ]
-            column = same[before.count(name) if len(same) > 1 else 0]
+            part = file.read(columns=[name]) if hasattr(file, "read") else file
+            same = [place for place, title in enumerate(part.column_names) if title == name]
+            column = part.column(same[before.count(name)])
         except Exception as error:  # as in `open_parquet`
             raise FwcError(f"{path} is no Parquet table: {error}") from error
         for key in keys:
@@ -453,7 +419,7 @@ def arrow_table(path: Path, file: Any, source: Source, numbers: Sequence[int]) -
 # --- Excel
 
 
-def _read_excel(path: Path, content: bytes, source: Source, names: Sequence[str]) -> RawTable:
+def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
     """A sheet, row by row as it is stored: a cell far away does not fill what is between."""
     if path.suffix.lower() == ".xls":
         raise FwcError(f"{path}: the old Excel format is not read: save the sheet as .xlsx or CSV (UTF-8)")

@@ -106,21 +106,21 @@ KINDS = {
 }
 
 
-def open_results(path: Path, content: bytes, names: Sequence[str] = (), **layout: Any) -> RawTable:
+def open_results(path: Path, content: bytes, **layout: Any) -> RawTable:
     """The table in a file's bytes: the results of another tool, a row a reply, or a plain table.
 
-    `names` and `layout` are those of `open_table` and `sniff_source`. Raises `FwcError` as they do, for
-    results in which a value is not what its tool writes, and for a JSON object of no known kind.
+    `layout` is that of `sniff_source`. Raises `FwcError` for what is no table, for results in which a value
+    is not what its tool writes, and for a JSON object of no known kind.
     """
     if path.suffix == ".eval":
         return table_of_rows(path, list(_inspect(path)), DEFAULT_MARKERS)
     source = reading.sniff_source(path, content, **layout)
     if source.format != "jsonl":
-        table = reading.open_table(path, content, source, names)
+        table = reading.open_table(path, content, source)
         kind = _kind(table.titles, False)
         if kind is None:
             return table
-        frame = reading.open_table(path, content, source).frame(table.titles, path.name).fillna("")
+        frame = table.frame(table.titles, path.name).fillna("")
         return _table(path, kind, frame.to_dict("records"))
     whole = reading.json_value(path, reading.unpacked(path, content)[1])
     if isinstance(whole, dict):

@@ -216,6 +216,7 @@ def test_odd_columns_of_a_population_are_read_and_none_may_say_who_was_asked() -
         assert gap(people.assign(z=alike)) == plain
     x = people["x"]
     odd = people.assign(a=np.where(x > 2, np.inf, x), t=pd.to_timedelta(x, "D"), h=1e300 * x)
+    odd["self"] = x  # no column's name is a keyword
     odd["i"] = pd.array([None if value > 1 else round(10 * value) for value in x], dtype="Int64")
     assert gap(odd.set_axis([*odd.columns[:-1], "a"], axis=1))["assisted"]["rows_worth"] > 250
     assert gap(odd.rename(columns={"a": 7}).set_index("sex", drop=False))["assisted"]["rows_worth"] > 250
