@@ -66,27 +66,11 @@ _GONE = {
     "drop", "as-yes",
 }  # fmt: skip
 _REDEFINED = {"smallest_found", "rows_needed", "treatments", "context", "notes"}  # since such a version
-_CHECKED = {
-    "request",
-    "arm",
-    "repeat",
-    "row",
-    "variant",
-    "answer",
-    "reason",
-    "prompt",
-    "prefix",
-}  # of a record
+# What something else shows of a record, and what nothing does of run.json.
+_CHECKED = {"request", "arm", "repeat", "row", "variant", "answer", "reason", "prompt", "prefix"}
 _WORD = {
-    "model",
-    "parameters",
-    "simulated_answers",
-    "reference",
-    "created",
-    "versions",
-    "command",
-    "parser",
-}  # of run.json
+    "model", "parameters", "simulated_answers", "reference", "created", "versions", "command", "parser",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
