@@ -29,6 +29,9 @@ PARSER = 2  # version of these rules, which runs record; runs without the key we
 LEAST_MASS = 0.05
 _SEARCHED = 50_000  # characters at each end of a longer reply
 _CONTEXT = 300  # characters before and after an answer
+_RUN = re.compile(
+    r"\S{1,500}"
+)  # normalized at once, which takes the square of the marks that follow a letter
 
 
 def _one_of(patterns: str) -> str:
@@ -315,7 +318,8 @@ def without_reasoning(text: str) -> tuple[str, bool]:
 
 
 def _normal(text: str) -> str:
-    text = unicodedata.normalize("NFKC", text).replace("≤", "<=").replace("≥", ">=")
+    text = _RUN.sub(lambda run: unicodedata.normalize("NFKC", run[0]), text)
+    text = text.replace("≤", "<=").replace("≥", ">=")
     return re.sub(r"[^\S\n]+", " ", _UNSEEN.sub(" ", text.replace("\r", "\n")))
 
 

@@ -66,27 +66,11 @@ _GONE = {
     "drop", "as-yes",
 }  # fmt: skip
 _REDEFINED = {"smallest_found", "rows_needed", "treatments", "context", "notes"}  # since such a version
-_CHECKED = {
-    "request",
-    "arm",
-    "repeat",
-    "row",
-    "variant",
-    "answer",
-    "reason",
-    "prompt",
-    "prefix",
-}  # of a record
+# What something else shows of a record, and what nothing does of run.json.
+_CHECKED = {"request", "arm", "repeat", "row", "variant", "answer", "reason", "prompt", "prefix"}
 _WORD = {
-    "model",
-    "parameters",
-    "simulated_answers",
-    "reference",
-    "created",
-    "versions",
-    "command",
-    "parser",
-}  # of run.json
+    "model", "parameters", "simulated_answers", "reference", "created", "versions", "command", "parser",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -196,6 +180,8 @@ def _made_again(
         yield Finding("results.json", DIFFERS, f"it cannot be made again: {text}")
         return
     yield from _some("answers.csv", _answers(folder, again), "every line is made from the journal again")
+    if missing := ", ".join(missing_keys(next(folder.read_answers(), {}), next(again.read_answers(), {}))):
+        yield Finding("answers.csv", UNVERIFIED, f"columns that are not recorded: {missing}")
     if not today:
         changed = sum((scored.get("reparsed") or {}).values())
         text = f"version {version} of the parser read the replies; version {PARSER}, installed here, reads "
@@ -222,6 +208,7 @@ def _made_again(
         with Journal(again.path) as journal:
             now = score(again, journal, recorded.get("stopped"), today)
         now.pop("reparsed", None)
+        yield Finding("results.json", UNVERIFIED, "verdict and values of P(yes) are of an earlier version")
         for arm in recorded["arms"]:
             for name in ("verdict", *(metric.key for metric in TABLE if metric.of == "p_yes")):
                 arm.pop(name, None)
@@ -258,6 +245,8 @@ def _table(folder: RunFolder, checker: Checker) -> "tuple[Finding, Task | None]"
         try:
             named = load_task(named or run.task, checker.data_dir, protected=protected, data=checker.data)
         except FwcError as error:
+            if (checker.task, checker.data_dir, checker.data) != (None, None, None):
+                raise
             return Finding("table", UNVERIFIED, str(error)), None
     task, missing = find_task(run, named, checker.data_dir)
     if task is None:
@@ -482,7 +471,7 @@ def _answers(folder: RunFolder, again: RunFolder) -> Iterator[str]:
     none: dict[str, str] = {}
     lines = zip_longest(folder.read_answers(), again.read_answers(), fillvalue=none)
     for number, (line, other) in enumerate(lines, 2):
-        for name in dict.fromkeys((*line, *other)):
+        for name in line or other:
             if (cell := line.get(name)) != (made := other.get(name)):
                 yield f"line {number}, {name}: {cell!r:.60} is recorded, the journal gives {made!r:.60}"
 

@@ -197,7 +197,7 @@ class RunFolder:
             TextIOWrapper(open_binary(path), encoding="utf-8", newline="") as file,
         ):
             reader = csv.DictReader(file)
-            if tuple(reader.fieldnames or ())[: len(ANSWER_COLUMNS)] != ANSWER_COLUMNS:
+            if not {*QUESTION_COLUMNS, *PARSED_COLUMNS} <= {*(reader.fieldnames or ())}:  # others may come
                 raise FwcError(f"{path} does not have the columns of a run: {again}")
             for row in reader:
                 if not _is_answer(row):

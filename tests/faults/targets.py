@@ -44,7 +44,7 @@ from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots import load_shots, save_shots, select_shots
 from fwc_llm.tasks import Task, load_task
-from fwc_llm.untrusted import visible
+from fwc_llm.untrusted import parse_json, visible
 from tests.conftest import CHECKOUT
 from tests.faults.loopback import completion
 from tests.faults.mutation import HOSTILE_NUMBERS, damaged, hostile
@@ -260,9 +260,10 @@ def served(rng: random.Random) -> None:
     """The body of a request to the embedded server, and its response."""
     path, good = rng.choice(tuple(_REQUESTS.items()))
     with contextlib.suppress(Failure):
-        encoded(
-            respond(read_call(path, hostile(json.dumps(good).encode(), rng)), partial(simulated, Surrogate()))
-        )
+        call = read_call(path, hostile(json.dumps(good).encode(), rng))
+        kind, content = encoded(respond(call, partial(simulated, Surrogate())))
+        if kind == "application/json":
+            parse_json(content, strict=True)
 
 
 def parquet(rng: random.Random) -> None:

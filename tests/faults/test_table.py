@@ -80,7 +80,7 @@ def test_every_request_to_a_service_that_misbehaves_is_accounted_for(api: str, t
 # --- Damaged inputs of every kind
 
 
-_FEW = {"run_folder": 15, "table": 60}  # what takes milliseconds a case
+_FEW = {"run_folder": 15, "evidence": 15, "table": 60, "parquet": 60, "decisions_csv": 60}  # slow
 
 
 @pytest.mark.slow

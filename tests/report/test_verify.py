@@ -69,26 +69,6 @@ def test_a_run_of_an_earlier_version_is_verified_by_its_own_definitions(tmp_path
     assert read_run(folder.path).results["arms"][0]["demographic_parity_difference"] == earlier
 
 
-def number(text: str) -> str:
-    results = json.loads(text)
-    results["arms"][1]["rates"] = {group: rate / 2 for group, rate in results["arms"][1]["rates"].items()}
-    return json.dumps(results)
-
-
-def cell(text: str) -> str:
-    lines = list(csv.reader(text.splitlines()))
-    place = next(k for k, line in enumerate(lines) if line[6] == "yes" and line[3])
-    lines[place][6] = "no"
-    return "\n".join(",".join(f'"{one}"' for one in line) for line in lines) + "\n"
-
-
-def reply(text: str) -> str:
-    header, first, *others = text.splitlines()
-    record = json.loads(first)
-    record["text"] = "no" if record["answer"] == "yes" else "yes"
-    return "\n".join([header, json.dumps(record), *others]) + "\n"
-
-
 def prompt(text: str) -> str:
     return re.sub(r"(\"prompt\":\[\{\"role\":\"user\",\"content\":\")", r"\1Hint: yes. ", text, count=1)
 
@@ -103,28 +83,16 @@ def report(text: str) -> str:
     return json.dumps(content)
 
 
-# The file that is changed, its new text, the file that is named and what is said of it.
-CHANGES: dict[str, list[tuple[str, Callable[[str], str], str, str]]] = {
-    "what is shown": [
-        ("results.json", number, "results.json",
-         r"^arms\[balanced\]\.rates\.\w+: 0\.\d+ is recorded, 0\.\d+ is made again"),
-        ("answers.csv", cell, "answers.csv", r"line \d+, answer: 'no' is recorded, the journal gives 'yes'"),
-        ("report.json", report, "report.json", r"^statistics\.arms\[zero\]\.accuracy\.value"),
-    ],
-    "what was asked": [
-        ("journal.jsonl", reply, "journal.jsonl", r"line 2 \(arm zero, .*\): answer is '\w+', and the reply"),
-        ("journal.jsonl", prompt, "journal.jsonl", r"line \d+ .*the prompt, the model or its param"),
-        ("questions.jsonl", label, "questions.jsonl", r"row census.*: label are .* in the table"),
-    ],
-    "the model": [
-        ("run.json", lambda text: json.dumps(parse_json(text) | {"model": "gpt-6-luna"}), "journal.jsonl",
-         r"line 2 .*the prompt, the model or its parameters"),
-    ],
-    "the page": [
-        ("report.html", lambda text: text.replace("%", "‰", 1), "report.html",
-         r"its sha256 is \w{64}, recorded is \w{64}"),
-    ],
-}  # fmt: skip
+CHANGES: list[tuple[str, Callable[[str], str], str]] = [
+    (
+        "report.json",
+        report,
+        r"^statistics\.arms\[zero\]\.accuracy\.value: 0\.\d+ is recorded, 0\.\d+ is made",
+    ),
+    ("journal.jsonl", prompt, r"line 2 \(arm zero, .*\): the prompt, the model or its param"),
+    ("questions.jsonl", label, r"row census.*: label are .* in the table"),
+    ("report.html", lambda text: text.replace("%", "‰", 1), r"its sha256 is \w{64}, recorded is \w{64}"),
+]
 
 
 def change(path: Path, by: Callable[[str], str]) -> None:
@@ -192,17 +160,16 @@ def test_every_kind_of_run_can_be_verified(how: str, tmp_path: Path, monkeypatch
     assert "results.json is not here" in str(content["findings"])
 
 
-@pytest.mark.parametrize("what", CHANGES)
-def test_a_change_is_named_by_file_and_number(untouched: Path, tmp_path: Path, what: str) -> None:
+@pytest.mark.parametrize(("file", "by", "detail"), CHANGES, ids=lambda value: str(value)[:20])
+def test_a_change_is_named_by_file_and_number(
+    untouched: Path, tmp_path: Path, file: str, by: Callable[[str], str], detail: str
+) -> None:
     folder = shutil.copytree(untouched, tmp_path / "run")
-    for file, by, *_ in CHANGES[what]:
-        change(folder / file, by)
-    if what != "the page":  # also where whoever changed it writes the hashes anew
+    change(folder / file, by)
+    if file != "report.html":  # also where whoever changed it writes the hashes anew
         write_hashes(RunFolder(folder))
         write_hashes(RunFolder(folder), "report.json")
-    named = differing(folder)
-    for *_, file, detail in CHANGES[what]:
-        assert any(name == file and re.search(detail, text) for name, text in named), (file, named)
+    assert any(name == file and re.search(detail, text) for name, text in differing(folder))
 
 
 def test_a_bundle_can_be_verified_and_without_rows_holds_no_cell(tmp_path: Path) -> None:

@@ -5,8 +5,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
+from fwc_llm import Result
 from tests.command import Run
 from tests.conftest import CHECKOUT
 
@@ -53,6 +55,16 @@ def test_a_recorded_run_is_gated_and_compared(fwc: Run, recorded: Any) -> None:
     compared = json.loads(fwc("compare", "run", "again", "--json", code=0).out)["arms"]
     assert {arm["arm"]: arm["accuracy"]["second"] for arm in compared} == pytest.approx(accuracy)
     assert [arm["accuracy"]["difference"] for arm in compared] == [0.0, 0.0]
+
+
+def test_readers_of_answers_take_the_columns_that_they_know(fwc: Run, recorded: Any) -> None:
+    answers = pd.read_csv("run/answers.csv", dtype=str, keep_default_na=False)
+    later = answers[sorted(answers.columns.drop("simulated"))].assign(tokens="3")
+    later.to_csv("run/answers.csv", index=False)
+    arms = json.loads(fwc("report", "run", "--format", "json", code=0).out)["runs"][0]["statistics"]["arms"]
+    accuracy = {arm: values["accuracy"] for arm, values in recorded["statistics"].items()}
+    assert {arm["arm"]: arm["accuracy"]["value"] for arm in arms} == pytest.approx(accuracy)
+    assert Result(Path("run"), read_json("run/results.json")).answers()["answer"].eq(answers["answer"]).all()
 
 
 def test_a_recorded_audit_is_verified(fwc: Run, recorded: Any) -> None:

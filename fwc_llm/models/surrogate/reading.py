@@ -140,6 +140,6 @@ def describe(text: str) -> Person:
 
 def _number(name: str, value: str, text: str) -> float:
     match = _NUMBER.match(value)
-    if not match:
+    if not match or not abs(float(match[0])) < 1e9:
         raise UnreadablePromptError(f"it looked for a number after {name!r} and found {value[:40]!r}")
     return float(match[0])
