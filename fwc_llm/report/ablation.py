@@ -27,7 +27,8 @@ def ablation_steps(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
     for step in steps:
         for metric, *_ in COMPARED:
-            step[metric] = {key: np.nan if value is None else value for key, value in step[metric].items()}
+            for key, value in step[metric].items():
+                step[metric][key] = np.nan if value is None and key != "worst_case" else value
     adjust(steps)
     made: list[dict[str, Any]] = plain(steps)
     return made

@@ -147,6 +147,7 @@ class Solver:
             if not self.ends:
                 self.ends, best = [descent.objective for descent in tries], part.kick(best, rng)
             start, reached = best.points if best.rows is None else rows[best.rows], best.objective
+            del part, tries, best, rows  # before the next sample, or all rows, are held
         del order
         if start is None:
             start = start_rows(problem, init, rng, self._threads)

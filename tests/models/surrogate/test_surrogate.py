@@ -57,7 +57,7 @@ def test_all_template_sets_say_the_same_to_it(census: Task, weighted: bool) -> N
     prompts = {template: Prompt(census, shots, template) for template in CHATS}
     assert len(prompts) == 3
     for row in rows_of(census, 20):
-        readings = [replace(read(prompt.build(row)), capitalised=False) for prompt in prompts.values()]
+        readings = [replace(read(prompt.build(row)), words=("yes", "no")) for prompt in prompts.values()]
         assert readings[0] == readings[1] == readings[2]
         person = readings[0].person
         numbers = ("age", "education-num", "capital-gain", "capital-loss", "hours-per-week")
