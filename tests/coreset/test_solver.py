@@ -150,19 +150,29 @@ def test_the_objective_never_rises(seed, scale, ties, doubled, lonely, cost, sup
     assert epsilon is None or f.violation_ <= epsilon + 1e-9
 
 
-def test_row_order_and_doubled_rows_do_not_matter():
-    """Sums change in their last digit only: a near-tie may fall otherwise in one order of 60."""
-    x, y, d = toy()
+@pytest.mark.parametrize("seed", range(4))
+def test_row_order_and_doubled_rows_do_not_matter(seed):
+    """Of the descent. Sums change in their last digit only: a near-tie may fall otherwise in one order."""
+    x, y, d = toy(seed=seed)
     start = FairCoreset(12, random_state=0, max_iter=0).fit(x, y, d).representatives_
     orders = [np.random.default_rng(seed).permutation(len(x)) for seed in range(12)]
     rows = [np.arange(len(x)), np.repeat(np.arange(len(x)), 2), *orders]
-    fits = [FairCoreset(12, init=start).fit(x[order], y[order], d[order]) for order in rows]
+    fits = [FairCoreset(12, init=start, swaps=False).fit(x[order], y[order], d[order]) for order in rows]
     middle = sorted(fits, key=lambda f: f.objective_)[len(fits) // 2]
     equal = [f for f in fits if f.objective_ == pytest.approx(middle.objective_, rel=1e-9)]
-    assert len(equal) >= 11
+    assert len(equal) >= len(fits) - 1
     for f in equal:
         np.testing.assert_allclose(f.representatives_, middle.representatives_, atol=1e-12)
         np.testing.assert_allclose(f.weights_, middle.weights_, atol=1e-9)
+
+
+def test_row_order_changes_what_swaps_reach_by_little():
+    """Swaps look at samples of rows, which another order of them changes."""
+    x, y, d = toy()
+    start = FairCoreset(12, random_state=0, max_iter=0).fit(x, y, d).representatives_
+    orders = [np.random.default_rng(seed).permutation(len(x)) for seed in range(12)]
+    fits = [FairCoreset(12, init=start, random_state=0).fit(x[o], y[o], d[o]) for o in orders]
+    middle = sorted(fits, key=lambda f: f.objective_)[len(fits) // 2]
     assert all(f.objective_ == pytest.approx(middle.objective_, rel=0.01) for f in fits)
 
 
