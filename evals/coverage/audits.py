@@ -10,9 +10,9 @@ import numpy as np
 
 from evals.coverage.worlds import ARMS, Sample
 from fwc_llm.metrics.arm_comparison import COMPARED, compare_estimates
-from fwc_llm.metrics.arm_estimates import Estimate, Estimates, conditional_parity, estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates, MetricEstimate, conditional_parity, estimate
 from fwc_llm.metrics.statistics import plain
-from fwc_llm.metrics.variance import Sample as Arrays
+from fwc_llm.metrics.variance import ArmArrays
 
 _METRICS = (
     "accuracy",
@@ -53,13 +53,13 @@ def array_audit(sample: Sample) -> dict[str, Any]:
     return document
 
 
-def _arrays(sample: Sample, arm: int, levels: list[str]) -> Arrays:
+def _arrays(sample: Sample, arm: int, levels: list[str]) -> ArmArrays:
     """One arm's answers; groups of one name among `levels` are one."""
     repeats, n = sample.ids.shape
     names, world, asked = list(dict.fromkeys(levels)), sample.world, sample.asked.ravel()
     group, label = np.divmod(sample.cell.ravel()[asked], 2)
     sets = sample.sets(arm)
-    return Arrays(
+    return ArmArrays(
         answer=sample.answers[arm].ravel()[asked],
         label=label,
         group=np.array([names.index(level) for level in levels])[group],
@@ -77,7 +77,7 @@ def _arrays(sample: Sample, arm: int, levels: list[str]) -> Arrays:
     )
 
 
-def _arm(name: str, found: Estimates, levels: list[str], further: tuple[str, ...]) -> dict[str, Any]:
+def _arm(name: str, found: ArmEstimates, levels: list[str], further: tuple[str, ...]) -> dict[str, Any]:
     kinds = {
         "rate": found.rates(),
         "true_positive_rate": found.rates("true_positive_rate"),
@@ -103,7 +103,7 @@ def _arm(name: str, found: Estimates, levels: list[str], further: tuple[str, ...
     signed = found.signed_gap
     return {
         "arm": name,
-        "of": found.of,
+        "of": found.scope,
         **described,
         "signed_gap": None if signed is None else _ends(signed) | {"of": f"{levels[1]} − {levels[0]}"},
         "coverage": found["coverage"].value,
@@ -126,5 +126,5 @@ def _attributes(sample: Sample, arm: int) -> list[dict[str, Any]]:
     return found
 
 
-def _ends(one: Estimate) -> dict[str, Any]:
+def _ends(one: MetricEstimate) -> dict[str, Any]:
     return {"value": one.value, "low": one.low, "high": one.high}

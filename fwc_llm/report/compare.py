@@ -6,9 +6,9 @@ from typing import Any
 
 from rich.console import Group, RenderableType
 
-from fwc_llm.metrics.answers import mapped, questions_of, samples_of
 from fwc_llm.metrics.arm_comparison import COMPARED, adjust, compare_estimates
 from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.run_answers import mapped, questions_of, samples_of
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.format import DASH, number, p_value
 from fwc_llm.report.narrative import lost_lines

@@ -16,10 +16,10 @@ import numpy.typing as npt
 from pydantic import BaseModel, StrictBool, ValidationError
 
 from fwc_llm.errors import FwcError, StorageError
-from fwc_llm.metrics.answers import Answered, one_name, samples_of
 from fwc_llm.metrics.arm_comparison import adjust, compare_estimates
-from fwc_llm.metrics.arm_estimates import Estimate, Estimates, estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates, MetricEstimate, estimate
 from fwc_llm.metrics.counts import METRICS
+from fwc_llm.metrics.run_answers import RunAnswers, one_name, samples_of
 from fwc_llm.models.baseline import BOOSTING, LOGISTIC, TableModel
 from fwc_llm.report.read import Run, read_run
 from fwc_llm.runs.folder import RunFolder
@@ -74,7 +74,7 @@ class References:
     content: _File
     order: npt.NDArray[np.intp]
 
-    def described(self, run: Answered, estimates: Mapping[str, Estimates]) -> dict[str, Any]:
+    def described(self, run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> dict[str, Any]:
         """Return each line's values with intervals, and every arm less every line of one threshold.
 
         Thresholds per group are compared with nothing. The correction runs over these comparisons alone.
@@ -111,7 +111,7 @@ class References:
         return {**self.content.about.model_dump(mode="json"), "lines": described, "comparisons": tests}
 
 
-def _ends(estimate: Estimate, name: str) -> dict[str, Any]:
+def _ends(estimate: MetricEstimate, name: str) -> dict[str, Any]:
     return {name: estimate.value, "low": estimate.low, "high": estimate.high}
 
 

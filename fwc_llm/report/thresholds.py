@@ -5,9 +5,9 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
-from fwc_llm.metrics.answers import samples_of
 from fwc_llm.metrics.arm_comparison import compare
 from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.run_answers import samples_of
 from fwc_llm.report.format import DASH, number, percent
 from fwc_llm.report.read import Run
 from fwc_llm.report.sections import COMPARED

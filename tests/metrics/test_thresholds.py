@@ -11,10 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwc_llm import audit
-from fwc_llm.metrics.answers import Answered
-from fwc_llm.metrics.intervals import clopper_pearson
-from fwc_llm.metrics.probability import BINS, calibrate, contradictions, decision_notes, probability_gap
-from fwc_llm.metrics.thresholds import (
+from fwc_llm.metrics.decision_thresholds import (
     at_base_rate,
     held_out,
     least_gap,
@@ -23,6 +20,15 @@ from fwc_llm.metrics.thresholds import (
     threshold_curve,
     two_halves,
 )
+from fwc_llm.metrics.intervals import clopper_pearson
+from fwc_llm.metrics.predicted_probabilities import (
+    BINS,
+    calibrate,
+    contradictions,
+    decision_notes,
+    probability_gap,
+)
+from fwc_llm.metrics.run_answers import RunAnswers
 from tests.metrics.worlds import answers_of, metrics_of
 
 GROUPS = np.array(["F", "M", "X"])
@@ -132,7 +138,7 @@ def notes(*p: Any, repeat: Any = 0) -> str:
     values = np.array(p, float)
     said = np.where(np.isnan(values), np.nan, values >= 0.5)
     answers = answers_of(said, values, "fm", repeat=repeat)
-    return " ".join(decision_notes(Answered({"zero": answers}, ("f", "m"))))
+    return " ".join(decision_notes(RunAnswers({"zero": answers}, ("f", "m"))))
 
 
 def test_ties_are_those_on_the_threshold_alone() -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from fwc_llm.metrics.counts import Codes, Floats, Labels, count_cells, levels_of
 from fwc_llm.metrics.looks import Looks
-from fwc_llm.metrics.variance import AS_NO, REASONS, WORST, Assist, Sample, Unread
+from fwc_llm.metrics.variance import AS_NO, REASONS, WORST, ArmArrays, Assist, Unread
 from fwc_llm.table_words import is_unknown_category
 
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 CROSSING = " & "  # between the levels of several attributes
 MIN_GROUP = 30  # distinct rows; smaller groups are shown and not judged
-LEAST_PROBABILITIES = 10  # fewer P(yes) of an arm say nothing: a Brier score of one is 0 by chance
+MIN_PROBABILITIES = 10  # fewer P(yes) of an arm say nothing: a Brier score of one is 0 by chance
 _TEXTS = ("row", "variant", "group", "reason", "examples", "cluster", "stratum")
 
 
 @dataclass(frozen=True)
-class Answers:
+class ArmAnswers:
     """The answers of one arm, n of them: `answer` 1, 0 or NaN; `reason` why it is NaN; `p_yes` or NaN.
 
     `examples` names the set of examples under which each answer was given, `cluster` the person where one has
@@ -55,14 +55,14 @@ class Answers:
     def __len__(self) -> int:
         return len(self.answer)
 
-    def where(self, chosen: npt.NDArray[Any]) -> "Answers":
+    def where(self, chosen: npt.NDArray[Any]) -> "ArmAnswers":
         """Return the answers at a mask (n,) or at positions; these very answers at a mask of all."""
         if chosen.dtype == np.bool_ and chosen.all():
             return self
         columns: dict[str, Any] = {
             name: None if values is None else values[chosen] for name, values in vars(self).items()
         }
-        return Answers(**columns)
+        return ArmAnswers(**columns)
 
     @property
     def unparsed(self) -> dict[str, int]:
@@ -154,7 +154,7 @@ def numbered(columns: Sequence["Names"]) -> list[Codes]:
     return np.split(code, np.cumsum([len(names) for names in columns])[:-1])
 
 
-def questions_of(answers: Sequence[Answers]) -> list[Codes]:
+def questions_of(answers: Sequence[ArmAnswers]) -> list[Codes]:
     """Return a number (n,) for every question, repeat and row, of each set of answers; alike in all."""
     rows = numbered([a.row for a in answers])
     many = 1 + max((int(row.max(initial=0)) for row in rows), default=0)
@@ -171,7 +171,7 @@ class Variation:
 
 
 @dataclass(frozen=True)
-class Answered:
+class RunAnswers:
     """The input of statistics: every arm's answers to the same questions.
 
     `groups` are in the order in which they are shown. `labels_fixed` says that the design fixed how many
@@ -186,13 +186,13 @@ class Answered:
     rows that were asked in another way, by arm; a variant names the probe before a colon. `assists` are
     predictions of the arms' answers; `assist`: every value is made with them. With `looks` intervals hold at
     every look. `unread` says what replies without an answer are taken for, `model` that a model was asked for
-    these answers (`variance.Sample`).
+    these answers (`variance.ArmArrays`).
     """
 
-    answers: Mapping[str, Answers]
+    answers: Mapping[str, ArmAnswers]
     groups: tuple[str, ...]
     labels_fixed: bool = False
-    counterfactuals: Mapping[str, Answers] = field(default_factory=dict)
+    counterfactuals: Mapping[str, ArmAnswers] = field(default_factory=dict)
     attributes: tuple[str, ...] = ()
     variations: Mapping[str, Variation] = field(default_factory=dict)
     times: int = 1
@@ -201,7 +201,7 @@ class Answered:
     against: str = ""
     labelled: bool = True
     unused: tuple[str, ...] = ()
-    probes: Mapping[str, Answers] = field(default_factory=dict)
+    probes: Mapping[str, ArmAnswers] = field(default_factory=dict)
     assists: Mapping[str, Assist] = field(default_factory=dict)
     assist: bool = False
     looks: Looks | None = None
@@ -252,27 +252,27 @@ class Answered:
         return count_cells(answer, a.label, a.group, self.groups, a.repeat, a.weight)[0]
 
     @cached_property
-    def plain_samples(self) -> dict[str, Sample]:
+    def plain_samples(self) -> dict[str, ArmArrays]:
         """Each arm as numbers, all in the same order of questions."""
         samples = samples_of(self.answers, self.groups, self.labels_fixed, self.min_group)
         more: Any = {name: getattr(self, name) for name in ("labelled", "looks", "unread", "model")}
         return {arm: replace(sample, **more) for arm, sample in samples.items()}
 
     @cached_property
-    def assisted_samples(self) -> dict[str, Sample]:
+    def assisted_samples(self) -> dict[str, ArmArrays]:
         """The same with the predictions of `assists`, where an arm has them."""
         samples = self.plain_samples
         return {arm: replace(own, assist=self.assists.get(arm)) for arm, own in samples.items()}
 
     @property
-    def samples(self) -> dict[str, Sample]:
+    def samples(self) -> dict[str, ArmArrays]:
         """The samples that values, intervals and verdicts are of: assisted ones where `assist` says so."""
         return self.assisted_samples if self.assist else self.plain_samples
 
 
 def samples_of(
-    answers: Mapping[str, Answers], groups: Sequence[str], labels_fixed: bool, min_group: int = 1
-) -> dict[str, Sample]:
+    answers: Mapping[str, ArmAnswers], groups: Sequence[str], labels_fixed: bool, min_group: int = 1
+) -> dict[str, ArmArrays]:
     """Return sets of answers as numbers, their rows and repeats numbered alike, sorted by repeat and row."""
     repeats = np.unique(np.concatenate([np.unique(a.repeat) for a in answers.values()]))
     rows = numbered([a.row for a in answers.values()])
@@ -285,7 +285,7 @@ def samples_of(
         order: Any = np.lexsort((row, repeat))
         if (np.diff(order) == 1).all():
             order = np.s_[:]  # views of the columns, not copies
-        samples[arm] = Sample(
+        samples[arm] = ArmArrays(
             answer=a.answer[order],
             label=a.label[order],
             group=a.group.set_categories(list(groups)).codes.astype(np.int64)[order],
@@ -296,7 +296,7 @@ def samples_of(
             examples=numbered([a.examples])[0][order] if len(a.examples.unique()) > 1 else None,
             weight=None if a.weight is None else a.weight[order],
             cluster=None if cluster is None else cluster[order],
-            p_yes=a.p_yes[order] if a.probabilities >= LEAST_PROBABILITIES else None,
+            p_yes=a.p_yes[order] if a.probabilities >= MIN_PROBABILITIES else None,
             min_group=min_group,
             strata=None if a.stratum is None else a.stratum[order],
             reason=a.reason.set_categories(list(REASONS)).codes[order],

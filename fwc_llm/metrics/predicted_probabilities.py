@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logit
 
-from fwc_llm.metrics import thresholds
-from fwc_llm.metrics.answers import LEAST_PROBABILITIES, Answered, Answers, samples_of
+from fwc_llm.metrics import decision_thresholds as thresholds
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.counts import Codes, Floats, count_cells, levels_of, overall
 from fwc_llm.metrics.intervals import Z, clopper_pearson
+from fwc_llm.metrics.run_answers import MIN_PROBABILITIES, ArmAnswers, RunAnswers, samples_of
 from fwc_llm.metrics.variance import area
 
 _CURVE_POINTS = 200  # of the curve, evenly thinned; choices are made on all
@@ -32,7 +32,9 @@ _ROUNDING = 1e-9
 LEAST_CERTAIN = 0.01  # P(yes) below it, or above 1 less it, counts as clipped
 
 
-def probability_statistics(a: Answers, order: tuple[str, ...], labels_fixed: bool) -> dict[str, Any] | None:
+def probability_statistics(
+    a: ArmAnswers, order: tuple[str, ...], labels_fixed: bool
+) -> dict[str, Any] | None:
     """Return ranking, calibration and thresholds over the rows with a probability; None of fewer than ten.
 
     All repeats together: a threshold is one for the whole run. `coverage` is the share of all rows that
@@ -40,7 +42,7 @@ def probability_statistics(a: Answers, order: tuple[str, ...], labels_fixed: boo
     are shown, `labels_fixed` whether the design fixed how many rows of each have the label yes.
     """
     known = a.where(~np.isnan(a.p_yes))
-    if len(known) < LEAST_PROBABILITIES:
+    if len(known) < MIN_PROBABILITIES:
         return None
     p, labels, groups, weight = known.p_yes, known.label, known.group, known.weight
     curve = thresholds.threshold_curve(p, labels, groups, weight)
@@ -83,13 +85,13 @@ def _thinned(places: Codes, most: int) -> Codes:
     return places[np.unique(np.linspace(0, len(places) - 1, most).astype(np.intp))]
 
 
-def _units(a: Answers) -> Codes:
+def _units(a: ArmAnswers) -> Codes:
     """The units of limits (n,): people where known, else rows."""
     return levels_of(a.row if a.cluster is None else a.cluster)[1]
 
 
 def _thresholds(
-    a: Answers, curve: thresholds.Curve, order: tuple[str, ...], labels_fixed: bool
+    a: ArmAnswers, curve: thresholds.Curve, order: tuple[str, ...], labels_fixed: bool
 ) -> dict[str, Any]:
     """Accuracy, rates and gap by threshold, and the thresholds that somebody may want.
 
@@ -115,7 +117,7 @@ def _thresholds(
         | {n: None if at is None else _point(curve, curve.thresholds[at]) for n, at in chosen.items()},
         "tenths": [_point(curve, tenth / 10) for tenth in range(1, 10)],
         "one_half_limits": {
-            "of": half.of,
+            "of": half.scope,
             **{name: [half[name].low, half[name].high] for name in ("accuracy", _GAP)},
         },
         "curve": {
@@ -148,7 +150,7 @@ def probability_gap(p: npt.ArrayLike, groups: Any, weights: Floats | None = None
     return float(np.ptp(means)) if len(names) > 1 else np.nan
 
 
-def calibrate(a: Answers, labels_fixed: bool = False) -> dict[str, Any]:
+def calibrate(a: ArmAnswers, labels_fixed: bool = False) -> dict[str, Any]:
     """Return the calibration of answers that all have P(yes).
 
     `difference` is the mean P(yes) less the share of label yes ("in the large"), with 95 % limits over rows
@@ -252,7 +254,7 @@ def contradictions(p: npt.ArrayLike, other: npt.ArrayLike, opposite: bool) -> di
     }
 
 
-def decision_notes(run: Answered) -> Iterator[str]:
+def decision_notes(run: RunAnswers) -> Iterator[str]:
     """Yield what to know about the arms' P(yes): ties, and arms for which it hardly depends on the row."""
     for arm, a in run.answers.items():
         known = a.where(~np.isnan(a.p_yes))
@@ -262,7 +264,7 @@ def decision_notes(run: Answered) -> Iterator[str]:
             counted = " and count as yes" if (known.answer[ties] == 1.0).all() else ""
             lie = "lies" if tied == 1 else "lie"
             yield f"{arm}: {count} {lie} exactly on the threshold {thresholds.HALF:g}{counted}."
-        if 0 < len(known) < LEAST_PROBABILITIES:
+        if 0 < len(known) < MIN_PROBABILITIES:
             few = f"{len(known)} of {len(a)} answers {'has' if len(known) == 1 else 'have'} P(yes)"
             yield f"{arm}: {few}: too few for an AUC, a Brier score or calibration."
         if _is_still(known):
@@ -274,11 +276,11 @@ def decision_notes(run: Answered) -> Iterator[str]:
             )
 
 
-def _is_still(known: Answers) -> bool:
+def _is_still(known: ArmAnswers) -> bool:
     """Whether within every repeat all P(yes), which are enough, lie close together."""
     for repeat in np.unique(known.repeat):
         p = known.p_yes[known.repeat == repeat]
         odds = logit(np.clip(p, _ROUNDING, 1.0 - _ROUNDING))
-        if len(p) < LEAST_PROBABILITIES or np.ptp(p) > _STILL + _ROUNDING or np.ptp(odds) > _STILL_ODDS:
+        if len(p) < MIN_PROBABILITIES or np.ptp(p) > _STILL + _ROUNDING or np.ptp(odds) > _STILL_ODDS:
             return False
     return len(known) > 0

@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.metrics.answers import Answered, Answers, mapped, questions_of
 from fwc_llm.metrics.arm_comparison import from_intervals
-from fwc_llm.metrics.arm_estimates import UNDEFINED, Estimate, share_limits
+from fwc_llm.metrics.arm_estimates import UNDEFINED, MetricEstimate, share_limits
 from fwc_llm.metrics.counts import Codes, Floats
-from fwc_llm.metrics.intervals import pairs_reach
-from fwc_llm.metrics.probability import probability_statistics
-from fwc_llm.metrics.variance import Sample, codes, mean_shares
+from fwc_llm.metrics.intervals import critical_value
+from fwc_llm.metrics.predicted_probabilities import probability_statistics
+from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, mapped, questions_of
+from fwc_llm.metrics.variance import ArmArrays, codes, mean_shares
 
 
 def repetition_statistics(
-    a: Answers, times: int, order: tuple[str, ...], labels_fixed: bool
+    a: ArmAnswers, times: int, order: tuple[str, ...], labels_fixed: bool
 ) -> dict[str, Any] | None:
     """Return how alike an arm's answers to one prompt are; None where each was asked once.
 
@@ -46,16 +46,16 @@ def repetition_statistics(
     }
 
 
-def _share(value: Floats, units: Any) -> Estimate:
+def _share(value: Floats, units: Any) -> MetricEstimate:
     """The mean of shares (n,) about rows or other `units` (n,), with the limits of any share of rows."""
     if not len(value):
         return UNDEFINED
     none = np.zeros(len(value), dtype=np.int64)
-    sample = Sample(value, none, none, none, codes(units), 1)
+    sample = ArmArrays(value, none, none, none, codes(units), 1)
     return share_limits(mean_shares(sample, np.ones(len(value)), value, none, 1, False))[0]
 
 
-def flips(factual: Answers, changed: Answers) -> list[dict[str, Any]]:
+def flips(factual: ArmAnswers, changed: ArmAnswers) -> list[dict[str, Any]]:
     """Return the flips of each direction (group, told as), in the order in which they first appear.
 
     `changed` are answers to the same rows with the protected attribute changed. Keys: `group`, `told_as`,
@@ -85,7 +85,7 @@ def flips(factual: Answers, changed: Answers) -> list[dict[str, Any]]:
     return described
 
 
-def _twins(factual: Answers, changed: Answers) -> tuple[Answers, Answers]:
+def _twins(factual: ArmAnswers, changed: ArmAnswers) -> tuple[ArmAnswers, ArmAnswers]:
     """The answers to rows as they are and to the same rows changed, side by side."""
     own, other = questions_of([factual, changed])
     order = np.argsort(own, kind="stable")
@@ -94,7 +94,7 @@ def _twins(factual: Answers, changed: Answers) -> tuple[Answers, Answers]:
     return factual.where(place[paired]), changed.where(paired)
 
 
-def probes(run: Answered, arm: str) -> list[dict[str, Any]]:
+def probes(run: RunAnswers, arm: str) -> list[dict[str, Any]]:
     """Return what changes where rows are asked in another way: with others in one request, with first names,
     with proxies exchanged.
 
@@ -104,7 +104,7 @@ def probes(run: Answered, arm: str) -> list[dict[str, Any]]:
     kinds = list(asked.variant.categories)
     described: list[dict[str, Any]] = []
 
-    def add(probe: str, parts: tuple[str, ...], told_as: str, first: Answers, second: Answers) -> None:
+    def add(probe: str, parts: tuple[str, ...], told_as: str, first: ArmAnswers, second: ArmAnswers) -> None:
         first, second = _twins(first, second)
         cluster = second.row.codes.astype(np.int64)
         if probe == "rows":
@@ -116,7 +116,7 @@ def probes(run: Answered, arm: str) -> list[dict[str, Any]]:
                 shown = changes(first.where(here), second.where(here), cluster[here])
                 described.append({"probe": probe, "group": group, "told_as": told_as, **shown})
 
-    def answers_to(beginning: str) -> Answers:
+    def answers_to(beginning: str) -> ArmAnswers:
         chosen = np.array([kind.startswith(beginning) for kind in kinds])
         return asked.where(chosen[asked.variant.codes])
 
@@ -132,7 +132,7 @@ def probes(run: Answered, arm: str) -> list[dict[str, Any]]:
     return described
 
 
-def changes(factual: Answers, changed: Answers, cluster: Codes) -> dict[str, Any]:
+def changes(factual: ArmAnswers, changed: ArmAnswers, cluster: Codes) -> dict[str, Any]:
     """Return what changes between answers (n,) to rows as they are and to the same rows asked in another way.
 
     `changed` is the share of answers that differ, `yes` the change of the rate of yes, `accuracy` and `p_yes`
@@ -162,12 +162,12 @@ def _moved(up: Floats, down: Floats, cluster: Codes) -> dict[str, float]:
     return {"value": moved.difference, "low": moved.low, "high": moved.high}
 
 
-def _mean(change: Floats, cluster: Codes) -> Estimate:
+def _mean(change: Floats, cluster: Codes) -> MetricEstimate:
     """The mean of a change (n,), by t over clusters; limits from two clusters on."""
     names, place = np.unique(cluster, return_inverse=True)
     n, sets, error = len(change), len(names), np.nan
     value = float(change.mean()) if n else np.nan
     if sets > 1:
         sums = np.bincount(place, change - value)
-        error = float(np.sqrt(sets / (sets - 1) * (sums**2).sum()) / n) * pairs_reach(2, 1, sets - 1.0)
-    return Estimate(value, value - error, value + error, np.zeros(0))
+        error = float(np.sqrt(sets / (sets - 1) * (sums**2).sum()) / n) * critical_value(2, 1, sets - 1.0)
+    return MetricEstimate(value, value - error, value + error, np.zeros(0))
