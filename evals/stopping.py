@@ -219,8 +219,8 @@ def fitted(gap: float, paths: int) -> dict[str, Any]:
         table = FeatureTable(pd.Index(frame["row"]), groups[level], np.zeros(_TABLE, dtype=int), features)
         for asked in looks:
             run = from_frame(frame.iloc[:asked], "group")
-            samples = {arm: replace(one, looks=Looks(1, MOST)) for arm, one in run.samples.items()}
-            found = estimate(assisted_samples(run, samples, table)["answers"])[
+            run = replace(run, design=replace(run.design, looks=Looks(1, MOST)))
+            found = estimate(assisted_samples(run, run.samples, table)["answers"])[
                 "demographic_parity_difference"
             ]
             failed[path], passed[path] = found.low > BOUND, found.high <= BOUND

@@ -11,6 +11,7 @@ import numpy as np
 from evals.coverage.worlds import ARMS, Sample
 from fwc_llm.metrics.arm_comparison import COMPARED, compare_estimates
 from fwc_llm.metrics.arm_estimates import ArmEstimates, MetricEstimate, conditional_parity, estimate
+from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.metrics.variance import ArmArrays
 
@@ -66,14 +67,14 @@ def _arrays(sample: Sample, arm: int, levels: list[str]) -> ArmArrays:
         repeat=np.repeat(np.arange(repeats), n)[asked],
         row=sample.rows[asked],
         groups=len(names),
-        labels_fixed=not isinstance(world.rows, int),
+        design=SamplingDesign(
+            labels_fixed=not isinstance(world.rows, int), min_group=world.min_group, unread="ignore"
+        ),
         examples=None if sets is None else sets[asked],
         weight=None if world.weight is None else sample.weight[asked],
         cluster=(sample.ids // world.people).ravel()[asked] if world.people > 1 else None,
-        min_group=world.min_group,
         p_yes=None if world.separation is None else sample.p_yes[arm].ravel()[asked],
         strata=sample.stratum.astype(np.str_)[asked] if world.strata else None,
-        unread="ignore",
     )
 
 

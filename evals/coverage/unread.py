@@ -20,6 +20,7 @@ import pandas as pd
 
 from fwc_llm.gates import decide, parse_condition
 from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, as_names, one_name
+from fwc_llm.metrics.sampling_design import SamplingDesign
 
 RESULT = Path(__file__).resolve().parent.parent / "results" / "unread.md"
 MOST = 0.06  # of runs that decide wrongly, two standard errors aside
@@ -69,7 +70,7 @@ class World:
                 _texts(np.arange(self.rows) * self.sets // self.rows) if self.sets > 1 else none,
                 cluster=_texts(person) if self.people > 1 else None,
             )  # fmt: skip
-        return RunAnswers(arms, tuple(names), self.condition != "dp", min_group=1)
+        return RunAnswers(arms, tuple(names), SamplingDesign(self.condition != "dp"))
 
     @property
     def truth(self) -> float:
@@ -110,7 +111,7 @@ def measure(world: World, runs: int, seed: int = 0) -> dict[str, float]:
         condition = parse_condition(f"{arms} > {world.truth + bound:.12f}")
         for _ in range(runs):
             made = world.draw(rng, hidden)
-            read = replace(made, unread="ignore")
+            read = replace(made, design=replace(made.design, unread="ignore"))
             (check,), (alone,) = decide(condition, made), decide(condition, read)
             counts[wrong] += (check.outcome == wrong) / runs
             counts[f"{wrong}, ignored"] += (alone.outcome == wrong) / runs

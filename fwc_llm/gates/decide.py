@@ -63,7 +63,7 @@ def all_decided(texts: Sequence[str], answered: RunAnswers) -> bool:
     for text in texts:
         if text == UNTIL_VERDICT:
             gaps = (estimate(sample)["demographic_parity_difference"] for sample in answered.samples.values())
-            if any(gap.verdict(answered.margin) in (None, INCONCLUSIVE) for gap in gaps):
+            if any(gap.verdict(answered.design.margin) in (None, INCONCLUSIVE) for gap in gaps):
                 return False
         elif any(check.outcome == "undecided" for check in decide(parse_condition(text), answered)):
             return False
@@ -95,7 +95,7 @@ def _decide(condition: GateCondition, answered: RunAnswers, arm: str) -> Check:
         return Check(name, "undecided", f"{name}: {value:.3f} has no interval: it {of}", value)
     if condition.size:
         value, ends, (low, high) = abs(value), _folded(*ends), _folded(low, high)
-    of = of if answered.looks is None else "of the population, at every look"
+    of = of if answered.design.looks is None else "of the population, at every look"
     shown = f"{name}: {value:.3f}, 95 % interval {low:.3f} to {high:.3f} ({of})"
     if metric.kind != "share" and (apart := small_groups(answered)):
         shown += f", not judged: {listed(apart)}"
@@ -111,7 +111,7 @@ def _decide(condition: GateCondition, answered: RunAnswers, arm: str) -> Check:
     }[outcome]
     more_rows = outcome == "undecided"
     if metric.source == "answers" and (unread := sum(answered.answers[name].unread.sum() for name in arms)):
-        shown += f", {UNREAD_WORDS[answered.unread].format(f'{unread:,}')}"
+        shown += f", {UNREAD_WORDS[answered.design.unread].format(f'{unread:,}')}"
         if more_rows and _outcome(condition, *ends) == "undecided":
             words = f"{condition.bound:g} lies within it: what these would have been decides, not more rows"
             more_rows = False
@@ -153,7 +153,7 @@ def _folded(low: float, high: float) -> Interval:
 
 def _known(metric: Metric, answered: RunAnswers) -> bool:
     """Whether a metric needs no labels, or there are some."""
-    return answered.labelled or not set(metric.rates) - set(UNLABELLED)
+    return answered.design.labelled or not set(metric.rates) - set(UNLABELLED)
 
 
 def _undefined(metric: Metric, answered: RunAnswers, arm: str) -> str:

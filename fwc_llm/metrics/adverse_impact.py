@@ -84,7 +84,7 @@ def impact_tables(
         answered = replace(answered, groups=tuple(dict.fromkeys((*answered.groups, *sizes))))
         table = np.array([sizes.get(name, (0, 0)) for name in answered.groups], np.float64)
     kind = WITHHELD if table is None else REWEIGHTED
-    kind = kind if designed or answered.labels_fixed else AS_DRAWN
+    kind = kind if designed or answered.design.labels_fixed else AS_DRAWN
     asked_once = all(map(_asked_once, answered.plain_samples.values()))
     if kind != AS_DRAWN or not asked_once:
         scored = None
@@ -159,7 +159,7 @@ def _arm(
         of = people if kind == AS_DRAWN or in_table is None else in_table
         exact = kind == AS_DRAWN and _asked_once(sample)
         described, selected = _selection(view, counts, rates, of, kind == AS_DRAWN, exact, keep_small)
-    why = _CONFUSED if sample.labelled else dict.fromkeys(_CONFUSED, "there are no labels")
+    why = _CONFUSED if sample.design.labelled else dict.fromkeys(_CONFUSED, "there are no labels")
     if kind == WITHHELD:
         withheld = "withheld: it rests on the design's own mix of {}, and the table's is not known"
         mixed = _CONFUSED if len(view.levels) < len(view.level_of) else ["precision"]
@@ -175,7 +175,7 @@ def _arm(
             "no_reply": int(no_reply[place]),
             "in_table": None if in_table is None else int(in_table[place]),
             **selected[name],
-            **_confusion(counts[place] if sample.labelled else None, confused, place, why),
+            **_confusion(counts[place] if sample.design.labelled else None, confused, place, why),
         }
         for place, name in enumerate(view.levels)
     }
@@ -185,7 +185,7 @@ def _arm(
 def _asked_once(sample: ArmArrays) -> bool:
     """Whether every row was asked about once: then people are counted, and exact tests may count them."""
     once = sample.repeats < 2 and sample.rows == len(sample.row)
-    return once and sample.weight is None and sample.cluster is None and sample.looks is None
+    return once and sample.weight is None and sample.cluster is None and sample.design.looks is None
 
 
 def _lost(groups: Iterable[Mapping[str, Any]], view: View, width: int, place: int) -> dict[str, Any]:

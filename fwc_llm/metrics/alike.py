@@ -30,7 +30,7 @@ def centred(sample: ArmArrays, groups: tuple[str, ...]) -> dict[str, Any] | None
     yes. Limits are percentiles of the bootstrap of rows (people), which draws the centre anew.
     """
     known = np.flatnonzero(~np.isnan(np.nan if sample.p_yes is None else sample.p_yes))
-    if sample.p_yes is None or not len(known) or not sample.labelled:
+    if sample.p_yes is None or not len(known) or not sample.design.labelled:
         return None
     p, label, group = sample.p_yes[known], sample.label[known], sample.group[known]
     odds = logit(np.clip(p, _LEAST, 1 - _LEAST))

@@ -105,7 +105,7 @@ def compare(
     samples = first.sample, second.sample
     of_these = {metric: _test(metric, first, second, aligned, False) for metric in metrics}
     unknown = {metric: Difference(test.difference) for metric, test in of_these.items()}
-    if any(sample.looks is not None for sample in samples):
+    if any(sample.design.looks is not None for sample in samples):
         return ArmComparison(THESE_EXAMPLES, unknown, unknown, STOPPED)
     drawn = [sample for sample in samples if sample.sets is not None]
     if not drawn:
@@ -294,7 +294,7 @@ def comparisons(run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> list[
     for test in tests:
         test["decided"] = against == ALL or against in (test["first"], test["second"])
     for decided in (True, False):
-        adjust([test for test in tests if test["decided"] is decided], run.margin)
+        adjust([test for test in tests if test["decided"] is decided], run.design.margin)
     return tests
 
 
@@ -313,7 +313,7 @@ def compare_estimates(
     before, after = first.sample.assumed, second.sample.assumed
     here, there = both_answered(before, after)
     better = worse = None
-    if before.labelled:
+    if before.design.labelled:
         gained = (after.yes == after.label)[there].astype(float) - (before.yes == before.label)[here]
         net = np.bincount(before.row[here], gained)
         better, worse = int((net > 0).sum()), int((net < 0).sum())

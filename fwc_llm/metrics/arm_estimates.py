@@ -1,6 +1,6 @@
 """One arm's metrics with intervals and verdicts, from plain arrays (docs/statistics.md, "The method").
 
-    sample = Sample(answer, label, group, repeat, row, groups=2, labels_fixed=True, examples=repeat)
+    sample = ArmArrays(answer, label, group, repeat, row, 2, SamplingDesign(labels_fixed=True), examples)
     estimates = estimate(sample)
     estimates.scope, estimates["accuracy"].value, estimates["accuracy"].low, estimates["accuracy"].high
     gap = estimates["demographic_parity_difference"]
@@ -211,13 +211,15 @@ class ArmEstimates:
         if rate == "auc":
             return auc_shares(sample)
         if rate.endswith(" of all"):
-            return rate_shares(sample, rate.removesuffix(" of all"), sample.everyone, 1, sample.labels_fixed)
+            return rate_shares(
+                sample, rate.removesuffix(" of all"), sample.everyone, 1, sample.design.labels_fixed
+            )
         if rate == "brier":
             p = np.full(len(sample.answer), np.nan) if sample.p_yes is None else sample.p_yes
-            counted = (~np.isnan(p) if sample.labelled else np.zeros(len(p))).astype(np.float64)
+            counted = (~np.isnan(p) if sample.design.labelled else np.zeros(len(p))).astype(np.float64)
             off = np.where(counted > 0, p - sample.label, 0.0) ** 2
-            return mean_shares(sample, counted, off, sample.group, sample.groups, sample.labels_fixed)
-        by_label = sample.labels_fixed and not RATES[rate].of_answers
+            return mean_shares(sample, counted, off, sample.group, sample.groups, sample.design.labels_fixed)
+        by_label = sample.design.labels_fixed and not RATES[rate].of_answers
         return rate_shares(sample, rate, sample.group, sample.groups, by_label)
 
     def rates(self, rate: str = "rate") -> list[MetricEstimate]:
@@ -236,7 +238,7 @@ class ArmEstimates:
 
     def smallest_found(self) -> float:
         """Return the DP gap that a test at 5 % finds four times in five; NaN where there is no test."""
-        if self.sample.looks is not None:
+        if self.sample.design.looks is not None:
             return np.nan
         groups = len(self.sample.eligible_groups)
         error = self["demographic_parity_difference"].half_width / critical_value(groups)  # t widens it, too
@@ -258,7 +260,9 @@ def _reply_shares(sample: ArmArrays, rate: str) -> RateEstimates:
     else:
         counted = np.where(sample.unread_rows | sample.parsed, 1.0, 0.0)
         hits = sample.unread_rows & (reason == REASONS.index(name))
-    return mean_shares(sample, counted, hits.astype(np.float64), owner, owners, sample.labels_fixed, name)
+    return mean_shares(
+        sample, counted, hits.astype(np.float64), owner, owners, sample.design.labels_fixed, name
+    )
 
 
 def share_limits(shares: RateEstimates) -> list[MetricEstimate]:
@@ -302,7 +306,7 @@ def gaps_of_pairs(
     up = factor * np.hypot(shares.above[second], shares.below[first])
     with np.errstate(divide="ignore", invalid="ignore"):
         errors = np.where(value == 0, 0.0, np.abs(value) / np.where(value > 0, down, up) * Z)
-    if width is not None and (groups, kinds, shares.sample.looks) == (2, 1, None):
+    if width is not None and (groups, kinds, shares.sample.design.looks) == (2, 1, None):
         wide = width / np.maximum(np.maximum(down, up) / Z, 1e-12)
         critical = np.array(
             [range_critical_value(w, f) for w, f in zip(wide.tolist(), freedom.tolist(), strict=True)]
@@ -433,9 +437,7 @@ def _ratio_ends(shares: RateEstimates, judged: Codes, raised: int = 0) -> Interv
     return low, high
 
 
-def conditional_parity(
-    sample: ArmArrays, groups: Sequence[str], margin: float = MARGIN
-) -> dict[str, Any] | None:
+def conditional_parity(sample: ArmArrays, groups: Sequence[str]) -> dict[str, Any] | None:
     """Return the DP gap within strata, summed with Mantel and Haenszel's (1959) weights; None without strata.
 
     For each pair of groups the gaps of the strata count by
@@ -478,6 +480,6 @@ def conditional_parity(
         largest = _largest(sample, gaps, len(judged), 1, np.zeros(0))
         described |= {name: getattr(largest, name) for name in ("value", "low", "high", "p_value")}
         first, second = compared[int(np.argmax([abs(gap.value[0]) for gap in gaps]))]
-        told = _largest(sample, worst, len(judged), 1, np.zeros(0)).verdict(margin)
+        told = _largest(sample, worst, len(judged), 1, np.zeros(0)).verdict(sample.design.margin)
         described |= {"verdict": told, "first": first, "second": second}
     return described

@@ -15,7 +15,6 @@ from fwc_llm.metrics.counts import UNPARSED, Codes, Floats, levels_of
 from fwc_llm.metrics.prediction_powered import MOST, FeatureTable, assisted_samples
 from fwc_llm.metrics.run_answers import (
     CROSSING,
-    MIN_GROUP,
     ArmAnswers,
     RunAnswers,
     as_names,
@@ -24,7 +23,8 @@ from fwc_llm.metrics.run_answers import (
     one_name,
     questions_of,
 )  # fmt: skip
-from fwc_llm.metrics.variance import UNREAD_WORDS, WORST, Unread
+from fwc_llm.metrics.sampling_design import MIN_GROUP, WORST, SamplingDesign, Unread
+from fwc_llm.metrics.variance import UNREAD_WORDS
 from fwc_llm.table_words import NO_WORDS, UNKNOWN, YES_WORDS, means_yes, merged_categories
 
 if TYPE_CHECKING:
@@ -211,14 +211,16 @@ def from_frame(
     return RunAnswers(
         by_arm,
         groups_by_rate(first, label is not None),
-        design == DESIGNS[1],
+        SamplingDesign(
+            labels_fixed=design == DESIGNS[1],
+            min_group=min_group,
+            margin=margin,
+            labelled=label is not None,
+            unread=unread,
+        ),
         attributes=tuple(attributes or protected),
-        labelled=label is not None,
         unused=(*notes, *unused_columns(map(str, frame.columns), {*needed, *names, "row"}, weight, cluster)),
-        min_group=min_group,
-        margin=margin,
         against=against,
-        unread=unread,
     )
 
 
@@ -260,8 +262,8 @@ def of_population(
     import pandas as pd
 
     groups = list(answered.attributes) or ["group"]
-    of_labels = answered.labelled and label not in population.columns and answer in population.columns
-    target = answer if of_labels else label if answered.labelled else None
+    of_labels = answered.design.labelled and label not in population.columns and answer in population.columns
+    target = answer if of_labels else label if answered.design.labelled else None
     used = [key, *groups, *([target] if target else [])]
     if missing := [name for name in used if name not in population.columns]:
         raise FwcError(f"the population has no column {missing[0]!r}: it needs {', '.join(used)}")
@@ -312,7 +314,7 @@ def by_attribute(crossed: RunAnswers) -> dict[str, RunAnswers]:
     alone = {}
     for place, name in enumerate(names):
         answers = {arm: replace(a, group=_part_of(a.group, place)) for arm, a in crossed.answers.items()}
-        groups = groups_by_rate(next(iter(answers.values())), crossed.labelled)
+        groups = groups_by_rate(next(iter(answers.values())), crossed.design.labelled)
         alone[name] = replace(
             crossed, answers=answers, groups=groups, attributes=(name,), assists={}, assist=False
         )

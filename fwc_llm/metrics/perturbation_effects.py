@@ -12,11 +12,12 @@ from fwc_llm.metrics.counts import Codes, Floats
 from fwc_llm.metrics.intervals import critical_value
 from fwc_llm.metrics.predicted_probabilities import probability_statistics
 from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, mapped, questions_of
+from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays, codes, mean_shares
 
 
 def repetition_statistics(
-    a: ArmAnswers, times: int, order: tuple[str, ...], labels_fixed: bool
+    a: ArmAnswers, order: tuple[str, ...], design: SamplingDesign
 ) -> dict[str, Any] | None:
     """Return how alike an arm's answers to one prompt are; None where each was asked once.
 
@@ -24,7 +25,7 @@ def repetition_statistics(
     `changed` the share of prompts whose answers were not all the same. `probabilities` is as of P(yes), which
     here is the share of yes among a prompt's answers.
     """
-    if times < 2:
+    if (times := design.times) < 2:
         return None
     (prompt,) = questions_of([replace(a, repeat=a.repeat // times)])
     unit, first, place = np.unique(prompt, return_index=True, return_inverse=True)
@@ -42,7 +43,7 @@ def repetition_statistics(
         "self_agreement": agreement.value,
         "low": agreement.low,
         "high": agreement.high,
-        "probabilities": probability_statistics(replace(averaged, p_yes=share), order, labels_fixed),
+        "probabilities": probability_statistics(replace(averaged, p_yes=share), order, design),
     }
 
 

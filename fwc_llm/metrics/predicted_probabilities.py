@@ -17,6 +17,7 @@ from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.counts import Codes, Floats, count_cells, levels_of, overall
 from fwc_llm.metrics.intervals import Z, clopper_pearson
 from fwc_llm.metrics.run_answers import MIN_PROBABILITIES, ArmAnswers, RunAnswers, samples_of
+from fwc_llm.metrics.sampling_design import AS_THEY_FALL, SamplingDesign
 from fwc_llm.metrics.variance import area
 
 _CURVE_POINTS = 200  # of the curve, evenly thinned; choices are made on all
@@ -33,13 +34,13 @@ LEAST_CERTAIN = 0.01  # P(yes) below it, or above 1 less it, counts as clipped
 
 
 def probability_statistics(
-    a: ArmAnswers, order: tuple[str, ...], labels_fixed: bool
+    a: ArmAnswers, order: tuple[str, ...], design: SamplingDesign
 ) -> dict[str, Any] | None:
     """Return ranking, calibration and thresholds over the rows with a probability; None of fewer than ten.
 
     All repeats together: a threshold is one for the whole run. `coverage` is the share of all rows that
     have a probability, `clipped` the share of these that is next to 0 or 1. `order` are the groups as they
-    are shown, `labels_fixed` whether the design fixed how many rows of each have the label yes.
+    are shown.
     """
     known = a.where(~np.isnan(a.p_yes))
     if len(known) < MIN_PROBABILITIES:
@@ -52,7 +53,7 @@ def probability_statistics(
     cells, _ = count_cells(keeping_half, labels, groups, None, known.repeat, weight)
     values = overall(cells).values
     held_out = {key: float(values[key][0]) for key in ("accuracy", _GAP, "coverage")}
-    of_all = calibrate(known, labels_fixed)
+    of_all = calibrate(known, design)
     bins = of_all["bins"]
     return {
         "n": len(known),
@@ -69,14 +70,12 @@ def probability_statistics(
             "rows": [float(n) for n in bins["questions"]],
         },
         "mean_probability_gap": probability_gap(p, groups, weight),
-        "labels_fixed": labels_fixed,
+        "labels_fixed": design.labels_fixed,
         "calibration_of_all": of_all,
         "calibration_by_group": {
-            name: calibrate(known.where(here), labels_fixed)
-            for name in order
-            if (here := groups == name).any()
+            name: calibrate(known.where(here), design) for name in order if (here := groups == name).any()
         },
-        "thresholds": _thresholds(known, curve, order, labels_fixed) | {"held_out": held_out},
+        "thresholds": _thresholds(known, curve, order, design) | {"held_out": held_out},
     }
 
 
@@ -91,7 +90,7 @@ def _units(a: ArmAnswers) -> Codes:
 
 
 def _thresholds(
-    a: ArmAnswers, curve: thresholds.Curve, order: tuple[str, ...], labels_fixed: bool
+    a: ArmAnswers, curve: thresholds.Curve, order: tuple[str, ...], design: SamplingDesign
 ) -> dict[str, Any]:
     """Accuracy, rates and gap by threshold, and the thresholds that somebody may want.
 
@@ -108,7 +107,7 @@ def _thresholds(
     places = [place for place in (curve.place(thresholds.HALF), *chosen.values()) if place is not None]
     shown = np.union1d(_thinned(np.arange(len(curve.thresholds)), _CURVE_POINTS), places)
     at_half = replace(a, answer=(a.p_yes >= thresholds.HALF).astype(np.float64))
-    half = estimate(samples_of({"": at_half}, order, labels_fixed)[""])
+    half = estimate(samples_of({"": at_half}, order, replace(design, min_group=1))[""])
     return {
         "base_rate": curve.base_rate,
         "constant_accuracy": curve.constant_accuracy,
@@ -150,7 +149,7 @@ def probability_gap(p: npt.ArrayLike, groups: Any, weights: Floats | None = None
     return float(np.ptp(means)) if len(names) > 1 else np.nan
 
 
-def calibrate(a: ArmAnswers, labels_fixed: bool = False) -> dict[str, Any]:
+def calibrate(a: ArmAnswers, design: SamplingDesign = AS_THEY_FALL) -> dict[str, Any]:
     """Return the calibration of answers that all have P(yes).
 
     `difference` is the mean P(yes) less the share of label yes ("in the large"), with 95 % limits over rows
@@ -161,7 +160,7 @@ def calibrate(a: ArmAnswers, labels_fixed: bool = False) -> dict[str, Any]:
     """
     p, labels = a.p_yes, a.label.astype(np.float64)
     row, unit = levels_of(a.row)[1], _units(a)
-    strata = 2 * levels_of(a.group)[1] + a.label if labels_fixed else np.zeros(len(a), dtype=np.int64)
+    strata = 2 * levels_of(a.group)[1] + a.label if design.labels_fixed else np.zeros(len(a), dtype=np.int64)
     weight = np.full(len(a), 1.0 / len(a)) if a.weight is None else a.weight / a.weight.sum()
     difference = float(weight @ (p - labels))
     reach = Z * float(np.sqrt(_variance(p - labels, weight, unit, strata)))

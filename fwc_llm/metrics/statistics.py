@@ -15,7 +15,8 @@ from fwc_llm.metrics.perturbation_effects import flips, probes, repetition_stati
 from fwc_llm.metrics.predicted_probabilities import decision_notes, probability_statistics
 from fwc_llm.metrics.prediction_powered import MIN_ROWS, RATES_ASSISTED, effective_sample_size
 from fwc_llm.metrics.run_answers import RunAnswers, is_known, views
-from fwc_llm.metrics.variance import AS_NO, MIN_SETS, THESE_EXAMPLES, WORST, ArmArrays, scope_words
+from fwc_llm.metrics.sampling_design import AS_NO, WORST
+from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, ArmArrays, scope_words
 
 SMALL = 10  # rows a repeat; a group below says little
 _LISTED = 4  # groups that a note names
@@ -55,7 +56,7 @@ def statistics(run: RunAnswers, references: Lines | None = None) -> dict[str, An
             {
                 "group": name,
                 "n": int(n.sum()),
-                "base_rate": float(base_rates[place]) if run.labelled else None,
+                "base_rate": float(base_rates[place]) if run.design.labelled else None,
                 "small": bool(n.sum() < SMALL * first.repeats),
                 "judged": place in first.eligible_groups,
             }
@@ -63,14 +64,14 @@ def statistics(run: RunAnswers, references: Lines | None = None) -> dict[str, An
         ],
         "arms": arms,
         "comparisons": comparisons(run, estimates),
-        "context": [{"name": "oracle", **_headline(run.perfect_cells)}] if run.labelled else [],
+        "context": [{"name": "oracle", **_headline(run.perfect_cells)}] if run.design.labelled else [],
         "with_examples": run.with_examples,
         "perfect_gap": run.perfect_gap,
-        "labelled": run.labelled,
+        "labelled": run.design.labelled,
         "assisted": run.assist,
-        "margin": run.margin,
-        "unread": run.unread,
-        "min_group": run.min_group,
+        "margin": run.design.margin,
+        "unread": run.design.unread,
+        "min_group": run.design.min_group,
         "reference_lines": None if references is None else references.described(run, estimates),
     }
     described: dict[str, Any] = plain({**content, "notes": notes(run, content)})
@@ -100,7 +101,7 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstima
         if metric.headline or metric.source == "answers" or sample.p_yes is not None:
             described[metric.key] = _described(estimates[metric.key]) | {"of": estimates.scope}
             if metric.kind != "share":
-                described[metric.key] |= _judged(estimates, metric.key, run.margin)
+                described[metric.key] |= _judged(estimates, metric.key, run.design.margin)
     if arm in run.assists:
         own, more = (
             arm_estimates.estimate(samples[arm]) for samples in (run.plain_samples, run.assisted_samples)
@@ -109,7 +110,7 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstima
             if set(metric.rates) <= set(RATES_ASSISTED):
                 described[metric.key]["assisted"] = {
                     **more[metric.key].ends,
-                    "verdict": more[metric.key].verdict(run.margin),
+                    "verdict": more[metric.key].verdict(run.design.margin),
                     "rows_worth": effective_sample_size(own, more, metric.key),
                 }
     described[_PARITY]["smallest_found"] = estimates.smallest_found()
@@ -121,7 +122,7 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstima
         described["alike"] = {"words": sample.alike, "centred": centred(sample, run.groups)}
     described["replies"] = {
         metric.key: estimates[metric.key].ends
-        | ({} if metric.kind == "share" else {"verdict": estimates[metric.key].verdict(run.margin)})
+        | ({} if metric.kind == "share" else {"verdict": estimates[metric.key].verdict(run.design.margin)})
         for metric in counts.REPLIES
     }
     described["signed_gap"] = None
@@ -137,15 +138,15 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstima
         for key, why in counts.undefined_reasons(counts.overall(cells), run.groups)
         if np.isnan(estimates[key].value)
     }
-    described["conditional_parity"] = arm_estimates.conditional_parity(sample, run.groups, run.margin)
+    described["conditional_parity"] = arm_estimates.conditional_parity(sample, run.groups)
     described["probabilities"] = None
-    if run.labelled:
-        described["probabilities"] = probability_statistics(a, run.groups, run.labels_fixed)
-    described["repetition"] = repetition_statistics(a, run.times, run.groups, run.labels_fixed)
+    if run.design.labelled:
+        described["probabilities"] = probability_statistics(a, run.groups, run.design)
+    described["repetition"] = repetition_statistics(a, run.groups, run.design)
     described["flips"] = flips(a, run.counterfactuals[arm]) if arm in run.counterfactuals else []
     described["probes"] = probes(run, arm) if arm in run.probes else []
     described["by_attribute"] = _by_attribute(run, sample)
-    if not run.labelled:
+    if not run.design.labelled:
         for metric in counts.TABLE:
             if metric.key in described and set(metric.rates) - {"rate"}:
                 nothing = dict.fromkeys(("value", "low", "high", "sd", "verdict", "p_value"), math.nan)
@@ -215,7 +216,7 @@ def _treatments(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstimates
 
 def _by_attribute(run: RunAnswers, sample: ArmArrays) -> list[dict[str, Any]]:
     """With several protected attributes: each by itself; the crossed groups are the main table's."""
-    keys = [key for key in counts.METRICS if run.labelled or counts.BY_KEY[key].rates == ("rate",)]
+    keys = [key for key in counts.METRICS if run.design.labelled or counts.BY_KEY[key].rates == ("rate",)]
     described = []
     for view in views(run.groups, run.attributes)[:-1]:
         level = view.level_of[sample.group]
@@ -227,7 +228,7 @@ def _by_attribute(run: RunAnswers, sample: ArmArrays) -> list[dict[str, Any]]:
                 "sizes": dict(zip(view.levels, np.bincount(level).tolist(), strict=True)),
                 **{key: measured[key].value if key in keys else None for key in counts.METRICS},
                 "intervals": {key: [measured[key].low, measured[key].high] for key in keys},
-                "verdicts": {key: measured[key].verdict(run.margin) for key in keys},
+                "verdicts": {key: measured[key].verdict(run.design.margin) for key in keys},
                 "p_value": measured[_PARITY].p_value,
             }
         )
@@ -256,8 +257,8 @@ def notes(run: RunAnswers, content: Mapping[str, Any]) -> list[str]:
 
 
 def _about_looks(run: RunAnswers) -> Iterator[str]:
-    if run.looks is not None:
-        rows, most, ended = next(iter(run.samples.values())).rows, run.looks.most, run.looks.ended
+    if (looks := run.design.looks) is not None:
+        rows, most, ended = next(iter(run.samples.values())).rows, looks.most, looks.ended
         saved = f", {most - rows:,} questions an arm saved" if rows < most and not ended else ""
         yield (
             f"Asked until decided: {rows:,} of at most {most:,} rows{saved}{'; ' * bool(ended)}{ended}. "
@@ -268,7 +269,7 @@ def _about_looks(run: RunAnswers) -> Iterator[str]:
 
 def _about_groups(run: RunAnswers) -> Iterator[str]:
     if apart := small_groups(run):
-        yield f"Not judged, with fewer than {run.min_group} rows: {listed(apart)}."
+        yield f"Not judged, with fewer than {run.design.min_group} rows: {listed(apart)}."
     if unknown := [name for name in run.groups if not is_known(name) and name not in apart]:
         yield f"Gaps count {listed(unknown)}, whose category is unknown; impact ratios leave them out."
     if next(iter(run.samples.values())).weight is not None:
@@ -278,7 +279,7 @@ def _about_groups(run: RunAnswers) -> Iterator[str]:
 
 
 def small_groups(run: RunAnswers) -> list[str]:
-    """Return the groups that have too few rows to be judged (`RunAnswers.min_group`)."""
+    """Return the groups that have too few rows to be judged (`SamplingDesign.min_group`)."""
     judged = next(iter(run.samples.values())).eligible_groups
     return [name for place, name in enumerate(run.groups) if place not in judged]
 
@@ -292,9 +293,9 @@ def listed(groups: Sequence[str]) -> str:
 def _about_repeats(run: RunAnswers) -> Iterator[str]:
     sample = next(iter(run.samples.values()))
     about = f"{len(sample.row):,} questions are about {sample.rows:,} rows."
-    if run.times > 1:
+    if run.design.times > 1:
         yield (
-            f"Every prompt was asked {run.times} times: {about} An answer that only comes again adds "
+            f"Every prompt was asked {run.design.times} times: {about} An answer that only comes again adds "
             "nothing to what the intervals know."
         )
     elif sample.rows < len(sample.row):
@@ -343,9 +344,9 @@ def _about_unread(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[str]:
     if not unread:
         return
     counted = ", ".join(f"{arm} {n:,}" for arm, n in unread.items())
-    if run.unread != WORST:
-        how = "read as no" if run.unread == AS_NO else "left out, as if they were like the others"
-        yield f"Replies without an answer ({counted}) are {how}: an assumption (--unread {run.unread})."
+    if (assumed := run.design.unread) != WORST:
+        how = "read as no" if assumed == AS_NO else "left out, as if they were like the others"
+        yield f"Replies without an answer ({counted}) are {how}: an assumption (--unread {assumed})."
         return
     yield (
         f"Replies without an answer: {counted}. Values leave them out; verdicts and gates hold for every "

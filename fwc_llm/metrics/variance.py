@@ -18,12 +18,9 @@ from scipy import sparse
 
 from fwc_llm.metrics.counts import RATES, REPLY_RATES, UNPARSED, Codes, Floats
 from fwc_llm.metrics.intervals import FEW_EVENTS, Z, clopper_pearson, critical_value, p_value, wilson
-from fwc_llm.metrics.looks import Looks
+from fwc_llm.metrics.sampling_design import AS_NO, AS_THEY_FALL, WORST, SamplingDesign
 
 Scope = Literal["these examples", "this strategy"]
-Unread = Literal["worst", "as-no", "ignore"]  # what replies without an answer are taken for
-WORST: Unread = "worst"
-AS_NO: Unread = "as-no"
 UNREAD_WORDS = {
     WORST: "for every reading of {} replies without an answer",
     AS_NO: "{} replies without an answer read as no",
@@ -61,20 +58,15 @@ class Assist(Protocol):
 
 @dataclass(frozen=True)
 class ArmArrays:
-    """The n answers of one arm, as numbers.
+    """The n answers of one arm, as numbers, and the design by which rows were drawn and asked.
 
     `answer` (n,) is 1, 0 or NaN; `label` (n,) 1 or 0; `group`, `repeat` and `row` (n,) count from 0, and a
-    row has one group and one label. `groups` is the number of groups. `labels_fixed` says that the design
-    fixed how many rows of each group have the label yes. `examples` (n,) numbers the set of examples under
-    which each answer was given; None where all were given under one set, or where it is not known.
-    `weight` (n,) is what a row counts for, `cluster` (n,) numbers the people where one has several rows,
-    `p_yes` (n,) is P(yes) or NaN. Groups of fewer than `min_group` rows are not judged. `assist` has
-    predictions of the answers, also for rows that were not asked about (`assisted`). `strata` (n,) names what
-    parity is conditional on. If it is not `labelled`, only rates of yes are defined. With `looks` intervals
-    hold at every look (`looks`). `reason` (n,) is the place in `REASONS` of why an answer is missing.
-    `unread` says what replies without an answer are taken for: verdicts hold in the worst case, or they count
-    as no, or they are left out. Answers lost in transport ("error") are left out in any case. `model`: the
-    answers are those of a model that was asked, of which answers all alike say nothing about groups.
+    row has one group and one label. `groups` is the number of groups. `examples` (n,) numbers the set of
+    examples under which each answer was given; None where all were given under one set, or where it is not
+    known. `weight` (n,) is what a row counts for, `cluster` (n,) numbers the people where one has several
+    rows, `p_yes` (n,) is P(yes) or NaN. `assist` has predictions of the answers, also for rows that were not
+    asked about (`prediction_powered`). `strata` (n,) names what parity is conditional on. `reason` (n,) is
+    the index in `REASONS` of why an answer is missing; answers lost in transport ("error") are left out.
     """
 
     answer: Floats
@@ -83,19 +75,14 @@ class ArmArrays:
     repeat: Codes
     row: Codes
     groups: int
-    labels_fixed: bool = False
+    design: SamplingDesign = AS_THEY_FALL
     examples: Codes | None = None
     weight: Floats | None = None
     cluster: Codes | None = None
     p_yes: Floats | None = None
-    min_group: int = 1
     assist: Assist | None = None
     strata: Any = None
-    labelled: bool = True
-    looks: Looks | None = None
     reason: Codes | None = None
-    unread: Unread = WORST
-    model: bool = False
 
     @cached_property
     def unread_rows(self) -> npt.NDArray[np.bool_]:
@@ -105,15 +92,15 @@ class ArmArrays:
 
     @cached_property
     def assumed(self) -> "ArmArrays":
-        """The sample with replies without an answer read as no, where `unread` says so."""
-        if self.unread != AS_NO or not self.unread_rows.any():
+        """The sample with replies without an answer read as no, where the design says so."""
+        if self.design.unread != AS_NO or not self.unread_rows.any():
             return self
-        return replace(self, answer=np.where(self.unread_rows, 0.0, self.answer), unread="ignore")
+        return replace(self, answer=np.where(self.unread_rows, 0.0, self.answer))
 
     @property
     def worst(self) -> bool:
         """Whether verdicts must hold whatever the replies without an answer would have been."""
-        return self.unread == WORST and bool(self.unread_rows.any())
+        return self.design.unread == WORST and bool(self.unread_rows.any())
 
     @cached_property
     def alike(self) -> str:
@@ -123,12 +110,12 @@ class ArmArrays:
         upper limit of the answer's share lies below the label's.
         """
         known, answer = self.assumed.parsed, self.assumed.answer
-        if not self.model or not known.any():
+        if not self.design.model or not known.any():
             return ""
         no, yes = (len(np.unique(self.row[known & (answer == side)])) for side in (0, 1))
         rarer, few, rows = int(yes <= no), min(no, yes), no + yes
         labels = len(np.unique(self.row[known & (self.label == rarer)]))
-        if few and not (few < FEW_ANSWERS and self.labelled):
+        if few and not (few < FEW_ANSWERS and self.design.labelled):
             return ""
         if few and float(clopper_pearson(few / rows, rows)[1]) >= labels / rows:
             return ""
@@ -136,15 +123,15 @@ class ArmArrays:
 
     def critical_values(self, freedom: Floats, groups: int = 2, kinds: int = 1) -> Floats:
         """Return how many standard errors all differences keep within, at each freedom (P,)."""
-        if self.looks is not None:
-            return np.full(len(freedom), self.looks.reach(self.rows, groups, kinds))
+        if self.design.looks is not None:
+            return np.full(len(freedom), self.design.looks.reach(self.rows, groups, kinds))
         values, index = np.unique(freedom, return_inverse=True)
         return np.array([critical_value(groups, kinds, float(value)) for value in values])[index.ravel()]
 
     def p_value(self, errors: float, groups: int, kinds: int, freedom: float) -> float:
         """Return how often the largest difference lies so many standard errors from 0 by chance."""
-        if self.looks is not None:
-            return self.looks.p_value(errors, self.rows, groups, kinds)
+        if self.design.looks is not None:
+            return self.design.looks.p_value(errors, self.rows, groups, kinds)
         return p_value(errors, groups, kinds, freedom)
 
     @cached_property
@@ -195,9 +182,9 @@ class ArmArrays:
 
     @cached_property
     def eligible_groups(self) -> Codes:
-        """The groups that have at least `min_group` rows; all of them where fewer than two have."""
-        large = np.flatnonzero(self.rows_of_groups >= self.min_group)
-        return large if len(large) > 1 and self.min_group > 1 else np.arange(self.groups)
+        """The groups that have at least `min_group` rows (people); all of them where fewer than two have."""
+        large = np.flatnonzero(self.rows_of_groups >= self.design.min_group)
+        return large if len(large) > 1 and self.design.min_group > 1 else np.arange(self.groups)
 
     @cached_property
     def per_row(self) -> bool:
@@ -439,7 +426,7 @@ def rate_shares(sample: ArmArrays, rate: str, owner: Codes, owners: int, by_labe
     """Return one of `RATES` for each owner (n,), with strata by group and label where `by_label` says so."""
     of_kinds = RATES[rate].counted, RATES[rate].hits
     counted, hits = (kinds[sample.label, sample.kind].astype(np.float64) for kinds in of_kinds)
-    if not sample.labelled and rate not in UNLABELLED:
+    if not sample.design.labelled and rate not in UNLABELLED:
         counted = np.zeros_like(counted)
     return mean_shares(sample, counted, hits, owner, owners, by_label, rate)
 
@@ -551,7 +538,7 @@ def auc_shares(sample: ArmArrays) -> RateEstimates:
     per_repeat = np.full((sample.repeats, sample.groups), np.nan)
 
     def of(here: Codes) -> tuple[float, Floats]:
-        if not (sample.labelled and 0 < sample.label[here].sum() < len(here)):
+        if not (sample.design.labelled and 0 < sample.label[here].sum() < len(here)):
             return np.nan, np.zeros(len(here))
         return area(score[here], sample.label[here], weight[here])
 

@@ -14,8 +14,8 @@ from fwc_llm.metrics.audit_table import (
     with_population,
 )
 from fwc_llm.metrics.run_answers import RunAnswers
+from fwc_llm.metrics.sampling_design import WORST, Unread
 from fwc_llm.metrics.statistics import statistics
-from fwc_llm.metrics.variance import WORST, Unread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

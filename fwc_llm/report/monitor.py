@@ -209,7 +209,7 @@ def _answered(counts: Counts, asked: Mapping[str, Any], checks: int) -> RunAnswe
         pd.DataFrame(columns), attributes=asked["protected"], label="label" if asked["label"] else None,
         min_group=FIRST_LOOK, least_groups=1,
     )  # fmt: skip
-    return replace(answered, looks=Looks(checks, _MOST))
+    return replace(answered, design=replace(answered.design, looks=Looks(checks, _MOST)))
 
 
 def _decided(

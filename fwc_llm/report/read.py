@@ -18,8 +18,9 @@ from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.audit_table import check_arms, groups_by_rate
 from fwc_llm.metrics.counts import COUNTED, TABLE, measure
 from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, Variation, as_names, one_name, questions_of
+from fwc_llm.metrics.sampling_design import WORST, SamplingDesign, Unread
 from fwc_llm.metrics.statistics import plain
-from fwc_llm.metrics.variance import WORST, Assist, Unread
+from fwc_llm.metrics.variance import Assist
 from fwc_llm.report.assisted import predictions
 from fwc_llm.runs.folder import COUNTERFACTUAL, THRESHOLD_COLUMN, RunFolder, file_name
 from fwc_llm.runs.hashes import write_hashes
@@ -118,13 +119,23 @@ class Run:
         return RunAnswers(
             {arm: replace(a, examples=self._examples(arm)) for arm, a in self.answers.items()},
             self.groups,
-            settings.get("base_parity") is not None,
+            SamplingDesign(
+                settings.get("base_parity") is not None,
+                self.times,
+                settings["min_group"],
+                settings["margin"],
+                looks=looks_of(
+                    settings.get("until_decided") or (),
+                    self.arms,
+                    settings["n_test"],
+                    self.described.get("ended") or "",
+                ),
+                unread=self.unread or settings.get("unread") or WORST,
+                model=True,
+            ),
             self.counterfactuals,
             tuple(self.described.get("protected") or ()),
             {arm: Variation(**variations[arm]) for arm in self.arms if arm in variations},
-            self.times,
-            settings["min_group"],
-            settings["margin"],
             settings["against"],
             unused=(
                 *(self.described.get("probe_notes") or ()),
@@ -133,13 +144,7 @@ class Run:
             probes=self.probes,
             assists=self.assists,
             assist=bool(self.assist or settings.get("assist")),
-            looks=looks_of(
-                settings.get("until_decided") or (), self.arms, settings["n_test"],
-                self.described.get("ended") or "",
-            ),
-            unread=self.unread or settings.get("unread") or WORST,
-            model=True,
-        )  # fmt: skip
+        )
 
     def _examples(self, arm: str) -> "Names":
         """A name of the set of examples under which each question was asked: two names, two prompts.
@@ -269,7 +274,7 @@ def score_and_judge(
     for arm in results["arms"]:
         estimates = estimate(run.answered.samples[arm["arm"]])
         gaps = [metric.key for metric in TABLE if metric.kind != "share"]
-        arm["verdict"] = {key: estimates[key].verdict(run.answered.margin) for key in gaps}
+        arm["verdict"] = {key: estimates[key].verdict(run.answered.design.margin) for key in gaps}
         arm["paper_summary"] = {
             metric.key: {"mean": arm[metric.key], "sd": arm[f"{metric.key}_sd"]} for metric in COUNTED
         }
@@ -316,8 +321,9 @@ def _check_results(run: Run) -> None:
         arm["arm"]: arm.get("paper_summary", usual)["accuracy"].get("mean", arm.get("accuracy"))
         for arm in run.results["arms"]
     }
+    ignoring = replace(run.answered.design, unread="ignore")
     for arm in run.arms:
-        cells = replace(run.answered, unread="ignore").cells(arm)
+        cells = replace(run.answered, design=ignoring).cells(arm)
         accuracy = float(measure(cells).values["accuracy"].mean())
         value = recorded.get(arm)
         if not np.isclose(np.nan if value is None else value, accuracy, atol=1e-9, equal_nan=True):

@@ -88,7 +88,7 @@ class References:
             )
             for place, line in enumerate(lines)
         }  # fmt: skip
-        samples = samples_of({"": first, **answers}, run.groups, run.labels_fixed, run.min_group)
+        samples = samples_of({"": first, **answers}, run.groups, run.design)
         own = [estimate(samples[place]) for place in answers]
         tests = [
             compare_estimates(of_line, estimates[arm]) | {"line": line.line, "arm": arm}
@@ -96,7 +96,7 @@ class References:
             if not line.by_group
             for arm in run.arms
         ]
-        adjust(tests, run.margin)
+        adjust(tests, run.design.margin)
         described = [
             {
                 **line.model_dump(exclude={"answer"}),

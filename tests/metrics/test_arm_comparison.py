@@ -21,6 +21,7 @@ from fwc_llm.metrics.arm_comparison import (
 )
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.audit_table import from_frame
+from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays
 from tests.metrics.worlds import World
 
@@ -55,7 +56,9 @@ def arms(draw: st.DrawFn) -> tuple[ArmArrays, ArmArrays]:
         answer = (rng.random(len(row)) < np.where(group[row] == 0, rate, 0.5)).astype(float)
         answer[rng.random(len(row)) < draw(st.sampled_from([0.0, 0.2]))] = np.nan
         examples = draw(st.sampled_from([None, repeat]))
-        found.append(ArmArrays(answer, label[row], group[row], repeat, row, groups, fixed, examples))
+        found.append(
+            ArmArrays(answer, label[row], group[row], repeat, row, groups, SamplingDesign(fixed), examples)
+        )
     return found[0], found[1]
 
 

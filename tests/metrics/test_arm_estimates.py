@@ -13,6 +13,7 @@ from scipy.special import ndtr
 from fwc_llm.metrics.arm_estimates import ArmEstimates, MetricEstimate, conditional_parity, estimate
 from fwc_llm.metrics.counts import COUNTED, METRICS, RATES, TABLE, count_cells, overall
 from fwc_llm.metrics.intervals import wilson
+from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays
 from tests.metrics.worlds import World
 
@@ -43,7 +44,9 @@ def samples(draw: st.DrawFn) -> ArmArrays:
     answer = (rng.random(len(row)) < draw(st.sampled_from([0.0, 0.02, 0.4, 1.0]))).astype(float)
     answer[rng.random(len(row)) < draw(st.sampled_from([0.0, 0.3, 1.0]))] = np.nan
     examples = draw(st.sampled_from([None, repeat, repeat // 2, np.arange(len(row))]))
-    return ArmArrays(answer, label[row], group[row], repeat, row, groups, draw(st.booleans()), examples)
+    return ArmArrays(
+        answer, label[row], group[row], repeat, row, groups, SamplingDesign(draw(st.booleans())), examples
+    )
 
 
 def metrics(found: ArmEstimates) -> dict[str, MetricEstimate]:
@@ -77,7 +80,7 @@ def test_the_order_of_questions_and_the_names_of_groups_change_nothing(sample: A
     row = rng.permutation(int(sample.row.max()) + 1)[sample.row]
     parts = (sample.answer, sample.label, named[sample.group], sample.repeat, row)
     examples = None if sample.examples is None else sample.examples[shuffled]
-    other = ArmArrays(*(part[shuffled] for part in parts), sample.groups, sample.labels_fixed, examples)
+    other = ArmArrays(*(part[shuffled] for part in parts), sample.groups, sample.design, examples)
     one, two = estimate(sample), estimate(other)
     for name in METRICS:
         ends = [(e.value, e.low, e.high) for e in (one[name], two[name])]
@@ -149,7 +152,7 @@ def test_other_draws_of_examples_widen_the_interval() -> None:
 
 def three(rates: tuple[float, ...], rows: tuple[int, ...], min_group: int = 1) -> ArmArrays:
     answer = np.concatenate([np.arange(n) < round(n * p) for n, p in zip(rows, rates, strict=True)])
-    return once(answer, np.repeat(np.arange(len(rows)), rows), min_group=min_group)
+    return once(answer, np.repeat(np.arange(len(rows)), rows), design=SamplingDesign(min_group=min_group))
 
 
 def test_a_tiny_third_group_changes_no_verdict_on_the_others() -> None:
@@ -244,7 +247,7 @@ def test_brier_gaps_of_few_rows_take_wider_limits_than_the_normals() -> None:
     label, differs = np.tile([0, 1], 60), []
     for _ in range(1000):
         p = ndtr(rng.standard_normal(120) + 3.0 * (label - 0.5))
-        found = estimate(once(label, group, label, labels_fixed=True, p_yes=p))
+        found = estimate(once(label, group, label, design=SamplingDesign(True), p_yes=p))
         differs.append(found["brier_difference"].verdict() == "differs")
     assert np.mean(differs) < 0.065
     assert found.counted("brier").freedom.max() < 60

@@ -23,6 +23,7 @@ from fwc_llm.metrics.intervals import (
     wilson,
 )
 from fwc_llm.metrics.perturbation_effects import flips
+from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays
 from tests.metrics.worlds import answers_of, metrics_of
 
@@ -127,7 +128,13 @@ def bounds(predicted: np.ndarray, labels: np.ndarray, groups: Any) -> dict[str, 
     names, member = np.unique(groups, return_inverse=True)
     n = len(labels)
     sample = ArmArrays(
-        predicted, labels, member, np.zeros(n, int), np.arange(n), len(names), labels_fixed=True
+        predicted,
+        labels,
+        member,
+        np.zeros(n, int),
+        np.arange(n),
+        len(names),
+        design=SamplingDesign(labels_fixed=True),
     )
     return {metric.key: estimate(sample).worst_case(metric.key)[0] for metric in COUNTED}
 

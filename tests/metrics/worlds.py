@@ -8,6 +8,7 @@ import numpy as np
 
 from fwc_llm.metrics.counts import count_cells, measure, undefined_reasons
 from fwc_llm.metrics.run_answers import ArmAnswers, one_name
+from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays
 
 ADULT = (9000, 1100, 7000, 3200)  # rows of each group with label no and yes: about Adult's test file
@@ -43,7 +44,9 @@ class World:
             answer = (rng.random(len(cell))[row] < chance).astype(float)
             answer[rng.random(len(row)) < world.lost] = np.nan
             examples = repeat if world.redrawn else None
-            samples.append(ArmArrays(answer, label, group, repeat, place, 2, world.fixed, examples))
+            samples.append(
+                ArmArrays(answer, label, group, repeat, place, 2, SamplingDesign(world.fixed), examples)
+            )
         return samples
 
     def _rows(self, rng: np.random.Generator, cell: np.ndarray) -> np.ndarray:
