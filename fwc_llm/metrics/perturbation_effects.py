@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.metrics.arm_comparison import from_intervals
 from fwc_llm.metrics.arm_estimates import UNDEFINED, MetricEstimate, share_limits
 from fwc_llm.metrics.counts import Codes, Floats
 from fwc_llm.metrics.intervals import critical_value
@@ -14,6 +13,8 @@ from fwc_llm.metrics.predicted_probabilities import probability_statistics
 from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, mapped, questions_of
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays, codes, mean_shares
+
+_TWO = 2  # rows that changed, one each way: no variance is 0
 
 
 def repetition_statistics(
@@ -35,7 +36,7 @@ def repetition_statistics(
         share = np.bincount(place[known], a.answer[known], len(unit)) / count
         same = 1.0 - 2.0 * share * (1.0 - share) * count / (count - 1.0)
     twice, averaged = count > 1, a.where(first)
-    agreement = _share(same[twice], averaged.row[twice])
+    agreement = _share(same[twice], averaged.unit[twice])
     return {
         "times": times,
         "prompts": int(twice.sum()),
@@ -51,8 +52,9 @@ def _share(value: Floats, units: Any) -> MetricEstimate:
     """The mean of shares (n,) about rows or other `units` (n,), with the limits of any share of rows."""
     if not len(value):
         return UNDEFINED
-    none = np.zeros(len(value), dtype=np.int64)
-    sample = ArmArrays(value, none, none, none, codes(units), 1)
+    none, unit = np.zeros(len(value), dtype=np.int64), codes(units)
+    several = unit if len(np.unique(unit)) < len(unit) else None
+    sample = ArmArrays(value, none, none, none, unit, 1, cluster=several)
     return share_limits(mean_shares(sample, np.ones(len(value)), value, none, 1, False))[0]
 
 
@@ -61,8 +63,7 @@ def flips(factual: ArmAnswers, changed: ArmAnswers) -> list[dict[str, Any]]:
 
     `changed` are answers to the same rows with the protected attribute changed. Keys: `group`, `told_as`,
     `to_yes` and `to_no` (answers that changed, of `n` rows answered both times), `rate` (the share that
-    changed either way) and `interval`, its 95 % limits, in which a row asked about again counts for less than
-    a new one.
+    changed either way) and `interval`, its 95 % limits over rows (people).
     """
     factual, changed = _twins(factual, changed)
     told_as = mapped(changed.variant, lambda variant: variant.partition(":")[2])
@@ -71,7 +72,7 @@ def flips(factual: ArmAnswers, changed: ArmAnswers) -> list[dict[str, Any]]:
     for group, other in dict.fromkeys(zip(changed.group, told_as, strict=True)):
         here = both & (changed.group == group) & (told_as == other)
         before, after = factual.answer[here], changed.answer[here]
-        moved = _share((before != after).astype(np.float64), changed.row[here])
+        moved = _share((before != after).astype(np.float64), changed.unit[here])
         described.append(
             {
                 "group": group,
@@ -107,7 +108,7 @@ def probes(run: RunAnswers, arm: str) -> list[dict[str, Any]]:
 
     def add(probe: str, parts: tuple[str, ...], told_as: str, first: ArmAnswers, second: ArmAnswers) -> None:
         first, second = _twins(first, second)
-        cluster = second.row.codes.astype(np.int64)
+        cluster = second.unit.codes.astype(np.int64)
         if probe == "rows":
             cluster = second.repeat * len(kinds) + second.variant.codes
         for group in parts:
@@ -150,25 +151,23 @@ def changes(factual: ArmAnswers, changed: ArmAnswers, cluster: Codes) -> dict[st
         "n": int(both.sum()),
         "lost": int((~np.isnan(before_all) & np.isnan(after_all)).sum()),
         "changed": _share(moved, cluster[both]).ends,
-        "yes": _moved(moved * after, moved * before, cluster[both]),
-        "accuracy": _moved(moved * right, moved * (1.0 - right), cluster[both]),
+        "yes": _mean(after - before, cluster[both], _TWO).ends,
+        "accuracy": _mean(moved * (2.0 * right - 1.0), cluster[both], _TWO).ends,
     }
     known = ~np.isnan(factual.p_yes) & ~np.isnan(changed.p_yes)
     return described | {"p_yes": _mean(changed.p_yes[known] - factual.p_yes[known], cluster[known]).ends}
 
 
-def _moved(up: Floats, down: Floats, cluster: Codes) -> dict[str, float]:
-    """The share that went up less the share that went down."""
-    moved = from_intervals(_share(down, cluster), _share(up, cluster))
-    return {"value": moved.difference, "low": moved.low, "high": moved.high}
+def _mean(change: Floats, units: Any, rows: int = 0) -> MetricEstimate:
+    """Mean of a change (n,) with its clustered variance over units, by t; limits from two units on.
 
-
-def _mean(change: Floats, cluster: Codes) -> MetricEstimate:
-    """The mean of a change (n,), by t over clusters; limits from two clusters on."""
-    names, place = np.unique(cluster, return_inverse=True)
-    n, sets, error = len(change), len(names), np.nan
+    So many `rows` that changed, half of them each way, are added to the variance (Agresti & Min 2005).
+    """
+    code = codes(units)
+    n, number, error = len(change), len(np.unique(code)), np.nan
     value = float(change.mean()) if n else np.nan
-    if sets > 1:
-        sums = np.bincount(place, change - value)
-        error = float(np.sqrt(sets / (sets - 1) * (sums**2).sum()) / n) * critical_value(2, 1, sets - 1.0)
-    return MetricEstimate(value, value - error, value + error, np.zeros(0))
+    if number > 1:
+        squares = (np.bincount(code, change - value) ** 2).sum()
+        error = np.sqrt(number / (number - 1) * squares + rows) / n * critical_value(2, 1, number - 1.0)
+    low, high = np.clip([value - error, value + error], -1.0, 1.0).tolist()
+    return MetricEstimate(value, low, high, np.zeros(0))

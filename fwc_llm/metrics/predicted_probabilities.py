@@ -48,7 +48,7 @@ def probability_statistics(
     p, labels, groups, weight = known.p_yes, known.label, known.group, known.weight
     curve = thresholds.threshold_curve(p, labels, groups, weight)
     keeping_half = thresholds.held_out(
-        thresholds.least_gap_keeping_half, p, labels, groups, _units(known), weight
+        thresholds.least_gap_keeping_half, p, labels, groups, levels_of(known.unit)[1], weight
     )
     cells, _ = count_cells(keeping_half, labels, groups, None, known.repeat, weight)
     values = overall(cells).values
@@ -82,11 +82,6 @@ def probability_statistics(
 def _thinned(places: Codes, most: int) -> Codes:
     """At most so many of the places, evenly."""
     return places[np.unique(np.linspace(0, len(places) - 1, most).astype(np.intp))]
-
-
-def _units(a: ArmAnswers) -> Codes:
-    """The units of limits (n,): people where known, else rows."""
-    return levels_of(a.row if a.cluster is None else a.cluster)[1]
 
 
 def _thresholds(
@@ -159,7 +154,7 @@ def calibrate(a: ArmAnswers, design: SamplingDesign = AS_THEY_FALL) -> dict[str,
     size.
     """
     p, labels = a.p_yes, a.label.astype(np.float64)
-    row, unit = levels_of(a.row)[1], _units(a)
+    row, unit = levels_of(a.row)[1], levels_of(a.unit)[1]
     strata = 2 * levels_of(a.group)[1] + a.label if design.labels_fixed else np.zeros(len(a), dtype=np.int64)
     weight = np.full(len(a), 1.0 / len(a)) if a.weight is None else a.weight / a.weight.sum()
     difference = float(weight @ (p - labels))

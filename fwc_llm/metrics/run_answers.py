@@ -74,6 +74,11 @@ class ArmAnswers:
         return np.isnan(self.answer) & np.asarray(self.reason != "error")
 
     @property
+    def unit(self) -> "Names":
+        """The units drawn (n,): people where they are known, else rows."""
+        return self.row if self.cluster is None else self.cluster
+
+    @property
     def probabilities(self) -> int:
         """Number of answers with P(yes)."""
         return int((~np.isnan(self.p_yes)).sum())

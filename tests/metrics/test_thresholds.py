@@ -29,6 +29,7 @@ from fwc_llm.metrics.predicted_probabilities import (
     probability_gap,
 )
 from fwc_llm.metrics.run_answers import RunAnswers
+from fwc_llm.metrics.sampling_design import SamplingDesign
 from tests.metrics.worlds import answers_of, metrics_of
 
 GROUPS = np.array(["F", "M", "X"])
@@ -192,7 +193,7 @@ def calibrated(
     """The calibration of answers to `rows` (default: every answer is about one of its own)."""
     rows = np.arange(len(p)) if rows is None else rows
     answers = replace(answers_of(p, p, "a"), label=labels.astype(np.int8), row=[f"{row:06}" for row in rows])
-    found = calibrate(answers, fixed)
+    found = calibrate(answers, SamplingDesign(fixed))
     bins = SimpleNamespace(**{name: np.array(values) for name, values in found.pop("bins").items()})
     return SimpleNamespace(**found, bins=bins)
 
