@@ -7,8 +7,8 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
+from fwc_llm.sanitize import utf8_safe
 from fwc_llm.taskfile import Written
-from fwc_llm.untrusted import storable
 
 # What may stand around a number: a currency's sign or letters, a per cent sign, spaces.
 _CODES = (
@@ -52,10 +52,10 @@ def as_text(cell: Any) -> str:
     if isinstance(cell, timedelta):  # pandas writes its own in another way
         return str(timedelta(cell.days, cell.seconds, cell.microseconds))
     if isinstance(cell, dict | list) or kind == "ndarray":
-        return storable(json.dumps(cell, ensure_ascii=False, default=_listed))
+        return utf8_safe(json.dumps(cell, ensure_ascii=False, default=_listed))
     if isinstance(cell, bytes):  # as some writers of Parquet keep texts
         return cell.decode("utf-8", "backslashreplace")
-    return storable(str(cell))
+    return utf8_safe(str(cell))
 
 
 def _listed(cell: Any) -> Any:

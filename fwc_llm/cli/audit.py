@@ -113,7 +113,7 @@ def audit(
     from fwc_llm.report.tables import terminal
     from fwc_llm.report.terminal import probability_tables, statistics_table
     from fwc_llm.report.write import choose_format, write_document, write_summaries
-    from fwc_llm.schema import check
+    from fwc_llm.validation import check
 
     gates, settings = Gates.read(fail_if, undecided, junit), read(Settings, options)
     if report is not None:

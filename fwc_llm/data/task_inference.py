@@ -14,13 +14,13 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from fwc_llm.data.reading import open_table, sniff_source
+from fwc_llm.data.raw_table import open_table, sniff_source
 from fwc_llm.data.table_checks import check_table
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as
-from fwc_llm.table_words import YES_WORDS, is_marker, is_unknown, means_yes, merged_categories
 from fwc_llm.taskfile import LAYOUT, Source, Written, format_of, parse_taskfile
 from fwc_llm.values import as_number, as_plain
+from fwc_llm.words import YES_WORDS, is_marker, is_unknown, means_yes, merged_categories
 
 _FEW = 10  # a numeric column with at most so many distinct whole values may be a code
 _FEW_MISSING = 0.03  # rows with missing values are dropped where they are at most this share of all rows
@@ -307,7 +307,7 @@ def draft_task(
 ) -> Draft:
     """Draft a task file, to be written into the folder `beside`, for the table at `path`.
 
-    `unknown` are words of this table for a value that is not known, besides those of `table_words.py`.
+    `unknown` are words of this table for a value that is not known, besides those of `words.py`.
     `layout` has `sheet`, `skip` and `comment` as `Source` does.
 
     Raises `FwcError` when `path` is no table with a header line, or lacks a column that is named, and when

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from fwc_llm.metrics.counts import Codes, Floats, Labels, count_cells, levels_of
 from fwc_llm.metrics.looks import Looks
 from fwc_llm.metrics.variance import AS_NO, REASONS, WORST, Assist, Sample, Unread
-from fwc_llm.table_words import is_unknown_category
+from fwc_llm.words import is_unknown_category
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,7 +25,7 @@ from fwc_llm.metrics.answers import (
 from fwc_llm.metrics.assisted import MOST, Table, assisted_samples
 from fwc_llm.metrics.counts import UNPARSED, Codes, Floats, levels_of
 from fwc_llm.metrics.variance import UNREAD_WORDS, WORST, Unread
-from fwc_llm.table_words import NO_WORDS, UNKNOWN, YES_WORDS, means_yes, merged_categories
+from fwc_llm.words import NO_WORDS, UNKNOWN, YES_WORDS, means_yes, merged_categories
 
 if TYPE_CHECKING:
     import pandas as pd

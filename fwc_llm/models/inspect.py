@@ -19,8 +19,8 @@ from fwc_llm.models.base import SIMULATED, Message, Messages, Reply, is_simulati
 from fwc_llm.models.client import Client
 from fwc_llm.models.openai import chat
 from fwc_llm.models.openai.retry import AttemptError, Pace, Reach, http_failure
-from fwc_llm.schema import first_mistake
-from fwc_llm.untrusted import Secret, one_line, storable, tamed
+from fwc_llm.sanitize import Secret, as_single_line, sanitize_json, utf8_safe
+from fwc_llm.validation import first_error
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
@@ -54,7 +54,7 @@ def read_log(path: Path) -> "EvalLog":
     try:
         return read_eval_log(path, resolve_attachments="core", exclude_fields={"events", "store"})
     except Exception as error:  # whatever a zip file, a JSON document and a schema can be wrong in
-        why = one_line(str(error)) or type(error).__name__
+        why = as_single_line(str(error)) or type(error).__name__
         raise FwcError(
             f"{path} is no log of Inspect (.eval or .json), or is damaged: {why}; `fwc-llm audit` "
             "reads the results of other tools, and writes their page with --report"
@@ -81,7 +81,7 @@ def generate_options(model: str, client: Client) -> dict[str, Any]:
     try:
         GenerateConfig(**sent)
     except ValidationError as error:
-        raise FwcError(f"parameter {first_mistake(error, sent)}") from None
+        raise FwcError(f"parameter {first_error(error, sent)}") from None
     return sent
 
 
@@ -111,7 +111,7 @@ def from_chat(messages: str | Sequence[Any]) -> list[Message]:
     return ours
 
 
-def to_reply(output: "ModelOutput", clean: Callable[[str], str] = storable) -> Reply:
+def to_reply(output: "ModelOutput", clean: Callable[[str], str] = utf8_safe) -> Reply:
     """Read a model's output as every other service's reply is read; `clean` is applied to its texts.
 
     A prompt that is too long for the model is no reply: Inspect gives the service's refusal as a text.
@@ -120,7 +120,7 @@ def to_reply(output: "ModelOutput", clean: Callable[[str], str] = storable) -> R
     if output.choices and output.stop_reason == "model_length" and not (usage and usage.output_tokens):
         refused = output.completion
     if not output.choices or refused:
-        why = one_line(clean(refused or "a response without choices"))
+        why = as_single_line(clean(refused or "a response without choices"))
         return Reply(text=None, error=f"the service refuses this row ({why})", latency=seconds)
     choice = output.choices[0]
     content, details, text = choice.message.content, choice.stop_details, choice.message.text
@@ -148,7 +148,7 @@ def to_reply(output: "ModelOutput", clean: Callable[[str], str] = storable) -> R
             },
         },
     }
-    return chat.read_reply(tamed(body, clean), latency=seconds)
+    return chat.read_reply(sanitize_json(body, clean), latency=seconds)
 
 
 class InspectModel(chat.Service):
@@ -249,7 +249,7 @@ class InspectModel(chat.Service):
         words = str(getattr(error, "provider_message", None) or getattr(error, "message", None) or error)
         if type(error).__name__ == "PrerequisiteError":  # Inspect prints it in colours
             words = _MARKUP.sub("", words)
-        return one_line(self.redact(words)) or type(error).__name__
+        return as_single_line(self.redact(words)) or type(error).__name__
 
     def _failure(self, error: Exception) -> AttemptError:
         """Classify what Inspect raised as any service's failure is classified."""

@@ -20,7 +20,7 @@ from fwc_llm.metrics.assisted import Predictions, assisted_samples
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.splits import table_of
-from fwc_llm.untrusted import parse_json
+from fwc_llm.sanitize import parse_json
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
@@ -53,7 +53,7 @@ def predictions(
         content = _File.model_validate(parse_json(read_text(path)))
         if (content.answers, content.table) == (key, fingerprint):
             return {arm: _arrays(lists) for arm, lists in content.arms.items()}
-    if task is None or task.whole is not None or task.fingerprint != fingerprint:
+    if task is None or task.disk_table is not None or task.fingerprint != fingerprint:
         return {}
     samples = assisted_samples(answered, answered.plain_samples, table_of(task))
     by_arm = {arm: sample.assist for arm, sample in samples.items()}

@@ -135,7 +135,7 @@ def audit(
     """
     import pandas as pd
 
-    from fwc_llm.data.reading import frame_table, title_of, titles_of
+    from fwc_llm.data.raw_table import frame_table, title_of, titles_of
     from fwc_llm.report.predictions_reader import as_numbers, filled, population_of, repeated_note
 
     raw, groups = frame_table(answers), titles_of(answers, protected)

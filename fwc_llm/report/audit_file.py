@@ -30,8 +30,8 @@ from fwc_llm.report.read import KEY
 from fwc_llm.report.rows import rows_of_audit
 from fwc_llm.runs.folder import command, versions
 from fwc_llm.runs.settings import Settings
-from fwc_llm.schema import Checked
 from fwc_llm.taskfile import LAYOUT, About
+from fwc_llm.validation import Checked
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -23,7 +23,7 @@ from fwc_llm.values import as_number, as_plain
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fwc_llm.data.reading import RawTable
+    from fwc_llm.data.raw_table import RawTable
     from fwc_llm.metrics.answers import Names
     from fwc_llm.taskfile import Written
 
@@ -131,7 +131,7 @@ def _without_missing(
     numbers: Sequence[Any],
 ) -> "tuple[pd.DataFrame, list[str]]":
     """The table without rows that lack a value that is needed, and how many these are in each group."""
-    from fwc_llm.data.table import crossed
+    from fwc_llm.data.clean_table import crossed
 
     needed = [*protected, *(name for name in columns if name not in {"answer", "p_yes", "score"})]
     empty = {name: ((table[name] == "") | table[name].isna()).to_numpy(dtype=bool) for name in needed}

@@ -31,8 +31,8 @@ from fwc_llm.answers import PARSER, parse_answer, probability
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import check_regular, failing_as, open_binary, whole_file
 from fwc_llm.models.base import Asked, Messages, Model, Reply, Usage, UsageKey
-from fwc_llm.schema import first_mistake
-from fwc_llm.untrusted import parse_json, storable
+from fwc_llm.sanitize import parse_json, utf8_safe
+from fwc_llm.validation import first_error
 from fwc_llm.words import YES_NO, Words
 
 if TYPE_CHECKING:
@@ -394,12 +394,12 @@ def _parse(line: bytes, path: Path, number: int) -> dict[str, Any]:
         record = parse_json(line)
         _Record.model_validate(record)
     except ValueError as error:
-        why = first_mistake(error, record) if isinstance(error, ValidationError) else "it is not JSON"
+        why = first_error(error, record) if isinstance(error, ValidationError) else "it is not JSON"
         raise FwcError(
             f"{path} is damaged in line {number} ({why}): restore the file, "
             "or remove that line to have its request asked again"
         ) from None
-    return {**record, **{name: storable(record[name]) for name in ("text", "error") if record.get(name)}}
+    return {**record, **{name: utf8_safe(record[name]) for name in ("text", "error") if record.get(name)}}
 
 
 def key_of(row: Mapping[str, Any]) -> Key:

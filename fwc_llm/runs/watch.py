@@ -11,7 +11,7 @@ from fwc_llm.models.base import Model, traits
 from fwc_llm.models.openai.chat import REASONING_TOKENS, asks_json
 from fwc_llm.runs.joint import ROWS
 from fwc_llm.runs.journal import Call, Journal, parsed, reply_of
-from fwc_llm.untrusted import visible
+from fwc_llm.sanitize import replace_invisible
 
 FIRST = 12  # replies of an arm
 KEPT_BACK = ("refused", "filtered")  # findings, not faults
@@ -71,7 +71,7 @@ class Watch:
             return
         reasons = Counter(answer["reason"] for answer in answers)
         counted = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
-        text = visible(" ".join(next((reply.text for reply in replies if reply.text), "").split()))
+        text = replace_invisible(" ".join(next((reply.text for reply in replies if reply.text), "").split()))
         shown = f"one of them: “{text[:_SHOWN]}{'…' * (len(text) > _SHOWN)}”" if text else "they are empty"
         raise UnreadError(
             f"none of the first {FIRST} replies of {arm} holds an answer ({counted}; {shown}): "

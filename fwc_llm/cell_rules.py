@@ -1,7 +1,7 @@
 """Rules for one cell: from its text to the value that a task works with.
 
-The loader maps them over the texts of columns (`data.table`), `clean_record` applies them to one row. Neither
-pandas nor numpy is imported, so that a service that builds prompts stays small.
+The loader maps them over the texts of columns (`data.clean_table`), `clean_record` applies them to one row.
+Neither pandas nor numpy is imported, so that a service that builds prompts stays small.
 """
 
 import operator
@@ -15,8 +15,8 @@ from typing import Any, Literal, get_args
 from pydantic import field_serializer
 
 from fwc_llm.errors import FwcError, did_you_mean
-from fwc_llm.schema import Checked
-from fwc_llm.taskfile import UNKNOWN, Condition, FileColumn, Number, Protected, TaskFile, Written
+from fwc_llm.taskfile import UNKNOWN, FileColumn, Number, Protected, RowFilter, TaskFile, Written
+from fwc_llm.validation import Checked
 from fwc_llm.values import as_number, as_plain, as_text, is_null
 
 _COMPARE = {"above": operator.gt, "at_least": operator.ge, "below": operator.lt, "at_most": operator.le}
@@ -75,7 +75,7 @@ def parse_number(task: TaskFile, column: str, text: str) -> float:
     )
 
 
-def meets(task: TaskFile, condition: Condition, text: str | None) -> bool:
+def meets(task: TaskFile, condition: RowFilter, text: str | None) -> bool:
     """Whether a cell meets a condition; a missing one meets no limit and no list."""
     if text is None:
         return not (condition.limits or condition.values)

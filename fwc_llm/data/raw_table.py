@@ -25,8 +25,8 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm.errors import FwcError, did_you_mean
+from fwc_llm.sanitize import parse_json, utf8_safe
 from fwc_llm.taskfile import DEFAULT_MARKERS, Source, format_of
-from fwc_llm.untrusted import parse_json, storable
 from fwc_llm.values import as_text, is_null
 
 NEEDS_OPENPYXL = (
@@ -344,7 +344,7 @@ def _table_of_columns(
     where: Path | str, columns: Iterable[tuple[str, Any]], numbers: Sequence[Any], markers: Iterable[str]
 ) -> RawTable:
     spread = [part for title, cells in columns for part in _spread(title, cells)]
-    titles = [storable(title.strip()) for title, _ in spread]
+    titles = [utf8_safe(title.strip()) for title, _ in spread]
     return RawTable(where, titles, numbers, lambda position: spread[position][1], frozenset(markers))
 
 
