@@ -411,6 +411,11 @@ class TaskFile(Checked):
         return tuple(attribute for attribute in self.offered if not attribute.optional)
 
     @property
+    def notations(self) -> dict[str, Written]:
+        """How the numbers of each column of the file are written."""
+        return {item.name: item.written for item in self.fields}
+
+    @property
     def words(self) -> Mapping[str, str]:
         """How prompts and replies say yes and no."""
         texts = self.values.get(self.outcome.source, {})

@@ -552,7 +552,9 @@ def _of_frame(
     lines = "".join(f"{key} = {json.dumps(word)}\n" for key, word in spelled.items())
     text = drafted.text.replace("\n[outcome]\n", f"\n[outcome]\n{lines}", 1)
     taskfile = parse_taskfile(text, Path("the data frame"), "table")
-    raw = replace(table, markers=frozenset(taskfile.source.markers)).frame(raw.columns.tolist(), "row")
+    raw = replace(table, markers=frozenset(taskfile.source.markers)).frame(
+        raw.columns.tolist(), "row", taskfile.notations
+    )
     return replace(_of_file(taskfile), load=lambda: clean_tables(taskfile, [raw]), locate=lambda: ())
 
 

@@ -48,12 +48,14 @@ def spellings(question: str, words: Words) -> dict[str, list[str]]:
 YES_WORDS = {
     "yes", "y", "true", "t", "1", "good", "positive", "pos", "approved", "approve", "accepted", "accept",
     "granted", "grant", "hired", "admitted", "admit", "passed", "pass", "paid", "repaid",
-    "ja", "j", "oui", "si", "sí", "sim", "da",
+    "ja", "j", "oui", "si", "sí", "sim", "da", "wahr", "vrai", "verdadero", "verdadeiro", "vero",
+    "bewilligt", "genehmigt", "angenommen", "zusage", "accordé", "accepté", "aprobado", "aprovado",
 }  # fmt: skip
 NO_WORDS = {
     "no", "n", "false", "f", "0", "bad", "negative", "neg", "rejected", "reject", "denied", "deny",
     "declined", "decline", "refused", "refuse", "not", "failed", "fail", "unpaid",
-    "nein", "non", "não", "nao", "niet",
+    "nein", "non", "não", "nao", "niet", "nee", "nej", "falsch", "faux", "falso", "abgelehnt", "absage",
+    "refusé", "rejeté", "rechazado", "denegado", "rejeitado", "negado", "respinto",
 }  # fmt: skip
 UNKNOWN = "unknown"  # the category of all people whose category is not known
 

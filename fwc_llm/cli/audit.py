@@ -43,7 +43,7 @@ def audit(
         "The values that mean yes, comma-separated. [default: yes, 1 or true]", metavar="VALUES"
     ),
     positive_answer: str | None = option(
-        "As --positive, of --answer alone: where labels say it otherwise.", metavar="VALUES"
+        "As --positive, of --answer or --reply alone: where labels say it otherwise.", metavar="VALUES"
     ),
     positive_label: str | None = option("As --positive, of --label alone.", metavar="VALUES"),
     negative: str | None = option("The values that mean no, comma-separated.", metavar="VALUES"),

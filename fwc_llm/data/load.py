@@ -50,7 +50,7 @@ def load_tables(task: TaskFile, folders: Sequence[Path]) -> "CleanTables":
             if expected and hashlib.sha256(content).hexdigest() != expected:
                 notes.append(f"{path} differs from the published file (its sha256 is another)")
             table = open_table(path, content, task.source, [item.name for item in task.fields])
-            parts.append(table.frame(names, label_of[path]))
+            parts.append(table.frame(names, label_of[path], task.notations))
         raws.append(pd.concat(parts))
         if not len(raws[-1]):
             raise FwcError(f"{paths[0]}: the table has no rows")
@@ -135,7 +135,7 @@ def _blocks(task: TaskFile, paths: Sequence[Path], names: Sequence[str]) -> "Ite
                 for batch in file.iter_batches(BLOCK, columns=listed):
                     rows = range(first + 1, first + len(batch) + 1)
                     block = arrow_table(path, pa.Table.from_batches([batch]), task.source, rows)
-                    yield block.frame(names, label_of[path])
+                    yield block.frame(names, label_of[path], task.notations)
                     first += len(batch)
             except (pa.ArrowException, OSError, ValueError) as error:
                 raise FwcError(f"{path} cannot be read after row {first:,}: {error}") from error

@@ -191,7 +191,9 @@ def _check_options(asked: Asked, of_population: bool) -> None:
         "name the column of predictions (--answer), replies (--reply), probabilities (--p-yes) or scores "
         "(--score)": not (answers or asked.p_yes or asked.score),
         "--reply parses the answers, and --answer gives them: leave out one of them": len(answers) > 1,
-        "--positive-answer is for --answer: replies are parsed": asked.reply and asked.positive_answer,
+        "--reply with --positive-answer needs --negative: the word in which replies say no": (
+            asked.reply and asked.positive_answer and not asked.negative
+        ),
         "--threshold makes answers of --p-yes, and --answer gives the answers: leave out one of them": (
             answers and at is not None
         ),
