@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "answers": ("Answer", "parse_answer"),
-    "cells": ("Record",),
+    "cell_rules": ("Record",),
     "coreset": ("FairCoreset", "FairWASP", "Transport", "fair_transport"),
     "errors": ("FwcError", "IncompleteRunError", "InputError", "InterruptedRunError", "ProviderError"),
     "evaluation.evaluate": ("evaluate",),
