@@ -264,10 +264,8 @@ class InspectModel(chat.Service):
                 )
             except Exception as error:  # a missing key or package, an unknown provider, whatever it imports
                 raise FwcError(f"Inspect cannot open {self.where} ({self._error_text(error)})") from None
-            sdk = getattr(self._model.api, "client", None)
-            if hasattr(
-                sdk, "max_retries"
-            ):  # an attempt is one request: those of OpenAI and Anthropic repeat it
+            sdk = vars(self._model.api).get("client")
+            if hasattr(sdk, "max_retries"):  # the SDKs of OpenAI and Anthropic would repeat a request
                 sdk.max_retries = 0
         return self._model
 
