@@ -9,18 +9,10 @@ from typing import Any
 from evals.real_model.parts import FILES, fetch
 from fwc_llm.evaluation.evaluate import Job, prepare
 from fwc_llm.models import Client, Reply, Usage
+from fwc_llm.models.recorded import FILE_NAME, read_records
 from fwc_llm.progress import choose
 from fwc_llm.runs.folder import RunFolder
-from fwc_llm.runs.journal import (
-    FILE_NAME,
-    Call,
-    Journal,
-    call_id,
-    make_record,
-    parameters_json,
-    parsed,
-    read_records,
-)
+from fwc_llm.runs.journal import Call, Journal, call_id, make_record, parameters_json, parsed
 from fwc_llm.runs.settings import Settings
 
 HERE = Path(__file__).resolve().parent
