@@ -38,7 +38,8 @@ class Replay:
 
     A question of a run gets the reply to the same messages in the same arm, repeat, row and variant. Where
     these differ, and in an application's own tests, each asking of some messages gets the next of their
-    replies. The name is that of the model that was asked, with the word "replayed"; a simulation stays marked.
+    replies. The name is that of the model that was asked, with the word "replayed"; a simulation
+    stays marked.
 
     Errors: `FwcError` for a folder without a run, a journal without prompts, and parameters other than those
     of the run; `ProviderError` for a question that was not asked, or not as often.
