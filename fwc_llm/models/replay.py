@@ -75,7 +75,7 @@ class Replay:
         self._keys = {key for replies in self._replies.values() for key in replies}
         if not self._replies:
             raise FwcError(
-                f"{replace_invisible(str(journal))} holds no prompts: an older version made it, or it is empty"
+                f"{self._folder}/{FILE_NAME} holds no prompts: an older version made it, or it is empty"
             )
 
     def next_reply(self, messages: Messages) -> Reply | None:
