@@ -23,8 +23,8 @@ from fwc_llm.metrics.intervals import wilson
 from fwc_llm.models import Client, open_model, traits
 from fwc_llm.models.base import Usage
 from fwc_llm.runs.folder import RunFolder
-from fwc_llm.runs.joint import ROWS as JOINT
 from fwc_llm.runs.journal import FILE_NAME, read_records
+from fwc_llm.runs.multi_row_requests import ROWS as JOINT
 from fwc_llm.runs.settings import Api, Settings
 
 _METRICS = {

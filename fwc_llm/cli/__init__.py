@@ -9,8 +9,8 @@ from typing import Any
 
 import typer
 
-from fwc_llm.cli.options import EXAMPLES, GROUPS
-from fwc_llm.cli.options import app as app
+from fwc_llm.cli.flags import EXAMPLES, GROUPS
+from fwc_llm.cli.flags import app as app
 from fwc_llm.errors import FwcError, InterruptedRunError
 from fwc_llm.untrusted import storable, visible
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from fwc_llm.cli import options as flags
+from fwc_llm.cli import flags
 from fwc_llm.cli.eval_output import ask_all, before_asking, eval_json, print_forecast
 from fwc_llm.cli.experiment import read_experiment
 from fwc_llm.cli.gate import FAIL_IF, JUNIT, UNDECIDED, Gates, Undecided, settle_folders
@@ -138,7 +138,7 @@ def evaluate(
     if max_prompt_tokens is not None:
         chosen = f"{job.plan.settings.m} of {settings.m} examples"
         console.notes(f"{chosen}: the most that fit into {max_prompt_tokens:,} prompt tokens")
-    jobs = [job.beside(name, console.notes) for name in models] if len(models) > 1 else [job]
+    jobs = [job.with_model(name, console.notes) for name in models] if len(models) > 1 else [job]
     gates.begin([arm.name for arm in job.plan.arms])
     if dry_run:
         print_forecast(jobs, as_json)
@@ -161,7 +161,7 @@ def _wordings(text: str | None) -> dict[str, Any]:
 
 def _ablation(shots: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """The arms of an ablation, and the flags with its repeats and strategy options where none are given."""
-    from fwc_llm.runs import ablation as parts
+    from fwc_llm.runs import ablation_arms as parts
 
     if shots not in (flags.ARMS, ",".join(parts.ARMS)) or options["order"]:
         raise FwcError("--ablate names its arms and their orders: leave --shots and --order out")

@@ -338,13 +338,13 @@ class Command(_Plain, TyperCommand):
     """A command whose help shows its everyday options."""
 
 
-class Group(_Plain, TyperGroup):
+class CommandGroup(_Plain, TyperGroup):
     """A command with commands of its own, such as `task`."""
 
 
 app = typer.Typer(
     name="fwc-llm",
-    cls=Group,
+    cls=CommandGroup,
     help="Choose the examples of a prompt so that a language model's answers about a table become fairer, "
     "and measure whether they do.",
     epilog="Start with `fwc-llm eval`: a complete run on a simulated census, without key, network or data.",
@@ -354,6 +354,6 @@ app = typer.Typer(
 )
 GROUPS = {
     "": app,
-    "task": typer.Typer(help="Task files for tables of your own.", no_args_is_help=True, cls=Group),
-    "template": typer.Typer(help="Template sets of your own.", no_args_is_help=True, cls=Group),
+    "task": typer.Typer(help="Task files for tables of your own.", no_args_is_help=True, cls=CommandGroup),
+    "template": typer.Typer(help="Template sets of your own.", no_args_is_help=True, cls=CommandGroup),
 }

@@ -6,7 +6,7 @@ from pathlib import Path
 from shutil import copytree
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.cli import options as flags
+from fwc_llm.cli import flags
 from fwc_llm.cli.console import lines, notes, out, working
 from fwc_llm.errors import FwcError
 from fwc_llm.files import failing_as, resource_dir, write_whole

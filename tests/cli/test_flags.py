@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from fwc_llm.cli import app
-from fwc_llm.cli.options import EVERYDAY, EXAMPLES, completed
+from fwc_llm.cli.flags import EVERYDAY, EXAMPLES, completed
 from tests.command import Run
 
 
