@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 
-from fwc_llm.cli import app
+from fwc_llm.cli.program import every_command
 from tests import snippets
 from tests.command import python
 from tests.test_docs import CHECKOUT, FENCE, PAGES, name
@@ -121,7 +120,7 @@ def written(page: Path) -> Iterator[str]:
 
 def parse(words: list[str]) -> None:
     """Read a command line as the program does, without running it."""
-    command: Any = typer.main.get_command(app)
+    command: Any = every_command()
     while hasattr(command, "commands"):
         command = command.commands[words.pop(0)]
     command.make_context("fwc-llm", words)

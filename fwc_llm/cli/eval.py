@@ -52,7 +52,8 @@ def evaluate(
         "(what Inspect reaches), `python:MODULE:FUNCTION`, or a name that an installed package provides; "
         "without key or network `gguf:FILE` and `smollm2`, language models in this process, `baseline`, "
         "a logistic regression on the table, and `surrogate`, a simulation for the tasks adult and "
-        "census. Several, comma-separated, are asked the same questions. [default: surrogate]",
+        "census. Several, comma-separated, are asked the same questions. [default: surrogate where it knows "
+        "the task, else baseline]",
         panel=SERVICE,
     ),
     shots: str = flags.option(
@@ -107,6 +108,7 @@ def evaluate(
     from fwc_llm.cli import console
     from fwc_llm.evaluation.evaluate import prepare
     from fwc_llm.gates.condition import TOLD
+    from fwc_llm.runs.plan import default_model
 
     gates = Gates.read(fail_if, undecided, junit, dry_run)
     # Saved examples belong to a task: with them it is no demonstration, but a run with defaults.
@@ -124,6 +126,13 @@ def evaluate(
         table = flags.open_task(
             "census" if demonstration and data is None else task, data_dir, protected, data=data
         )
+        if not models:
+            models = (default_model(table),)
+            if models == ("baseline",):
+                console.notes(
+                    f"no --model is named: {table.name} is measured with baseline, a logistic regression on "
+                    "its rows"
+                )
 
         def plan(name: str, settings: Settings) -> "Job":
             return prepare(
@@ -171,9 +180,9 @@ def _ablation(shots: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]
 
 
 def _model_names(text: str | None) -> tuple[str, ...]:
-    """The models that --model names, each once; without it the simulation."""
+    """The models that --model names, each once; none without it."""
     if text is None:
-        return ("surrogate",)
+        return ()
     names = flags.words(text)
     if not names:
         raise FwcError("--model names no model: give a name, or several with commas between them")

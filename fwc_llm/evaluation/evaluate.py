@@ -283,7 +283,8 @@ class Job:
     def _result(self, folder: RunFolder, journal: Journal, stopped: str | None = None) -> Result:
         from fwc_llm.report.read import score_and_judge
 
-        return Result(folder.path, score_and_judge(folder, journal, stopped, self.plan.task), self.plan.task)
+        table = self.plan.task if self.plan.settings.assist else None
+        return Result(folder.path, score_and_judge(folder, journal, stopped, table), self.plan.task)
 
     def budget(self, elsewhere: float = 0.0) -> Budget | None:
         """The limit in dollars, if the client has one; `FwcError` where it cannot be kept.

@@ -45,7 +45,7 @@ from fwc_llm.runs.journal import Journal, PlannedCall
 from fwc_llm.runs.plan import Plan, make_plan, rows_of
 from fwc_llm.runs.results import VALUES, Replies
 from fwc_llm.runs.settings import Api, Settings
-from fwc_llm.runs.splits import Split, hold_out
+from fwc_llm.runs.splits import Split, hold_out, nearest_whole
 from fwc_llm.runs.watch import Watch
 from fwc_llm.shots import save_shots, select_shots
 from fwc_llm.shots.base import Shots
@@ -454,9 +454,18 @@ def tune(
         sizes = sizes or [settings.m]
         if rows < fewest:
             raise FwcError(
-                f"rows is {rows}: comparing candidates takes at least {fewest}, {_FEWEST_A_GROUP} a group"
+                f"rows (--rows) is {rows}: comparing candidates takes at least {fewest}, {_FEWEST_A_GROUP} a "
+                "group"
             )
-        pool_rows, split = hold_out(table, drawn, rows, settings.base_parity, seed)
+        if settings.base_parity is not None:
+            nearest = nearest_whole(table.groups, rows, settings.base_parity)
+            if nearest != rows:
+                show.say(f"--rows {rows} gives no whole cells: {nearest}, the nearest, are drawn")
+            rows = nearest
+        try:
+            pool_rows, split = hold_out(table, drawn, rows, settings.base_parity, seed)
+        except FwcError as error:
+            raise FwcError(f"rows (--rows): {error}") from None
         free = int(split.candidates.sum())
         if max(sizes) > free:
             raise FwcError(f"m is {max(sizes)}, but only {free} rows may become examples: lower --m")

@@ -438,6 +438,17 @@ def bare_prompt(task: "Task", template: str, questions: Literal["", "one", "seve
     return Prompt(task, None, template, (), questions).build(next(rows_of(task.test().head(1)))[1])
 
 
+def default_model(task: "Task") -> str:
+    """The model of a run that names none: the simulation where it can read the task, else the baseline."""
+    from fwc_llm.models.surrogate.model import Surrogate
+
+    try:
+        Surrogate().check(bare_prompt(task, "default"))
+    except FwcError:
+        return "baseline"
+    return "surrogate"
+
+
 def rows_of(frame: "pd.DataFrame") -> Iterator[tuple[str, dict[str, Any]]]:
     """Row id and values of every row of a table, some of them in memory at a time."""
     for first in range(0, len(frame), _ROWS):

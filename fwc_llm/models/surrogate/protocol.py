@@ -1,6 +1,6 @@
 """Chat completions, Responses, Decisions and System One from the server's side: calls read, bodies written.
 
-Functions from JSON to JSON: `serve.py` puts them on a socket, `fwc_llm.testing` under OpenAI's SDK. What
+Functions from JSON to JSON: `server.py` puts them on a socket, `fwc_llm.testing` under OpenAI's SDK. What
 would change an answer is honoured or refused with 400; `max_tokens`, `stop` and their like are ignored.
 """
 
