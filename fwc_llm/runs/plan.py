@@ -209,7 +209,8 @@ class Plan:
                         fixed = len(builder.prefix) if arm.name in repeat.shots else 0
                         variants = [(THRESHOLD, values)] if validation else self.variants(row, values)
                         for variant, changed in variants:
-                            asked = RowContext(row, repeat.index, changed, trainings[repeat.index])
+                            training = trainings[repeat.index]
+                            asked = RowContext(row, repeat.index, changed, training, arm.name, variant)
                             messages = with_first_name(builder.build(changed), changed)
                             yield PlannedCall(arm.name, repeat.index, row, variant, messages, asked, fixed)
                     if not validation:

@@ -9,7 +9,8 @@ from collections.abc import Collection
 from fwc_llm.errors import ProviderError
 from fwc_llm.models.base import Model, traits
 from fwc_llm.models.openai.chat import REASONING_TOKENS, asks_json
-from fwc_llm.runs.journal import Journal, PlannedCall, parsed, reply_of
+from fwc_llm.models.recorded import reply_of
+from fwc_llm.runs.journal import Journal, PlannedCall, parsed
 from fwc_llm.runs.multi_row_requests import ROWS
 from fwc_llm.untrusted import visible
 
