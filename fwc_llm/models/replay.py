@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.files import failing_as, home_expanded, read_text, sha256
-from fwc_llm.models.base import RowContext, Messages, Reply, Usage
+from fwc_llm.models.base import Messages, Reply, RowContext, Usage
 from fwc_llm.models.client import Client
 from fwc_llm.models.recorded import FILE_NAME, read_records, reply_of
 from fwc_llm.schema import check
