@@ -16,10 +16,10 @@ from fwc_llm.errors import FwcError
 from fwc_llm.files import failing_as, home_expanded, open_binary
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.models.client import Client
-from fwc_llm.models.openai.chat import Notice, Service, read_reply, request_parameters, with_room
+from fwc_llm.models.openai.chat import Notice, Service, raise_token_limit, read_reply, request_parameters
 from fwc_llm.models.openai.prices import family_of
 from fwc_llm.models.openai.retry import AttemptError
-from fwc_llm.sanitize import parse_uint, replace_invisible, utf8_safe
+from fwc_llm.sanitize import parse_uint, replace_invisible
 
 PREFIX = "gguf:"
 PACKAGED = "smollm2"
@@ -98,8 +98,8 @@ class LocalModel(Service):
 
     async def ask(self, messages: Messages) -> Reply:
         """Ask once; llama.cpp works on as many questions at once as it has slots."""
-        sent = with_room(self._sent, messages)
-        body = {**sent, "messages": [{**m, "content": utf8_safe(m["content"])} for m in messages]}
+        sent = raise_token_limit(self._sent, messages)
+        body = {**sent, "messages": [{**m, "content": storable(m["content"])} for m in messages]}
         async with self._turn:
             began = time.monotonic()
             answered = await asyncio.to_thread(self._answer, body)  # llama.cpp cannot be stopped
