@@ -19,7 +19,7 @@ from fwc_llm.models.client import Client
 from fwc_llm.models.openai.chat import Notice, Service, raise_token_limit, read_reply, request_parameters
 from fwc_llm.models.openai.prices import family_of
 from fwc_llm.models.openai.retry import AttemptError
-from fwc_llm.sanitize import parse_uint, replace_invisible
+from fwc_llm.sanitize import parse_uint, replace_invisible, utf8_safe
 
 PREFIX = "gguf:"
 PACKAGED = "smollm2"
@@ -99,7 +99,7 @@ class LocalModel(Service):
     async def ask(self, messages: Messages) -> Reply:
         """Ask once; llama.cpp works on as many questions at once as it has slots."""
         sent = raise_token_limit(self._sent, messages)
-        body = {**sent, "messages": [{**m, "content": storable(m["content"])} for m in messages]}
+        body = {**sent, "messages": [{**m, "content": utf8_safe(m["content"])} for m in messages]}
         async with self._turn:
             began = time.monotonic()
             answered = await asyncio.to_thread(self._answer, body)  # llama.cpp cannot be stopped

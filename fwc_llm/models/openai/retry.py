@@ -102,7 +102,9 @@ def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptE
     scope = FailureScope.ATTEMPT
     if 300 <= status < 400:
         scope = FailureScope.RUN
-        message = f"a redirect to {one_line(headers.get('location', '?'))}; give that address as --base-url"
+        message = (
+            f"a redirect to {as_single_line(headers.get('location', '?'))}; give that address as --base-url"
+        )
     elif filtered:
         scope = FailureScope.ROW
     elif codes & (QUOTA_CODES | _KEY_CODES | _MODEL_CODES) or status in {401, 402, 403, 404}:
@@ -136,7 +138,7 @@ def body_failure(body: Any) -> AttemptError:
     if isinstance(body, str):
         kind = "HTML" if body.lstrip()[:1] == "<" else "text"
         return AttemptError(
-            FailureScope.ATTEMPT, f"{kind} instead of JSON, with status 200: {one_line(body)}", 200
+            FailureScope.ATTEMPT, f"{kind} instead of JSON, with status 200: {as_single_line(body)}", 200
         )
     return AttemptError(FailureScope.ATTEMPT, "a response without choices", 200)
 
