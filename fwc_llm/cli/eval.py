@@ -50,9 +50,10 @@ def evaluate(
     model: str | None = flags.option(
         "The model's name as its provider spells it, `azure:DEPLOYMENT`, or `inspect:PROVIDER/MODEL` "
         "(what Inspect reaches), `python:MODULE:FUNCTION`, or a name that an installed package provides; "
-        "without key or network `gguf:FILE` and `smollm2`, language models in this process, `baseline`, "
-        "a logistic regression on the table, and `surrogate`, a simulation for the tasks adult and "
-        "census. Several, comma-separated, are asked the same questions. [default: surrogate]",
+        "without key or network `gguf:FILE` and `smollm2`, language models in this process, `replay:FOLDER`, "
+        "the replies of a finished run, `baseline`, a logistic regression on the table, and `surrogate`, a "
+        "simulation for the tasks adult and census. Several, comma-separated, are asked the same questions. "
+        "[default: surrogate]",
         panel=SERVICE,
     ),
     shots: str = flags.option(
@@ -106,7 +107,7 @@ def evaluate(
     """
     from fwc_llm.cli import console
     from fwc_llm.evaluation.evaluate import prepare
-    from fwc_llm.gates.condition import TOLD
+    from fwc_llm.gates.condition import UNTIL_VERDICT
 
     gates = Gates.read(fail_if, undecided, junit, dry_run)
     # Saved examples belong to a task: with them it is no demonstration, but a run with defaults.
@@ -118,7 +119,7 @@ def evaluate(
         options["n_test"] = _DEMONSTRATED
     wanted = _wordings(options.pop("template"))
     if until_decided:
-        wanted["until_decided"] = tuple(dict.fromkeys(fail_if or ())) or (TOLD,)
+        wanted["until_decided"] = tuple(dict.fromkeys(fail_if or ())) or (UNTIL_VERDICT,)
     settings, client = flags.read(Settings, options, **wanted), flags.read(Client, options)
     with before_asking(out), console.working("reading the table") as step:
         table = flags.open_task(

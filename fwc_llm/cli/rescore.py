@@ -12,10 +12,11 @@ def rescore(run: Path = argument("The folder of a run, or of several models."), 
     from fwc_llm.cli.console import notes, out
     from fwc_llm.errors import FwcError
     from fwc_llm.files import is_file
+    from fwc_llm.models.recorded import FILE_NAME
     from fwc_llm.report.read import score_and_judge
     from fwc_llm.report.terminal import run_table
     from fwc_llm.runs.folder import RunFolder
-    from fwc_llm.runs.journal import FILE_NAME, Journal
+    from fwc_llm.runs.journal import Journal
     from fwc_llm.runs.listing import expanded
 
     scored = []

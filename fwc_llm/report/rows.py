@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.files import is_file
-from fwc_llm.metrics.answers import Answers, questions_of
+from fwc_llm.metrics.run_answers import ArmAnswers, questions_of
 from fwc_llm.models.base import Messages
+from fwc_llm.models.recorded import FILE_NAME, read_records
 from fwc_llm.notebook import visible
 from fwc_llm.report.read import Run
 from fwc_llm.runs.folder import COUNTERFACTUAL, RunFolder
-from fwc_llm.runs.journal import FILE_NAME, Key, key_of, read_records
+from fwc_llm.runs.journal import Key, key_of
 from fwc_llm.untrusted import shortened, storable
 
 _ANSWERS = {1.0: "yes", 0.0: "no"}
@@ -51,7 +52,7 @@ def rows_of_run(run: Run) -> dict[str, Any] | None:
     return {**counted, "data": pack.as_json()}
 
 
-def rows_of_audit(answers: Mapping[str, Answers], numbered: bool) -> dict[str, Any]:
+def rows_of_audit(answers: Mapping[str, ArmAnswers], numbered: bool) -> dict[str, Any]:
     """Return every row of an audit for the page, as `rows_of_run` does; `numbered`: rows have no names."""
     pack, number, picked = _questions(answers, {}, numbered)
     asked = questions_of(list(answers.values()))
@@ -67,7 +68,7 @@ def rows_of_audit(answers: Mapping[str, Answers], numbered: bool) -> dict[str, A
 
 
 def _questions(
-    answers: Mapping[str, Answers], counterfactuals: Mapping[str, Answers], numbered: bool = False
+    answers: Mapping[str, ArmAnswers], counterfactuals: Mapping[str, ArmAnswers], numbered: bool = False
 ) -> tuple["Pack", dict[tuple[int, str], int], list[int]]:
     """A pack of the rows that the page holds, their numbers in it by repeat and row, and their places."""
     first = next(iter(answers.values()))
