@@ -23,7 +23,7 @@ from fwc_llm.report.narrative import (
 from fwc_llm.report.probability import calibration, notes, probabilities, thresholds
 from fwc_llm.report.tables import Section, terminal
 from fwc_llm.report.thresholds import at_threshold, threshold_section
-from fwc_llm.runs.ablation import ARMS
+from fwc_llm.runs.ablation_arms import ARMS
 
 if TYPE_CHECKING:
     from fwc_llm.report.read import Run

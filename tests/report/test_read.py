@@ -24,7 +24,7 @@ from fwc_llm.report.read import score_and_judge as score
 from fwc_llm.report.tables import as_text
 from fwc_llm.report.terminal import run_table
 from fwc_llm.report.write import render
-from fwc_llm.runs.ablation import ARMS, OPTIONS, STEPS
+from fwc_llm.runs.ablation_arms import ARMS, OPTIONS, STEPS
 from fwc_llm.runs.folder import ANSWER_COLUMNS, RunFolder, file_name
 from fwc_llm.runs.journal import Journal
 from fwc_llm.shots import load_shots

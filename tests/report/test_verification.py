@@ -20,7 +20,7 @@ from fwc_llm.models import Client, Messages
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.report.bundle import CARD, write_bundle
 from fwc_llm.report.read import read_run, score_and_judge
-from fwc_llm.report.verify import verify
+from fwc_llm.report.verification import verify
 from fwc_llm.report.write import render
 from fwc_llm.runs import batch as batch_module
 from fwc_llm.runs.folder import RunFolder
