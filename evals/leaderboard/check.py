@@ -7,7 +7,7 @@ from evals.leaderboard.page import Entry, read_entry
 from evals.leaderboard.protocol import Part, parts
 from evals.leaderboard.run import record
 from fwc_llm.errors import FwcError
-from fwc_llm.report.verify import SAME, STATED, UNVERIFIED, differences, missing_keys, verify
+from fwc_llm.report.verification import SAME, STATED, UNVERIFIED, differences, missing_keys, verify
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import FILE_NAME
 from fwc_llm.runs.settings import Settings

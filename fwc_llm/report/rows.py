@@ -14,9 +14,9 @@ from fwc_llm.files import is_file
 from fwc_llm.metrics.answers import Answers, questions_of
 from fwc_llm.models.base import Messages
 from fwc_llm.notebook import visible
-from fwc_llm.report.read import Run
 from fwc_llm.runs.folder import COUNTERFACTUAL, RunFolder
 from fwc_llm.runs.journal import FILE_NAME, Key, key_of, read_records
+from fwc_llm.runs.recorded_run import Run
 from fwc_llm.untrusted import shortened, storable
 
 _ANSWERS = {1.0: "yes", 0.0: "no"}
