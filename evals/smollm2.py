@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fwc_llm.metrics.thresholds import most_accurate, threshold_curve
+from fwc_llm.metrics.decision_thresholds import most_accurate, threshold_curve
 from fwc_llm.metrics.variance import area
 from fwc_llm.models import open_model
 from fwc_llm.progress import Progress

@@ -106,7 +106,7 @@ def evaluate(
     """
     from fwc_llm.cli import console
     from fwc_llm.evaluation.evaluate import prepare
-    from fwc_llm.gates.condition import TOLD
+    from fwc_llm.gates.condition import UNTIL_VERDICT
 
     gates = Gates.read(fail_if, undecided, junit, dry_run)
     # Saved examples belong to a task: with them it is no demonstration, but a run with defaults.
@@ -118,7 +118,7 @@ def evaluate(
         options["n_test"] = _DEMONSTRATED
     wanted = _wordings(options.pop("template"))
     if until_decided:
-        wanted["until_decided"] = tuple(dict.fromkeys(fail_if or ())) or (TOLD,)
+        wanted["until_decided"] = tuple(dict.fromkeys(fail_if or ())) or (UNTIL_VERDICT,)
     settings, client = flags.read(Settings, options, **wanted), flags.read(Client, options)
     with before_asking(out), console.working("reading the table") as step:
         table = flags.open_task(

@@ -14,8 +14,8 @@ from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.listing import expanded
 
 if TYPE_CHECKING:
-    from fwc_llm.gates import Check, Condition
-    from fwc_llm.metrics.answers import Answered
+    from fwc_llm.gates import Check, GateCondition
+    from fwc_llm.metrics.run_answers import RunAnswers
 
 _PANEL = "Gates"
 _WORD = "the run has not come to its end"
@@ -41,7 +41,7 @@ JUNIT: Path | None = option("Write the checks as JUnit XML to this file.", "--ju
 class Gates:
     """The conditions of one command, and what becomes of them."""
 
-    conditions: "Sequence[Condition]"
+    conditions: "Sequence[GateCondition]"
     undecided: Undecided
     junit: Path | None
 
@@ -75,7 +75,7 @@ class Gates:
 
     def settle(
         self,
-        runs: "Mapping[str, Answered]",
+        runs: "Mapping[str, RunAnswers]",
         marks: Sequence[str] = (),
         document: dict[str, Any] | None = None,
     ) -> None:
@@ -91,7 +91,7 @@ class Gates:
             for name, answered in runs.items():
                 decided = (check for condition in self.conditions for check in decide(condition, answered))
                 suites[name] = list({check.condition: check for check in decided}.values())  # each once
-            sequences = any(answered.looks is not None for answered in runs.values())
+            sequences = any(answered.design.looks is not None for answered in runs.values())
             error = "" if sequences else several(sum(map(len, suites.values())))
             marks = [error, *marks] if error else marks
         self.conclude(suites, marks, document)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fwc_llm.errors import FwcError
-from fwc_llm.gates.condition import KEY_OF, Condition
+from fwc_llm.gates.condition import KEY_OF, GateCondition
 from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Floats
 
 _BETS = np.array([0.05, 0.1, 0.2, 0.4])  # λ
@@ -23,7 +23,7 @@ _BETS = np.array([0.05, 0.1, 0.2, 0.4])  # λ
 Evidence = Mapping[str, Sequence[float]]  # by what is compared: the logarithm of M for each λ
 
 
-def check_watched(condition: Condition, labelled: bool = True) -> None:
+def check_watched(condition: GateCondition, labelled: bool = True) -> None:
     """Refuse what has no detector: differences of arms, what is not counted from decisions, conditions on too
     little harm, and what needs labels where there are none.
     """
@@ -39,7 +39,7 @@ def check_watched(condition: Condition, labelled: bool = True) -> None:
 
 def collected(
     evidence: Evidence,
-    condition: Condition,
+    condition: GateCondition,
     answer: Floats,
     label: npt.NDArray[np.integer],
     group: Codes,
@@ -68,7 +68,11 @@ def total(evidence: Evidence) -> float:
 
 
 def _differences(
-    condition: Condition, answer: Floats, label: npt.NDArray[np.integer], group: Codes, names: Sequence[str]
+    condition: GateCondition,
+    answer: Floats,
+    label: npt.NDArray[np.integer],
+    group: Codes,
+    names: Sequence[str],
 ) -> Iterator[tuple[str, Floats]]:
     """Yield what is compared, and the differences of its blocks in order."""
     metric, bound = BY_KEY[KEY_OF[condition.metric]], condition.bound

@@ -6,10 +6,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from fwc_llm.gates import Check, all_of, decide, parse_condition
-from fwc_llm.metrics.answers import Answered
-from fwc_llm.metrics.audit_table import Decisions, from_frame, of_population, unused_columns, with_population
+from fwc_llm.metrics.audit_table import (
+    DecisionValues,
+    from_frame,
+    of_population,
+    unused_columns,
+    with_population,
+)
+from fwc_llm.metrics.run_answers import RunAnswers
+from fwc_llm.metrics.sampling_design import WORST, Unread
 from fwc_llm.metrics.statistics import statistics
-from fwc_llm.metrics.variance import WORST, Unread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,7 +31,7 @@ class Audit:
     json` has as a run's "statistics".
     """
 
-    def __init__(self, answered: Answered, references: "References | None" = None) -> None:
+    def __init__(self, answered: RunAnswers, references: "References | None" = None) -> None:
         self.answered, self._references = answered, references
 
     @cached_property
@@ -149,7 +155,7 @@ def audit(
         if name in columns:
             columns[name] = as_numbers(columns[name], name, shares)
     frame = pd.DataFrame(columns)
-    decisions = Decisions(positive, negative, others)
+    decisions = DecisionValues(positive, negative, others)
     if population is not None:
         everybody = population_of(
             frame_table(population), named, [*levels, titles["label"], titles["answer"]]

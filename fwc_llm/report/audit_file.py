@@ -16,10 +16,10 @@ import numpy as np
 from fwc_llm.errors import FwcError
 from fwc_llm.files import sha256
 from fwc_llm.metrics.adverse_impact import impact_tables, over_median
-from fwc_llm.metrics.answers import Answered, Answers, mapped
-from fwc_llm.metrics.audit_table import Decisions, by_attribute, empty_but, from_frame, of_population
+from fwc_llm.metrics.audit_table import DecisionValues, by_attribute, empty_but, from_frame, of_population
+from fwc_llm.metrics.decision_thresholds import HALF
+from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, mapped
 from fwc_llm.metrics.statistics import plain
-from fwc_llm.metrics.thresholds import HALF
 from fwc_llm.report.audit_answers import Audit
 from fwc_llm.report.document import document_of, entry
 from fwc_llm.report.local_law_144 import summary
@@ -80,7 +80,7 @@ class AuditOfFile:
 
     document: dict[str, Any]
     audits: Mapping[str, Audit]
-    crossed: Answered
+    crossed: RunAnswers
     notes: Sequence[str]
     ties: str
     about: Mapping[str, Any]
@@ -109,7 +109,9 @@ def audit_of_file(
     layout = {name: getattr(asked, name) for name in LAYOUT}
     texts = [*names, label, asked.answer]
     everybody = read_population(population, key, texts, layout) if population else None
-    decisions = Decisions(asked.positive, asked.negative, asked.others, predictions.name, columns, typed=True)
+    decisions = DecisionValues(
+        asked.positive, asked.negative, asked.others, predictions.name, columns, typed=True
+    )
     by_column = {"answer": asked.positive_answer, "label": asked.positive_label}
     decisions = replace(decisions, by_column={name: value for name, value in by_column.items() if value})
     frame, notes = read_predictions(
@@ -125,7 +127,7 @@ def audit_of_file(
         asked.reply is not None,
     )
 
-    def answered(answer: str) -> Answered:
+    def answered(answer: str) -> RunAnswers:
         own: dict[str, Any] = {name: name for name in ("weight", "cluster", "given") if name in columns}
         own |= {name: getattr(settings, name) for name in ("min_group", "margin", "against", "unread")}
         own |= {"decisions": replace(decisions, positive=None, negative=None, others=None, by_column={})}
@@ -266,7 +268,7 @@ def _describe(audit: Audit, source: Mapping[str, Any], title: str, keep_small: b
     )
 
 
-def _with_reasons(audit: Audit) -> dict[str, Answers]:
+def _with_reasons(audit: Audit) -> dict[str, ArmAnswers]:
     """Answers that are missing without a reason were empty cells."""
     named = {}
     for arm, a in audit.answered.answers.items():

@@ -16,13 +16,13 @@ from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file, read_text
 from fwc_llm.gates import Check, decide, parse_condition
 from fwc_llm.gates.change import check_watched, collected, total
-from fwc_llm.gates.condition import KEY_OF, Condition
-from fwc_llm.metrics.answers import Answered, Answers
+from fwc_llm.gates.condition import KEY_OF, GateCondition
 from fwc_llm.metrics.arm_comparison import from_intervals
 from fwc_llm.metrics.arm_estimates import estimate
-from fwc_llm.metrics.audit_table import Decisions, from_frame
+from fwc_llm.metrics.audit_table import DecisionValues, from_frame
 from fwc_llm.metrics.counts import UNPARSED, count_cells, measure
 from fwc_llm.metrics.looks import FIRST_LOOK, Looks
+from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.charts import Axis
 from fwc_llm.report.html import environment
@@ -76,7 +76,7 @@ def _sum(counts: Counts, more: Mapping[str, Any]) -> None:
 def monitor(
     path: Path,
     state_file: Path,
-    conditions: Sequence[Condition],
+    conditions: Sequence[GateCondition],
     columns: Mapping[str, Any],
     run_length: int,
     layout: Mapping[str, Any] = {},
@@ -128,7 +128,7 @@ def monitor(
 
 
 def _add(
-    state: State, new: Answers, version: npt.NDArray[Any] | str, conditions: Sequence[Condition]
+    state: State, new: ArmAnswers, version: npt.NDArray[Any] | str, conditions: Sequence[GateCondition]
 ) -> None:
     """Add new decisions to the state's counts, by their `version`, and to its evidence."""
     names, group = list(new.group.categories), np.asarray(new.group.codes, np.int64)
@@ -153,7 +153,7 @@ def _read(path: Path, columns: Mapping[str, Any], layout: Mapping[str, Any]) -> 
         path,
         named,
         columns["protected"],
-        Decisions(columns["positive"]),
+        DecisionValues(columns["positive"]),
         missing=columns["missing"],
         layout=layout,
     )
@@ -197,7 +197,7 @@ def _unseen(state: State, frame: "pd.DataFrame", path: Path) -> tuple[npt.NDArra
     return ~old, state.model_copy(update={"seen": both.tobytes()})
 
 
-def _answered(counts: Counts, asked: Mapping[str, Any], checks: int) -> Answered:
+def _answered(counts: Counts, asked: Mapping[str, Any], checks: int) -> RunAnswers:
     """The decisions that counts stand for, with intervals that hold at every look."""
     import pandas as pd
 
@@ -209,14 +209,14 @@ def _answered(counts: Counts, asked: Mapping[str, Any], checks: int) -> Answered
         pd.DataFrame(columns), attributes=asked["protected"], label="label" if asked["label"] else None,
         min_group=FIRST_LOOK, least_groups=1,
     )  # fmt: skip
-    return replace(answered, looks=Looks(checks, _MOST))
+    return replace(answered, design=replace(answered.design, looks=Looks(checks, _MOST)))
 
 
 def _decided(
-    state: State, answered: Answered, conditions: Sequence[Condition], run_length: int
+    state: State, answered: RunAnswers, conditions: Sequence[GateCondition], run_length: int
 ) -> list[Check]:
     sample, checks = answered.samples["answers"], list[Check]()
-    few = sample.rows_of_groups[sample.judged].min() < FIRST_LOOK
+    few = sample.rows_of_groups[sample.eligible_groups].min() < FIRST_LOOK
     limit = run_length * len(conditions)
     for condition in conditions:
         now = decide(condition, answered)[0]

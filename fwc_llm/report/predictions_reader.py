@@ -12,10 +12,16 @@ from fwc_llm.answers import parse_answer
 from fwc_llm.errors import FwcError
 from fwc_llm.files import reason
 from fwc_llm.metrics.adverse_impact import over_median
-from fwc_llm.metrics.answers import as_names, mapped
-from fwc_llm.metrics.audit_table import Decisions, decided, left_out_note, unused_columns, with_population
+from fwc_llm.metrics.audit_table import (
+    DecisionValues,
+    decided,
+    left_out_note,
+    unused_columns,
+    with_population,
+)
 from fwc_llm.metrics.counts import Floats
-from fwc_llm.metrics.thresholds import HALF
+from fwc_llm.metrics.decision_thresholds import HALF
+from fwc_llm.metrics.run_answers import as_names, mapped
 from fwc_llm.report.external_results import open_results
 from fwc_llm.taskfile import UNKNOWN
 from fwc_llm.values import as_number, as_plain
@@ -24,7 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fwc_llm.data.reading import RawTable
-    from fwc_llm.metrics.answers import Names
+    from fwc_llm.metrics.run_answers import Names
     from fwc_llm.taskfile import Written
 
 MISSING = "refuse", "drop", "group"
@@ -40,7 +46,7 @@ def read_predictions(
     path: Path,
     columns: Mapping[str, str],
     protected: Sequence[str],
-    decisions: Decisions | None = None,
+    decisions: DecisionValues | None = None,
     threshold: float = HALF,
     missing: str = "refuse",
     population: "pd.DataFrame | None" = None,

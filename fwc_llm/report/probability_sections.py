@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fwc_llm.metrics.probability import LEAST_CERTAIN
+from fwc_llm.metrics.predicted_probabilities import LEAST_CERTAIN
 from fwc_llm.report.number_format import DASH, interval, number, percent
 from fwc_llm.report.table_model import Row, Section, TableCell, difference
 

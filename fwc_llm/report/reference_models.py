@@ -16,10 +16,10 @@ import numpy.typing as npt
 from pydantic import BaseModel, StrictBool, ValidationError
 
 from fwc_llm.errors import FwcError, StorageError
-from fwc_llm.metrics.answers import Answered, one_name, samples_of
 from fwc_llm.metrics.arm_comparison import adjust, compare_estimates
-from fwc_llm.metrics.arm_estimates import Estimate, Estimates, estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates, MetricEstimate, estimate
 from fwc_llm.metrics.counts import METRICS
+from fwc_llm.metrics.run_answers import RunAnswers, one_name, samples_of
 from fwc_llm.models.baseline import BOOSTING, LOGISTIC, TableModel
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.recorded_run import Run, read_run
@@ -74,7 +74,7 @@ class References:
     content: _ReferenceFile
     order: npt.NDArray[np.intp]
 
-    def described(self, run: Answered, estimates: Mapping[str, Estimates]) -> dict[str, Any]:
+    def described(self, run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> dict[str, Any]:
         """Return each line's values with intervals, and every arm less every line of one threshold.
 
         Thresholds per group are compared with nothing. The correction runs over these comparisons alone.
@@ -88,7 +88,7 @@ class References:
             )
             for place, line in enumerate(lines)
         }  # fmt: skip
-        samples = samples_of({"": first, **answers}, run.groups, run.labels_fixed, run.min_group)
+        samples = samples_of({"": first, **answers}, run.groups, run.design)
         own = [estimate(samples[place]) for place in answers]
         tests = [
             compare_estimates(of_line, estimates[arm]) | {"line": line.line, "arm": arm}
@@ -96,7 +96,7 @@ class References:
             if not line.by_group
             for arm in run.arms
         ]
-        adjust(tests, run.margin)
+        adjust(tests, run.design.margin)
         described = [
             {
                 **line.model_dump(exclude={"answer"}),
@@ -111,7 +111,7 @@ class References:
         return {**self.content.about.model_dump(mode="json"), "lines": described, "comparisons": tests}
 
 
-def _ends(estimate: Estimate, name: str) -> dict[str, Any]:
+def _ends(estimate: MetricEstimate, name: str) -> dict[str, Any]:
     return {name: estimate.value, "low": estimate.low, "high": estimate.high}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.files import is_file
-from fwc_llm.metrics.answers import Answers, questions_of
+from fwc_llm.metrics.run_answers import ArmAnswers, questions_of
 from fwc_llm.models.base import Messages
 from fwc_llm.notebook import visible
 from fwc_llm.runs.folder import COUNTERFACTUAL, RunFolder
@@ -51,7 +51,7 @@ def rows_of_run(run: Run) -> dict[str, Any] | None:
     return {**counted, "data": pack.as_json()}
 
 
-def rows_of_audit(answers: Mapping[str, Answers], numbered: bool) -> dict[str, Any]:
+def rows_of_audit(answers: Mapping[str, ArmAnswers], numbered: bool) -> dict[str, Any]:
     """Return every row of an audit for the page, as `rows_of_run` does; `numbered`: rows have no names."""
     pack, number, picked = _questions(answers, {}, numbered)
     asked = questions_of(list(answers.values()))
@@ -67,7 +67,7 @@ def rows_of_audit(answers: Mapping[str, Answers], numbered: bool) -> dict[str, A
 
 
 def _questions(
-    answers: Mapping[str, Answers], counterfactuals: Mapping[str, Answers], numbered: bool = False
+    answers: Mapping[str, ArmAnswers], counterfactuals: Mapping[str, ArmAnswers], numbered: bool = False
 ) -> tuple["Pack", dict[tuple[int, str], int], list[int]]:
     """A pack of the rows that the page holds, their numbers in it by repeat and row, and their places."""
     first = next(iter(answers.values()))

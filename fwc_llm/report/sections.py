@@ -8,8 +8,8 @@ from typing import Any
 
 from fwc_llm.metrics.arm_estimates import RATIO_MARGIN
 from fwc_llm.metrics.counts import BY_KEY, REPLIES, TABLE, Metric
-from fwc_llm.metrics.intervals import DIFFERS, NOT_SHOWN, UNTOLD, WITHIN
-from fwc_llm.metrics.variance import THESE_EXAMPLES, THIS_STRATEGY, of_words
+from fwc_llm.metrics.intervals import DIFFERS, INCONCLUSIVE, NOT_SHOWN, WITHIN
+from fwc_llm.metrics.variance import THESE_EXAMPLES, THIS_STRATEGY, scope_words
 from fwc_llm.report.narrative import lost_lines
 from fwc_llm.report.number_format import DASH, interval, mean_and_sd, number, p_value, percent
 from fwc_llm.report.table_model import Row, Section, TableCell, difference, valued
@@ -25,7 +25,7 @@ _COMPARISON = (
     *("Arms", "Accuracy, points", "p (adjusted)", "Verdict"),
     *("DP gap", "p (adjusted)", "Verdict", "Speaks of", "Answers"),
 )
-MARKS = {DIFFERS: "≠", WITHIN: "≠≈", NOT_SHOWN: "≈", UNTOLD: "?", None: ""}
+MARKS = {DIFFERS: "≠", WITHIN: "≠≈", NOT_SHOWN: "≈", INCONCLUSIVE: "?", None: ""}
 _BESIDE = 4  # arms that stand beside each other where groups are rows
 
 
@@ -61,7 +61,9 @@ def further(stats: Stats) -> Section:
     shown = [m for m in rest if any((arm.get(m.key) or {}).get("value") is not None for arm in arms)]
     rows = [[arm["arm"], *_values(arm, shown)] for arm in arms] if shown else []
     notes = ["TPR gap: equal opportunity. Precision gap: predictive parity.", *_undefined(stats, shown)]
-    ranked = [(metric.title.removesuffix(" gap"), *metric.rates) for metric in rest if metric.of == "p_yes"]
+    ranked = [
+        (metric.title.removesuffix(" gap"), *metric.rates) for metric in rest if metric.source == "p_yes"
+    ]
     scores = [
         [name, arm["arm"], *(valued(group, 3, key=rate, ends=f"{rate}_") for _, rate in ranked)]
         for arm in arms
@@ -184,7 +186,7 @@ def _compared(stats: Stats, names: tuple[str, str], with_examples: bool) -> list
         for metric, digits, scale in COMPARED:
             cells += [difference(test[metric], digits, scale), p_value(test[metric]["p_adjusted"])]
             cells.append(verdict_on(test[metric]))
-        rows.append([*cells, of_words(test["of"], with_examples), f"{test['n']}"])
+        rows.append([*cells, scope_words(test["of"], with_examples), f"{test['n']}"])
     return rows
 
 
@@ -192,7 +194,7 @@ def verdict_on(test: Mapping[str, Any]) -> str:
     """Return the verdict on a difference in words."""
     if test["verdict"] == WITHIN:
         return "differs, by less than the margin"
-    return test["verdict"] or ("undefined" if test["difference"] is None else UNTOLD)
+    return test["verdict"] or ("undefined" if test["difference"] is None else INCONCLUSIVE)
 
 
 def references(stats: Stats) -> Section:

@@ -5,9 +5,9 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
-from fwc_llm.metrics.answers import samples_of
 from fwc_llm.metrics.arm_comparison import compare
 from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.run_answers import samples_of
 from fwc_llm.report.number_format import DASH, number, percent
 from fwc_llm.report.sections import COMPARED
 from fwc_llm.report.table_model import Row, Section, TableCell, difference, valued
@@ -41,7 +41,7 @@ def threshold_section(run: Run) -> dict[str, Any] | None:
 def _arm(run: Run, arm: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
     answers = run.answered.answers[arm]
     both = {"given": answers, "moved": replace(run.at_threshold[arm], examples=answers.examples)}
-    samples = samples_of(both, run.groups, run.answered.labels_fixed)
+    samples = samples_of(both, run.groups, replace(run.answered.design, min_group=1, looks=None))
     described: dict[str, Any] = {"arm": arm, **{k: chosen.get(k) for k in ("per_repeat", "ties", "unknown")}}
     if not all(sample.parsed.any() for sample in samples.values()):
         return described

@@ -210,7 +210,7 @@ def _made_again(
         now.pop("reparsed", None)
         yield Claim("results.json", UNVERIFIED, "verdict and values of P(yes) are of an earlier version")
         for arm in recorded["arms"]:
-            for name in ("verdict", *(metric.key for metric in TABLE if metric.of == "p_yes")):
+            for name in ("verdict", *(metric.key for metric in TABLE if metric.source == "p_yes")):
                 arm.pop(name, None)
     if run.answered.assist and task is None:  # verdicts rest on predictions, which need the table
         for arm in (*recorded["arms"], *now["arms"]):

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fwc_llm.metrics.planning import QUESTIONS, Assumptions, steps_needed
-from fwc_llm.metrics.variance import LEAST_SETS, THESE_EXAMPLES, THIS_STRATEGY
+from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, THIS_STRATEGY
 from fwc_llm.models.base import Model
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.runs.budget import Forecast, forecast
@@ -37,7 +37,7 @@ def needed(
     step = 1 if base_parity is None else whole_step(task.groups, base_parity)
     for question in QUESTIONS if arms > 1 else ("gap_of_one",):
         for count in sorted({*REPEATS, settings.repeats}):
-            strategy = count >= LEAST_SETS
+            strategy = count >= MIN_SETS
             design = design_of(task, step, base_parity, count, settings.min_group)
             steps = steps_needed(difference, question, design, assumptions, strategy)
             n_test = requests = None

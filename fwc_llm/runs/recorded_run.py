@@ -14,12 +14,13 @@ from pydantic import BaseModel, TypeAdapter
 from fwc_llm.errors import FwcError
 from fwc_llm.files import read_text
 from fwc_llm.gates.condition import looks_of
-from fwc_llm.metrics.answers import Answered, Answers, Variation, as_names, one_name, questions_of
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.audit_table import check_arms, groups_by_rate
 from fwc_llm.metrics.counts import COUNTED, TABLE, measure
+from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, Variation, as_names, one_name, questions_of
+from fwc_llm.metrics.sampling_design import WORST, SamplingDesign, Unread
 from fwc_llm.metrics.statistics import plain
-from fwc_llm.metrics.variance import WORST, Assist, Unread
+from fwc_llm.metrics.variance import Assist
 from fwc_llm.runs.folder import COUNTERFACTUAL, THRESHOLD_COLUMN, RunFolder, file_name
 from fwc_llm.runs.hashes import write_hashes
 from fwc_llm.runs.journal import Journal
@@ -28,7 +29,7 @@ from fwc_llm.runs.stored_predictions import predictions
 from fwc_llm.untrusted import parse_json
 
 if TYPE_CHECKING:
-    from fwc_llm.metrics.answers import Names
+    from fwc_llm.metrics.run_answers import Names
     from fwc_llm.shots.base import Shots
     from fwc_llm.tasks import Task
 
@@ -59,10 +60,10 @@ class Run:
     results: Mapping[str, Any]
     arms: tuple[str, ...]
     groups: tuple[str, ...]
-    answers: Mapping[str, Answers]
-    counterfactuals: Mapping[str, Answers]
-    probes: Mapping[str, Answers]
-    at_threshold: Mapping[str, Answers] = field(default_factory=dict)
+    answers: Mapping[str, ArmAnswers]
+    counterfactuals: Mapping[str, ArmAnswers]
+    probes: Mapping[str, ArmAnswers]
+    at_threshold: Mapping[str, ArmAnswers] = field(default_factory=dict)
     assists: Mapping[str, Assist] = field(default_factory=dict)
     assist: bool = False
     unread: Unread | None = None
@@ -111,19 +112,29 @@ class Run:
         return self.described.get("table_checks") or {}
 
     @cached_property
-    def answered(self) -> Answered:
+    def answered(self) -> RunAnswers:
         """The input of the statistics; reads the examples, to know which repeats share them."""
         settings, variations = self.described["settings"], self.described.get("variations") or {}
-        return Answered(
+        return RunAnswers(
             {arm: replace(a, examples=self._examples(arm)) for arm, a in self.answers.items()},
             self.groups,
-            settings.get("base_parity") is not None,
+            SamplingDesign(
+                settings.get("base_parity") is not None,
+                self.times,
+                settings["min_group"],
+                settings["margin"],
+                looks=looks_of(
+                    settings.get("until_decided") or (),
+                    self.arms,
+                    settings["n_test"],
+                    self.described.get("ended") or "",
+                ),
+                unread=self.unread or settings.get("unread") or WORST,
+                model=True,
+            ),
             self.counterfactuals,
             tuple(self.described.get("protected") or ()),
             {arm: Variation(**variations[arm]) for arm in self.arms if arm in variations},
-            self.times,
-            settings["min_group"],
-            settings["margin"],
             settings["against"],
             unused=(
                 *(self.described.get("probe_notes") or ()),
@@ -132,13 +143,7 @@ class Run:
             probes=self.probes,
             assists=self.assists,
             assist=bool(self.assist or settings.get("assist")),
-            looks=looks_of(
-                settings.get("until_decided") or (), self.arms, settings["n_test"],
-                self.described.get("ended") or "",
-            ),
-            unread=self.unread or settings.get("unread") or WORST,
-            model=True,
-        )  # fmt: skip
+        )
 
     def _examples(self, arm: str) -> "Names":
         """A name of the set of examples under which each question was asked: two names, two prompts.
@@ -237,7 +242,7 @@ def assisted(run: Run, task: "Task | None", why: str = "") -> Run:
     return replace(run, assist=True)
 
 
-def _told(answers: Mapping[str, Answers], counterfactual: bool) -> dict[str, Answers]:
+def _told(answers: Mapping[str, ArmAnswers], counterfactual: bool) -> dict[str, ArmAnswers]:
     """The answers of arms that have any to rows told otherwise: as counterfactuals, or for a probe."""
     by_arm = {}
     for arm, a in answers.items():
@@ -268,7 +273,7 @@ def score_run(
     for arm in results["arms"]:
         estimates = estimate(run.answered.samples[arm["arm"]])
         gaps = [metric.key for metric in TABLE if metric.kind != "share"]
-        arm["verdict"] = {key: estimates[key].verdict(run.answered.margin) for key in gaps}
+        arm["verdict"] = {key: estimates[key].verdict(run.answered.design.margin) for key in gaps}
         arm["paper_summary"] = {
             metric.key: {"mean": arm[metric.key], "sd": arm[f"{metric.key}_sd"]} for metric in COUNTED
         }
@@ -315,8 +320,9 @@ def _check_results(run: Run) -> None:
         arm["arm"]: arm.get("paper_summary", usual)["accuracy"].get("mean", arm.get("accuracy"))
         for arm in run.results["arms"]
     }
+    ignoring = replace(run.answered.design, unread="ignore")
     for arm in run.arms:
-        cells = replace(run.answered, unread="ignore").cells(arm)
+        cells = replace(run.answered, design=ignoring).cells(arm)
         accuracy = float(measure(cells).values["accuracy"].mean())
         value = recorded.get(arm)
         if not np.isclose(np.nan if value is None else value, accuracy, atol=1e-9, equal_nan=True):
@@ -326,7 +332,9 @@ def _check_results(run: Run) -> None:
             )
 
 
-def answers_by_arm(folder: RunFolder, arms: Sequence[str]) -> tuple[dict[str, Answers], dict[str, Answers]]:
+def answers_by_arm(
+    folder: RunFolder, arms: Sequence[str]
+) -> tuple[dict[str, ArmAnswers], dict[str, ArmAnswers]]:
     """Return every arm's answers as they were given, and those at the threshold where the run has one."""
     where, names = folder.path / "answers.csv", _columns(folder)
     if not names:
@@ -338,7 +346,7 @@ def answers_by_arm(folder: RunFolder, arms: Sequence[str]) -> tuple[dict[str, An
     if silent := [arm for arm in arms if not (named == arm).any()]:
         raise damaged(where, f"the arm {silent[0]!r} of run.json has no row")
     texts: dict[str, Any] = {name: names[name] for name in ("row", "variant", "group", "reason")}
-    answers = Answers(
+    answers = ArmAnswers(
         repeat=_numbers(names["repeat"]).astype(np.int64),
         label=(names["label"] == "yes").astype(np.int8),
         answer=_numbers(names["answer"]),

@@ -296,7 +296,7 @@ def wordings(asked: Sequence[tuple[float | None, Mapping[str, float | None]]]) -
     """
     if not asked:
         return {}
-    from fwc_llm.metrics.probability import OPPOSITE, contradictions
+    from fwc_llm.metrics.predicted_probabilities import OPPOSITE, contradictions
 
     first = np.array([p for p, _ in asked], dtype=float)  # None is NaN
     names = dict.fromkeys(name for _, others in asked for name in others)

@@ -18,8 +18,8 @@ from fwc_llm.tasks import Task
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fwc_llm.metrics.assisted import Table
     from fwc_llm.metrics.planning import Design
+    from fwc_llm.metrics.prediction_powered import FeatureTable
 
 
 _VALIDATION = 1  # beside the seed: validation rows are drawn apart from test rows
@@ -230,18 +230,18 @@ def population(task: "Task") -> list[dict[str, Any]]:
     return [{"group": group, "no": no, "yes": yes} for group, (no, yes) in cells]
 
 
-def table_of(task: "Task") -> "Table":
+def table_of(task: "Task") -> "FeatureTable":
     """Return the table that test rows are drawn from, for assisted estimates.
 
     Everything that a prompt may show is a feature. Raises `FwcError` for a table that is not in memory.
     """
-    from fwc_llm.metrics.assisted import Table
+    from fwc_llm.metrics.prediction_powered import FeatureTable
 
     if task.whole is not None:
         raise FwcError("assisted estimates need a table in memory: this one is read from disk in parts")
     rows = task.test()
     features = rows[[column.name for column in task.shown if column.name not in task.protected]]
-    return Table(rows.index, task.sensitive(rows), task.labels(rows), features)
+    return FeatureTable(rows.index, task.sensitive(rows), task.labels(rows), features)
 
 
 def value_names(task: Task) -> list[str]:

@@ -15,8 +15,8 @@ from pydantic import BaseModel
 
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import read_text
-from fwc_llm.metrics.answers import Answered
-from fwc_llm.metrics.assisted import Predictions, assisted_samples
+from fwc_llm.metrics.prediction_powered import Predictions, assisted_samples
+from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.splits import table_of
@@ -39,7 +39,7 @@ class _PredictionsFile(BaseModel):
 
 
 def predictions(
-    folder: Path, answered: Answered, fingerprint: str | None, task: "Task | None" = None
+    folder: Path, answered: RunAnswers, fingerprint: str | None, task: "Task | None" = None
 ) -> dict[str, Predictions]:
     """Return the predictions that a run's folder keeps, by arm; with the `task`, they are made if need be.
 
@@ -65,7 +65,7 @@ def predictions(
     return assists
 
 
-def _key(answered: Answered) -> str:
+def _key(answered: RunAnswers) -> str:
     """A hash of the answers, their order and the groups."""
     digest = hashlib.sha256("\x1f".join([*answered.arms, *answered.groups]).encode())
     for arm, sample in answered.plain_samples.items():

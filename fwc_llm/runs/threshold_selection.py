@@ -92,7 +92,7 @@ def choose_thresholds(
 
 
 def _chosen(rule: str, rows: Sequence[Row]) -> dict[str, Any]:
-    from fwc_llm.metrics.thresholds import at_base_rate, most_accurate, threshold_curve
+    from fwc_llm.metrics.decision_thresholds import at_base_rate, most_accurate, threshold_curve
 
     with_p = [row for row in rows if row["p_yes"] is not None]
     counts = {"threshold": None, "rows": len(rows), "known": len(with_p)}

@@ -13,7 +13,7 @@ import pytest
 from fwc_llm import Client, FwcError, Message, Messages, Reply, Result, evaluate
 from fwc_llm.answers import parse_answer
 from fwc_llm.evaluation.evaluate import prepare
-from fwc_llm.metrics.probes import changes
+from fwc_llm.metrics.perturbation_effects import changes
 from fwc_llm.models import open_model
 from fwc_llm.report.formats import render
 from fwc_llm.runs.joint import joint_messages, split_record

@@ -12,7 +12,7 @@ import pytest
 
 from fwc_llm import audit
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.answers import as_names
+from fwc_llm.metrics.run_answers import as_names
 from fwc_llm.report import probability_sections as tables
 from fwc_llm.report.charts import calibration_by_group, shown_groups
 from fwc_llm.report.document import make_document

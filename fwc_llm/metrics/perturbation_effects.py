@@ -6,17 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.metrics.answers import Answered, Answers, mapped, questions_of
-from fwc_llm.metrics.arm_comparison import from_intervals
-from fwc_llm.metrics.arm_estimates import UNDEFINED, Estimate, share_limits
+from fwc_llm.metrics.arm_estimates import UNDEFINED, MetricEstimate, share_limits
 from fwc_llm.metrics.counts import Codes, Floats
-from fwc_llm.metrics.intervals import pairs_reach
-from fwc_llm.metrics.probability import probability_statistics
-from fwc_llm.metrics.variance import Sample, codes, mean_shares
+from fwc_llm.metrics.intervals import critical_value
+from fwc_llm.metrics.predicted_probabilities import probability_statistics
+from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, mapped, questions_of
+from fwc_llm.metrics.sampling_design import SamplingDesign
+from fwc_llm.metrics.variance import ArmArrays, codes, mean_shares
+
+_TWO = 2  # rows that changed, one each way: no variance is 0
 
 
 def repetition_statistics(
-    a: Answers, times: int, order: tuple[str, ...], labels_fixed: bool
+    a: ArmAnswers, order: tuple[str, ...], design: SamplingDesign
 ) -> dict[str, Any] | None:
     """Return how alike an arm's answers to one prompt are; None where each was asked once.
 
@@ -24,7 +26,7 @@ def repetition_statistics(
     `changed` the share of prompts whose answers were not all the same. `probabilities` is as of P(yes), which
     here is the share of yes among a prompt's answers.
     """
-    if times < 2:
+    if (times := design.times) < 2:
         return None
     (prompt,) = questions_of([replace(a, repeat=a.repeat // times)])
     unit, first, place = np.unique(prompt, return_index=True, return_inverse=True)
@@ -34,7 +36,7 @@ def repetition_statistics(
         share = np.bincount(place[known], a.answer[known], len(unit)) / count
         same = 1.0 - 2.0 * share * (1.0 - share) * count / (count - 1.0)
     twice, averaged = count > 1, a.where(first)
-    agreement = _share(same[twice], averaged.row[twice])
+    agreement = _share(same[twice], averaged.unit[twice])
     return {
         "times": times,
         "prompts": int(twice.sum()),
@@ -42,26 +44,26 @@ def repetition_statistics(
         "self_agreement": agreement.value,
         "low": agreement.low,
         "high": agreement.high,
-        "probabilities": probability_statistics(replace(averaged, p_yes=share), order, labels_fixed),
+        "probabilities": probability_statistics(replace(averaged, p_yes=share), order, design),
     }
 
 
-def _share(value: Floats, units: Any) -> Estimate:
+def _share(value: Floats, units: Any) -> MetricEstimate:
     """The mean of shares (n,) about rows or other `units` (n,), with the limits of any share of rows."""
     if not len(value):
         return UNDEFINED
-    none = np.zeros(len(value), dtype=np.int64)
-    sample = Sample(value, none, none, none, codes(units), 1)
+    none, unit = np.zeros(len(value), dtype=np.int64), codes(units)
+    several = unit if len(np.unique(unit)) < len(unit) else None
+    sample = ArmArrays(value, none, none, none, unit, 1, cluster=several)
     return share_limits(mean_shares(sample, np.ones(len(value)), value, none, 1, False))[0]
 
 
-def flips(factual: Answers, changed: Answers) -> list[dict[str, Any]]:
+def flips(factual: ArmAnswers, changed: ArmAnswers) -> list[dict[str, Any]]:
     """Return the flips of each direction (group, told as), in the order in which they first appear.
 
     `changed` are answers to the same rows with the protected attribute changed. Keys: `group`, `told_as`,
     `to_yes` and `to_no` (answers that changed, of `n` rows answered both times), `rate` (the share that
-    changed either way) and `interval`, its 95 % limits, in which a row asked about again counts for less than
-    a new one.
+    changed either way) and `interval`, its 95 % limits over rows (people).
     """
     factual, changed = _twins(factual, changed)
     told_as = mapped(changed.variant, lambda variant: variant.partition(":")[2])
@@ -70,7 +72,7 @@ def flips(factual: Answers, changed: Answers) -> list[dict[str, Any]]:
     for group, other in dict.fromkeys(zip(changed.group, told_as, strict=True)):
         here = both & (changed.group == group) & (told_as == other)
         before, after = factual.answer[here], changed.answer[here]
-        moved = _share((before != after).astype(np.float64), changed.row[here])
+        moved = _share((before != after).astype(np.float64), changed.unit[here])
         described.append(
             {
                 "group": group,
@@ -85,7 +87,7 @@ def flips(factual: Answers, changed: Answers) -> list[dict[str, Any]]:
     return described
 
 
-def _twins(factual: Answers, changed: Answers) -> tuple[Answers, Answers]:
+def _twins(factual: ArmAnswers, changed: ArmAnswers) -> tuple[ArmAnswers, ArmAnswers]:
     """The answers to rows as they are and to the same rows changed, side by side."""
     own, other = questions_of([factual, changed])
     order = np.argsort(own, kind="stable")
@@ -94,7 +96,7 @@ def _twins(factual: Answers, changed: Answers) -> tuple[Answers, Answers]:
     return factual.where(place[paired]), changed.where(paired)
 
 
-def probes(run: Answered, arm: str) -> list[dict[str, Any]]:
+def probes(run: RunAnswers, arm: str) -> list[dict[str, Any]]:
     """Return what changes where rows are asked in another way: with others in one request, with first names,
     with proxies exchanged.
 
@@ -104,9 +106,9 @@ def probes(run: Answered, arm: str) -> list[dict[str, Any]]:
     kinds = list(asked.variant.categories)
     described: list[dict[str, Any]] = []
 
-    def add(probe: str, parts: tuple[str, ...], told_as: str, first: Answers, second: Answers) -> None:
+    def add(probe: str, parts: tuple[str, ...], told_as: str, first: ArmAnswers, second: ArmAnswers) -> None:
         first, second = _twins(first, second)
-        cluster = second.row.codes.astype(np.int64)
+        cluster = second.unit.codes.astype(np.int64)
         if probe == "rows":
             cluster = second.repeat * len(kinds) + second.variant.codes
         for group in parts:
@@ -116,7 +118,7 @@ def probes(run: Answered, arm: str) -> list[dict[str, Any]]:
                 shown = changes(first.where(here), second.where(here), cluster[here])
                 described.append({"probe": probe, "group": group, "told_as": told_as, **shown})
 
-    def answers_to(beginning: str) -> Answers:
+    def answers_to(beginning: str) -> ArmAnswers:
         chosen = np.array([kind.startswith(beginning) for kind in kinds])
         return asked.where(chosen[asked.variant.codes])
 
@@ -132,7 +134,7 @@ def probes(run: Answered, arm: str) -> list[dict[str, Any]]:
     return described
 
 
-def changes(factual: Answers, changed: Answers, cluster: Codes) -> dict[str, Any]:
+def changes(factual: ArmAnswers, changed: ArmAnswers, cluster: Codes) -> dict[str, Any]:
     """Return what changes between answers (n,) to rows as they are and to the same rows asked in another way.
 
     `changed` is the share of answers that differ, `yes` the change of the rate of yes, `accuracy` and `p_yes`
@@ -149,25 +151,23 @@ def changes(factual: Answers, changed: Answers, cluster: Codes) -> dict[str, Any
         "n": int(both.sum()),
         "lost": int((~np.isnan(before_all) & np.isnan(after_all)).sum()),
         "changed": _share(moved, cluster[both]).ends,
-        "yes": _moved(moved * after, moved * before, cluster[both]),
-        "accuracy": _moved(moved * right, moved * (1.0 - right), cluster[both]),
+        "yes": _mean(after - before, cluster[both], _TWO).ends,
+        "accuracy": _mean(moved * (2.0 * right - 1.0), cluster[both], _TWO).ends,
     }
     known = ~np.isnan(factual.p_yes) & ~np.isnan(changed.p_yes)
     return described | {"p_yes": _mean(changed.p_yes[known] - factual.p_yes[known], cluster[known]).ends}
 
 
-def _moved(up: Floats, down: Floats, cluster: Codes) -> dict[str, float]:
-    """The share that went up less the share that went down."""
-    moved = from_intervals(_share(down, cluster), _share(up, cluster))
-    return {"value": moved.difference, "low": moved.low, "high": moved.high}
+def _mean(change: Floats, units: Any, rows: int = 0) -> MetricEstimate:
+    """Mean of a change (n,) with its clustered variance over units, by t; limits from two units on.
 
-
-def _mean(change: Floats, cluster: Codes) -> Estimate:
-    """The mean of a change (n,), by t over clusters; limits from two clusters on."""
-    names, place = np.unique(cluster, return_inverse=True)
-    n, sets, error = len(change), len(names), np.nan
+    So many `rows` that changed, half of them each way, are added to the variance (Agresti & Min 2005).
+    """
+    code = codes(units)
+    n, number, error = len(change), len(np.unique(code)), np.nan
     value = float(change.mean()) if n else np.nan
-    if sets > 1:
-        sums = np.bincount(place, change - value)
-        error = float(np.sqrt(sets / (sets - 1) * (sums**2).sum()) / n) * pairs_reach(2, 1, sets - 1.0)
-    return Estimate(value, value - error, value + error, np.zeros(0))
+    if number > 1:
+        squares = (np.bincount(code, change - value) ** 2).sum()
+        error = np.sqrt(number / (number - 1) * squares + rows) / n * critical_value(2, 1, number - 1.0)
+    low, high = np.clip([value - error, value + error], -1.0, 1.0).tolist()
+    return MetricEstimate(value, low, high, np.zeros(0))

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fwc_llm.metrics.counts import Codes, Floats, Labels, count_cells, levels_of
-from fwc_llm.metrics.looks import Looks
-from fwc_llm.metrics.variance import AS_NO, REASONS, WORST, Assist, Sample, Unread
+from fwc_llm.metrics.sampling_design import AS_NO, AS_THEY_FALL, SamplingDesign
+from fwc_llm.metrics.variance import REASONS, ArmArrays, Assist
 from fwc_llm.table_words import is_unknown_category
 
 if TYPE_CHECKING:
@@ -20,13 +20,12 @@ if TYPE_CHECKING:
     Names = pd.Categorical[str]
 
 CROSSING = " & "  # between the levels of several attributes
-MIN_GROUP = 30  # distinct rows; smaller groups are shown and not judged
-LEAST_PROBABILITIES = 10  # fewer P(yes) of an arm say nothing: a Brier score of one is 0 by chance
+MIN_PROBABILITIES = 10  # fewer P(yes) of an arm say nothing: a Brier score of one is 0 by chance
 _TEXTS = ("row", "variant", "group", "reason", "examples", "cluster", "stratum")
 
 
 @dataclass(frozen=True)
-class Answers:
+class ArmAnswers:
     """The answers of one arm, n of them: `answer` 1, 0 or NaN; `reason` why it is NaN; `p_yes` or NaN.
 
     `examples` names the set of examples under which each answer was given, `cluster` the person where one has
@@ -55,14 +54,14 @@ class Answers:
     def __len__(self) -> int:
         return len(self.answer)
 
-    def where(self, chosen: npt.NDArray[Any]) -> "Answers":
+    def where(self, chosen: npt.NDArray[Any]) -> "ArmAnswers":
         """Return the answers at a mask (n,) or at positions; these very answers at a mask of all."""
         if chosen.dtype == np.bool_ and chosen.all():
             return self
         columns: dict[str, Any] = {
             name: None if values is None else values[chosen] for name, values in vars(self).items()
         }
-        return Answers(**columns)
+        return ArmAnswers(**columns)
 
     @property
     def unparsed(self) -> dict[str, int]:
@@ -73,6 +72,11 @@ class Answers:
     def unread(self) -> npt.NDArray[np.bool_]:
         """True for replies without an answer (n,), other than those lost in transport."""
         return np.isnan(self.answer) & np.asarray(self.reason != "error")
+
+    @property
+    def unit(self) -> "Names":
+        """The units drawn (n,): people where they are known, else rows."""
+        return self.row if self.cluster is None else self.cluster
 
     @property
     def probabilities(self) -> int:
@@ -154,7 +158,7 @@ def numbered(columns: Sequence["Names"]) -> list[Codes]:
     return np.split(code, np.cumsum([len(names) for names in columns])[:-1])
 
 
-def questions_of(answers: Sequence[Answers]) -> list[Codes]:
+def questions_of(answers: Sequence[ArmAnswers]) -> list[Codes]:
     """Return a number (n,) for every question, repeat and row, of each set of answers; alike in all."""
     rows = numbered([a.row for a in answers])
     many = 1 + max((int(row.max(initial=0)) for row in rows), default=0)
@@ -171,42 +175,29 @@ class Variation:
 
 
 @dataclass(frozen=True)
-class Answered:
-    """The input of statistics: every arm's answers to the same questions.
+class RunAnswers:
+    """The input of statistics: every arm's answers to the same questions, and the design of the sample.
 
-    `groups` are in the order in which they are shown. `labels_fixed` says that the design fixed how many
-    rows of each group have the label yes. `counterfactuals` holds answers to rows told with another
+    `groups` are in the order in which they are shown. `counterfactuals` holds answers to rows with another
     protected attribute, `attributes` the names of the attributes that " & " joins to a group, and
-    `variations` what arms that show the same examples differ in. Every question was asked `times` times: so
-    many repeats, next to each other, have the same rows and examples. Groups of fewer than `min_group` rows
-    are not judged; differences within `margin` do not matter; `against` names the arm that the others are
-    compared with ("": the first, "all": each with each). Without labels (`labelled`) only rates of yes are
-    known. `unused` are notes on what was not used: columns that look as if they should have been, and groups
-    whose weights are all 0, which are left out. `probes` holds answers to
-    rows that were asked in another way, by arm; a variant names the probe before a colon. `assists` are
-    predictions of the arms' answers; `assist`: every value is made with them. With `looks` intervals hold at
-    every look. `unread` says what replies without an answer are taken for, `model` that a model was asked for
-    these answers (`variance.Sample`).
+    `variations` how arms that show the same examples differ. `against` names the arm that the others are
+    compared with ("": the first, "all": each with each). `unused` are notes on columns that look as if they
+    should have been used, and on groups whose weights are all 0, which are left out. `probes` holds answers
+    to rows that were asked in another way, by arm; a variant names the probe before a colon. `assists` are
+    predictions of the arms' answers; `assist`: every value is made with them.
     """
 
-    answers: Mapping[str, Answers]
+    answers: Mapping[str, ArmAnswers]
     groups: tuple[str, ...]
-    labels_fixed: bool = False
-    counterfactuals: Mapping[str, Answers] = field(default_factory=dict)
+    design: SamplingDesign = AS_THEY_FALL
+    counterfactuals: Mapping[str, ArmAnswers] = field(default_factory=dict)
     attributes: tuple[str, ...] = ()
     variations: Mapping[str, Variation] = field(default_factory=dict)
-    times: int = 1
-    min_group: int = MIN_GROUP
-    margin: float = 0.05
     against: str = ""
-    labelled: bool = True
     unused: tuple[str, ...] = ()
-    probes: Mapping[str, Answers] = field(default_factory=dict)
+    probes: Mapping[str, ArmAnswers] = field(default_factory=dict)
     assists: Mapping[str, Assist] = field(default_factory=dict)
     assist: bool = False
-    looks: Looks | None = None
-    unread: Unread = WORST
-    model: bool = False
 
     def __post_init__(self) -> None:
         weight = next(iter(self.answers.values())).weight if self.answers else None
@@ -233,7 +224,7 @@ class Answered:
     @cached_property
     def perfect_gap(self) -> float | None:
         """The DP gap of right answers to rows whose base rates the design chose; None where it chose none."""
-        if not self.labels_fixed:
+        if not self.design.labels_fixed:
             return None
         answers = next(iter(self.answers.values()))
         rates = [float(answers.label[answers.group == group].mean()) for group in set(answers.group)]
@@ -248,31 +239,29 @@ class Answered:
     def cells(self, arm: str, as_no: bool = False) -> Floats:
         """Return the arm's answers as counts (R, G, 2, 3), see `count_cells`; replies without one `as_no`."""
         a = self.answers[arm]
-        answer = np.where(a.unread, 0.0, a.answer) if as_no or self.unread == AS_NO else a.answer
+        answer = np.where(a.unread, 0.0, a.answer) if as_no or self.design.unread == AS_NO else a.answer
         return count_cells(answer, a.label, a.group, self.groups, a.repeat, a.weight)[0]
 
     @cached_property
-    def plain_samples(self) -> dict[str, Sample]:
+    def plain_samples(self) -> dict[str, ArmArrays]:
         """Each arm as numbers, all in the same order of questions."""
-        samples = samples_of(self.answers, self.groups, self.labels_fixed, self.min_group)
-        more: Any = {name: getattr(self, name) for name in ("labelled", "looks", "unread", "model")}
-        return {arm: replace(sample, **more) for arm, sample in samples.items()}
+        return samples_of(self.answers, self.groups, self.design)
 
     @cached_property
-    def assisted_samples(self) -> dict[str, Sample]:
+    def assisted_samples(self) -> dict[str, ArmArrays]:
         """The same with the predictions of `assists`, where an arm has them."""
         samples = self.plain_samples
         return {arm: replace(own, assist=self.assists.get(arm)) for arm, own in samples.items()}
 
     @property
-    def samples(self) -> dict[str, Sample]:
+    def samples(self) -> dict[str, ArmArrays]:
         """The samples that values, intervals and verdicts are of: assisted ones where `assist` says so."""
         return self.assisted_samples if self.assist else self.plain_samples
 
 
 def samples_of(
-    answers: Mapping[str, Answers], groups: Sequence[str], labels_fixed: bool, min_group: int = 1
-) -> dict[str, Sample]:
+    answers: Mapping[str, ArmAnswers], groups: Sequence[str], design: SamplingDesign
+) -> dict[str, ArmArrays]:
     """Return sets of answers as numbers, their rows and repeats numbered alike, sorted by repeat and row."""
     repeats = np.unique(np.concatenate([np.unique(a.repeat) for a in answers.values()]))
     rows = numbered([a.row for a in answers.values()])
@@ -285,19 +274,18 @@ def samples_of(
         order: Any = np.lexsort((row, repeat))
         if (np.diff(order) == 1).all():
             order = np.s_[:]  # views of the columns, not copies
-        samples[arm] = Sample(
+        samples[arm] = ArmArrays(
             answer=a.answer[order],
             label=a.label[order],
             group=a.group.set_categories(list(groups)).codes.astype(np.int64)[order],
             repeat=repeat[order],
             row=row[order],
             groups=len(groups),
-            labels_fixed=labels_fixed,
+            design=design,
             examples=numbered([a.examples])[0][order] if len(a.examples.unique()) > 1 else None,
             weight=None if a.weight is None else a.weight[order],
             cluster=None if cluster is None else cluster[order],
-            p_yes=a.p_yes[order] if a.probabilities >= LEAST_PROBABILITIES else None,
-            min_group=min_group,
+            p_yes=a.p_yes[order] if a.probabilities >= MIN_PROBABILITIES else None,
             strata=None if a.stratum is None else a.stratum[order],
             reason=a.reason.set_categories(list(REASONS)).codes[order],
         )

@@ -10,33 +10,35 @@ import pytest
 
 from evals.cost import RESULTS, as_markdown
 from fwc_llm import FwcError, audit
-from fwc_llm.metrics.answers import Answered
-from fwc_llm.metrics.arm_estimates import Estimates, estimate
-from fwc_llm.metrics.assisted import FOLDS, Table, assisted_samples, rows_worth
+from fwc_llm.metrics.arm_estimates import ArmEstimates, estimate
 from fwc_llm.metrics.audit_table import from_frame
+from fwc_llm.metrics.prediction_powered import FOLDS, FeatureTable, assisted_samples, effective_sample_size
+from fwc_llm.metrics.run_answers import RunAnswers
 from tests.command import Run
 
 GAP = "demographic_parity_difference"
 
 
-def world(rng: np.random.Generator, strength: float = 3.0, n: int = 4000) -> tuple[Table, np.ndarray]:
+def world(rng: np.random.Generator, strength: float = 3.0, n: int = 4000) -> tuple[FeatureTable, np.ndarray]:
     """A table, and each row's P(yes): a number, a category, group and label say it, or nothing does."""
     group, label = rng.choice(["f", "m"], n), rng.integers(0, 2, n)
     features = pd.DataFrame({"x": rng.standard_normal(n), "c": rng.choice([*"abc"], n)})
     odds = strength * (features["x"] + 0.5 * (features["c"] == "a") + 0.4 * (group == "m") - 0.4)
-    return Table(pd.RangeIndex(n).astype(str), group, label, features), (1 / (1 + np.exp(-odds))).to_numpy()
+    return FeatureTable(pd.RangeIndex(n).astype(str), group, label, features), (
+        1 / (1 + np.exp(-odds))
+    ).to_numpy()
 
 
 def ask(
-    rng: np.random.Generator, table: Table, chance: np.ndarray, n: int = 200, repeats: int = 1
-) -> Answered:
+    rng: np.random.Generator, table: FeatureTable, chance: np.ndarray, n: int = 200, repeats: int = 1
+) -> RunAnswers:
     row = np.concatenate([rng.choice(len(chance), n, replace=False) for _ in range(repeats)])
     frame = {"row": table.rows[row], "repeat": np.repeat(np.arange(repeats), n), "group": table.group[row]}
     answer = np.where(rng.random(len(row)) < chance[row], "yes", "no")
     return from_frame(pd.DataFrame({**frame, "label": table.label[row], "answer": answer}))
 
 
-def both(run: Answered, table: Table) -> tuple[Estimates, Estimates]:
+def both(run: RunAnswers, table: FeatureTable) -> tuple[ArmEstimates, ArmEstimates]:
     assisted = assisted_samples(run, run.plain_samples, table)
     return estimate(run.plain_samples["answers"]), estimate(assisted["answers"])
 
@@ -74,7 +76,7 @@ def test_gaps_verdicts_and_rows_worth_follow_from_the_assisted_rates() -> None:
     assert assisted[GAP].value == pytest.approx(np.ptp(rates))
     for narrow, wide in zip(assisted.rates(), plain.rates(), strict=True):
         assert narrow.high - narrow.low < wide.high - wide.low
-    assert (rows_worth(plain, assisted, GAP) or 0) > 1.3 * 200
+    assert (effective_sample_size(plain, assisted, GAP) or 0) > 1.3 * 200
     ratio = assisted["demographic_parity_ratio"].value
     assert ratio == pytest.approx(rates.min() / rates.max())
     assert assisted.counted("precision").values == pytest.approx(plain.counted("precision").values)

@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logit
 
-from fwc_llm.metrics import thresholds
-from fwc_llm.metrics.answers import LEAST_PROBABILITIES, Answered, Answers, samples_of
+from fwc_llm.metrics import decision_thresholds as thresholds
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.counts import Codes, Floats, count_cells, levels_of, overall
 from fwc_llm.metrics.intervals import Z, clopper_pearson
+from fwc_llm.metrics.run_answers import MIN_PROBABILITIES, ArmAnswers, RunAnswers, samples_of
+from fwc_llm.metrics.sampling_design import AS_THEY_FALL, SamplingDesign
 from fwc_llm.metrics.variance import area
 
 _CURVE_POINTS = 200  # of the curve, evenly thinned; choices are made on all
@@ -32,25 +33,27 @@ _ROUNDING = 1e-9
 LEAST_CERTAIN = 0.01  # P(yes) below it, or above 1 less it, counts as clipped
 
 
-def probability_statistics(a: Answers, order: tuple[str, ...], labels_fixed: bool) -> dict[str, Any] | None:
+def probability_statistics(
+    a: ArmAnswers, order: tuple[str, ...], design: SamplingDesign
+) -> dict[str, Any] | None:
     """Return ranking, calibration and thresholds over the rows with a probability; None of fewer than ten.
 
     All repeats together: a threshold is one for the whole run. `coverage` is the share of all rows that
     have a probability, `clipped` the share of these that is next to 0 or 1. `order` are the groups as they
-    are shown, `labels_fixed` whether the design fixed how many rows of each have the label yes.
+    are shown.
     """
     known = a.where(~np.isnan(a.p_yes))
-    if len(known) < LEAST_PROBABILITIES:
+    if len(known) < MIN_PROBABILITIES:
         return None
     p, labels, groups, weight = known.p_yes, known.label, known.group, known.weight
     curve = thresholds.threshold_curve(p, labels, groups, weight)
     keeping_half = thresholds.held_out(
-        thresholds.least_gap_keeping_half, p, labels, groups, _units(known), weight
+        thresholds.least_gap_keeping_half, p, labels, groups, levels_of(known.unit)[1], weight
     )
     cells, _ = count_cells(keeping_half, labels, groups, None, known.repeat, weight)
     values = overall(cells).values
     held_out = {key: float(values[key][0]) for key in ("accuracy", _GAP, "coverage")}
-    of_all = calibrate(known, labels_fixed)
+    of_all = calibrate(known, design)
     bins = of_all["bins"]
     return {
         "n": len(known),
@@ -67,14 +70,12 @@ def probability_statistics(a: Answers, order: tuple[str, ...], labels_fixed: boo
             "rows": [float(n) for n in bins["questions"]],
         },
         "mean_probability_gap": probability_gap(p, groups, weight),
-        "labels_fixed": labels_fixed,
+        "labels_fixed": design.labels_fixed,
         "calibration_of_all": of_all,
         "calibration_by_group": {
-            name: calibrate(known.where(here), labels_fixed)
-            for name in order
-            if (here := groups == name).any()
+            name: calibrate(known.where(here), design) for name in order if (here := groups == name).any()
         },
-        "thresholds": _thresholds(known, curve, order, labels_fixed) | {"held_out": held_out},
+        "thresholds": _thresholds(known, curve, order, design) | {"held_out": held_out},
     }
 
 
@@ -83,13 +84,8 @@ def _thinned(places: Codes, most: int) -> Codes:
     return places[np.unique(np.linspace(0, len(places) - 1, most).astype(np.intp))]
 
 
-def _units(a: Answers) -> Codes:
-    """The units of limits (n,): people where known, else rows."""
-    return levels_of(a.row if a.cluster is None else a.cluster)[1]
-
-
 def _thresholds(
-    a: Answers, curve: thresholds.Curve, order: tuple[str, ...], labels_fixed: bool
+    a: ArmAnswers, curve: thresholds.Curve, order: tuple[str, ...], design: SamplingDesign
 ) -> dict[str, Any]:
     """Accuracy, rates and gap by threshold, and the thresholds that somebody may want.
 
@@ -106,7 +102,7 @@ def _thresholds(
     places = [place for place in (curve.place(thresholds.HALF), *chosen.values()) if place is not None]
     shown = np.union1d(_thinned(np.arange(len(curve.thresholds)), _CURVE_POINTS), places)
     at_half = replace(a, answer=(a.p_yes >= thresholds.HALF).astype(np.float64))
-    half = estimate(samples_of({"": at_half}, order, labels_fixed)[""])
+    half = estimate(samples_of({"": at_half}, order, replace(design, min_group=1))[""])
     return {
         "base_rate": curve.base_rate,
         "constant_accuracy": curve.constant_accuracy,
@@ -115,7 +111,7 @@ def _thresholds(
         | {n: None if at is None else _point(curve, curve.thresholds[at]) for n, at in chosen.items()},
         "tenths": [_point(curve, tenth / 10) for tenth in range(1, 10)],
         "one_half_limits": {
-            "of": half.of,
+            "of": half.scope,
             **{name: [half[name].low, half[name].high] for name in ("accuracy", _GAP)},
         },
         "curve": {
@@ -148,7 +144,7 @@ def probability_gap(p: npt.ArrayLike, groups: Any, weights: Floats | None = None
     return float(np.ptp(means)) if len(names) > 1 else np.nan
 
 
-def calibrate(a: Answers, labels_fixed: bool = False) -> dict[str, Any]:
+def calibrate(a: ArmAnswers, design: SamplingDesign = AS_THEY_FALL) -> dict[str, Any]:
     """Return the calibration of answers that all have P(yes).
 
     `difference` is the mean P(yes) less the share of label yes ("in the large"), with 95 % limits over rows
@@ -158,8 +154,8 @@ def calibrate(a: Answers, labels_fixed: bool = False) -> dict[str, Any]:
     size.
     """
     p, labels = a.p_yes, a.label.astype(np.float64)
-    row, unit = levels_of(a.row)[1], _units(a)
-    strata = 2 * levels_of(a.group)[1] + a.label if labels_fixed else np.zeros(len(a), dtype=np.int64)
+    row, unit = levels_of(a.row)[1], levels_of(a.unit)[1]
+    strata = 2 * levels_of(a.group)[1] + a.label if design.labels_fixed else np.zeros(len(a), dtype=np.int64)
     weight = np.full(len(a), 1.0 / len(a)) if a.weight is None else a.weight / a.weight.sum()
     difference = float(weight @ (p - labels))
     reach = Z * float(np.sqrt(_variance(p - labels, weight, unit, strata)))
@@ -252,7 +248,7 @@ def contradictions(p: npt.ArrayLike, other: npt.ArrayLike, opposite: bool) -> di
     }
 
 
-def decision_notes(run: Answered) -> Iterator[str]:
+def decision_notes(run: RunAnswers) -> Iterator[str]:
     """Yield what to know about the arms' P(yes): ties, and arms for which it hardly depends on the row."""
     for arm, a in run.answers.items():
         known = a.where(~np.isnan(a.p_yes))
@@ -262,7 +258,7 @@ def decision_notes(run: Answered) -> Iterator[str]:
             counted = " and count as yes" if (known.answer[ties] == 1.0).all() else ""
             lie = "lies" if tied == 1 else "lie"
             yield f"{arm}: {count} {lie} exactly on the threshold {thresholds.HALF:g}{counted}."
-        if 0 < len(known) < LEAST_PROBABILITIES:
+        if 0 < len(known) < MIN_PROBABILITIES:
             few = f"{len(known)} of {len(a)} answers {'has' if len(known) == 1 else 'have'} P(yes)"
             yield f"{arm}: {few}: too few for an AUC, a Brier score or calibration."
         if _is_still(known):
@@ -274,11 +270,11 @@ def decision_notes(run: Answered) -> Iterator[str]:
             )
 
 
-def _is_still(known: Answers) -> bool:
+def _is_still(known: ArmAnswers) -> bool:
     """Whether within every repeat all P(yes), which are enough, lie close together."""
     for repeat in np.unique(known.repeat):
         p = known.p_yes[known.repeat == repeat]
         odds = logit(np.clip(p, _ROUNDING, 1.0 - _ROUNDING))
-        if len(p) < LEAST_PROBABILITIES or np.ptp(p) > _STILL + _ROUNDING or np.ptp(odds) > _STILL_ODDS:
+        if len(p) < MIN_PROBABILITIES or np.ptp(p) > _STILL + _ROUNDING or np.ptp(odds) > _STILL_ODDS:
             return False
     return len(known) > 0

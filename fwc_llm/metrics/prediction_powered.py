@@ -24,17 +24,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.arm_estimates import Estimates
+from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Floats
-from fwc_llm.metrics.variance import Sample, Shares
+from fwc_llm.metrics.variance import ArmArrays, RateEstimates
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fwc_llm.metrics.answers import Answered
+    from fwc_llm.metrics.run_answers import RunAnswers
 
-FEWEST = 40  # rows asked about, below which nothing is assisted
-FEWEST_OF_STRATUM = 20
+MIN_ROWS = 40  # rows asked about, below which nothing is assisted
+MIN_ROWS_OF_STRATUM = 20
 MOST = 50_000  # rows not asked about that are predicted; of more, a sample
 FOLDS = 10
 _C = 0.5  # inverse strength of the predictor's ridge
@@ -43,7 +43,7 @@ RATES_ASSISTED = ("accuracy", "rate", "true_positive_rate", "false_positive_rate
 
 
 @dataclass(frozen=True)
-class Table:
+class FeatureTable:
     """All N rows that test rows are drawn from: their names, groups and labels (N,), and features.
 
     Where labels are what is predicted, `label` has the decisions, 2 for one that could not be parsed.
@@ -100,7 +100,7 @@ class Predictions:
 
     @np.errstate(divide="ignore", invalid="ignore")
     def adjusted(
-        self, sample: Sample, rate: str, weight: Floats, value: Floats, share: Floats, stratum: Codes
+        self, sample: ArmArrays, rate: str, weight: Floats, value: Floats, share: Floats, stratum: Codes
     ) -> tuple[Floats, Floats, Floats, Floats] | None:
         """Return what predictions change in the shares (C,) of strata (n,); None of a rate without any.
 
@@ -165,7 +165,9 @@ class Predictions:
         of_question = weights[self.fold, stratum]
         shift = -np.bincount(stratum, of_question * asked * (hit - means[self.fold, stratum]), strata)
         moved = share + shift
-        used = (enough >= FEWEST_OF_STRATUM) & (worth > 1) & np.isfinite(scale) & (moved >= 0) & (moved <= 1)
+        used = (
+            (enough >= MIN_ROWS_OF_STRATUM) & (worth > 1) & np.isfinite(scale) & (moved >= 0) & (moved <= 1)
+        )
         return (
             np.where(used, shift, 0.0),
             np.where(used, worth, 1.0),
@@ -174,14 +176,14 @@ class Predictions:
         )
 
 
-def _kind(sample: Sample, of_labels: bool) -> Codes:
+def _kind(sample: ArmArrays, of_labels: bool) -> Codes:
     """The kind of each row (n,): its label, or the decision where labels are predicted."""
     return sample.kind if of_labels else sample.label.astype(np.int64)
 
 
 def assisted_samples(
-    run: "Answered", samples: Mapping[str, Sample], table: Table, of_labels: bool = False
-) -> dict[str, Sample]:
+    run: "RunAnswers", samples: Mapping[str, ArmArrays], table: FeatureTable, of_labels: bool = False
+) -> dict[str, ArmArrays]:
     """Return the arms' samples with predictions for their questions; as they are with few rows.
 
     Folds go by row, or person: all answers about one, of all arms and repeats, are in one fold. `of_labels`:
@@ -205,7 +207,7 @@ def assisted_samples(
                 f"the row {names[sample.row[int(np.argmax(other))]]!r} has another group or "
                 f"{'decision' if of_labels else 'label'} in the table than in the answers"
             )
-    if first.rows < FEWEST:
+    if first.rows < MIN_ROWS:
         return dict(samples)
     rest = np.setdiff1d(np.arange(len(table.rows)), place)
     code = pd.Index(run.groups, dtype=object).get_indexer(pd.Index(table.group[rest], dtype=object))
@@ -228,7 +230,7 @@ def assisted_samples(
 
 @np.errstate(divide="ignore", invalid="ignore")
 def _predictions(
-    sample: Sample, x: Floats, fold: Codes, rest: Floats, cell: Codes, size: Floats, of_labels: bool
+    sample: ArmArrays, x: Floats, fold: Codes, rest: Floats, cell: Codes, size: Floats, of_labels: bool
 ) -> Predictions | None:
     """The cross-fitted predictions of one arm, to rows in cells of a `size`; None where all are alike."""
     from sklearn.linear_model import LogisticRegression
@@ -255,9 +257,9 @@ def _predictions(
     return Predictions(predicted, fold, means.reshape(FOLDS, *shape), size.reshape(shape), of_labels)
 
 
-def rows_worth(plain: Estimates, assisted: Estimates, key: str) -> int | None:
+def effective_sample_size(plain: ArmEstimates, assisted: ArmEstimates, key: str) -> int | None:
     """Return n V / V_assisted of a metric, of the pair of groups that is farthest apart; None without any."""
-    metric, judged = BY_KEY[key], plain.sample.judged
+    metric, judged = BY_KEY[key], plain.sample.eligible_groups
     rate, pair = f"{metric.rates[0]} of all", list[Codes]()
     if metric.kind != "share":
         values = {rate: assisted.counted(rate).values[judged] for rate in metric.rates}
@@ -271,7 +273,7 @@ def rows_worth(plain: Estimates, assisted: Estimates, key: str) -> int | None:
     return round(plain.sample.rows * variances[0] / variances[1])
 
 
-def _variance(shares: Shares, first: Codes | None = None, second: Codes | None = None) -> float:
+def _variance(shares: RateEstimates, first: Codes | None = None, second: Codes | None = None) -> float:
     factor, _ = shares.spread(first, second)
     plain = shares.plain if first is None or second is None else shares.plain[first] + shares.plain[second]
     return float(factor[0] ** 2 * plain[0])
