@@ -50,9 +50,10 @@ def evaluate(
     model: str | None = flags.option(
         "The model's name as its provider spells it, `azure:DEPLOYMENT`, or `inspect:PROVIDER/MODEL` "
         "(what Inspect reaches), `python:MODULE:FUNCTION`, or a name that an installed package provides; "
-        "without key or network `gguf:FILE` and `smollm2`, language models in this process, `baseline`, "
-        "a logistic regression on the table, and `surrogate`, a simulation for the tasks adult and "
-        "census. Several, comma-separated, are asked the same questions. [default: surrogate]",
+        "without key or network `gguf:FILE` and `smollm2`, language models in this process, `replay:FOLDER`, "
+        "the replies of a finished run, `baseline`, a logistic regression on the table, and `surrogate`, a "
+        "simulation for the tasks adult and census. Several, comma-separated, are asked the same questions. "
+        "[default: surrogate]",
         panel=SERVICE,
     ),
     shots: str = flags.option(

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, ProviderError, StorageError
 from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, relative, saved_name, task_option
 from fwc_llm.evaluation.result import Result
-from fwc_llm.models import Client, Model, is_local, open_model, traits
+from fwc_llm.models import Client, Model, is_local, open_model, opened_as, traits
 from fwc_llm.models.functions import BatchFunction, Function, as_model
 from fwc_llm.models.openai.chat import RESPONSE_FORMAT, asks_json, json_answer
 from fwc_llm.models.openai.prices import Price, no_price, price_of
@@ -198,7 +198,7 @@ class Job:
                     parameters, trials = parameters_json(self.model), self.plan.first_calls[:_TRIALS]
                     journal.set_aside([call_id(parameters, call) for call in trials])
                 if remedied or not begun:
-                    self.write_options(folder.path, self.model.name)
+                    self.write_options(folder.path, opened_as(self.model))
                 write_questions(folder, part)
                 folder.begin(described)  # last: a folder with a run.json is complete
                 if until:

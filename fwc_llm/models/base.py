@@ -169,13 +169,15 @@ class Asked:
 
     `row` is its id, `values` what a prompt may show of it, with the protected level changed where the run
     asks for that; the outcome is not among them. `training()` gives the same object for every question of a
-    repeat.
+    repeat. `arm` and `variant` are those of the question.
     """
 
     row: str
     repeat: int
     values: Mapping[str, Any] = field(repr=False)
     training: Callable[[], Training] = field(repr=False)
+    arm: str = ""
+    variant: str = ""
 
 
 def _accept(*_: object) -> None:
@@ -193,6 +195,7 @@ class Traits:
     api               how it takes the question: "chat", or by its name the interface to which typed questions
                       go apart from the input; prompts then hold them as messages of the role `question`
     local             true when this process itself answers: no network, no cost
+    opened_as         the name by which `open_model` opens it, where that is not `name`
     completion_limit  the most tokens that one reply can have, or None when that is unknown
     require_key       raises `FwcError` when there is no key; called before anything is written
     check             takes the messages of a prompt, raises `FwcError` for one that the model cannot read;
@@ -210,6 +213,7 @@ class Traits:
     reference: bool = False
     api: str = "chat"
     local: bool = False
+    opened_as: str = ""
     completion_limit: int | None = None
     require_key: Callable[[], None] = _accept
     check: Callable[[Messages], None] = _accept

@@ -9,8 +9,9 @@ from collections.abc import Collection
 from fwc_llm.errors import ProviderError
 from fwc_llm.models.base import Model, traits
 from fwc_llm.models.openai.chat import REASONING_TOKENS, asks_json
+from fwc_llm.models.recorded import reply_of
 from fwc_llm.runs.joint import ROWS
-from fwc_llm.runs.journal import Call, Journal, parsed, reply_of
+from fwc_llm.runs.journal import Call, Journal, parsed
 from fwc_llm.untrusted import visible
 
 FIRST = 12  # replies of an arm
