@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from fwc_llm.cli.console import lines
-from fwc_llm.cli.options import JSON, argument, command, option, print_json
+from fwc_llm.cli.flags import JSON, argument, command, option, print_json
 from fwc_llm.errors import FwcError, GateFailedError, GateUndecidedError, IncompleteRunError
 from fwc_llm.files import is_file, write_whole
 from fwc_llm.options import UNREAD_HELP, VERDICT

@@ -5,8 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.cli import console
-from fwc_llm.cli import options as flags
+from fwc_llm.cli import console, flags
 from fwc_llm.errors import FwcError
 from fwc_llm.runs.settings import Settings
 
@@ -57,7 +56,7 @@ def power(
     from fwc_llm.models.openai.prices import price_of
     from fwc_llm.report.narrative import expected_lines, power_lines
     from fwc_llm.runs.defaults import fit_defaults
-    from fwc_llm.runs.power import needed, sample_cost
+    from fwc_llm.runs.sample_sizes import needed, sample_cost
     from fwc_llm.runs.splits import design_of
 
     if detect is not None and not 0.0 < detect < 1.0:

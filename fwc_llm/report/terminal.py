@@ -23,7 +23,7 @@ from fwc_llm.report.narrative import (
 from fwc_llm.report.probability_sections import calibration, notes, probabilities, thresholds
 from fwc_llm.report.table_model import Section, terminal
 from fwc_llm.report.threshold_section import at_threshold, threshold_section
-from fwc_llm.runs.ablation import ARMS
+from fwc_llm.runs.ablation_arms import ARMS
 
 if TYPE_CHECKING:
     from fwc_llm.runs.recorded_run import Run
