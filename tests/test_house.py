@@ -161,13 +161,8 @@ WRITERS = {
     "write_bytes", "to_csv", "to_parquet", "to_excel", "to_json", "savefig", "tofile", "copyfile", "copytree",
 }  # fmt: skip
 ELSEWHERE = {  # written in memory, into a temporary folder, or as a new folder
-<<<<<<< HEAD
-    ("report/evidence_bundle.py", "ZipFile"), ("report/tidy_csv.py", "to_csv"), ("plotting.py", "savefig"),
-    ("report/verification.py", "copyfile"), ("coreset/warm_up.py", "tofile"), ("cli/tasks.py", "copytree"),
-=======
     ("report/evidence_bundle.py", "ZipFile"), ("report/tidy_csv.py", "to_csv"), ("plotting.py", "savefig"),
     ("report/verification.py", "copyfile"), ("coreset/warm_up.py", "tofile"), ("cli/task.py", "copytree"),
->>>>>>> 0d0633108428e4d5420bc717d1d1626d34e3ebf2
 }  # fmt: skip
 
 

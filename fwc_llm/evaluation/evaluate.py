@@ -283,12 +283,8 @@ class Job:
     def _result(self, folder: RunFolder, journal: Journal, stopped: str | None = None) -> Result:
         from fwc_llm.runs.recorded_run import score_run
 
-<<<<<<< HEAD
-        return Result(folder.path, score_run(folder, journal, stopped, self.plan.task), self.plan.task)
-=======
         table = self.plan.task if self.plan.settings.assist else None
         return Result(folder.path, score_run(folder, journal, stopped, table), self.plan.task)
->>>>>>> 0d0633108428e4d5420bc717d1d1626d34e3ebf2
 
     def budget(self, elsewhere: float = 0.0) -> Budget | None:
         """The limit in dollars, if the client has one; `FwcError` where it cannot be kept.

@@ -57,14 +57,8 @@ def predictions(
         return {}
     samples = assisted_samples(answered, answered.plain_samples, table_of(task))
     by_arm = {arm: sample.assist for arm, sample in samples.items()}
-<<<<<<< HEAD:fwc_llm/runs/stored_predictions.py
-    assists = {arm: predicted for arm, predicted in by_arm.items() if isinstance(predicted, Predictions)}
-    arms = {arm: _lists(predicted) for arm, predicted in assists.items()}
-    content = _PredictionsFile(answers=key, table=task.fingerprint, arms=arms)
-=======
     arms = {arm: _lists(found) for arm, found in by_arm.items() if isinstance(found, Predictions)}
-    content = _File(answers=key, table=task.fingerprint, arms=arms)
->>>>>>> 0d0633108428e4d5420bc717d1d1626d34e3ebf2:fwc_llm/runs/stored_predictions.py
+    content = _PredictionsFile(answers=key, table=task.fingerprint, arms=arms)
     with suppress(StorageError):
         RunFolder(folder).write_json(FILE_NAME, content.model_dump())
     return {arm: _arrays(lists) for arm, lists in arms.items()}  # the same digits as the file has

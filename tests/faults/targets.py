@@ -32,7 +32,7 @@ from fwc_llm.models.openai.retry import AttemptError, Pace, http_failure
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.models.surrogate.protocol import Failure, encoded, read_call, respond, simulated
 from fwc_llm.prompts import Prompt
-from fwc_llm.report.audit_file import audit_of_file
+from fwc_llm.report.audit_file import AuditOptions, audit_of_file
 from fwc_llm.report.formats import render
 from fwc_llm.report.verification import verify
 from fwc_llm.runs.batch import batch_reply, batches_under_way
