@@ -161,7 +161,7 @@ WRITERS = {
     "write_bytes", "to_csv", "to_parquet", "to_excel", "to_json", "savefig", "tofile", "copyfile", "copytree",
 }  # fmt: skip
 ELSEWHERE = {  # written in memory, into a temporary folder, or as a new folder
-    ("report/bundle.py", "ZipFile"), ("report/tidy.py", "to_csv"), ("plotting.py", "savefig"),
+    ("report/evidence_bundle.py", "ZipFile"), ("report/tidy_csv.py", "to_csv"), ("plotting.py", "savefig"),
     ("report/verification.py", "copyfile"), ("coreset/warm_up.py", "tofile"), ("cli/task.py", "copytree"),
 }  # fmt: skip
 

@@ -145,7 +145,7 @@ _COMPLETED: dict[str, Callable[[], Iterable[str]]] = {
     "strategy": lambda: _names("shots.registry", "strategies"),
     "template": lambda: _names("prompts", "templates"),
     "order": lambda: ("alternate", "random", "by-weight", "given"),
-    "format": lambda: _names("report.write", "FORMATS"),
+    "format": lambda: _names("report.formats", "FORMATS"),
     "model": _models,
 }
 _LISTS = {"shots", "strategy", "order", "model"}  # with commas

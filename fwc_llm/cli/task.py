@@ -127,7 +127,7 @@ def check(
 ) -> None:
     """Show the rows kept and lost, groups, answers and two rows as prompts show them; say what is refused."""
     from fwc_llm.report.sections import lost
-    from fwc_llm.report.tables import Section, terminal
+    from fwc_llm.report.table_model import Section, terminal
     from fwc_llm.tasks import load_task
 
     named = load_task(task, data_dir, protected=protected)

@@ -92,7 +92,7 @@ def import_log(log: str | Path, out: str | Path) -> Result:
     if folder.begun:
         raise FwcError(f"{out} holds a run already: name a new folder")
     folder.create()
-    from fwc_llm.report.read import score_and_judge
+    from fwc_llm.runs.recorded_run import score_run
 
     with Journal(folder.path, described.get("words", YES_NO)) as journal:
         for question, sample in samples:
@@ -108,7 +108,7 @@ def import_log(log: str | Path, out: str | Path) -> Result:
             stopped = (
                 f"{len(samples):,} of {asked:,} questions are in the log of Inspect (status: {record.status})"
             )
-        return Result(folder.path, score_and_judge(folder, journal, stopped))
+        return Result(folder.path, score_run(folder, journal, stopped))
 
 
 def _content(log: "EvalLog", path: Path) -> dict[str, Any]:
