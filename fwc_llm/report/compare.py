@@ -10,11 +10,11 @@ from fwc_llm.metrics.arm_comparison import COMPARED, adjust, compare_estimates
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.run_answers import mapped, questions_of, samples_of
 from fwc_llm.metrics.statistics import plain
-from fwc_llm.report.format import DASH, number, p_value
 from fwc_llm.report.narrative import lost_lines
-from fwc_llm.report.read import Run, check_same_task
+from fwc_llm.report.number_format import DASH, number, p_value
 from fwc_llm.report.sections import ACCURACY, GAP, as_words, verdict_on
-from fwc_llm.report.tables import Row, Section, as_text, difference, notebook, terminal
+from fwc_llm.report.table_model import Row, Section, as_text, difference, notebook, terminal
+from fwc_llm.runs.recorded_run import Run, check_same_task
 from fwc_llm.taskfile import without_key
 
 
@@ -99,8 +99,8 @@ def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
         after = replace(after, row=mapped(after.row, "other:{}".format))
     designs = [replace(run.answered.design, min_group=1) for run in (first, second)]
     fixed = all(design.labels_fixed for design in designs)
-    looks = designs[0].looks or designs[1].looks
-    designs = [replace(design, labels_fixed=fixed, looks=looks) for design in designs]
+    sequential = designs[0].sequential or designs[1].sequential
+    designs = [replace(design, labels_fixed=fixed, sequential=sequential) for design in designs]
     samples = samples_of({"first": before, "second": after}, groups, designs[0])
     estimates = estimate(samples["first"]), estimate(replace(samples["second"], design=designs[1]))
     tests = compare_estimates(*estimates, aligned=same_table and asked[0] == asked[1])
