@@ -47,8 +47,13 @@ _MEANS = -0.5, 0.6  # of the sum, of rows with label no and yes
 _YES = 0.4  # share of the label yes
 _PARTS = {"x": 0.35, "stratum": 0.15, "person": 0.2, "row": 0.1}  # variances; chance has the rest of 1
 _SETS = 0.05  # and sets of examples this much of the rest, two fifths of it by group
+_NUMBERS = pd.Index(list(map(str, range(2000))), dtype="str")
 LOOKS = 200, 600, 1600  # runs after which a pair may be accepted
 _LOST = 0.12  # of yes in one group, of no in the other
+
+
+def _names(numbers: np.ndarray) -> "pd.Categorical[str]":
+    return pd.Categorical.from_codes(numbers, _NUMBERS)
 
 
 @dataclass(frozen=True)
@@ -89,14 +94,14 @@ class Pair:
             noise = np.sqrt(rest - _SETS * on(EXAMPLES)) * rng.standard_normal(len(row))
             answer = (mean[row] + by_set + noise > 0) * 1.0
             lost = on(UNREAD) & (answer == group[row]) & (rng.random(len(row)) < _LOST)
-            numbered = names_of(repeat, list(map(str, range(repeats))))
+            numbered = _names(repeat)
             arms[arm] = ArmAnswers(
-                repeat, names_of(row, list(map(str, range(size)))), one_name("", len(row)),
+                repeat, _names(row), one_name("", len(row)),
                 names_of(group[row], ["f", "m"]), label[row], np.where(lost, np.nan, answer),
                 names_of(lost * 1, ["", "refused"]), np.full(len(row), np.nan),
                 numbered if on(EXAMPLES) else one_name("", len(row)),
                 weight[row] if on(WEIGHTS) else None,
-                names_of(person[row], list(map(str, range(size)))) if on(PEOPLE) else None,
+                _names(person[row]) if on(PEOPLE) else None,
                 names_of((ndtr(stratum[row]) * 6).astype(int), [*"abcdef"]) if on(STRATA) else None,
             )  # fmt: skip
         run = RunAnswers(arms, ("f", "m"), SamplingDesign(on(BASE_PARITY)))
