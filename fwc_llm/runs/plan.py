@@ -23,7 +23,7 @@ from fwc_llm.runs.joint import ROWS, joint_messages
 from fwc_llm.runs.journal import Call
 from fwc_llm.runs.probes import Proxies, find_proxies, name_variants, named_levels, with_first_name
 from fwc_llm.runs.settings import Settings
-from fwc_llm.runs.splits import Split, cells_of_rows, draw_split, evenly, population
+from fwc_llm.runs.splits import Split, cells_of_rows, draw_split, evenly, population, whole_people
 from fwc_llm.runs.threshold_selection import draw_validation_rows
 from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots, select_shots
 from fwc_llm.shots.base import Shots
@@ -33,6 +33,8 @@ from fwc_llm.shots.storage import kept_shots
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fwc_llm.metrics.confidence_sequences import ConfidenceSequence
+    from fwc_llm.metrics.group_sequential import GroupSequential
     from fwc_llm.tasks import Task
 
 
@@ -152,18 +154,40 @@ class Plan:
         )
 
     @cached_property
+    def sequential(self) -> "GroupSequential | ConfidenceSequence | None":
+        """The design of a run that asks until it is decided: looks at whole people; None of another run."""
+        from fwc_llm.gates.condition import sequential_design
+        from fwc_llm.metrics.group_sequential import equal_looks
+
+        looks = self._ends[np.array(equal_looks(len(self._ends))) - 1].tolist()
+        return sequential_design(self.settings.as_json(), [arm.name for arm in self.arms], looks)
+
+    @cached_property
     def looks(self) -> list[int]:
         """The numbers of test rows at which a run that asks until it is decided looks at its answers.
 
-        The first has enough rows of every group that has as many in all.
+        The first has enough rows (people) of every group that has as many in all.
         """
-        from fwc_llm.metrics.confidence_sequences import MIN_ROWS_FIRST_LOOK, ConfidenceSequence
+        from fwc_llm.metrics.confidence_sequences import MIN_ROWS_FIRST_LOOK
 
+        if self.sequential is None:
+            return []
         least = max(MIN_ROWS_FIRST_LOOK, self.settings.min_group)
-        groups = self.task.sensitive(self.repeats[0].split.test)
-        places = [np.flatnonzero(groups == group) for group in np.unique(groups)]
-        first = max((int(each[least - 1]) + 1 for each in places if len(each) >= least), default=len(groups))
-        return ConfidenceSequence(1, len(groups)).rows(max(first, 2 * least))
+        groups = self.task.sensitive(self.repeats[0].split.test)[self._ends - 1]
+        ends = [self._ends[groups == group] for group in np.unique(groups)]
+        return self.sequential.looks(
+            max((int(rows[least - 1]) for rows in ends if len(rows) >= least), default=0)
+        )
+
+    @property
+    def _ends(self) -> "np.ndarray":
+        """The numbers of test rows (U,) after which a person, or a row, is complete."""
+        test = self.repeats[0].split.test
+        ends = np.arange(1, len(test) + 1)
+        if not self.task.cluster:
+            return ends
+        people = test[self.task.cluster].to_numpy()
+        return np.asarray(ends[np.append(people[1:] != people[:-1], True)])
 
     @property
     def row_columns(self) -> dict[str, str]:
@@ -365,6 +389,11 @@ def make_plan(
 def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | None") -> Plan:
     """The plan with the rows and examples of every repeat."""
     task, settings = plan.task, plan.settings
+    if settings.until_decided and task.cluster and settings.base_parity is not None:
+        raise FwcError(
+            "until_decided (--until-decided) asks about whole people, whom a base parity would divide: leave "
+            "--cluster out, or give --base-parity none"
+        )
     fixed_values = [example.values for shots in plan.saved.values() for example in shots.examples]
     repeats: list[Repeat] = []
     for index in range(settings.repeats):
@@ -372,6 +401,8 @@ def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | N
         drawn = split or draw_split(task, settings.n_test, settings.base_parity, seed, fixed_values)
         if settings.until_decided and settings.base_parity is not None:
             drawn = replace(drawn, test=drawn.test.iloc[evenly(cells_of_rows(task, drawn.test))])
+        elif settings.until_decided and task.cluster:
+            drawn = replace(drawn, test=drawn.test.iloc[whole_people(drawn.test[task.cluster], seed)])
         validation, drawn = draw_validation_rows(task, drawn, settings, seed, fixed_values)
         by_source, chosen = dict(plan.saved), dict[str, Shots]()  # by source: before an arm orders them
         for arm in plan.arms:
@@ -545,6 +576,7 @@ def describe_asked(
         **({"untrue": plan.untrue} if plan.untrue else {}),
         **({"variations": plan.variations} if plan.variations else {}),
         **({"table_checks": checks} if (checks := task.checks.as_json(task.cluster)) else {}),
+        **({"looks": list(rows)} if (rows := getattr(plan.sequential, "rows", ())) else {}),
         **({"probe_notes": plan.probe_notes} if plan.probe_notes else {}),
         "settings": plan.settings.as_json(),
         "fingerprint": task.fingerprint,
