@@ -28,7 +28,7 @@ from fwc_llm.metrics.intervals import Z
 from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_samples
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays
-from fwc_llm.runs.splits import evenly
+from fwc_llm.runs.splits import interleave_cells
 
 RESULTS = Path(__file__).resolve().parent / "results"
 MOST, BOUND, TABLE = 2_000, 0.1, 6_000
@@ -75,7 +75,7 @@ def unread(rng: np.random.Generator) -> tuple[ArmArrays, np.ndarray]:
 def designed(rng: np.random.Generator) -> tuple[ArmArrays, np.ndarray]:
     """A base parity of 0: every beginning has the same shares of group and label."""
     group, label = np.repeat([0, 1], MOST // 2), np.tile([0, 1], MOST // 2)
-    order = evenly(2 * group + label)
+    order = interleave_cells(2 * group + label)
     sample, looks = rows(rng)
     p = 0.2 + 0.5 * label + 0.1 * group
     answer, design = (rng.random(MOST) < p) * 1.0, SamplingDesign(labels_fixed=True)

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.files import failing_as, home_expanded, read_text, sha256
-from fwc_llm.models.base import Asked, Messages, Reply, Usage
+from fwc_llm.models.base import Messages, Reply, RowContext, Usage
 from fwc_llm.models.client import Client
 from fwc_llm.models.recorded import FILE_NAME, read_records, reply_of
 from fwc_llm.schema import check
@@ -84,7 +84,7 @@ class Replay:
         """Return the next reply to these messages."""
         return self._next(messages, "a question")
 
-    async def ask_row(self, messages: Messages, asked: Asked) -> Reply:
+    async def ask_row(self, messages: Messages, asked: RowContext) -> Reply:
         """Return the reply to these messages in the same place of the run, else the next one to them."""
         key = asked.arm, asked.repeat, asked.row, asked.variant
         if key in (replies := self._replies.get(_text(messages), {})):

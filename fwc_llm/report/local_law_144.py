@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fwc_llm.metrics.adverse_impact import AS_DRAWN
-from fwc_llm.report.format import DASH, number
+from fwc_llm.report.number_format import DASH, number
 from fwc_llm.report.provenance import ABOUT, FOR_LAW
-from fwc_llm.report.tables import Section
-from fwc_llm.report.tidy import head
+from fwc_llm.report.table_model import Section
+from fwc_llm.report.tidy_csv import head
 from fwc_llm.table_words import UNKNOWN
 from fwc_llm.untrusted import visible
 

@@ -10,10 +10,10 @@ from fwc_llm.metrics.intervals import DIFFERS, NOT_SHOWN, WITHIN
 from fwc_llm.metrics.planning import Assumptions, Design, limit_of, smallest
 from fwc_llm.metrics.predicted_probabilities import OPPOSITE
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES
-from fwc_llm.report.format import interval, number, percent
+from fwc_llm.report.number_format import interval, number, percent
 
 if TYPE_CHECKING:
-    from fwc_llm.report.read import Run
+    from fwc_llm.runs.recorded_run import Run
 
 GAP = COMPARED[1]
 _NAMES = {GAP: "the DP gap", "accuracy": "accuracy"}
@@ -317,7 +317,7 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
 
 
 def expected_lines(expected: Mapping[str, Any] | None) -> list[str]:
-    """Return what a run asks until it is decided, beside a fixed sample (`runs.power`), in words."""
+    """Return what a run asks until it is decided, beside a fixed sample (`runs.sample_sizes`), in words."""
     if expected is None:
         return []
     most, fixed = expected["most"], expected["fixed"]

@@ -14,16 +14,16 @@ import numpy as np
 
 from fwc_llm.answers import PARSER
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import Asked, Messages, Model, Training, traits
+from fwc_llm.models.base import Messages, Model, RowContext, Training, traits
 from fwc_llm.models.tokens import TokenCounter
 from fwc_llm.prompts import Prompt, split_edits
 from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.folder import COUNTERFACTUAL, FORMAT, ROW_COLUMNS, THRESHOLD, command, file_name, versions
-from fwc_llm.runs.joint import ROWS, joint_messages
-from fwc_llm.runs.journal import Call
-from fwc_llm.runs.probes import Proxies, find_proxies, name_variants, named_levels, with_first_name
+from fwc_llm.runs.journal import PlannedCall
+from fwc_llm.runs.multi_row_requests import ROWS, joint_messages
+from fwc_llm.runs.perturbations import Proxies, find_proxies, name_variants, named_levels, with_first_name
 from fwc_llm.runs.settings import Settings
-from fwc_llm.runs.splits import Split, cells_of_rows, draw_split, evenly, population, whole_people
+from fwc_llm.runs.splits import Split, cells_of_rows, draw_split, interleave_cells, population, whole_people
 from fwc_llm.runs.threshold_selection import draw_validation_rows
 from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots, select_shots
 from fwc_llm.shots.base import Shots
@@ -84,6 +84,7 @@ class Plan:
     """A whole run before its first request.
 
     `moved` says which defaults had to move; `saved` are the examples that were given, by their arms' source.
+    `sequential` is the design of a run that asks until it is decided, with looks at whole people.
     """
 
     task: "Task"
@@ -92,6 +93,7 @@ class Plan:
     repeats: tuple[Repeat, ...]
     moved: tuple[str, ...] = ()
     saved: Mapping[str, Shots] = field(default_factory=dict, repr=False)
+    sequential: "GroupSequential | ConfidenceSequence | None" = None
 
     @property
     def notes(self) -> list[str]:
@@ -154,15 +156,6 @@ class Plan:
         )
 
     @cached_property
-    def sequential(self) -> "GroupSequential | ConfidenceSequence | None":
-        """The design of a run that asks until it is decided: looks at whole people; None of another run."""
-        from fwc_llm.gates.condition import sequential_design
-        from fwc_llm.metrics.group_sequential import equal_looks
-
-        looks = self._ends[np.array(equal_looks(len(self._ends))) - 1].tolist()
-        return sequential_design(self.settings.as_json(), [arm.name for arm in self.arms], looks)
-
-    @cached_property
     def looks(self) -> list[int]:
         """The numbers of test rows at which a run that asks until it is decided looks at its answers.
 
@@ -173,14 +166,13 @@ class Plan:
         if self.sequential is None:
             return []
         least = max(MIN_ROWS_FIRST_LOOK, self.settings.min_group)
-        groups = self.task.sensitive(self.repeats[0].split.test)[self._ends - 1]
-        ends = [self._ends[groups == group] for group in np.unique(groups)]
-        return self.sequential.looks(
-            max((int(rows[least - 1]) for rows in ends if len(rows) >= least), default=0)
-        )
+        groups = self.task.sensitive(self.repeats[0].split.test)[self.ends - 1]
+        of_groups = [self.ends[groups == group] for group in np.unique(groups)]
+        first = max((int(ends[least - 1]) for ends in of_groups if len(ends) >= least), default=0)
+        return self.sequential.looks(first)
 
-    @property
-    def _ends(self) -> "np.ndarray":
+    @cached_property
+    def ends(self) -> "np.ndarray":
         """The numbers of test rows (U,) after which a person, or a row, is complete."""
         test = self.repeats[0].split.test
         ends = np.arange(1, len(test) + 1)
@@ -216,7 +208,7 @@ class Plan:
             for arm in self.arms
         }
 
-    def calls(self, after: int = 0) -> Iterator[Call]:
+    def calls(self, after: int = 0) -> Iterator[PlannedCall]:
         """Every request of the run, repeat by repeat and arm by arm, each built when it is needed.
 
         Those about rows of the pool, to choose a threshold, come first; those about the first test rows, so
@@ -234,9 +226,9 @@ class Plan:
                         variants = [(THRESHOLD, values)] if validation else self.variants(row, values)
                         for variant, changed in variants:
                             training = trainings[repeat.index]
-                            asked = Asked(row, repeat.index, changed, training, arm.name, variant)
+                            asked = RowContext(row, repeat.index, changed, training, arm.name, variant)
                             messages = with_first_name(builder.build(changed), changed)
-                            yield Call(arm.name, repeat.index, row, variant, messages, asked, fixed)
+                            yield PlannedCall(arm.name, repeat.index, row, variant, messages, asked, fixed)
                     if not validation:
                         yield from self._joint_calls(repeat, arm)
 
@@ -251,7 +243,7 @@ class Plan:
         order = np.random.default_rng([repeat.seed, size]).permutation(len(ids))
         return {ids[place]: number // size for number, place in enumerate(order)}
 
-    def _joint_calls(self, repeat: Repeat, arm: Arm) -> Iterator[Call]:
+    def _joint_calls(self, repeat: Repeat, arm: Arm) -> Iterator[PlannedCall]:
         """The requests about several rows at once."""
         members: dict[int, list[str]] = {}
         for row, number in self.requests(repeat).items():
@@ -263,13 +255,13 @@ class Plan:
             records = [builder.build(values[row])[len(fixed) :] for row in rows]
             messages = joint_messages(fixed, records, self.task.words)
             row = json.dumps(rows, ensure_ascii=False)
-            yield Call(arm.name, repeat.index, row, f"{ROWS}{number}", messages, fixed=len(fixed))
+            yield PlannedCall(arm.name, repeat.index, row, f"{ROWS}{number}", messages, fixed=len(fixed))
 
     @cached_property
-    def first_calls(self) -> tuple[Call, ...]:
+    def first_calls(self) -> tuple[PlannedCall, ...]:
         """The first request of every arm: checked before a run, kept as its example of a prompt."""
         row = str(self.repeats[0].split.test.index[0])
-        return tuple(Call(arm.name, 0, row, "", self.prompt(arm)) for arm in self.arms)
+        return tuple(PlannedCall(arm.name, 0, row, "", self.prompt(arm)) for arm in self.arms)
 
     def prompt(self, arm: Arm, position: int = 0) -> Messages:
         """The whole conversation that the arm sends for the test row at `position` of the first repeat."""
@@ -400,7 +392,7 @@ def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | N
         seed = settings.seed + index
         drawn = split or draw_split(task, settings.n_test, settings.base_parity, seed, fixed_values)
         if settings.until_decided and settings.base_parity is not None:
-            drawn = replace(drawn, test=drawn.test.iloc[evenly(cells_of_rows(task, drawn.test))])
+            drawn = replace(drawn, test=drawn.test.iloc[interleave_cells(cells_of_rows(task, drawn.test))])
         elif settings.until_decided and task.cluster:
             drawn = replace(drawn, test=drawn.test.iloc[whole_people(drawn.test[task.cluster], seed)])
         validation, drawn = draw_validation_rows(task, drawn, settings, seed, fixed_values)
@@ -415,6 +407,13 @@ def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | N
         again = range(index * settings.samples, (index + 1) * settings.samples)
         repeats += [Repeat(sample, seed, drawn, chosen, validation) for sample in again]
     plan = replace(plan, repeats=tuple(repeats))
+    if settings.until_decided:
+        from fwc_llm.gates.condition import sequential_design
+        from fwc_llm.metrics.group_sequential import equal_looks
+
+        looks = plan.ends[np.array(equal_looks(len(plan.ends))) - 1].tolist()
+        names = [arm.name for arm in plan.arms]
+        plan = replace(plan, sequential=sequential_design(settings.as_json(), names, looks))
     if settings.rows_per_request > 1 and len(repeats[0].shots) < len(plan.arms):
         raise FwcError(
             "rows_per_request puts rows under the same examples: leave out arms that choose them for each row"
@@ -468,6 +467,17 @@ def _training(task: "Task", repeat: Repeat) -> Training:
 def bare_prompt(task: "Task", template: str, questions: Literal["", "one", "several"] = "") -> Messages:
     """The prompt about the first test row, without examples."""
     return Prompt(task, None, template, (), questions).build(next(rows_of(task.test().head(1)))[1])
+
+
+def default_model(task: "Task") -> str:
+    """The model of a run that names none: the simulation where it can read the task, else the baseline."""
+    from fwc_llm.models.surrogate.model import Surrogate
+
+    try:
+        Surrogate().check(bare_prompt(task, "default"))
+    except FwcError:
+        return "baseline"
+    return "surrogate"
 
 
 def rows_of(frame: "pd.DataFrame") -> Iterator[tuple[str, dict[str, Any]]]:

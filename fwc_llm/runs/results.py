@@ -24,8 +24,8 @@ from fwc_llm.runs.folder import (
     THRESHOLD_COLUMN,
     RunFolder,
 )
-from fwc_llm.runs.joint import ROWS, split_record
 from fwc_llm.runs.journal import Journal, Key, key_of, parsed
+from fwc_llm.runs.multi_row_requests import ROWS, split_record
 from fwc_llm.runs.settings import FITTED
 from fwc_llm.runs.threshold_selection import FILE_NAME as POOL_FILE
 from fwc_llm.runs.threshold_selection import at_threshold, choose_thresholds

@@ -19,12 +19,12 @@ from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model
 from fwc_llm.models.decisions import DecisionModel
 from fwc_llm.models.openai.chat import ChatModel
-from fwc_llm.report.read import score_and_judge as score
+from fwc_llm.report.formats import render
 from fwc_llm.report.terminal import run_table
-from fwc_llm.report.write import render
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.plan import Plan, make_plan
+from fwc_llm.runs.recorded_run import score_run as score
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import census_task
 from fwc_llm.untrusted import visible

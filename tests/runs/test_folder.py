@@ -14,10 +14,10 @@ import pytest
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models.base import Messages, Reply
-from fwc_llm.report.read import read_run
-from fwc_llm.report.read import score_and_judge as score
 from fwc_llm.runs.folder import RunFolder, command, file_name
 from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.recorded_run import read_run
+from fwc_llm.runs.recorded_run import score_run as score
 from fwc_llm.runs.results import Replies, arm_metrics
 from fwc_llm.untrusted import shortened, storable
 from tests.faults.passage import N, plan, run_plan
