@@ -405,7 +405,7 @@ def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "Task":
     weight = settings.weight or "" if "weight" in settings.model_fields_set else task.weight
     cluster = settings.cluster or ""
     if (weight, cluster) != (task.weight, task.cluster):
-        task = task.judged(weight, cluster)
+        task = task.with_columns(weight, cluster)
     for name in filter(None, (cluster, settings.given)):
         if task.column(name).name in (*task.protected, task.outcome):
             raise FwcError(f"{name!r} is a protected attribute or the outcome: name another column")
@@ -567,8 +567,8 @@ def describe_asked(
         "rows": task.rows.as_json() if task.rows else None,
         "population": population(task),
     }
-    if task.whole is not None:
-        described["sample"] = {"rows": len(task.pool()), "of": len(task.whole)}
+    if task.disk_table is not None:
+        described["sample"] = {"rows": len(task.pool()), "of": len(task.disk_table)}
     if task.text:  # so that a report needs nothing but this folder and the data
         described["task_file"] = task.text
     return described

@@ -20,7 +20,7 @@ from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.splits import table_of
-from fwc_llm.untrusted import parse_json
+from fwc_llm.sanitize import parse_json
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
@@ -29,7 +29,7 @@ FILE_NAME = "assisted.json"
 _KINDS: Any = {"predicted": np.float64, "fold": np.int64, "means": np.float64, "rows": np.float64}
 
 
-class _File(BaseModel):
+class _PredictionsFile(BaseModel):
     """assisted.json: `answers` and `table` are hashes of what the predictions of `arms` are of."""
 
     format: Literal["fwc-llm-assisted/1"] = "fwc-llm-assisted/1"
@@ -50,15 +50,15 @@ def predictions(
         return {}
     key = _key(answered)
     with suppress(OSError, LookupError, TypeError, ValueError, FwcError):
-        content = _File.model_validate(parse_json(read_text(path)))
+        content = _PredictionsFile.model_validate(parse_json(read_text(path)))
         if (content.answers, content.table) == (key, fingerprint):
             return {arm: _arrays(lists) for arm, lists in content.arms.items()}
-    if task is None or task.whole is not None or task.fingerprint != fingerprint:
+    if task is None or task.disk_table is not None or task.fingerprint != fingerprint:
         return {}
     samples = assisted_samples(answered, answered.plain_samples, table_of(task))
     by_arm = {arm: sample.assist for arm, sample in samples.items()}
     arms = {arm: _lists(found) for arm, found in by_arm.items() if isinstance(found, Predictions)}
-    content = _File(answers=key, table=task.fingerprint, arms=arms)
+    content = _PredictionsFile(answers=key, table=task.fingerprint, arms=arms)
     with suppress(StorageError):
         RunFolder(folder).write_json(FILE_NAME, content.model_dump())
     return {arm: _arrays(lists) for arm, lists in arms.items()}  # the same digits as the file has
