@@ -14,7 +14,7 @@ import pytest
 from fwc_llm import FairCoreset, Reply, evaluate
 from fwc_llm.models import Messages
 from fwc_llm.report.document import make_document
-from fwc_llm.report.write import FORMATS, write_document
+from fwc_llm.report.formats import FORMATS, write_document
 from tests.conftest import CHECKOUT
 
 PACKAGE = str(CHECKOUT / "fwc_llm")
