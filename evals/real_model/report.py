@@ -198,7 +198,7 @@ against the maker's.
 ![DP gap and accuracy by strategy, centred](real-model.svg)"""
 _NOTE = f"""\
 (…) = 95 % interval of the strategy: other rows and other sets of examples ({DRAWS:,} bootstrap draws);
-[…] = these examples, other rows alone. From few sets the first is too narrow. Differences are paired by row."""
+[…] = these examples, other rows alone. From few sets the first is too narrow. Differences pair the rows."""
 _SURROGATE = """\
 ## Does the surrogate react as a real model does?
 
@@ -231,8 +231,10 @@ def _table(found: Mapping[str, Any], scoring: str) -> str:
             title += f", yes to {', '.join(map(str, entry['yes']))} of {found['rows']} rows"
             title += "" if entry["evidence_as_answered"] else "; no evidence: nearly all answers are alike"
         lines.append([f"{title})", *(_cell(entry[scoring][metric], ".2f") for metric in METRICS)])
-    for each in found["contrasts"]:
-        lines.append([_difference(each), *(_cell(each[scoring][metric], "+.2f") for metric in METRICS)])
+    lines += [
+        [_difference(each), *(_cell(each[scoring][metric], "+.2f") for metric in METRICS)]
+        for each in found["contrasts"]
+    ]
     return _markdown(["", *_TITLES.values()], lines)
 
 

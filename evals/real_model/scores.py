@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from fwc_llm.metrics.thresholds import most_accurate, threshold_curve
 from scipy.special import logit
 
 from fwc_llm.answers import parse_answer
+from fwc_llm.metrics.decision_thresholds import most_accurate, threshold_curve
 from fwc_llm.models import Reply
 
 Floats = npt.NDArray[np.float64]

@@ -129,7 +129,7 @@ def _assumptions(
         if discordant is not None:
             raise FwcError("give --discordant or --run, not both: the run determines it")
         finished = read_run(run)
-        if finished.answered.design.looks is not None:
+        if finished.answered.design.sequential is not None:
             raise FwcError(f"{run} asked until it was decided: plan by a run of a fixed number of rows")
         seen = observed(finished.answered.plain_samples)
         assumed |= {"discordant": seen.discordant, "variance": seen.variance, "source": f"as in {run}"}

@@ -14,7 +14,8 @@ import numpy as np
 from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError
 from fwc_llm.evaluation.candidates import NO_EXAMPLES, Candidate, Recipe, choose_candidates, read_instructions
 from fwc_llm.evaluation.evaluate import Job, prepare
-from fwc_llm.evaluation.race import (
+from fwc_llm.evaluation.result import Result
+from fwc_llm.evaluation.successive_halving import (
     BALANCED,
     FEWEST_KEPT,
     ROUNDS,
@@ -27,10 +28,9 @@ from fwc_llm.evaluation.race import (
     any_better,
     choose,
     front,
-    race,
     read_goal,
+    successive_halving,
 )
-from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, traits
 from fwc_llm.models.functions import BatchFunction, Function
 from fwc_llm.models.openai.chat import asks_json
@@ -164,12 +164,12 @@ class _Tuning:
                     )
                 return self._answers(journal, arms, k)
 
-            answers = race([each.name for each in self.candidates], self.pool, self.goal, ask)
+            answers = successive_halving([each.name for each in self.candidates], self.pool, self.goal, ask)
             for turn in range(_PROPOSALS if self.propose else len(self.proposed)):
                 new = self._new_candidates(turn, answers)
                 if not new:
                     break
-                answers |= race(new, self.pool, self.goal, ask)
+                answers |= successive_halving(new, self.pool, self.goal, ask)
             return answers
 
     def _new_candidates(self, turn: int, answers: Mapping[str, Floats]) -> list[str]:

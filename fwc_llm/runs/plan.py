@@ -157,13 +157,13 @@ class Plan:
 
         The first has enough rows of every group that has as many in all.
         """
-        from fwc_llm.metrics.looks import FIRST_LOOK, Looks
+        from fwc_llm.metrics.confidence_sequences import MIN_ROWS_FIRST_LOOK, ConfidenceSequence
 
-        least = max(FIRST_LOOK, self.settings.min_group)
+        least = max(MIN_ROWS_FIRST_LOOK, self.settings.min_group)
         groups = self.task.sensitive(self.repeats[0].split.test)
         places = [np.flatnonzero(groups == group) for group in np.unique(groups)]
         first = max((int(each[least - 1]) + 1 for each in places if len(each) >= least), default=len(groups))
-        return Looks(1, len(groups)).rows(max(first, 2 * least))
+        return ConfidenceSequence(1, len(groups)).rows(max(first, 2 * least))
 
     @property
     def row_columns(self) -> dict[str, str]:

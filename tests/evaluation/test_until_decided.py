@@ -10,7 +10,7 @@ import pytest
 
 from fwc_llm import Client, FwcError, Result, Settings, evaluate
 from fwc_llm.metrics.arm_estimates import estimate
-from fwc_llm.metrics.looks import Looks, simulate
+from fwc_llm.metrics.confidence_sequences import ConfidenceSequence, simulate
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.read import read_run
 from fwc_llm.report.verify import verify
@@ -160,16 +160,16 @@ def test_every_beginning_of_the_order_has_the_same_shares() -> None:
 
 @pytest.mark.parametrize("rates", [[0.45, 0.55], [0.02, 0.12], [0.5, 0.6, 0.5, 0.5]])
 def test_wrong_verdicts_at_the_bound_are_rare_at_all_looks_together(rates: list[float]) -> None:
-    _, failed = simulate(rates, [1.0] * len(rates), 0.1, Looks(1, 2000), 2000)
+    _, failed = simulate(rates, [1.0] * len(rates), 0.1, ConfidenceSequence(1, 2000), 2000)
     assert (failed == 1).mean() <= 0.054
     assert (failed == 0).mean() <= 0.054
-    rows, failed = simulate([0.4, 0.6], [0.5, 0.5], 0.1, Looks(1, 2000), 500)
+    rows, failed = simulate([0.4, 0.6], [0.5, 0.5], 0.1, ConfidenceSequence(1, 2000), 500)
     assert rows.mean() < 0.5 * 2000
     assert np.isnan(failed).mean() < 0.1
 
 
 def test_the_reach_of_a_look_and_its_p_value_agree() -> None:
-    looks = Looks(3, 1000)
+    looks = ConfidenceSequence(3, 1000)
     for rows in (60, 300, 1000):
         assert looks.p_value(looks.reach(rows, 3, 2), rows, 3, 2) == pytest.approx(0.05)
         assert looks.reach(rows, 3, 2) > looks.reach(rows) > 2.5

@@ -186,7 +186,7 @@ class Pool:
 Ask = Callable[[Iterable[str], int], Mapping[str, Floats]]
 
 
-def race(
+def successive_halving(
     names: Sequence[str], pool: Pool, goal: Goal, ask: Ask, rounds: Sequence[tuple[float, float]] = ROUNDS
 ) -> dict[str, Floats]:
     """Ask the candidates `names`, and the arms that they are measured against, in rounds; return the answers.
