@@ -15,8 +15,6 @@ from evals.real_model.scores import (
     DRAWS,
     LEAST_DIFFERENT,
     METRICS,
-    SCORINGS,
-    Draws,
     Experiment,
     bootstrap,
     calibration,
@@ -35,7 +33,7 @@ from fwc_llm.runs.settings import Settings
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 CONTRASTS = (("fwc", "zero"), ("fwc", "balanced"), ("balanced", "zero"))
 MARGIN = 0.05  # of accuracy and of the DP gap, by the plan
-_TITLES = {"accuracy": "accuracy", "dp": "DP gap", "eo": "EO gap"}
+_TITLES = {"accuracy": "accuracy", "dp": "DP gap", "eo": "EO gap", "auc": "AUC"}
 
 
 def report(folder: Path = RESULTS) -> None:
@@ -44,11 +42,9 @@ def report(folder: Path = RESULTS) -> None:
     content: dict[str, Any] = {"command": "python -m evals.real_model report", "experiments": {}}
     for name in ("A", "D"):
         part = [row for row in rows if row["experiment"] == name]
-        content["experiments"][name] = (
-            summary(name, part) if part else {"complete": [], "missing": arms_of(name)}
-        )
+        content["experiments"][name] = summary(name, part) if part else {"complete": []}
     content["missing"] = ["B", "C", *(n for n, e in content["experiments"].items() if not e["complete"])]
-    content["surrogate"] = surrogate_contrasts(content["experiments"]["A"]["complete"])
+    content["surrogate"] = surrogate_scores(content["experiments"]["A"]["complete"])
     content["recorded"] = recorded_contrasts()
     (folder / "real-model.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     (folder / "real-model.md").write_text(page(content), encoding="utf-8")
@@ -68,91 +64,93 @@ def summary(name: str, rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
         "seconds": round(sum(float(row["seconds"]) for row in rows)),
         "rows": len(data.label),
         **found,
-        "verdicts": verdicts(found["contrasts"], {s: len(arms) for s, arms in data.sets().items()}),
+        "verdicts": verdicts(found["contrasts"]),
     }
 
 
 def scores(data: Experiment) -> dict[str, Any]:
     """Values and intervals of strategies and contrasts: of these examples, and of the strategy."""
     kinds = {"examples": bootstrap(data, redraw_sets=False), "strategy": bootstrap(data, redraw_sets=True)}
-    strategies, sets = list(data.sets()), data.sets()
-    number = {name: place for place, name in enumerate(strategies)}
-    pairs = [(a, b) for a, b in CONTRASTS if a in number and b in number]
+    sets = data.sets()
+    number = {name: place for place, name in enumerate(sets)}
 
-    def values(kind: str, scoring: str, metric: int, first: str, second: str | None = None) -> Any:
-        draws: Draws = kinds[kind]
-        table = draws.auc if scoring == "auc" else draws.metrics[scoring][..., metric]
-        return table[:, number[first]] - (table[:, number[second]] if second else 0.0)
+    def entry(scoring: str, metric: int, first: str, second: str = "") -> dict[str, Any]:
+        draws = {kind: table[scoring][:, number[first], metric] for kind, table in kinds.items()}
+        if second:
+            draws = {k: each - kinds[k][scoring][:, number[second], metric] for k, each in draws.items()}
+        found: dict[str, Any] = {
+            "value": float(draws["examples"][0]),
+            "examples": interval(draws["examples"]),
+        }
+        if all(name in ("zero", "") or len(sets[name]) > 1 for name in (first, second)):
+            found |= {"strategy": interval(draws["strategy"]), "p": p_value(draws["strategy"])}
+        return found
 
-    def described(scoring: str, metric: int, *names: str) -> dict[str, Any]:
-        draws = {kind: values(kind, scoring, metric, *names) for kind in kinds}
-        entry: dict[str, Any] = {"value": float(draws["examples"][0])}
-        entry |= {kind: interval(each) for kind, each in draws.items()}
-        return entry | ({"p": p_value(draws["strategy"])} if len(names) == 2 else {})
+    def entries(*names: str) -> dict[str, Any]:
+        return {s: {m: entry(s, k, *names) for k, m in enumerate(each)} for s, each in METRICS.items()}
 
-    def all_scores(*names: str) -> dict[str, Any]:
-        table = {s: {m: described(s, k, *names) for k, m in enumerate(METRICS)} for s in SCORINGS}
-        return {**table, "auc": described("auc", 0, *names)}
-
-    yes = {arm: int(said.sum()) for arm, said in zip(data.arms, data.said, strict=True)}
-    n = len(data.label)
+    yes = {name: [int(data.said[arm].sum()) for arm in arms] for name, arms in sets.items()}
+    most = len(data.label) - LEAST_DIFFERENT
     return {
         "strategies": {
             name: {
-                "sets": len(sets[name]),
-                "yes": [yes[data.arms[arm]] for arm in sets[name]],
-                "evidence_as_answered": all(
-                    min(yes[data.arms[arm]], n - yes[data.arms[arm]]) >= LEAST_DIFFERENT for arm in sets[name]
-                ),
-                **all_scores(name),
+                "sets": len(arms),
+                "yes": yes[name],
+                "evidence": all(LEAST_DIFFERENT <= count <= most for count in yes[name]),
+                **entries(name),
             }
-            for name in strategies
+            for name, arms in sets.items()
         },
-        "contrasts": [{"first": a, "second": b, **all_scores(a, b)} for a, b in pairs],
+        "contrasts": [
+            {"first": a, "second": b, **entries(a, b)} for a, b in CONTRASTS if {a, b} <= set(sets)
+        ],
         "calibration": list(calibration(data)),
     }
 
 
-def verdicts(contrasts: Sequence[Mapping[str, Any]], sets: Mapping[str, int]) -> list[dict[str, Any]]:
+def verdicts(contrasts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The plan's verdict on `fwc` against zero-shot and against balanced examples, centred."""
     primary = [each for each in contrasts if each["first"] == "fwc"]
-    adjusted = holm([each["centred"]["dp"]["p"] for each in primary])
+    adjusted = holm([each["centred"]["dp"].get("p", 1.0) for each in primary])
     found = []
     for each, p in zip(primary, adjusted, strict=True):
-        (low, high), accuracy = each["centred"]["dp"]["strategy"], each["centred"]["accuracy"]["strategy"]
-        verdict = "these rows do not settle it"
-        if high < 0 and p < 0.05 and accuracy[0] >= -MARGIN:
-            verdict = "support"
-        elif low > -MARGIN or accuracy[1] < -MARGIN:
-            verdict = "refuted"
-        if sets["fwc"] < 2 or (each["second"] != "zero" and sets[each["second"]] < 2):
-            verdict = "not judged: one set of examples does not show a strategy"
-        found.append({"against": each["second"], "holm_p": p, "verdict": verdict})
+        gap, accuracy = (each["centred"][metric].get("strategy") for metric in ("dp", "accuracy"))
+        if gap is None:
+            verdict = "not judged, one set of examples does not show a strategy"
+        elif gap[1] < 0 and p < 0.05 and accuracy[0] >= -MARGIN:
+            verdict = f"support (Holm p {p:.2g})"
+        elif each["second"] == "zero" and (gap[0] > -MARGIN or accuracy[1] < -MARGIN):
+            verdict = f"refuted (Holm p {p:.2g})"
+        else:
+            verdict = f"these rows do not settle it (Holm p {p:.2g})"
+        found.append({"against": each["second"], "verdict": verdict})
     return found
 
 
-def surrogate_contrasts(arms: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    """The contrasts of the surrogate's forms (SIMULATED): the same rows, the same examples."""
+def surrogate_scores(arms: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The scores of the surrogate's forms (SIMULATED): the same rows, the same examples."""
     names = [str(SHOTS / f"{arm}.json") if "-" in arm else arm for arm in arms_of("A")]
     settings, found = Settings(n_test=200, base_parity=0.5, seed=1), {}
     for form in FORMS:
         job = prepare("adult", f"surrogate:{form}", names, settings, Client())
-        job = replace(job, plan=replace(job.plan, arms=tuple(a for a in job.plan.arms if a.name in arms)))
+        chosen = tuple(arm for arm in job.plan.arms if arm.name in arms)
+        saved = {arm.source: job.plan.saved[arm.source] for arm in chosen if arm.source in job.plan.saved}
+        job = replace(job, plan=replace(job.plan, arms=chosen, saved=saved))
         with tempfile.TemporaryDirectory() as scratch:
             answers = list(RunFolder(job.run(Path(scratch) / "run").folder).read_answers())
-        found[form] = scores(read_experiment(answers, arms))["contrasts"]
+        found[form] = scores(read_experiment(answers, arms))
     return found
 
 
 def recorded_contrasts() -> list[dict[str, Any]]:
     """DP gap and accuracy of recorded GPT-4 (DecodingTrust) and of the paper's, as differences of arms."""
-    recorded = pd.read_csv(RESULTS / "paper" / "llm.csv").query("source == 'recorded' and base_parity == 0")
-    recorded = recorded[recorded["model"] == "gpt-4-0314"].set_index("arm")
+    known = pd.read_csv(RESULTS / "paper" / "llm.csv").query("source == 'recorded answers'")
+    recorded = known.query("model == 'gpt-4-0314' and base_parity == 0").set_index("arm")
     paper = published("llm").query("model == 'GPT-4'").set_index("arm")
     paper["accuracy"] /= 100
     return [
         {"source": source, "first": first, "second": second}
-        | {metric: float(table.at[first, metric] - table.at[second, metric]) for metric in ("dp", "accuracy")}
+        | {metric: float(table[metric][first] - table[metric][second]) for metric in ("dp", "accuracy")}
         for source, table in (("recorded", recorded), ("paper", paper))
         for first, second in CONTRASTS
         if {first, second} <= set(table.index)
@@ -172,13 +170,12 @@ def page(content: Mapping[str, Any]) -> str:
             f"{found['seconds'] / 3600:.1f} hours. Complete: {', '.join(found['complete'])}. "
             f"Missing: {', '.join(found['missing']) or 'nothing'}.",
             *(
-                f"**FWC against {_NAMES[each['against']]}: {each['verdict']}** (centred DP gap, Holm p "
-                f"{each['holm_p']:.2g})."
+                f"**FWC against {_NAMES[each['against']]}, centred DP gap: {each['verdict']}.**"
                 for each in found["verdicts"]
             ),
             _NOTE,
-            *(f"### {scoring.capitalize()}\n\n" + _table(found, scoring) for scoring in SCORINGS),
-            "### Ranking and calibration\n\n" + _ranking(found),
+            *(f"### {scoring.capitalize()}\n\n" + _table(found, scoring) for scoring in METRICS),
+            _calibration(found),
         ]
     missing = ", ".join(content["missing"])
     blocks.append(f"Not asked yet: experiments {missing} of [the plan](../real_model/plan.md).")
@@ -198,7 +195,8 @@ against the maker's.
 ![DP gap and accuracy by strategy, centred](real-model.svg)"""
 _NOTE = f"""\
 (…) = 95 % interval of the strategy: other rows and other sets of examples ({DRAWS:,} bootstrap draws);
-[…] = these examples, other rows alone. From few sets the first is too narrow. Differences pair the rows."""
+[…] = these examples, other rows alone. From few sets the first is too narrow, from one there is none.
+Differences pair the rows. No evidence: fewer than five answers of an arm differ from the rest."""
 _SURROGATE = """\
 ## Does the surrogate react as a real model does?
 
@@ -210,8 +208,9 @@ and it gives no intervals of differences."""
 
 def _cell(entry: Mapping[str, Any], form: str, kinds: Sequence[str] = ("strategy", "examples")) -> str:
     ends = {"strategy": "({} to {})", "examples": "[{} to {}]"}
-    parts = [ends[kind].format(*(format(end, form) for end in entry[kind])) for kind in kinds]
-    return " ".join([format(entry["value"], form), *parts])
+    known = [kind for kind in kinds if kind in entry] or ["examples"]
+    parts = [ends[kind].format(*(format(end, form) for end in entry[kind])) for kind in known]
+    return " ".join([format(entry["value"], form), *parts]).replace("-", "−")
 
 
 def _markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
@@ -223,47 +222,50 @@ def _difference(each: Mapping[str, Any]) -> str:
     return f"{_NAMES[each['first']]} − {_NAMES[each['second']]}"
 
 
+def _cell_of(
+    found: Mapping[str, Any], each: Mapping[str, Any], scoring: str, metric: str, *kinds: str
+) -> str:
+    """A difference, unless an arm's answers as given are no evidence."""
+    known = [found["strategies"][each[side]]["evidence"] for side in ("first", "second")]
+    if scoring == "as answered" and not all(known):
+        return "no evidence"
+    return _cell(each[scoring][metric], "+.2f", kinds or ("strategy", "examples"))
+
+
 def _table(found: Mapping[str, Any], scoring: str) -> str:
     lines = []
     for name, entry in found["strategies"].items():
         title = f"{_NAMES[name]} ({entry['sets']} set{'s' * (entry['sets'] > 1)}"
         if scoring == "as answered":
             title += f", yes to {', '.join(map(str, entry['yes']))} of {found['rows']} rows"
-            title += "" if entry["evidence_as_answered"] else "; no evidence: nearly all answers are alike"
-        lines.append([f"{title})", *(_cell(entry[scoring][metric], ".2f") for metric in METRICS)])
+            title += "; no evidence" * (not entry["evidence"])
+        lines.append([f"{title})", *(_cell(entry[scoring][metric], ".2f") for metric in METRICS[scoring])])
     lines += [
-        [_difference(each), *(_cell(each[scoring][metric], "+.2f") for metric in METRICS)]
+        [_difference(each), *(_cell_of(found, each, scoring, metric) for metric in METRICS[scoring])]
         for each in found["contrasts"]
     ]
-    return _markdown(["", *_TITLES.values()], lines)
+    return _markdown(["", *(_TITLES[metric] for metric in METRICS[scoring])], lines)
 
 
-def _ranking(found: Mapping[str, Any]) -> str:
-    areas = [[_NAMES[name], _cell(entry["auc"], ".2f")] for name, entry in found["strategies"].items()]
-    areas += [[_difference(each), _cell(each["auc"], "+.2f")] for each in found["contrasts"]]
-    errors = [
-        [each["arm"], *(f"{error:.2f}" for error in each["calibration_error"].values())]
-        for each in found["calibration"]
-    ]
+def _calibration(found: Mapping[str, Any]) -> str:
+    lines = [[e["arm"], *(f"{v:.2f}" for v in e["calibration_error"].values())] for e in found["calibration"]]
     head = "calibration error (ten bins; without interval, for it is biased upwards)"
-    groups = found["calibration"][0]["calibration_error"]
-    return _markdown(["", "AUC"], areas) + "\n\n" + _markdown([head, *groups], errors)
+    return _markdown([head, *found["calibration"][0]["calibration_error"]], lines)
 
 
 def _side_by_side(content: Mapping[str, Any]) -> str:
-    real = content["experiments"]["A"]["contrasts"]
+    real = content["experiments"]["A"]
     columns = {"1.5B, centred": (real, "centred"), "1.5B": (real, "as answered")}
     columns |= {f"{form}, simulated": (each, "as answered") for form, each in content["surrogate"].items()}
     others = {(e["source"], e["first"], e["second"]): e for e in content["recorded"]}
     lines = []
-    for number, each in enumerate(real):
+    for number, each in enumerate(real["contrasts"]):
         for metric in ("dp", "accuracy"):
-            entries = [contrasts[number][scoring][metric] for contrasts, scoring in columns.values()]
             known = [others.get((s, each["first"], each["second"])) for s in ("recorded", "paper")]
             lines.append([
                 f"{_TITLES[metric]}, {_difference(each)}",
-                *(_cell(entry, "+.2f", ["strategy"]) for entry in entries),
-                *(f"{entry[metric]:+.2f}" if entry else "–" for entry in known),
+                *(_cell_of(f, f["contrasts"][number], s, metric, "strategy") for f, s in columns.values()),
+                *(f"{entry[metric]:+.2f}".replace("-", "−") if entry else "–" for entry in known),
             ])  # fmt: skip
     return _markdown(["", *columns, "GPT-4, recorded", "GPT-4, the paper"], lines)
 
@@ -271,12 +273,14 @@ def _side_by_side(content: Mapping[str, Any]) -> str:
 def picture(found: Mapping[str, Any], path: Path) -> None:
     """Draw the centred DP gap and accuracy of each strategy with the intervals of the strategy."""
     names = list(found["strategies"])
-    title = "Qwen2.5-Coder-1.5B-Instruct on Adult, centred: value and 95 % interval of the strategy"
+    title = "Qwen2.5-Coder-1.5B-Instruct on Adult, centred: value, 95 % interval"
     with panels([title], [3.6, 3.6], 1.9) as (figure, drawn):
         for panel, metric in zip(drawn, ("dp", "accuracy"), strict=True):
             for line, name in enumerate(names):
                 entry = found["strategies"][name]["centred"][metric]
-                panel.plot(entry["strategy"], [line, line], color=COLOURS[line], linewidth=2)
+                panel.plot(
+                    entry.get("strategy", entry["examples"]), [line, line], color=COLOURS[line], linewidth=2
+                )
                 panel.plot([entry["value"]], [line], MARKERS[line], color=COLOURS[line])
             if metric == "dp":
                 panel.axvline(0.5, color=SOFT, linestyle="--", linewidth=1, label="perfect answers")

@@ -18,8 +18,8 @@ from fwc_llm.models import Reply
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
-SCORINGS = ("as answered", "centred", "fitted")
-METRICS = ("accuracy", "dp", "eo")
+_ANSWERS = ("accuracy", "dp", "eo")
+METRICS = {"as answered": _ANSWERS, "centred": _ANSWERS, "fitted": _ANSWERS, "ranking": ("auc",)}
 DRAWS, _CHUNK, _BINS, SEED = 10_000, 500, 10, 1
 LEAST_DIFFERENT = 5  # answers of an arm that differ from the rest, for the arm to count as answered
 
@@ -99,23 +99,17 @@ def measure(rates: Floats, share: Floats) -> Floats:
     return np.stack([(correct * share).sum(-1), np.abs(by_group[0] - by_group[1]), odds], -1)
 
 
-@dataclass(frozen=True)
-class Draws:
-    """Metrics (D, strategies, 3) and AUC (D, strategies) of the bootstrap; the first draw is the data."""
+def bootstrap(data: Experiment, redraw_sets: bool, draws: int = DRAWS) -> dict[str, Floats]:
+    """Metrics (D + 1, strategies, M) by scoring: of the data, then of each draw.
 
-    metrics: Mapping[str, Floats]
-    auc: Floats
-
-
-def bootstrap(data: Experiment, redraw_sets: bool, draws: int = DRAWS) -> Draws:
-    """Resample rows within cells, the same ones in all arms; and sets within strategies, where asked for.
-
-    The centre of the log-odds is estimated anew in each draw; the thresholds of `fitted` stay.
+    Rows are resampled within cells, the same ones in all arms; sets within strategies, where asked for. The
+    centre of the log-odds is estimated anew in each draw; the thresholds of `fitted` stay.
     """
     rng = np.random.default_rng(SEED)
     n, sets = len(data.label), data.sets()
     share = np.bincount(data.cell, minlength=4) / n
-    fitted, parts, areas = data.fitted(), {name: [] for name in SCORINGS}, []
+    fitted = data.fitted()
+    parts: dict[str, list[Floats]] = {name: [] for name in METRICS}
     for first in range(0, draws + 1, _CHUNK):
         count = min(_CHUNK, draws + 1 - first)
         weight = np.zeros((count, n))
@@ -126,22 +120,20 @@ def bootstrap(data: Experiment, redraw_sets: bool, draws: int = DRAWS) -> Draws:
         centre = weight @ data.log_odds.T / n
         yes = {"as answered": data.said[None], "fitted": fitted[None]}
         yes["centred"] = data.log_odds[None] > centre[:, :, None]
-        chosen = {
-            name: rng.choice(arms, (count, len(arms))) if redraw_sets else np.tile(arms, (count, 1))
-            for name, arms in sets.items()
-        }
-        for name, arms in sets.items():
-            chosen[name][0] = arms if first == 0 else chosen[name][0]
-        for name in SCORINGS:
-            in_cells = [
-                (weight[:, None, rows] * yes[name][..., rows]).sum(-1) / rows.sum()
-                for rows in (data.cell == cell for cell in range(4))
-            ]
-            rates = np.stack(in_cells, -1)
-            parts[name].append(np.stack([measure(_mean(rates, arms), share) for arms in chosen.values()], 1))
-        area = np.stack([_auc(p, data.label, weight) for p in data.p_yes], 1)
-        areas.append(np.stack([_mean(area, arms) for arms in chosen.values()], 1))
-    return Draws({name: np.concatenate(part) for name, part in parts.items()}, np.concatenate(areas))
+        chosen = [
+            rng.choice(arms, (count, len(arms))) if redraw_sets else np.tile(arms, (count, 1))
+            for arms in sets.values()
+        ]
+        for arms, drawn in zip(sets.values(), chosen, strict=True):
+            drawn[: first == 0] = arms
+        for name, answered in yes.items():
+            cells = [data.cell == cell for cell in range(4)]
+            rates = [(weight[:, None, c] * answered[..., c]).sum(-1) / c.sum() for c in cells]
+            found = [measure(_mean(np.stack(rates, -1), arms), share) for arms in chosen]
+            parts[name].append(np.stack(found, 1))
+        areas = np.stack([_auc(p, data.label, weight) for p in data.p_yes], 1)[..., None]
+        parts["ranking"].append(np.stack([_mean(areas, arms) for arms in chosen], 1))
+    return {name: np.concatenate(part) for name, part in parts.items()}
 
 
 def _mean(values: Floats, arms: npt.NDArray[np.intp]) -> Floats:

@@ -38,24 +38,24 @@ def test_the_first_draw_is_the_data_and_intervals_hold_it() -> None:
     chosen = data.sets()["fwc"]
     centred = data.log_odds[chosen] > data.log_odds[chosen].mean(1, keepdims=True)
     rates = [centred[:, data.group == group].mean() for group in (0, 1)]
-    accuracy, gap, _ = draws.metrics["centred"][0, list(data.sets()).index("fwc")]
+    accuracy, gap, _ = draws["centred"][0, list(data.sets()).index("fwc")]
     assert accuracy == pytest.approx((centred == data.label).mean())
     assert gap == pytest.approx(abs(rates[0] - rates[1]))
     areas = [roc_auc_score(data.label, data.p_yes[arm]) for arm in chosen]
-    assert draws.auc[0, list(data.sets()).index("fwc")] == pytest.approx(np.mean(areas))
-    low, high = np.quantile(draws.metrics["centred"][1:, 0, 1], (0.025, 0.975))
-    assert low < draws.metrics["centred"][0, 0, 1] < high
+    assert draws["ranking"][0, list(data.sets()).index("fwc"), 0] == pytest.approx(np.mean(areas))
+    low, high = np.quantile(draws["centred"][1:, 0, 1], (0.025, 0.975))
+    assert low < draws["centred"][0, 0, 1] < high
 
 
 def judged(shift: dict[str, float], **options: Any) -> list[str]:
     data = read_experiment(made(shift, **options), ARMS)
     found = scores(data)["contrasts"]
-    return [each["verdict"] for each in verdicts(found, {s: len(a) for s, a in data.sets().items()})]
+    return [each["verdict"].partition(" (")[0] for each in verdicts(found)]
 
 
 def test_verdicts_on_known_answers() -> None:
     assert judged({"zero": 3.0, "fwc": 0.0, "balanced": 3.0}, noise=0.3) == ["support", "support"]
-    assert judged({"zero": 1.0, "fwc": 1.0, "balanced": 1.0}, noise=0.0) == ["refuted", "refuted"]
+    assert judged({"zero": 1.0, "fwc": 1.0, "balanced": 1.0}, noise=0.0)[0] == "refuted"
     assert judged({"zero": 1.0, "fwc": 0.9, "balanced": 1.0}, noise=3.0)[0] == "these rows do not settle it"
     few = [arm for arm in ARMS if not arm.endswith(("2", "3"))]
     assert all(
