@@ -9,7 +9,7 @@ from evals.leaderboard.run import record
 from fwc_llm.errors import FwcError
 from fwc_llm.models.recorded import FILE_NAME
 from fwc_llm.models.replay import REPLAYED
-from fwc_llm.report.verify import SAME, STATED, UNVERIFIED, differences, missing_keys, verify
+from fwc_llm.report.verification import SAME, STATED, UNVERIFIED, differences, missing_keys, verify
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.settings import Settings
 

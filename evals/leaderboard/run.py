@@ -25,7 +25,7 @@ from fwc_llm.models.base import Usage
 from fwc_llm.models.recorded import FILE_NAME, read_records
 from fwc_llm.models.replay import PREFIX
 from fwc_llm.runs.folder import RunFolder
-from fwc_llm.runs.joint import ROWS as JOINT
+from fwc_llm.runs.multi_row_requests import ROWS as JOINT
 from fwc_llm.runs.settings import Api, Settings
 
 _METRICS = {

@@ -12,7 +12,7 @@ from fwc_llm.models import Client, Reply, Usage
 from fwc_llm.models.recorded import FILE_NAME, read_records
 from fwc_llm.progress import choose
 from fwc_llm.runs.folder import RunFolder
-from fwc_llm.runs.journal import Call, Journal, call_id, make_record, parameters_json, parsed
+from fwc_llm.runs.journal import Journal, PlannedCall, call_id, make_record, parameters_json, parsed
 from fwc_llm.runs.settings import Settings
 
 HERE = Path(__file__).resolve().parent
@@ -79,7 +79,7 @@ def reply_of_row(row: dict[str, str]) -> Reply:
     return Reply(row["reply"], finish_reason="stop", p_yes=p_yes, usage=usage, latency=seconds)
 
 
-async def _check_again(job: Job, questions: list[tuple[Call, dict[str, str]]]) -> None:
+async def _check_again(job: Job, questions: list[tuple[PlannedCall, dict[str, str]]]) -> None:
     """Exit where a question that was answered before is answered otherwise now."""
     try:
         for call, row in questions:

@@ -25,7 +25,7 @@ from fwc_llm.metrics.run_answers import (
 )  # fmt: skip
 from fwc_llm.metrics.sampling_design import MIN_GROUP, WORST, SamplingDesign, Unread
 from fwc_llm.metrics.variance import UNREAD_WORDS
-from fwc_llm.table_words import NO_WORDS, UNKNOWN, YES_WORDS, means_yes, merged_categories
+from fwc_llm.words import NO_WORDS, UNKNOWN, YES_WORDS, means_yes, merged_categories
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,8 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import Asked, Message, Messages, Model, Reply, Training, Traits, Usage, traits
+from fwc_llm.models.base import Message, Messages, Model, Reply, RowContext, Training, Traits, Usage, traits
 from fwc_llm.models.client import Client, is_local
+
+Asked = RowContext  # the name it has outside
 
 __all__ = [
     "Asked",

@@ -164,7 +164,7 @@ class Training:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class RowContext:
     """The row behind a question, for a model that reads rows and not prompts (`Traits.ask_row`).
 
     `row` is its id, `values` what a prompt may show of it, with the protected level changed where the run
@@ -200,8 +200,8 @@ class Traits:
     require_key       raises `FwcError` when there is no key; called before anything is written
     check             takes the messages of a prompt, raises `FwcError` for one that the model cannot read;
                       called with the first prompt of every arm before anything is written
-    ask_row           takes the messages and the row behind them (`Asked`) and returns a reply; runs call it
-                      instead of `ask`, so that a model can answer from the table
+    ask_row           takes the messages and the row behind them (`RowContext`) and returns a reply; runs
+                      call it instead of `ask`, so that a model can answer from the table
     ask_within        as `ask`, for a model that makes several attempts: it tells `Attempts` of those that
                       were lost and asks before each further one, so that a run's limit of cost holds
     answer_in         sets how a chat is asked to answer: "word", or "json" for a JSON object with one answer,
@@ -217,7 +217,7 @@ class Traits:
     completion_limit: int | None = None
     require_key: Callable[[], None] = _accept
     check: Callable[[Messages], None] = _accept
-    ask_row: Callable[[Messages, Asked], Awaitable[Reply]] | None = None
+    ask_row: Callable[[Messages, RowContext], Awaitable[Reply]] | None = None
     ask_within: Callable[[Messages, Attempts], Awaitable[Reply]] | None = None
     answer_in: Callable[[str, Sequence[str], str], None] | None = None
 

@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.answers import PARSER, parse_answer, probability
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import check_regular, failing_as, whole_file
-from fwc_llm.models.base import Asked, Messages, Model, Reply, Usage
+from fwc_llm.models.base import Messages, Model, Reply, RowContext, Usage
 from fwc_llm.models.recorded import FILE_NAME, FORMAT, HEADER, check_header, parse_record, read_records
-from fwc_llm.untrusted import parse_json
+from fwc_llm.sanitize import parse_json
 from fwc_llm.words import YES_NO, Words
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ Key = tuple[str, int, str, str]  # arm, repeat, row, variant
 
 
 @dataclass(frozen=True)
-class Call:
+class PlannedCall:
     """One question of a run: its arm, repeat, row, variant and messages.
 
     `variant` is "" for the row as it is, "counterfactual:<level>" for one with its protected level changed.
@@ -60,7 +60,7 @@ class Call:
     row: str
     variant: str
     messages: Messages = field(repr=False)
-    asked: Asked | None = field(default=None, repr=False, compare=False)
+    asked: RowContext | None = field(default=None, repr=False, compare=False)
     fixed: int = field(default=0, repr=False, compare=False)
 
 
@@ -77,7 +77,7 @@ def request_id(parameters_json: str, *parts: Any) -> str:
     return digest.hexdigest()[:32]
 
 
-def call_id(parameters: str, call: Call) -> str:
+def call_id(parameters: str, call: PlannedCall) -> str:
     """Return the identity of a call: model and parameters, repeat, messages, arm, row and variant.
 
     Arm, row and variant are part of it because two arms may send the same messages, and each needs a reply.
@@ -85,7 +85,7 @@ def call_id(parameters: str, call: Call) -> str:
     return request_id(parameters, call.repeat, call.arm, call.row, call.variant, call.messages)
 
 
-def make_record(request: str, call: Call, reply: Reply, words: Words = YES_NO) -> dict[str, Any]:
+def make_record(request: str, call: PlannedCall, reply: Reply, words: Words = YES_NO) -> dict[str, Any]:
     """Return the journal's record of one reply, parsed by the task's `words`; rescoring parses it again."""
     record = {
         "request": request, "arm": call.arm, "repeat": call.repeat, "row": call.row, "variant": call.variant,

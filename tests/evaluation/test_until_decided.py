@@ -12,9 +12,9 @@ from fwc_llm import Client, FwcError, Result, Settings, evaluate
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.confidence_sequences import ConfidenceSequence, simulate
 from fwc_llm.metrics.statistics import statistics
-from fwc_llm.report.read import read_run
-from fwc_llm.report.verify import verify
-from fwc_llm.runs.splits import evenly
+from fwc_llm.report.verification import verify
+from fwc_llm.runs.recorded_run import read_run
+from fwc_llm.runs.splits import interleave_cells
 from tests.command import Run
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
 
@@ -154,7 +154,7 @@ def test_the_command_says_what_it_saved_and_what_to_expect(fwc: Run, tmp_path: P
 def test_every_beginning_of_the_order_has_the_same_shares() -> None:
     cells = np.random.default_rng(0).permutation(np.repeat([0, 1, 2, 3], [15, 45, 45, 15]))
     for n in (16, 40, 80):
-        share = np.bincount(cells[evenly(cells)][:n], minlength=4) / n
+        share = np.bincount(cells[interleave_cells(cells)][:n], minlength=4) / n
         np.testing.assert_allclose(share, [0.125, 0.375, 0.375, 0.125], atol=1.01 / n)
 
 

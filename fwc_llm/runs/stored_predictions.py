@@ -1,7 +1,7 @@
 """Predictions of a run's answers, kept in the run's folder (docs/fewer-questions.md, "Assisted").
 
-A run makes them when it ends, where its table is in memory, so that every output can say what they would
-give, and none needs the table again. They are of these very answers and this table, or are not used.
+They are made when somebody asks for them, with the table in memory, and kept, so that no output needs the
+table again. They are of these very answers and this table, or are not used.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.splits import table_of
-from fwc_llm.untrusted import parse_json
+from fwc_llm.sanitize import parse_json
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
@@ -29,7 +29,7 @@ FILE_NAME = "assisted.json"
 _KINDS: Any = {"predicted": np.float64, "fold": np.int64, "means": np.float64, "rows": np.float64}
 
 
-class _File(BaseModel):
+class _PredictionsFile(BaseModel):
     """assisted.json: `answers` and `table` are hashes of what the predictions of `arms` are of."""
 
     format: Literal["fwc-llm-assisted/1"] = "fwc-llm-assisted/1"
@@ -50,19 +50,18 @@ def predictions(
         return {}
     key = _key(answered)
     with suppress(OSError, LookupError, TypeError, ValueError, FwcError):
-        content = _File.model_validate(parse_json(read_text(path)))
+        content = _PredictionsFile.model_validate(parse_json(read_text(path)))
         if (content.answers, content.table) == (key, fingerprint):
             return {arm: _arrays(lists) for arm, lists in content.arms.items()}
-    if task is None or task.whole is not None or task.fingerprint != fingerprint:
+    if task is None or task.disk_table is not None or task.fingerprint != fingerprint:
         return {}
     samples = assisted_samples(answered, answered.plain_samples, table_of(task))
     by_arm = {arm: sample.assist for arm, sample in samples.items()}
-    assists = {arm: predicted for arm, predicted in by_arm.items() if isinstance(predicted, Predictions)}
-    arms = {arm: _lists(predicted) for arm, predicted in assists.items()}
-    content = _File(answers=key, table=task.fingerprint, arms=arms)
+    arms = {arm: _lists(found) for arm, found in by_arm.items() if isinstance(found, Predictions)}
+    content = _PredictionsFile(answers=key, table=task.fingerprint, arms=arms)
     with suppress(StorageError):
         RunFolder(folder).write_json(FILE_NAME, content.model_dump())
-    return assists
+    return {arm: _arrays(lists) for arm, lists in arms.items()}  # the same digits as the file has
 
 
 def _key(answered: RunAnswers) -> str:
