@@ -9,7 +9,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.metrics.confidence_sequences import ConfidenceSequence
 from fwc_llm.metrics.counts import REPLIES, TABLE
 from fwc_llm.metrics.group_sequential import GroupSequential
-from fwc_llm.untrusted import shortened
+from fwc_llm.sanitize import truncate
 
 KEY_OF = {metric.gate: metric.key for metric in (*TABLE, *REPLIES)}
 UNTIL_VERDICT = (
@@ -116,4 +116,4 @@ def _refusal(text: str, why: str) -> FwcError:
 
 
 def _quoted(text: str) -> str:
-    return f'"{shortened(text, 200)}"'
+    return f'"{truncate(text, 200)}"'
