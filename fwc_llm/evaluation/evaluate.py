@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, ProviderError, StorageError
 from fwc_llm.evaluation.experiment_file import FILE_NAME, experiment_text, relative, saved_name, task_option
 from fwc_llm.evaluation.result import Result
-from fwc_llm.gates.condition import CONFIDENCE_SEQUENCE
 from fwc_llm.models import Client, Model, is_local, open_model, opened_as, traits
 from fwc_llm.models.functions import BatchFunction, Function, as_model
 from fwc_llm.models.openai.chat import RESPONSE_FORMAT, asks_json, json_answer
@@ -29,7 +28,6 @@ from fwc_llm.runs.folder import RunFolder, file_name
 from fwc_llm.runs.journal import Journal, PlannedCall, call_id, parameters_json
 from fwc_llm.runs.plan import Plan, describe_asked, make_plan
 from fwc_llm.runs.results import write_questions
-from fwc_llm.runs.sample_sizes import questions_until_decided
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import design_of
 from fwc_llm.runs.threshold_selection import TRIED, check_probability
@@ -119,7 +117,7 @@ def prepare(
     or the file that the task was read from, where it is a value; `no_rows` leaves rows out of reports.
     """
     if client.max_cost is not None and not settings.model_fields_set & {"n_test", "stopping"}:
-        settings = settings.updated(stopping=CONFIDENCE_SEQUENCE) if settings.until_decided else settings
+        settings = settings.updated(stopping="confidence-sequence") if settings.until_decided else settings
     needs_p = settings.threshold is not None and settings.api == "chat" and not client.logprobs
     needs_p = needs_p and isinstance(model, str)
     client = client.updated(logprobs=True) if needs_p else client
@@ -167,9 +165,9 @@ class Job:
     @cached_property
     def expected_questions(self) -> dict[str, Any] | None:
         """What a run that asks until it is decided is expected to ask; see `questions_until_decided`."""
+        from fwc_llm.runs.sample_sizes import questions_until_decided
+
         plan, settings = self.plan, self.plan.settings
-        if not settings.until_decided:
-            return None
         drawn = settings.n_test, settings.base_parity, settings.repeats, settings.min_group
         return questions_until_decided(
             design_of(plan.task, *drawn), settings, [arm.name for arm in plan.arms]

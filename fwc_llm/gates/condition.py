@@ -15,7 +15,6 @@ KEY_OF = {metric.gate: metric.key for metric in (*TABLE, *REPLIES)}
 UNTIL_VERDICT = (
     "verdict"  # of the DP gap, in the place of a condition, where asking goes on until it can be told
 )
-GROUP_SEQUENTIAL, CONFIDENCE_SEQUENCE = "group-sequential", "confidence-sequence"
 _UNSEQUENCED = ("auc", "brier")
 _ARM = r"""(?:"(?P<double{0}>[^"]+)"|'(?P<single{0}>[^']+)'|(?P<arm{0}>[^]"']*[^]"'\s]))"""
 _SIDE = r"(?P<metric{0}>\w+)\s*(?:\[\s*" + _ARM + r"\s*\])?"
@@ -104,7 +103,7 @@ def sequential_design(
     confidence sequence, as one whose `stopping` says so.
     """
     texts = settings.get("until_decided") or ()
-    if texts and looks and settings["stopping"] == GROUP_SEQUENTIAL:
+    if texts and looks and settings["stopping"] == "group-sequential":
         return GroupSequential(tuple(looks), ended)
     named = [None if text == UNTIL_VERDICT else parse_condition(text).arm for text in texts]
     checks = sum(len(arms) if arm is None else 1 for arm in named)
