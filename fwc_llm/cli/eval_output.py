@@ -245,8 +245,8 @@ def _answered(results: "Mapping[str, Result]") -> "dict[str, Result]":
 def _print_results(jobs: "Sequence[Job]", results: "Mapping[str, Result]", group: "Group | None") -> None:
     """Print the results of runs, whole or in part; nothing where no request has a reply."""
     from fwc_llm.report.cost import cost_line
-    from fwc_llm.report.read import read_run
     from fwc_llm.report.terminal import models_table, run_table
+    from fwc_llm.runs.recorded_run import read_run
 
     answered = _answered(results)
     if not answered:
@@ -313,9 +313,9 @@ def run_json(folder: Path, results: Mapping[str, Any], price: "Price | None" = N
     """
     from fwc_llm.metrics.statistics import statistics
     from fwc_llm.report.cost import cost
-    from fwc_llm.report.read import read_run
     from fwc_llm.report.reference_models import references_of
-    from fwc_llm.report.thresholds import threshold_section
+    from fwc_llm.report.threshold_section import threshold_section
+    from fwc_llm.runs.recorded_run import read_run
 
     document: dict[str, Any] = {
         "folder": str(folder),

@@ -143,7 +143,7 @@ def settle_folders(
     """Settle the gates of whole runs' folders; see `check_whole` and `Gates.settle`."""
     from fwc_llm.metrics.adverse_impact import NO_PEOPLE
     from fwc_llm.report.impact import is_designed
-    from fwc_llm.report.read import read_run
+    from fwc_llm.runs.recorded_run import read_run
 
     if not gates.conditions:
         gates.settle({}, (), document)
@@ -198,7 +198,7 @@ def gate(
     of one, or between two arms: "dp[a] - dp[b] > 0", or "abs(dp[a] - dp[b]) > 0.05".
     """
     from fwc_llm.inspect.log import run_folders
-    from fwc_llm.report.read import read_runs
+    from fwc_llm.runs.recorded_run import read_runs
 
     gates = Gates.read(fail_if, undecided, junit)
     if not gates.conditions:

@@ -44,7 +44,7 @@ def monitor(
     from fwc_llm.files import write_whole
     from fwc_llm.report.monitor import monitor as watch
     from fwc_llm.report.monitor import page, sections
-    from fwc_llm.report.tables import terminal
+    from fwc_llm.report.table_model import terminal
 
     gates = Gates.read(fail_if, undecided, junit)
     columns = {

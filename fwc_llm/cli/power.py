@@ -121,7 +121,7 @@ def _assumptions(
     discordant: float | None, correlation: float, examples_sd: float, run: Path | None
 ) -> "Assumptions":
     from fwc_llm.metrics.planning import Assumptions, observed
-    from fwc_llm.report.read import read_run
+    from fwc_llm.runs.recorded_run import read_run
 
     assumed: dict[str, Any] = {"correlation": correlation, "examples_sd": examples_sd}
     if run is not None:
@@ -138,7 +138,7 @@ def _assumptions(
 
 
 def _print_needed(detect: float, designs: Sequence[Mapping[str, Any]], cost: "Forecast | None") -> None:
-    from fwc_llm.report.tables import Section, terminal
+    from fwc_llm.report.table_model import Section, terminal
 
     rows, notes = [], []
     for design in designs:

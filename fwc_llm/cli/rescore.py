@@ -13,11 +13,11 @@ def rescore(run: Path = argument("The folder of a run, or of several models."), 
     from fwc_llm.errors import FwcError
     from fwc_llm.files import is_file
     from fwc_llm.models.recorded import FILE_NAME
-    from fwc_llm.report.read import score_and_judge
     from fwc_llm.report.terminal import run_table
     from fwc_llm.runs.folder import RunFolder
     from fwc_llm.runs.journal import Journal
     from fwc_llm.runs.listing import expanded
+    from fwc_llm.runs.recorded_run import score_run
 
     scored = []
     for path in expanded([run]):
@@ -29,7 +29,7 @@ def rescore(run: Path = argument("The folder of a run, or of several models."), 
                 f"command with --out {run}"
             )
         with Journal(folder.path) as journal:
-            results = score_and_judge(folder, journal)
+            results = score_run(folder, journal)
         if as_json:
             scored.append(run_json(folder.path, results))
         else:

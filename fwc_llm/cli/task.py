@@ -127,7 +127,7 @@ def check(
 ) -> None:
     """Show the rows kept and lost, groups, answers and two rows as prompts show them; say what is refused."""
     from fwc_llm.report.sections import lost
-    from fwc_llm.report.tables import Section, terminal
+    from fwc_llm.report.table_model import Section, terminal
     from fwc_llm.tasks import load_task
 
     named = load_task(task, data_dir, protected=protected)
@@ -157,7 +157,7 @@ def check(
     for table in (lost(rows), Section(title, ("group", *names, "yes %"), counts, more)):
         if table:
             out.print(terminal(table))
-    sample = f", in a sample of {len(named.pool()):,} rows" if named.whole else ""
+    sample = f", in a sample of {len(named.pool()):,} rows" if named.disk_table else ""
     _print(f"Columns{sample}", *columns)
     _print("Two rows as a prompt shows them", *prompts)
     _print("What to know, and what will be refused", *findings)

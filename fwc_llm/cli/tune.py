@@ -102,7 +102,7 @@ def _as_json(tuned: "Tuned") -> dict[str, Any]:
 
 def _report(tuned: "Tuned") -> None:
     """The candidates as a table, what was chosen, and the test beside it."""
-    from fwc_llm.report.tables import terminal
+    from fwc_llm.report.table_model import terminal
     from fwc_llm.report.terminal import run_table
     from fwc_llm.report.tuning import candidates, describe_tuning, validation
 

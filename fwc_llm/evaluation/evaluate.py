@@ -31,10 +31,10 @@ from fwc_llm.runs.results import write_questions
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.threshold_selection import TRIED, check_probability
 from fwc_llm.runs.watch import KEPT_BACK, UnreadError, Watch
+from fwc_llm.sanitize import replace_invisible
 from fwc_llm.shots import save_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.tasks import Task, load_task
-from fwc_llm.untrusted import visible
 
 _TRIALS = 4
 
@@ -253,7 +253,7 @@ class Job:
         limit of cost ends it at the last look that was whole. A run that continues looks again at all.
         """
         from fwc_llm.gates.decide import all_decided
-        from fwc_llm.report.read import read_run, score_and_judge
+        from fwc_llm.runs.recorded_run import read_run, score_run
 
         asked, arms = 0, len(self.plan.arms)
         for rows in self.plan.looks:
@@ -275,16 +275,16 @@ class Job:
             write_questions(folder, part)
             folder.change(calls=part.n_questions)
             asked = rows
-            score_and_judge(folder, journal, None, self.plan.task if self.plan.settings.assist else None)
+            score_run(folder, journal, None, self.plan.task if self.plan.settings.assist else None)
             if all_decided(self.plan.settings.until_decided, read_run(folder.path).answered):
                 break
         return outcome
 
     def _result(self, folder: RunFolder, journal: Journal, stopped: str | None = None) -> Result:
-        from fwc_llm.report.read import score_and_judge
+        from fwc_llm.runs.recorded_run import score_run
 
         table = self.plan.task if self.plan.settings.assist else None
-        return Result(folder.path, score_and_judge(folder, journal, stopped, table), self.plan.task)
+        return Result(folder.path, score_run(folder, journal, stopped, table), self.plan.task)
 
     def budget(self, elsewhere: float = 0.0) -> Budget | None:
         """The limit in dollars, if the client has one; `FwcError` where it cannot be kept.
@@ -377,7 +377,7 @@ class Job:
             if reply["reason"] in KEPT_BACK:
                 continue
             if reply["text"] is None or json_answer(reply["text"]) not in self.plan.task.words.values():
-                text = visible(" ".join((reply["text"] or "").split()))
+                text = replace_invisible(" ".join((reply["text"] or "").split()))
                 return str(reply["error"] or f"it replied “{text[:80]}”")
         return ""
 

@@ -10,11 +10,11 @@ from fwc_llm.metrics.arm_comparison import COMPARED, adjust, compare_estimates
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.run_answers import mapped, questions_of, samples_of
 from fwc_llm.metrics.statistics import plain
-from fwc_llm.report.format import DASH, number, p_value
 from fwc_llm.report.narrative import lost_lines
-from fwc_llm.report.read import Run, check_same_task
+from fwc_llm.report.number_format import DASH, number, p_value
 from fwc_llm.report.sections import ACCURACY, GAP, as_words, verdict_on
-from fwc_llm.report.tables import Row, Section, as_text, difference, notebook, terminal
+from fwc_llm.report.table_model import Row, Section, as_text, difference, notebook, terminal
+from fwc_llm.runs.recorded_run import Run, check_same_task
 from fwc_llm.taskfile import without_key
 
 

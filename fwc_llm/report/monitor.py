@@ -25,12 +25,12 @@ from fwc_llm.metrics.counts import UNPARSED, count_cells, measure
 from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.charts import Axis
-from fwc_llm.report.format import DASH, number
-from fwc_llm.report.page import environment
+from fwc_llm.report.html import environment
+from fwc_llm.report.number_format import DASH, number
 from fwc_llm.report.predictions_reader import read_predictions
-from fwc_llm.report.tables import Section, difference, valued
-from fwc_llm.schema import Checked, check
-from fwc_llm.untrusted import parse_json
+from fwc_llm.report.table_model import Section, difference, valued
+from fwc_llm.sanitize import parse_json
+from fwc_llm.validation import Checked, check
 
 if TYPE_CHECKING:
     import pandas as pd

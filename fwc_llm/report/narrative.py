@@ -12,10 +12,10 @@ from fwc_llm.metrics.intervals import DIFFERS, NOT_SHOWN, WITHIN
 from fwc_llm.metrics.planning import Assumptions, Design, limit_of, smallest
 from fwc_llm.metrics.predicted_probabilities import OPPOSITE
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES
-from fwc_llm.report.format import interval, number, percent
+from fwc_llm.report.number_format import interval, number, percent
 
 if TYPE_CHECKING:
-    from fwc_llm.report.read import Run
+    from fwc_llm.runs.recorded_run import Run
 
 GAP = COMPARED[1]
 _NAMES = {GAP: "the DP gap", "accuracy": "accuracy"}

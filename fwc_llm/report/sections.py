@@ -10,9 +10,9 @@ from fwc_llm.metrics.arm_estimates import RATIO_MARGIN
 from fwc_llm.metrics.counts import BY_KEY, REPLIES, TABLE, Metric
 from fwc_llm.metrics.intervals import DIFFERS, INCONCLUSIVE, NOT_SHOWN, WITHIN
 from fwc_llm.metrics.variance import THESE_EXAMPLES, THIS_STRATEGY, scope_words
-from fwc_llm.report.format import DASH, interval, mean_and_sd, number, p_value, percent
 from fwc_llm.report.narrative import lost_lines
-from fwc_llm.report.tables import Cell, Row, Section, difference, valued
+from fwc_llm.report.number_format import DASH, interval, mean_and_sd, number, p_value, percent
+from fwc_llm.report.table_model import Row, Section, TableCell, difference, valued
 
 Stats = Mapping[str, Any]
 HEADLINE = [metric for metric in TABLE if metric.headline]
@@ -40,7 +40,7 @@ def results(stats: Stats) -> Section:
     return Section("Results", ["Arm", *titles, "Coverage"], rows, notes, name="results")
 
 
-def _values(arm: Stats, metrics: Sequence[Metric]) -> Iterator[Cell | str]:
+def _values(arm: Stats, metrics: Sequence[Metric]) -> Iterator[TableCell | str]:
     for metric in metrics:
         value = arm.get(metric.key)  # AUC and Brier gaps take P(yes)
         yield valued(value, metric.digits, metric.scale, MARKS[value.get("verdict")]) if value else DASH
@@ -182,7 +182,7 @@ def comparisons(stats: Stats) -> Section:
 def _compared(stats: Stats, names: tuple[str, str], with_examples: bool) -> list[Row]:
     rows: list[Row] = []
     for test in stats["comparisons"]:
-        cells: list[Cell | str] = [f"{test[names[1]]} vs {test[names[0]]}"]
+        cells: list[TableCell | str] = [f"{test[names[1]]} vs {test[names[0]]}"]
         for metric, digits, scale in COMPARED:
             cells += [difference(test[metric], digits, scale), p_value(test[metric]["p_adjusted"])]
             cells.append(verdict_on(test[metric]))
@@ -297,7 +297,7 @@ def flips(stats: Stats) -> Section:
         [
             arm["arm"],
             f"{flip['group']} told as {flip['told_as']}",
-            Cell(number(flip["rate"], 1, 100), interval(flip["interval"], 1, 100)),
+            TableCell(number(flip["rate"], 1, 100), interval(flip["interval"], 1, 100)),
             *(str(flip[name]) for name in ("to_yes", "to_no", "n")),
         ]
         for arm in stats["arms"]
@@ -359,7 +359,7 @@ def attributes(stats: Stats) -> Section:
             arm["arm"],
             attribute["attribute"],
             *(
-                Cell(
+                TableCell(
                     number(attribute[key]),
                     interval(attribute["intervals"].get(key)),
                     MARKS[attribute["verdicts"].get(key)],

@@ -29,25 +29,25 @@ from fwc_llm.metrics.counts import TABLE
 from fwc_llm.models.recorded import FILE_NAME as JOURNAL
 from fwc_llm.models.recorded import read_records, reply_of
 from fwc_llm.report.audit_file import FORMAT as AUDIT
-from fwc_llm.report.audit_file import Asked, audit_of_file
-from fwc_llm.report.bundle import CARD, model_card
+from fwc_llm.report.audit_file import AuditOptions, audit_of_file
 from fwc_llm.report.document import FORMAT as REPORT
 from fwc_llm.report.document import find_task, make_document
-from fwc_llm.report.read import read_run, score_and_judge
-from fwc_llm.report.write import write_document
+from fwc_llm.report.evidence_bundle import CARD, model_card
+from fwc_llm.report.formats import write_document
 from fwc_llm.runs.folder import LATER, RunFolder, file_name
 from fwc_llm.runs.hashes import FILE_NAME as HASHES
 from fwc_llm.runs.hashes import files_of, read_hashes
 from fwc_llm.runs.journal import Journal, call_id, parsed, request_id
 from fwc_llm.runs.plan import Plan, describe_asked, make_plan
+from fwc_llm.runs.recorded_run import read_run, score_run
 from fwc_llm.runs.results import questions, score
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.threshold_selection import FILE_NAME as POOL
-from fwc_llm.schema import check
+from fwc_llm.sanitize import parse_json, parse_toml
 from fwc_llm.shots.storage import load_shots, shots_json
 from fwc_llm.taskfile import asks_the_same
 from fwc_llm.tasks import load_task, task_names
-from fwc_llm.untrusted import parse_json, parse_toml
+from fwc_llm.validation import check
 from fwc_llm.version import __version__
 from fwc_llm.words import YES_NO
 
@@ -75,7 +75,7 @@ _WORD = {
 
 
 @dataclass(frozen=True)
-class Finding:
+class Claim:
     """A result about `file`: `status` is "same", "differs", "not verified" or "stated"; `detail` says what.
 
     Stated is what stands on the folder's word alone, whoever looks.
@@ -100,13 +100,13 @@ class Checker:
     expected: Mapping[str, Any] = field(default_factory=dict)
 
 
-class _File(BaseModel):
+class _HashedFile(BaseModel):
     name: str
     sha256: str
 
 
-class _Files(BaseModel):
-    files: dict[str, _File]
+class _HashedFiles(BaseModel):
+    files: dict[str, _HashedFile]
 
 
 def verify(
@@ -144,14 +144,14 @@ def verify(
     }
 
 
-def _run(folder: RunFolder, checker: Checker) -> Iterator[Finding]:
+def _run(folder: RunFolder, checker: Checker) -> Iterator[Claim]:
     yield from _hashes(folder)
     described = folder.describe()
     settings = described["settings"] | {"model": described["model"]}
     found = [*_expected("run.json", settings, checker.expected)]
     if lacking := [name for name in (JOURNAL, "results.json") if not is_file(folder.path / name)]:
         why = f"{lacking[0]} is not here: answers and results cannot be made again"
-        found += [Finding("results.json", UNVERIFIED, why), _unplanned(described, "it needs the journal")]
+        found += [Claim("results.json", UNVERIFIED, why), _unplanned(described, "it needs the journal")]
         with suppress(FwcError):
             found.append(_table(folder, checker)[0])
     else:
@@ -163,7 +163,7 @@ def _run(folder: RunFolder, checker: Checker) -> Iterator[Finding]:
 
 def _made_again(
     folder: RunFolder, described: dict[str, Any], again: RunFolder, checker: Checker
-) -> Iterator[Finding]:
+) -> Iterator[Claim]:
     """Findings about a run that is scored again in the folder `again`, and planned again with its table."""
     yield from _records(folder, described)
     for name in files_of(folder.path):
@@ -174,20 +174,20 @@ def _made_again(
         recorded, version = folder.results(), described.get("parser", 1)
         today = version == PARSER
         with Journal(again.path) as journal:
-            scored = score_and_judge(again, journal, recorded.get("stopped"), parse=today)
+            scored = score_run(again, journal, recorded.get("stopped"), parse=today)
         run = read_run(again.path)
     except FwcError as error:
         text = str(error).replace(str(again.path), str(folder.path))
-        yield Finding("results.json", DIFFERS, f"it cannot be made again: {text}")
+        yield Claim("results.json", DIFFERS, f"it cannot be made again: {text}")
         return
     yield from _some("answers.csv", _answers(folder, again), "every line is made from the journal again")
     if missing := ", ".join(missing_keys(next(folder.read_answers(), {}), next(again.read_answers(), {}))):
-        yield Finding("answers.csv", UNVERIFIED, f"columns that are not recorded: {missing}")
+        yield Claim("answers.csv", UNVERIFIED, f"columns that are not recorded: {missing}")
     if not today:
         changed = sum((scored.get("reparsed") or {}).values())
         text = f"version {version} of the parser read the replies; version {PARSER}, installed here, reads "
         text += f"{changed:,} otherwise (`fwc-llm rescore` writes those answers)"
-        yield Finding("answers.csv", UNVERIFIED, text)
+        yield Claim("answers.csv", UNVERIFIED, text)
     table, task = _table(folder, checker)
     yield table
     plan = None
@@ -203,13 +203,13 @@ def _made_again(
         yield from _of_plan(folder, described, again.describe(), plan)
     if task is not None:
         with suppress(FwcError), Journal(again.path) as journal:  # groups or labels are not the table's
-            score_and_judge(again, journal, recorded.get("stopped"), task, parse=today)
+            score_run(again, journal, recorded.get("stopped"), task, parse=today)
     now = again.results()
     if not any("paper_summary" in arm for arm in recorded["arms"]):  # of an earlier version
         with Journal(again.path) as journal:
             now = score(again, journal, recorded.get("stopped"), today)
         now.pop("reparsed", None)
-        yield Finding("results.json", UNVERIFIED, "verdict and values of P(yes) are of an earlier version")
+        yield Claim("results.json", UNVERIFIED, "verdict and values of P(yes) are of an earlier version")
         for arm in recorded["arms"]:
             for name in ("verdict", *(metric.key for metric in TABLE if metric.source == "p_yes")):
                 arm.pop(name, None)
@@ -217,27 +217,27 @@ def _made_again(
         for arm in (*recorded["arms"], *now["arms"]):
             arm.pop("verdict", None)
     yield from _same("results.json", recorded, now)
-    yield Finding("results.json", STATED, "nothing else shows: stopped")
+    yield Claim("results.json", STATED, "nothing else shows: stopped")
     if is_file(folder.path / (name := "assisted.json")):
         if is_file(again.path / name):
             yield from _same(name, folder.read_json(name), again.read_json(name), _PREDICTED)
         else:
-            yield Finding(name, UNVERIFIED, "its predictions need the table")
+            yield Claim(name, UNVERIFIED, "its predictions need the table")
     yield from _reports(folder, task, again)
 
 
-def _expected(file: str, recorded: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[Finding]:
+def _expected(file: str, recorded: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[Claim]:
     """Settings that are not those of the checker, and those that the checker did not give."""
     for name, value in expected.items():
         if (was := recorded.get(name)) != value:
-            yield Finding(file, DIFFERS, f"{name} is {was!r}, and {value!r} was expected")
+            yield Claim(file, DIFFERS, f"{name} is {was!r}, and {value!r} was expected")
     usual = Settings().as_json()
     others = (name for name in recorded if name not in expected and recorded[name] != usual.get(name))
     texts = ", ".join(f"{name} = {recorded[name]!r}" for name in others)
-    yield Finding(file, STATED, f"settings: {texts or 'none'}; all others are yours or the defaults")
+    yield Claim(file, STATED, f"settings: {texts or 'none'}; all others are yours or the defaults")
 
 
-def _table(folder: RunFolder, checker: Checker) -> "tuple[Finding, Task | None]":
+def _table(folder: RunFolder, checker: Checker) -> "tuple[Claim, Task | None]":
     """The checker's task with its table, else that of this package, else the one that the folder names."""
     run = read_run(folder.path)
     named, own = checker.task, checker.task is None and run.task not in task_names()
@@ -248,19 +248,19 @@ def _table(folder: RunFolder, checker: Checker) -> "tuple[Finding, Task | None]"
         except FwcError as error:
             if (checker.task, checker.data_dir, checker.data) != (None, None, None):
                 raise
-            return Finding("table", UNVERIFIED, str(error)), None
+            return Claim("table", UNVERIFIED, str(error)), None
     task, missing = find_task(run, named, checker.data_dir)
     if task is None:
-        return Finding("table", DIFFERS if "not the table" in missing else UNVERIFIED, missing), None
+        return Claim("table", DIFFERS if "not the table" in missing else UNVERIFIED, missing), None
     if own:
         why = "task and table are the ones that the folder names (--task and --data-dir take yours)"
-        return Finding("table", STATED, why), task
-    return Finding("table", SAME, "its hash is that of run.json"), task
+        return Claim("table", STATED, why), task
+    return Claim("table", SAME, "its hash is that of run.json"), task
 
 
-def _unplanned(described: Mapping[str, Any], why: str) -> Finding:
+def _unplanned(described: Mapping[str, Any], why: str) -> Claim:
     names = ", ".join(key for key in described if key not in ("format", "settings"))
-    return Finding("run.json", UNVERIFIED, f"{why}: {names}")
+    return Claim("run.json", UNVERIFIED, f"{why}: {names}")
 
 
 def _planned(
@@ -285,7 +285,7 @@ def _planned(
 
 def _of_plan(
     folder: RunFolder, described: Mapping[str, Any], scored: Mapping[str, Any], plan: Plan
-) -> Iterator[Finding]:
+) -> Iterator[Claim]:
     """Compare run.json, questions, requests, examples and prompts with those of the plan."""
     made_by = (described.get("versions") or {}).get("fwc-llm", __version__)
     # Another version may draw other rows and write other prompts.
@@ -303,12 +303,12 @@ def _of_plan(
     text = described.get("task_file") or ""
     if text != now.get("task_file", "") and asks_the_same(now.get("task_file", ""), text):
         now["task_file"] = text
-        yield Finding("run.json", STATED, "task_file is another text that asks the same")
+        yield Claim("run.json", STATED, "task_file is another text that asks the same")
     was = {key: described.get(key) for key in now}
     texts = chain(differences(described, scored), differences(was, now))
     yield from _some("run.json", texts, "it describes the run that is planned again", status)
     others = ", ".join(key for key in described if key not in now)
-    yield Finding("run.json", STATED, f"nothing else shows: {others}")
+    yield Claim("run.json", STATED, f"nothing else shows: {others}")
     for name, of_pool in (("questions.jsonl", False), (POOL, True)):
         if not of_pool or is_file(folder.path / name):
             pairs = zip_longest(folder.read_questions(name), questions(plan, of_pool), fillvalue=None)
@@ -320,16 +320,16 @@ def _of_plan(
         record["request"] for record in read_records(folder.path / JOURNAL) if record["text"] is not None
     }
     if strangers := len(answered - ids):
-        yield Finding(JOURNAL, status, f"{strangers} requests are none of the plan's")
+        yield Claim(JOURNAL, status, f"{strangers} requests are none of the plan's")
     if lacking := len(ids - answered):
-        yield Finding(JOURNAL, UNVERIFIED, f"{lacking} of the plan's {len(ids)} requests have no reply")
+        yield Claim(JOURNAL, UNVERIFIED, f"{lacking} of the plan's {len(ids)} requests have no reply")
     for call in plan.first_calls:
         if is_file(path := folder.path / f"prompts/{file_name(call.arm)}.json"):
             unlike = differences(_content(path, list), list(call.messages))
             yield from _some(f"prompts/{path.name}", unlike, "it is the plan's first", status)
 
 
-def _with_kept_examples(folder: RunFolder, plan: Plan) -> tuple[list[Finding], Plan]:
+def _with_kept_examples(folder: RunFolder, plan: Plan) -> tuple[list[Claim], Plan]:
     """Compare the examples with those that are chosen again; return the plan with those of the folder."""
     findings, repeats = [], []
     for repeat in plan.repeats:
@@ -337,79 +337,75 @@ def _with_kept_examples(folder: RunFolder, plan: Plan) -> tuple[list[Finding], P
         for arm, chosen in repeat.shots.items():
             name = f"shots/{file_name(arm)}-{repeat.index}.json"
             if not is_file(folder.path / name):
-                findings.append(Finding(name, UNVERIFIED, "it is not here"))
+                findings.append(Claim(name, UNVERIFIED, "it is not here"))
                 continue
             try:
                 shots[arm] = load_shots(folder.path / name, plan.task, allow_changed_data=True)
             except FwcError as error:
-                findings.append(Finding(name, DIFFERS, str(error)))
+                findings.append(Claim(name, DIFFERS, str(error)))
                 continue
             now = json.loads(json.dumps(shots_json(chosen)))
             texts = list(differences(_content(folder.path / name), now, close=_PREDICTED))
             why = f"{texts[0]}; near-ties fall otherwise on another processor" if texts else "chosen again"
-            findings.append(Finding(name, UNVERIFIED if texts else SAME, why))
+            findings.append(Claim(name, UNVERIFIED if texts else SAME, why))
         repeats.append(replace(repeat, shots=shots))
     return findings, replace(plan, repeats=tuple(repeats))
 
 
-def _unread(folder: Path, found: Iterable[Finding], paths: Iterable[Path]) -> Iterator[Finding]:
+def _unread(folder: Path, found: Iterable[Claim], paths: Iterable[Path]) -> Iterator[Claim]:
     """Name the files that nothing but a hash, which whoever wrote them may have written, speaks for."""
     read = {HASHES, *(finding.file for finding in found)}
     names = sorted(path.relative_to(folder).as_posix() for path in paths if path.is_file())
-    yield from (
-        Finding(name, STATED, "nothing shows what stands in it") for name in names if name not in read
-    )
+    yield from (Claim(name, STATED, "nothing shows what stands in it") for name in names if name not in read)
 
 
-def _hashes(folder: RunFolder) -> Iterator[Finding]:
+def _hashes(folder: RunFolder) -> Iterator[Claim]:
     recorded = read_hashes(folder)
     if not recorded:
-        yield Finding(HASHES, UNVERIFIED, "there is none: files are checked by what follows from them alone")
+        yield Claim(HASHES, UNVERIFIED, "there is none: files are checked by what follows from them alone")
     for name, digest in recorded.items():
         path = folder.path / name
         if path.resolve().is_relative_to(folder.path.resolve()) and is_file(path):
             yield _hashed(path, digest, name)
         else:
-            yield Finding(name, DIFFERS, "it is missing, and hashes.json has its hash")
+            yield Claim(name, DIFFERS, "it is missing, and hashes.json has its hash")
     for name, digest in read_hashes(folder, "left_out").items():
-        yield Finding(name, UNVERIFIED, f"it was left out of this bundle; its sha256 is {digest}")
+        yield Claim(name, UNVERIFIED, f"it was left out of this bundle; its sha256 is {digest}")
 
 
-def _hashed(path: Path, digest: str, name: str = "") -> Finding:
+def _hashed(path: Path, digest: str, name: str = "") -> Claim:
     now = sha256(path)
     text = f"sha256 {now}" if now == digest else f"its sha256 is {now}, recorded is {digest}"
-    return Finding(name or path.name, SAME if now == digest else DIFFERS, text)
+    return Claim(name or path.name, SAME if now == digest else DIFFERS, text)
 
 
-def _some(file: str, differences: Iterator[str], otherwise: str, status: str = DIFFERS) -> Iterator[Finding]:
+def _some(file: str, differences: Iterator[str], otherwise: str, status: str = DIFFERS) -> Iterator[Claim]:
     """Yield a finding of this `status` for each of the first differences, else one that says `otherwise`."""
     texts = list[str]()
     try:
         texts += differences
     except (FwcError, OSError, ValueError) as error:
         texts.append(f"it cannot be read: {error}")
-    yield from (Finding(file, status, text) for text in texts[:_MOST])
+    yield from (Claim(file, status, text) for text in texts[:_MOST])
     if len(texts) > _MOST:
-        yield Finding(file, status, f"and {len(texts) - _MOST:,} more")
+        yield Claim(file, status, f"and {len(texts) - _MOST:,} more")
     if not texts:
-        yield Finding(file, SAME, otherwise)
+        yield Claim(file, SAME, otherwise)
 
 
-def _same(file: str, was: Any, now: Any, close: float = _CLOSE) -> Iterator[Finding]:
+def _same(file: str, was: Any, now: Any, close: float = _CLOSE) -> Iterator[Claim]:
     """Compare what a file records with what is made again."""
     if '"noise_expected"' in json.dumps(was):
         names = ", ".join(sorted(_REDEFINED | _GONE))
-        yield Finding(
-            file, UNVERIFIED, f"an earlier version wrote it, which defined otherwise or had: {names}"
-        )
+        yield Claim(file, UNVERIFIED, f"an earlier version wrote it, which defined otherwise or had: {names}")
         was = _without(was, _REDEFINED | _GONE)
     yield from _some(file, differences(was, now, close=close), "every number is made again")
     if missing := list(missing_keys(was, now)):
         names = ", ".join(missing[:_MOST]) + ", …" * (len(missing) > _MOST)
-        yield Finding(file, UNVERIFIED, f"{len(missing)} values are not recorded: {names}")
+        yield Claim(file, UNVERIFIED, f"{len(missing)} values are not recorded: {names}")
 
 
-def _records(folder: RunFolder, described: Mapping[str, Any]) -> Iterator[Finding]:
+def _records(folder: RunFolder, described: Mapping[str, Any]) -> Iterator[Claim]:
     """Compare prompts with the identity of their requests, and answers with their replies."""
     yield from _some(
         JOURNAL, _requests(folder, described), "prompts are their requests', answers their replies'"
@@ -419,9 +415,9 @@ def _records(folder: RunFolder, described: Mapping[str, Any]) -> Iterator[Findin
         names |= dict.fromkeys(record)
         bare += not record.get("prompt")
     if bare:
-        yield Finding(JOURNAL, UNVERIFIED, f"{bare} records have no prompt")
+        yield Claim(JOURNAL, UNVERIFIED, f"{bare} records have no prompt")
     stated = ", ".join(name for name in names if name not in _CHECKED)
-    yield Finding(JOURNAL, STATED, f"nothing shows that the model gave this: {stated}")
+    yield Claim(JOURNAL, STATED, f"nothing shows that the model gave this: {stated}")
 
 
 def _model(described: Mapping[str, Any]) -> str:
@@ -477,7 +473,7 @@ def _answers(folder: RunFolder, again: RunFolder) -> Iterator[str]:
                 yield f"line {number}, {name}: {cell!r:.60} is recorded, the journal gives {made!r:.60}"
 
 
-def _reports(folder: RunFolder, task: "Task | None", again: RunFolder) -> Iterator[Finding]:
+def _reports(folder: RunFolder, task: "Task | None", again: RunFolder) -> Iterator[Claim]:
     """Compare reports of this run alone, and its model card, with those that are made again."""
     for path in sorted(folder.path.glob("*")):
         content = _content(path) if path.suffix == ".json" else {}
@@ -487,49 +483,49 @@ def _reports(folder: RunFolder, task: "Task | None", again: RunFolder) -> Iterat
             texts = differences({key: was.get(key) for key in _NUMBERS}, {key: now[key] for key in _NUMBERS})
             yield from _some(path.name, texts, "every number is made again")
             others = ", ".join(key for key in was if key not in _NUMBERS)
-            yield Finding(path.name, STATED, f"read the run for {others}")
+            yield Claim(path.name, STATED, f"read the run for {others}")
         elif path.name == CARD:
             card = model_card(make_document([again.path], task)["runs"][0])
             yield from _same(path.name, content, card | {"metadata": content.get("metadata")})
-            yield Finding(path.name, STATED, "nothing shows: metadata")
+            yield Claim(path.name, STATED, "nothing shows: metadata")
         elif path.suffix in (".html", ".md"):
             made = (make_document([again.path], task, with_rows=rows) for rows in (True, False))
             known = read_text(path) in (write_document(document, path.suffix[1:]) for document in made)
             why = "it is written again" if known else "it is not the report that is written here"
-            yield Finding(path.name, SAME if known else UNVERIFIED, why)
+            yield Claim(path.name, SAME if known else UNVERIFIED, why)
 
 
-def _audit(path: Path, checker: Checker) -> Iterator[Finding]:
+def _audit(path: Path, checker: Checker) -> Iterator[Claim]:
     recorded, tables = _content(path), dict[str, Path]()
     if not isinstance(recorded.get("files"), dict):
-        yield Finding(path.name, UNVERIFIED, "it does not say which options made it: audit again")
+        yield Claim(path.name, UNVERIFIED, "it does not say which options made it: audit again")
         return
-    files = check(_Files, recorded, str(path)).files
+    files = check(_HashedFiles, recorded, str(path)).files
     for what, entry in files.items():
         name = Path(entry.name).name  # never outside of the folder
         file, table = path.parent / name, what in ("predictions", "population")
         if what == "predictions" and checker.data is not None:
             file = Path(checker.data)
         elif table:
-            yield Finding(name, STATED, "the table is the folder's (--data takes yours)")
+            yield Claim(name, STATED, "the table is the folder's (--data takes yours)")
         if not is_file(file):
-            yield Finding(name, UNVERIFIED, "it is not here" + ": no number can be made again" * table)
+            yield Claim(name, UNVERIFIED, "it is not here" + ": no number can be made again" * table)
         else:
             yield _hashed(file, entry.sha256)
         tables |= {what: file} if table else {}
     if "predictions" not in tables or not all(map(is_file, tables.values())):
-        yield Finding(path.name, UNVERIFIED, "its numbers need the table")
+        yield Claim(path.name, UNVERIFIED, "its numbers need the table")
         return
-    asked = check(Asked, recorded.get("asked"), f"{path}: asked")
+    asked = check(AuditOptions, recorded.get("asked"), f"{path}: asked")
     yield from _expected(path.name, asked.settings, checker.expected)
     options = asked.model_dump(mode="json", exclude={"settings"}, exclude_defaults=True)
-    yield Finding(path.name, STATED, f"the options are the audit's own: {options}; created, versions")
+    yield Claim(path.name, STATED, f"the options are the audit's own: {options}; created, versions")
     try:
         made = audit_of_file(
             tables["predictions"], asked, tables.get("population"), str(recorded.get("created"))
         )
     except FwcError as error:
-        yield Finding(path.name, DIFFERS, f"it cannot be made again: {error}")
+        yield Claim(path.name, DIFFERS, f"it cannot be made again: {error}")
         return
     remade = json.loads(json.dumps({k: v for k, v in made.document.items() if k not in _OF_MACHINE}))
     was = {key: value for key, value in recorded.items() if key not in _OF_MACHINE}

@@ -14,9 +14,9 @@ from evals.leaderboard.page import build, ranks
 from evals.leaderboard.run import Asking
 from fwc_llm.errors import FwcError
 from fwc_llm.models import Client
-from fwc_llm.report.read import score_and_judge
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.recorded_run import score_run
 from tests.faults.loopback import HttpReply, HttpRequest, nouls, refusal, serve_in_thread
 
 KINDS = ["natural", "parity", "probes"]
@@ -65,7 +65,7 @@ def test_check_names_what_is_not_so(runs: Path, tmp_path: Path) -> None:
     (copy / "german-parity" / "run.json").write_text(json.dumps(described))
     rescored = RunFolder(copy / "german-parity")
     with Journal(rescored.path) as opened:
-        score_and_judge(rescored, opened)  # all in the folder agrees
+        score_run(rescored, opened)  # all in the folder agrees
     journal = copy / "german-natural" / "journal.jsonl"
     lines = journal.read_text().splitlines(keepends=True)
     journal.write_text("".join(lines[:-1]))  # a reply that was not liked

@@ -12,8 +12,8 @@ from fwc_llm import Client, FwcError, Result, Settings, evaluate
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.confidence_sequences import ConfidenceSequence, simulate
 from fwc_llm.metrics.statistics import statistics
-from fwc_llm.report.read import read_run
 from fwc_llm.report.verification import verify
+from fwc_llm.runs.recorded_run import read_run
 from fwc_llm.runs.splits import interleave_cells
 from tests.command import Run
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread

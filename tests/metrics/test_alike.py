@@ -15,7 +15,7 @@ from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays
 from fwc_llm.models import Messages, Reply
-from fwc_llm.report.write import render
+from fwc_llm.report.formats import render
 from fwc_llm.tasks import census_task
 
 GAP = "demographic_parity_difference"

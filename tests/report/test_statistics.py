@@ -14,11 +14,11 @@ from fwc_llm import FwcError, Result, audit, evaluate, load_task
 from fwc_llm.metrics.counts import METRICS
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.models.openai.prices import price_of
-from fwc_llm.report.assisted import FILE_NAME
 from fwc_llm.report.charts import Axis, forest, group_rates, tradeoff, wrapped
 from fwc_llm.report.cost import cost, cost_line
 from fwc_llm.report.document import make_document
-from fwc_llm.report.read import read_run
+from fwc_llm.runs.recorded_run import read_run
+from fwc_llm.runs.stored_predictions import FILE_NAME
 from fwc_llm.tasks import Task
 from tests.people import make_people, write_people
 from tests.report.conftest import MakeRun

@@ -18,16 +18,16 @@ from cyclonedx.validation.json import JsonStrictValidator
 from fwc_llm import FwcError, evaluate, load_task
 from fwc_llm.models import Client, Messages
 from fwc_llm.models.surrogate.model import Surrogate
-from fwc_llm.report.bundle import CARD, write_bundle
-from fwc_llm.report.read import read_run, score_and_judge
+from fwc_llm.report.evidence_bundle import CARD, write_bundle
+from fwc_llm.report.formats import render
 from fwc_llm.report.verification import verify
-from fwc_llm.report.write import render
 from fwc_llm.runs import batch as batch_module
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.hashes import write_hashes
 from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.recorded_run import read_run, score_run
 from fwc_llm.runs.results import score
-from fwc_llm.untrusted import parse_json
+from fwc_llm.sanitize import parse_json
 from tests.command import Run
 from tests.data.tables import write_task
 from tests.faults.batch_service import BatchService
@@ -122,7 +122,7 @@ def test_answers_of_an_older_parser_stay_until_the_run_is_scored_anew(
         text = text.replace('"parser":2,', "").replace('"answer":"yes"', '"answer":null', 1)
         change(old / name, lambda _, text=text: re.sub(",yes,,", ",,other,", text, count=1))  # type: ignore[misc]
     with Journal(old) as journal:
-        score_and_judge(RunFolder(old), journal, None, load_task("census"), parse=False)
+        score_run(RunFolder(old), journal, None, load_task("census"), parse=False)
     for name in ("report.json", "report.html", "hashes.json"):
         (old / name).unlink()
     before = (old / "answers.csv").read_text()
@@ -133,7 +133,7 @@ def test_answers_of_an_older_parser_stay_until_the_run_is_scored_anew(
     render([old], "md", None, None)
     assert (old / "answers.csv").read_text() == before
     with Journal(old) as journal:
-        scored = score_and_judge(RunFolder(old), journal, None, load_task("census"))
+        scored = score_run(RunFolder(old), journal, None, load_task("census"))
     assert sum(scored["reparsed"].values()) == 1
     assert (old / "answers.csv").read_text() == (untouched / "answers.csv").read_text()
     assert verify(old)["differs"] == verify(old)["not_verified"] == 0

@@ -21,12 +21,12 @@ from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, Variation, as_na
 from fwc_llm.metrics.sampling_design import WORST, SamplingDesign, Unread
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.metrics.variance import Assist
-from fwc_llm.report.assisted import predictions
 from fwc_llm.runs.folder import COUNTERFACTUAL, THRESHOLD_COLUMN, RunFolder, file_name
 from fwc_llm.runs.hashes import write_hashes
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.results import score
-from fwc_llm.untrusted import parse_json
+from fwc_llm.runs.stored_predictions import predictions
+from fwc_llm.sanitize import parse_json
 
 if TYPE_CHECKING:
     from fwc_llm.metrics.run_answers import Names
@@ -34,10 +34,9 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 _BLOCK = 10_000  # lines that are held as texts
-KEY = "audit"  # of a document's `about`: says that decisions were made elsewhere, and where they stand
 
 
-class _Message(BaseModel):
+class _PromptMessage(BaseModel):
     role: str
     name: str = ""
     content: str
@@ -178,7 +177,7 @@ class Run:
         if not path.is_file():
             return []
         try:
-            messages = TypeAdapter(list[_Message]).validate_python(parse_json(read_text(path)))
+            messages = TypeAdapter(list[_PromptMessage]).validate_python(parse_json(read_text(path)))
         except (OSError, ValueError):
             raise damaged(path, "it is not a list of chat messages") from None
         return [message.model_dump() for message in messages]
@@ -254,7 +253,7 @@ def _told(answers: Mapping[str, ArmAnswers], counterfactual: bool) -> dict[str, 
     return by_arm
 
 
-def score_and_judge(
+def score_run(
     folder: RunFolder,
     journal: Journal,
     stopped: str | None = None,
@@ -264,7 +263,7 @@ def score_and_judge(
     """Score a run, put every arm's values and verdicts into results.json; return its as `score` does.
 
     Values are those that all reports show; the means of the repeats' own are in `paper_summary`.
-    With its `task` the run's answers are predicted for all rows of the table as well (`report.assisted`).
+    With its `task` the answers are predicted for all rows of the table too (`runs.stored_predictions`).
     """
     results = score(folder, journal, stopped, parse)
     reparsed = results.pop("reparsed", None)

@@ -66,7 +66,7 @@ class Audit:
         return overview(self._statistics, [f"{len(self.arms)} arms" if len(self.arms) > 1 else self.arms[0]])
 
     def __str__(self) -> str:
-        from fwc_llm.report.tables import as_text
+        from fwc_llm.report.table_model import as_text
         from fwc_llm.report.terminal import statistics_table
 
         return as_text(statistics_table(self._statistics))
@@ -76,7 +76,7 @@ class Audit:
 
     def _repr_html_(self) -> str:
         from fwc_llm.report.sections import rates, results
-        from fwc_llm.report.tables import notebook
+        from fwc_llm.report.table_model import notebook
 
         shown = results(self._statistics), rates(self._statistics)
         return notebook("Values with 95 % intervals", *shown)
@@ -141,7 +141,7 @@ def audit(
     """
     import pandas as pd
 
-    from fwc_llm.data.reading import frame_table, title_of, titles_of
+    from fwc_llm.data.raw_table import frame_table, title_of, titles_of
     from fwc_llm.report.predictions_reader import as_numbers, filled, population_of, repeated_note
 
     raw, groups = frame_table(answers), titles_of(answers, protected)
@@ -158,7 +158,7 @@ def audit(
     decisions = DecisionValues(positive, negative, others)
     if population is not None:
         everybody = population_of(
-            frame_table(population), named, [*levels, titles["label"], titles["answer"]]
+            frame_table(population), named, [*levels, titles["label"], titles["answer"], titles["cluster"]]
         )
         frame = with_population(frame, everybody, named, [*levels, titles["answer"]])
     answered = from_frame(
@@ -178,9 +178,8 @@ def audit(
     unused = unused_columns(raw.titles, used, titles["weight"], titles["cluster"])
     answered = replace(answered, unused=(*answered.unused, *unused))
     if population is not None:
-        answered = of_population(
-            answered, everybody, named, titles["label"], decisions, titles["answer"], unknown
-        )
+        options = titles["label"], decisions, titles["answer"], unknown, titles["cluster"]
+        answered = of_population(answered, everybody, named, *options)
     if cluster is None:
         repeated = repeated_note(raw, titles["answer"], *numbers)
         answered = replace(answered, unused=(*answered.unused, *repeated))

@@ -12,12 +12,11 @@ from markupsafe import Markup
 from fwc_llm.notebook import visible
 from fwc_llm.report import charts
 from fwc_llm.report.document import first_section, sections_of
-from fwc_llm.report.format import DASH, number, percent
-from fwc_llm.report.provenance import SIGNED
-from fwc_llm.report.read import KEY
+from fwc_llm.report.number_format import DASH, number, percent
+from fwc_llm.report.provenance import DECISIONS, SIGNED
 from fwc_llm.report.rows import json_block
 from fwc_llm.report.sections import overview
-from fwc_llm.report.tables import Cell
+from fwc_llm.report.table_model import TableCell
 from fwc_llm.shots.base import Certificate
 
 _SCRIPTS = ("rows_model.js", "rows_detail.js", "rows_view.js")
@@ -31,7 +30,7 @@ def page(document: Mapping[str, Any], appendix: bool = False) -> str:
     """
     browsers = [run["browser"] for run in document["runs"] if run.get("browser")]
     overall = overview([(run["label"], run["statistics"]) for run in document["runs"]], "All runs")
-    audit, several = any(KEY in run["about"] for run in document["runs"]), len(document["runs"]) > 1
+    audit, several = any(DECISIONS in run["about"] for run in document["runs"]), len(document["runs"]) > 1
     values = {"document": document, "several": several, "audit": audit, "overview": overall}
     values |= {"appendix": appendix, "browsers": browsers, **_script(bool(browsers))}
     return environment().get_template("page.html.j2").render(values)
@@ -46,7 +45,7 @@ def environment() -> jinja2.Environment:
     )  # fmt: skip
     made.filters |= {
         "json_block": lambda value: Markup(json_block(value)),
-        "cell": lambda value: value if isinstance(value, Cell) else Cell(str(value)),
+        "cell": lambda value: value if isinstance(value, TableCell) else TableCell(str(value)),
         "number": number,
         "percent": percent,
         "count": lambda value: DASH if value is None else f"{value:,}",

@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from fwc_llm.notebook import figure, note, table
-from fwc_llm.report.format import DASH, interval, number, signed
-from fwc_llm.untrusted import visible
+from fwc_llm.report.number_format import DASH, interval, number, signed
+from fwc_llm.sanitize import replace_invisible
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~])")
 _LONGEST = 40  # characters of a name in the terminal
@@ -24,7 +24,7 @@ _MOST_ROWS, _MOST_NOTES = 100, 20  # of one table
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One value: its text, a `mark` behind it (≠, ≈, ~), and a `note` in smaller print, its interval say."""
 
     text: str
@@ -36,7 +36,7 @@ class Cell:
         return f"{marked} ({self.note})" if self.note else marked
 
 
-Row = Sequence[Cell | str]
+Row = Sequence[TableCell | str]
 
 
 @dataclass(frozen=True)
@@ -75,16 +75,16 @@ class Section:
 
 def valued(
     of: Mapping[str, Any], digits: int, scale: float = 1.0, mark: str = "", key: str = "value", ends: str = ""
-) -> Cell:
+) -> TableCell:
     """Return the value `key` with its interval, whose keys begin with `ends`: `low` and `high`."""
     limits = interval((of[f"{ends}low"], of[f"{ends}high"]), digits if scale == 1 else 1, scale)
-    return Cell(number(of[key], digits, scale), "" if limits == DASH else limits, mark)
+    return TableCell(number(of[key], digits, scale), "" if limits == DASH else limits, mark)
 
 
-def difference(test: Mapping[str, Any], digits: int, scale: float = 1.0) -> Cell:
+def difference(test: Mapping[str, Any], digits: int, scale: float = 1.0) -> TableCell:
     """Return a difference with its sign and interval; keys `difference`, `low` and `high`."""
     ends = interval((test.get("low"), test.get("high")), digits, scale)
-    return Cell(signed(test["difference"], digits, scale), "" if ends == DASH else ends)
+    return TableCell(signed(test["difference"], digits, scale), "" if ends == DASH else ends)
 
 
 def terminal(section: Section) -> RenderableType:
@@ -128,9 +128,9 @@ def markdown(section: Section, level: int = 3) -> Iterator[str]:
         yield from (*(f"- {escaped(note)}" for note in section.notes), "")
 
 
-def escaped(value: Cell | str) -> str:
+def escaped(value: TableCell | str) -> str:
     """Return text on one line, with Markdown's own characters escaped."""
-    return _MARKUP.sub(r"\\\1", visible(" ".join(str(value).split())))
+    return _MARKUP.sub(r"\\\1", replace_invisible(" ".join(str(value).split())))
 
 
 def texts(rows: Iterable[Row]) -> list[list[str]]:
@@ -193,5 +193,5 @@ def _stacked(cell: str) -> str:
 
 
 def _short(name: str) -> str:
-    shown = visible(name)
+    shown = replace_invisible(name)
     return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"

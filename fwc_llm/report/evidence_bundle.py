@@ -14,8 +14,8 @@ from typing import Any
 from fwc_llm.errors import FwcError
 from fwc_llm.files import json_text, sha256, write_whole
 from fwc_llm.report.document import make_document
-from fwc_llm.report.format import interval
-from fwc_llm.report.write import write_document
+from fwc_llm.report.formats import write_document
+from fwc_llm.report.number_format import interval
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.hashes import FILE_NAME as HASHES
 from fwc_llm.runs.hashes import FORMAT, files_of, read_hashes

@@ -8,10 +8,10 @@ from typing import Any
 from fwc_llm.metrics.arm_comparison import compare
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.run_answers import samples_of
-from fwc_llm.report.format import DASH, number, percent
-from fwc_llm.report.read import Run
+from fwc_llm.report.number_format import DASH, number, percent
 from fwc_llm.report.sections import COMPARED
-from fwc_llm.report.tables import Cell, Row, Section, difference, valued
+from fwc_llm.report.table_model import Row, Section, TableCell, difference, valued
+from fwc_llm.runs.recorded_run import Run
 from fwc_llm.runs.threshold_selection import NEVER
 
 _HEADINGS = (
@@ -82,7 +82,11 @@ def at_threshold(section: Mapping[str, Any] | None, title: str = "At the thresho
     """Return `threshold_section` as a table; empty for a run without a threshold."""
     rows: list[Row] = []
     for arm in section["arms"] if section else ():
-        cells: list[Cell | str] = [arm["arm"], _thresholds(arm["per_repeat"]), _pool_rows(arm["per_repeat"])]
+        cells: list[TableCell | str] = [
+            arm["arm"],
+            _thresholds(arm["per_repeat"]),
+            _pool_rows(arm["per_repeat"]),
+        ]
         for metric, digits, scale in COMPARED:
             if metric in arm:
                 sides = (valued(arm[metric][side], digits, scale) for side in ("given", "at_threshold"))

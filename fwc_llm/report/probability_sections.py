@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fwc_llm.metrics.predicted_probabilities import LEAST_CERTAIN
-from fwc_llm.report.format import DASH, interval, number, percent
-from fwc_llm.report.tables import Cell, Row, Section, difference
+from fwc_llm.report.number_format import DASH, interval, number, percent
+from fwc_llm.report.table_model import Row, Section, TableCell, difference
 
 Stats = Mapping[str, Any]
 _THRESHOLDS = ("Yes from", "Accuracy %", "DP gap", "Rate of yes, %", "Per group, %", "Answers just at it")
@@ -87,7 +87,7 @@ def _chosen(arm: str, thresholds: Mapping[str, Any]) -> Iterator[Row]:
     limits, points = thresholds["one_half_limits"], thresholds["chosen"]
     for key, name in _NAMES.items():
         point = thresholds[key] if key == "held_out" else points[key]
-        cells: list[Cell | str] = [DASH] * len(_THRESHOLDS)
+        cells: list[TableCell | str] = [DASH] * len(_THRESHOLDS)
         if point is not None:
             accuracy, gap = point["accuracy"], point["demographic_parity_difference"]
             cells[1:3] = number(accuracy, 2, 100), number(gap, 3)
@@ -97,8 +97,8 @@ def _chosen(arm: str, thresholds: Mapping[str, Any]) -> Iterator[Row]:
             cells[3:] = number(point["share"], 1, 100), ", ".join(rates), f"{point['ties']:,}"
         if point is not None and key == "one_half":
             ends = interval(limits["demographic_parity_difference"], 3)
-            cells[1] = Cell(str(cells[1]), interval(limits["accuracy"], 1, 100))
-            cells[2] = Cell(str(cells[2]), "" if ends == DASH else ends)
+            cells[1] = TableCell(str(cells[1]), interval(limits["accuracy"], 1, 100))
+            cells[2] = TableCell(str(cells[2]), "" if ends == DASH else ends)
         yield [arm, name, *cells]
 
 

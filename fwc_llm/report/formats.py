@@ -8,10 +8,10 @@ from fwc_llm.errors import FwcError
 from fwc_llm.files import json_text
 from fwc_llm.report import local_law_144 as law
 from fwc_llm.report.document import make_document, sections_of
-from fwc_llm.report.page import environment, page
+from fwc_llm.report.html import environment, page
 from fwc_llm.report.provenance import SIGNED
-from fwc_llm.report.tables import Section, escaped, markdown
-from fwc_llm.report.tidy import as_csv, tidy_csv
+from fwc_llm.report.table_model import Section, escaped, markdown
+from fwc_llm.report.tidy_csv import as_csv, tidy_csv
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
