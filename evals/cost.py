@@ -25,11 +25,11 @@ from threadpoolctl import threadpool_limits
 
 from evals.paper.recorded import FILES, FOLDER
 from fwc_llm.answers import parse_answer
-from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.arm_comparison import compare
 from fwc_llm.metrics.arm_estimates import estimate
-from fwc_llm.metrics.assisted import Table, assisted_samples, rows_worth
 from fwc_llm.metrics.audit_table import from_frame
+from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_samples, effective_sample_size
+from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.models.base import Reply
 from fwc_llm.runs.splits import table_of
 from fwc_llm.tasks import Task, load_task
@@ -90,7 +90,7 @@ def _frame(task: Task, answers: Mapping[str, str | None]) -> pd.DataFrame:
     return pd.DataFrame({"row": rows.index, **columns})
 
 
-def worth_of(frame: pd.DataFrame, table: Table, design: str) -> dict[str, Any]:
+def worth_of(frame: pd.DataFrame, table: FeatureTable, design: str) -> dict[str, Any]:
     """Return values, intervals and rows' worth of one arm's answers, plain and assisted."""
     run = from_frame(frame, design)
     plain, assisted = _both(run, table)
@@ -98,18 +98,18 @@ def worth_of(frame: pd.DataFrame, table: Table, design: str) -> dict[str, Any]:
         metric: {
             "plain": [plain[metric].value, plain[metric].low, plain[metric].high],
             "assisted": [assisted[metric].value, assisted[metric].low, assisted[metric].high],
-            "worth": (rows_worth(plain, assisted, metric) or np.nan) / plain.sample.rows,
+            "worth": (effective_sample_size(plain, assisted, metric) or np.nan) / plain.sample.rows,
         }
         for metric in METRICS
     }
 
 
-def _both(run: Answered, table: Table) -> list[Any]:
+def _both(run: RunAnswers, table: FeatureTable) -> list[Any]:
     samples = assisted_samples(run, run.samples, table)
     return [estimate(one) for one in (run.samples["answers"], samples["answers"])]
 
 
-def between(files: Mapping[str, pd.DataFrame], table: Table) -> dict[str, Any]:
+def between(files: Mapping[str, pd.DataFrame], table: FeatureTable) -> dict[str, Any]:
     """Return what is gained of differences between two models' answers to the same rows, zero-shot."""
     both = [files[f"{model}, zero-shot"].dropna() for model in ("gpt-4-0314", "gpt-3.5-turbo-0301")]
     rows = set(both[0]["row"]) & set(both[1]["row"])
@@ -125,7 +125,7 @@ def between(files: Mapping[str, pd.DataFrame], table: Table) -> dict[str, Any]:
     return found
 
 
-def simulate(table: Table, chance: np.ndarray, world: tuple[Any, ...], runs: int) -> dict[str, Any]:
+def simulate(table: FeatureTable, chance: np.ndarray, world: tuple[Any, ...], runs: int) -> dict[str, Any]:
     """Return coverage, width, bias and rows' worth over runs; `chance` (N,) is each row's P(yes)."""
     n, designed, repeats, lost, kind = world
     groups = sorted(set(table.group))
@@ -150,7 +150,7 @@ def simulate(table: Table, chance: np.ndarray, world: tuple[Any, ...], runs: int
             pd.DataFrame({**frame, "answer": answer}), "group and label" if designed else "group"
         )
         both = _both(run, table)
-        worths.append((rows_worth(both[0], both[1], METRICS[0]) or np.nan) / both[0].sample.rows)
+        worths.append((effective_sample_size(both[0], both[1], METRICS[0]) or np.nan) / both[0].sample.rows)
         for place, one in enumerate(both):
             ends = np.array([(one[metric].low, one[metric].high) for metric in METRICS])
             held[place] += (ends[:, 0] - 1e-9 <= truth) & (truth <= ends[:, 1] + 1e-9)
@@ -183,7 +183,7 @@ def _draw(rng: np.random.Generator, cell: np.ndarray, n: int, designed: bool) ->
     )
 
 
-def _truth(table: Table, chance: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def _truth(table: FeatureTable, chance: np.ndarray, weight: np.ndarray) -> np.ndarray:
     rates, odds = [], []
     for group in sorted(set(table.group)):
         here = table.group == group
@@ -262,7 +262,7 @@ def allocated(
 World = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
-def allocations(table: Table, files: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, World]]:
+def allocations(table: FeatureTable, files: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, World]]:
     """Yield worlds for `allocated`: each file's answers, and a regression fitted to them by two designs, of
     3,000 rows.
     """

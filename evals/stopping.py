@@ -21,10 +21,10 @@ import pandas as pd
 from scipy.special import ndtr, ndtri
 
 from fwc_llm.metrics.arm_estimates import estimate
-from fwc_llm.metrics.assisted import FEWEST_OF_STRATUM, FOLDS, Table, assisted_samples
 from fwc_llm.metrics.audit_table import from_frame
+from fwc_llm.metrics.confidence_sequences import MIN_ROWS_FIRST_LOOK, ConfidenceSequence
 from fwc_llm.metrics.intervals import Z, wilson
-from fwc_llm.metrics.looks import FIRST_LOOK, Looks
+from fwc_llm.metrics.prediction_powered import FOLDS, MIN_ROWS_OF_STRATUM, FeatureTable, assisted_samples
 
 RESULTS = Path(__file__).resolve().parent / "results"
 MOST, ROWS, EXPLAINED, AT_ONCE = 2_000, 15_060, 0.55, 500
@@ -56,8 +56,8 @@ class World:
     @property
     def looks(self) -> list[int]:
         """After how many rows a run looks; a group that will have fewer than 30 is not waited for."""
-        waited = self.part[self.part * MOST >= FIRST_LOOK]
-        return Looks(1, MOST).rows(int(np.ceil(FIRST_LOOK / waited.min())))
+        waited = self.part[self.part * MOST >= MIN_ROWS_FIRST_LOOK]
+        return ConfidenceSequence(1, MOST).rows(int(np.ceil(MIN_ROWS_FIRST_LOOK / waited.min())))
 
 
 def even(*rates: float) -> tuple[tuple[float, float], ...]:
@@ -140,7 +140,7 @@ def assisted(sums: Floats, mean_rest: Floats, left: Floats) -> tuple[Floats, Flo
         before, after = own.sum(-1), (own - 2 * weight * cross + weight**2 * control).sum(-1)
         whole = after + (weight**2).mean(-1) * control.sum(-1) * total / left
         moved = share[..., 0] - (weight * (f - n * mean_rest[..., None])).sum(-1) / total
-        used = (total >= FEWEST_OF_STRATUM) & (before > whole) & (moved >= 0) & (moved <= 1)
+        used = (total >= MIN_ROWS_OF_STRATUM) & (before > whole) & (moved >= 0) & (moved <= 1)
         return np.where(used, moved, share[..., 0]), np.where(used, total * before / whole, total)
 
 
@@ -149,7 +149,7 @@ def limits(shares: Floats, rows: Floats, asked: list[int], checks: int = 1, kind
 
     At each look so many rows are `asked` (L,).
     """
-    groups, looks = shares.shape[-1], Looks(checks, MOST)
+    groups, looks = shares.shape[-1], ConfidenceSequence(checks, MOST)
     grown = np.array([looks.reach(n, max(2, groups), kinds) for n in asked]) / Z
     low, high = wilson(shares, rows)
     if groups == 1:
@@ -216,11 +216,11 @@ def fitted(gap: float, paths: int) -> dict[str, Any]:
         frame = pd.DataFrame({"row": np.arange(_TABLE).astype(str), "group": groups[level], "answer": answer})
         frame["label"] = "no"
         features = pd.DataFrame(x, columns=["x", "y", "z"])
-        table = Table(pd.Index(frame["row"]), groups[level], np.zeros(_TABLE, dtype=int), features)
+        table = FeatureTable(pd.Index(frame["row"]), groups[level], np.zeros(_TABLE, dtype=int), features)
         for asked in looks:
             run = from_frame(frame.iloc[:asked], "group")
-            samples = {arm: replace(one, looks=Looks(1, MOST)) for arm, one in run.samples.items()}
-            found = estimate(assisted_samples(run, samples, table)["answers"])[
+            run = replace(run, design=replace(run.design, sequential=ConfidenceSequence(1, MOST)))
+            found = estimate(assisted_samples(run, run.samples, table)["answers"])[
                 "demographic_parity_difference"
             ]
             failed[path], passed[path] = found.low > BOUND, found.high <= BOUND

@@ -11,7 +11,7 @@ from fwc_llm.version import __version__ as __version__
 if TYPE_CHECKING:
     from fwc_llm.answers import Answer as Answer
     from fwc_llm.answers import parse_answer as parse_answer
-    from fwc_llm.cells import Record as Record
+    from fwc_llm.cell_rules import Record as Record
     from fwc_llm.coreset import FairCoreset as FairCoreset
     from fwc_llm.coreset import FairWASP as FairWASP
     from fwc_llm.coreset import Transport as Transport
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from fwc_llm.models import open_model as open_model
     from fwc_llm.models.functions import FunctionModel as FunctionModel
     from fwc_llm.prompts import build_prompt as build_prompt
-    from fwc_llm.report.audit import Audit as Audit
-    from fwc_llm.report.audit import audit as audit
+    from fwc_llm.report.audit_answers import Audit as Audit
+    from fwc_llm.report.audit_answers import audit as audit
     from fwc_llm.runs.settings import Settings as Settings
     from fwc_llm.shots import Certificate as Certificate
     from fwc_llm.shots import Example as Example
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "answers": ("Answer", "parse_answer"),
-    "cells": ("Record",),
+    "cell_rules": ("Record",),
     "coreset": ("FairCoreset", "FairWASP", "Transport", "fair_transport"),
     "errors": ("FwcError", "IncompleteRunError", "InputError", "InterruptedRunError", "ProviderError"),
     "evaluation.evaluate": ("evaluate",),
@@ -64,7 +64,7 @@ _HOME = {
     ),
     "models.functions": ("FunctionModel",),
     "prompts": ("build_prompt",),
-    "report.audit": ("Audit", "audit"),
+    "report.audit_answers": ("Audit", "audit"),
     "runs.settings": ("Settings",),
     "shots": (
         "Certificate", "Example", "Request", "Shots", "load_shots", "save_shots", "select_shots",

@@ -9,7 +9,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.prompts import Prompt, split_edits
 from fwc_llm.report.document import make_document
-from fwc_llm.report.tables import as_text
+from fwc_llm.report.table_model import as_text
 from fwc_llm.report.terminal import run_table
 from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.settings import Settings

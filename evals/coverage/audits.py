@@ -10,9 +10,10 @@ import numpy as np
 
 from evals.coverage.worlds import ARMS, Sample
 from fwc_llm.metrics.arm_comparison import COMPARED, compare_estimates
-from fwc_llm.metrics.arm_estimates import Estimate, Estimates, conditional_parity, estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates, MetricEstimate, conditional_parity, estimate
+from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.statistics import plain
-from fwc_llm.metrics.variance import Sample as Arrays
+from fwc_llm.metrics.variance import ArmArrays
 
 _METRICS = (
     "accuracy",
@@ -53,31 +54,31 @@ def array_audit(sample: Sample) -> dict[str, Any]:
     return document
 
 
-def _arrays(sample: Sample, arm: int, levels: list[str]) -> Arrays:
+def _arrays(sample: Sample, arm: int, levels: list[str]) -> ArmArrays:
     """One arm's answers; groups of one name among `levels` are one."""
     repeats, n = sample.ids.shape
     names, world, asked = list(dict.fromkeys(levels)), sample.world, sample.asked.ravel()
     group, label = np.divmod(sample.cell.ravel()[asked], 2)
     sets = sample.sets(arm)
-    return Arrays(
+    return ArmArrays(
         answer=sample.answers[arm].ravel()[asked],
         label=label,
         group=np.array([names.index(level) for level in levels])[group],
         repeat=np.repeat(np.arange(repeats), n)[asked],
         row=sample.rows[asked],
         groups=len(names),
-        labels_fixed=not isinstance(world.rows, int),
+        design=SamplingDesign(
+            labels_fixed=not isinstance(world.rows, int), min_group=world.min_group, unread="ignore"
+        ),
         examples=None if sets is None else sets[asked],
         weight=None if world.weight is None else sample.weight[asked],
         cluster=(sample.ids // world.people).ravel()[asked] if world.people > 1 else None,
-        min_group=world.min_group,
         p_yes=None if world.separation is None else sample.p_yes[arm].ravel()[asked],
         strata=sample.stratum.astype(np.str_)[asked] if world.strata else None,
-        unread="ignore",
     )
 
 
-def _arm(name: str, found: Estimates, levels: list[str], further: tuple[str, ...]) -> dict[str, Any]:
+def _arm(name: str, found: ArmEstimates, levels: list[str], further: tuple[str, ...]) -> dict[str, Any]:
     kinds = {
         "rate": found.rates(),
         "true_positive_rate": found.rates("true_positive_rate"),
@@ -103,7 +104,7 @@ def _arm(name: str, found: Estimates, levels: list[str], further: tuple[str, ...
     signed = found.signed_gap
     return {
         "arm": name,
-        "of": found.of,
+        "of": found.scope,
         **described,
         "signed_gap": None if signed is None else _ends(signed) | {"of": f"{levels[1]} − {levels[0]}"},
         "coverage": found["coverage"].value,
@@ -126,5 +127,5 @@ def _attributes(sample: Sample, arm: int) -> list[dict[str, Any]]:
     return found
 
 
-def _ends(one: Estimate) -> dict[str, Any]:
+def _ends(one: MetricEstimate) -> dict[str, Any]:
     return {"value": one.value, "low": one.low, "high": one.high}

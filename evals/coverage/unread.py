@@ -19,7 +19,8 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm.gates import decide, parse_condition
-from fwc_llm.metrics.answers import Answered, Answers, as_names, one_name
+from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, as_names, one_name
+from fwc_llm.metrics.sampling_design import SamplingDesign
 
 RESULT = Path(__file__).resolve().parent.parent / "results" / "unread.md"
 MOST = 0.06  # of runs that decide wrongly, two standard errors aside
@@ -41,7 +42,7 @@ class World:
     sets: int = 1
     shift: float = 0.0
 
-    def draw(self, rng: np.random.Generator, hidden: bool) -> Answered:
+    def draw(self, rng: np.random.Generator, hidden: bool) -> RunAnswers:
         """Draw a run; `hidden`: the gap, or the second arm's advantage, looks smaller than it is."""
         groups, arms = len(self.rates[0]), {}
         group, person = np.arange(self.rows) % groups, np.arange(self.rows) // (groups * self.people)
@@ -63,13 +64,13 @@ class World:
             at_risk = (raises == 1) == (hidden == second)
             answer = np.where(at_risk & (rng.random(self.rows) < self.lost), np.nan, yes)
             repeat = np.zeros(self.rows, np.int64)
-            arms[f"a{place}"] = Answers(
+            arms[f"a{place}"] = ArmAnswers(
                 repeat, _texts(np.arange(self.rows)), none, _texts(group, "g"), label, answer, none,
                 np.full(self.rows, np.nan),
                 _texts(np.arange(self.rows) * self.sets // self.rows) if self.sets > 1 else none,
                 cluster=_texts(person) if self.people > 1 else None,
             )  # fmt: skip
-        return Answered(arms, tuple(names), self.condition != "dp", min_group=1)
+        return RunAnswers(arms, tuple(names), SamplingDesign(self.condition != "dp"))
 
     @property
     def truth(self) -> float:
@@ -110,7 +111,7 @@ def measure(world: World, runs: int, seed: int = 0) -> dict[str, float]:
         condition = parse_condition(f"{arms} > {world.truth + bound:.12f}")
         for _ in range(runs):
             made = world.draw(rng, hidden)
-            read = replace(made, unread="ignore")
+            read = replace(made, design=replace(made.design, unread="ignore"))
             (check,), (alone,) = decide(condition, made), decide(condition, read)
             counts[wrong] += (check.outcome == wrong) / runs
             counts[f"{wrong}, ignored"] += (alone.outcome == wrong) / runs

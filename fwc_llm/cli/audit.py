@@ -4,10 +4,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
-from fwc_llm.cli import console
-from fwc_llm.cli import options as flags
+from fwc_llm.cli import console, flags
+from fwc_llm.cli.flags import APPENDIX, FIGURES, JSON, NO_ROWS, argument, command, option, read, words
 from fwc_llm.cli.gate import FAIL_IF, JUNIT, UNDECIDED, Gates, Undecided
-from fwc_llm.cli.options import APPENDIX, FIGURES, JSON, NO_ROWS, argument, command, option, read, words
 from fwc_llm.errors import FwcError
 from fwc_llm.options import VERDICT
 from fwc_llm.runs.settings import JUDGED, Settings
@@ -43,7 +42,7 @@ def audit(
         "The values that mean yes, comma-separated. [default: yes, 1 or true]", metavar="VALUES"
     ),
     positive_answer: str | None = option(
-        "As --positive, of --answer alone: where labels say it otherwise.", metavar="VALUES"
+        "As --positive, of --answer or --reply alone: where labels say it otherwise.", metavar="VALUES"
     ),
     positive_label: str | None = option("As --positive, of --label alone.", metavar="VALUES"),
     negative: str | None = option("The values that mean no, comma-separated.", metavar="VALUES"),
@@ -108,12 +107,12 @@ def audit(
     Nothing is assumed about how rows were drawn: labels count as random, as in any sample.
     """
     from fwc_llm.files import json_text, sha256, write_whole
-    from fwc_llm.report.audit_file import Asked, audit_of_file
+    from fwc_llm.report.audit_file import AuditOptions, audit_of_file
+    from fwc_llm.report.formats import choose_format, write_document, write_summaries
     from fwc_llm.report.impact import selected
-    from fwc_llm.report.tables import terminal
+    from fwc_llm.report.table_model import terminal
     from fwc_llm.report.terminal import probability_tables, statistics_table
-    from fwc_llm.report.write import choose_format, write_document, write_summaries
-    from fwc_llm.schema import check
+    from fwc_llm.validation import check
 
     gates, settings = Gates.read(fail_if, undecided, junit), read(Settings, options)
     if report is not None:
@@ -130,7 +129,7 @@ def audit(
         "small": small, "because": because,
         "about": _about(about or ()), "settings": {name: getattr(settings, name) for name in JUDGED},
     }  # fmt: skip
-    made = audit_of_file(predictions, check(Asked, asked, "the options of the audit"), population)
+    made = audit_of_file(predictions, check(AuditOptions, asked, "the options of the audit"), population)
     gates.begin(made.crossed.arms)
     views = made.document["audit"]["attributes"]
     rows = sum(map(len, made.crossed.answers.values()))

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fwc_llm.cli.options import DATA_DIR, argument, command, option, switch
+from fwc_llm.cli.flags import DATA_DIR, argument, command, option, switch
 
 
 @command("bundle")
@@ -16,7 +16,7 @@ def bundle(
 ) -> None:
     """Put a run's report, results, journal, experiment file, hashes and a model card (CycloneDX) in a zip."""
     from fwc_llm.cli.console import notes
-    from fwc_llm.report.bundle import write_bundle
+    from fwc_llm.report.evidence_bundle import write_bundle
 
     names, digest = write_bundle(run, out, not no_rows, data_dir)
     notes(f"wrote {out}: {len(names)} files, sha256 {digest}")

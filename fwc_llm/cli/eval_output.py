@@ -8,9 +8,9 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.cli import console
-from fwc_llm.cli.options import print_json
+from fwc_llm.cli.flags import print_json
 from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, ProviderError
-from fwc_llm.models import is_local, traits
+from fwc_llm.models import is_local, opened_as, traits
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.listing import Group, list_runs
@@ -213,9 +213,9 @@ def _begin(jobs: "Sequence[Job]", out: Path | None) -> "Group":
     first, names = jobs[0], tuple(job.model.name for job in jobs)
     for job in jobs:
         if out is None or not RunFolder(Group(out, names).folder(job.model.name)).begun:
-            job.refuse_early()
+            job.preflight()
     group = Group.begin(out, first.plan.task.name, names)
-    first.write_options(group.path, ",".join(names))
+    first.write_options(group.path, ",".join(opened_as(job.model) for job in jobs))
     return group
 
 
@@ -245,8 +245,8 @@ def _answered(results: "Mapping[str, Result]") -> "dict[str, Result]":
 def _print_results(jobs: "Sequence[Job]", results: "Mapping[str, Result]", group: "Group | None") -> None:
     """Print the results of runs, whole or in part; nothing where no request has a reply."""
     from fwc_llm.report.cost import cost_line
-    from fwc_llm.report.read import read_run
     from fwc_llm.report.terminal import models_table, run_table
+    from fwc_llm.runs.recorded_run import read_run
 
     answered = _answered(results)
     if not answered:
@@ -313,9 +313,9 @@ def run_json(folder: Path, results: Mapping[str, Any], price: "Price | None" = N
     """
     from fwc_llm.metrics.statistics import statistics
     from fwc_llm.report.cost import cost
-    from fwc_llm.report.read import read_run
     from fwc_llm.report.reference_models import references_of
-    from fwc_llm.report.thresholds import threshold_section
+    from fwc_llm.report.threshold_section import threshold_section
+    from fwc_llm.runs.recorded_run import read_run
 
     document: dict[str, Any] = {
         "folder": str(folder),

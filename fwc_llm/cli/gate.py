@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from fwc_llm.cli.console import lines
-from fwc_llm.cli.options import JSON, argument, command, option, print_json
+from fwc_llm.cli.flags import JSON, argument, command, option, print_json
 from fwc_llm.errors import FwcError, GateFailedError, GateUndecidedError, IncompleteRunError
 from fwc_llm.files import is_file, write_whole
 from fwc_llm.options import UNREAD_HELP, VERDICT
@@ -14,8 +14,8 @@ from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.listing import expanded
 
 if TYPE_CHECKING:
-    from fwc_llm.gates import Check, Condition
-    from fwc_llm.metrics.answers import Answered
+    from fwc_llm.gates import Check, GateCondition
+    from fwc_llm.metrics.run_answers import RunAnswers
 
 _PANEL = "Gates"
 _WORD = "the run has not come to its end"
@@ -41,7 +41,7 @@ JUNIT: Path | None = option("Write the checks as JUnit XML to this file.", "--ju
 class Gates:
     """The conditions of one command, and what becomes of them."""
 
-    conditions: "Sequence[Condition]"
+    conditions: "Sequence[GateCondition]"
     undecided: Undecided
     junit: Path | None
 
@@ -75,7 +75,7 @@ class Gates:
 
     def settle(
         self,
-        runs: "Mapping[str, Answered]",
+        runs: "Mapping[str, RunAnswers]",
         marks: Sequence[str] = (),
         document: dict[str, Any] | None = None,
     ) -> None:
@@ -91,7 +91,7 @@ class Gates:
             for name, answered in runs.items():
                 decided = (check for condition in self.conditions for check in decide(condition, answered))
                 suites[name] = list({check.condition: check for check in decided}.values())  # each once
-            sequences = any(answered.looks is not None for answered in runs.values())
+            sequences = any(answered.design.sequential is not None for answered in runs.values())
             error = "" if sequences else several(sum(map(len, suites.values())))
             marks = [error, *marks] if error else marks
         self.conclude(suites, marks, document)
@@ -143,7 +143,7 @@ def settle_folders(
     """Settle the gates of whole runs' folders; see `check_whole` and `Gates.settle`."""
     from fwc_llm.metrics.adverse_impact import NO_PEOPLE
     from fwc_llm.report.impact import is_designed
-    from fwc_llm.report.read import read_run
+    from fwc_llm.runs.recorded_run import read_run
 
     if not gates.conditions:
         gates.settle({}, (), document)
@@ -198,7 +198,7 @@ def gate(
     of one, or between two arms: "dp[a] - dp[b] > 0", or "abs(dp[a] - dp[b]) > 0.05".
     """
     from fwc_llm.inspect.log import run_folders
-    from fwc_llm.report.read import read_runs
+    from fwc_llm.runs.recorded_run import read_runs
 
     gates = Gates.read(fail_if, undecided, junit)
     if not gates.conditions:

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Literal
 
+from fwc_llm.cli.flags import COMMENT, JSON, SHEET, SKIP, argument, command, option, words
 from fwc_llm.cli.gate import JUNIT, UNDECIDED, Gates, Undecided
-from fwc_llm.cli.options import COMMENT, JSON, SHEET, SKIP, argument, command, option, words
 
 
 @command("monitor")
@@ -57,7 +57,7 @@ def monitor(
     from fwc_llm.report.monitor import watch
     from fwc_llm.report.monitor_page import decide, document, page, sections
     from fwc_llm.report.monitor_state import open_state
-    from fwc_llm.report.tables import terminal
+    from fwc_llm.report.table_model import terminal
 
     gates = Gates.read(fail_if, undecided, junit)
     options = {

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fwc_llm.cli import console
-from fwc_llm.cli import options as flags
+from fwc_llm.cli import console, flags
 from fwc_llm.cli.gate import UNREAD, Unread
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file, write_whole
@@ -51,7 +50,7 @@ def report(
     """Write a report of one or more runs: one self-contained page, Markdown, JSON, or tables as CSV."""
     from fwc_llm.inspect.log import run_folders
     from fwc_llm.report.document import make_document
-    from fwc_llm.report.write import choose_format, write_document
+    from fwc_llm.report.formats import choose_format, write_document
 
     if as_json and format not in (None, "json"):
         raise FwcError(f"--json and --format {format} do not go together: leave out one of the two")
@@ -100,9 +99,9 @@ def compare(
     """Show what changed between two runs, and whether their answers differ."""
     from fwc_llm.inspect.log import run_folders
     from fwc_llm.report.compare import compare_runs, comparison_table
-    from fwc_llm.report.read import read_run
-    from fwc_llm.report.tables import terminal
-    from fwc_llm.report.thresholds import at_threshold, threshold_section
+    from fwc_llm.report.table_model import terminal
+    from fwc_llm.report.threshold_section import at_threshold, threshold_section
+    from fwc_llm.runs.recorded_run import read_run
 
     with run_folders([run_a, run_b]) as (first, second):
         runs = {"first": read_run(first), "second": read_run(second)}

@@ -5,19 +5,18 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.cli import console
-from fwc_llm.cli import options as flags
+from fwc_llm.cli import console, flags
 from fwc_llm.cli.eval_output import before_asking
 from fwc_llm.errors import FwcError
-from fwc_llm.report.format import DASH, number
-from fwc_llm.report.tables import Section, terminal
+from fwc_llm.report.number_format import DASH, number
+from fwc_llm.report.table_model import Section, terminal
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots.registry import BUILT_IN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from fwc_llm.report.strategies import Comparison
+    from fwc_llm.report.strategies import StrategyComparison
     from fwc_llm.shots.base import Shots
     from fwc_llm.tasks import Task
 
@@ -101,7 +100,7 @@ def shots(
 
             names = flags.words(strategy) or None
             lines = compare_strategies(table, names, m, limit, seed, settings.template, model, options, step)
-        elif table.whole is not None and strategy in (None, "fwc") and max_prompt_tokens is None:
+        elif table.disk_table is not None and strategy in (None, "fwc") and max_prompt_tokens is None:
             chosen = disk_shots(table, m, limit, seed, order, step, **options)
         else:
             choose = _chooser(table, strategy or "fwc", limit, seed, order, options)
@@ -116,7 +115,7 @@ def shots(
 
 
 def _show_compared(
-    lines: "Sequence[Comparison]", table: "Task", m: int, model: str, plot: Path | None, as_json: bool
+    lines: "Sequence[StrategyComparison]", table: "Task", m: int, model: str, plot: Path | None, as_json: bool
 ) -> None:
     size = len(table.pool())
     if as_json:

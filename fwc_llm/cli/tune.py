@@ -4,8 +4,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.cli import console
-from fwc_llm.cli import options as flags
+from fwc_llm.cli import console, flags
 from fwc_llm.cli.eval_output import before_asking, run_json
 from fwc_llm.models import Client
 from fwc_llm.runs.settings import Settings
@@ -103,7 +102,7 @@ def _as_json(tuned: "Tuned") -> dict[str, Any]:
 
 def _report(tuned: "Tuned") -> None:
     """The candidates as a table, what was chosen, and the test beside it."""
-    from fwc_llm.report.tables import terminal
+    from fwc_llm.report.table_model import terminal
     from fwc_llm.report.terminal import run_table
     from fwc_llm.report.tuning import candidates, describe_tuning, validation
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from fwc_llm.cli.options import DATA_DIR, JSON, argument, command, option, print_json, read, switch, words
+from fwc_llm.cli.flags import DATA_DIR, JSON, argument, command, option, print_json, read, switch, words
 from fwc_llm.runs.settings import JUDGED, Settings
 
 
@@ -31,8 +31,8 @@ def verify(
     from fwc_llm.cli.eval import evaluate
     from fwc_llm.cli.experiment import read_experiment
     from fwc_llm.errors import GateFailedError
-    from fwc_llm.report.verify import DIFFERS, SAME
-    from fwc_llm.report.verify import verify as verified
+    from fwc_llm.report.verification import DIFFERS, SAME
+    from fwc_llm.report.verification import verify as verified
     from fwc_llm.runs.listing import expanded
 
     given = read_experiment(experiment, evaluate) if experiment else {}

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from fwc_llm.gates import Check
-    from fwc_llm.report.audit import Audit
+    from fwc_llm.report.audit_answers import Audit
     from fwc_llm.report.compare import RunComparison
     from fwc_llm.tasks import Task
 
@@ -83,7 +83,7 @@ class Result:
         be written.
         """
         from fwc_llm.files import write_whole
-        from fwc_llm.report.write import choose_format, render
+        from fwc_llm.report.formats import choose_format, render
 
         where = self.folder / "report.html" if path is None else Path(path)
         format = choose_format(None, where)
@@ -97,7 +97,7 @@ class Result:
         Errors: `FwcError` for a run of another task, a run without any reply, a folder that is no run.
         """
         from fwc_llm.report.compare import compare_runs
-        from fwc_llm.report.read import read_run
+        from fwc_llm.runs.recorded_run import read_run
 
         folder = other.folder if isinstance(other, Result) else other
         return compare_runs(read_run(self.folder), read_run(folder))
@@ -107,9 +107,9 @@ class Result:
 
         Errors: `FwcError` for a run without any reply, and a folder that is gone or damaged.
         """
-        from fwc_llm.report.audit import Audit
-        from fwc_llm.report.read import read_run
+        from fwc_llm.report.audit_answers import Audit
         from fwc_llm.report.reference_models import references_of
+        from fwc_llm.runs.recorded_run import read_run
 
         run = read_run(self.folder)
         return Audit(run.answered, references_of(run))
@@ -129,9 +129,9 @@ class Result:
         Values, intervals and verdicts are tighter where answers can be predicted from the table's columns
         (docs/fewer-questions.md, "Assisted"). Errors: `FwcError` where the table is not here, or another one.
         """
-        from fwc_llm.report.audit import Audit
+        from fwc_llm.report.audit_answers import Audit
         from fwc_llm.report.document import find_task
-        from fwc_llm.report.read import assisted, read_run
+        from fwc_llm.runs.recorded_run import assisted, read_run
 
         run = read_run(self.folder)
         task, why = find_task(run, self.task, None)
@@ -184,7 +184,7 @@ class Result:
     def _repr_html_(self) -> str:
         """The arms with intervals, or why there are none."""
         from fwc_llm.report.sections import rates, results
-        from fwc_llm.report.tables import Section, notebook
+        from fwc_llm.report.table_model import Section, notebook
 
         notes, shown = [self._missing] if self.unanswered else [], []
         try:

@@ -1,6 +1,6 @@
 """Gates: conditions on metrics that a run must not meet, decided by intervals (docs/gates.md)."""
 
-from fwc_llm.gates.condition import Condition, parse_condition
+from fwc_llm.gates.condition import GateCondition, parse_condition
 from fwc_llm.gates.decide import Check, all_of, decide
 
-__all__ = ["Check", "Condition", "all_of", "decide", "parse_condition"]
+__all__ = ["Check", "GateCondition", "all_of", "decide", "parse_condition"]

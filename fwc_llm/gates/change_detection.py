@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fwc_llm.errors import FwcError
-from fwc_llm.gates.condition import KEY_OF, Condition
+from fwc_llm.gates.condition import KEY_OF, GateCondition
 from fwc_llm.metrics.counts import BY_KEY, RATES, Codes, Floats, Metric
 
 _BETS = np.array([0.05, 0.1, 0.2, 0.4])  # λ
@@ -25,7 +25,7 @@ _LARGEST = 40.0  # logarithm of evidence above which it is cut
 _CHUNKS = 4096, 1 << 18  # decisions at once: after an alarm, and at most
 
 
-def check_watched(condition: Condition, labelled: bool = True) -> None:
+def check_watched(condition: GateCondition, labelled: bool = True) -> None:
     """Refuse conditions without a detector: differences of arms, metrics that are not counted from decisions,
     conditions on too little harm, and metrics that need labels where there are none.
     """
@@ -105,20 +105,21 @@ class _Step(NamedTuple):
 
 @dataclass
 class Detector:
-    """The evidence against a condition, and counts (G, 2, 3), since the last alarm; it is the same however the
-    decisions are cut into calls.
+    """The evidence against a condition, and counts (G, 2, 3), since the last alarm.
+
+    Both are the same however the decisions are cut into calls.
 
     `decisions` were seen in all; `firsts` are the first ones since the alarm, by rate and group.
     """
 
-    condition: Condition
+    condition: GateCondition
     counts: Codes
     decisions: int
     comparisons: dict[str, _Comparison] = field(default_factory=dict)
     firsts: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, condition: Condition, saved: Mapping[str, Any]) -> "Detector":
+    def read(cls, condition: GateCondition, saved: Mapping[str, Any]) -> "Detector":
         """Return the detector of which `saved` is what `to_dict` returned."""
         comparisons = {key: _Comparison(*values) for key, values in saved["comparisons"].items()}
         counts = np.array(saved["counts"], np.int64).reshape(-1, 2, 3)
@@ -245,7 +246,7 @@ class Detector:
 
 
 def _blocks(side: Codes, hits: Floats, place: Codes, number: Codes, waiting: list[float]) -> _Blocks:
-    """Return the blocks of decisions (n,) of two groups, `side` 0 and 1, after a run that waits for its end."""
+    """Return the blocks of decisions (n,) of two groups, `side` 0 and 1, after a waiting run."""
     n = np.ones(len(side))
     if waiting:
         columns = zip(waiting, (side, n, hits, number), strict=True)

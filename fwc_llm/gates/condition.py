@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fwc_llm.errors import FwcError
+from fwc_llm.metrics.confidence_sequences import ConfidenceSequence
 from fwc_llm.metrics.counts import REPLIES, TABLE
-from fwc_llm.metrics.looks import Looks
-from fwc_llm.untrusted import shortened
+from fwc_llm.sanitize import truncate
 
 KEY_OF = {metric.gate: metric.key for metric in (*TABLE, *REPLIES)}
-TOLD = "verdict"  # of the DP gap, in the place of a condition, where asking goes on until it can be told
+UNTIL_VERDICT = (
+    "verdict"  # of the DP gap, in the place of a condition, where asking goes on until it can be told
+)
 _UNSEQUENCED = ("auc", "brier")
 _ARM = r"""(?:"(?P<double{0}>[^"]+)"|'(?P<single{0}>[^']+)'|(?P<arm{0}>[^]"']*[^]"'\s]))"""
 _SIDE = r"(?P<metric{0}>\w+)\s*(?:\[\s*" + _ARM + r"\s*\])?"
@@ -21,7 +23,7 @@ _CONDITION = re.compile(
 
 
 @dataclass(frozen=True)
-class Condition:
+class GateCondition:
     """A metric of one arm, or of one arm less that of another (`minus`), set against a number.
 
     Without `arm` every arm is meant; `size` says that the size of a difference counts, whatever its sign.
@@ -50,7 +52,7 @@ class Condition:
         return f"{f'abs({value})' if self.size else value} {self.operator} {self.bound:g}"
 
 
-def parse_condition(text: str) -> Condition:
+def parse_condition(text: str) -> GateCondition:
     """Read a condition; `FwcError` for one that cannot be read, with the reason."""
     parts = _CONDITION.fullmatch(text)
     if parts is None:
@@ -69,13 +71,13 @@ def parse_condition(text: str) -> Condition:
     if not least <= bound <= 1.0:
         of = f"a difference of {metric}" if minus is not None else metric
         raise _refusal(text, f"{of} lies from {least:g} to 1 (0.8 is 80 %), {bound:g} does not")
-    return Condition(text.strip(), metric, parts["operator"], bound, arm, minus, size)
+    return GateCondition(text.strip(), metric, parts["operator"], bound, arm, minus, size)
 
 
 def check_sequences(texts: Sequence[str]) -> None:
     """Refuse conditions for which there is no confidence sequence: `FwcError`."""
     for text in texts:
-        if text == TOLD:
+        if text == UNTIL_VERDICT:
             continue
         condition = parse_condition(text)
         if condition.minus is not None or condition.metric in _UNSEQUENCED:
@@ -86,15 +88,17 @@ def check_sequences(texts: Sequence[str]) -> None:
 def check_arms(texts: Sequence[str], arms: Sequence[str]) -> None:
     """Refuse what ends a run if it is about an arm that is not there: `FwcError`."""
     for text in texts:
-        if text != TOLD:
+        if text != UNTIL_VERDICT:
             parse_condition(text).check_arms(arms)
 
 
-def looks_of(texts: Sequence[str], arms: Sequence[str], most: int, ended: str = "") -> Looks | None:
+def sequence_of(
+    texts: Sequence[str], arms: Sequence[str], most: int, ended: str = ""
+) -> ConfidenceSequence | None:
     """Return the looks of a run that asks until conditions are decided; None without any."""
-    named = [None if text == TOLD else parse_condition(text).arm for text in texts]
+    named = [None if text == UNTIL_VERDICT else parse_condition(text).arm for text in texts]
     checks = sum(len(arms) if arm is None else 1 for arm in named)
-    return Looks(checks, most, ended) if checks else None
+    return ConfidenceSequence(checks, most, ended) if checks else None
 
 
 def _refusal(text: str, why: str) -> FwcError:
@@ -102,4 +106,4 @@ def _refusal(text: str, why: str) -> FwcError:
 
 
 def _quoted(text: str) -> str:
-    return f'"{shortened(text, 200)}"'
+    return f'"{truncate(text, 200)}"'

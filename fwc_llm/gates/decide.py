@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Literal
 from xml.etree import ElementTree
 
-from fwc_llm.gates.condition import KEY_OF, TOLD, Condition, parse_condition
-from fwc_llm.metrics.answers import Answered
+from fwc_llm.gates.condition import KEY_OF, UNTIL_VERDICT, GateCondition, parse_condition
 from fwc_llm.metrics.arm_comparison import COMPARED, compare
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.counts import BY_KEY, Metric, overall, undefined_reasons
-from fwc_llm.metrics.intervals import LEVEL, UNTOLD, Enclosed, Interval
-from fwc_llm.metrics.statistics import listed, not_judged
-from fwc_llm.metrics.variance import UNLABELLED, UNREAD_WORDS, of_words
+from fwc_llm.metrics.intervals import INCONCLUSIVE, LEVEL, Enclosed, Interval
+from fwc_llm.metrics.run_answers import RunAnswers
+from fwc_llm.metrics.statistics import listed, small_groups
+from fwc_llm.metrics.variance import UNLABELLED, UNREAD_WORDS, scope_words
 
 Outcome = Literal["passed", "failed", "undecided"]
 # What XML 1.0 cannot hold, not even escaped.
@@ -40,7 +40,7 @@ class Check:
     more_rows: bool = False
 
 
-def decide(condition: Condition, answered: Answered) -> list[Check]:
+def decide(condition: GateCondition, answered: RunAnswers) -> list[Check]:
     """Return a check for the condition's arm, or for every arm. `FwcError` for an arm that is not there."""
     condition.check_arms(answered.arms)
     arms = answered.arms if condition.arm is None else (condition.arm,)
@@ -58,12 +58,12 @@ def all_of(condition: str, checks: Sequence[Check]) -> Check:
     return Check(condition, outcome, reason)
 
 
-def all_decided(texts: Sequence[str], answered: Answered) -> bool:
+def all_decided(texts: Sequence[str], answered: RunAnswers) -> bool:
     """Return whether every condition is decided, and the verdict of the DP gap where one is `verdict`."""
     for text in texts:
-        if text == TOLD:
+        if text == UNTIL_VERDICT:
             gaps = (estimate(sample)["demographic_parity_difference"] for sample in answered.samples.values())
-            if any(gap.verdict(answered.margin) in (None, UNTOLD) for gap in gaps):
+            if any(gap.verdict(answered.design.margin) in (None, INCONCLUSIVE) for gap in gaps):
                 return False
         elif any(check.outcome == "undecided" for check in decide(parse_condition(text), answered)):
             return False
@@ -81,7 +81,7 @@ def several(checks: int) -> str:
     )
 
 
-def _decide(condition: Condition, answered: Answered, arm: str) -> Check:
+def _decide(condition: GateCondition, answered: RunAnswers, arm: str) -> Check:
     name, metric = condition.about(arm), BY_KEY[KEY_OF[condition.metric]]
     arms = [name for name in (arm, condition.minus) if name is not None]
     if not _known(metric, answered):
@@ -95,12 +95,12 @@ def _decide(condition: Condition, answered: Answered, arm: str) -> Check:
         return Check(name, "undecided", f"{name}: {value:.3f} has no interval: it {of}", value)
     if condition.size:
         value, ends, (low, high) = abs(value), _folded(*ends), _folded(low, high)
-    of = of if answered.looks is None else "of the population, at every look"
+    of = of if answered.design.sequential is None else "of the population, at every look"
     shown = f"{name}: {value:.3f}, 95 % interval {low:.3f} to {high:.3f} ({of})"
-    if metric.kind != "share" and (apart := not_judged(answered)):
+    if metric.kind != "share" and (apart := small_groups(answered)):
         shown += f", not judged: {listed(apart)}"
     alike = [f"{name} {words}" for name in arms if (words := answered.samples[name].alike)]
-    if metric.kind != "share" and metric.of == "answers" and alike:
+    if metric.kind != "share" and metric.source == "answers" and alike:
         words = " and ".join(alike)
         return Check(name, "undecided", f"{shown}; {words}: the gap says nothing", value, low, high)
     outcome = _outcome(condition, low, high)
@@ -110,15 +110,15 @@ def _decide(condition: Condition, answered: Answered, arm: str) -> Check:
         "undecided": f"{condition.bound:g} lies within it: too few rows to tell",
     }[outcome]
     more_rows = outcome == "undecided"
-    if metric.of == "answers" and (unread := sum(answered.answers[name].unread.sum() for name in arms)):
-        shown += f", {UNREAD_WORDS[answered.unread].format(f'{unread:,}')}"
+    if metric.source == "answers" and (unread := sum(answered.answers[name].unread.sum() for name in arms)):
+        shown += f", {UNREAD_WORDS[answered.design.unread].format(f'{unread:,}')}"
         if more_rows and _outcome(condition, *ends) == "undecided":
             words = f"{condition.bound:g} lies within it: what these would have been decides, not more rows"
             more_rows = False
     return Check(name, outcome, f"{shown}; {words}", value, low, high, more_rows)
 
 
-def _outcome(condition: Condition, low: float, high: float) -> Outcome:
+def _outcome(condition: GateCondition, low: float, high: float) -> Outcome:
     """Whether all of an interval meets the condition, or none of it."""
     bound = condition.bound
     holds, fails = {
@@ -130,14 +130,18 @@ def _outcome(condition: Condition, low: float, high: float) -> Outcome:
     return "failed" if holds else "passed" if fails else "undecided"
 
 
-def _measured(condition: Condition, answered: Answered, arm: str) -> tuple[Enclosed, float, str]:
+def _measured(condition: GateCondition, answered: RunAnswers, arm: str) -> tuple[Enclosed, float, str]:
     """A metric of one arm, or its difference to another's, its value, and what its interval speaks of."""
     estimates, key = estimate(answered.samples[arm]), KEY_OF[condition.metric]
     if condition.minus is None:
-        return estimates[key], estimates[key].value, f"of {of_words(estimates.of, answered.with_examples)}"
+        return (
+            estimates[key],
+            estimates[key].value,
+            f"of {scope_words(estimates.scope, answered.with_examples)}",
+        )
     tested = compare(estimate(answered.samples[condition.minus]), estimates, metrics=(key,))
     paired = "paired, " if key in COMPARED else ""
-    of = tested.reason or f"{paired}of {of_words(tested.of, answered.with_examples)}"
+    of = tested.reason or f"{paired}of {scope_words(tested.scope, answered.with_examples)}"
     return tested[key], tested[key].difference, of
 
 
@@ -147,14 +151,14 @@ def _folded(low: float, high: float) -> Interval:
     return 0.0 if low <= 0.0 <= high else min(ends), max(ends)
 
 
-def _known(metric: Metric, answered: Answered) -> bool:
+def _known(metric: Metric, answered: RunAnswers) -> bool:
     """Whether a metric needs no labels, or there are some."""
-    return answered.labelled or not set(metric.rates) - set(UNLABELLED)
+    return answered.design.labelled or not set(metric.rates) - set(UNLABELLED)
 
 
-def _undefined(metric: Metric, answered: Answered, arm: str) -> str:
+def _undefined(metric: Metric, answered: RunAnswers, arm: str) -> str:
     reasons = dict(undefined_reasons(overall(answered.cells(arm)), answered.groups))
-    lacking = "P(yes)" if metric.of == "p_yes" else "answer"
+    lacking = "P(yes)" if metric.source == "p_yes" else "answer"
     return reasons.get(metric.key, f"a group has no {lacking} that counts")
 
 

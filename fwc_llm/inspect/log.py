@@ -16,9 +16,9 @@ from fwc_llm.models.base import Reply, is_simulation
 from fwc_llm.models.client import Client
 from fwc_llm.models.inspect import from_chat, generate_options, read_log, to_reply
 from fwc_llm.runs import folder as layout
-from fwc_llm.runs.journal import Call, Journal, make_record, request_id
-from fwc_llm.schema import check
-from fwc_llm.untrusted import one_line, parse_json
+from fwc_llm.runs.journal import Journal, PlannedCall, make_record, request_id
+from fwc_llm.sanitize import as_single_line, parse_json
+from fwc_llm.validation import check
 from fwc_llm.words import YES_NO
 
 if TYPE_CHECKING:
@@ -92,12 +92,12 @@ def import_log(log: str | Path, out: str | Path) -> Result:
     if folder.begun:
         raise FwcError(f"{out} holds a run already: name a new folder")
     folder.create()
-    from fwc_llm.report.read import score_and_judge
+    from fwc_llm.runs.recorded_run import score_run
 
     with Journal(folder.path, described.get("words", YES_NO)) as journal:
         for question, sample in samples:
             arm, repeat, row, variant = (question[name] for name in ("arm", "repeat", "row", "variant"))
-            call = Call(arm, repeat, row, variant, from_chat(sample.input))
+            call = PlannedCall(arm, repeat, row, variant, from_chat(sample.input))
             request = request_id(path.name, str(sample.id), sample.epoch)
             journal.append(make_record(request, call, _reply(sample), journal.words))
         folder.write_questions([question for question, _ in samples])
@@ -108,7 +108,7 @@ def import_log(log: str | Path, out: str | Path) -> Result:
             stopped = (
                 f"{len(samples):,} of {asked:,} questions are in the log of Inspect (status: {record.status})"
             )
-        return Result(folder.path, score_and_judge(folder, journal, stopped))
+        return Result(folder.path, score_run(folder, journal, stopped))
 
 
 def _content(log: "EvalLog", path: Path) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def _parameters(log: "EvalLog", logprobs: bool) -> dict[str, Any]:
 
 def _reply(sample: "EvalSample") -> Reply:
     if sample.error is not None:
-        return Reply(text=None, error=one_line(sample.error.message))
+        return Reply(text=None, error=as_single_line(sample.error.message))
     if sample.invalidation is not None:
         return Reply(text=None, error="the sample was invalidated in its log")
     return to_reply(sample.output)

@@ -19,11 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fwc_llm.metrics import arm_estimates
-from fwc_llm.metrics.answers import CROSSING, Answered, View, is_known, views
 from fwc_llm.metrics.counts import NO, UNPARSED, YES, Codes, Floats
 from fwc_llm.metrics.intervals import LEVEL, p_value
+from fwc_llm.metrics.run_answers import CROSSING, RunAnswers, View, is_known, views
 from fwc_llm.metrics.statistics import plain
-from fwc_llm.metrics.variance import Sample, Shares, rate_shares
+from fwc_llm.metrics.variance import ArmArrays, RateEstimates, rate_shares
 
 AS_DRAWN, REWEIGHTED, WITHHELD = "as drawn", "re-weighted", "withheld"
 NO_PEOPLE = "The test rows were drawn so that groups and labels come in set numbers: they are no applicants."
@@ -56,12 +56,12 @@ _CONFUSED = {
 
 
 def impact_tables(
-    answered: Answered,
+    answered: RunAnswers,
     designed: bool = False,
     counted: Sequence[Mapping[str, Any]] | None = None,
     lost: Iterable[Mapping[str, Any]] = (),
     keep_small: bool = False,
-    scored: Answered | None = None,
+    scored: RunAnswers | None = None,
 ) -> dict[str, Any]:
     """Return the tables of an audit for JSON: undefined is None, with a `reason`.
 
@@ -84,7 +84,7 @@ def impact_tables(
         answered = replace(answered, groups=tuple(dict.fromkeys((*answered.groups, *sizes))))
         table = np.array([sizes.get(name, (0, 0)) for name in answered.groups], np.float64)
     kind = WITHHELD if table is None else REWEIGHTED
-    kind = kind if designed or answered.labels_fixed else AS_DRAWN
+    kind = kind if designed or answered.design.labels_fixed else AS_DRAWN
     asked_once = all(map(_asked_once, answered.plain_samples.values()))
     if kind != AS_DRAWN or not asked_once:
         scored = None
@@ -129,7 +129,7 @@ def over_median(scores: Floats) -> Floats:
 
 
 def _arm(
-    answered: Answered, arm: str, view: View, kind: str, table: Floats | None, keep_small: bool
+    answered: RunAnswers, arm: str, view: View, kind: str, table: Floats | None, keep_small: bool
 ) -> dict[str, Any]:
     answers, whole = answered.answers[arm], answered.plain_samples[arm]
     sample = replace(whole, group=view.level_of[whole.group], groups=len(view.levels))
@@ -159,7 +159,7 @@ def _arm(
         of = people if kind == AS_DRAWN or in_table is None else in_table
         exact = kind == AS_DRAWN and _asked_once(sample)
         described, selected = _selection(view, counts, rates, of, kind == AS_DRAWN, exact, keep_small)
-    why = _CONFUSED if sample.labelled else dict.fromkeys(_CONFUSED, "there are no labels")
+    why = _CONFUSED if sample.design.labelled else dict.fromkeys(_CONFUSED, "there are no labels")
     if kind == WITHHELD:
         withheld = "withheld: it rests on the design's own mix of {}, and the table's is not known"
         mixed = _CONFUSED if len(view.levels) < len(view.level_of) else ["precision"]
@@ -175,17 +175,17 @@ def _arm(
             "no_reply": int(no_reply[place]),
             "in_table": None if in_table is None else int(in_table[place]),
             **selected[name],
-            **_confusion(counts[place] if sample.labelled else None, confused, place, why),
+            **_confusion(counts[place] if sample.design.labelled else None, confused, place, why),
         }
         for place, name in enumerate(view.levels)
     }
-    return {"arm": arm, "of": sample.of, **described, "groups": groups}
+    return {"arm": arm, "of": sample.scope, **described, "groups": groups}
 
 
-def _asked_once(sample: Sample) -> bool:
+def _asked_once(sample: ArmArrays) -> bool:
     """Whether every row was asked about once: then people are counted, and exact tests may count them."""
     once = sample.repeats < 2 and sample.rows == len(sample.row)
-    return once and sample.weight is None and sample.cluster is None and sample.looks is None
+    return once and sample.weight is None and sample.cluster is None and sample.design.sequential is None
 
 
 def _lost(groups: Iterable[Mapping[str, Any]], view: View, width: int, place: int) -> dict[str, Any]:
@@ -202,7 +202,7 @@ def _lost(groups: Iterable[Mapping[str, Any]], view: View, width: int, place: in
     return sums
 
 
-def _weighted(cells: Shares, table: Floats, owner: Codes, of: Codes) -> Shares:
+def _weighted(cells: RateEstimates, table: Floats, owner: Codes, of: Codes) -> RateEstimates:
     """Sums of cells' shares (2G,), each weighted by its part of the table's rows `of` its level (or kind)."""
     rows = table.ravel()
     total = np.bincount(of, rows)
@@ -214,7 +214,7 @@ def _weighted(cells: Shares, table: Floats, owner: Codes, of: Codes) -> Shares:
 def _selection(
     view: View,
     counts: npt.NDArray[np.intp],
-    rates: Shares,
+    rates: RateEstimates,
     people: Floats,
     as_drawn: bool,
     exact: bool,
@@ -282,7 +282,7 @@ def _selection(
     return {"reference": best or None, "pairs": pairs, "all_pairs": listed}, groups
 
 
-def _least_ratios(rates: Shares, counted: Codes) -> tuple[Floats, Floats]:
+def _least_ratios(rates: RateEstimates, counted: Codes) -> tuple[Floats, Floats]:
     """Of every counted level the least limits of its ratios to all of them, and to itself (1)."""
     low, high = np.ones(len(rates.values)), np.ones(len(rates.values))
     kinds, of, _ = arm_estimates.representatives(rates, counted)
@@ -298,7 +298,7 @@ def _least_ratios(rates: Shares, counted: Codes) -> tuple[Floats, Floats]:
 
 def _pairs(
     view: View,
-    rates: Shares,
+    rates: RateEstimates,
     places: Codes,
     reference: int,
     small: npt.NDArray[np.bool_],
@@ -377,7 +377,7 @@ def four_fifths(ratio: float, low: float, high: float) -> dict[str, Any]:
 
 def _confusion(
     counts: npt.NDArray[np.intp] | None,
-    rates: Mapping[str, Sequence[arm_estimates.Estimate]],
+    rates: Mapping[str, Sequence[arm_estimates.MetricEstimate]],
     place: int,
     why: Mapping[str, str],
 ) -> dict[str, Any]:
@@ -393,7 +393,7 @@ def _confusion(
     return confused
 
 
-def _precision(joint: Shares) -> list[arm_estimates.Estimate]:
+def _precision(joint: RateEstimates) -> list[arm_estimates.MetricEstimate]:
     """From the shares wrongly and rightly answered yes (2L,): r / (1 + r), with limits."""
     wrong = np.arange(0, len(joint.values), 2)
     under, over = arm_estimates.ratios_of_pairs(joint, wrong + 1, wrong)
@@ -401,4 +401,4 @@ def _precision(joint: Shares) -> list[arm_estimates.Estimate]:
         value = joint.values[1::2] / (joint.values[1::2] + joint.values[::2])
     low, high = np.minimum(under / (1 + under), value), np.maximum(1 / (1 + over), value)
     none = np.zeros(0)
-    return [arm_estimates.Estimate(*numbers, none) for numbers in zip(value, low, high, strict=True)]
+    return [arm_estimates.MetricEstimate(*numbers, none) for numbers in zip(value, low, high, strict=True)]

@@ -16,21 +16,21 @@ from scipy.special import logit
 
 from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.intervals import LEVEL, Z
-from fwc_llm.metrics.variance import Sample, area, codes
+from fwc_llm.metrics.variance import ArmArrays, area, codes
 
 DRAWS = 1000
 _BLOCK = 4_000_000  # weights of rows that are held at once
 _LEAST = 1e-9  # of P(yes), for its log-odds
 
 
-def centred(sample: Sample, groups: tuple[str, ...]) -> dict[str, Any] | None:
+def centred(sample: ArmArrays, groups: tuple[str, ...]) -> dict[str, Any] | None:
     """Return what answers by centred log-odds would be; None where P(yes) is unknown or the same for all.
 
     Keys: `rows`, `auc` (of P(yes)), `accuracy` and `gap`, each with 95 % limits, and the groups' `rates` of
     yes. Limits are percentiles of the bootstrap of rows (people), which draws the centre anew.
     """
     known = np.flatnonzero(~np.isnan(np.nan if sample.p_yes is None else sample.p_yes))
-    if sample.p_yes is None or not len(known) or not sample.labelled:
+    if sample.p_yes is None or not len(known) or not sample.design.labelled:
         return None
     p, label, group = sample.p_yes[known], sample.label[known], sample.group[known]
     odds = logit(np.clip(p, _LEAST, 1 - _LEAST))
@@ -61,7 +61,7 @@ def centred(sample: Sample, groups: tuple[str, ...]) -> dict[str, Any] | None:
         "rows": len(np.unique(sample.row[known])),
         "auc": _ends(auc, max(0.0, auc - reach), min(1.0, auc + reach)),
         "accuracy": _ends(float(value[-1]), low, high),
-        "gap": _gap(value[sample.judged], drawn[:, sample.judged]),
+        "gap": _gap(value[sample.eligible_groups], drawn[:, sample.eligible_groups]),
         "rates": dict(zip(groups, value[:-1].tolist(), strict=True)),
     }
 

@@ -12,27 +12,27 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.metrics.answers import Answered
-from fwc_llm.metrics.arm_estimates import MARGIN, Estimate, Estimates
+from fwc_llm.metrics.arm_estimates import MARGIN, ArmEstimates, MetricEstimate
 from fwc_llm.metrics.counts import BY_KEY, Codes, Floats
 from fwc_llm.metrics.intervals import (
+    INCONCLUSIVE,
     LEVEL,
-    UNTOLD,
     Enclosed,
     Interval,
     Z,
+    critical_value,
     mover,
     p_value,
-    pairs_reach,
     verdict,
 )
 from fwc_llm.metrics.planning import smallest_difference
+from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.variance import (
-    LEAST_SETS,
+    MIN_SETS,
     THESE_EXAMPLES,
     THIS_STRATEGY,
-    Of,
-    Shares,
+    RateEstimates,
+    Scope,
     both_answered,
     effective_number,
     joined,
@@ -71,21 +71,21 @@ class Difference(Enclosed):
         """Return a difference with its limits and test by its standard error, of groups all together."""
         if np.isnan(difference) or np.isnan(error):
             return cls(difference)
-        reach = pairs_reach(groups, 1, freedom) * error
+        half_width = critical_value(groups, 1, freedom) * error
         chance = p_value(abs(difference) / error, groups, 1, freedom)
         smallest = smallest_difference(error**2, groups, freedom)
-        return cls.within(difference, difference - reach, difference + reach, chance, smallest)
+        return cls.within(difference, difference - half_width, difference + half_width, chance, smallest)
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Two arms compared, by metric. `of` says what limits and p-values speak of; `reason` why there are none.
+class ArmComparison:
+    """Two arms compared, by metric: `scope` of limits and p-values, and the `reason` why there are none.
 
-    The differences `of_these` speak of these examples whatever `of` is: of the very prompts that were sent,
+    The differences `of_these` hold for these examples whatever the `scope`: for the prompts that were sent,
     on other rows like these.
     """
 
-    of: Of
+    scope: Scope
     tests: Mapping[str, Difference]
     of_these: Mapping[str, Difference]
     reason: str = ""
@@ -95,8 +95,8 @@ class Comparison:
 
 
 def compare(
-    first: Estimates, second: Estimates, aligned: bool = True, metrics: Sequence[str] = COMPARED
-) -> Comparison:
+    first: ArmEstimates, second: ArmEstimates, aligned: bool = True, metrics: Sequence[str] = COMPARED
+) -> ArmComparison:
     """Return the comparison of two arms whose rows are numbered alike, second less first.
 
     `aligned` says that both were asked the same questions in the same order, as the arms of one run are. Else
@@ -105,24 +105,26 @@ def compare(
     samples = first.sample, second.sample
     of_these = {metric: _test(metric, first, second, aligned, False) for metric in metrics}
     unknown = {metric: Difference(test.difference) for metric, test in of_these.items()}
-    if any(sample.looks is not None for sample in samples):
-        return Comparison(THESE_EXAMPLES, unknown, unknown, STOPPED)
+    if any(sample.design.sequential is not None for sample in samples):
+        return ArmComparison(THESE_EXAMPLES, unknown, unknown, STOPPED)
     drawn = [sample for sample in samples if sample.sets is not None]
     if not drawn:
-        of = THIS_STRATEGY if any(sample.per_row for sample in samples) else THESE_EXAMPLES
-        return Comparison(of, of_these, of_these)
+        scope = THIS_STRATEGY if any(sample.per_row for sample in samples) else THESE_EXAMPLES
+        return ArmComparison(scope, of_these, of_these)
     fewest = min(sample.number_of_sets for sample in drawn)
-    if fewest >= LEAST_SETS:
+    if fewest >= MIN_SETS:
         tests = {metric: _test(metric, first, second, aligned, True) for metric in metrics}
-        return Comparison(THIS_STRATEGY, tests, of_these)
+        return ArmComparison(THIS_STRATEGY, tests, of_these)
     few = (
-        f"cannot be told with {fewest} draws of examples: it takes {LEAST_SETS} repeats, each with "
+        f"cannot be told with {fewest} draws of examples: it takes {MIN_SETS} repeats, each with "
         "examples of its own, to tell strategies apart"
     )
-    return Comparison(THIS_STRATEGY, unknown, of_these, few)
+    return ArmComparison(THIS_STRATEGY, unknown, of_these, few)
 
 
-def _test(metric: str, first: Estimates, second: Estimates, aligned: bool, strategy: bool) -> Difference:
+def _test(
+    metric: str, first: ArmEstimates, second: ArmEstimates, aligned: bool, strategy: bool
+) -> Difference:
     if metric == "accuracy":
         own = first.counted("accuracy of all"), second.counted("accuracy of all")
         test = _Net(own, -1.0, aligned, strategy).test()
@@ -130,7 +132,7 @@ def _test(metric: str, first: Estimates, second: Estimates, aligned: bool, strat
         test = _parity(first, second, aligned, strategy)
     else:
         test = from_intervals(first[metric], second[metric])
-    worst = BY_KEY[metric].of == "answers" and (first.sample.worst or second.sample.worst)
+    worst = BY_KEY[metric].source == "answers" and (first.sample.worst or second.sample.worst)
     if not worst or np.isnan(test.low):
         return test
     ends, (low, high) = _worst_case(metric, first, second, aligned, strategy)
@@ -138,7 +140,7 @@ def _test(metric: str, first: Estimates, second: Estimates, aligned: bool, strat
 
 
 def _worst_case(
-    metric: str, first: Estimates, second: Estimates, aligned: bool, strategy: bool
+    metric: str, first: ArmEstimates, second: ArmEstimates, aligned: bool, strategy: bool
 ) -> tuple[Interval, Interval]:
     """The ends of a difference over all readings of the replies without an answer: of its value, its limits.
 
@@ -160,7 +162,7 @@ def _worst_case(
     return ends, (max(-1.0, ends[0] - float(down)), min(1.0, ends[1] + float(up)))
 
 
-def from_intervals(first: Estimate, second: Estimate) -> Difference:
+def from_intervals(first: MetricEstimate, second: MetricEstimate) -> Difference:
     """Return the difference from both intervals, by MOVER, as if the arms were independent: arms that answer
     alike differ less than it says.
     """
@@ -175,12 +177,12 @@ def from_intervals(first: Estimate, second: Estimate) -> Difference:
 
 
 def _parity(
-    first: Estimates, second: Estimates, aligned: bool, strategy: bool, ends: Interval | None = None
+    first: ArmEstimates, second: ArmEstimates, aligned: bool, strategy: bool, ends: Interval | None = None
 ) -> Difference:
     """The difference of the demographic parity differences, or with its `ends` over all readings of the
     replies without an answer that of the readings.
     """
-    key, judged = "demographic_parity_difference", second.sample.judged
+    key, judged = "demographic_parity_difference", second.sample.eligible_groups
     least, most = ends or (second[key].value - first[key].value,) * 2
     if np.isnan(least):
         return Difference(np.nan)
@@ -233,7 +235,7 @@ class _Net:
     none is 0.
     """
 
-    own: tuple[Shares, Shares]
+    own: tuple[RateEstimates, RateEstimates]
     sign: float
     aligned: bool
     strategy: bool
@@ -278,7 +280,7 @@ class _Net:
         return Difference.of_error(net, float(np.sqrt(variance[0])), float(freedom[0]))
 
 
-def comparisons(run: Answered, estimates: Mapping[str, Estimates]) -> list[dict[str, Any]]:
+def comparisons(run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> list[dict[str, Any]]:
     """Return every pair of arms, each as `compare_estimates` describes it, with verdicts.
 
     Those with the arm `run.against` (default: the first; "all": every pair) are decided together, each
@@ -292,12 +294,12 @@ def comparisons(run: Answered, estimates: Mapping[str, Estimates]) -> list[dict[
     for test in tests:
         test["decided"] = against == ALL or against in (test["first"], test["second"])
     for decided in (True, False):
-        adjust([test for test in tests if test["decided"] is decided], run.margin)
+        adjust([test for test in tests if test["decided"] is decided], run.design.margin)
     return tests
 
 
 def compare_estimates(
-    first: Estimates, second: Estimates, aligned: bool = True, metrics: Sequence[str] = tuple(BY_KEY)
+    first: ArmEstimates, second: ArmEstimates, aligned: bool = True, metrics: Sequence[str] = tuple(BY_KEY)
 ) -> dict[str, Any]:
     """Return the comparison of two arms; `aligned` where both were asked the same questions in one order.
 
@@ -311,7 +313,7 @@ def compare_estimates(
     before, after = first.sample.assumed, second.sample.assumed
     here, there = both_answered(before, after)
     better = worse = None
-    if before.labelled:
+    if before.design.labelled:
         gained = (after.yes == after.label)[there].astype(float) - (before.yes == before.label)[here]
         net = np.bincount(before.row[here], gained)
         better, worse = int((net > 0).sum()), int((net < 0).sum())
@@ -319,7 +321,7 @@ def compare_estimates(
         "n": len(here),
         "alike": bool(before.alike or after.alike),
         "same": len(here) > 0 and np.array_equal(before.yes[here], after.yes[there]),
-        "of": tested.of,
+        "of": tested.scope,
         "reason": tested.reason,
         "accuracy": vars(tested["accuracy"]) | {"better": better, "worse": worse},
         COMPARED[1]: dict(vars(tested[COMPARED[1]])),
@@ -337,7 +339,9 @@ def adjust(comparisons: Sequence[dict[str, Any]], margin: float = MARGIN) -> Non
     for metric in COMPARED:
         tests = [comparison[metric] for comparison in comparisons]
         k = max(1, sum(not np.isnan(test["p_value"]) for test in tests))
-        wider = 1.0 if k < 2 else pairs_reach(2, 1, np.inf, 1 - (1 - LEVEL) / k) / Z  # as normal quantiles do
+        wider = (
+            1.0 if k < 2 else critical_value(2, 1, np.inf, 1 - (1 - LEVEL) / k) / Z
+        )  # as normal quantiles do
         for comparison, test in zip(comparisons, tests, strict=True):
             value, p = test["difference"], test["p_value"]
             ends, limits = test.get("worst_case") or ((value, value), (test["low"], test["high"]))
@@ -352,10 +356,10 @@ def adjust(comparisons: Sequence[dict[str, Any]], margin: float = MARGIN) -> Non
                 low, high = (max(low, _TINY), high) if value > 0 else (low, min(high, -_TINY))
             told = verdict(low, high, margin)
             if comparison.get("alike") and metric != "accuracy" and told:
-                told = UNTOLD
+                told = INCONCLUSIVE
             test |= {
                 "p_adjusted": p if np.isnan(p) else min(1.0, k * p),
-                "distinguishable": differs and told != UNTOLD and not low <= 0.0 <= high,
+                "distinguishable": differs and told != INCONCLUSIVE and not low <= 0.0 <= high,
                 "simultaneous_low": low,
                 "simultaneous_high": high,
                 "verdict": told,

@@ -1,8 +1,8 @@
 """One arm's metrics with intervals and verdicts, from plain arrays (docs/statistics.md, "The method").
 
-    sample = Sample(answer, label, group, repeat, row, groups=2, labels_fixed=True, examples=repeat)
+    sample = ArmArrays(answer, label, group, repeat, row, 2, SamplingDesign(labels_fixed=True), examples)
     estimates = estimate(sample)
-    estimates.of, estimates["accuracy"].value, estimates["accuracy"].low, estimates["accuracy"].high
+    estimates.scope, estimates["accuracy"].value, estimates["accuracy"].low, estimates["accuracy"].high
     gap = estimates["demographic_parity_difference"]
     gap.verdict(0.05), gap.p_value
 
@@ -29,31 +29,39 @@ from fwc_llm.metrics.counts import (
     value_of,
 )  # fmt: skip
 from fwc_llm.metrics.intervals import (
+    INCONCLUSIVE,
     LEVEL,
     NOWHERE,
-    UNTOLD,
     Enclosed,
     Interval,
     Verdict,
     Z,
-    pairs_reach,
-    range_reach,
+    critical_value,
+    range_critical_value,
     ratio_limits,
     verdict,
 )  # fmt: skip
 from fwc_llm.metrics.planning import POWER, smallest_difference
-from fwc_llm.metrics.variance import REASONS, Of, Sample, Shares, auc_shares, mean_shares, rate_shares
+from fwc_llm.metrics.variance import (
+    REASONS,
+    ArmArrays,
+    RateEstimates,
+    Scope,
+    auc_shares,
+    mean_shares,
+    rate_shares,
+)
 
 MARGIN, RATIO_MARGIN = 0.05, 0.8  # within which a gap, or a ratio, does not matter
 _PAIRS = 1_000_000  # pairs of groups that are held at once
 
 
 @dataclass(frozen=True)
-class Estimate(Enclosed):
+class MetricEstimate(Enclosed):
     """A metric: its value over all repeats, the 95 % interval, and each repeat (R,). NaN where undefined.
 
     `equal` is the value at equality, `p_value` that of no difference at all: below 0.05 exactly where the
-    interval excludes equality. `reach` is the longest distance from a compared difference to an end.
+    interval excludes equality. `half_width` is the longest distance from a compared difference to an end.
     `alike`: a model answered (nearly) all rows alike, so that nothing is decided.
     """
 
@@ -63,7 +71,7 @@ class Estimate(Enclosed):
     per_repeat: Floats
     p_value: float = np.nan
     equal: float = np.nan
-    reach: float = np.nan
+    half_width: float = np.nan
     worst_case: tuple[Interval, Interval] | None = None
     alike: bool = False
 
@@ -77,7 +85,7 @@ class Estimate(Enclosed):
         if np.isnan(self.equal):
             return None
         told = verdict(*self.decisive, ratio_margin if self.equal == 1.0 else margin, self.equal)
-        return UNTOLD if self.alike or (told is None and not np.isnan(self.low)) else told
+        return INCONCLUSIVE if self.alike or (told is None and not np.isnan(self.low)) else told
 
     def rows_needed(self, rows: int, margin: float, groups: int, kinds: int) -> int | None:
         """Return the rows at which groups that are treated alike end within the margin 4 times in 5.
@@ -86,46 +94,46 @@ class Estimate(Enclosed):
         """
         most = self.worst_case[0][1] if self.worst_case else self.value
         room = margin - (most - self.value)  # what replies without an answer leave
-        if self.alike or not self.reach >= 0 or room <= 0:
+        if self.alike or not self.half_width >= 0 or room <= 0:
             return None
-        chance = pairs_reach(groups, kinds, np.inf, POWER) / pairs_reach(groups, kinds)
-        return math.ceil(rows * max(1.0, ((1 + chance) * self.reach / room) ** 2))
+        chance = critical_value(groups, kinds, np.inf, POWER) / critical_value(groups, kinds)
+        return math.ceil(rows * max(1.0, ((1 + chance) * self.half_width / room) ** 2))
 
 
-UNDEFINED = Estimate(np.nan, np.nan, np.nan, np.zeros(0))
+UNDEFINED = MetricEstimate(np.nan, np.nan, np.nan, np.zeros(0))
 
 
-class Estimates:
+class ArmEstimates:
     """Every metric of one arm, each worked out when it is first asked for."""
 
-    def __init__(self, sample: Sample) -> None:
+    def __init__(self, sample: ArmArrays) -> None:
         self.sample = sample
-        self._metrics: dict[str, Estimate] = {}
-        self._shares: dict[str, Shares] = {}
+        self._metrics: dict[str, MetricEstimate] = {}
+        self._shares: dict[str, RateEstimates] = {}
         self._worst: dict[str, tuple[Interval, Interval]] = {}
 
-    def __getitem__(self, key: str) -> Estimate:
+    def __getitem__(self, key: str) -> MetricEstimate:
         """Return a metric of `counts.TABLE` or `counts.REPLIES`."""
         own, metric = self._read(key), BY_KEY[key]
-        if metric.of != "answers":
+        if metric.source != "answers":
             return own
         alike = metric.kind != "share" and bool(self.sample.alike)
         worst = self.worst_case(key) if self.sample.worst else None
         return replace(own, alike=alike, worst_case=worst) if alike or worst else own
 
-    def _read(self, key: str) -> Estimate:
+    def _read(self, key: str) -> MetricEstimate:
         """A metric of the answers that were read."""
         if key not in self._metrics:
             self._metrics[key] = self._of_metric(BY_KEY[key])
         return self._metrics[key]
 
-    def _of_metric(self, metric: Metric) -> Estimate:
+    def _of_metric(self, metric: Metric) -> MetricEstimate:
         if metric.kind == "share":
             return self.rates(f"{metric.rates[0]} of all")[0]
-        judged, shares = self.sample.judged, {rate: self.counted(rate) for rate in metric.rates}
+        judged, shares = self.sample.eligible_groups, {rate: self.counted(rate) for rate in metric.rates}
         each = value_of(metric, {rate: own.per_repeat[:, judged] for rate, own in shares.items()}, {})
         if len(judged) < 2 or any(np.isnan(own.values[judged]).any() for own in shares.values()):
-            return Estimate(np.nan, np.nan, np.nan, each)
+            return MetricEstimate(np.nan, np.nan, np.nan, each)
         if metric.kind == "ratio":
             return _ratio(self, shares[metric.rates[0]], judged, each)
         size = len(judged), len(shares)
@@ -134,13 +142,13 @@ class Estimates:
         )
         return _largest(self.sample, pairs, *size, each)
 
-    def readings(self, rate: str, raised: bool = False) -> Shares:
+    def readings(self, rate: str, raised: bool = False) -> RateEstimates:
         """Return a rate of counts twice: as replies without an answer lower it most and as they raise it, or
         `raised` first.
         """
         if (key := f"{rate}, {raised}") not in self._shares:
             sides = (_read(self.sample, rate, side) for side in (int(raised), 1 - raised))
-            low, high = (Estimates(side).counted(rate) for side in sides)
+            low, high = (ArmEstimates(side).counted(rate) for side in sides)
             self._shares[key] = low.beside(high)
         return self._shares[key]
 
@@ -163,7 +171,7 @@ class Estimates:
         if metric.kind == "share":
             low_end, high_end = share_limits(self.readings(f"{metric.rates[0]} of all"))
             return (low_end.value, high_end.value), (low_end.low, high_end.high)
-        judged, size = self.sample.judged, (len(self.sample.judged), len(metric.rates))
+        judged, size = self.sample.eligible_groups, (len(self.sample.eligible_groups), len(metric.rates))
         shares = [self.readings(rate) for rate in metric.rates]
         both = np.concatenate([judged, judged + self.sample.groups])
         if size[0] < 2 or any(np.isnan(own.values[both]).any() for own in shares):
@@ -185,17 +193,17 @@ class Estimates:
         return (least, most), (low, high)
 
     @property
-    def of(self) -> Of:
+    def scope(self) -> Scope:
         """The scope of the intervals."""
-        return self.sample.of
+        return self.sample.scope
 
-    def counted(self, rate: str) -> Shares:
+    def counted(self, rate: str) -> RateEstimates:
         """Return a rate of `counts.RATES` or `REPLY_RATES`, "auc" or "brier", of groups, or "… of all"."""
         if rate not in self._shares:
             self._shares[rate] = self._counted(rate)
         return self._shares[rate]
 
-    def _counted(self, rate: str) -> Shares:
+    def _counted(self, rate: str) -> RateEstimates:
         sample = self.sample
         if rate in REPLY_RATES or rate.removesuffix(" of all") in REPLY_RATES:
             return _reply_shares(sample, rate)
@@ -203,44 +211,46 @@ class Estimates:
         if rate == "auc":
             return auc_shares(sample)
         if rate.endswith(" of all"):
-            return rate_shares(sample, rate.removesuffix(" of all"), sample.everyone, 1, sample.labels_fixed)
+            return rate_shares(
+                sample, rate.removesuffix(" of all"), sample.everyone, 1, sample.design.labels_fixed
+            )
         if rate == "brier":
             p = np.full(len(sample.answer), np.nan) if sample.p_yes is None else sample.p_yes
-            counted = (~np.isnan(p) if sample.labelled else np.zeros(len(p))).astype(np.float64)
+            counted = (~np.isnan(p) if sample.design.labelled else np.zeros(len(p))).astype(np.float64)
             off = np.where(counted > 0, p - sample.label, 0.0) ** 2
-            return mean_shares(sample, counted, off, sample.group, sample.groups, sample.labels_fixed)
-        by_label = sample.labels_fixed and not RATES[rate].of_answers
+            return mean_shares(sample, counted, off, sample.group, sample.groups, sample.design.labels_fixed)
+        by_label = sample.design.labels_fixed and not RATES[rate].of_answers
         return rate_shares(sample, rate, sample.group, sample.groups, by_label)
 
-    def rates(self, rate: str = "rate") -> list[Estimate]:
+    def rates(self, rate: str = "rate") -> list[MetricEstimate]:
         """Return a rate of each group (G)."""
         return share_limits(self.counted(rate))
 
     @property
-    def signed_gap(self) -> Estimate | None:
+    def signed_gap(self) -> MetricEstimate | None:
         """The second group's rate less the first's; None unless there are two groups."""
         if self.sample.groups != 2:
             return None
         rates = self.counted("rate")
         gap = gaps_of_pairs(rates, np.array([0]), np.array([1]), 2)
         each = rates.per_repeat[:, 1] - rates.per_repeat[:, 0]
-        return Estimate(float(gap.value[0]), float(gap.low[0]), float(gap.high[0]), each)
+        return MetricEstimate(float(gap.value[0]), float(gap.low[0]), float(gap.high[0]), each)
 
     def smallest_found(self) -> float:
         """Return the DP gap that a test at 5 % finds four times in five; NaN where there is no test."""
-        if self.sample.looks is not None:
+        if self.sample.design.sequential is not None:
             return np.nan
-        groups = len(self.sample.judged)
-        error = self["demographic_parity_difference"].reach / pairs_reach(groups)  # t widens it, too
+        groups = len(self.sample.eligible_groups)
+        error = self["demographic_parity_difference"].half_width / critical_value(groups)  # t widens it, too
         return smallest_difference(error**2, groups)
 
 
-def estimate(sample: Sample) -> Estimates:
+def estimate(sample: ArmArrays) -> ArmEstimates:
     """Return every metric of the sample with its 95 % interval (docs/statistics.md, "The method")."""
-    return Estimates(sample)
+    return ArmEstimates(sample)
 
 
-def _reply_shares(sample: Sample, rate: str) -> Shares:
+def _reply_shares(sample: ArmArrays, rate: str) -> RateEstimates:
     """How often replies have an answer ("coverage"), are refused or filtered, of those that arrived."""
     name, of_all = rate.removesuffix(" of all"), rate.endswith(" of all")
     owner, owners = (sample.everyone, 1) if of_all else (sample.group, sample.groups)
@@ -250,17 +260,19 @@ def _reply_shares(sample: Sample, rate: str) -> Shares:
     else:
         counted = np.where(sample.unread_rows | sample.parsed, 1.0, 0.0)
         hits = sample.unread_rows & (reason == REASONS.index(name))
-    return mean_shares(sample, counted, hits.astype(np.float64), owner, owners, sample.labels_fixed, name)
+    return mean_shares(
+        sample, counted, hits.astype(np.float64), owner, owners, sample.design.labels_fixed, name
+    )
 
 
-def share_limits(shares: Shares) -> list[Estimate]:
+def share_limits(shares: RateEstimates) -> list[MetricEstimate]:
     """Return each of the shares (O) with limits by itself."""
     factor, freedom = shares.spread()
-    grown = factor * shares.sample.reach(freedom) / Z
+    grown = factor * shares.sample.critical_values(freedom) / Z
     low = np.clip(shares.values - grown * shares.below, 0.0, shares.values)
     high = np.clip(shares.values + grown * shares.above, shares.values, 1.0)
     each = zip(shares.values.tolist(), low.tolist(), high.tolist(), shares.per_repeat.T, strict=True)
-    return [Estimate(*numbers) for numbers in each]
+    return [MetricEstimate(*numbers) for numbers in each]
 
 
 class Pairs(NamedTuple):
@@ -271,11 +283,16 @@ class Pairs(NamedTuple):
     high: Floats
     errors: Floats
     freedom: Floats
-    reach: Floats
+    critical: Floats
 
 
 def gaps_of_pairs(
-    shares: Shares, first: Codes, second: Codes, groups: int, kinds: int = 1, width: Floats | None = None
+    shares: RateEstimates,
+    first: Codes,
+    second: Codes,
+    groups: int,
+    kinds: int = 1,
+    width: Floats | None = None,
 ) -> Pairs:
     """Return the gaps of pairs of shares (P,), second less first, by MOVER (Zou & Donner 2008).
 
@@ -283,21 +300,23 @@ def gaps_of_pairs(
     gaps of such a `width` (P,) that replies without an answer leave.
     """
     factor, freedom = shares.spread(first, second)
-    reach = shares.sample.reach(freedom, groups, kinds)
+    critical = shares.sample.critical_values(freedom, groups, kinds)
     value = shares.values[second] - shares.values[first]
     down = factor * np.hypot(shares.below[second], shares.above[first])
     up = factor * np.hypot(shares.above[second], shares.below[first])
     with np.errstate(divide="ignore", invalid="ignore"):
         errors = np.where(value == 0, 0.0, np.abs(value) / np.where(value > 0, down, up) * Z)
-    if width is not None and (groups, kinds, shares.sample.looks) == (2, 1, None):
+    if width is not None and (groups, kinds, shares.sample.design.sequential) == (2, 1, None):
         wide = width / np.maximum(np.maximum(down, up) / Z, 1e-12)
-        reach = np.array([range_reach(w, f) for w, f in zip(wide.tolist(), freedom.tolist(), strict=True)])
-    low, high = value - reach / Z * down, value + reach / Z * up
-    return Pairs(value, np.maximum(low, -1.0), np.minimum(high, 1.0), errors, freedom, reach)
+        critical = np.array(
+            [range_critical_value(w, f) for w, f in zip(wide.tolist(), freedom.tolist(), strict=True)]
+        )
+    low, high = value - critical / Z * down, value + critical / Z * up
+    return Pairs(value, np.maximum(low, -1.0), np.minimum(high, 1.0), errors, freedom, critical)
 
 
 def enclosed_gaps(
-    shares: Shares, first: Codes, second: Codes, groups: int, kinds: int = 1
+    shares: RateEstimates, first: Codes, second: Codes, groups: int, kinds: int = 1
 ) -> tuple[Pairs, Pairs]:
     """Return the lowest and the highest gaps of pairs of groups (P,) of `readings`, second less first."""
     raised = len(shares.values) // 2
@@ -307,7 +326,9 @@ def enclosed_gaps(
     return down, gaps_of_pairs(shares, first, raised + second, groups, kinds, width)
 
 
-def representatives(shares: Shares, places: Codes, owners: int | None = None) -> tuple[Codes, Codes, Codes]:
+def representatives(
+    shares: RateEstimates, places: Codes, owners: int | None = None
+) -> tuple[Codes, Codes, Codes]:
     """Return shares (K,) that stand for those at `places` that are alike in value and error, which of them
     stands for each (P,), and for how many each stands (K,): thousands of groups of few rows are few kinds.
     Of `owners` there are several shares each, one after another.
@@ -322,7 +343,9 @@ def representatives(shares: Shares, places: Codes, owners: int | None = None) ->
     return places[first], of.ravel(), count
 
 
-def pairs_of(shares: Shares, places: Codes, owners: int | None = None) -> Iterator[tuple[Codes, Codes]]:
+def pairs_of(
+    shares: RateEstimates, places: Codes, owners: int | None = None
+) -> Iterator[tuple[Codes, Codes]]:
     """Yield all pairs of the shares at `places`, so many at once as memory bears.
 
     Of shares that are alike one stands for all, and is paired with itself too (`representatives`).
@@ -337,27 +360,31 @@ def pairs_of(shares: Shares, places: Codes, owners: int | None = None) -> Iterat
         yield places[start + first], places[start + second]
 
 
-def _largest(sample: Sample, pairs: Iterable[Pairs], groups: int, kinds: int, each: Floats) -> Estimate:
+def _largest(
+    sample: ArmArrays, pairs: Iterable[Pairs], groups: int, kinds: int, each: Floats
+) -> MetricEstimate:
     """The largest |gap| of one or several rates: at least every pair's lower limit, at most the largest
     upper one (Tukey–Kramer: limits and p-value of all pairs hold together).
     """
-    value = low = high = errors = beyond = reach = 0.0
+    value = low = high = errors = beyond = half_width = 0.0
     freedom = np.inf
     for pair in pairs:
         value = max(value, float(np.abs(pair.value).max()))
         low = max(low, float(np.maximum(pair.low, -pair.high).max()))
         high = max(high, float(np.maximum(pair.high, -pair.low).max()))
-        reach = max(reach, float(np.maximum(pair.high - pair.value, pair.value - pair.low).max()))
-        most = int(np.argmax(pair.errors / pair.reach))
-        if pair.errors[most] / pair.reach[most] > beyond:
-            beyond = float(pair.errors[most] / pair.reach[most])
+        half_width = max(half_width, float(np.maximum(pair.high - pair.value, pair.value - pair.low).max()))
+        most = int(np.argmax(pair.errors / pair.critical))
+        if pair.errors[most] / pair.critical[most] > beyond:
+            beyond = float(pair.errors[most] / pair.critical[most])
             errors, freedom = float(pair.errors[most]), float(pair.freedom[most])
     p = sample.p_value(errors, groups, kinds, freedom)
     p = min(p, np.nextafter(1 - LEVEL, 0)) if low > 0 else max(p, 1 - LEVEL)  # whatever rounding did
-    return Estimate(value, min(low, value), min(1.0, max(high, value)), each, p, 0.0, reach)
+    return MetricEstimate(value, min(low, value), min(1.0, max(high, value)), each, p, 0.0, half_width)
 
 
-def ratios_of_pairs(shares: Shares, first: Codes, second: Codes, groups: int = 2) -> tuple[Floats, Floats]:
+def ratios_of_pairs(
+    shares: RateEstimates, first: Codes, second: Codes, groups: int = 2
+) -> tuple[Floats, Floats]:
     """Return the lower limits of first over second and of second over first, for pairs of shares (P,).
 
     An upper limit is 1 over the other's lower one. All pairs of `groups` groups hold together.
@@ -368,13 +395,13 @@ def ratios_of_pairs(shares: Shares, first: Codes, second: Codes, groups: int = 2
         with np.errstate(divide="ignore", invalid="ignore"):
             relative = shares.combined(np.arange(len(p)), np.where(p > 0, 1.0 / p, 0.0), len(p))
     factor, freedom = relative.spread(first, second)
-    grown = factor * shares.sample.reach(freedom, groups) / Z
+    grown = factor * shares.sample.critical_values(freedom, groups) / Z
     under = ratio_limits(p[first], grown * shares.below[first], p[second], grown * shares.above[second])
     over = ratio_limits(p[second], grown * shares.below[second], p[first], grown * shares.above[first])
     return under, over
 
 
-def _ratio(estimates: Estimates, rates: Shares, judged: Codes, each: Floats) -> Estimate:
+def _ratio(estimates: ArmEstimates, rates: RateEstimates, judged: Codes, each: Floats) -> MetricEstimate:
     """The smallest rate over the largest, from the limits of the ratios of all pairs of groups.
 
     Its upper limit is below 1 exactly where the gap's lower one is above 0: a gap of g makes any ratio at
@@ -382,14 +409,14 @@ def _ratio(estimates: Estimates, rates: Shares, judged: Codes, each: Floats) -> 
     """
     p, gap = rates.values[judged], estimates["demographic_parity_difference"]
     if p.max() <= 0:
-        return Estimate(np.nan, np.nan, np.nan, each)
+        return MetricEstimate(np.nan, np.nan, np.nan, each)
     low, high = _ratio_ends(rates, judged)
     high = min(high, 1.0 - gap.low) if gap.low > 0 else 1.0
     value = float(p.min() / p.max())
-    return Estimate(value, min(value, low), max(value, high), each, gap.p_value, 1.0)
+    return MetricEstimate(value, min(value, low), max(value, high), each, gap.p_value, 1.0)
 
 
-def _read(sample: Sample, rate: str, side: int) -> Sample:
+def _read(sample: ArmArrays, rate: str, side: int) -> ArmArrays:
     """The sample with replies without an answer as they lower (side 0) or raise (side 1) a rate most."""
     kinds = RATES[rate.removesuffix(" of all")]
     # By label and answer: what is no hit lowers a rate, what is not counted leaves it, a hit raises it.
@@ -398,7 +425,7 @@ def _read(sample: Sample, rate: str, side: int) -> Sample:
     return replace(sample, answer=np.where(sample.unread_rows, answer, sample.answer), assist=None)
 
 
-def _ratio_ends(shares: Shares, judged: Codes, raised: int = 0) -> Interval:
+def _ratio_ends(shares: RateEstimates, judged: Codes, raised: int = 0) -> Interval:
     """The limits of the smallest ratio of pairs of groups; `raised` readings stand so many places on."""
     low = high = 1.0
     for first, second in pairs_of(shares, judged, raised or None):
@@ -410,51 +437,74 @@ def _ratio_ends(shares: Shares, judged: Codes, raised: int = 0) -> Interval:
     return low, high
 
 
-def conditional_parity(
-    sample: Sample, groups: Sequence[str], margin: float = MARGIN
-) -> dict[str, Any] | None:
-    """Return the DP gap within strata, summed with Mantel and Haenszel's (1959) weights; None without strata.
+def conditional_parity(sample: ArmArrays, groups: Sequence[str]) -> dict[str, Any] | None:
+    """Return the DP gap within strata by Mantel and Haenszel (1959); None without strata.
 
-    For each pair of groups the gaps of the strata count by
-    n₁ n₂ / (n₁ + n₂). Strata that lack a judged group, or an answer of one, are `dropped`.
+    Its variance is Sato's (1989), times the design effect of the same gap without strata: that of weights,
+    people, repeats and examples. Strata that lack a judged group, or an answer of one, are `dropped`.
     """
     if sample.strata is None:
         return None
     names, code = levels_of(sample.strata)
-    judged, number = sample.judged, sample.groups
-    cell = code * number + sample.group
-    read = [sample.assumed, *(_read(sample, "rate", side) for side in (0, 1) if sample.worst)]
-    cells, *readings = (rate_shares(each, "rate", cell, len(names) * number, False) for each in read)
-    weight = read[0].parsed if sample.weight is None else sample.weight * read[0].parsed
-    rows = np.bincount(cell, weight, len(names) * number).reshape(-1, number)
-    whole = (rows[:, judged] > 0).all(1)
-    here = np.flatnonzero(whole)
+    eligible, shape = sample.eligible_groups, (len(names), sample.groups)
+    known = replace(sample.assumed, assist=None)
+    rates = rate_shares(known, "rate", sample.group, sample.groups, False)
+
+    def counts(arm: ArmArrays) -> tuple[Floats, Floats]:
+        """Yes and answers (K, G) by stratum and group, weighted to as many as there are."""
+        weight = arm.parsed * (1.0 if arm.weight is None else arm.weight)
+        weight = weight * (arm.parsed.sum() / max(weight.sum(), 1e-300))
+        cell = np.ravel_multi_index((code, arm.group), shape)
+        yes, n = (np.bincount(cell, w, shape[0] * shape[1]) for w in (weight * arm.yes, 1.0 * weight))
+        return np.asarray(yes.reshape(shape), float), np.asarray(n.reshape(shape), float)
+
+    yes, n = counts(known)
+    readings = [counts(_read(sample, "rate", side)) for side in (0, 1)] if sample.worst else []
+    kept = (n[:, eligible] > 0).all(1)
     described: dict[str, Any] = {
-        "strata": len(here),
-        "dropped": [names[place] for place in np.flatnonzero(~whole)],
+        "strata": int(kept.sum()),
+        "dropped": [names[index] for index in np.flatnonzero(~kept)],
         **dict.fromkeys(("value", "low", "high", "p_value", "verdict", "first", "second")),
     }
-    gaps, worst = list[Pairs](), list[Pairs]()
-    compared: list[tuple[str, str]] = []
-    for i, j in zip(*np.triu_indices(len(judged), 1), strict=True) if len(here) else ():
-        pair = judged[i], judged[j]
-        share = rows[here, pair[0]] * rows[here, pair[1]] / (rows[here, pair[0]] + rows[here, pair[1]])
-        owner, part = np.zeros(rows.size, dtype=np.int64), np.zeros(rows.size)
-        for place, group in enumerate(pair):
-            owner[here * number + group], part[here * number + group] = place, share / share.sum()
-        both = cells.combined(owner, part, 2)
-        gaps.append(gaps_of_pairs(both, np.array([0]), np.array([1]), len(judged)))
+    gaps, worst, compared = list[Pairs](), list[Pairs](), list[tuple[str, str]]()
+    for i, j in zip(*np.triu_indices(len(eligible), 1), strict=True) if kept.any() else ():
+        pair = eligible[[i, j]]
+        factor, freedom = rates.spread(pair[:1], pair[1:])
+        p, questions = rates.values[pair], n[:, pair].sum(0)
+        independent = float((p * (1 - p) / questions).sum())
+        effect = float(factor[0] ** 2 * rates.plain[pair].sum()) / independent if independent > 0 else 1.0
+        of_pair = (effect, sample.critical_values(freedom, len(eligible)), freedom)
+        gaps.append(_mantel_haenszel(yes[kept][:, pair], n[kept][:, pair], *of_pair))
         worst.append(gaps[-1])
         if readings:
-            doubled = np.concatenate([owner, owner + 2]), np.tile(part, 2)
-            ends = readings[0].beside(readings[1]).combined(*doubled, 4)
-            down, up = enclosed_gaps(ends, np.array([0]), np.array([1]), len(judged))
+            (lowered, read), (raised, _) = ((x[kept], m[kept][:, pair]) for x, m in readings)
+            ends = (
+                np.stack([raised[:, pair[0]], lowered[:, pair[1]]], 1),
+                np.stack([lowered[:, pair[0]], raised[:, pair[1]]], 1),
+            )
+            down, up = (_mantel_haenszel(end, read, *of_pair) for end in ends)
             worst[-1] = gaps[-1]._replace(low=down.low, high=up.high)
         compared.append((groups[pair[0]], groups[pair[1]]))
     if gaps:
-        largest = _largest(sample, gaps, len(judged), 1, np.zeros(0))
+        largest = _largest(sample, gaps, len(eligible), 1, np.zeros(0))
         described |= {name: getattr(largest, name) for name in ("value", "low", "high", "p_value")}
         first, second = compared[int(np.argmax([abs(gap.value[0]) for gap in gaps]))]
-        told = _largest(sample, worst, len(judged), 1, np.zeros(0)).verdict(margin)
-        described |= {"verdict": told, "first": first, "second": second}
+        decided = _largest(sample, worst, len(eligible), 1, np.zeros(0)).verdict(sample.design.margin)
+        described |= {"verdict": decided, "first": first, "second": second}
     return described
+
+
+def _mantel_haenszel(yes: Floats, n: Floats, effect: float, critical: Floats, freedom: Floats) -> Pairs:
+    """The difference of two rates within strata (K, 2), second less first, with Sato's (1989) variance.
+
+    To this are added two rows that changed, one each way, so that none is 0; `effect` multiplies it.
+    """
+    (x, other), (m, k) = yes.T, n.T
+    share, rest = k / (m + k), m / (m + k)
+    total = (m * share).sum(keepdims=True)
+    value = (other * rest - x * share).sum() / total
+    sparse = (x * share**2 - other * rest**2 + share * rest * (m - k) / 2).sum()
+    mixed = ((other * (m - x) + x * (k - other)) / (m + k)).sum() / 2
+    error = np.sqrt(effect * (value * sparse + mixed + 0.5)) / total
+    low, high = (np.clip(value + side * critical * error, -1.0, 1.0) for side in (-1, 1))
+    return Pairs(value, low, high, np.abs(value) / error, freedom, critical)

@@ -11,26 +11,26 @@ import numpy as np
 import numpy.typing as npt
 
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.answers import (
+from fwc_llm.metrics.counts import UNPARSED, Codes, Floats, levels_of
+from fwc_llm.metrics.prediction_powered import MOST, FeatureTable, assisted_samples
+from fwc_llm.metrics.run_answers import (
     CROSSING,
-    MIN_GROUP,
-    Answered,
-    Answers,
+    ArmAnswers,
+    RunAnswers,
     as_names,
     mapped,
     names_of,
     one_name,
     questions_of,
 )  # fmt: skip
-from fwc_llm.metrics.assisted import MOST, Table, assisted_samples
-from fwc_llm.metrics.counts import UNPARSED, Codes, Floats, levels_of
-from fwc_llm.metrics.variance import UNREAD_WORDS, WORST, Unread
-from fwc_llm.table_words import NO_WORDS, UNKNOWN, YES_WORDS, means_yes, merged_categories
+from fwc_llm.metrics.sampling_design import MIN_GROUP, WORST, SamplingDesign, Unread
+from fwc_llm.metrics.variance import UNREAD_WORDS
+from fwc_llm.words import NO_WORDS, UNKNOWN, YES_WORDS, means_yes, merged_categories
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fwc_llm.metrics.answers import Names
+    from fwc_llm.metrics.run_answers import Names
 
 DESIGNS = ("group", "group and label")
 _YES, _NO = {"yes", "true", "1", "1.0", "y", "t"}, {"no", "false", "0", "0.0", "n", "f"}
@@ -44,7 +44,7 @@ _LOOKS = {
 
 
 @dataclass(frozen=True)
-class Decisions:
+class DecisionValues:
     """Which values of answers and labels mean yes and no; other values mean no, or their rows are left out.
 
     `positive` and `negative` are a value or several, None: yes and no, true and false, 1 and 0. `by_column`
@@ -126,7 +126,7 @@ def from_frame(
     answer: str = "answer",
     protected: Sequence[str] = (),
     label: str | None = "label",
-    decisions: Decisions | None = None,
+    decisions: DecisionValues | None = None,
     unknown: Collection[str] | None = (),
     p_yes: str | None = "p_yes",
     weight: str | None = None,
@@ -137,7 +137,7 @@ def from_frame(
     against: str = "",
     unread: Unread = WORST,
     least_groups: int = 2,
-) -> Answered:
+) -> RunAnswers:
     """Return the answers of a table, checked; see `fwc_llm.audit` for the columns and arguments.
 
     `unknown` None leaves every spelling of an unknown category as it is.
@@ -168,7 +168,7 @@ def from_frame(
         raise FwcError("there are no answers to audit")
     if "repeat" in frame.columns and "row" not in frame.columns:
         raise FwcError("the column 'repeat' needs 'row': name the row that each answer is about")
-    frame, left_out = decided(frame, outcomes, decisions or Decisions())
+    frame, left_out = decided(frame, outcomes, decisions or DecisionValues())
     notes = [left_out_note(frame, left_out, outcomes, groups)] if left_out.any() else []
     frame = frame[~left_out] if notes else frame
     n = len(frame)
@@ -183,7 +183,7 @@ def from_frame(
     answers = _two_kinds(frame, answer, True)
     truth = np.zeros(n) if label is None else _two_kinds(frame, label, False)
     reason = _text(frame, "reason", "", True)
-    whole = Answers(
+    whole = ArmAnswers(
         repeat=_in_order(names["repeat"]),
         row=row,
         variant=one_name("", n),
@@ -208,17 +208,19 @@ def from_frame(
     first = next(iter(by_arm.values()))
     if against not in ("", "all", *by_arm):
         raise FwcError(f"there is no arm {against!r}: the arms are {', '.join(by_arm)}")
-    return Answered(
+    return RunAnswers(
         by_arm,
         groups_by_rate(first, label is not None),
-        design == DESIGNS[1],
+        SamplingDesign(
+            labels_fixed=design == DESIGNS[1],
+            min_group=min_group,
+            margin=margin,
+            labelled=label is not None,
+            unread=unread,
+        ),
         attributes=tuple(attributes or protected),
-        labelled=label is not None,
         unused=(*notes, *unused_columns(map(str, frame.columns), {*needed, *names, "row"}, weight, cluster)),
-        min_group=min_group,
-        margin=margin,
         against=against,
-        unread=unread,
     )
 
 
@@ -242,40 +244,40 @@ def with_population(
 
 
 def of_population(
-    answered: Answered,
+    answered: RunAnswers,
     population: "pd.DataFrame",
     key: str,
     label: str | None = None,
-    decisions: Decisions | None = None,
+    decisions: DecisionValues | None = None,
     answer: str | None = None,
     unknown: Collection[str] = (),
-) -> Answered:
+    cluster: str | None = None,
+) -> RunAnswers:
     """Return the answers with every value assisted by the columns of all rows that they were drawn from.
 
     `population` has a line a row: `key` names it as the answers' `row` does; it has the protected columns,
-    the `label` where the answers have labels, and features, which all other columns are. Without that label
-    and with the `answer`, decisions are known of all rows, and labels are predicted. Raises `FwcError` for a
-    column that is missing, a row that is missing, there twice or told otherwise, and weighted answers.
+    the `label` where the answers have labels, the people (`cluster`), and features, which all others are.
+    Without that label and with the `answer`, decisions are known of all rows, and labels are predicted.
+    Raises `FwcError` for a column that is missing, a row that is missing, there twice or told otherwise,
+    weighted answers, and rows that were not asked about at random.
     """
     import pandas as pd
 
     groups = list(answered.attributes) or ["group"]
-    of_labels = answered.labelled and label not in population.columns and answer in population.columns
-    target = answer if of_labels else label if answered.labelled else None
-    used = [key, *groups, *([target] if target else [])]
+    of_labels = answered.design.labelled and label not in population.columns and answer in population.columns
+    target = answer if of_labels else label if answered.design.labelled else None
+    used = [key, *groups, *filter(None, (cluster, target))]
     if missing := [name for name in used if name not in population.columns]:
         raise FwcError(f"the population has no column {missing[0]!r}: it needs {', '.join(used)}")
     for name in used if not of_labels else used[:-1]:
         if population[name].isna().to_numpy().any():
             raise FwcError(f"rows of the population have no {name}: fill it in, or leave them out")
-    if next(iter(answered.samples.values())).weight is not None:
-        raise FwcError("answers with weights cannot be assisted by a population: leave one of the two out")
     if of_labels and (len(answered.answers) > 1 or next(iter(answered.plain_samples.values())).repeats > 1):
         raise FwcError("decisions on a whole population are those of one arm, once: audit each arm by itself")
     if target is None:
         truth = np.zeros(len(population))
     else:
-        population, left_out = decided(population, [target], decisions or Decisions())
+        population, left_out = decided(population, [target], decisions or DecisionValues())
         population = population[~left_out]
         truth = np.nan_to_num(_two_kinds(population, target, of_labels), nan=UNPARSED)
     several = any(UNKNOWN in group.split(CROSSING) for group in answered.groups)
@@ -286,14 +288,16 @@ def of_population(
     others = population.loc[:, ~population.columns.isin([*used, answer, "answer", "label"])]
     # A column that is alike in all rows not asked about, or empty, says who was asked, not what others say.
     tells = others[~rows.isin(asked)].head(MOST).astype(str).nunique() > 1
+    titles = list(map(str, others.columns[tells.to_numpy()]))
     features = others.loc[:, tells.to_numpy()].set_axis(map(str, range(tells.sum())), axis=1)
-    table = Table(rows, group, truth.astype(np.int64), features)
+    people = np.asarray(_text(population, cluster), object) if cluster else None
+    table = FeatureTable(rows, group, truth.astype(np.int64), features, people, titles)
     samples = assisted_samples(answered, answered.plain_samples, table, of_labels)
     assists = {arm: sample.assist for arm, sample in samples.items() if sample.assist is not None}
     return replace(answered, assists=assists, assist=True)
 
 
-def groups_by_rate(answers: Answers, labelled: bool = True) -> tuple[str, ...]:
+def groups_by_rate(answers: ArmAnswers, labelled: bool = True) -> tuple[str, ...]:
     """Return the groups by (weighted) base rate, without labels by rate of yes; equal ones by name."""
     names, member = levels_of(answers.group)
     yes = answers.label if labelled else np.nan_to_num(answers.answer)
@@ -304,7 +308,7 @@ def groups_by_rate(answers: Answers, labelled: bool = True) -> tuple[str, ...]:
     return tuple(names[place] for place in np.argsort(rates, kind="stable"))
 
 
-def by_attribute(crossed: Answered) -> dict[str, Answered]:
+def by_attribute(crossed: RunAnswers) -> dict[str, RunAnswers]:
     """Return the same answers by each protected attribute, and (of several) by all of them, as given."""
     names = crossed.attributes
     if len(names) < 2:
@@ -312,7 +316,7 @@ def by_attribute(crossed: Answered) -> dict[str, Answered]:
     alone = {}
     for place, name in enumerate(names):
         answers = {arm: replace(a, group=_part_of(a.group, place)) for arm, a in crossed.answers.items()}
-        groups = groups_by_rate(next(iter(answers.values())), crossed.labelled)
+        groups = groups_by_rate(next(iter(answers.values())), crossed.design.labelled)
         alone[name] = replace(
             crossed, answers=answers, groups=groups, attributes=(name,), assists={}, assist=False
         )
@@ -390,7 +394,7 @@ def plain_text(value: Any) -> str:
 
 
 def decided(
-    frame: "pd.DataFrame", names: Sequence[str], decisions: Decisions
+    frame: "pd.DataFrame", names: Sequence[str], decisions: DecisionValues
 ) -> "tuple[pd.DataFrame, npt.NDArray[np.bool_]]":
     """Return a table with its columns `names` as "yes", "no" or missing, and which rows (n,) are left out.
 
@@ -494,7 +498,7 @@ def unused_columns(
     return tuple(notes)
 
 
-def _check_rows(answers: Answers) -> None:
+def _check_rows(answers: ArmAnswers) -> None:
     """A row is one row: one group and one label, in every arm and repeat."""
     import pandas as pd
 
@@ -507,7 +511,7 @@ def _check_rows(answers: Answers) -> None:
             )
 
 
-def check_arms(by_arm: Mapping[str, Answers]) -> None:
+def check_arms(by_arm: Mapping[str, ArmAnswers]) -> None:
     """Refuse arms that were not asked the same questions, each once (`FwcError`)."""
     import pandas as pd
 

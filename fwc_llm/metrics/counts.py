@@ -55,8 +55,8 @@ class Metric:
     """A number of an arm: its key in documents, its name in gates and its title in tables.
 
     `kind`: the "share" of all answers, or the "gap" (largest less smallest) or "ratio" (smallest over
-    largest) of the groups' `rates`, the largest gap of several. `of`: the rates are of answers, of P(yes), or
-    of replies, whether they hold an answer or not. `headline` metrics stand in every table. Values are
+    largest) of the groups' `rates`, the largest gap of several. `source`: rates of answers, of P(yes), or of
+    replies, whether they hold an answer or not. `headline` metrics stand in every table. Values are
     multiplied by `scale` and shown with `digits`.
     """
 
@@ -66,7 +66,7 @@ class Metric:
     kind: Literal["share", "gap", "ratio"]
     rates: tuple[str, ...]
     headline: bool = False
-    of: Literal["answers", "p_yes", "replies"] = "answers"
+    source: Literal["answers", "p_yes", "replies"] = "answers"
     scale: int = 1
     digits: int = 3
 
@@ -85,22 +85,26 @@ TABLE: tuple[Metric, ...] = (
     Metric("equal_opportunity_difference", "equal_opportunity", "TPR gap", "gap", _ODDS[:1]),
     Metric("false_positive_rate_difference", "fpr", "FPR gap", "gap", _ODDS[1:]),
     Metric("predictive_parity_difference", "ppv", "Precision gap", "gap", ("precision",)),
-    Metric("auc_difference", "auc", "AUC gap", "gap", ("auc",), of="p_yes"),
-    Metric("brier_difference", "brier", "Brier gap", "gap", ("brier",), of="p_yes"),
+    Metric("auc_difference", "auc", "AUC gap", "gap", ("auc",), source="p_yes"),
+    Metric("brier_difference", "brier", "Brier gap", "gap", ("brier",), source="p_yes"),
 )
 REPLY_RATES = "coverage", "refused", "filtered"  # of all replies, with and without an answer
 REPLIES: tuple[Metric, ...] = (
-    Metric("coverage", "coverage", "Coverage %", "share", ("coverage",), of="replies", scale=100, digits=1),
-    Metric("coverage_difference", "coverage_gap", "Coverage gap", "gap", ("coverage",), of="replies"),
-    Metric("refusals", "refusals", "Refused %", "share", ("refused",), of="replies", scale=100, digits=1),
-    Metric("refusals_difference", "refusals_gap", "Refusals gap", "gap", ("refused",), of="replies"),
-    Metric("filtered", "filtered", "Filtered %", "share", ("filtered",), of="replies", scale=100, digits=1),
-    Metric("filtered_difference", "filtered_gap", "Filtered gap", "gap", ("filtered",), of="replies"),
+    Metric(
+        "coverage", "coverage", "Coverage %", "share", ("coverage",), source="replies", scale=100, digits=1
+    ),
+    Metric("coverage_difference", "coverage_gap", "Coverage gap", "gap", ("coverage",), source="replies"),
+    Metric("refusals", "refusals", "Refused %", "share", ("refused",), source="replies", scale=100, digits=1),
+    Metric("refusals_difference", "refusals_gap", "Refusals gap", "gap", ("refused",), source="replies"),
+    Metric(
+        "filtered", "filtered", "Filtered %", "share", ("filtered",), source="replies", scale=100, digits=1
+    ),
+    Metric("filtered_difference", "filtered_gap", "Filtered gap", "gap", ("filtered",), source="replies"),
 )
 BY_KEY: Mapping[str, Metric] = {metric.key: metric for metric in (*TABLE, *REPLIES)}
-OF_ALL = "accuracy", "coverage"  # rates of all answers together
+OVERALL_RATES = "accuracy", "coverage"  # rates of all answers together
 METRICS: tuple[str, ...] = tuple(metric.key for metric in TABLE if metric.headline)
-COUNTED: tuple[Metric, ...] = tuple(metric for metric in TABLE if metric.of == "answers")
+COUNTED: tuple[Metric, ...] = tuple(metric for metric in TABLE if metric.source == "answers")
 
 
 class Measures(NamedTuple):
@@ -143,7 +147,7 @@ def count_cells(
 def measure(counts: Floats) -> Measures:
     """Return every metric of counts (R, G, 2, 3), repeat by repeat."""
     each = {name: _share(rate, counts, (-1, -2)) for name, rate in RATES.items()}
-    return _measures(each, {name: _share(RATES[name], counts, (-1, -2, -3)) for name in OF_ALL})
+    return _measures(each, {name: _share(RATES[name], counts, (-1, -2, -3)) for name in OVERALL_RATES})
 
 
 def overall(counts: Floats) -> Measures:
@@ -155,7 +159,7 @@ def overall(counts: Floats) -> Measures:
     """
     each = measure(counts)
     rates = {name: mean_of_known(rates) for name, rates in each.rates.items()}
-    return _measures(rates, {name: mean_of_known(each.values[name]) for name in OF_ALL})
+    return _measures(rates, {name: mean_of_known(each.values[name]) for name in OVERALL_RATES})
 
 
 def _share(rate: Rate, counts: Floats, axes: tuple[int, ...]) -> Floats:

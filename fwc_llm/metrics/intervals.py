@@ -18,7 +18,7 @@ Verdict = Literal["differs", "differs within margin", "no difference shown", "ca
 DIFFERS: Verdict = "differs"
 WITHIN: Verdict = "differs within margin"
 NOT_SHOWN: Verdict = "no difference shown"
-UNTOLD: Verdict = "cannot be told"
+INCONCLUSIVE: Verdict = "cannot be told"
 NOWHERE: Interval = (np.nan, np.nan)
 LEVEL = 0.95
 Z = float(ndtri((1 + LEVEL) / 2))
@@ -37,7 +37,7 @@ def verdict(low: float, high: float, margin: float, equal: float = 0.0) -> Verdi
     negligible = low >= margin if equal == 1.0 else -margin <= low and high <= margin
     if low > equal or high < equal:
         return WITHIN if negligible else DIFFERS
-    return NOT_SHOWN if negligible else UNTOLD
+    return NOT_SHOWN if negligible else INCONCLUSIVE
 
 
 class Enclosed:
@@ -103,8 +103,8 @@ def ratio_limits(p: Floats, below: Floats, q: Floats, above: Floats) -> Floats:
 
 
 @lru_cache(maxsize=1024)
-def pairs_reach(groups: int, kinds: int = 1, freedom: float = np.inf, level: float = LEVEL) -> float:
-    """Return how many standard errors all differences between groups keep within, at the level.
+def critical_value(groups: int, kinds: int = 1, freedom: float = np.inf, level: float = LEVEL) -> float:
+    """Return the critical value of all pairwise differences between groups together, in standard errors.
 
     For two groups it is the quantile of the normal distribution (or of Student's with `freedom`); for more it
     is Tukey's studentized range over √2, for `kinds` independent sets of groups together (Tukey 1953; Kramer
@@ -115,42 +115,44 @@ def pairs_reach(groups: int, kinds: int = 1, freedom: float = np.inf, level: flo
     low, high = 0.0, 1e3
     for _ in range(45):
         middle = (low + high) / 2
-        low, high = (middle, high) if pairs_within(middle, groups, kinds, freedom) < level else (low, middle)
+        low, high = (
+            (middle, high) if coverage_of_pairs(middle, groups, kinds, freedom) < level else (low, middle)
+        )
     return (low + high) / 2
 
 
-def pairs_within(reach: float, groups: int, kinds: int = 1, freedom: float = np.inf) -> float:
-    """Return how often all differences between groups keep within so many standard errors; see there."""
+def coverage_of_pairs(critical: float, groups: int, kinds: int = 1, freedom: float = np.inf) -> float:
+    """Return P(all pairwise differences < `critical` standard errors), by the studentized range."""
     if groups <= 2 and kinds == 1:
-        return float(1 - 2 * (ndtr(-reach) if freedom == np.inf else stdtr(freedom, -reach)))
+        return float(1 - 2 * (ndtr(-critical) if freedom == np.inf else stdtr(freedom, -critical)))
     x = np.linspace(-8.0, 8.0, 161)
     scale = np.ones(1)
     if freedom != np.inf:  # the standard error is an estimate: average over what it may be
         places = (np.arange(100) + 0.5) / 100
         scale = np.sqrt(chdtri(freedom, places) / freedom)
-    width = np.sqrt(2.0) * reach * scale[:, None]
+    width = np.sqrt(2.0) * critical * scale[:, None]
     inside = np.exp(-(x**2) / 2) * (ndtr(x + width) - ndtr(x)) ** (groups - 1)
     ranges = groups * inside.sum(-1) * (x[1] - x[0]) / np.sqrt(2 * np.pi)
     return float((np.minimum(1.0, ranges) ** kinds).mean())
 
 
-def range_reach(width: float, freedom: float = np.inf) -> float:
-    """Return the reach beyond both ends of a range that holds any value in it at 95 %.
+def range_critical_value(width: float, freedom: float = np.inf) -> float:
+    """Return the critical value at which an interval around a range of values covers any of them at 95 %.
 
     `width` is that of the range in standard errors: from 1.96 of a point to 1.64 of a wide range (Imbens &
     Manski 2004), where the ends are never out of order (Stoye 2009, lemma 3). `freedom` is Student's.
     """
 
-    def within(reach: float) -> float:
-        x = np.array([reach + width, -reach])
+    def within(critical: float) -> float:
+        x = np.array([critical + width, -critical])
         chances = ndtr(x) if freedom == np.inf else stdtr(freedom, x)
         return float(chances[0] - chances[1]) - LEVEL
 
-    return float(brentq(within, 0.0, pairs_reach(2, 1, freedom) + 1e-9))
+    return float(brentq(within, 0.0, critical_value(2, 1, freedom) + 1e-9))
 
 
 def p_value(errors: float, groups: int = 2, kinds: int = 1, freedom: float = np.inf) -> float:
     """Return how often the largest of all differences lies so many standard errors from 0 by chance."""
     if groups <= 2 and kinds == 1:
         return float(2 * (ndtr(-errors) if freedom == np.inf else stdtr(freedom, -errors)))
-    return max(0.0, 1.0 - pairs_within(errors, groups, kinds, freedom))
+    return max(0.0, 1.0 - coverage_of_pairs(errors, groups, kinds, freedom))

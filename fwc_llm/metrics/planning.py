@@ -32,8 +32,8 @@ from scipy.special import ndtri, stdtrit
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.counts import Floats
-from fwc_llm.metrics.intervals import pairs_reach
-from fwc_llm.metrics.variance import LEAST_SETS, THESE_EXAMPLES, THIS_STRATEGY, Sample, both_answered
+from fwc_llm.metrics.intervals import critical_value
+from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, THIS_STRATEGY, ArmArrays, both_answered
 
 POWER = 0.8  # and tests at 5 %, as intervals are
 _ENDLESS = 10**9  # repeats
@@ -102,7 +102,7 @@ class Assumptions:
             raise FwcError("discordant is 0: arms that answer every row alike have no difference to find")
 
 
-def observed(samples: Mapping[str, Sample]) -> Assumptions:
+def observed(samples: Mapping[str, ArmArrays]) -> Assumptions:
     """Return what arms that were asked the same questions show, the two that differ most.
 
     Questions that both arms of a pair answered count. Raises `FwcError` for fewer than two arms, and for arms
@@ -129,7 +129,7 @@ def smallest(design: Design, assumptions: Assumptions | None = None) -> list[dic
     strategy, as `of` says. Keys are those of `QUESTIONS`; a gap is NaN where there is none (one group).
     """
     assumed = assumptions or Assumptions()
-    kinds = [(THESE_EXAMPLES, False), *[(THIS_STRATEGY, True)] * (design.repeats >= LEAST_SETS)]
+    kinds = [(THESE_EXAMPLES, False), *[(THIS_STRATEGY, True)] * (design.repeats >= MIN_SETS)]
     return [
         {"of": of, **{name: smallest_of(name, design, assumed, strategy) for name in QUESTIONS}}
         for of, strategy in kinds
@@ -149,7 +149,7 @@ def smallest_of(question: str, design: Design, assumptions: Assumptions, strateg
 def smallest_difference(variance: float, groups: int = 2, freedom: float = math.inf) -> float:
     """Return the difference found four times in five; `freedom` is that of a strategy's t test."""
     hoped = float(ndtri(POWER) if freedom == math.inf else stdtrit(freedom, POWER))
-    return (pairs_reach(groups, 1, freedom) + hoped) * math.sqrt(variance)
+    return (critical_value(groups, 1, freedom) + hoped) * math.sqrt(variance)
 
 
 def variance_of(question: str, design: Design, assumptions: Assumptions) -> float:

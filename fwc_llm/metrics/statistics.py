@@ -9,13 +9,14 @@ import numpy as np
 
 from fwc_llm.metrics import arm_estimates, counts
 from fwc_llm.metrics.alike import centred
-from fwc_llm.metrics.answers import Answered, is_known, views
 from fwc_llm.metrics.arm_comparison import comparisons
-from fwc_llm.metrics.assisted import FEWEST, RATES_ASSISTED, rows_worth
-from fwc_llm.metrics.intervals import UNTOLD
-from fwc_llm.metrics.probability import decision_notes, probability_statistics
-from fwc_llm.metrics.probes import flips, probes, repetition_statistics
-from fwc_llm.metrics.variance import AS_NO, LEAST_SETS, THESE_EXAMPLES, WORST, Sample, of_words
+from fwc_llm.metrics.intervals import INCONCLUSIVE
+from fwc_llm.metrics.perturbation_effects import flips, probes, repetition_statistics
+from fwc_llm.metrics.predicted_probabilities import decision_notes, probability_statistics
+from fwc_llm.metrics.prediction_powered import MIN_ROWS, RATES_ASSISTED, effective_sample_size
+from fwc_llm.metrics.run_answers import RunAnswers, is_known, views
+from fwc_llm.metrics.sampling_design import AS_NO, WORST
+from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, ArmArrays, scope_words
 
 SMALL = 10  # rows a repeat; a group below says little
 _LISTED = 4  # groups that a note names
@@ -26,11 +27,13 @@ _GROUP_RATES = ("rate", "true_positive_rate", "false_positive_rate", *counts.REP
 class Lines(Protocol):
     """Reference lines: what plain models answer to the same rows."""
 
-    def described(self, run: Answered, estimates: Mapping[str, arm_estimates.Estimates]) -> dict[str, Any]:
+    def described(
+        self, run: RunAnswers, estimates: Mapping[str, arm_estimates.ArmEstimates]
+    ) -> dict[str, Any]:
         """Return the lines and how the arms differ from them."""
 
 
-def statistics(run: Answered, references: Lines | None = None) -> dict[str, Any]:
+def statistics(run: RunAnswers, references: Lines | None = None) -> dict[str, Any]:
     """Return all that the answers say, ready for JSON (undefined values are None).
 
     Keys: `groups` (name, n, base_rate, small, judged), `arms` (one object each, see `arm_statistics`),
@@ -53,29 +56,29 @@ def statistics(run: Answered, references: Lines | None = None) -> dict[str, Any]
             {
                 "group": name,
                 "n": int(n.sum()),
-                "base_rate": float(base_rates[place]) if run.labelled else None,
+                "base_rate": float(base_rates[place]) if run.design.labelled else None,
                 "small": bool(n.sum() < SMALL * first.repeats),
-                "judged": place in first.judged,
+                "judged": place in first.eligible_groups,
             }
             for place, (name, n) in enumerate(zip(run.groups, size, strict=True))
         ],
         "arms": arms,
         "comparisons": comparisons(run, estimates),
-        "context": [{"name": "oracle", **_headline(run.perfect_cells)}] if run.labelled else [],
+        "context": [{"name": "oracle", **_headline(run.perfect_cells)}] if run.design.labelled else [],
         "with_examples": run.with_examples,
         "perfect_gap": run.perfect_gap,
-        "labelled": run.labelled,
+        "labelled": run.design.labelled,
         "assisted": run.assist,
-        "margin": run.margin,
-        "unread": run.unread,
-        "min_group": run.min_group,
+        "margin": run.design.margin,
+        "unread": run.design.unread,
+        "min_group": run.design.min_group,
         "reference_lines": None if references is None else references.described(run, estimates),
     }
     described: dict[str, Any] = plain({**content, "notes": notes(run, content)})
     return described
 
 
-def arm_statistics(run: Answered, arm: str, estimates: arm_estimates.Estimates) -> dict[str, Any]:
+def arm_statistics(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstimates) -> dict[str, Any]:
     """Return one arm's statistics.
 
     Every metric of `counts.TABLE` has its `value` over all repeats, the 95 % interval (`low`, `high`) and
@@ -91,14 +94,14 @@ def arm_statistics(run: Answered, arm: str, estimates: arm_estimates.Estimates) 
     described: dict[str, Any] = {
         "arm": arm,
         "n": len(a),
-        "of": estimates.of,
+        "of": estimates.scope,
         "unanswered": int((a.reason == "error").sum()),
     }
     for metric in counts.TABLE:
-        if metric.headline or metric.of == "answers" or sample.p_yes is not None:
-            described[metric.key] = _described(estimates[metric.key]) | {"of": estimates.of}
+        if metric.headline or metric.source == "answers" or sample.p_yes is not None:
+            described[metric.key] = _described(estimates[metric.key]) | {"of": estimates.scope}
             if metric.kind != "share":
-                described[metric.key] |= _judged(estimates, metric.key, run.margin)
+                described[metric.key] |= _judged(estimates, metric.key, run.design.margin)
     if arm in run.assists:
         own, more = (
             arm_estimates.estimate(samples[arm]) for samples in (run.plain_samples, run.assisted_samples)
@@ -107,11 +110,11 @@ def arm_statistics(run: Answered, arm: str, estimates: arm_estimates.Estimates) 
             if set(metric.rates) <= set(RATES_ASSISTED):
                 described[metric.key]["assisted"] = {
                     **more[metric.key].ends,
-                    "verdict": more[metric.key].verdict(run.margin),
-                    "rows_worth": rows_worth(own, more, metric.key),
+                    "verdict": more[metric.key].verdict(run.design.margin),
+                    "rows_worth": effective_sample_size(own, more, metric.key),
                 }
     described[_PARITY]["smallest_found"] = estimates.smallest_found()
-    everything = len(sample.judged) == sample.groups
+    everything = len(sample.eligible_groups) == sample.groups
     described["all_groups"] = None if everything else _headline(cells)
     described["variation"] = dict(vars(run.variations[arm])) if arm in run.variations else None
     described["alike"] = None
@@ -119,7 +122,7 @@ def arm_statistics(run: Answered, arm: str, estimates: arm_estimates.Estimates) 
         described["alike"] = {"words": sample.alike, "centred": centred(sample, run.groups)}
     described["replies"] = {
         metric.key: estimates[metric.key].ends
-        | ({} if metric.kind == "share" else {"verdict": estimates[metric.key].verdict(run.margin)})
+        | ({} if metric.kind == "share" else {"verdict": estimates[metric.key].verdict(run.design.margin)})
         for metric in counts.REPLIES
     }
     described["signed_gap"] = None
@@ -135,15 +138,15 @@ def arm_statistics(run: Answered, arm: str, estimates: arm_estimates.Estimates) 
         for key, why in counts.undefined_reasons(counts.overall(cells), run.groups)
         if np.isnan(estimates[key].value)
     }
-    described["conditional_parity"] = arm_estimates.conditional_parity(sample, run.groups, run.margin)
+    described["conditional_parity"] = arm_estimates.conditional_parity(sample, run.groups)
     described["probabilities"] = None
-    if run.labelled:
-        described["probabilities"] = probability_statistics(a, run.groups, run.labels_fixed)
-    described["repetition"] = repetition_statistics(a, run.times, run.groups, run.labels_fixed)
+    if run.design.labelled:
+        described["probabilities"] = probability_statistics(a, run.groups, run.design)
+    described["repetition"] = repetition_statistics(a, run.groups, run.design)
     described["flips"] = flips(a, run.counterfactuals[arm]) if arm in run.counterfactuals else []
     described["probes"] = probes(run, arm) if arm in run.probes else []
     described["by_attribute"] = _by_attribute(run, sample)
-    if not run.labelled:
+    if not run.design.labelled:
         for metric in counts.TABLE:
             if metric.key in described and set(metric.rates) - {"rate"}:
                 nothing = dict.fromkeys(("value", "low", "high", "sd", "verdict", "p_value"), math.nan)
@@ -154,7 +157,7 @@ def arm_statistics(run: Answered, arm: str, estimates: arm_estimates.Estimates) 
     return described
 
 
-def _described(estimate: arm_estimates.Estimate) -> dict[str, Any]:
+def _described(estimate: arm_estimates.MetricEstimate) -> dict[str, Any]:
     """A metric for JSON. The paper's summary is undefined where a repeat's value is."""
     each = estimate.per_repeat
     sd = float(each.std(ddof=1)) if len(each) > 1 else math.nan
@@ -166,18 +169,21 @@ def _described(estimate: arm_estimates.Estimate) -> dict[str, Any]:
     }
 
 
-def _judged(estimates: arm_estimates.Estimates, key: str, margin: float) -> dict[str, Any]:
+def _judged(estimates: arm_estimates.ArmEstimates, key: str, margin: float) -> dict[str, Any]:
     metric = estimates[key]
     own = arm_estimates.RATIO_MARGIN if counts.BY_KEY[key].kind == "ratio" else margin
-    decided, size = metric.verdict(margin), (len(estimates.sample.judged), len(counts.BY_KEY[key].rates))
-    needed = metric.rows_needed(estimates.sample.rows, margin, *size) if decided == UNTOLD else None
+    decided, size = (
+        metric.verdict(margin),
+        (len(estimates.sample.eligible_groups), len(counts.BY_KEY[key].rates)),
+    )
+    needed = metric.rows_needed(estimates.sample.rows, margin, *size) if decided == INCONCLUSIVE else None
     return {"verdict": decided, "margin": own, "rows_needed": needed, "p_value": metric.p_value}
 
 
-def _groups(names: tuple[str, ...], estimates: arm_estimates.Estimates) -> dict[str, Any]:
+def _groups(names: tuple[str, ...], estimates: arm_estimates.ArmEstimates) -> dict[str, Any]:
     sample = estimates.sample
     size = np.bincount(sample.group, minlength=sample.groups)
-    judged = np.isin(np.arange(sample.groups), sample.judged)
+    judged = np.isin(np.arange(sample.groups), sample.eligible_groups)
     ranked = () if sample.p_yes is None else ("auc", "brier")
     rates = {rate: estimates.rates(rate) for rate in (*_GROUP_RATES, *ranked)}
     rows = estimates.counted("rate").effective_rows
@@ -196,7 +202,7 @@ def _groups(names: tuple[str, ...], estimates: arm_estimates.Estimates) -> dict[
     return described
 
 
-def _treatments(run: Answered, arm: str, estimates: arm_estimates.Estimates) -> dict[str, Any]:
+def _treatments(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstimates) -> dict[str, Any]:
     """Each metric with unparsed answers read as no, and its worst-case bounds, also with the sampling error
     of the rates that they rest on.
     """
@@ -208,9 +214,9 @@ def _treatments(run: Answered, arm: str, estimates: arm_estimates.Estimates) -> 
     }
 
 
-def _by_attribute(run: Answered, sample: Sample) -> list[dict[str, Any]]:
+def _by_attribute(run: RunAnswers, sample: ArmArrays) -> list[dict[str, Any]]:
     """With several protected attributes: each by itself; the crossed groups are the main table's."""
-    keys = [key for key in counts.METRICS if run.labelled or counts.BY_KEY[key].rates == ("rate",)]
+    keys = [key for key in counts.METRICS if run.design.labelled or counts.BY_KEY[key].rates == ("rate",)]
     described = []
     for view in views(run.groups, run.attributes)[:-1]:
         level = view.level_of[sample.group]
@@ -222,7 +228,7 @@ def _by_attribute(run: Answered, sample: Sample) -> list[dict[str, Any]]:
                 "sizes": dict(zip(view.levels, np.bincount(level).tolist(), strict=True)),
                 **{key: measured[key].value if key in keys else None for key in counts.METRICS},
                 "intervals": {key: [measured[key].low, measured[key].high] for key in keys},
-                "verdicts": {key: measured[key].verdict(run.margin) for key in keys},
+                "verdicts": {key: measured[key].verdict(run.design.margin) for key in keys},
                 "p_value": measured[_PARITY].p_value,
             }
         )
@@ -235,7 +241,7 @@ def _headline(cells: counts.Floats) -> dict[str, float]:
     return {key: float(values[key][0]) for key in counts.METRICS}
 
 
-def notes(run: Answered, content: Mapping[str, Any]) -> list[str]:
+def notes(run: RunAnswers, content: Mapping[str, Any]) -> list[str]:
     """Return what a reader must know before believing a number, in sentences true of these very answers."""
     return [
         *_about_looks(run),
@@ -250,9 +256,9 @@ def notes(run: Answered, content: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _about_looks(run: Answered) -> Iterator[str]:
-    if run.looks is not None:
-        rows, most, ended = next(iter(run.samples.values())).rows, run.looks.most, run.looks.ended
+def _about_looks(run: RunAnswers) -> Iterator[str]:
+    if (looks := run.design.sequential) is not None:
+        rows, most, ended = next(iter(run.samples.values())).rows, looks.most, looks.ended
         saved = f", {most - rows:,} questions an arm saved" if rows < most and not ended else ""
         yield (
             f"Asked until decided: {rows:,} of at most {most:,} rows{saved}{'; ' * bool(ended)}{ended}. "
@@ -261,9 +267,9 @@ def _about_looks(run: Answered) -> Iterator[str]:
         )
 
 
-def _about_groups(run: Answered) -> Iterator[str]:
-    if apart := not_judged(run):
-        yield f"Not judged, with fewer than {run.min_group} rows: {listed(apart)}."
+def _about_groups(run: RunAnswers) -> Iterator[str]:
+    if apart := small_groups(run):
+        yield f"Not judged, with fewer than {run.design.min_group} rows: {listed(apart)}."
     if unknown := [name for name in run.groups if not is_known(name) and name not in apart]:
         yield f"Gaps count {listed(unknown)}, whose category is unknown; impact ratios leave them out."
     if next(iter(run.samples.values())).weight is not None:
@@ -272,9 +278,9 @@ def _about_groups(run: Answered) -> Iterator[str]:
         yield "All rows are of one group: there is no disparity to measure."
 
 
-def not_judged(run: Answered) -> list[str]:
-    """Return the groups that have too few rows to be judged (`Answered.min_group`)."""
-    judged = next(iter(run.samples.values())).judged
+def small_groups(run: RunAnswers) -> list[str]:
+    """Return the groups that have too few rows to be judged (`SamplingDesign.min_group`)."""
+    judged = next(iter(run.samples.values())).eligible_groups
     return [name for place, name in enumerate(run.groups) if place not in judged]
 
 
@@ -284,12 +290,12 @@ def listed(groups: Sequence[str]) -> str:
     return f"{', '.join(f'{name:.60}' for name in groups[:_LISTED])}{more}"
 
 
-def _about_repeats(run: Answered) -> Iterator[str]:
+def _about_repeats(run: RunAnswers) -> Iterator[str]:
     sample = next(iter(run.samples.values()))
     about = f"{len(sample.row):,} questions are about {sample.rows:,} rows."
-    if run.times > 1:
+    if run.design.times > 1:
         yield (
-            f"Every prompt was asked {run.times} times: {about} An answer that only comes again adds "
+            f"Every prompt was asked {run.design.times} times: {about} An answer that only comes again adds "
             "nothing to what the intervals know."
         )
     elif sample.rows < len(sample.row):
@@ -298,7 +304,7 @@ def _about_repeats(run: Answered) -> Iterator[str]:
     if sample.cluster is not None:
         people = len(np.unique(sample.cluster))
         yield f"{len(sample.row):,} answers are about {people:,} people: intervals count people, not rows."
-        if people < 2 * LEAST_SETS:
+        if people < 2 * MIN_SETS:
             yield f"{people} people are few: with fewer than ten, intervals may be too narrow."
     for arm, sample_of_arm in run.samples.items():
         if sample_of_arm.mixed:
@@ -308,20 +314,23 @@ def _about_repeats(run: Answered) -> Iterator[str]:
         for arm, sample_of_arm in run.samples.items()
         if sample_of_arm.sets is not None
     }
-    if few := [arm for arm, sets in drawn.items() if sets < LEAST_SETS]:
+    if few := [arm for arm, sets in drawn.items() if sets < MIN_SETS]:
         least = min(drawn.values())
         draws = "1 draw of examples, the one" if least == 1 else f"{least} draws of examples, those"
         made = f"that {'was' if least == 1 else 'were'} made"
         yield (
-            f"Intervals of {', '.join(few)} speak of {draws} {made}; it takes {LEAST_SETS} to speak of the "
+            f"Intervals of {', '.join(few)} speak of {draws} {made}; it takes {MIN_SETS} to speak of the "
             "strategy."
         )
 
 
-def _about_predictions(run: Answered, content: Mapping[str, Any]) -> Iterator[str]:
+def _about_predictions(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[str]:
     """Says what rows that were not asked about add to the same answers."""
     if run.assist and not run.assists:
-        yield f"Nothing is assisted: it takes {FEWEST} rows, and answers that are not all alike."
+        yield (
+            f"Nothing is assisted: it takes {MIN_ROWS} rows, drawn at random, without weights, and answers "
+            "that differ."
+        )
     elif run.assist:
         yield "Values, intervals and verdicts are assisted by predictions for rows that were not asked about."
     for arm in content["arms"]:
@@ -332,15 +341,15 @@ def _about_predictions(run: Answered, content: Mapping[str, Any]) -> Iterator[st
             yield f"{arm['arm']}, assisted: DP gap {limits}{worth}."
 
 
-def _about_unread(run: Answered, content: Mapping[str, Any]) -> Iterator[str]:
+def _about_unread(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[str]:
     """Says what replies without an answer are taken for, and what that leaves open."""
     unread = {arm: n for arm, a in run.answers.items() if (n := int(a.unread.sum()))}
     if not unread:
         return
     counted = ", ".join(f"{arm} {n:,}" for arm, n in unread.items())
-    if run.unread != WORST:
-        how = "read as no" if run.unread == AS_NO else "left out, as if they were like the others"
-        yield f"Replies without an answer ({counted}) are {how}: an assumption (--unread {run.unread})."
+    if (assumed := run.design.unread) != WORST:
+        how = "read as no" if assumed == AS_NO else "left out, as if they were like the others"
+        yield f"Replies without an answer ({counted}) are {how}: an assumption (--unread {assumed})."
         return
     yield (
         f"Replies without an answer: {counted}. Values leave them out; verdicts and gates hold for every "
@@ -361,7 +370,7 @@ def _about_power(content: Mapping[str, Any]) -> Iterator[str]:
         *_below([test["accuracy"] for test in tests], "{:.1f} points of accuracy", 100),
     ]:
         of = THESE_EXAMPLES if content["comparisons"][0]["reason"] else content["comparisons"][0]["of"]
-        of_what = of_words(of, content["with_examples"])
+        of_what = scope_words(of, content["with_examples"])
         missed.append(f"differences between two arms below {' and '.join(between)} ({of_what})")
     alone = [arm[_PARITY] for arm in content["arms"] if not arm["alike"]]
     missed += _below(alone, "a DP gap below {:.3f}")
@@ -381,7 +390,7 @@ def _below(tests: Sequence[Mapping[str, Any]], words: str, scale: int = 1) -> li
     return [words.format(scale * min(1.0, max(smallest)))] if smallest else []
 
 
-def _about_arms(run: Answered, content: Mapping[str, Any]) -> Iterator[str]:
+def _about_arms(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[str]:
     for arm in content["arms"]:
         if silent := [name for name, group in arm["groups"].items() if group["coverage"] == 0]:
             yield f"{arm['arm']}: no parsed answer in group {listed(silent)}."

@@ -17,22 +17,19 @@ import numpy.typing as npt
 from scipy import sparse
 
 from fwc_llm.metrics.counts import RATES, REPLY_RATES, UNPARSED, Codes, Floats
-from fwc_llm.metrics.intervals import FEW_EVENTS, Z, clopper_pearson, p_value, pairs_reach, wilson
-from fwc_llm.metrics.looks import Looks
+from fwc_llm.metrics.intervals import FEW_EVENTS, Z, clopper_pearson, critical_value, p_value, wilson
+from fwc_llm.metrics.sampling_design import AS_NO, AS_THEY_FALL, WORST, SamplingDesign
 
-Of = Literal["these examples", "this strategy"]
-Unread = Literal["worst", "as-no", "ignore"]  # what replies without an answer are taken for
-WORST: Unread = "worst"
-AS_NO: Unread = "as-no"
+Scope = Literal["these examples", "this strategy"]
 UNREAD_WORDS = {
     WORST: "for every reading of {} replies without an answer",
     AS_NO: "{} replies without an answer read as no",
     "ignore": "{} replies without an answer left out",
 }
 REASONS = ("", "refused", "filtered", "error")  # why an answer is missing, as numbers; "" for all else
-THESE_EXAMPLES: Of = "these examples"
-THIS_STRATEGY: Of = "this strategy"
-LEAST_SETS = 5  # of examples, below which nothing is said about other draws of them
+THESE_EXAMPLES: Scope = "these examples"
+THIS_STRATEGY: Scope = "this strategy"
+MIN_SETS = 5  # of examples, below which nothing is said about other draws of them
 UNLABELLED = "rate", *REPLY_RATES  # what is defined without labels
 NEARLY_ALL = 0.9  # of the rows that must have examples of their own
 FEW_ANSWERS = 5  # rows with the rarer answer, below which a model's answers may be all alike
@@ -40,7 +37,7 @@ STRAY = 0.02  # of the questions that may have other examples than their repeat
 _ROUNDING = 1e-10
 
 
-def of_words(of: str, with_examples: bool) -> str:
+def scope_words(of: str, with_examples: bool) -> str:
     """Words for what an interval is about: without examples, these rows."""
     return "these rows" if of == THESE_EXAMPLES and not with_examples else of
 
@@ -54,27 +51,22 @@ class Assist(Protocol):
     """Predictions of one arm's answers, as `assisted.Predictions`."""
 
     def adjusted(
-        self, sample: "Sample", rate: str, weight: Floats, value: Floats, share: Floats, stratum: Codes
+        self, sample: "ArmArrays", rate: str, weight: Floats, value: Floats, share: Floats, stratum: Codes
     ) -> tuple[Floats, Floats, Floats, Floats] | None:
         """Return what they change in the shares (C,) of strata (n,) of a rate; None where nothing."""
 
 
 @dataclass(frozen=True)
-class Sample:
-    """The n answers of one arm, as numbers.
+class ArmArrays:
+    """The n answers of one arm, as numbers, and the design by which rows were drawn and asked.
 
     `answer` (n,) is 1, 0 or NaN; `label` (n,) 1 or 0; `group`, `repeat` and `row` (n,) count from 0, and a
-    row has one group and one label. `groups` is the number of groups. `labels_fixed` says that the design
-    fixed how many rows of each group have the label yes. `examples` (n,) numbers the set of examples under
-    which each answer was given; None where all were given under one set, or where it is not known.
-    `weight` (n,) is what a row counts for, `cluster` (n,) numbers the people where one has several rows,
-    `p_yes` (n,) is P(yes) or NaN. Groups of fewer than `min_group` rows are not judged. `assist` has
-    predictions of the answers, also for rows that were not asked about (`assisted`). `strata` (n,) names what
-    parity is conditional on. If it is not `labelled`, only rates of yes are defined. With `looks` intervals
-    hold at every look (`looks`). `reason` (n,) is the place in `REASONS` of why an answer is missing.
-    `unread` says what replies without an answer are taken for: verdicts hold in the worst case, or they count
-    as no, or they are left out. Answers lost in transport ("error") are left out in any case. `model`: the
-    answers are those of a model that was asked, of which answers all alike say nothing about groups.
+    row has one group and one label. `groups` is the number of groups. `examples` (n,) numbers the set of
+    examples under which each answer was given; None where all were given under one set, or where it is not
+    known. `weight` (n,) is what a row counts for, `cluster` (n,) numbers the people where one has several
+    rows, `p_yes` (n,) is P(yes) or NaN. `assist` has predictions of the answers, also for rows that were not
+    asked about (`prediction_powered`). `strata` (n,) names what parity is conditional on. `reason` (n,) is
+    the index in `REASONS` of why an answer is missing; answers lost in transport ("error") are left out.
     """
 
     answer: Floats
@@ -83,19 +75,14 @@ class Sample:
     repeat: Codes
     row: Codes
     groups: int
-    labels_fixed: bool = False
+    design: SamplingDesign = AS_THEY_FALL
     examples: Codes | None = None
     weight: Floats | None = None
     cluster: Codes | None = None
     p_yes: Floats | None = None
-    min_group: int = 1
     assist: Assist | None = None
     strata: Any = None
-    labelled: bool = True
-    looks: Looks | None = None
     reason: Codes | None = None
-    unread: Unread = WORST
-    model: bool = False
 
     @cached_property
     def unread_rows(self) -> npt.NDArray[np.bool_]:
@@ -104,16 +91,16 @@ class Sample:
         return missing if self.reason is None else missing & (self.reason != REASONS.index("error"))
 
     @cached_property
-    def assumed(self) -> "Sample":
-        """The sample with replies without an answer read as no, where `unread` says so."""
-        if self.unread != AS_NO or not self.unread_rows.any():
+    def assumed(self) -> "ArmArrays":
+        """The sample with replies without an answer read as no, where the design says so."""
+        if self.design.unread != AS_NO or not self.unread_rows.any():
             return self
-        return replace(self, answer=np.where(self.unread_rows, 0.0, self.answer), unread="ignore")
+        return replace(self, answer=np.where(self.unread_rows, 0.0, self.answer))
 
     @property
     def worst(self) -> bool:
         """Whether verdicts must hold whatever the replies without an answer would have been."""
-        return self.unread == WORST and bool(self.unread_rows.any())
+        return self.design.unread == WORST and bool(self.unread_rows.any())
 
     @cached_property
     def alike(self) -> str:
@@ -123,28 +110,28 @@ class Sample:
         upper limit of the answer's share lies below the label's.
         """
         known, answer = self.assumed.parsed, self.assumed.answer
-        if not self.model or not known.any():
+        if not self.design.model or not known.any():
             return ""
         no, yes = (len(np.unique(self.row[known & (answer == side)])) for side in (0, 1))
         rarer, few, rows = int(yes <= no), min(no, yes), no + yes
         labels = len(np.unique(self.row[known & (self.label == rarer)]))
-        if few and not (few < FEW_ANSWERS and self.labelled):
+        if few and not (few < FEW_ANSWERS and self.design.labelled):
             return ""
         if few and float(clopper_pearson(few / rows, rows)[1]) >= labels / rows:
             return ""
         return f"answered {'no' if rarer else 'yes'} to all {f'but {few} of ' * bool(few)}{rows:,} rows"
 
-    def reach(self, freedom: Floats, groups: int = 2, kinds: int = 1) -> Floats:
+    def critical_values(self, freedom: Floats, groups: int = 2, kinds: int = 1) -> Floats:
         """Return how many standard errors all differences keep within, at each freedom (P,)."""
-        if self.looks is not None:
-            return np.full(len(freedom), self.looks.reach(self.rows, groups, kinds))
-        values, place = np.unique(freedom, return_inverse=True)
-        return np.array([pairs_reach(groups, kinds, float(each)) for each in values])[place.ravel()]
+        if self.design.sequential is not None:
+            return np.full(len(freedom), self.design.sequential.reach(self.rows, groups, kinds))
+        values, index = np.unique(freedom, return_inverse=True)
+        return np.array([critical_value(groups, kinds, float(value)) for value in values])[index.ravel()]
 
     def p_value(self, errors: float, groups: int, kinds: int, freedom: float) -> float:
         """Return how often the largest difference lies so many standard errors from 0 by chance."""
-        if self.looks is not None:
-            return self.looks.p_value(errors, self.rows, groups, kinds)
+        if self.design.sequential is not None:
+            return self.design.sequential.p_value(errors, self.rows, groups, kinds)
         return p_value(errors, groups, kinds, freedom)
 
     @cached_property
@@ -190,14 +177,18 @@ class Sample:
     @cached_property
     def rows_of_groups(self) -> Floats:
         """The distinct rows of each group (G,)."""
-        first = np.unique(self.row, return_index=True)[1]
+        return self._distinct(self.row)
+
+    def _distinct(self, unit: Codes) -> Floats:
+        """The distinct units (n,) of each group (G,)."""
+        first = np.unique(self.group * (int(unit.max(initial=0)) + 1) + unit, return_index=True)[1]
         return np.bincount(self.group[first], minlength=self.groups).astype(np.float64)
 
     @cached_property
-    def judged(self) -> Codes:
-        """The groups that have at least `min_group` rows; all of them where fewer than two have."""
-        large = np.flatnonzero(self.rows_of_groups >= self.min_group)
-        return large if len(large) > 1 and self.min_group > 1 else np.arange(self.groups)
+    def eligible_groups(self) -> Codes:
+        """The groups that have at least `min_group` rows (people); all of them where fewer than two have."""
+        large = np.flatnonzero(self._distinct(self.unit) >= self.design.min_group)
+        return large if len(large) > 1 and self.design.min_group > 1 else np.arange(self.groups)
 
     @cached_property
     def per_row(self) -> bool:
@@ -227,7 +218,7 @@ class Sample:
         if self.examples is None:
             return None
         if self.per_row:
-            return self.repeat if self.repeats >= LEAST_SETS else None
+            return self.repeat if self.repeats >= MIN_SETS else None
         return None if (self.examples == self.examples[0]).all() else self.examples
 
     @cached_property
@@ -236,14 +227,14 @@ class Sample:
         return 1 if self.sets is None else effective_number(self.sets)
 
     @property
-    def of(self) -> Of:
+    def scope(self) -> Scope:
         """The scope of this arm's intervals: these examples, or the strategy that draws them."""
-        return THIS_STRATEGY if self.per_row or self.number_of_sets >= LEAST_SETS else THESE_EXAMPLES
+        return THIS_STRATEGY if self.per_row or self.number_of_sets >= MIN_SETS else THESE_EXAMPLES
 
     @property
     def redrawn(self) -> Codes | None:
         """The sets (n,) over which intervals must reach as well; None where they are over rows alone."""
-        return self.sets if self.number_of_sets >= LEAST_SETS else None
+        return self.sets if self.number_of_sets >= MIN_SETS else None
 
 
 def effective_number(sets: Codes) -> int:
@@ -252,7 +243,7 @@ def effective_number(sets: Codes) -> int:
     return round(float(served.sum() ** 2 / (served**2).sum()))
 
 
-def both_answered(first: Sample, second: Sample) -> tuple[Codes, Codes]:
+def both_answered(first: ArmArrays, second: ArmArrays) -> tuple[Codes, Codes]:
     """Return the places, in each, of the questions that both answered; rows and repeats numbered alike."""
     many = 1 + max(int(sample.row.max(initial=-1)) for sample in (first, second))
     keys = first.repeat * many + first.row, second.repeat * many + second.row
@@ -293,20 +284,20 @@ class Influence:
         return table.tocsc()
 
     @cached_property
-    def _of_units(self) -> "sparse.csc_array":
+    def _by_unit(self) -> "sparse.csc_array":
         return self._by(self.unit)
 
     @cached_property
     def over_units(self) -> Floats:
         """The variance (O,) over rows or people."""
-        return _squares(self._of_units)
+        return _squares(self._by_unit)
 
     @property
     def freedom(self) -> Floats:
         """The degrees of freedom (O,) of `over_units`, by how much squares of influence differ (Satterthwaite
         1946): of squared errors of which most are near 0 fewer than there are units.
         """
-        squares, two = self._of_units.power(2), self.over_units
+        squares, two = self._by_unit.power(2), self.over_units
         excess = _squares(squares) - two**2 / np.maximum(squares.count_nonzero(0), 1)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(excess > 0, 2 * two**2 / excess, np.inf)
@@ -330,7 +321,7 @@ class Influence:
         """Return the covariance (P,) of pairs of shares over units; 0 where no unit belongs to both."""
         if not self.spans:
             return np.zeros(len(first))
-        table = self._of_units
+        table = self._by_unit
         return np.asarray(table[:, first].multiply(table[:, second]).sum(0)).ravel()
 
     def over_sets(self, first: Codes, second: Codes | None = None) -> Floats:
@@ -346,7 +337,7 @@ def _squares(table: "sparse.csc_array") -> Floats:
 
 
 @dataclass(frozen=True)
-class Shares:
+class RateEstimates:
     """O shares counted in one sample (one of all, one a group, ...).
 
     `values` (O,) are their means over repeats, `per_repeat` (R, O) each repeat's; NaN where nothing was
@@ -356,7 +347,7 @@ class Shares:
     less one, else infinite.
     """
 
-    sample: Sample
+    sample: ArmArrays
     values: Floats
     per_repeat: Floats
     below: Floats
@@ -396,13 +387,15 @@ class Shares:
             factor = np.sqrt(np.where(plain > 0, variance / plain, 1.0))
         return np.asarray(factor), np.maximum(1.0, np.floor(freedom))
 
-    def beside(self, other: "Shares") -> "Shares":
+    def beside(self, other: "RateEstimates") -> "RateEstimates":
         """Return these shares and then another's of the same questions, as one."""
         names = "values", "per_repeat", "below", "above", "plain", "variance", "two_rows", "freedom"
         arrays: Any = {n: np.concatenate([getattr(self, n), getattr(other, n)], -1) for n in names}
         return replace(self, **arrays, influence=self.influence.beside(other.influence))
 
-    def combined(self, owner: Codes, weight: Floats, owners: int, of: Floats | None = None) -> "Shares":
+    def combined(
+        self, owner: Codes, weight: Floats, owners: int, of: Floats | None = None
+    ) -> "RateEstimates":
         """Return weighted sums (owners,) of shares. Where weights are shares of `of` (owners,) rows of a
         table, they count as estimates; NaN where a share that has a weight is.
         """
@@ -419,7 +412,7 @@ class Shares:
                 apart = np.maximum(0.0, total(self.values**2) - values**2)
                 drawn = np.where(of > 0, apart / of, 0.0)
         own = self.influence
-        return Shares(
+        return RateEstimates(
             self.sample,
             values,
             np.where(np.isnan(values), np.nan, each),
@@ -433,18 +426,24 @@ class Shares:
         )
 
 
-def rate_shares(sample: Sample, rate: str, owner: Codes, owners: int, by_label: bool) -> Shares:
+def rate_shares(sample: ArmArrays, rate: str, owner: Codes, owners: int, by_label: bool) -> RateEstimates:
     """Return one of `RATES` for each owner (n,), with strata by group and label where `by_label` says so."""
     of_kinds = RATES[rate].counted, RATES[rate].hits
     counted, hits = (kinds[sample.label, sample.kind].astype(np.float64) for kinds in of_kinds)
-    if not sample.labelled and rate not in UNLABELLED:
+    if not sample.design.labelled and rate not in UNLABELLED:
         counted = np.zeros_like(counted)
     return mean_shares(sample, counted, hits, owner, owners, by_label, rate)
 
 
 def mean_shares(
-    sample: Sample, counted: Floats, value: Floats, owner: Codes, owners: int, by_label: bool, rate: str = ""
-) -> Shares:
+    sample: ArmArrays,
+    counted: Floats,
+    value: Floats,
+    owner: Codes,
+    owners: int,
+    by_label: bool,
+    rate: str = "",
+) -> RateEstimates:
     """Return the weighted means of `value` (n,), from 0 to 1, over what is `counted` (n,), of each owner.
 
     Every repeat in which a share is defined counts alike. Predictions assist the shares of a known `rate`.
@@ -463,7 +462,7 @@ def mean_shares(
         part = np.bincount(stratum, weight, strata)
         share = np.bincount(stratum, weight * value, strata) / part
         share = np.where(share < _ROUNDING, 0.0, np.where(share > 1 - _ROUNDING, 1.0, share))
-        rows, units = _effective_rows(sample, weight, value, share, stratum, strata)
+        rows, units, spread, place = _effective_rows(sample, weight, value, share, stratum, strata)
         residual = weight * (value - np.where(np.isnan(values), 0.0, values)[owner])
         if sample.assist and (change := sample.assist.adjusted(sample, rate, weight, value, share, stratum)):
             moved, worth, control, scale = change
@@ -475,7 +474,6 @@ def mean_shares(
         shift = part**2 * (1 - parsed) / parsed * (share - values[of_stratum]) ** 2 / units
         low, high = wilson(share, rows)
         residual = residual - (np.bincount(stratum, residual, strata) / size)[stratum]
-        few = np.sqrt(np.where(units > 1, units / (units - 1), 1.0))[stratum]
 
         def total(parts: Floats) -> Floats:
             sums = np.bincount(of_stratum, np.where(part > 0, parts, 0.0), owners)
@@ -484,52 +482,77 @@ def mean_shares(
         extra, plain = total(shift), total(part**2 * share * (1 - share) / rows) + total(shift)
         two_rows = total(2.0 * part**3 / units**2)
     people = sample.cluster is not None
-    influence = Influence(residual * few, owner, owners, sample.unit, people, sample.redrawn)
+    psi = residual * bias_reduced(weight, stratum, place)
+    influence = Influence(psi, owner, owners, sample.unit, people, sample.redrawn)
     variance, freedom = plain, np.full(owners, np.inf)
     if not np.isin(value, (0.0, 1.0)).all():
         freedom = influence.freedom
     if sample.weight is not None or people:
         variance = np.where(np.isnan(values), np.nan, np.maximum(plain, influence.over_units))
-    if people:
-        number = int(sample.unit.max()) + 1
-        counted_units = np.unique((owner * number + sample.unit)[weight > 0])
-        freedom = np.minimum(freedom, np.bincount(counted_units // number, minlength=owners) - 1.0)
+        freedom = np.minimum(freedom, _freedom(spread, place, owner, owners, sample.unit))
     below, above = (np.sqrt(total((part * (share - end)) ** 2) + Z**2 * extra) for end in (low, high))
-    return Shares(sample, values, per_repeat, below, above, plain, variance, two_rows, freedom, influence)
+    return RateEstimates(
+        sample, values, per_repeat, below, above, plain, variance, two_rows, freedom, influence
+    )
 
 
 def _effective_rows(
-    sample: Sample, weight: Floats, value: Floats, share: Floats, stratum: Codes, strata: int
-) -> tuple[Floats, Floats]:
-    """The rows (C,) that each stratum's questions count as, and its units (C,), whether counted or not.
+    sample: ArmArrays, weight: Floats, value: Floats, share: Floats, stratum: Codes, strata: int
+) -> tuple[Floats, Floats, Floats, Codes]:
+    """The rows (C,) that each stratum's questions count as, and its units (C,), whether counted or not; of
+    each unit within a stratum (U,) the variance of its sum that the design makes, and the index (n,) of each
+    question's unit.
 
     (Σ w)² / Σ w² questions over Kish's (1965) design effect 1 + ρ (m − 1) of asking one unit m times. The
     correlation ρ is the larger of the stratum's own and that of all strata together, from 0 to 1, and 1 where
     it cannot be estimated.
     """
-    part, squares = (np.bincount(stratum, each, strata) for each in (weight, weight**2))
+    part, squares = (np.bincount(stratum, power, strata) for power in (weight, weight**2))
     off = np.where(weight > 0, weight * (value - share[stratum]), 0.0)
     asked, questions = np.bincount(stratum, weight > 0, strata), part**2 / squares
     independent = asked / (asked - 1) * np.bincount(stratum, off**2, strata)
     if not np.isin(value, (0.0, 1.0)).all():
         questions = questions * np.where(independent > 0, share * (1 - share) * squares / independent, 1.0)
-    if sample.cluster is None and sample.rows == len(stratum):
-        return questions, np.bincount(stratum, minlength=strata).astype(np.float64)
-    number = int(sample.unit.max(initial=-1)) + 1
-    key, place = np.unique(stratum * number + sample.unit, return_inverse=True)
-    of, place = key // number, place.ravel()
-    each = np.bincount(place, weight)
-    more = np.bincount(of, each**2, strata) / squares - 1.0
-    seen = np.bincount(of, each > 0, strata)
+    of, place = stratum, np.arange(len(stratum))
+    if sample.cluster is not None or sample.rows < len(stratum):
+        number = int(sample.unit.max(initial=-1)) + 1
+        key, place = np.unique(stratum * number + sample.unit, return_inverse=True)
+        of, place = key // number, place.ravel()
+    sums, alone = np.bincount(place, weight), np.bincount(place, weight**2)
+    more = np.bincount(of, sums**2, strata) / squares - 1.0
+    seen = np.bincount(of, sums > 0, strata)
     excess = seen / (seen - 1) * np.bincount(of, np.bincount(place, off) ** 2, strata) - independent
-    estimable = (independent > 0) & (seen > 1) & (more > 0)
+    estimable = (independent > 0) & (seen > 1) & (more > _ROUNDING)
     pooled = excess[estimable].sum() / (independent * more)[estimable].sum() if estimable.any() else 1.0
     own = np.where(estimable, excess / (independent * more), 1.0)
-    effect = 1.0 + np.clip(np.maximum(own, pooled), 0.0, 1.0) * np.maximum(more, 0.0)
-    return questions / effect, np.bincount(of, minlength=strata).astype(np.float64)
+    correlation = np.clip(np.maximum(own, pooled), 0.0, 1.0)
+    effect = 1.0 + correlation * np.maximum(more, 0.0)
+    spread = alone + correlation[of] * (sums**2 - alone)
+    return questions / effect, np.bincount(of, minlength=strata).astype(np.float64), spread, place
 
 
-def auc_shares(sample: Sample) -> Shares:
+def bias_reduced(weight: Floats, stratum: Any, place: Codes) -> Floats:
+    """Return what residuals (n,) are multiplied by: 1 / √(1 − h), h the leverage of the unit `place` (n,) in
+    its stratum (CR2: Bell & McCaffrey 2002; Pustejovsky & Tipton 2018); 1 for an only unit.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        leverage = np.bincount(place, weight)[place] / np.bincount(stratum, weight)[stratum]
+        return np.where(leverage < 1 - _ROUNDING, 1 / np.sqrt(1 - leverage), 1.0)
+
+
+def _freedom(spread: Floats, place: Codes, owner: Codes, owners: int, unit: Codes) -> Floats:
+    """The degrees of freedom (O,) of variances over units (Satterthwaite 1946): (Σ v)² / Σ v² of units whose
+    sums have the variances v, and at most one fewer than there are units.
+    """
+    number, first = int(unit.max()) + 1, np.unique(place, return_index=True)[1]
+    key, index = np.unique((owner * number + unit)[first], return_inverse=True)
+    of, v = key // number, np.bincount(index.ravel(), spread)
+    units, total, squares = (np.bincount(of, power, owners) for power in (v > 0, v, v**2))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(squares > 0, np.minimum(units - 1.0, total**2 / squares), 0.0)
+
+
+def auc_shares(sample: ArmArrays) -> RateEstimates:
     """Return the area under the ROC curve of each group, over all repeats together.
 
     A row's influence is the share of rows of the other label that it is ranked rightly to, less the area
@@ -541,18 +564,17 @@ def auc_shares(sample: Sample) -> Shares:
     per_repeat = np.full((sample.repeats, sample.groups), np.nan)
 
     def of(here: Codes) -> tuple[float, Floats]:
-        if not (sample.labelled and 0 < sample.label[here].sum() < len(here)):
+        if not (sample.design.labelled and 0 < sample.label[here].sum() < len(here)):
             return np.nan, np.zeros(len(here))
         return area(score[here], sample.label[here], weight[here])
 
     for group in range(sample.groups):
         here = np.flatnonzero((sample.group == group) & ~np.isnan(score))
         values[group], psi[here] = of(here)
-        of_label = [here[sample.label[here] == side] for side in (0, 1)]
-        units = [len(np.unique(sample.unit[rows])) for rows in of_label]
-        for rows, number in zip(of_label, units, strict=True):
-            psi[rows] *= np.sqrt(number / max(1, number - 1))
-        few[group] = min(units)
+        psi[here] *= bias_reduced(
+            weight[here], sample.label[here], codes(sample.unit[here] * 2 + sample.label[here])
+        )
+        few[group] = min(len(np.unique(sample.unit[here][sample.label[here] == side])) for side in (0, 1))
         per_repeat[:, group] = [of(here[sample.repeat[here] == r])[0] for r in range(sample.repeats)]
     people = sample.cluster is not None
     influence = Influence(psi, sample.group, sample.groups, sample.unit, people, sample.redrawn)
@@ -564,7 +586,7 @@ def auc_shares(sample: Sample) -> Shares:
         low, high = wilson(values, np.where(rare, np.minimum(rows, 2 * few), rows))
     freedom = few - 1 if people else np.full(sample.groups, np.inf)
     none, ends = np.zeros(sample.groups), (values - low, high - values)
-    return Shares(sample, values, per_repeat, *ends, variance, variance, none, freedom, influence)
+    return RateEstimates(sample, values, per_repeat, *ends, variance, variance, none, freedom, influence)
 
 
 def area(score: Floats, label: Any, weights: Floats | None = None) -> tuple[float, Floats]:
@@ -580,7 +602,7 @@ def area(score: Floats, label: Any, weights: Floats | None = None) -> tuple[floa
     return area, weight / total * (rank - area)
 
 
-def joined(shares: Sequence[Shares], signs: Sequence[float], sets: Codes | None) -> Influence:
+def joined(shares: Sequence[RateEstimates], signs: Sequence[float], sets: Codes | None) -> Influence:
     """Return the influence of samples' shares on their signed sum; `sets` are those of all in turn."""
     own = [share.influence for share in shares]
     psi = np.concatenate([sign * influence.psi for sign, influence in zip(signs, own, strict=True)])

@@ -16,22 +16,21 @@ import numpy as np
 from fwc_llm.errors import FwcError
 from fwc_llm.files import sha256
 from fwc_llm.metrics.adverse_impact import impact_tables, over_median
-from fwc_llm.metrics.answers import Answered, Answers, mapped
-from fwc_llm.metrics.audit_table import Decisions, by_attribute, empty_but, from_frame, of_population
+from fwc_llm.metrics.audit_table import DecisionValues, by_attribute, empty_but, from_frame, of_population
+from fwc_llm.metrics.decision_thresholds import HALF
+from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, mapped
 from fwc_llm.metrics.statistics import plain
-from fwc_llm.metrics.thresholds import HALF
-from fwc_llm.report.audit import Audit
+from fwc_llm.report.audit_answers import Audit
 from fwc_llm.report.document import document_of, entry
 from fwc_llm.report.local_law_144 import summary
 from fwc_llm.report.narrative import findings, four_fifths, what_was_decided
 from fwc_llm.report.predictions_reader import read_population, read_predictions
-from fwc_llm.report.provenance import ABOUT
-from fwc_llm.report.read import KEY
+from fwc_llm.report.provenance import ABOUT, DECISIONS
 from fwc_llm.report.rows import rows_of_audit
 from fwc_llm.runs.folder import command, versions
 from fwc_llm.runs.settings import Settings
-from fwc_llm.schema import Checked
 from fwc_llm.taskfile import LAYOUT, About
+from fwc_llm.validation import Checked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +39,7 @@ FORMAT = "fwc-llm-audit/1"
 _COLUMNS = "answer", "label", "arm", "repeat", "row", "p_yes", "examples", "score"
 
 
-class Asked(Checked):
+class AuditOptions(Checked):
     """The options of an audit, as its document records them: columns, rules, and what [about] says."""
 
     protected: tuple[str, ...]
@@ -81,7 +80,7 @@ class AuditOfFile:
 
     document: dict[str, Any]
     audits: Mapping[str, Audit]
-    crossed: Answered
+    crossed: RunAnswers
     notes: Sequence[str]
     ties: str
     about: Mapping[str, Any]
@@ -95,7 +94,7 @@ class AuditOfFile:
 
 
 def audit_of_file(
-    predictions: Path, asked: Asked, population: Path | None = None, audited: str = ""
+    predictions: Path, asked: AuditOptions, population: Path | None = None, audited: str = ""
 ) -> AuditOfFile:
     """Return the audit of a file of predictions, made at the time `audited` (now).
 
@@ -108,9 +107,11 @@ def audit_of_file(
     columns = {name: column for name, column in roles.items() if column is not None}
     key, threshold = asked.key or asked.row or "", HALF if asked.threshold is None else asked.threshold
     layout = {name: getattr(asked, name) for name in LAYOUT}
-    texts = [*names, label, asked.answer]
+    texts = [*names, label, asked.answer, settings.cluster]
     everybody = read_population(population, key, texts, layout) if population else None
-    decisions = Decisions(asked.positive, asked.negative, asked.others, predictions.name, columns, typed=True)
+    decisions = DecisionValues(
+        asked.positive, asked.negative, asked.others, predictions.name, columns, typed=True
+    )
     by_column = {"answer": asked.positive_answer, "label": asked.positive_label}
     decisions = replace(decisions, by_column={name: value for name, value in by_column.items() if value})
     frame, notes = read_predictions(
@@ -126,7 +127,7 @@ def audit_of_file(
         asked.reply is not None,
     )
 
-    def answered(answer: str) -> Answered:
+    def answered(answer: str) -> RunAnswers:
         own: dict[str, Any] = {name: name for name in ("weight", "cluster", "given") if name in columns}
         own |= {name: getattr(settings, name) for name in ("min_group", "margin", "against", "unread")}
         own |= {"decisions": replace(decisions, positive=None, negative=None, others=None, by_column={})}
@@ -145,7 +146,8 @@ def audit_of_file(
     audits = {}
     for name, view in by_attribute(crossed).items():
         if everybody is not None:
-            view = of_population(view, everybody, key, label, decisions, asked.answer, asked.unknown)
+            options = label, decisions, asked.answer, asked.unknown, settings.cluster
+            view = of_population(view, everybody, key, *options)
         audits[name] = Audit(view)
     audited = audited or time.strftime("%Y-%m-%dT%H:%M:%S%z")
     source = asked.answer or asked.reply or asked.p_yes or f"{asked.score} above its median"
@@ -176,7 +178,7 @@ def audit_of_file(
     return AuditOfFile(document, audits, crossed, notes, ties, about)
 
 
-def _check_options(asked: Asked, of_population: bool) -> None:
+def _check_options(asked: AuditOptions, of_population: bool) -> None:
     """Refuse options that do not fit together."""
     at, no_row = asked.threshold, asked.row is None
     answers = [column for column in (asked.answer, asked.reply) if column]
@@ -191,7 +193,9 @@ def _check_options(asked: Asked, of_population: bool) -> None:
         "name the column of predictions (--answer), replies (--reply), probabilities (--p-yes) or scores "
         "(--score)": not (answers or asked.p_yes or asked.score),
         "--reply parses the answers, and --answer gives them: leave out one of them": len(answers) > 1,
-        "--positive-answer is for --answer: replies are parsed": asked.reply and asked.positive_answer,
+        "--reply with --positive-answer needs --negative: the word in which replies say no": (
+            asked.reply and asked.positive_answer and not asked.negative
+        ),
         "--threshold makes answers of --p-yes, and --answer gives the answers: leave out one of them": (
             answers and at is not None
         ),
@@ -248,7 +252,7 @@ def _describe(audit: Audit, source: Mapping[str, Any], title: str, keep_small: b
         "task": source["predictions"], "title": title, "model": label, "simulated": False,
         "arms": list(answers), "settings": settings, "fingerprint": source["sha256"], "protected": names,
         "calls": calls, "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "versions": versions(),
-        "command": command(), KEY: where,
+        "command": command(), DECISIONS: where,
     }  # fmt: skip
     impact = impact_tables(audit.answered, keep_small=keep_small)
     unanswered = sum(int((a.reason == "error").sum()) for a in answers.values())
@@ -267,7 +271,7 @@ def _describe(audit: Audit, source: Mapping[str, Any], title: str, keep_small: b
     )
 
 
-def _with_reasons(audit: Audit) -> dict[str, Answers]:
+def _with_reasons(audit: Audit) -> dict[str, ArmAnswers]:
     """Answers that are missing without a reason were empty cells."""
     named = {}
     for arm, a in audit.answered.answers.items():

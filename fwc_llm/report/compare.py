@@ -6,15 +6,15 @@ from typing import Any
 
 from rich.console import Group, RenderableType
 
-from fwc_llm.metrics.answers import mapped, questions_of, samples_of
 from fwc_llm.metrics.arm_comparison import COMPARED, adjust, compare_estimates
 from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.run_answers import mapped, questions_of, samples_of
 from fwc_llm.metrics.statistics import plain
-from fwc_llm.report.format import DASH, number, p_value
 from fwc_llm.report.narrative import lost_lines
-from fwc_llm.report.read import Run, check_same_task
+from fwc_llm.report.number_format import DASH, number, p_value
 from fwc_llm.report.sections import ACCURACY, GAP, as_words, verdict_on
-from fwc_llm.report.tables import Row, Section, as_text, difference, notebook, terminal
+from fwc_llm.report.table_model import Row, Section, as_text, difference, notebook, terminal
+from fwc_llm.runs.recorded_run import Run, check_same_task
 from fwc_llm.taskfile import without_key
 
 
@@ -97,14 +97,12 @@ def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
     groups = tuple(dict.fromkeys((*first.groups, *second.groups)))
     if not same_table:  # equal names are other rows
         after = replace(after, row=mapped(after.row, "other:{}".format))
-    fixed = first.answered.labels_fixed and second.answered.labels_fixed
-    samples = samples_of({"first": before, "second": after}, groups, fixed)
-    looks = first.answered.looks or second.answered.looks
-    more: Any = ({"unread": run.answered.unread, "model": True} for run in (first, second))
-    estimates = (
-        estimate(replace(samples["first"], looks=looks, **next(more))),
-        estimate(replace(samples["second"], **next(more))),
-    )
+    designs = [replace(run.answered.design, min_group=1) for run in (first, second)]
+    fixed = all(design.labels_fixed for design in designs)
+    sequential = designs[0].sequential or designs[1].sequential
+    designs = [replace(design, labels_fixed=fixed, sequential=sequential) for design in designs]
+    samples = samples_of({"first": before, "second": after}, groups, designs[0])
+    estimates = estimate(samples["first"]), estimate(replace(samples["second"], design=designs[1]))
     tests = compare_estimates(*estimates, aligned=same_table and asked[0] == asked[1])
     compared: dict[str, Any] = {
         "arm": arm,
@@ -112,9 +110,9 @@ def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
         **{name: tests[name] for name in ("n", "of", "reason", "alike", "these_examples")},
     }
     if set(first.groups) != set(second.groups):  # each has its own gaps, though no difference
-        of_runs = (samples_of({"own": a}, run.groups, fixed) for run, a in ((first, before), (second, after)))
-        own = [estimate(sample["own"]) for sample in of_runs]
-        estimates = own[0], own[1]
+        alone = zip((first, second), (before, after), strict=True)
+        of_runs = [samples_of({"": a}, run.groups, designs[0])[""] for run, a in alone]
+        estimates = estimate(of_runs[0]), estimate(of_runs[1])
     for metric in COMPARED:
         values = [of_run[metric].value for of_run in estimates]
         compared[metric] = {"first": values[0], "second": values[1], **tests[metric]}

@@ -6,21 +6,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
+from fwc_llm.metrics.sampling_design import Unread
 from fwc_llm.metrics.statistics import plain, statistics
-from fwc_llm.metrics.variance import Unread
 from fwc_llm.report import local_law_144 as ll144
 from fwc_llm.report import sections
 from fwc_llm.report.cost import cost
 from fwc_llm.report.impact import audit_tables, selected, who_was_selected
 from fwc_llm.report.narrative import findings, low_coverage, what_was_run, wording_lines
-from fwc_llm.report.probability import probabilities
-from fwc_llm.report.provenance import costs, provenance, record
-from fwc_llm.report.read import KEY, Run, assisted, read_runs
+from fwc_llm.report.probability_sections import probabilities
+from fwc_llm.report.provenance import DECISIONS, costs, provenance, record
 from fwc_llm.report.reference_models import add_references, references_of
 from fwc_llm.report.rows import rows_of_run
-from fwc_llm.report.tables import Section
-from fwc_llm.report.thresholds import at_threshold, threshold_section
+from fwc_llm.report.table_model import Section
+from fwc_llm.report.threshold_section import at_threshold, threshold_section
 from fwc_llm.report.tuning import read_tuning, tuned
+from fwc_llm.runs.recorded_run import Run, assisted, read_runs
 from fwc_llm.version import __version__
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
 
     An audit of decisions from elsewhere has no examples, no cost and no way of asking.
     """
-    stats, is_run = run["statistics"], KEY not in run["about"]
+    stats, is_run = run["statistics"], DECISIONS not in run["about"]
     shown = [
         sections.results(stats),
         sections.rates(stats),
@@ -112,7 +112,7 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
 
 def first_section(run: Mapping[str, Any]) -> Section:
     """Return the table that a page opens with: the arms of a run, the groups of an audit."""
-    if KEY in run["about"] and len(run["statistics"]["arms"]) == 1:
+    if DECISIONS in run["about"] and len(run["statistics"]["arms"]) == 1:
         return selected(run["audit"]["attributes"][-1])
     return sections.results(run["statistics"])
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from fwc_llm.report.strategies import Comparison
+    from fwc_llm.report.strategies import StrategyComparison
 
 _RATES, _TRADEOFF = "Rate of yes per group", "Accuracy against the DP gap"
 _LEGEND: Any = {"frameon": False, "fontsize": 8, "loc": "upper left", "bbox_to_anchor": (1, 1)}
@@ -154,7 +154,7 @@ def _error(estimate: Mapping[str, Any], name: str, scale: float) -> Any:
     return scale * np.maximum([[value - estimate["low"]], [estimate["high"] - value]], 0.0)
 
 
-def plot_comparison(lines: "Sequence[Comparison]", path: str | Path, title: str) -> None:
+def plot_comparison(lines: "Sequence[StrategyComparison]", path: str | Path, title: str) -> None:
     """Write bars of distance and of parity violation, the closest strategy on top, as PNG or SVG.
 
     Errors: `FwcError` as `check_plot`, and when the file cannot be written.

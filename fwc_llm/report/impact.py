@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.metrics.adverse_impact import REWEIGHTED, WITHHELD, impact_tables
-from fwc_llm.report.format import DASH, defined, interval, number, p_value
-from fwc_llm.report.read import Run
-from fwc_llm.report.tables import Cell, Row, Section, difference, valued
+from fwc_llm.report.number_format import DASH, defined, interval, number, p_value
+from fwc_llm.report.table_model import Row, Section, TableCell, difference, valued
+from fwc_llm.runs.recorded_run import Run
 from fwc_llm.runs.splits import population
 
 if TYPE_CHECKING:
@@ -120,11 +120,11 @@ def selected(view: Mapping[str, Any], reweighted: bool = False) -> Section:
     for arm, name, group in _lines(view):
         ratio = _with_ends(group, "impact_ratio", "impact_ratio_", 2)
         if name == arm["reference"]:
-            ratio = Cell(number(group["impact_ratio"], 2), "the highest rate")
-        rule, verdict = group["four_fifths"], Cell(DASH)
+            ratio = TableCell(number(group["impact_ratio"], 2), "the highest rate")
+        rule, verdict = group["four_fifths"], TableCell(DASH)
         if rule is not None:
             below = "below" if rule["below"] else "not below"
-            verdict = Cell(below, "" if rule["settled"] else "undecided")
+            verdict = TableCell(below, "" if rule["settled"] else "undecided")
         chosen = f"{_count(group['selected'])} of {_count(group['selected'] + group['not_selected'])}"
         rate = _with_ends(group, "selection_rate", "", 3)
         rows.append([chosen, rate, ratio, verdict, _count(group["shortfall"])])
@@ -147,7 +147,7 @@ def _pairs(view: Mapping[str, Any], by: str) -> Section:
             _marked(f"{pair['first']} − {pair['second']}", pair),
             *[arm["arm"]] * several,
             difference(pair, 3),
-            Cell(number(pair["ratio"], 2), interval((pair["ratio_low"], pair["ratio_high"]), 2)),
+            TableCell(number(pair["ratio"], 2), interval((pair["ratio_low"], pair["ratio_high"]), 2)),
             str(pair["test"]),
             p_value(pair["p_value"]),
             p_value(pair["p_adjusted"]),
@@ -175,8 +175,8 @@ def _confused(view: Mapping[str, Any], by: str) -> Section:
     return _table(view, f"Confusion matrix, {by}", headings, rows, notes=notes)
 
 
-def _with_ends(group: Mapping[str, Any], name: str, ends: str, digits: int) -> Cell:
-    return valued(group, digits, key=name, ends=ends) if defined(group[name]) else Cell("undefined")
+def _with_ends(group: Mapping[str, Any], name: str, ends: str, digits: int) -> TableCell:
+    return valued(group, digits, key=name, ends=ends) if defined(group[name]) else TableCell("undefined")
 
 
 def _reading(view: Mapping[str, Any]) -> Iterator[str]:

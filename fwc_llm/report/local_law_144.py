@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fwc_llm.metrics.adverse_impact import AS_DRAWN
-from fwc_llm.report.format import DASH, number
+from fwc_llm.report.number_format import DASH, number
 from fwc_llm.report.provenance import ABOUT, FOR_LAW
-from fwc_llm.report.tables import Section
-from fwc_llm.report.tidy import head
-from fwc_llm.table_words import UNKNOWN
-from fwc_llm.untrusted import visible
+from fwc_llm.report.table_model import Section
+from fwc_llm.report.tidy_csv import head
+from fwc_llm.sanitize import replace_invisible
+from fwc_llm.words import UNKNOWN
 
 RULE = "6 RCNY § 5-301 to 5-304, read 2026-11-22 in secondary sources: check that it is in force"
 COLUMNS = (
@@ -155,4 +155,10 @@ def sections(summarized: Mapping[str, Any]) -> Section:
 
 
 def _cell(value: Any) -> str:
-    return DASH if value == "" else number(value, 3) if isinstance(value, float) else visible(str(value))
+    return (
+        DASH
+        if value == ""
+        else number(value, 3)
+        if isinstance(value, float)
+        else replace_invisible(str(value))
+    )

@@ -13,28 +13,28 @@ import numpy as np
 
 from fwc_llm.errors import FwcError
 from fwc_llm.gates.change_detection import Alarm, Detector, check_watched
-from fwc_llm.gates.condition import Condition
-from fwc_llm.metrics.answers import as_names, mapped, one_name
-from fwc_llm.metrics.audit_table import Decisions, from_frame, plain_text
+from fwc_llm.gates.condition import GateCondition
+from fwc_llm.metrics.audit_table import DecisionValues, from_frame, plain_text
+from fwc_llm.metrics.confidence_sequences import MIN_ROWS_FIRST_LOOK, ConfidenceSequence
 from fwc_llm.metrics.counts import RATES, UNPARSED, Codes, Floats, Metric
 from fwc_llm.metrics.intervals import Z, ratio_limits, wilson
-from fwc_llm.metrics.looks import FIRST_LOOK, Looks
+from fwc_llm.metrics.run_answers import as_names, mapped, one_name
 from fwc_llm.report.monitor_state import BEFORE, FirstState, State
 from fwc_llm.report.predictions_reader import read_predictions
-from fwc_llm.table_words import UNKNOWN, merged_categories
 from fwc_llm.values import as_number
+from fwc_llm.words import UNKNOWN, merged_categories
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fwc_llm.metrics.answers import Names
+    from fwc_llm.metrics.run_answers import Names
 
 _TIGHTEST = 3_333  # rows, of which 0.3 are where the sequence is tightest
 _MOST_GROUPS = 100  # every pair of them is compared
 
 
 @dataclass(frozen=True)
-class _Meanings(Decisions):
+class _Meanings(DecisionValues):
     """What values mean; also those that earlier calls had, whose meaning stays."""
 
     seen: dict[str, bool | None] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class _Meanings(Decisions):
         return found
 
 
-class _Rows(NamedTuple):
+class _DecisionRows(NamedTuple):
     """Decisions in the order of their time: `kind` is 3 · label + answer; `days` are None without dates."""
 
     key: "pd.Series[str]"
@@ -83,7 +83,7 @@ def watch(
     state: State,
     first: FirstState | None,
     path: Path,
-    conditions: Sequence[Condition],
+    conditions: Sequence[GateCondition],
     options: Mapping[str, Any],
     values: Mapping[str, Any] = {},
     forget: Sequence[str] = (),
@@ -93,8 +93,8 @@ def watch(
     """Add the decisions of a file that are new to an open state, and log alarms.
 
     `options`, which a state keeps to, are `answer`, `label`, `protected`, `key`, `missing`, `time`, `by`,
-    `unknown`, `period` and `run_length`; `values` are `positive`, `negative` and `others` of `Decisions`; the
-    rest are options of the command. Raises `FwcError` for conditions without a detector, a state of other
+    `unknown`, `period`, `run_length`; `values` are `positive`, `negative` and `others` of `DecisionValues`;
+    the rest are options of the command. Raises `FwcError` for conditions without a detector, a state of other
     options, and decisions that are there twice or were changed.
     """
     summary = state.summary
@@ -142,8 +142,8 @@ def _call(period: str) -> int:
 
 
 def _read(
-    path: Path, options: Mapping[str, Any], decisions: Decisions, layout: Mapping[str, Any]
-) -> tuple[_Rows | None, Sequence[str]]:
+    path: Path, options: Mapping[str, Any], decisions: DecisionValues, layout: Mapping[str, Any]
+) -> tuple[_DecisionRows | None, Sequence[str]]:
     """The decisions of a file, None where it has none, and notes on what was left out."""
     roles = {"row": options["key"], **{name: options[name] for name in ("answer", "label", "time", "by")}}
     columns, protected = {name: column for name, column in roles.items() if column}, options["protected"]
@@ -173,7 +173,7 @@ def _read(
     kind = 3 * answers.label.astype(np.int64)
     kind += np.where(np.isnan(answers.answer), UNPARSED, answers.answer).astype(np.int64)
     version = as_names(frame["by"].array) if options["by"] else one_name("", len(frame))
-    return _Rows(frame["row"].astype(str), answers.group, kind, version, moments, days), notes
+    return _DecisionRows(frame["row"].astype(str), answers.group, kind, version, moments, days), notes
 
 
 def _times(texts: "Names", where: str) -> tuple[Floats, list[date] | None]:
@@ -202,7 +202,7 @@ def _period(day: date, kind: str) -> str:
 
 
 def _add(
-    state: State, first: FirstState | None, rows: _Rows, path: Path, asked: Mapping[str, Any]
+    state: State, first: FirstState | None, rows: _DecisionRows, path: Path, asked: Mapping[str, Any]
 ) -> tuple[Codes, set[int], list[str]]:
     """Add what is new; return its cells (n,) in their order, the numbers of its periods, and notes."""
     summary, notes = state.summary, list[str]()
@@ -211,8 +211,8 @@ def _add(
         others = rows.key[~np.isin(hashed, first.keys)]
         if not counted or state.known(others.map(plain_text))[1]:
             raise FwcError(
-                f"{path} does not spell its keys as {state.path}, which an earlier version wrote: give a file "
-                "that has old decisions too, or begin a new state with --state and all decisions"
+                f"{path} has no key of {state.path}, of an earlier version, or spells one in another way: "
+                "give old decisions too, or begin a new state with --state and all decisions"
             )
         notes.append(f"{state.path} is an SQLite file now; {state.path.name}.old is what it was")
     cell = 6 * _numbers(rows.group, summary["groups"]) + rows.kind
@@ -224,8 +224,8 @@ def _add(
     for key, before in counted.items():
         if before[0] is not None and before != content[places[key]]:
             raise FwcError(
-                f"{path}: the row {rows.key[places[key]]!r:.80} was seen before and has changed: a sequence is "
-                "of decisions as they were made; restore it, or begin a new state with --state"
+                f"{path}: the row {rows.key[places[key]]!r:.80} was seen before and has changed: decisions "
+                "stay as they were made; restore it, or begin a new state with --state"
             )
     fresh = [place for key, place in places.items() if key not in counted and key not in forgotten]
     if not fresh:
@@ -306,7 +306,7 @@ def sequence(counts: Codes, metric: Metric, checks: int = 1) -> Floats:
     if metric.kind == "share":
         counts = counts.sum(1, keepdims=True)
     rows = counts.sum((2, 3))
-    large, looks = rows >= FIRST_LOOK, Looks(checks, _TIGHTEST)
+    large, looks = rows >= MIN_ROWS_FIRST_LOOK, ConfidenceSequence(checks, _TIGHTEST)
     of = zip(np.maximum(rows.sum(1), 1).tolist(), np.maximum(large.sum(1), 2).tolist(), strict=True)
     reach = np.array([[looks.reach(n, groups, len(metric.rates))] for n, groups in of]) / Z
     found = np.full((3, len(counts)), np.nan)

@@ -9,15 +9,15 @@ from fwc_llm.errors import FwcError
 from fwc_llm.gates import Check
 from fwc_llm.gates.change_detection import Detector
 from fwc_llm.gates.decide import Outcome
+from fwc_llm.metrics.confidence_sequences import MIN_ROWS_FIRST_LOOK
 from fwc_llm.metrics.counts import RATES, Codes, Floats
-from fwc_llm.metrics.looks import FIRST_LOOK
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.charts import Axis
-from fwc_llm.report.format import number
+from fwc_llm.report.html import environment
 from fwc_llm.report.monitor import Monitored, sequence
 from fwc_llm.report.monitor_state import BEFORE
-from fwc_llm.report.page import environment
-from fwc_llm.report.tables import Row, Section, valued
+from fwc_llm.report.number_format import number
+from fwc_llm.report.table_model import Row, Section, valued
 
 _GROUPS, _PERIODS = 8, 60  # most of them that a table and a chart show
 _SEQUENCE = "value", "low", "high"
@@ -77,7 +77,7 @@ def _check(detector: Detector, counts: Codes, where: str, checks: int) -> Check:
     outcome: Outcome = "undecided"
     why = f"{condition.bound:g} lies within: wait for more decisions"
     if np.isnan(low):
-        why = f"fewer than {FIRST_LOOK} in {'all' if detector.metric.kind == 'share' else 'two groups'}: wait for more"
+        why = f"two groups need {MIN_ROWS_FIRST_LOOK} of them: wait for more decisions"
     elif low > condition.bound if gap else high < condition.bound:
         outcome, why = "failed", "all of it is beyond the bound"
     elif high <= condition.bound if gap else low >= condition.bound:

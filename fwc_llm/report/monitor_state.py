@@ -21,8 +21,8 @@ from pydantic import Base64Bytes, Field
 from fwc_llm.errors import FwcError
 from fwc_llm.files import failing_as, open_binary, read_text, write_whole
 from fwc_llm.metrics.counts import Codes
-from fwc_llm.schema import Checked, check
-from fwc_llm.untrusted import parse_json
+from fwc_llm.sanitize import parse_json
+from fwc_llm.validation import Checked, check
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,18 +4,18 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.gates.condition import TOLD, looks_of, parse_condition
+from fwc_llm.gates.condition import UNTIL_VERDICT, parse_condition, sequence_of
 from fwc_llm.metrics.arm_comparison import COMPARED
+from fwc_llm.metrics.confidence_sequences import expected
+from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.intervals import DIFFERS, NOT_SHOWN, WITHIN
-from fwc_llm.metrics.looks import expected
 from fwc_llm.metrics.planning import Assumptions, Design, limit_of, smallest
-from fwc_llm.metrics.probability import OPPOSITE
-from fwc_llm.metrics.thresholds import HALF
-from fwc_llm.metrics.variance import LEAST_SETS, THESE_EXAMPLES
-from fwc_llm.report.format import interval, number, percent
+from fwc_llm.metrics.predicted_probabilities import OPPOSITE
+from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES
+from fwc_llm.report.number_format import interval, number, percent
 
 if TYPE_CHECKING:
-    from fwc_llm.report.read import Run
+    from fwc_llm.runs.recorded_run import Run
 
 GAP = COMPARED[1]
 _NAMES = {GAP: "the DP gap", "accuracy": "accuracy"}
@@ -309,9 +309,9 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
     assumed = assumptions or Assumptions()
     lines = ["found 4 times in 5, by tests at 5 %:"]
     lines += [f"  {_finds(size)}" for size in smallest(design, assumed)]
-    if design.repeats < LEAST_SETS:
+    if design.repeats < MIN_SETS:
         lines.append(
-            f"  this strategy, with examples drawn anew: cannot be told with fewer than {LEAST_SETS} repeats"
+            f"  this strategy, with examples drawn anew: cannot be told with fewer than {MIN_SETS} repeats"
         )
     few = [group for group, judged in zip(design.groups, design.judged, strict=True) if not judged]
     lines += [f"not judged, with fewer than {design.min_group} rows: {_listed(few)}"] if few else []
@@ -326,9 +326,9 @@ def expected_lines(
     The first condition on dp counts, or the margin where the verdict is to be told.
     """
     most = round(design.rows.sum())
-    parsed = [None if text == TOLD else parse_condition(text) for text in conditions]
+    parsed = [None if text == UNTIL_VERDICT else parse_condition(text) for text in conditions]
     bounds = [margin if c is None else c.bound for c in parsed if c is None or c.metric == "dp"]
-    looks, shares = looks_of(conditions, arms, most), design.rows.sum(1)[design.judged]
+    looks, shares = sequence_of(conditions, arms, most), design.rows.sum(1)[design.judged]
     if not bounds or looks is None or len(shares) < 2:
         return []
     lines = [f"until dp > {bounds[0]:g} is decided, at most {most:,} rows (simulated, rates around 50 %):"]
@@ -374,7 +374,7 @@ def _assuming(design: Design, assumptions: Assumptions) -> str:
     )
     if design.repeats > 1:
         sentence += f"; answers to one row in two repeats correlate by {assumptions.correlation:g}"
-    if design.repeats >= LEAST_SETS:
+    if design.repeats >= MIN_SETS:
         sentence += (
             f"; sets of examples move a difference by a standard deviation of {assumptions.examples_sd:g}"
         )

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import sha256
-from fwc_llm.report.format import DASH
-from fwc_llm.report.read import KEY, Run
+from fwc_llm.report.number_format import DASH
 from fwc_llm.report.sections import as_words
-from fwc_llm.report.tables import Row, Section
+from fwc_llm.report.table_model import Row, Section
+from fwc_llm.runs.recorded_run import Run
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
+DECISIONS = "audit"  # key of a document's `about`: where decisions made elsewhere came from
 NOT_STATED = "not stated in the task file"
 ABOUT = {
     "intended_use": "Intended use",
@@ -70,9 +71,9 @@ def record(run: Mapping[str, Any]) -> Section:
     An audit of decisions from elsewhere has no task file, no settings and no model.
     """
     provenance, about, hashes = run["provenance"], run["about"], run["provenance"]["hashes"]
-    if KEY in about:  # of which only the file itself exists
+    if DECISIONS in about:  # of which only the file itself exists
         rows: list[Row] = [("Date of the audit", as_words(about.get("created")))]
-        hashes = {about[KEY]["predictions"]: hashes["answers.csv"]}
+        hashes = {about[DECISIONS]["predictions"]: hashes["answers.csv"]}
     else:
         task = provenance["task"] or {}
         settings = {name: value for name, value in about["settings"].items() if value not in (None, [], {})}

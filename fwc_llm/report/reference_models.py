@@ -16,13 +16,13 @@ import numpy.typing as npt
 from pydantic import BaseModel, StrictBool, ValidationError
 
 from fwc_llm.errors import FwcError, StorageError
-from fwc_llm.metrics.answers import Answered, one_name, samples_of
 from fwc_llm.metrics.arm_comparison import adjust, compare_estimates
-from fwc_llm.metrics.arm_estimates import Estimate, Estimates, estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates, MetricEstimate, estimate
 from fwc_llm.metrics.counts import METRICS
+from fwc_llm.metrics.run_answers import RunAnswers, one_name, samples_of
 from fwc_llm.models.baseline import BOOSTING, LOGISTIC, TableModel
-from fwc_llm.report.read import Run, read_run
 from fwc_llm.runs.folder import RunFolder
+from fwc_llm.runs.recorded_run import Run, read_run
 from fwc_llm.shots.examples import features_frame
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class _Line(BaseModel):
     answer: list[Literal[0, 1]]
 
 
-class _File(BaseModel):
+class _ReferenceFile(BaseModel):
     """reference.json: `questions` are repeat and row, and every line has an answer to each."""
 
     format: Literal["fwc-llm-reference/1"] = "fwc-llm-reference/1"
@@ -71,10 +71,10 @@ class _File(BaseModel):
 class References:
     """Reference lines; `order` (n,) has the place in them of each of the first arm's questions."""
 
-    content: _File
+    content: _ReferenceFile
     order: npt.NDArray[np.intp]
 
-    def described(self, run: Answered, estimates: Mapping[str, Estimates]) -> dict[str, Any]:
+    def described(self, run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> dict[str, Any]:
         """Return each line's values with intervals, and every arm less every line of one threshold.
 
         Thresholds per group are compared with nothing. The correction runs over these comparisons alone.
@@ -88,7 +88,7 @@ class References:
             )
             for place, line in enumerate(lines)
         }  # fmt: skip
-        samples = samples_of({"": first, **answers}, run.groups, run.labels_fixed, run.min_group)
+        samples = samples_of({"": first, **answers}, run.groups, run.design)
         own = [estimate(samples[place]) for place in answers]
         tests = [
             compare_estimates(of_line, estimates[arm]) | {"line": line.line, "arm": arm}
@@ -96,7 +96,7 @@ class References:
             if not line.by_group
             for arm in run.arms
         ]
-        adjust(tests, run.margin)
+        adjust(tests, run.design.margin)
         described = [
             {
                 **line.model_dump(exclude={"answer"}),
@@ -111,7 +111,7 @@ class References:
         return {**self.content.about.model_dump(mode="json"), "lines": described, "comparisons": tests}
 
 
-def _ends(estimate: Estimate, name: str) -> dict[str, Any]:
+def _ends(estimate: MetricEstimate, name: str) -> dict[str, Any]:
     return {name: estimate.value, "low": estimate.low, "high": estimate.high}
 
 
@@ -121,7 +121,7 @@ def add_references(folders: Sequence[Path], task: "Task") -> None:
     A folder that cannot be written is left as it is. Raises `FwcError` for another table than the runs', and
     for a pool without rows to learn from.
     """
-    content: _File | None = None
+    content: _ReferenceFile | None = None
     for folder in folders:
         run = read_run(folder)
         if content is None or content.questions != _questions(run):
@@ -136,7 +136,7 @@ def references_of(run: Run) -> References | None:
     if not path.is_file():
         return None
     try:
-        content = _File.model_validate(RunFolder(run.folder).read_json(FILE_NAME))
+        content = _ReferenceFile.model_validate(RunFolder(run.folder).read_json(FILE_NAME))
         places = {question: place for place, question in enumerate(content.questions)}
         order = np.array([places.pop(question) for question in _questions(run)])
         if places or any(len(line.answer) != len(order) for line in content.lines):
@@ -149,7 +149,7 @@ def references_of(run: Run) -> References | None:
     return References(content, order)
 
 
-def make_references(run: Run, task: "Task") -> _File:
+def make_references(run: Run, task: "Task") -> _ReferenceFile:
     """Return the content of reference.json. The same run and table give the same content."""
     named = ", ".join(task.protected)
     kinds = [(model, protected) for model in (LOGISTIC, BOOSTING) for protected in (True, False)]
@@ -172,7 +172,7 @@ def make_references(run: Run, task: "Task") -> _File:
     about = _About(
         trained_on=trained_on, left_out=max(left_out), one_fit=len(sizes) == 1, protected=list(task.protected)
     )
-    return _File(about=about, questions=questions, lines=lines)
+    return _ReferenceFile(about=about, questions=questions, lines=lines)
 
 
 def _questions(run: Run) -> list[tuple[int, str]]:

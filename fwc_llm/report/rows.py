@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.files import is_file
-from fwc_llm.metrics.answers import Answers, questions_of
+from fwc_llm.metrics.run_answers import ArmAnswers, questions_of
 from fwc_llm.models.base import Messages
+from fwc_llm.models.recorded import FILE_NAME, read_records
 from fwc_llm.notebook import visible
-from fwc_llm.report.read import Run
 from fwc_llm.runs.folder import COUNTERFACTUAL, RunFolder
-from fwc_llm.runs.journal import FILE_NAME, Key, key_of, read_records
-from fwc_llm.untrusted import shortened, storable
+from fwc_llm.runs.journal import Key, key_of
+from fwc_llm.runs.recorded_run import Run
+from fwc_llm.sanitize import truncate, utf8_safe
 
 _ANSWERS = {1.0: "yes", 0.0: "no"}
 
@@ -51,7 +52,7 @@ def rows_of_run(run: Run) -> dict[str, Any] | None:
     return {**counted, "data": pack.as_json()}
 
 
-def rows_of_audit(answers: Mapping[str, Answers], numbered: bool) -> dict[str, Any]:
+def rows_of_audit(answers: Mapping[str, ArmAnswers], numbered: bool) -> dict[str, Any]:
     """Return every row of an audit for the page, as `rows_of_run` does; `numbered`: rows have no names."""
     pack, number, picked = _questions(answers, {}, numbered)
     asked = questions_of(list(answers.values()))
@@ -67,7 +68,7 @@ def rows_of_audit(answers: Mapping[str, Answers], numbered: bool) -> dict[str, A
 
 
 def _questions(
-    answers: Mapping[str, Answers], counterfactuals: Mapping[str, Answers], numbered: bool = False
+    answers: Mapping[str, ArmAnswers], counterfactuals: Mapping[str, ArmAnswers], numbered: bool = False
 ) -> tuple["Pack", dict[tuple[int, str], int], list[int]]:
     """A pack of the rows that the page holds, their numbers in it by repeat and row, and their places."""
     first = next(iter(answers.values()))
@@ -117,7 +118,7 @@ class Pack:
     """
 
     def __init__(self, arms: Sequence[str]) -> None:
-        self._arms = [visible(storable(arm)) for arm in arms]
+        self._arms = [visible(utf8_safe(arm)) for arm in arms]
         self._groups, self._reasons, self._texts = dict[str, int](), {"": 0}, {"": 0}
         self._fixed, self._queries = dict[tuple[Any, ...], int](), dict[tuple[Any, ...], int]()
         self._left = _MOST_CHARACTERS
@@ -178,17 +179,17 @@ class Pack:
         }
 
     def _short(self, text: str) -> str:
-        return visible(shortened(storable(text), _LONGEST_NAME))
+        return visible(truncate(utf8_safe(text), _LONGEST_NAME))
 
     def _text(self, text: str) -> int:
-        shown = visible(shortened(storable(text), _LONGEST_REPLY))
+        shown = visible(truncate(utf8_safe(text), _LONGEST_REPLY))
         return _number(self._texts, shown if shown in self._texts or self._room(len(shown)) else _FULL)
 
     def _messages(self, messages: Messages | None, numbers: dict[tuple[Any, ...], int]) -> int:
         if messages is None:
             return _NONE
         shown = tuple(
-            (m["role"], visible(m.get("name", "")), visible(shortened(m["content"]))) for m in messages
+            (m["role"], visible(m.get("name", "")), visible(truncate(m["content"]))) for m in messages
         )
         if shown not in numbers and not self._room(sum(len(part[2]) for part in shown)):
             return _NONE
@@ -217,4 +218,4 @@ def json_block(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in _ESCAPED:  # faster than translate() on a text of megabytes
         text = text.replace(character, f"\\u{ord(character):04x}")
-    return storable(text)
+    return utf8_safe(text)

@@ -8,11 +8,11 @@ from typing import Any
 
 from fwc_llm.metrics.arm_estimates import RATIO_MARGIN
 from fwc_llm.metrics.counts import BY_KEY, REPLIES, TABLE, Metric
-from fwc_llm.metrics.intervals import DIFFERS, NOT_SHOWN, UNTOLD, WITHIN
-from fwc_llm.metrics.variance import THESE_EXAMPLES, THIS_STRATEGY, of_words
-from fwc_llm.report.format import DASH, interval, mean_and_sd, number, p_value, percent
+from fwc_llm.metrics.intervals import DIFFERS, INCONCLUSIVE, NOT_SHOWN, WITHIN
+from fwc_llm.metrics.variance import THESE_EXAMPLES, THIS_STRATEGY, scope_words
 from fwc_llm.report.narrative import lost_lines
-from fwc_llm.report.tables import Cell, Row, Section, difference, valued
+from fwc_llm.report.number_format import DASH, interval, mean_and_sd, number, p_value, percent
+from fwc_llm.report.table_model import Row, Section, TableCell, difference, valued
 
 Stats = Mapping[str, Any]
 HEADLINE = [metric for metric in TABLE if metric.headline]
@@ -25,7 +25,7 @@ _COMPARISON = (
     *("Arms", "Accuracy, points", "p (adjusted)", "Verdict"),
     *("DP gap", "p (adjusted)", "Verdict", "Speaks of", "Answers"),
 )
-MARKS = {DIFFERS: "≠", WITHIN: "≠≈", NOT_SHOWN: "≈", UNTOLD: "?", None: ""}
+MARKS = {DIFFERS: "≠", WITHIN: "≠≈", NOT_SHOWN: "≈", INCONCLUSIVE: "?", None: ""}
 _BESIDE = 4  # arms that stand beside each other where groups are rows
 
 
@@ -40,7 +40,7 @@ def results(stats: Stats) -> Section:
     return Section("Results", ["Arm", *titles, "Coverage"], rows, notes, name="results")
 
 
-def _values(arm: Stats, metrics: Sequence[Metric]) -> Iterator[Cell | str]:
+def _values(arm: Stats, metrics: Sequence[Metric]) -> Iterator[TableCell | str]:
     for metric in metrics:
         value = arm.get(metric.key)  # AUC and Brier gaps take P(yes)
         yield valued(value, metric.digits, metric.scale, MARKS[value.get("verdict")]) if value else DASH
@@ -61,7 +61,9 @@ def further(stats: Stats) -> Section:
     shown = [m for m in rest if any((arm.get(m.key) or {}).get("value") is not None for arm in arms)]
     rows = [[arm["arm"], *_values(arm, shown)] for arm in arms] if shown else []
     notes = ["TPR gap: equal opportunity. Precision gap: predictive parity.", *_undefined(stats, shown)]
-    ranked = [(metric.title.removesuffix(" gap"), *metric.rates) for metric in rest if metric.of == "p_yes"]
+    ranked = [
+        (metric.title.removesuffix(" gap"), *metric.rates) for metric in rest if metric.source == "p_yes"
+    ]
     scores = [
         [name, arm["arm"], *(valued(group, 3, key=rate, ends=f"{rate}_") for _, rate in ranked)]
         for arm in arms
@@ -180,11 +182,11 @@ def comparisons(stats: Stats) -> Section:
 def _compared(stats: Stats, names: tuple[str, str], with_examples: bool) -> list[Row]:
     rows: list[Row] = []
     for test in stats["comparisons"]:
-        cells: list[Cell | str] = [f"{test[names[1]]} vs {test[names[0]]}"]
+        cells: list[TableCell | str] = [f"{test[names[1]]} vs {test[names[0]]}"]
         for metric, digits, scale in COMPARED:
             cells += [difference(test[metric], digits, scale), p_value(test[metric]["p_adjusted"])]
             cells.append(verdict_on(test[metric]))
-        rows.append([*cells, of_words(test["of"], with_examples), f"{test['n']}"])
+        rows.append([*cells, scope_words(test["of"], with_examples), f"{test['n']}"])
     return rows
 
 
@@ -192,7 +194,7 @@ def verdict_on(test: Mapping[str, Any]) -> str:
     """Return the verdict on a difference in words."""
     if test["verdict"] == WITHIN:
         return "differs, by less than the margin"
-    return test["verdict"] or ("undefined" if test["difference"] is None else UNTOLD)
+    return test["verdict"] or ("undefined" if test["difference"] is None else INCONCLUSIVE)
 
 
 def references(stats: Stats) -> Section:
@@ -295,7 +297,7 @@ def flips(stats: Stats) -> Section:
         [
             arm["arm"],
             f"{flip['group']} told as {flip['told_as']}",
-            Cell(number(flip["rate"], 1, 100), interval(flip["interval"], 1, 100)),
+            TableCell(number(flip["rate"], 1, 100), interval(flip["interval"], 1, 100)),
             *(str(flip[name]) for name in ("to_yes", "to_no", "n")),
         ]
         for arm in stats["arms"]
@@ -357,7 +359,7 @@ def attributes(stats: Stats) -> Section:
             arm["arm"],
             attribute["attribute"],
             *(
-                Cell(
+                TableCell(
                     number(attribute[key]),
                     interval(attribute["intervals"].get(key)),
                     MARKS[attribute["verdicts"].get(key)],

@@ -28,7 +28,7 @@ QUERIES = 20
 
 
 @dataclass(frozen=True)
-class Comparison:
+class StrategyComparison:
     """One strategy's examples against the table.
 
     `distance`: exact Wasserstein distance to the table, in the cost that FWC minimises (L1 over z-scored
@@ -64,7 +64,7 @@ def compare(
     model: str = "gpt-4",
     options: Mapping[str, Any] | None = None,
     progress: Callable[[str], None] | None = None,
-) -> list[Comparison]:
+) -> list[StrategyComparison]:
     """Every strategy's examples from the task's pool, measured. `names`: all but `ids` and `flipped`.
 
     `options` go to the strategies that take them; `model` decides how tokens are counted. A strategy that
@@ -88,7 +88,7 @@ def compare(
                 for query in (queries if is_per_row(name, own) else [None])
             ]
         except FwcError as error:
-            lines.append(Comparison(name, note=str(error)))
+            lines.append(StrategyComparison(name, note=str(error)))
             continue
         seconds = (time.perf_counter() - start) / len(chosen)
         line = _average([measure(shots, rows, pool) for shots in chosen])
@@ -98,13 +98,13 @@ def compare(
     return lines
 
 
-def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> Comparison:
+def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> StrategyComparison:
     """Distance, clustering cost, violation and positives of `shots`; `rows` is the pool encoded."""
     note = str(shots.options.get("note", ""))
     if not shots.examples:
-        return Comparison(shots.strategy, note=note or "no examples")
+        return StrategyComparison(shots.strategy, note=note or "no examples")
     if shots.untrue:
-        return Comparison(shots.strategy, shots.m, note=f"{shots.untrue}: nothing to measure")
+        return StrategyComparison(shots.strategy, shots.m, note=f"{shots.untrue}: nothing to measure")
     positions = pool.index.get_indexer(pd.Index([example.row for example in shots.examples], dtype=object))
     weights = np.array([1.0 if example.weight is None else example.weight for example in shots.examples])
     examples = rows.take(positions)
@@ -114,7 +114,7 @@ def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> Compar
     np.add.at(carried, (codes[:, -2], codes[:, -1]), weights)
     yes = rows.outcomes[codes[:, -1]] == 1
     here = {str(name): codes[:, -2] == level for level, name in enumerate(rows.levels)}
-    return Comparison(
+    return StrategyComparison(
         shots.strategy,
         shots.m,
         wasserstein(cost_matrix(rows, examples, "l1"), weights, rows.masses).value,
@@ -125,7 +125,7 @@ def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> Compar
     )
 
 
-def _average(measured: Sequence[Comparison]) -> Comparison:
+def _average(measured: Sequence[StrategyComparison]) -> StrategyComparison:
     """The mean over the queries of a strategy that chooses per row; of any other there is one."""
     first, levels = measured[0], [line.positives for line in measured if line.positives]
     if len(measured) == 1 or not levels:

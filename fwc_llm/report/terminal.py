@@ -10,7 +10,7 @@ from rich.text import Text
 
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report import sections
-from fwc_llm.report.ablation import ablation
+from fwc_llm.report.ablation_steps import ablation
 from fwc_llm.report.narrative import (
     all_alike,
     findings,
@@ -20,13 +20,13 @@ from fwc_llm.report.narrative import (
     what_was_run,
     wording_lines,
 )
-from fwc_llm.report.probability import calibration, notes, probabilities, thresholds
-from fwc_llm.report.tables import Section, terminal
-from fwc_llm.report.thresholds import at_threshold, threshold_section
-from fwc_llm.runs.ablation import ARMS
+from fwc_llm.report.probability_sections import calibration, notes, probabilities, thresholds
+from fwc_llm.report.table_model import Section, terminal
+from fwc_llm.report.threshold_section import at_threshold, threshold_section
+from fwc_llm.runs.ablation_arms import ARMS
 
 if TYPE_CHECKING:
-    from fwc_llm.report.read import Run
+    from fwc_llm.runs.recorded_run import Run
 
 _NO_PROBABILITY = (
     "--logprobs: no reply came with the probabilities of its words, so that there is no P(yes) to judge."
@@ -38,8 +38,8 @@ def run_table(folder: str | Path) -> RenderableType:
 
     Raises `FwcError` as `read_run` does.
     """
-    from fwc_llm.report.read import read_run
     from fwc_llm.report.reference_models import references_of
+    from fwc_llm.runs.recorded_run import read_run
 
     run = read_run(folder)
     title = Text(f"{run.task} · {run.results['model']}", style="bold")

@@ -15,6 +15,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file
 from fwc_llm.metrics.counts import COUNTED, METRICS, count_cells, measure, undefined_reasons
 from fwc_llm.models.base import Usage, is_simulation
+from fwc_llm.models.recorded import reply_of
 from fwc_llm.runs.folder import (
     PARSED_COLUMNS,
     QUESTION_COLUMNS,
@@ -23,12 +24,12 @@ from fwc_llm.runs.folder import (
     THRESHOLD_COLUMN,
     RunFolder,
 )
-from fwc_llm.runs.joint import ROWS, split_record
-from fwc_llm.runs.journal import Journal, Key, key_of, parsed, reply_of
+from fwc_llm.runs.journal import Journal, Key, key_of, parsed
+from fwc_llm.runs.multi_row_requests import ROWS, split_record
 from fwc_llm.runs.settings import FITTED
 from fwc_llm.runs.threshold_selection import FILE_NAME as POOL_FILE
 from fwc_llm.runs.threshold_selection import at_threshold, choose_thresholds
-from fwc_llm.untrusted import shortened
+from fwc_llm.sanitize import truncate
 from fwc_llm.words import Words
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def _parsed(record: Mapping[str, Any], words: Words) -> tuple[Any, ...]:
     if record["text"] is None:
         return _Last().cells
     answer, why, p_yes = parsed(reply_of(record), words).values()
-    return answer or "", why, None if p_yes is None else float(p_yes), sys.intern(shortened(record["text"]))
+    return answer or "", why, None if p_yes is None else float(p_yes), sys.intern(truncate(record["text"]))
 
 
 def score(
@@ -296,7 +297,7 @@ def wordings(asked: Sequence[tuple[float | None, Mapping[str, float | None]]]) -
     """
     if not asked:
         return {}
-    from fwc_llm.metrics.probability import OPPOSITE, contradictions
+    from fwc_llm.metrics.predicted_probabilities import OPPOSITE, contradictions
 
     first = np.array([p for p, _ in asked], dtype=float)  # None is NaN
     names = dict.fromkeys(name for _, others in asked for name in others)

@@ -6,8 +6,8 @@ from typing import Any, Literal, TypeAlias
 from pydantic import field_validator, model_validator
 
 from fwc_llm.options import SERVICE, UNREAD_HELP, VERDICT, Options, option
+from fwc_llm.sanitize import parse_finite
 from fwc_llm.shots.base import DEFAULT_M
-from fwc_llm.untrusted import finite
 
 Api: TypeAlias = Literal["chat", "decisions", "systemone"]
 DECISION_TEMPLATE = "decision"
@@ -26,8 +26,8 @@ def _template(values: Mapping[str, Any]) -> str:
 class Settings(Options):
     """Everything that determines what is asked. Defaults are the paper's experiment (docs/protocol.md).
 
-    The defaults of `m`, `n_test` and `base_parity` move to the nearest that the table allows, and the plan
-    says so (docs/own-data.md, "What the defaults do"); a number that is given is taken or refused.
+    The defaults of `m`, `n_test` and `base_parity` move to the nearest that the table allows; a given number
+    of rows is rounded to whole cells. The plan's notes say so (docs/own-data.md, "What the defaults do").
     """
 
     m: int = option(
@@ -163,7 +163,7 @@ class Settings(Options):
         if value is None or value in FITTED:
             return value
         try:
-            number = finite(float(value) if isinstance(value, str) else value)
+            number = parse_finite(float(value) if isinstance(value, str) else value)
         except ValueError:
             number = None
         if number is None or not 0.0 <= number <= 1.0:

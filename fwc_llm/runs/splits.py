@@ -18,8 +18,8 @@ from fwc_llm.tasks import Task
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fwc_llm.metrics.assisted import Table
     from fwc_llm.metrics.planning import Design
+    from fwc_llm.metrics.prediction_powered import FeatureTable
 
 
 _VALIDATION = 1  # beside the seed: validation rows are drawn apart from test rows
@@ -54,11 +54,11 @@ def draw_split(
     cell with too few rows (naming it).
     """
     asked = n_test, base_parity, np.random.default_rng(seed)
-    if task.whole is not None:
-        free = np.ones(len(task.whole), dtype=bool)
+    if task.disk_table is not None:
+        free = np.ones(len(task.disk_table), dtype=bool)
         if len(not_equal_to):
-            free[task.whole.equal(value_names(task), set(row_values(task, not_equal_to)))] = False
-        test = task.whole.take(draw(task, task.whole.cells, free, *asked))
+            free[task.disk_table.equal(value_names(task), set(row_values(task, not_equal_to)))] = False
+        test = task.disk_table.take(draw(task, task.disk_table.cells, free, *asked))
     else:
         table = task.test()
         free = ~equal_rows(task, table, not_equal_to)
@@ -145,7 +145,7 @@ def draw(
     return rng.permutation(np.concatenate(list(drawn)))
 
 
-def evenly(cells: np.ndarray) -> np.ndarray:
+def interleave_cells(cells: np.ndarray) -> np.ndarray:
     """An order of rows (n,) in which every beginning has the same shares of cells, each in its old order."""
     rank = np.zeros(len(cells))
     for cell in np.unique(cells):
@@ -230,18 +230,19 @@ def population(task: "Task") -> list[dict[str, Any]]:
     return [{"group": group, "no": no, "yes": yes} for group, (no, yes) in cells]
 
 
-def table_of(task: "Task") -> "Table":
+def table_of(task: "Task") -> "FeatureTable":
     """Return the table that test rows are drawn from, for assisted estimates.
 
     Everything that a prompt may show is a feature. Raises `FwcError` for a table that is not in memory.
     """
-    from fwc_llm.metrics.assisted import Table
+    from fwc_llm.metrics.prediction_powered import FeatureTable
 
-    if task.whole is not None:
+    if task.disk_table is not None:
         raise FwcError("assisted estimates need a table in memory: this one is read from disk in parts")
     rows = task.test()
     features = rows[[column.name for column in task.shown if column.name not in task.protected]]
-    return Table(rows.index, task.sensitive(rows), task.labels(rows), features)
+    people = rows[task.cluster].to_numpy() if task.cluster else None
+    return FeatureTable(rows.index, task.sensitive(rows), task.labels(rows), features, people)
 
 
 def value_names(task: Task) -> list[str]:

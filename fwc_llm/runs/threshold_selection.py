@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models import Model
-from fwc_llm.runs.journal import Call, Journal, call_id, parameters_json
+from fwc_llm.runs.journal import Journal, PlannedCall, call_id, parameters_json
 from fwc_llm.runs.settings import FITTED, Settings
 from fwc_llm.runs.splits import (
     Split,
@@ -92,7 +92,7 @@ def choose_thresholds(
 
 
 def _chosen(rule: str, rows: Sequence[Row]) -> dict[str, Any]:
-    from fwc_llm.metrics.thresholds import at_base_rate, most_accurate, threshold_curve
+    from fwc_llm.metrics.decision_thresholds import at_base_rate, most_accurate, threshold_curve
 
     with_p = [row for row in rows if row["p_yes"] is not None]
     counts = {"threshold": None, "rows": len(rows), "known": len(with_p)}
@@ -123,7 +123,7 @@ def at_threshold(row: Row, threshold: float | None) -> str:
     return "yes" if row["p_yes"] >= threshold else "no"
 
 
-def check_probability(model: Model, calls: Sequence[Call], journal: Journal) -> None:
+def check_probability(model: Model, calls: Sequence[PlannedCall], journal: Journal) -> None:
     """Refuse with `ProviderError` a model whose replies to these calls are there and have no P(yes)."""
     parameters = parameters_json(model)
     tried = {call_id(parameters, call) for call in calls}

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.models.base import Messages, Reply, Usage
-from fwc_llm.report.write import render
+from fwc_llm.report.formats import render
 from fwc_llm.shots import select_shots
 from fwc_llm.shots.base import Example, Shots
 from fwc_llm.tasks import load_task

@@ -11,7 +11,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Error, Page
 
 from fwc_llm.metrics.counts import METRICS
-from fwc_llm.report.write import render
+from fwc_llm.report.formats import render
 from tests.browser.conftest import EVIL
 from tests.report.conftest import write_run
 

@@ -11,10 +11,10 @@ from playwright.sync_api import Browser, Locator, Page
 from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.models.base import Messages, Reply
-from fwc_llm.report.audit import Audit
+from fwc_llm.report.audit_answers import Audit
 from fwc_llm.report.audit_file import document_of_decisions
-from fwc_llm.report.page import page as make_page
-from fwc_llm.report.write import render
+from fwc_llm.report.formats import render
+from fwc_llm.report.html import page as make_page
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import Task
 from tests.browser.conftest import EVIL, Reader

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fwc_llm.report.read import read_run
+from fwc_llm.runs.recorded_run import read_run
 from tests.command import Run
 from tests.people import TOML, make_people, write_people
 from tests.report.conftest import write_run

@@ -11,7 +11,7 @@ from fwc_llm import evaluate, select_shots
 from fwc_llm.data.table_checks import check_table
 from fwc_llm.errors import FwcError
 from fwc_llm.report.compare import compare_runs
-from fwc_llm.report.read import read_run
+from fwc_llm.runs.recorded_run import read_run
 from fwc_llm.shots.storage import load_shots, save_shots
 from fwc_llm.tasks import Task, layout_names, load_task, task_text
 from tests.conftest import missing

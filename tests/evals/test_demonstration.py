@@ -7,7 +7,7 @@ import pytest
 
 from evals.demonstration import PAGES, PICTURE, parts_of, picture_says, run, written
 from fwc_llm.metrics.statistics import statistics
-from fwc_llm.report.read import read_run
+from fwc_llm.runs.recorded_run import read_run
 
 pytestmark = pytest.mark.slow
 

@@ -5,9 +5,10 @@ import pytest
 
 from evals.stopping import MOST, ROWS, World, answers, assisted, even, ever, fitted, limits
 from fwc_llm.metrics.arm_estimates import estimate
-from fwc_llm.metrics.assisted import FOLDS, Predictions
-from fwc_llm.metrics.looks import Looks
-from fwc_llm.metrics.variance import Sample
+from fwc_llm.metrics.confidence_sequences import ConfidenceSequence
+from fwc_llm.metrics.prediction_powered import FOLDS, Predictions
+from fwc_llm.metrics.sampling_design import SamplingDesign
+from fwc_llm.metrics.variance import ArmArrays
 
 
 @pytest.mark.parametrize("rates", [(0.45, 0.55), (0.05, 0.5, 0.6)])
@@ -30,8 +31,17 @@ def test_a_path_has_the_limits_of_the_package(rates: tuple[float, ...], assist: 
     f, y, fold, group = (np.concatenate(part) for part in zip(*columns, strict=True))
     n, none = len(y), np.zeros(len(y), dtype=np.int64)
     predictions = Predictions(f, fold, means, size) if assist else None
-    looks = Looks(1, MOST)
-    sample = Sample(y, none, group, none, np.arange(n), groups, assist=predictions, looks=looks)
+    looks = ConfidenceSequence(1, MOST)
+    sample = ArmArrays(
+        y,
+        none,
+        group,
+        none,
+        np.arange(n),
+        groups,
+        assist=predictions,
+        design=SamplingDesign(sequential=looks),
+    )
     gap = estimate(sample)["demographic_parity_difference"]
     low, high = limits(shares, counts, [n]).ravel()
     assert (gap.low, min(1.0, high)) == pytest.approx((low, gap.high), abs=1e-9)

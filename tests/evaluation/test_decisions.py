@@ -20,12 +20,12 @@ from fwc_llm.evaluation.tune import tune
 from fwc_llm.models.decisions import DecisionModel
 from fwc_llm.models.openai.prices import price_of
 from fwc_llm.report.cost import cost, cost_line
-from fwc_llm.report.read import score_and_judge as score
-from fwc_llm.report.tables import as_text
+from fwc_llm.report.formats import render
+from fwc_llm.report.table_model import as_text
 from fwc_llm.report.terminal import run_table
-from fwc_llm.report.write import render
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.recorded_run import score_run as score
 from fwc_llm.tasks import census_task
 from tests.conftest import missing
 from tests.faults.loopback import HttpReply, HttpRequest, decision, serve_in_thread, serving

@@ -16,11 +16,11 @@ from fwc_llm.metrics.counts import METRICS
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.models import Messages
 from fwc_llm.models.surrogate.model import Surrogate
-from fwc_llm.report.read import read_run
-from fwc_llm.report.read import score_and_judge as score
-from fwc_llm.report.write import render
+from fwc_llm.report.formats import render
 from fwc_llm.runs.folder import FORMAT, RunFolder
 from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.recorded_run import read_run
+from fwc_llm.runs.recorded_run import score_run as score
 from fwc_llm.tasks import Task, census_task
 from tests.command import Run
 from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread

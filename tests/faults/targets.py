@@ -32,19 +32,19 @@ from fwc_llm.models.openai.retry import AttemptError, Pace, http_failure
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.models.surrogate.protocol import Failure, encoded, read_call, respond, simulated
 from fwc_llm.prompts import Prompt
-from fwc_llm.report.audit_file import Asked, audit_of_file
-from fwc_llm.report.read import score_and_judge as score
-from fwc_llm.report.verify import verify
-from fwc_llm.report.write import render
+from fwc_llm.report.audit_file import AuditOptions, audit_of_file
+from fwc_llm.report.formats import render
+from fwc_llm.report.verification import verify
 from fwc_llm.runs.batch import batch_reply, batches_under_way
 from fwc_llm.runs.folder import RunFolder
-from fwc_llm.runs.journal import Call, Journal, make_record
+from fwc_llm.runs.journal import Journal, PlannedCall, make_record
 from fwc_llm.runs.listing import expanded, list_runs
 from fwc_llm.runs.plan import make_plan
+from fwc_llm.runs.recorded_run import score_run as score
 from fwc_llm.runs.settings import Settings
+from fwc_llm.sanitize import parse_json, replace_invisible
 from fwc_llm.shots import load_shots, save_shots, select_shots
 from fwc_llm.tasks import Task, load_task
-from fwc_llm.untrusted import parse_json, visible
 from tests.conftest import CHECKOUT
 from tests.faults.loopback import completion
 from tests.faults.mutation import HOSTILE_NUMBERS, damaged, hostile
@@ -143,8 +143,8 @@ _DECIDED = [{"sex": "fm"[k % 2], "answer": ("no", "yes")[k % 3 == 0], "label": (
 _DECISIONS = b"sex,answer,label,p,row\n" + b"".join(
     ",".join(map(str, line.values())).encode() + b"\n" for line in _DECIDED
 )
-_ASKED = Asked(protected=("sex",), answer="answer", label="label", p_yes="p", row="row")
-_ASKED_OUTPUT = Asked(protected=("sex",), answer="decision", label="hired")
+_ASKED = AuditOptions(protected=("sex",), answer="answer", label="label", p_yes="p", row="row")
+_ASKED_OUTPUT = AuditOptions(protected=("sex",), answer="decision", label="hired")
 _EXTERNAL = [  # of promptfoo, MLflow, OpenAI's Evals and its Batch API
     *(path.read_bytes() for path in sorted((CHECKOUT / "tests" / "report" / "external_results").glob("*.json"))),
     _lines({"item": {"sex": "fm"[k % 2], "hired": "yes"}, "sample": {"output_text": "yes"}} for k in range(4)),
@@ -153,7 +153,7 @@ _EXTERNAL = [  # of promptfoo, MLflow, OpenAI's Evals and its Batch API
 ]  # fmt: skip
 _CELLS = ("yes", "no", "", "\0", "=1+1", 0, 1, 10**18, 0.5, math.nan, math.inf, True, False, b"\xff", [1], {"a": "x"},
           Decimal("0.1"), datetime(2026, 11, 1), date(1, 1, 1), "x" * 5000)  # fmt: skip
-_CALL = Call("zero", 0, "row:1", "", ())
+_CALL = PlannedCall("zero", 0, "row:1", "", ())
 _HEADERS = ("retry-after", "retry-after-ms")
 _DURATIONS = ("1s", "6m0s", "20ms", "8.64s", "1763750000", "9" * 400 + "h", "-1s", "soon", "1h" * 60,
               "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct " + "9" * 20 + " 07:28:00 GMT")  # fmt: skip
@@ -170,7 +170,7 @@ def reply(rng: random.Random) -> None:
         read = Reply(None, error=str(failure))
     record = make_record("ab" * 16, _CALL, read)
     json.dumps(record, ensure_ascii=False, allow_nan=False).encode("utf-8")
-    visible(str(record))
+    replace_invisible(str(record))
 
 
 def headers(rng: random.Random) -> None:

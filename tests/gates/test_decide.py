@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwc_llm import FwcError, audit
-from fwc_llm.gates import Check, Condition, all_of, decide, parse_condition
+from fwc_llm.gates import Check, GateCondition, all_of, decide, parse_condition
 from fwc_llm.gates.condition import KEY_OF
 from fwc_llm.gates.decide import Outcome, junit_xml
-from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.audit_table import from_frame
+from fwc_llm.metrics.run_answers import RunAnswers
 
 KEYS = {name: KEY_OF[name] for name in ("accuracy", "dp", "dp_ratio", "eo")}
 
@@ -176,7 +176,7 @@ def test_a_gate_fails_wrongly_in_no_more_than_it_says() -> None:
     for condition, rates in worlds.items():
         asked = parse_condition(condition)
         drawn = (from_frame(answers({"a": rates}, n=200, seed=seed)) for seed in range(150))
-        found = [decide(asked, Answered(one.answers, one.groups))[0].outcome for one in drawn]
+        found = [decide(asked, RunAnswers(one.answers, one.groups))[0].outcome for one in drawn]
         assert found.count("failed") / len(found) <= 0.05 + 2 * (0.05 * 0.95 / 150) ** 0.5
 
 
@@ -226,7 +226,7 @@ def test_what_cannot_be_read_is_refused(text: str, word: str) -> None:
 @given(st.text("absdp()[]-'\"> <=0.1e\n\x00−accuracy", max_size=30))
 def test_whatever_is_written_is_read_or_refused(text: str) -> None:
     with contextlib.suppress(FwcError):
-        assert isinstance(parse_condition(text), Condition)
+        assert isinstance(parse_condition(text), GateCondition)
 
 
 # --- JUnit XML that any parser reads

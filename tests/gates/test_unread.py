@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from fwc_llm import FwcError, audit
 from fwc_llm.metrics.arm_comparison import compare
-from fwc_llm.metrics.arm_estimates import Estimates, estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates, estimate
 from fwc_llm.metrics.counts import COUNTED
-from fwc_llm.metrics.intervals import range_reach
-from fwc_llm.metrics.variance import REASONS, Sample
+from fwc_llm.metrics.intervals import range_critical_value
+from fwc_llm.metrics.variance import REASONS, ArmArrays
 from tests.command import Run
 
 GAP = "demographic_parity_difference"
@@ -98,14 +98,14 @@ def test_a_group_of_which_nothing_is_read_decides_nothing() -> None:
     assert audited(frame, unread="as-no").check("dp > 0.15").outcome == "failed"
 
 
-def arms(rng: np.random.Generator, n: int, groups: int) -> list[Sample]:
+def arms(rng: np.random.Generator, n: int, groups: int) -> list[ArmArrays]:
     """Two arms' complete answers, and the same with some missing."""
     group, none, row = np.arange(n) % groups, np.zeros(n, dtype=int), np.arange(n)
     label, made = rng.integers(0, 2, n), []
     for _ in range(2):
         answer = (rng.random(n) < rng.uniform(0.2, 0.8, groups)[group]).astype(float)
         missing = rng.random(n) < rng.uniform(0, 0.3, 2)[answer.astype(int)]
-        whole = Sample(answer, label, group, none, row, groups)
+        whole = ArmArrays(answer, label, group, none, row, groups)
         reason = np.where(missing, REASONS.index("refused"), 0)
         made += [whole, replace(whole, answer=np.where(missing, np.nan, answer), reason=reason)]
     return made
@@ -146,18 +146,18 @@ def test_the_limits_of_two_arms_are_the_paired_ones_as_less_is_missing() -> None
 
 
 def test_the_reach_of_a_range_falls_from_both_sides_to_one() -> None:
-    assert range_reach(0.0) == pytest.approx(1.96, abs=0.001)
-    assert range_reach(9.0) == pytest.approx(1.645, abs=0.001)
-    assert range_reach(0.0, 4.0) == pytest.approx(2.776, abs=0.001)
+    assert range_critical_value(0.0) == pytest.approx(1.96, abs=0.001)
+    assert range_critical_value(9.0) == pytest.approx(1.645, abs=0.001)
+    assert range_critical_value(0.0, 4.0) == pytest.approx(2.776, abs=0.001)
 
 
 @pytest.mark.parametrize("groups", [2, 3])
 def test_rows_needed_tell_equal_groups_four_times_in_five(groups: int) -> None:
     rng = np.random.default_rng(groups)
 
-    def drawn(n: int) -> Estimates:
+    def drawn(n: int) -> ArmEstimates:
         group, none = np.arange(n) % groups, np.zeros(n, dtype=int)
-        return estimate(Sample((rng.random(n) < 0.3) * 1.0, none, group, none, np.arange(n), groups))
+        return estimate(ArmArrays((rng.random(n) < 0.3) * 1.0, none, group, none, np.arange(n), groups))
 
     needed = [drawn(300)[GAP].rows_needed(300, 0.05, groups, 1) for _ in range(20)]
     rows = int(np.median([rows for rows in needed if rows]))

@@ -10,8 +10,8 @@ from scipy.stats import fisher_exact
 from evals.coverage.impact import measure, worlds
 from evals.coverage.verdicts import faults
 from fwc_llm.metrics.adverse_impact import FISHER, LEAST_SHARE, four_fifths, impact_tables, views
-from fwc_llm.metrics.answers import is_known
 from fwc_llm.metrics.audit_table import from_frame
+from fwc_llm.metrics.run_answers import is_known
 
 Counts = dict[str, tuple[int, int]]
 

@@ -12,20 +12,21 @@ from scipy.special import expit, logit
 from fwc_llm import Result, audit, evaluate
 from fwc_llm.metrics.alike import centred
 from fwc_llm.metrics.arm_estimates import estimate
-from fwc_llm.metrics.variance import Sample
+from fwc_llm.metrics.sampling_design import SamplingDesign
+from fwc_llm.metrics.variance import ArmArrays
 from fwc_llm.models import Messages, Reply
-from fwc_llm.report.write import render
+from fwc_llm.report.formats import render
 from fwc_llm.tasks import census_task
 
 GAP = "demographic_parity_difference"
 
 
-def sample_of(yes: int, labels: int, n: int = 200, times: int = 1, **more: Any) -> Sample:
+def sample_of(yes: int, labels: int, n: int = 200, times: int = 1, **more: Any) -> ArmArrays:
     """Rows of a model of which so many are answered yes, and so many have the label yes."""
     row = np.tile(np.arange(n), times)
     answer, label = (row < yes).astype(float), (row >= n - labels).astype(int)
     parts = answer, label, row % 2, np.repeat(np.arange(times), n), row
-    return Sample(*parts, groups=2, **{"model": True, **more})
+    return ArmArrays(*parts, groups=2, **{"design": SamplingDesign(model=True), **more})
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,9 @@ def sample_of(yes: int, labels: int, n: int = 200, times: int = 1, **more: Any) 
 def test_alike_are_answers_of_one_kind_but_for_few(yes: int, labels: int, words: str) -> None:
     sample = sample_of(yes, labels)
     assert sample.alike == words
-    assert replace(sample, model=False).alike == "", "decisions that are audited are what they are"
+    assert replace(sample, design=SamplingDesign()).alike == "", (
+        "decisions that are audited are what they are"
+    )
     again = sample_of(yes, labels, times=3)
     assert bool(again.alike) == bool(words), "rows count, not questions"
     gap = estimate(sample)[GAP]
@@ -66,7 +69,7 @@ def draw(rng: np.random.Generator, n: int, base: tuple[float, float]) -> tuple[n
 
 def centre(group: np.ndarray, label: np.ndarray, odds: np.ndarray, **more: Any) -> dict[str, Any]:
     n, none = len(group), np.zeros(len(group), dtype=int)
-    sample = Sample(np.zeros(n), label, group, none, np.arange(n), 2, p_yes=expit(odds), **more)
+    sample = ArmArrays(np.zeros(n), label, group, none, np.arange(n), 2, p_yes=expit(odds), **more)
     return centred(sample, ("f", "m")) or {}
 
 

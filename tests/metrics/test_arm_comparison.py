@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 
 from fwc_llm.metrics.adverse_impact import holm
 from fwc_llm.metrics.arm_comparison import (
-    Comparison,
+    ArmComparison,
     Difference,
     adjust,
     compare,
@@ -21,17 +21,18 @@ from fwc_llm.metrics.arm_comparison import (
 )
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.audit_table import from_frame
-from fwc_llm.metrics.variance import Sample
+from fwc_llm.metrics.sampling_design import SamplingDesign
+from fwc_llm.metrics.variance import ArmArrays
 from tests.metrics.worlds import World
 
 USUAL = ((0.1, 0.5), (0.3, 0.7))
 
 
-def compared(one: Sample, other: Sample, aligned: bool = True) -> Comparison:
+def compared(one: ArmArrays, other: ArmArrays, aligned: bool = True) -> ArmComparison:
     return compare(estimate(one), estimate(other), aligned)
 
 
-def both(found: Comparison) -> dict[str, Difference]:
+def both(found: ArmComparison) -> dict[str, Difference]:
     return {
         "accuracy": found["accuracy"],
         "parity": found["demographic_parity_difference"],
@@ -41,7 +42,7 @@ def both(found: Comparison) -> dict[str, Difference]:
 
 
 @st.composite
-def arms(draw: st.DrawFn) -> tuple[Sample, Sample]:
+def arms(draw: st.DrawFn) -> tuple[ArmArrays, ArmArrays]:
     """Two arms with the same questions: any groups, repeats, unparsed answers, and examples."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     groups, repeats, n = draw(st.integers(1, 3)), draw(st.sampled_from([1, 3, 6])), draw(st.integers(1, 30))
@@ -55,14 +56,16 @@ def arms(draw: st.DrawFn) -> tuple[Sample, Sample]:
         answer = (rng.random(len(row)) < np.where(group[row] == 0, rate, 0.5)).astype(float)
         answer[rng.random(len(row)) < draw(st.sampled_from([0.0, 0.2]))] = np.nan
         examples = draw(st.sampled_from([None, repeat]))
-        found.append(Sample(answer, label[row], group[row], repeat, row, groups, fixed, examples))
+        found.append(
+            ArmArrays(answer, label[row], group[row], repeat, row, groups, SamplingDesign(fixed), examples)
+        )
     return found[0], found[1]
 
 
 @pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(arms())
-def test_a_test_is_its_interval_and_agrees_with_the_difference(pair: tuple[Sample, Sample]) -> None:
+def test_a_test_is_its_interval_and_agrees_with_the_difference(pair: tuple[ArmArrays, ArmArrays]) -> None:
     values = [estimate(one) for one in pair]
     found = compare(*values)
     for name, test in both(found).items():
@@ -79,7 +82,7 @@ def test_a_test_is_its_interval_and_agrees_with_the_difference(pair: tuple[Sampl
 
 @settings(max_examples=60, deadline=None)
 @given(arms())
-def test_the_other_way_round_is_the_same_with_the_other_sign(pair: tuple[Sample, Sample]) -> None:
+def test_the_other_way_round_is_the_same_with_the_other_sign(pair: tuple[ArmArrays, ArmArrays]) -> None:
     there, back = both(compared(*pair)), both(compared(*reversed(pair)))
     for name in there:
         assert there[name].p_value == pytest.approx(back[name].p_value, nan_ok=True), name
@@ -88,7 +91,7 @@ def test_the_other_way_round_is_the_same_with_the_other_sign(pair: tuple[Sample,
 
 @settings(max_examples=60, deadline=None)
 @given(arms())
-def test_an_arm_against_itself_is_the_same(pair: tuple[Sample, Sample]) -> None:
+def test_an_arm_against_itself_is_the_same(pair: tuple[ArmArrays, ArmArrays]) -> None:
     """Also where both gaps are 0: no division, no rejection."""
     for test in both(compared(pair[0], pair[0])).values():
         assert np.isnan(test.difference) or test.difference == 0
@@ -103,7 +106,7 @@ def test_one_repeat_agrees_with_mcnemar(better: int, worse: int) -> None:
     second = first.copy()
     first[:better] = 1 - first[:better]
     second[100 : 100 + worse] = 1 - second[100 : 100 + worse]
-    one, other = (Sample(a, label, row % 2, np.zeros(200, dtype=int), row, 2) for a in (first, second))
+    one, other = (ArmArrays(a, label, row % 2, np.zeros(200, dtype=int), row, 2) for a in (first, second))
     test = compared(one, other)["accuracy"]
     assert test.difference == pytest.approx((better - worse) / 200)
     assert test.p_value == pytest.approx(binomtest(better, better + worse).pvalue, abs=0.03, rel=0.3)
@@ -113,7 +116,7 @@ def test_fixed_examples_against_redrawn_ones_is_a_question_about_the_strategy() 
     rng = np.random.default_rng(0)
     world = World(USUAL, repeats=8, shift=0.05, redrawn=True)
     found = compared(*world.arms(rng, replace(world, redrawn=False, shift=0.0)))
-    assert found.of == "this strategy"
+    assert found.scope == "this strategy"
     wide, narrow = found["accuracy"], found.of_these["accuracy"]
     assert wide.high - wide.low > narrow.high - narrow.low
 
@@ -152,7 +155,7 @@ def test_a_row_asked_in_three_repeats_is_better_or_worse_once() -> None:
     nothing = np.zeros(9, dtype=int)
     first = np.array([1.0, 0, 0, 1, 0, 0, 1, 0, 0])
     second = np.array([0.0, 0, np.nan, 0, 1, 0, 0, 0, 0])
-    one, other = (estimate(Sample(a, nothing, nothing, repeat, row, 1)) for a in (first, second))
+    one, other = (estimate(ArmArrays(a, nothing, nothing, repeat, row, 1)) for a in (first, second))
     found = compare_estimates(one, other)
     assert (found["n"], found["accuracy"]["better"], found["accuracy"]["worse"]) == (8, 1, 1)
     assert np.isnan(found["demographic_parity_difference"]["p_value"])
@@ -183,7 +186,7 @@ def test_people_are_paired_as_people() -> None:
     answers = [(rng.random(40) < 0.5)[person].astype(float) for _ in range(2)]
     widths = []
     for cluster in (None, person):
-        arms = [Sample(a, label, none, none, np.arange(400), 1, cluster=cluster) for a in answers]
+        arms = [ArmArrays(a, label, none, none, np.arange(400), 1, cluster=cluster) for a in answers]
         test = compared(*arms)["accuracy"]
         widths.append(test.high - test.low)
     assert widths[1] > 2 * widths[0]

@@ -10,25 +10,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from fwc_llm.metrics.arm_estimates import Estimate, Estimates, conditional_parity, estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates, MetricEstimate, conditional_parity, estimate
 from fwc_llm.metrics.counts import COUNTED, METRICS, RATES, TABLE, count_cells, overall
 from fwc_llm.metrics.intervals import wilson
-from fwc_llm.metrics.variance import Sample
+from fwc_llm.metrics.sampling_design import SamplingDesign
+from fwc_llm.metrics.variance import ArmArrays
 from tests.metrics.worlds import World
 
 GAP = "demographic_parity_difference"
 USUAL = ((0.1, 0.5), (0.3, 0.7))
 
 
-def once(answer: Any, group: Any, label: Any = 0, **more: Any) -> Sample:
+def once(answer: Any, group: Any, label: Any = 0, **more: Any) -> ArmArrays:
     """Each row asked once, in one repeat."""
     n, none = len(answer), np.zeros(len(answer), dtype=int)
     groups = int(np.max(group)) + 1
-    return Sample(np.asarray(answer, float), none + label, none + group, none, np.arange(n), groups, **more)
+    return ArmArrays(
+        np.asarray(answer, float), none + label, none + group, none, np.arange(n), groups, **more
+    )
 
 
 @st.composite
-def samples(draw: st.DrawFn) -> Sample:
+def samples(draw: st.DrawFn) -> ArmArrays:
     """Any answers: few or many, some unparsed, groups of one row, rows asked again, every design."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     groups, repeats = draw(st.integers(1, 4)), draw(st.sampled_from([1, 2, 5, 8]))
@@ -41,10 +44,12 @@ def samples(draw: st.DrawFn) -> Sample:
     answer = (rng.random(len(row)) < draw(st.sampled_from([0.0, 0.02, 0.4, 1.0]))).astype(float)
     answer[rng.random(len(row)) < draw(st.sampled_from([0.0, 0.3, 1.0]))] = np.nan
     examples = draw(st.sampled_from([None, repeat, repeat // 2, np.arange(len(row))]))
-    return Sample(answer, label[row], group[row], repeat, row, groups, draw(st.booleans()), examples)
+    return ArmArrays(
+        answer, label[row], group[row], repeat, row, groups, SamplingDesign(draw(st.booleans())), examples
+    )
 
 
-def metrics(found: Estimates) -> dict[str, Estimate]:
+def metrics(found: ArmEstimates) -> dict[str, MetricEstimate]:
     named = {metric.key: found[metric.key] for metric in TABLE} | {"coverage": found["coverage"]}
     return named if found.signed_gap is None else named | {"signed_gap": found.signed_gap}
 
@@ -52,7 +57,7 @@ def metrics(found: Estimates) -> dict[str, Estimate]:
 @pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(samples())
-def test_a_value_is_defined_with_its_interval_and_lies_in_it(sample: Sample) -> None:
+def test_a_value_is_defined_with_its_interval_and_lies_in_it(sample: ArmArrays) -> None:
     found = estimate(sample)
     for name, one in metrics(found).items():
         assert np.isnan([one.value, one.low, one.high]).all() or one.low <= one.value <= one.high, name
@@ -68,14 +73,14 @@ def test_a_value_is_defined_with_its_interval_and_lies_in_it(sample: Sample) -> 
 
 @settings(max_examples=60, deadline=None)
 @given(samples(), st.integers(0, 1000))
-def test_the_order_of_questions_and_the_names_of_groups_change_nothing(sample: Sample, seed: int) -> None:
+def test_the_order_of_questions_and_the_names_of_groups_change_nothing(sample: ArmArrays, seed: int) -> None:
     rng = np.random.default_rng(seed)
     shuffled = rng.permutation(len(sample.answer))
     named = rng.permutation(sample.groups)
     row = rng.permutation(int(sample.row.max()) + 1)[sample.row]
     parts = (sample.answer, sample.label, named[sample.group], sample.repeat, row)
     examples = None if sample.examples is None else sample.examples[shuffled]
-    other = Sample(*(part[shuffled] for part in parts), sample.groups, sample.labels_fixed, examples)
+    other = ArmArrays(*(part[shuffled] for part in parts), sample.groups, sample.design, examples)
     one, two = estimate(sample), estimate(other)
     for name in METRICS:
         ends = [(e.value, e.low, e.high) for e in (one[name], two[name])]
@@ -84,7 +89,7 @@ def test_the_order_of_questions_and_the_names_of_groups_change_nothing(sample: S
 
 @settings(max_examples=60, deadline=None)
 @given(samples())
-def test_values_are_those_of_the_counts(sample: Sample) -> None:
+def test_values_are_those_of_the_counts(sample: ArmArrays) -> None:
     names = [f"g{place}" for place in range(sample.groups)]
     level = [names[place] for place in sample.group]
     counted = overall(count_cells(sample.answer, sample.label, level, names, sample.repeat)[0]).values
@@ -124,7 +129,7 @@ def test_one_repeat_with_labels_as_they_come_has_the_known_formulas() -> None:
 def test_the_gap_is_that_of_the_mean_rates() -> None:
     """Opposite gaps of two repeats cancel; the paper's mean of gaps would not."""
     group, repeat = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
-    sample = Sample(np.array([1.0, 0.0, 0.0, 1.0]), group, group, repeat, np.arange(4), 2)
+    sample = ArmArrays(np.array([1.0, 0.0, 0.0, 1.0]), group, group, repeat, np.arange(4), 2)
     found = estimate(sample)["demographic_parity_difference"]
     assert found.value == 0.0
     assert found.per_repeat.tolist() == [1.0, 1.0]
@@ -134,7 +139,7 @@ def test_other_draws_of_examples_widen_the_interval() -> None:
     world = World(((0.4, 0.4), (0.6, 0.6)), repeats=10, shift=0.2, redrawn=True)
     (sample,) = world.arms(np.random.default_rng(0))
     strategy, these = estimate(sample), estimate(replace(sample, examples=None))
-    assert (strategy.of, these.of) == ("this strategy", "these examples")
+    assert (strategy.scope, these.scope) == ("this strategy", "these examples")
     for name in ("accuracy", "demographic_parity_difference"):
         wide, narrow = strategy[name], these[name]
         assert wide.value == narrow.value
@@ -145,9 +150,9 @@ def test_other_draws_of_examples_widen_the_interval() -> None:
     assert growth[0] > 1.5 * growth[1]
 
 
-def three(rates: tuple[float, ...], rows: tuple[int, ...], min_group: int = 1) -> Sample:
+def three(rates: tuple[float, ...], rows: tuple[int, ...], min_group: int = 1) -> ArmArrays:
     answer = np.concatenate([np.arange(n) < round(n * p) for n, p in zip(rows, rates, strict=True)])
-    return once(answer, np.repeat(np.arange(len(rows)), rows), min_group=min_group)
+    return once(answer, np.repeat(np.arange(len(rows)), rows), design=SamplingDesign(min_group=min_group))
 
 
 def test_a_tiny_third_group_changes_no_verdict_on_the_others() -> None:
@@ -242,7 +247,7 @@ def test_brier_gaps_of_few_rows_take_wider_limits_than_the_normals() -> None:
     label, differs = np.tile([0, 1], 60), []
     for _ in range(1000):
         p = ndtr(rng.standard_normal(120) + 3.0 * (label - 0.5))
-        found = estimate(once(label, group, label, labels_fixed=True, p_yes=p))
+        found = estimate(once(label, group, label, design=SamplingDesign(True), p_yes=p))
         differs.append(found["brier_difference"].verdict() == "differs")
     assert np.mean(differs) < 0.065
     assert found.counted("brier").freedom.max() < 60
@@ -256,11 +261,11 @@ def test_one_stray_value_of_examples_changes_nothing_and_mixtures_are_named() ->
     one, other = (estimate(replace(sample, examples=e))["accuracy"] for e in (sample.examples, stray))
     assert (other.low, other.high) == pytest.approx((one.low, one.high), abs=0.01)
     fixed = replace(sample, examples=np.where(np.arange(len(stray)) == 0, 1, 0))
-    assert fixed.of == "these examples"
+    assert fixed.scope == "these examples"
     assert not fixed.mixed
     assert replace(sample, examples=sample.row % 3).mixed
     per_row = replace(sample, examples=np.arange(len(stray)))
-    assert per_row.of == "this strategy"
+    assert per_row.scope == "this strategy"
     assert per_row.sets is per_row.repeat, "from five repeats on their spread counts"
 
 

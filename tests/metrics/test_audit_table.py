@@ -12,9 +12,9 @@ from fwc_llm import FwcError, audit
 from fwc_llm.metrics.adverse_impact import impact_tables
 from fwc_llm.metrics.audit_table import by_attribute, from_frame
 from fwc_llm.metrics.statistics import statistics
-from fwc_llm.report.audit import Audit
+from fwc_llm.report.audit_answers import Audit
 from fwc_llm.report.impact import selected, who_was_selected
-from fwc_llm.report.tables import markdown
+from fwc_llm.report.table_model import markdown
 
 
 def table(seed: int) -> pd.DataFrame:

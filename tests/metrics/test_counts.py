@@ -16,14 +16,15 @@ from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.counts import COUNTED
 from fwc_llm.metrics.intervals import (
     clopper_pearson,
-    pairs_reach,
-    pairs_within,
+    coverage_of_pairs,
+    critical_value,
     ratio_limits,
     verdict,
     wilson,
 )
-from fwc_llm.metrics.probes import flips
-from fwc_llm.metrics.variance import Sample
+from fwc_llm.metrics.perturbation_effects import flips
+from fwc_llm.metrics.sampling_design import SamplingDesign
+from fwc_llm.metrics.variance import ArmArrays
 from tests.metrics.worlds import answers_of, metrics_of
 
 METRICS = ("demographic_parity_difference", "demographic_parity_ratio", "equalized_odds_difference")
@@ -57,7 +58,9 @@ def test_random_tables_agree_with_fairlearn_weights_included(seed: int) -> None:
     }
     ours = metrics_of(predicted, labels, groups, weights=weight)
     _, member = np.unique(groups, return_inverse=True)
-    found = estimate(Sample(predicted, labels, member, np.zeros(n, int), np.arange(n), levels, weight=weight))
+    found = estimate(
+        ArmArrays(predicted, labels, member, np.zeros(n, int), np.arange(n), levels, weight=weight)
+    )
     for name, value in theirs.items():
         assert getattr(ours, name) == pytest.approx(value, abs=1e-9), name
         assert found[name].value == pytest.approx(value, abs=1e-9), name
@@ -124,7 +127,15 @@ def answers_with_gaps(seed: int, levels: int) -> tuple[np.ndarray, np.ndarray, n
 def bounds(predicted: np.ndarray, labels: np.ndarray, groups: Any) -> dict[str, tuple[float, float]]:
     names, member = np.unique(groups, return_inverse=True)
     n = len(labels)
-    sample = Sample(predicted, labels, member, np.zeros(n, int), np.arange(n), len(names), labels_fixed=True)
+    sample = ArmArrays(
+        predicted,
+        labels,
+        member,
+        np.zeros(n, int),
+        np.arange(n),
+        len(names),
+        design=SamplingDesign(labels_fixed=True),
+    )
     return {metric.key: estimate(sample).worst_case(metric.key)[0] for metric in COUNTED}
 
 
@@ -213,15 +224,15 @@ def test_the_ratios_limit_solves_its_equation(p: float, q: float, down: float, u
 @pytest.mark.parametrize(("groups", "freedom"), [(3, np.inf), (4, 10.0), (3, 4.0), (6, 19.0)])
 def test_several_pairs_reach_as_far_as_tukeys_quantile(groups: int, freedom: float) -> None:
     expected = studentized_range.ppf(0.95, groups, freedom) / np.sqrt(2)
-    assert pairs_reach(groups, 1, freedom) == pytest.approx(expected, rel=0.002)
-    assert pairs_within(pairs_reach(groups, 1, freedom), groups, 1, freedom) == pytest.approx(0.95)
+    assert critical_value(groups, 1, freedom) == pytest.approx(expected, rel=0.002)
+    assert coverage_of_pairs(critical_value(groups, 1, freedom), groups, 1, freedom) == pytest.approx(0.95)
 
 
 def test_one_pair_reaches_as_far_as_the_normal_and_students_quantile() -> None:
-    assert pairs_reach(2) == pytest.approx(norm.ppf(0.975))
-    assert pairs_reach(2, 1, 4.0) == pytest.approx(student.ppf(0.975, 4))
+    assert critical_value(2) == pytest.approx(norm.ppf(0.975))
+    assert critical_value(2, 1, 4.0) == pytest.approx(student.ppf(0.975, 4))
     # Two independent pairs together: each must hold with probability √0.95.
-    assert pairs_reach(2, 2) == pytest.approx(norm.ppf((1 + np.sqrt(0.95)) / 2), rel=1e-6)
+    assert critical_value(2, 2) == pytest.approx(norm.ppf((1 + np.sqrt(0.95)) / 2), rel=1e-6)
 
 
 @given(st.integers(1, 400), st.floats(0, 1))

@@ -11,10 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwc_llm import audit
-from fwc_llm.metrics.answers import Answered
-from fwc_llm.metrics.intervals import clopper_pearson
-from fwc_llm.metrics.probability import BINS, calibrate, contradictions, decision_notes, probability_gap
-from fwc_llm.metrics.thresholds import (
+from fwc_llm.metrics.decision_thresholds import (
     at_base_rate,
     held_out,
     least_gap,
@@ -23,6 +20,16 @@ from fwc_llm.metrics.thresholds import (
     threshold_curve,
     two_halves,
 )
+from fwc_llm.metrics.intervals import clopper_pearson
+from fwc_llm.metrics.predicted_probabilities import (
+    BINS,
+    calibrate,
+    contradictions,
+    decision_notes,
+    probability_gap,
+)
+from fwc_llm.metrics.run_answers import RunAnswers
+from fwc_llm.metrics.sampling_design import SamplingDesign
 from tests.metrics.worlds import answers_of, metrics_of
 
 GROUPS = np.array(["F", "M", "X"])
@@ -132,7 +139,7 @@ def notes(*p: Any, repeat: Any = 0) -> str:
     values = np.array(p, float)
     said = np.where(np.isnan(values), np.nan, values >= 0.5)
     answers = answers_of(said, values, "fm", repeat=repeat)
-    return " ".join(decision_notes(Answered({"zero": answers}, ("f", "m"))))
+    return " ".join(decision_notes(RunAnswers({"zero": answers}, ("f", "m"))))
 
 
 def test_ties_are_those_on_the_threshold_alone() -> None:
@@ -186,7 +193,7 @@ def calibrated(
     """The calibration of answers to `rows` (default: every answer is about one of its own)."""
     rows = np.arange(len(p)) if rows is None else rows
     answers = replace(answers_of(p, p, "a"), label=labels.astype(np.int8), row=[f"{row:06}" for row in rows])
-    found = calibrate(answers, fixed)
+    found = calibrate(answers, SamplingDesign(fixed))
     bins = SimpleNamespace(**{name: np.array(values) for name, values in found.pop("bins").items()})
     return SimpleNamespace(**found, bins=bins)
 

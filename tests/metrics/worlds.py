@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.metrics.answers import Answers, one_name
 from fwc_llm.metrics.counts import count_cells, measure, undefined_reasons
-from fwc_llm.metrics.variance import Sample
+from fwc_llm.metrics.run_answers import ArmAnswers, one_name
+from fwc_llm.metrics.sampling_design import SamplingDesign
+from fwc_llm.metrics.variance import ArmArrays
 
 ADULT = (9000, 1100, 7000, 3200)  # rows of each group with label no and yes: about Adult's test file
 DRAWN = (75, 25, 25, 75)  # of them in a repeat: a base-rate parity of 0.5
@@ -30,7 +31,7 @@ class World:
     redrawn: bool = False
     lost: float = 0.0
 
-    def arms(self, rng: np.random.Generator, *others: "World") -> list[Sample]:
+    def arms(self, rng: np.random.Generator, *others: "World") -> list[ArmArrays]:
         """Answers of this world, and of others to the same questions."""
         cell = np.repeat(np.arange(4), ADULT)
         row = np.concatenate([self._rows(rng, cell) for _ in range(self.repeats)])
@@ -43,7 +44,9 @@ class World:
             answer = (rng.random(len(cell))[row] < chance).astype(float)
             answer[rng.random(len(row)) < world.lost] = np.nan
             examples = repeat if world.redrawn else None
-            samples.append(Sample(answer, label, group, repeat, place, 2, world.fixed, examples))
+            samples.append(
+                ArmArrays(answer, label, group, repeat, place, 2, SamplingDesign(world.fixed), examples)
+            )
         return samples
 
     def _rows(self, rng: np.random.Generator, cell: np.ndarray) -> np.ndarray:
@@ -56,11 +59,11 @@ class World:
 
 def answers_of(
     said: Any, p_yes: Any = np.nan, groups: str = "ab", label: int = 0, repeat: Any = 0
-) -> Answers:
+) -> ArmAnswers:
     """One arm's answers to as many rows, whose groups take turns."""
     n, none = len(said), one_name("", len(said))
     every = {"variant": none, "reason": none, "examples": none}
-    return Answers(
+    return ArmAnswers(
         repeat=np.broadcast_to(np.array(repeat), n), row=np.array([f"row:{k}" for k in range(n)]),
         group=np.array([*groups] * n)[:n], label=np.full(n, label, np.int8),
         answer=np.array(said, float), p_yes=np.broadcast_to(np.array(p_yes, float), n), **every,

@@ -12,7 +12,7 @@ from fwc_llm import Asked, FwcError, Messages, Reply, Training, evaluate, open_m
 from fwc_llm.models import traits
 from fwc_llm.models.baseline import BOOSTING, LOGISTIC, TableModel
 from fwc_llm.report.document import make_document
-from fwc_llm.report.write import render
+from fwc_llm.report.formats import render
 from fwc_llm.runs.plan import make_plan, rows_of
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots.examples import features_frame

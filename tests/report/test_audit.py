@@ -12,13 +12,13 @@ import pytest
 
 from fwc_llm import audit
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.answers import as_names
-from fwc_llm.report import probability as tables
+from fwc_llm.metrics.run_answers import as_names
+from fwc_llm.report import probability_sections as tables
 from fwc_llm.report.charts import calibration_by_group, shown_groups
 from fwc_llm.report.document import make_document
+from fwc_llm.report.formats import render
 from fwc_llm.report.predictions_reader import as_numbers, read_columns
-from fwc_llm.report.tables import texts
-from fwc_llm.report.write import render
+from fwc_llm.report.table_model import texts
 from tests.report.conftest import MakeRun, lines
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from fwc_llm.errors import FwcError
+from fwc_llm.report.formats import render
 from fwc_llm.report.local_law_144 import COLUMNS
 from fwc_llm.report.provenance import SIGNED
-from fwc_llm.report.write import render
 from tests.data.tables import TOML
 from tests.report.conftest import MakeRun, answer_row, lines
 

@@ -13,8 +13,8 @@ from fwc_llm.answers import parse_answer
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.compare import compare_runs, comparison_table
 from fwc_llm.report.narrative import what_was_run
-from fwc_llm.report.read import read_run
-from fwc_llm.report.tables import as_text
+from fwc_llm.report.table_model import as_text
+from fwc_llm.runs.recorded_run import read_run
 from fwc_llm.tasks import load_task
 from tests.command import Run
 from tests.recorded import conversations, person

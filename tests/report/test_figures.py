@@ -16,13 +16,13 @@ from fwc_llm.errors import FwcError
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.document import make_document
 from fwc_llm.report.figures import write_figures
-from fwc_llm.report.format import interval, mean_and_sd, number, p_value, percent, signed
+from fwc_llm.report.formats import render
 from fwc_llm.report.narrative import findings
-from fwc_llm.report.read import read_run
-from fwc_llm.report.tables import as_text
+from fwc_llm.report.number_format import interval, mean_and_sd, number, p_value, percent, signed
+from fwc_llm.report.table_model import as_text
 from fwc_llm.report.terminal import run_table
-from fwc_llm.report.write import render
 from fwc_llm.runs.folder import RunFolder
+from fwc_llm.runs.recorded_run import read_run
 from tests.report.conftest import MakeRun, some_shots
 
 NAMES = ["rates", "tradeoff", "repeats-accuracy", "repeats-dp-gap"]

@@ -7,11 +7,11 @@ import pytest
 
 from fwc_llm.metrics.counts import TABLE
 from fwc_llm.report import sections
-from fwc_llm.report.page import page
-from fwc_llm.report.tables import as_text
+from fwc_llm.report.formats import render
+from fwc_llm.report.html import page
+from fwc_llm.report.table_model import as_text
 from fwc_llm.report.terminal import run_table
-from fwc_llm.report.tidy import COLUMNS
-from fwc_llm.report.write import render
+from fwc_llm.report.tidy_csv import COLUMNS
 from tests.report.conftest import MakeRun, lines
 
 pytestmark = pytest.mark.usefixtures("no_data")

@@ -16,17 +16,17 @@ from fwc_llm import load_task
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.metrics.statistics import statistics
-from fwc_llm.report.ablation import ablation, ablation_steps
+from fwc_llm.report.ablation_steps import ablation, ablation_steps
 from fwc_llm.report.compare import compare_runs
 from fwc_llm.report.document import make_document
-from fwc_llm.report.read import answers_by_arm, read_run, read_runs
-from fwc_llm.report.read import score_and_judge as score
-from fwc_llm.report.tables import as_text
+from fwc_llm.report.formats import render
+from fwc_llm.report.table_model import as_text
 from fwc_llm.report.terminal import run_table
-from fwc_llm.report.write import render
-from fwc_llm.runs.ablation import ARMS, OPTIONS, STEPS
+from fwc_llm.runs.ablation_arms import ARMS, OPTIONS, STEPS
 from fwc_llm.runs.folder import ANSWER_COLUMNS, RunFolder, file_name
 from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.recorded_run import answers_by_arm, read_run, read_runs
+from fwc_llm.runs.recorded_run import score_run as score
 from fwc_llm.shots import load_shots
 from tests.models.four_members import FourMembers
 from tests.people import TOML, make_people, write_people

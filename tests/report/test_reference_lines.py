@@ -12,9 +12,9 @@ from sklearn.linear_model import LogisticRegression
 
 from fwc_llm import FwcError, Result, Task, evaluate, load_task
 from fwc_llm.metrics.statistics import statistics
-from fwc_llm.report.read import read_run
+from fwc_llm.report.formats import render
 from fwc_llm.report.reference_models import FILE_NAME, add_references, make_references
-from fwc_llm.report.write import render
+from fwc_llm.runs.recorded_run import read_run
 from fwc_llm.runs.splits import row_values
 from fwc_llm.shots.examples import features_frame
 from tests.models.four_members import FourMembers

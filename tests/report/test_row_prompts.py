@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.models.base import Messages, Reply
-from fwc_llm.report.read import read_run
 from fwc_llm.report.rows import MOST_ROWS, Pack, chosen, json_block, rows_of_run
+from fwc_llm.runs.recorded_run import read_run
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import load_task
 from tests.models.four_members import FourMembers

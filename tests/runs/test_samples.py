@@ -12,11 +12,11 @@ from fwc_llm import FwcError, Settings, Task, evaluate, load_task
 from fwc_llm.files import resource_dir
 from fwc_llm.models.base import Messages, Reply, Usage
 from fwc_llm.models.openai.prices import Price
-from fwc_llm.report.read import read_run
-from fwc_llm.report.write import render
+from fwc_llm.report.formats import render
 from fwc_llm.runs.budget import forecast
 from fwc_llm.runs.journal import call_id
 from fwc_llm.runs.plan import make_plan
+from fwc_llm.runs.recorded_run import read_run
 from tests.models.four_members import FourMembers
 from tests.people import make_people, write_people
 

@@ -19,17 +19,24 @@ from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import SIMULATED, Attempts, Messages, Reply, Usage, is_simulation, more_tokens
 from fwc_llm.models.client import Client, is_local
 from fwc_llm.models.openai.prices import ending_of, family_of
-from fwc_llm.models.openai.retry import QUOTA_CODES, AttemptError, Pace, Reach, body_failure, http_failure
-from fwc_llm.untrusted import (
+from fwc_llm.models.openai.retry import (
+    QUOTA_CODES,
+    AttemptError,
+    FailureScope,
+    Pace,
+    body_failure,
+    http_failure,
+)
+from fwc_llm.sanitize import (
     LIKE_A_KEY,
     Secret,
-    finite,
-    one_line,
+    as_single_line,
+    parse_finite,
     parse_json,
-    shortened,
-    tamed_json,
-    visible,
-    whole,
+    parse_uint,
+    replace_invisible,
+    sanitize_json_text,
+    truncate,
 )
 
 if TYPE_CHECKING:
@@ -80,8 +87,8 @@ def check_parameters(params: Mapping[str, Any], ours: Collection[str]) -> None:
         text = json.dumps({parameter: value}, default=str)
         if _NAMES_A_KEY.search(text) or LIKE_A_KEY.search(text):
             raise FwcError(
-                f"parameter {visible(parameter)[:40]!r} may hold a key, which a run's files would show: put "
-                "the key into an environment variable and name that with --api-key-env"
+                f"parameter {replace_invisible(parameter)[:40]!r} may hold a key, which a run's files would "
+                "show: put the key into an environment variable and name that with --api-key-env"
             )
         if parameter in ours:
             raise FwcError(f"parameter {parameter!r} cannot be set here: leave out --param {parameter}")
@@ -122,13 +129,13 @@ def request_parameters(name: str, client: Client, words: Sequence[str] = YES_OR_
     return sent | dict(params)
 
 
-def with_room(sent: Mapping[str, Any], messages: Messages) -> dict[str, Any]:
+def raise_token_limit(sent: Mapping[str, Any], messages: Messages) -> dict[str, Any]:
     """Return what is sent, where the messages ask about several rows: a higher limit, answers in lines."""
     if not (more := more_tokens(messages)):
         return dict(sent)
     left_out = RESPONSE_FORMAT if asks_json(sent) else ""
     return {
-        name: value + more if name in _LIMITS and whole(value) else value
+        name: value + more if name in _LIMITS and parse_uint(value) else value
         for name, value in sent.items()
         if name != left_out
     }
@@ -153,7 +160,7 @@ def read_reply(body: Any, latency: float = 0.0) -> Reply:
     text = text if isinstance(text, str) else ""
     calls_tool = not text.strip() and bool(message.get("tool_calls") or message.get("function_call"))
     return Reply(
-        text=shortened(text),
+        text=truncate(text),
         finish_reason=name_in(choice, "finish_reason"),
         refusal=bool(refusal) or calls_tool,
         reasoned=bool(message.get("reasoning_content") or message.get("reasoning")),
@@ -190,13 +197,13 @@ def read_usage(usage: Any, prompt: str, completion: str) -> Usage | None:
     details = details if isinstance(details, Mapping) else {}
     cached, written = details.get("cached_tokens"), details.get("cache_write_tokens")
     counts = (usage.get(prompt), usage.get(completion), cached, written)
-    return Usage(*(whole(count, _MOST_TOKENS) or 0 for count in counts))
+    return Usage(*(parse_uint(count, _MOST_TOKENS) or 0 for count in counts))
 
 
 def name_in(body: Mapping[str, Any], field: str) -> str | None:
     """A short text in what a service sent, or None."""
     value = body.get(field)
-    return shortened(value, _LONGEST_NAME) if isinstance(value, str) else None
+    return truncate(value, _LONGEST_NAME) if isinstance(value, str) else None
 
 
 def _logprobs(logprobs: Any, in_json: bool) -> tuple[tuple[str, float], ...] | None:
@@ -228,7 +235,7 @@ def _logprobs(logprobs: Any, in_json: bool) -> tuple[tuple[str, float], ...] | N
 def _top_tokens(top: Any, before: str) -> Iterator[tuple[str, float]]:
     """Yield the tokens that begin with `before`, without that, and their log-probabilities."""
     for each in top[:_MOST_LOGPROBS] if isinstance(top, list) else ():
-        logprob = finite(each.get("logprob")) if isinstance(each, Mapping) else None
+        logprob = parse_finite(each.get("logprob")) if isinstance(each, Mapping) else None
         token = str(each.get("token"))[:_LONGEST_NAME] if logprob is not None else ""
         if logprob is not None and token.startswith(before):
             yield token.removeprefix(before), logprob
@@ -256,7 +263,7 @@ class Service:
     @property
     def completion_limit(self) -> int | None:
         """The most tokens that one reply can have, or None."""
-        limits = [whole(self.parameters.get(name)) for name in _LIMITS]
+        limits = [parse_uint(self.parameters.get(name)) for name in _LIMITS]
         return max((limit for limit in limits if limit), default=None)
 
     def _request_parameters(self) -> Mapping[str, Any]:
@@ -292,7 +299,7 @@ class Service:
 
     def _tell(self, notice: str) -> None:
         """Say something once."""
-        notice = self.redact(visible(notice))
+        notice = self.redact(replace_invisible(notice))
         if notice not in self.notices and len(self.notices) < _MOST_NOTICES:
             self.notices.append(notice)
             if self._notice is not None:
@@ -301,11 +308,11 @@ class Service:
 
     def _no_reply(self, failure: AttemptError, seconds: float) -> Reply:
         """The row without a reply; `ProviderError` where every other row would fail alike."""
-        if failure.reach is Reach.RUN:
+        if failure.scope is FailureScope.RUN:
             raise ProviderError(self.explain(failure)) from None
-        if failure.reach is not Reach.ROW:
+        if failure.scope is not FailureScope.ROW:
             self._count_failure(failure)
-        verb = "refuses this row" if failure.reach is Reach.ROW else "gave no reply"
+        verb = "refuses this row" if failure.scope is FailureScope.ROW else "gave no reply"
         return Reply(text=None, error=f"{self.who} {verb} ({failure})", latency=seconds)
 
     def _count_failure(self, failure: object, tolerant: bool = False) -> None:
@@ -350,7 +357,7 @@ def check_address(url: str) -> None:
             "the base URL holds a user, a password, a query or a key: give the address alone, and a key by "
             "--api-key-env"
         )
-    shown = visible(url)[:200]
+    shown = replace_invisible(url)[:200]
     try:
         parts = urlsplit(url)
         good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
@@ -472,7 +479,7 @@ class ChatModel(Service):
 
     def request_body(self, messages: Messages) -> dict[str, Any]:
         """The body of the request that asks `messages`, adapted to what the model was found to refuse."""
-        return {"model": self._served_name, "messages": messages, **with_room(self._sent, messages)}
+        return {"model": self._served_name, "messages": messages, **raise_token_limit(self._sent, messages)}
 
     def read(self, body: Any, messages: Messages) -> Reply:
         """The reply in the body of a response to `messages`. Raises `AttemptError` where there is none."""
@@ -509,7 +516,7 @@ class ChatModel(Service):
                 why = f"the service refuses this row ({failure})"
                 if not affordable:
                     why = f"no money is left for another attempt ({number} attempts; last: {failure})"
-                elif failure.reach is Reach.ATTEMPT:
+                elif failure.scope is FailureScope.ATTEMPT:
                     waited = f"{self._deadline:g} s ({number} attempts; last: {failure})"
                     why = f"no reply within the deadline of {waited}"
                 return Reply(text=None, error=why, attempts=number, latency=time.monotonic() - began)
@@ -528,7 +535,7 @@ class ChatModel(Service):
             text = response.content.decode("utf-8", "replace")
             body = self.read_body(text)
             if isinstance(body, str) and text.lstrip()[:1] in {"{", "["}:
-                raise AttemptError(Reach.ATTEMPT, "the reply is broken JSON", response.status_code)
+                raise AttemptError(FailureScope.ATTEMPT, "the reply is broken JSON", response.status_code)
             reply = self.read(body, messages)
         except AttemptError as failure:
             failure.reason = self.redact(failure.reason)
@@ -554,7 +561,7 @@ class ChatModel(Service):
             async with asyncio.timeout(limit):
                 return await self.sdk().post(self._path, body=body, cast_to=httpx2.Response, options=options)
         except TimeoutError:
-            raise AttemptError(Reach.ATTEMPT, f"no response within {limit:.3g} s") from None
+            raise AttemptError(FailureScope.ATTEMPT, f"no response within {limit:.3g} s") from None
         except Exception as error:
             raise self.failure_of(error) from None
 
@@ -569,22 +576,22 @@ class ChatModel(Service):
             if isinstance(cause, FwcError | AssertionError | MemoryError):
                 raise cause
             if isinstance(cause, TooLargeError):
-                return AttemptError(Reach.UNCLEAR, str(cause))
+                return AttemptError(FailureScope.UNCLEAR, str(cause))
         if isinstance(error, openai.APIStatusError):
             body = self.read_body(error.response.content.decode("utf-8", "replace"))
             return http_failure(error.status_code, body, error.response.headers)
         if isinstance(error, openai.APITimeoutError):
-            return AttemptError(Reach.ATTEMPT, f"no response within {self._timeout:g} s")
+            return AttemptError(FailureScope.ATTEMPT, f"no response within {self._timeout:g} s")
         failed = isinstance(error, openai.APIConnectionError)
         what = "the connection failed" if failed else "the response is unreadable"
         sent = not isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout)
-        return AttemptError(Reach.ATTEMPT, f"{what} ({self._cause(error)})", sent=sent)
+        return AttemptError(FailureScope.ATTEMPT, f"{what} ({self._cause(error)})", sent=sent)
 
     def _after_failure(self, failure: AttemptError, attempts: int, sent_at: float) -> float | None:
         """Seconds to wait before the next attempt, None to give the row up; stops the run if need be."""
-        if failure.reach is Reach.RUN:
+        if failure.scope is FailureScope.RUN:
             raise ProviderError(self.explain(failure))
-        if failure.reach is Reach.ROW:
+        if failure.scope is FailureScope.ROW:
             return None
         never = self._last_success == -math.inf
         if never and not failure.sent and attempts > 1 and is_local(self.address):
@@ -595,7 +602,7 @@ class ChatModel(Service):
                 f"example with `{start}`, or name its address with --base-url"
             )
         if never and failure.status == 500 and RESPONSE_FORMAT in self._sent:
-            failure.reach = Reach.UNCLEAR  # llama-cpp-python's answer to a schema
+            failure.scope = FailureScope.UNCLEAR  # llama-cpp-python's answer to a schema
         if failure.rate_limited:
             self._pace.refused(sent_at, failure.retry_after)
             if self._pace.refusals >= _MOST_REFUSALS:
@@ -605,7 +612,7 @@ class ChatModel(Service):
                 )
             return self._pace.pause_left
         self._count_failure(failure, tolerant=time.monotonic() - self._last_success <= _BLIP_SECONDS)
-        if failure.reach is Reach.UNCLEAR and attempts >= _UNCLEAR_ATTEMPTS:
+        if failure.scope is FailureScope.UNCLEAR and attempts >= _UNCLEAR_ATTEMPTS:
             return None
         if failure.retry_after is not None:
             return failure.retry_after
@@ -655,11 +662,11 @@ class ChatModel(Service):
 
     def read_body(self, text: str) -> Any:
         """Parse what a service sent: a bounded value without the key, the text where it is not JSON."""
-        return tamed_json(text, self.redact)
+        return sanitize_json_text(text, self.redact)
 
     def _cause(self, error: BaseException) -> str:
         cause = error.__cause__ or error
-        return one_line(f"{type(cause).__name__}: {self.redact(str(cause))}".rstrip(": "))
+        return as_single_line(f"{type(cause).__name__}: {self.redact(str(cause))}".rstrip(": "))
 
     def sdk(self) -> "openai.AsyncOpenAI":
         """The SDK's client, opened if need be; it retries nothing by itself.

@@ -1,0 +1,259 @@
+"""Rules for one cell: from its text to the value that a task works with.
+
+The loader maps them over the texts of columns (`data.clean_table`), `clean_record` applies them to one row.
+Neither pandas nor numpy is imported, so that a service that builds prompts stays small.
+"""
+
+import operator
+from bisect import bisect_left
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
+from typing import Any, Literal, get_args
+
+from pydantic import field_serializer
+
+from fwc_llm.errors import FwcError, did_you_mean
+from fwc_llm.taskfile import UNKNOWN, FileColumn, Number, Protected, RowFilter, TaskFile, Written
+from fwc_llm.validation import Checked
+from fwc_llm.values import as_number, as_plain, as_text, is_null
+
+_COMPARE = {"above": operator.gt, "at_least": operator.ge, "below": operator.lt, "at_most": operator.le}
+
+
+def cell_text(cell: Any, markers: Collection[str], written: Written = "") -> str | None:
+    """Return the stripped text of a typed cell; None if it is empty or a marker."""
+    text = "" if is_null(cell) else as_text(cell, written).strip()
+    return None if not text or text in markers else text
+
+
+def is_edited(item: FileColumn) -> bool:
+    """Whether cells of the column are rewritten before they are parsed."""
+    return bool(item.strip_suffix or item.strip_zeros or item.written or item.bands)
+
+
+def edited(task: TaskFile, item: FileColumn, text: str) -> str:
+    """Strip suffix and zeros, write a number plainly, or name its band."""
+    if item.strip_suffix:
+        text = text.removesuffix(item.strip_suffix).rstrip()
+    if item.strip_zeros:
+        text = strip_zeros(text)
+    text = as_plain(text, item.written)
+    if item.bands and text not in _band_names(item.bands):
+        text = _band_names(item.bands)[bisect_left(item.bands, parse_number(task, item.name, text))]
+    return text
+
+
+def strip_zeros(text: str) -> str:
+    """A code without the zeros before it: 07 is 7, and 00 is 0."""
+    return text.lstrip("0") or "0"
+
+
+@cache
+def _band_names(bands: tuple[float, ...]) -> list[str]:
+    limits = [f"{limit:,.10g}" for limit in bands]
+    return [f"up to {limits[0]}", *(f"{a} to {b}" for a, b in pairwise(limits)), f"above {limits[-1]}"]
+
+
+def parse_number(task: TaskFile, column: str, text: str) -> float:
+    """Parse an edited text as a finite number; `FwcError` with the remedy if it is none."""
+    parsed = as_number(text)
+    if parsed is not None:
+        return parsed
+    what = f"{text!r} in the numeric column {column!r}"
+    for written in get_args(Written):
+        if as_plain(text, written) != text:
+            raise FwcError(f'{what}: say how its numbers are written, written = "{written}", in {task.path}')
+    raise FwcError(
+        f"{what} is no finite number; repair it, list it as a missing_marker, or make the column "
+        f'kind = "categorical" in {task.path}'
+    )
+
+
+def meets(task: TaskFile, condition: RowFilter, text: str | None) -> bool:
+    """Whether a cell meets a condition; a missing one meets no limit and no list."""
+    if text is None:
+        return not (condition.limits or condition.values)
+    zeros = any(item.strip_zeros for item in task.fields if item.name == condition.column)
+    code = strip_zeros if zeros else str  # a code is the same with and without its zeros
+    listed = not condition.values or code(text) in map(code, condition.values)
+    return (
+        listed
+        and code(text) not in map(code, condition.without)
+        and all(
+            _COMPARE[name](parse_number(task, condition.column, text), limit)
+            for name, limit in condition.limits.items()
+        )
+    )
+
+
+def find_level(attribute: Protected, text: str) -> str | None:
+    """Look up the protected level of an edited text; None if the task file has none."""
+    if attribute.above is None:
+        return attribute.mapping.get(text) if attribute.mapping else text
+    parsed = as_number(text)
+    return None if parsed is None else attribute.sides[parsed > attribute.above]
+
+
+def parse_level(task: TaskFile, attribute: Protected, text: str) -> str:
+    """Parse an edited text as a protected level; `FwcError` if the task file has none."""
+    known = find_level(attribute, text)
+    if known is None and text != UNKNOWN:
+        if attribute.above is not None:
+            parse_number(task, attribute.source, text)
+        raise FwcError(
+            f"the map of protected attribute {attribute.name!r} has no entry for {text!r} in column "
+            f"{attribute.source!r}; add it in {task.path}"
+        )
+    return UNKNOWN if known is None else known
+
+
+def parse_value(task: TaskFile, item: FileColumn, text: str) -> float | str:
+    """Parse an edited text as number, rank or category; `FwcError` if it is none."""
+    if item.kind == "numeric":
+        return parse_number(task, item.name, text)
+    if item.kind == "ordinal" and text not in (order := task.column(item).order):
+        raise FwcError(
+            f"{text!r} is not in the order of the ordinal column {item.name!r} ({', '.join(order)}); add it "
+            f"in {task.path}"
+        )
+    return text
+
+
+def can_be_unknown(task: TaskFile, item: FileColumn) -> bool:
+    """Whether a missing value of the column becomes the category `UNKNOWN`."""
+    rule = item.missing or task.missing
+    return rule == "category" and item.kind == "categorical" and item.name != task.outcome.source
+
+
+# --- One record
+
+
+class Domain(Checked):
+    """Values of a column in a task's table: a range of numbers, or a set.
+
+    `values` is None for numbers without words, and for free text: where most rows have a text of their own.
+    """
+
+    least: Number | None = None
+    most: Number | None = None
+    values: frozenset[Number | str] | None = None
+
+    @field_serializer("values")
+    def _sorted(self, values: frozenset[float | str] | None) -> list[float | str] | None:
+        """The same file for the same table."""
+        return None if values is None else sorted(values, key=str)
+
+
+class FrozenTask(Checked):
+    """A task without its rows, as `Task.freeze` writes it: all that one record needs."""
+
+    format: Literal["fwc-llm-frozen-task/1"] = "fwc-llm-frozen-task/1"
+    name: str
+    simulated: bool
+    text: str
+    fingerprint: str
+    domains: Mapping[str, Domain]
+
+
+@dataclass(frozen=True)
+class Record:
+    """One row as a task's table would hold it, without the outcome; `Task.record` makes it.
+
+    `values` has the columns that prompts may show, numbers as numbers, protected attributes as their level.
+    `notes` are sentences on numbers outside of the range that the table has: no answer about such a row was
+    evaluated.
+    """
+
+    task: str
+    values: Mapping[str, Any] = field(repr=False)
+    notes: tuple[str, ...] = ()
+
+
+def clean_record(task: TaskFile, name: str, domains: Mapping[str, Domain], raw: Mapping[str, Any]) -> Record:
+    """Clean a row as it lies in the table's file.
+
+    A protected attribute may be given as its level instead. `name` is the task's, `domains` are those of all
+    columns but the outcome. Columns of the role extra, and those that only decide whether a row is in the
+    table, may be left out. Raises `FwcError` as `Task.record`.
+    """
+    texts = _texts(task, domains, raw)
+    for condition in task.keep:
+        text = texts.get(condition.column)
+        if condition.column in texts and not meets(task, condition, text):
+            raise FwcError(f"column {condition.column!r} holds {text!r}: the task's rows have {condition}")
+    derived = {attribute.source: attribute for attribute in task.protected}
+    values: dict[str, float | str] = {}
+    notes: list[str] = []
+    for item in task.fields:
+        attribute, is_column = derived.get(item.name), item.use == "column"
+        if item.name == task.outcome.source or not (is_column or attribute):
+            continue
+        key = item.name
+        if attribute and key not in texts and attribute.name in raw:
+            key = attribute.name
+            texts[key] = cell_text(raw[key], ())
+        known = key in texts or task.source.format == "jsonl"  # there a missing value is no key
+        text = texts.get(key)
+        if text is None and known and can_be_unknown(task, item):
+            text = UNKNOWN
+        if text is None and item.role == "extra":
+            continue
+        if text is None:
+            what = f"has no value in column {key!r}: fill it in" if known else f"lacks the attribute {key!r}"
+            raise FwcError(f"the record {what}{'' if known else did_you_mean(key, raw)}")
+        if attribute:
+            domain = domains[attribute.name]
+            is_level = find_level(attribute, text) is None and text in (domain.values or ())
+            values[attribute.name] = text if is_level else parse_level(task, attribute, text)
+            notes += _check(item, domain, values[attribute.name])
+        if is_column and (attribute is None or attribute.keep):
+            values[item.name] = parse_value(task, item, text)
+            notes += _check(item, domains[item.name], values[item.name])
+    return Record(name, values, tuple(notes))
+
+
+def _texts(task: TaskFile, domains: Mapping[str, Domain], raw: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return the edited texts of a record's cells; None for a missing one.
+
+    A typed number or truth value stands for the one text of the table that means it: 7 for "07".
+    """
+    markers = {marker.strip() for marker in task.source.markers}
+    maps = {attribute.source: attribute.mapping for attribute in task.protected}
+    texts: dict[str, str | None] = {}
+    for item in task.fields:
+        if item.name not in raw or item.name == task.outcome.source:
+            continue
+        cell = raw[item.name]
+        text, typed = cell_text(cell, markers.union(item.markers), item.written), not isinstance(cell, str)
+        if text is not None and (item.use == "column" or item.name in maps):
+            text = edited(task, item, text)
+            listed = maps.get(item.name) or (item.name in domains and domains[item.name].values) or ()
+            if typed and item.kind != "numeric" and text not in listed:
+                meant = {other for other in map(str, listed) if _means(text, other)}
+                text = meant.pop() if len(meant) == 1 else text
+        texts[item.name] = text
+    return texts
+
+
+def _means(text: str, other: str) -> bool:
+    """Whether `other` writes the number or truth value `text` in another way."""
+    number = float(text == "true") if text in ("true", "false") else as_number(text)
+    return other.casefold() == text or (number is not None and as_number(other) == number)
+
+
+def _check(item: FileColumn, domain: Domain, value: float | str) -> list[str]:
+    """Refuse a value outside of the table's; return a note on a number out of range."""
+    if domain.values is not None and value not in domain.values:
+        text, *known = (x if isinstance(x, str) else f"{x:.10g}" for x in (value, *domain.values))
+        more = did_you_mean(text, sorted(known))
+        raise FwcError(f"{text!r} in column {item.name!r} is in no row of the task's table{more}")
+    if isinstance(value, str) or domain.least is None or domain.most is None:
+        return []
+    if domain.least <= value <= domain.most:
+        return []
+    where, span = f"{value:.10g} in column {item.name!r}", f"{domain.least:.10g} to {domain.most:.10g}"
+    if value < 0 <= domain.least:
+        raise FwcError(f"{where} is negative, and the task's table has {span}")
+    return [f"{where} is outside of the table's {span}"]

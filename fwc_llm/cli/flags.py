@@ -1,0 +1,305 @@
+"""Shared by commands: flags made from models, their completion, lists, examples, `--json`."""
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
+
+import typer
+
+from fwc_llm.cli.console import notes, write
+from fwc_llm.cli.program import EVERYDAY, GROUPS, Command
+from fwc_llm.errors import FwcError
+from fwc_llm.files import json_text
+from fwc_llm.options import COST, EXPERIMENT, SERVICE, Options, default_words, extended, facts_of
+from fwc_llm.sanitize import parse_json
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+    from fwc_llm.tasks import Task
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_O = TypeVar("_O", bound=Options)
+ARMS = "zero,balanced,fwc"
+
+
+def option(help: str, *names: str, default: Any = None, panel: str | None = None, **others: Any) -> Any:
+    """Return an option of a command, as its parameter's default; the `default` `...` must be given."""
+    return typer.Option(default, *names, help=_as_text(help), rich_help_panel=panel, **others)
+
+
+def switch(help: str, *names: str, panel: str | None = None) -> Any:
+    """Return an option without a value, which is off unless it is there."""
+    return option(help, *names, default=False, panel=panel, show_default=False)
+
+
+def argument(help: str, default: Any = ..., **others: Any) -> Any:
+    """Return an argument of a command, as its parameter's default."""
+    return typer.Argument(default, help=_as_text(help), **others)
+
+
+def _as_text(help: str) -> str:
+    """Return help whose square brackets rich prints, as they are no markup."""
+    return help.replace("[", r"\[")
+
+
+# Options that commands share. A default that is shown stands in the help.
+TASK: str | None = option(
+    "A built-in task (`fwc-llm tasks`) or a task file (.toml). [default: adult, or the simulated census "
+    "where adult's data is not on this machine]",
+    panel=EXPERIMENT,
+)
+PROTECTED: str | None = option(
+    "Which of the task's attributes are protected, comma-separated: those are crossed (`fwc-llm tasks` "
+    "lists what a task offers). [default: the task's own choice]",
+    panel=EXPERIMENT,
+)
+DATA_DIR: Path | None = option(
+    "Where the data lies. [default: $FWC_LLM_DATA, the cache, then the UCI repository]", panel=EXPERIMENT
+)
+ALLOW_CHANGED: bool = switch(
+    "Accept saved shots although the data has changed.", "--allow-changed-data", panel=EXPERIMENT
+)
+MAX_PROMPT_TOKENS: int | None = option("Choose the largest m, up to --m, whose prompts fit.", panel=COST)
+DRY_RUN: bool = switch("Print the number of requests and their cost; send none.", "--dry-run", panel=COST)
+SHEET: str = option("The sheet of an Excel file, by name or number. [default: the first]", default="")
+SKIP: int = option("Lines (rows of a sheet) above the header, which are left out.", default=0, min=0)
+COMMENT: str = option("The text that begins lines to be left out, such as #.", default="")
+NO_ROWS: bool = switch("Reports hold no rows, prompts or replies: they may be people's records.", "--no-rows")
+FIGURES: Path | None = option("Write the charts to this folder, as SVG and PNG. Extra: plot.", metavar="DIR")
+JSON: bool = switch("Print everything as one JSON document; notes go to standard error.", "--json")
+APPENDIX: bool = switch("Print the page whole, not only its first screen.", "--appendix")
+CANCEL_BATCH: bool = switch(
+    "Cancel the folder's batches that are under way and ask their open questions live. [default: wait]",
+    "--cancel-batch",
+    panel=SERVICE,
+)
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "eval": (
+        "fwc-llm eval",
+        "fwc-llm eval --model gpt-6-luna --shots zero,balanced,fwc --repeats 5 --dry-run",
+        "fwc-llm eval --task my.toml --model smollm2 --shots zero,fwc --out runs/mine",
+        "fwc-llm eval experiment.toml --json",
+    ),
+    "shots": ("fwc-llm shots --strategy fwc --m 16 -o shots.json", "fwc-llm shots --task census --compare"),
+    "tune": ("fwc-llm tune --task adult --model gpt-6-luna --target-dp 0.1 --max-loss 3 --out runs/tuned",),
+    "prompt": (
+        "fwc-llm prompt --task census --shots balanced --row 3",
+        "fwc-llm prompt --task task.json --shots shots.json --record row.json",
+    ),
+    "tasks": ("fwc-llm tasks", "fwc-llm tasks --json"),
+    "power": ("fwc-llm power --task adult --n-test 200 --repeats 5 --detect 0.1",),
+    "runs": ("fwc-llm runs", "fwc-llm runs archive --json"),
+    "report": ("fwc-llm report runs/luna", "fwc-llm report runs/luna runs/mini -o both.md"),
+    "compare": ("fwc-llm compare runs/luna runs/mini",),
+    "audit": (
+        "fwc-llm audit predictions.csv --answer said --label was --protected sex,race",
+        "fwc-llm audit scored.parquet --p-yes p --label was --protected sex --report audit.html",
+    ),
+    "gate": ('fwc-llm gate runs/luna --fail-if "dp[fwc] > 0.1" --junit gates.xml',),
+    "monitor": (
+        "fwc-llm monitor decisions.parquet --answer approved --protected sex --key id --state state.json "
+        '--fail-if "dp > 0.1"',
+    ),
+    "rescore": ("fwc-llm rescore runs/luna",),
+    "bundle": ("fwc-llm bundle runs/luna -o evidence.zip --no-rows",),
+    "verify": ("fwc-llm verify runs/luna",),
+    "serve-surrogate": ("fwc-llm serve-surrogate --port 8000",),
+    "warm-up": ("fwc-llm warm-up",),
+    "doctor": ("fwc-llm doctor", "fwc-llm doctor --base-url http://127.0.0.1:8000/v1"),
+    "task init": ("fwc-llm task init data.csv --protected sex --outcome income",),
+    "task check": ("fwc-llm task check data.toml",),
+    "task copy": ("fwc-llm task copy adult -o mine.toml",),
+    "task freeze": ("fwc-llm task freeze my.toml -o task.json",),
+    "template init": ("fwc-llm template init wording --from paper",),
+}
+
+
+def _models() -> Iterator[str]:
+    """The models of this process, of installed packages, and those with a price that do not end soon."""
+    from datetime import date
+    from importlib.metadata import entry_points
+
+    from fwc_llm.models.openai.prices import ending_of, priced
+    from fwc_llm.models.providers import ENTRY_POINTS, OURS
+
+    today = date.today()
+    yield from OURS
+    yield from sorted({point.name for point in entry_points(group=ENTRY_POINTS)}.difference(OURS))
+    yield from (name for name in priced() if (end := ending_of(name)) is None or not end.soon(today))
+
+
+def _names(module: str, source: str) -> Any:
+    """The names that a module's function returns, or its constant; it is imported when the shell asks."""
+    names = getattr(import_module(f"fwc_llm.{module}"), source)
+    return names() if callable(names) else names
+
+
+# What the shell completes, by the names of options.
+_COMPLETED: dict[str, Callable[[], Iterable[str]]] = {
+    "experiment": lambda: _files("*.toml"),
+    "task": lambda: [*_names("tasks", "task_names"), *_files("*.toml")],
+    "shots": lambda: [*_names("shots.registry", "strategies"), *_files("*.json")],
+    "strategy": lambda: _names("shots.registry", "strategies"),
+    "template": lambda: _names("prompts", "templates"),
+    "order": lambda: ("alternate", "random", "by-weight", "given"),
+    "format": lambda: _names("report.formats", "FORMATS"),
+    "model": _models,
+}
+_LISTS = {"shots", "strategy", "order", "model"}  # with commas
+
+
+def completed(name: str) -> Callable[[str], list[str]]:
+    """Completes an option: its values that begin alike; of a list the next word, none twice."""
+
+    def complete(incomplete: str) -> list[str]:
+        begun, comma, last = incomplete.rpartition(",") if name in _LISTS else ("", "", incomplete)
+        taken = begun.split(",")
+        words = (word for word in sorted(_COMPLETED[name]()) if word.startswith(last) and word not in taken)
+        return [f"{begun}{comma}{word}" for word in words]
+
+    return complete
+
+
+def command(name: str, *models: type[Options], names: Sequence[str] = ()) -> Callable[[_F], _F]:
+    """Make a function the command `name`, such as "task init"; `takes` says what `models` and `names` do.
+
+    The shell completes what `_COMPLETED` knows by a parameter's name.
+    """
+
+    def register(function: _F) -> _F:
+        takes(*models, names=names)(function)
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.name in _COMPLETED:
+                parameter.default.autocompletion = completed(parameter.name)
+        group, _, own = name.rpartition(" ")
+        GROUPS[group].command(own, cls=Command, epilog=_epilog(name))(function)
+        return function
+
+    return register
+
+
+def _files(pattern: str) -> list[str]:
+    return sorted(path.name for path in Path().glob(pattern))
+
+
+def takes(*models: type[Options], names: Sequence[str] = ()) -> Callable[[_F], _F]:
+    """Give a command with `**options` a flag for every field of the models, or for those with these `names`.
+
+    `read` makes the models' values of what the command then gets.
+    """
+
+    def decorate(command: _F) -> _F:
+        flags = [
+            _flag(name, field)
+            for model in models
+            for name, field in model.model_fields.items()
+            if facts_of(field)["flag"] != "" and (not names or name in names or model is not models[0])
+        ]
+        return extended(command, flags)
+
+    return decorate
+
+
+def _flag(name: str, field: "FieldInfo") -> inspect.Parameter:
+    """A field as a parameter of a command. Not given it is None; a word for no value is `none`."""
+    kinds = {field.annotation, *get_args(field.annotation)}
+    kind: Any = str
+    if get_origin(field.annotation) is Mapping:
+        kind = list[str]
+    elif get_origin(field.annotation) is Literal:
+        kind = field.annotation
+    elif type(None) not in kinds or not facts_of(field)["none"]:
+        kind = next((kind for kind in (bool, int, float) if kind in kinds and str not in kinds), str)
+    name = facts_of(field)["flag"] or name
+    declared = option(
+        f"{field.description}{default_words(field)}",
+        f"--{name.replace('_', '-')}",
+        panel=facts_of(field)["panel"],
+        show_default=False,
+    )
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=declared, annotation=kind | None)
+
+
+def read(model: type[_O], options: Mapping[str, Any], **others: Any) -> _O:
+    """Return the value of a model that flags give, with `others` by their fields' names.
+
+    Errors: `FwcError` for a flag's value that makes no sense.
+    """
+    values: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        flag = facts_of(field)["flag"] or name
+        value = options.get(flag)
+        if value is None:
+            continue
+        if isinstance(value, list):
+            value = read_pairs(value, f"--{flag}")
+        elif get_origin(field.annotation) is tuple:
+            value = words(value)
+        elif isinstance(value, str) and value.strip().lower() == "none" and facts_of(field)["none"]:
+            value = None if type(None) in get_args(field.annotation) else value
+        values[name] = value
+    return model(**values | others)
+
+
+def words(text: str | None) -> tuple[str, ...]:
+    """The words of a comma-separated list."""
+    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
+
+
+def read_pairs(pairs: list[str] | None, flag: str) -> dict[str, Any]:
+    """The pairs that `flag` was given: a value that is JSON is read as such, any other is text."""
+    by_name: dict[str, Any] = {}
+    for pair in pairs or []:
+        key, separator, value = pair.partition("=")
+        if not separator or not key:
+            raise FwcError(f"a {flag} is not KEY=VALUE")  # it may be a key: it is not repeated
+        try:
+            by_name[key] = parse_json(value, strict=True)
+        except ValueError as error:
+            if value[:1] in {"{", "["} and "nested" in str(error):
+                raise FwcError(f"{flag} {key}: its value cannot be sent: {error}") from None
+            by_name[key] = value
+    return by_name
+
+
+def open_task(
+    name: str | None,
+    data_dir: Path | None,
+    protected: str | None = None,
+    weight: str | None = None,
+    data: str | None = None,
+) -> "Task":
+    """The task called `name`, else the default of every command; says when the census stands in.
+
+    `weight` is the column that says for how many a row stands, "none" for none; None: as the task says.
+    `data` are files that take the place of those of the task.
+    """
+    from fwc_llm.tasks import default_task, load_task
+
+    if name is None:
+        if data is not None:
+            raise FwcError("--data names the rows of a task: name the task too, with --task")
+        task = default_task(data_dir)
+        name = task.name
+        if task.simulated:
+            missing = "adult's data is not on this machine"
+            notes(f"{missing}: the simulated census stands in (--task adult downloads it)")
+    column = "" if weight == "none" else weight
+    return load_task(name, data_dir, protected=protected, weight=column, data=data)
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """Print the document; what is no number (NaN, infinity) is null."""
+    from fwc_llm.metrics.statistics import plain
+
+    write(json_text(plain(document)), is_json=True)
+
+
+def _epilog(command: str) -> str:
+    """The end of a command's help: one line an example, its brackets as text and not as markup."""
+    lines = map(_as_text, EXAMPLES[command])
+    more = [f"`fwc-llm {command} --help-all` shows every option."] if command in EVERYDAY else []
+    return "\n\n".join(("Examples:" if len(EXAMPLES[command]) > 1 else "Example:", *lines, *more))

@@ -1,0 +1,293 @@
+"""`fwc-llm tasks`, `task init`, `check`, `copy` and `freeze`, `template init`: tables and templates."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import copytree
+from typing import TYPE_CHECKING, Any
+
+from fwc_llm.cli import flags
+from fwc_llm.cli.console import lines, notes, out, working
+from fwc_llm.errors import FwcError
+from fwc_llm.files import failing_as, resource_dir, write_whole
+from fwc_llm.runs.settings import Settings
+
+if TYPE_CHECKING:
+    from fwc_llm.tasks import Task
+
+_HERE, _FETCHED, _SIMULATED, _COPY = "here", "download", "simulated", "copy"
+_GROUPS = {
+    _HERE: "On this machine",
+    _FETCHED: "Downloaded when first used",
+    _SIMULATED: "Simulated, needs no data",
+    _COPY: "To copy beside a table that you fetch: fwc-llm task copy NAME",
+}
+FORCE: bool = flags.switch("Overwrite an existing file.", "--force")
+_FEW = 30  # rows of a group, below which its rates say little
+
+
+@flags.command("tasks")
+def tasks(data_dir: Path | None = flags.DATA_DIR, as_json: bool = flags.JSON) -> None:
+    """List the tasks in groups: rows, what is protected or can be, outcome, source and licence."""
+    from fwc_llm.tasks import layout_names, load_task, recorded_task, task_names, task_text
+
+    listed = [_described(load_task(name, data_dir)) for name in task_names()]
+    copied = (recorded_task(task_text(name), name, None) for name in layout_names())
+    listed += [_described(task) | {"group": _COPY, "data": None} for task in copied]
+    if as_json:
+        flags.print_json({"format": "fwc-llm-tasks/1", "tasks": listed})
+        return
+    for group, title in _GROUPS.items():
+        tasks = [task for task in listed if task["group"] == group]
+        if tasks:
+            lines(title, style="bold")
+        for task in tasks:
+            rows = "" if task["rows"] is None else f"{task['rows']:,} rows; "
+            levels = "" if task["groups"] is None else f" ({', '.join(task['groups'])})"
+            others = ", ".join(name for name in task["offered"] if name not in task["protected"])
+            offered = f"{', '.join(task['protected'])}{levels}{f'; or {others}' if others else ''}"
+            place = f"in {task['data']}; " if task["data"] else ""
+            lines(f"{task['task']}: {task['title']}; {rows}protected {offered}")
+            lines(f"  {place}{task['licence']}; {task['citation']}")
+
+
+def _described(task: "Task") -> dict[str, Any]:
+    """A task as plain values; what only its table says is None where that is not here."""
+    files = task.locate()
+    return {
+        "task": task.name,
+        "group": _SIMULATED if task.simulated else _FETCHED if files is None else _HERE,
+        "title": task.title,
+        "outcome": task.outcome,
+        "protected": list(task.protected),
+        "offered": list(task.offered),
+        "groups": list(task.groups) if files is not None else None,
+        "rows": int(task.cells_of(task.table).sum()) if files is not None else None,
+        "simulated": task.simulated,
+        "data": str(files[0].parent) if files else None,
+        "licence": task.licence,
+        "citation": task.citation,
+    }
+
+
+@flags.command("task init")
+def init(
+    table: Path = flags.argument("A CSV file with a header line, JSON lines, a Parquet or an Excel file."),
+    protected: list[str] = flags.option(
+        "The protected attributes' columns, comma-separated or one by one.", default=...
+    ),
+    outcome: str = flags.option("The outcome's column.", default=...),
+    output: Path | None = flags.option(
+        "The task file to write. [default: beside the table]", "--out", "-o", "--output"
+    ),
+    unknown: str = flags.option(
+        "Words of the table for a value that is not known, comma-separated, besides the usual ones.",
+        default="",
+        metavar="WORDS",
+    ),
+    sheet: str = flags.SHEET,
+    skip: int = flags.SKIP,
+    comment: str = flags.COMMENT,
+    force: bool = FORCE,
+) -> None:
+    """Draft a commented task file for a table of your own, and list what to check in it."""
+    from fwc_llm.data.task_inference import draft_task
+    from fwc_llm.tasks import load_task
+
+    target = _new_file(output or table.with_suffix(".toml"), ".toml", force)
+    draft = draft_task(
+        table,
+        flags.words(",".join(protected)) or protected,
+        outcome,
+        Path(os.path.realpath(target)).parent,
+        flags.words(unknown),
+        sheet=sheet,
+        skip=skip,
+        comment=comment,
+    )
+    write_whole(draft.text, target, "the task file ")
+    _print(f"wrote {target}; please check:", *draft.checks)
+    task = load_task(target)
+    try:
+        task.pool()
+    except FwcError as error:
+        lines(f"It cannot be used yet: {error}")
+    else:
+        lines(f"It can be read: {'; '.join(task.notes)}; groups {', '.join(task.groups)}")
+        lines(f"Next: fwc-llm task check {target}")
+
+
+@flags.command("task check")
+def check(
+    task: str = flags.argument("A task file (.toml), or a built-in task."),
+    data_dir: Path | None = flags.DATA_DIR,
+    protected: str | None = flags.PROTECTED,
+    template: str = flags.option("Template set whose prompts are shown.", default="default"),
+    as_json: bool = flags.JSON,
+) -> None:
+    """Show the rows kept and lost, groups, answers and two rows as prompts show them; say what is refused."""
+    from fwc_llm.report.sections import lost
+    from fwc_llm.report.table_model import Section, terminal
+    from fwc_llm.tasks import load_task
+
+    named = load_task(task, data_dir, protected=protected)
+    with working("reading the table"):
+        named.pool()
+    rows = named.rows.as_json() if named.rows else None
+    cells = zip(named.groups, named.cells_of(named.table).tolist(), strict=True)
+    names = "rows", "no", "yes"
+    groups = [{"group": group, "rows": no + yes, "no": no, "yes": yes} for group, (no, yes) in cells]
+    columns, prompts, findings = list(_columns(named)), list(_shown(named, template)), list(_findings(named))
+    if as_json:
+        document = {
+            "format": "fwc-llm-task-check/1", "task": named.name, "title": named.title,
+            "notes": list(named.notes), "rows": rows, "protected": list(named.protected),
+            "outcome": named.outcome, "groups": groups, "columns": columns, "prompts": prompts,
+            "findings": findings,
+        }  # fmt: skip
+        flags.print_json(document)
+        return
+    counts = [
+        [each["group"], *(f"{each[name]:,}" for name in names), f"{each['yes'] / each['rows']:.1%}"]
+        for each in groups
+    ]
+    title = f"Groups by {' & '.join(named.protected)}, and answers by {named.outcome}"
+    more = [line for line in (rows["warning"], rows["outcome"]) if line] if rows else []
+    _print(f"{named.name}: {named.title}", *named.notes)
+    for table in (lost(rows), Section(title, ("group", *names, "yes %"), counts, more)):
+        if table:
+            out.print(terminal(table))
+    sample = f", in a sample of {len(named.pool()):,} rows" if named.disk_table else ""
+    _print(f"Columns{sample}", *columns)
+    _print("Two rows as a prompt shows them", *prompts)
+    _print("What to know, and what will be refused", *findings)
+
+
+def _print(title: str, *indented: str) -> None:
+    """Print a title with lines below it."""
+    lines(title, style="bold")
+    lines(*(f"  {line}" for line in indented))
+
+
+def _columns(task: "Task") -> Iterator[str]:
+    table = task.table
+    for column in task.features:
+        values = table[column.name]
+        if column.kind == "numeric":
+            summary = f"{values.min():,.10g} to {values.max():,.10g}, median {values.median():,.10g}"
+        else:
+            counts = values.value_counts()
+            summary = ", ".join(
+                f"{' '.join(str(value).split())} ({count:,})" for value, count in counts.head(6).items()
+            )
+            summary += f" and {len(counts) - 6:,} more" if len(counts) > 6 else ""
+        yield f"{column.name} ({column.kind}): {summary}"
+    used = {column.name for column in task.columns}
+    if left_out := [
+        item.name for item in task.rules.fields if item.use != "column" and item.name not in used
+    ]:
+        yield f"left out: {', '.join(left_out)}"
+
+
+def _shown(task: "Task", template: str) -> Iterator[str]:
+    from fwc_llm.prompts import Prompt
+    from fwc_llm.runs.plan import rows_of
+
+    yield f"Question: {task.question}"
+    prompt = Prompt(task, None, template)
+    for answer in ("yes", "no"):
+        for row, values in rows_of(task.test()[task.test()[task.outcome] == answer].head(1)):
+            yield f"{row}, whose answer is {answer}:"
+            yield from (f"  {line}" for line in prompt.build(values)[-1]["content"].splitlines())
+
+
+def _findings(task: "Task") -> Iterator[str]:
+    """Says which defaults change, what is thin or refused, and what to do."""
+    from fwc_llm.prompts import templates
+    from fwc_llm.runs.defaults import fit_defaults
+    from fwc_llm.runs.plan import bare_prompt, default_model
+    from fwc_llm.runs.splits import whole_step
+
+    settings, notes = fit_defaults(task, Settings())
+    parity = "as they fall" if settings.base_parity is None else f"base parity {settings.base_parity:g}"
+    yield f"by default a repeat asks about {settings.n_test} rows ({parity}), with {settings.m} examples"
+    yield from notes
+    yield from (f"CHECK: {sentence}" for sentence in task.checks.sentences)
+    if settings.base_parity is not None:
+        step = whole_step(task.groups, settings.base_parity)
+        yield f"--n-test is rounded to a multiple of {step}, unless with --base-parity none"
+    for group, (no, yes) in zip(task.groups, task.cells_of(task.pool()).tolist(), strict=True):
+        for answer, count in (("no", no), ("yes", yes)):
+            if count == 0:
+                yield f"refused: --shots balanced and fwc: {group} has no {answer}; merge it by a map"
+        if no + yes < _FEW:
+            yield f"{group} has only {no + yes} rows: its rates will say little; a map can merge groups"
+    if default_model(task) != "surrogate":
+        yield "refused: --model surrogate, which knows only adult and census; use --model baseline"
+    for name in templates():
+        try:
+            bare_prompt(task, name)
+        except FwcError as error:
+            yield f"refused: --template {name}: {error}"
+
+
+@flags.command("template init")
+def template_init(
+    folder: Path = flags.argument("The folder to make."),
+    template: str = flags.option(
+        "The template set to begin from: default, decision, paper, …", "--from", default="default"
+    ),
+) -> None:
+    """Copy a template set that comes with the package, to be changed and used with --template DIR."""
+    from fwc_llm.prompts import templates
+
+    if template not in templates():
+        raise FwcError(f"unknown template set {template!r}: there are {', '.join(templates())}")
+    with failing_as(FwcError, f"cannot make the folder {folder}: "):
+        copytree(resource_dir("prompts") / template, folder)
+    notes(f"wrote the set {template} to {folder}")
+    notes(f"see what it says with: fwc-llm prompt --template {folder}")
+
+
+def _new_file(path: Path, ending: str, force: bool) -> Path:
+    """Return the path of a task file; refuse one that exists, unless it may be overwritten."""
+    if path.suffix != ending:
+        raise FwcError(f"the task file {path} must end in {ending}, so that --task recognises it")
+    if path.exists() and not force:
+        raise FwcError(f"{path} exists already; name another file with -o, or overwrite it with --force")
+    return path
+
+
+@flags.command("task copy")
+def task_copy(
+    task: str = flags.argument("A built-in task with a file, or one to copy (`fwc-llm tasks`)."),
+    output: Path | None = flags.option("The file to write. [default: TASK.toml, here]", "--out", "-o"),
+    force: bool = FORCE,
+) -> None:
+    """Copy the file of a built-in task, to be changed and used with --task FILE."""
+    from fwc_llm.tasks import layout_names, task_text
+
+    text = task_text(task)
+    target = _new_file(output or Path(f"{task}.toml"), ".toml", force)
+    write_whole(text, target, "the task file ")
+    if task in layout_names():
+        notes(f"put the table that its first lines name beside {target}")
+    notes(f"wrote {target}; look at it with: fwc-llm task check {target}")
+
+
+@flags.command("task freeze")
+def task_freeze(
+    task: str = flags.argument("A task file (.toml), or a built-in task."),
+    output: Path | None = flags.option("The file to write. [default: TASK.json, here]", "--out", "-o"),
+    protected: str | None = flags.PROTECTED,
+    data_dir: Path | None = flags.DATA_DIR,
+    force: bool = FORCE,
+) -> None:
+    """Save a task without its rows, for an application that builds prompts."""
+    from fwc_llm.tasks import load_task
+
+    table = load_task(task, data_dir, protected=protected)
+    target = _new_file(output or Path(f"{table.name}.json"), ".json", force)
+    with working("reading the table"):
+        table.freeze(target)
+    notes(f"wrote {target}; see a prompt with: fwc-llm prompt --task {target} --record ROW.json")

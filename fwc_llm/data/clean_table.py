@@ -1,0 +1,410 @@
+"""From raw texts to the clean table: which rows are kept, numbers, protected levels, yes and no."""
+
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from fwc_llm.cell_rules import (
+    can_be_unknown,
+    edited,
+    find_level,
+    is_edited,
+    meets,
+    parse_level,
+    parse_number,
+    parse_value,
+)
+from fwc_llm.errors import FwcError
+from fwc_llm.sanitize import replace_invisible
+from fwc_llm.taskfile import UNKNOWN, Column, FileColumn, OutcomeColumn, TaskFile
+
+if TYPE_CHECKING:
+    from fwc_llm.data.disk_table import DiskTable
+
+_LEAST_DIFFERENCE = 0.02  # of the groups' shares of lost rows: below it nobody is warned
+_SIGNIFICANT = 0.05
+_MANY_LEVELS = 20
+_MOST_VALUES = 8  # of the outcome, that are listed
+# Pairs of outcome values that need no `positive`: their meaning is clear.
+_PLAIN_YES = {"yes", "1", "true"}
+_PLAIN_PAIRS = [{"yes", "no"}, {"1", "0"}, {"true", "false"}]
+
+
+@dataclass(frozen=True)
+class RowCount:
+    """The rows of a table by group; rows without a known group stand under "unknown".
+
+    `counts` has a row for every group and the columns `read` (rows of the files), `kept`, and one for each
+    reason why rows are lost; a row that lacks several values counts under each. `outcome` says which values
+    of the outcome mean yes and no, with their rows.
+    """
+
+    counts: pd.DataFrame
+    outcome: str = ""
+
+    @property
+    def read(self) -> int:
+        """Rows of the files."""
+        return int(self.counts["read"].sum())
+
+    @property
+    def kept(self) -> int:
+        """Rows of the table."""
+        return int(self.counts["kept"].sum())
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Lost rows by reason, the most frequent first."""
+        return dict(Counter(_lost(self.counts.sum())).most_common())
+
+    @property
+    def warning(self) -> str | None:
+        """Warns where groups lose unequally: more than chance, and more than a few rows.
+
+        Chance is judged by Pearson's chi-squared test that all groups lose the same share.
+        """
+        from scipy.stats import chi2_contingency
+
+        counts = self.counts[(self.counts["kept"] > 0) | ~self.counts.index.str.contains(UNKNOWN)]
+        lost = counts["read"] - counts["kept"]
+        share = lost / counts["read"]
+        if len(counts) < 2 or share.max() - share.min() < _LEAST_DIFFERENCE:
+            return None
+        if chi2_contingency([counts["kept"], lost], correction=False).pvalue >= _SIGNIFICANT:
+            return None
+        return (
+            f"groups lose rows unequally: {share.idxmax()} {share.max():.1%}, {share.idxmin()} "
+            f"{share.min():.1%}; the results do not speak of who is left out"
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The counts as run.json, results.json and reports hold them."""
+
+        def rows(read: int, kept: int) -> dict[str, int]:
+            return {"read": int(read), "kept": int(kept), "lost": int(read - kept)}
+
+        groups = [
+            {"group": str(group), **rows(counts["read"], counts["kept"]), "reasons": _lost(counts)}
+            for group, counts in self.counts.iterrows()
+        ]
+        content = {"reasons": self.reasons, "groups": groups, "warning": self.warning}
+        return rows(self.read, self.kept) | content | ({"outcome": self.outcome} if self.outcome else {})
+
+
+def _lost(counts: pd.Series) -> dict[str, int]:
+    """The reasons why rows are lost, with their number."""
+    return {str(reason): int(n) for reason, n in counts.drop(["read", "kept"]).items() if n}
+
+
+@dataclass
+class CleanedCounts:
+    """Counts over the blocks of a table that are cleaned one by one, for what only all rows can tell.
+
+    `outcomes` are the cells of the outcome column, `answers` what they mean; `levels` the protected levels by
+    attribute; `whole` says of every numeric column whether all of its numbers are whole; `filled` counts the
+    missing values by column that became a category; `rows` are the counts of the blocks.
+    """
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    answers: Counter[str] = field(default_factory=Counter)
+    levels: dict[str, Counter[str]] = field(default_factory=dict)
+    whole: dict[str, bool] = field(default_factory=dict)
+    filled: Counter[str] = field(default_factory=Counter)
+    rows: list[pd.DataFrame] = field(default_factory=list)
+
+    def dtypes(self, columns: Sequence[Column]) -> dict[str, str]:
+        """The type of every column, by its name: numbers are int64 where all are whole."""
+        numeric = {True: "int64", False: "float64"}
+        return {
+            c.name: numeric[self.whole.get(c.name, True)] if c.kind == "numeric" else "str" for c in columns
+        }
+
+
+@dataclass(frozen=True)
+class CleanTables:
+    """`pool` and `test` (the same frame where the table is one file), and what was kept and dropped.
+
+    `rows` counts the rows that were read and kept; None where there was nothing to lose. Of a table that
+    stays on disk, the `whole`, the frame is a sample.
+    """
+
+    pool: pd.DataFrame
+    test: pd.DataFrame
+    notes: tuple[str, ...]
+    rows: RowCount | None = None
+    whole: "DiskTable | None" = None
+
+
+def clean_tables(task: TaskFile, raws: Sequence[pd.DataFrame]) -> CleanTables:
+    """Clean the frames of texts of `task` (one, or pool and test) into frames as `Task.pool` describes them.
+
+    Raises `FwcError` for anything in the data that contradicts the task file, naming value, row and remedy.
+    """
+    for item in (item for item in task.fields if item.use == "id"):
+        _check_ids(item.name, pd.concat([raw[item.name] for raw in raws]))
+    counts, notes = CleanedCounts(), []
+    frames = [clean(task, raw, counts) for raw in raws]
+    rows = check_whole(task, counts)
+    for name, raw, frame in zip(task.source.files, raws, frames, strict=False):
+        if not len(frame):
+            raise FwcError(f"{task.path}: {name}: no row is left after the missing-value rule")
+        notes.append(f"{name.rpartition('/')[2]}: {len(frame):,} of {len(raw):,} rows kept")
+    frames = [frame.astype(counts.dtypes(task.columns)) for frame in frames]
+    return CleanTables(frames[0], frames[-1], (*notes, *loss_notes(rows, counts)), rows)
+
+
+def clean(task: TaskFile, raw: pd.DataFrame, counts: CleanedCounts) -> pd.DataFrame:
+    """Clean a block of a table's texts; what is to be checked of all rows (`check_whole`) is in `counts`.
+
+    Raises as `clean_tables`.
+    """
+    raw = raw.copy()
+    derived = {attribute.source: attribute for attribute in task.protected}
+    used = [item for item in task.fields if item.use == "column" or item.name in derived]
+    for item in used:
+        if item.markers:
+            raw[item.name] = raw[item.name].mask(raw[item.name].isin(item.markers))
+    for item in filter(is_edited, used):
+        raw[item.name] = _mapped(raw[item.name], partial(edited, task, item))
+    keep, lost = filter_rows(task, raw, used, counts.filled)
+    levels = {
+        attribute.name: _mapped(raw[attribute.source], partial(find_level, attribute))
+        for attribute in task.protected
+    }
+    groups = crossed(pd.DataFrame(levels).fillna(UNKNOWN), list(levels))
+    counts.rows.append(pd.DataFrame({"read": True, "kept": keep} | lost).groupby(groups).sum())
+    rows, values = raw[keep], {}
+    for item in used if keep.any() else ():
+        cells, attribute = rows[item.name], derived.get(item.name)
+        if item.name == task.outcome.source:
+            values[item.name] = _outcome(task, cells, counts)
+            continue
+        if attribute is not None:
+            values[attribute.name] = _mapped(cells, partial(parse_level, task, attribute))
+            counts.levels.setdefault(attribute.name, Counter()).update(values[attribute.name].tolist())
+            if not attribute.keep:
+                continue
+        if item.kind == "numeric":
+            cells = numbers(task, cells)
+            counts.whole[item.name] = counts.whole.get(item.name, True) and cells.dtype == "int64"
+        elif item.kind == "ordinal":
+            cells = _mapped(cells, partial(parse_value, task, item))
+        values[item.name] = cells
+    return pd.DataFrame({c.name: values.get(c.name, ()) for c in task.columns}, index=rows.index)
+
+
+def crossed(frame: pd.DataFrame, protected: Sequence[str]) -> np.ndarray:
+    """The protected level (n,) of every row as str; several attributes are crossed with " & "."""
+    levels = frame[protected[0]]
+    for name in protected[1:]:
+        levels = levels + " & " + frame[name]
+    return levels.to_numpy(dtype=str)
+
+
+def filter_rows(
+    task: TaskFile, raw: pd.DataFrame, used: Sequence[FileColumn], filled: Counter[str]
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Masks of the table's rows (n,), and of those (n,) that each reason drops.
+
+    A row outside the conditions may lack what it likes. Missing values that become a category are filled in
+    `raw` and counted by column in `filled`. Raises `FwcError` for a value that may not be missing, and where
+    a limit meets a text.
+    """
+    lost = {}
+    for condition in task.keep:
+        cells = raw[condition.column]
+        met = _mapped(cells, partial(meets, task, condition), object)
+        met = met.where(cells.notna(), meets(task, condition, None))
+        lost[f"not {condition}"] = ~met.to_numpy(dtype=bool)
+    if task.outcome.others == "drop":
+        cells = raw[task.outcome.source]
+        judged = cells.isna() | cells.isin([*task.outcome.positive, *task.outcome.negative])
+        lost[f"{task.outcome.source} neither yes nor no"] = ~judged.to_numpy()
+    within = keep = ~np.logical_or.reduce([np.zeros(len(raw), dtype=bool), *lost.values()])
+    missing = {item.name: raw[item.name].isna().to_numpy() & within for item in used}
+    counts = {name: int(mask.sum()) for name, mask in missing.items() if mask.any()}
+    for item in used:
+        if item.name not in counts:
+            continue
+        rule, mask = item.missing or task.missing, missing[item.name]
+        if rule == "drop":
+            lost[f"no value in {item.name}"] = mask
+            keep = keep & ~mask
+        elif not can_be_unknown(task, item):
+            raise FwcError(
+                f"{raw.index[mask.argmax()]}: no value in column {item.name!r} ({_listed(counts)} missing): "
+                f"{_remedies(task, item, missing, within)} in {task.path}, or repair the table"
+            )
+        else:
+            filled[item.name] += counts[item.name]
+            raw[item.name] = raw[item.name].mask(mask, UNKNOWN)
+    return keep, {reason: mask for reason, mask in lost.items() if mask.any()}
+
+
+def _remedies(task: TaskFile, item: FileColumn, missing: Mapping[str, np.ndarray], within: np.ndarray) -> str:
+    """What a missing value in one column may become, and how many of the rows `within` (n,) would stay."""
+    rows, outcome = int(within.sum()), item.name == task.outcome.source
+    here, anywhere = rows - int(missing[item.name].sum()), np.logical_or.reduce(list(missing.values()))
+    ways = [f'missing = "drop" ({here:,} of {rows:,} rows stay)']
+    if item.kind == "categorical" and not outcome:
+        ways.append('missing = "category"')
+    elif item.kind == "numeric" and not outcome:
+        ways.append('kind = "categorical" with bands = […] and missing = "category"')
+    top = rows - int(anywhere.sum())
+    least = f' (missing = "drop" at the top of the file would keep {top:,})' if top < here else ""
+    return f"give this column {' or '.join(ways)}{least}"
+
+
+def loss_notes(rows: RowCount, counts: CleanedCounts) -> list[str]:
+    """Say why rows were lost, and which missing values made a category."""
+    notes = [f"{n:,} row{'s' * (n > 1)} left out, {reason}" for reason, n in rows.reasons.items()]
+    if counts.filled:
+        notes.append(f"missing values made the category {UNKNOWN!r} ({_listed(counts.filled)})")
+    return notes
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in counts.items())
+
+
+def check_whole(task: TaskFile, counts: CleanedCounts) -> RowCount:
+    """Check what only all rows can tell: the outcome's values, answers, levels; return how many are kept."""
+    rows = RowCount(pd.concat(counts.rows).groupby(level=0).sum().astype(int), _meaning(task.outcome, counts))
+    if not rows.kept:
+        why = ", ".join(f"{reason} ({count:,})" for reason, count in rows.reasons.items())
+        raise FwcError(f"{task.path}: no row is left of {rows.read:,}: {why}")
+    where = f"{task.path}: outcome {task.outcome.source!r}"
+    if task.outcome.above is None:
+        _check_outcome(where, task.outcome, counts.outcomes)
+    if len(counts.answers) == 1:
+        answer = next(iter(counts.answers))
+        raise FwcError(f"{where} is {answer!r} in all {rows.kept:,} rows: nothing to predict")
+    for attribute in task.protected:
+        _check_levels(f"{task.path}: protected attribute {attribute.name!r}", counts.levels[attribute.name])
+    return rows
+
+
+def _meaning(rule: OutcomeColumn, counts: CleanedCounts) -> str:
+    """Say which values of the outcome mean yes and no, as 'approved: yes = "Ja" (12), no = "Nein" (9)'."""
+    sides = []
+    for answer in ("yes", "no"):
+        values = [
+            f'"{replace_invisible(value)}" ({count:,})'
+            for value, count in counts.outcomes.most_common()
+            if _means_yes(rule, value) == (answer == "yes")
+        ]
+        if rule.above is not None:
+            side = "above" if answer == "yes" else "at most"
+            values = [f"{side} {rule.above:g} ({counts.answers[answer]:,})"]
+        more = f" and {len(values) - _MOST_VALUES} more" if len(values) > _MOST_VALUES else ""
+        sides.append(f"{answer} = {', '.join(values[:_MOST_VALUES])}{more}")
+    return f"{replace_invisible(rule.source)}: {', '.join(sides)}"
+
+
+def _means_yes(rule: OutcomeColumn, value: str) -> bool:
+    return value in rule.positive if rule.positive else value.casefold() in _PLAIN_YES
+
+
+def numbers(task: TaskFile, cells: pd.Series) -> pd.Series:
+    """A numeric column: int64 when every value is whole, else float64. Text and infinities are refused."""
+    column = _mapped(cells, partial(parse_number, task, str(cells.name)), float)
+    whole = bool((column == column.round()).all() and (column.abs() < 2**53).all())
+    return column.astype("int64") if whole else column
+
+
+def _mapped(cells: pd.Series, rule: Callable[[str], Any], dtype: Any = "str") -> pd.Series:
+    """Map a rule over the distinct texts of a column; missing cells stay missing.
+
+    An error names the first row that has the cell.
+    """
+    found = {}
+    for cell in cells.dropna().unique():
+        try:
+            found[cell] = rule(cell)
+        except FwcError as error:
+            raise FwcError(f"{_row(cells, cell)}: {error}") from None
+    return cells.map(found).astype(dtype)
+
+
+def _row(cells: pd.Series, cell: str) -> str:
+    """The id of the first row that has this cell."""
+    return str(cells.index[int((cells == cell).to_numpy().argmax())])
+
+
+def _check_ids(name: str, cells: pd.Series) -> None:
+    if len(repeated := cells[cells.duplicated()]):
+        row, cell = repeated.index[0], repeated.iloc[0]
+        raise FwcError(
+            f"{row}: id {cell!r} in column {name!r} is already used at {_row(cells, cell)}; "
+            "ids must be unique: remove the repeated row or give the column another role"
+        )
+
+
+def _check_levels(where: str, counts: Mapping[str, int]) -> None:
+    """Refuse a single level, and many."""
+    levels = sorted(counts)
+    if len(levels) == 1:
+        n = sum(counts.values())
+        raise FwcError(f"{where} has the one level {levels[0]!r} in all {n:,} rows: nothing to compare")
+    if len(levels) > _MANY_LEVELS:
+        raise FwcError(
+            f"{where} has {len(levels)} levels ({', '.join(levels[:5])}, …); group them with a map "
+            "or split a number with threshold = { above = NUMBER }"
+        )
+    for level in levels:  # every table prints the level; no cell may control a terminal
+        if any(unicodedata.category(character) == "Cc" for character in level):
+            raise FwcError(f"{where} has the level {level!r}, which holds control characters: give it a map")
+
+
+def _outcome(task: TaskFile, cells: pd.Series, counts: CleanedCounts) -> pd.Series:
+    """ "yes" or "no" for every row."""
+    rule = task.outcome
+    if rule.above is not None:
+        yes = numbers(task, cells) > rule.above
+    else:
+        counts.outcomes.update(cells.tolist())
+        yes = cells.isin([value for value in counts.outcomes if _means_yes(rule, value)])
+    answers = yes.map({True: "yes", False: "no"})
+    counts.answers.update(answers.tolist())
+    return answers
+
+
+def _check_outcome(where: str, rule: OutcomeColumn, counts: Counter[str]) -> None:
+    """Refuse values of the outcome whose meaning the task file leaves open."""
+    values = f"{len(counts)} values, " if len(counts) > 1 else ""
+    values += ", ".join(f"{value!r} ({count:,})" for value, count in counts.most_common(_MOST_VALUES))
+    if not rule.positive:
+        if len(counts) == 2 and {value.casefold() for value in counts} in _PLAIN_PAIRS:
+            return
+        raise FwcError(f'{where} has {values}, and no positive ones are named: positive = ["…"]')
+    for value in rule.positive:
+        if value not in counts:
+            raise FwcError(f"{where}: the positive value {value!r} does not occur; the column has {values}")
+    if rule.negative:
+        for value in counts if rule.others != "no" else ():
+            if value not in rule.positive and value not in rule.negative:
+                raise FwcError(
+                    f"{where}: the value {value!r} is named neither positive nor negative; it has {values}: "
+                    'name it, or write others = "no" or "drop"'
+                )
+        return
+    # ">50K." beside ">50K" would quietly count as no: spellings of one value must agree.
+    spellings: dict[str, str] = {}
+    for value in sorted(counts):
+        other = spellings.setdefault(value.casefold().strip(" .,;:'\""), value)
+        if other != value and not (other in rule.positive and value in rule.positive):
+            raise FwcError(
+                f"{where} has both {other!r} and {value!r}: set strip_suffix on the column, or list positive "
+                "and negative values in full"
+            )
+    if len(counts) > 2 and rule.others is None:
+        raise FwcError(
+            f"{where} has {values}: besides the positive ones name those that mean no, "
+            'negative = ["…"], or write others = "no" or, with negative ones, "drop"'
+        )

@@ -1,0 +1,561 @@
+"""Any table as texts: a CSV, Parquet, Excel or JSON file, also a packed one, or a data frame.
+
+Text stays text and an integer stays an integer; every other cell becomes the text that people write for it,
+whatever the cells beside it are. A frame of texts has a column of str for every column of the task file, NaN
+where a value is missing, and row ids as its index: "file:line" with the 1-based line of a CSV file,
+"file:row" of a sheet or another format.
+"""
+
+import bz2
+import csv
+import gzip
+import importlib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from io import BytesIO, StringIO
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import numpy as np
+import pandas as pd
+
+from fwc_llm.errors import FwcError, did_you_mean
+from fwc_llm.sanitize import parse_json, utf8_safe
+from fwc_llm.taskfile import DEFAULT_MARKERS, Source, Written, format_of
+from fwc_llm.values import as_text, is_null
+
+NEEDS_OPENPYXL = (
+    "{}: reading Excel needs openpyxl: pip install 'fwc-llm[excel]', or save the sheet as CSV (UTF-8)"
+)
+NEEDS_PYARROW = "{}: reading Parquet needs pyarrow: pip install 'fwc-llm[parquet]'"
+_SNIFFED = 200  # records of a CSV file that show its separator
+LARGEST_EXACT = 2**53  # a double, such as a spreadsheet's number, is beyond it no longer every integer
+_SEP_LINE = re.compile(r'"?sep=(.)"?\r?$', re.IGNORECASE | re.MULTILINE)  # Excel's own first line
+_STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
+
+
+@dataclass(frozen=True, eq=False)
+class RawTable:
+    """The columns of a file or a data frame before their cells are texts.
+
+    `where` names the table in errors. `titles` are the columns', nested ones by path ("applicant.sex"), and
+    `numbers` (n,) those of the lines or rows in the file, from 1, or a frame's index labels. `cells_of`
+    returns the typed cells (n,) of the column at a position. `markers` are texts that stand for a missing
+    value; `hint` ends the error about a table that holds not what it should.
+    """
+
+    where: Path | str
+    titles: Sequence[str]
+    numbers: Sequence[Any]
+    cells_of: Callable[[int], Any]
+    markers: frozenset[str]
+    hint: str = ""
+
+    def require(self, names: Iterable[str]) -> None:
+        """Refuse a table without these columns, or paths into its columns (`FwcError`)."""
+        for name in names:
+            if name not in self.titles and not self._base(name):
+                raise self._lacks(name)
+
+    def texts(self, name: str, written: Written = "") -> "pd.Categorical[Any]":
+        """A column's texts (n,) without spaces around them as categories; a missing one has the code -1.
+
+        `name` is a title, or a path into the column's cells ("choices[0].text"). A title that stands twice
+        must stand over equal cells (`FwcError`). Typed numbers are `written` as the column's texts are.
+        """
+        if name not in self.titles:
+            title = self._base(name)
+            cells = self.cells_of(list(self.titles).index(title)) if title else ()
+            inner = [at(cell, name[len(title) :]) for cell in cells]
+            if not title or (inner and all(map(is_null, inner))):
+                raise self._lacks(name)
+            return as_categories(pd.Series(inner, dtype=object), self.markers, written)
+        positions = [position for position, title in enumerate(self.titles) if title == name]
+        first, *others = (as_categories(self.cells_of(k), self.markers, written) for k in positions)
+        if any(not pd.Series(first).astype("str").equals(pd.Series(c).astype("str")) for c in others):
+            raise FwcError(
+                f"{self.where}: the header names column {name!r} more than once, and the columns differ: "
+                "rename one of them"
+            )
+        return first
+
+    def categories(self, position: int) -> "pd.Categorical[Any]":
+        """The texts of the column at a position, as those of `texts`."""
+        return as_categories(self.cells_of(position), self.markers)
+
+    def frame(self, names: Sequence[str], label: str, written: Mapping[str, Written] = {}) -> pd.DataFrame:
+        """The columns `names` as a frame of texts, whose row ids begin with `label`."""
+        ids = pd.Index([f"{label}:{number}" for number in self.numbers], dtype="str")
+        texts = {name: self.texts(name, written.get(name, "")).astype("str") for name in names}
+        return pd.DataFrame(texts, index=ids)
+
+    def _base(self, name: str) -> str:
+        """The longest title into whose cells the path `name` leads; empty where there is none."""
+        return max(bases_of([name]).intersection(self.titles), key=len, default="")
+
+    def _lacks(self, name: str) -> FwcError:
+        if not self.titles:
+            return FwcError(f"{self.where}: it holds no table: it is empty{self.hint}")
+        separator = "; is the separator right?" if len(self.titles) == 1 and not self.hint else ""
+        hint = did_you_mean(name, self.titles)
+        return FwcError(f"{self.where}: there is no column {name!r}{hint}{separator}{self.hint}")
+
+
+def bases_of(names: Iterable[str]) -> set[str]:
+    """The names, and the columns into which they may be paths: "a", "a.b" and "a.b[0]" of "a.b[0]"."""
+    return {name[: end.start()] for name in names for end in re.finditer(r"[.\[]|$", name)}
+
+
+def at(value: Any, path: str) -> Any:
+    """What stands at a path ("choices[0].text") in a value of JSON, also of JSON in a text; else None."""
+    for key, number in _STEP.findall(path):
+        if isinstance(value, str):
+            value = opened(value)
+        if isinstance(value, list) and number and int(number) < len(value):
+            value = value[int(number)]
+        else:
+            value = value.get(key) if isinstance(value, dict) and key else None
+    return value
+
+
+def opened(cell: Any) -> Any:
+    """The object, list or text that a cell holds as JSON; any other cell as it is."""
+    try:
+        return parse_json(cell) if isinstance(cell, str) and cell[:1] in ("{", "[", '"') else cell
+    except ValueError:
+        return cell
+
+
+def as_categories(cells: Any, markers: Iterable[str], written: Written = "") -> "pd.Categorical[Any]":
+    """The texts of typed cells (n,) as categories; the code is -1 where one is null, empty or a marker."""
+    column: Any = cells if isinstance(cells, pd.Series) else pd.Series(cells, dtype=object)
+    exact = getattr(column.dtype, "numpy_dtype", column.dtype)  # of nullable and Arrow columns
+    if exact in (np.float16, np.float32):  # whose digits Python's floats do not keep
+        column = pd.Series(column.to_numpy(exact, na_value=np.nan))
+        code, different = pd.factorize(column)
+        values = list(different.to_numpy())
+    elif isinstance(column.dtype, pd.CategoricalDtype):
+        code, values = column.cat.codes.to_numpy(), column.cat.categories.tolist()
+    else:
+        if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) != "string":
+            column = pd.Series(
+                [None if is_null(cell) else as_text(cell, written) for cell in column], dtype=object
+            )
+        code, different = pd.factorize(column)
+        values = different.tolist()
+    missing = {"", *(marker.strip() for marker in markers)}
+    known = [None if is_null(value) else as_text(value, written).strip() for value in values]
+    texts = [None if text in missing else text for text in known]
+    merged, names = pd.factorize(np.array([*texts, None], dtype=object))  # the code -1 takes the last
+    return pd.Categorical.from_codes(merged[code], pd.Index(names, dtype="str"))
+
+
+def open_table(path: Path, content: bytes, source: Source, names: Sequence[str] = ()) -> RawTable:
+    """The table in a file's bytes; `names` are the titles of a file without a header line, in its order.
+
+    Raises `FwcError` for a file that is no table, and a line of another length.
+    """
+    _, content = unpacked(path, content)
+    if source.format == "csv":
+        return _read_csv(path, content, source, names)
+    if source.format == "jsonl":
+        return table_of_rows(path, json_rows(path, json_value(path, content)), source.markers)
+    if source.format == "parquet":
+        file = open_parquet(path, content)
+        return arrow_table(path, file, source, range(1, file.metadata.num_rows + 1))
+    return _read_excel(path, content, source)
+
+
+def unpacked(path: Path, content: bytes) -> tuple[Path, bytes]:
+    """The name and the bytes of the one file in a .gz, .bz2 or .zip file; of another one its own."""
+    ending = path.suffix.lower()
+    try:
+        if ending == ".zip":
+            with ZipFile(BytesIO(content)) as archive:
+                files = [item for item in archive.namelist() if not item.startswith("__MACOSX")]
+                if len(files) != 1:
+                    raise FwcError(f"{path} holds {len(files)} files: pack one table alone")
+                return Path(files[0]), archive.read(files[0])
+        if ending in (".gz", ".bz2"):
+            return Path(path.stem), (gzip if ending == ".gz" else bz2).decompress(content)
+    except FwcError:
+        raise
+    except Exception as error:  # a broken archive raises many kinds
+        raise FwcError(f"{path} cannot be unpacked: {error}") from error
+    return path, content
+
+
+def sniff_source(path: Path, content: bytes, **layout: Any) -> Source:
+    """The format of a file, and of a CSV file separator and encoding.
+
+    `layout` has `sheet`, `skip` and `comment` as `Source` does. Raises `FwcError` for a text that no
+    separator cuts into columns.
+    """
+    inner, content = unpacked(path, content)
+    source = Source(file=path.name, format=format_of(inner), **layout)
+    if source.format != "csv":
+        return source
+    source = source.model_copy(update={"encoding": _encoding(content)})
+    fitting: list[tuple[bool, int, Source]] = []
+    for separator in (",", ";", "\t", "|", " "):
+        tried = source.model_copy(update={"separator": separator})
+        widths = Counter(len(record) for _, record in islice(csv_records(path, content, tried), _SNIFFED))
+        for width, times in widths.most_common(1):
+            if width > 1 and times > widths.total() / 2:  # the reader names the lines that have another
+                fitting.append((len(widths) == 1, width, tried))
+    if not fitting:
+        raise FwcError(f"{path} is no table: no separator cuts its lines into the same number of columns")
+    return max(fitting, key=lambda one: one[:2])[2]
+
+
+def _encoding(content: bytes) -> str:
+    """The encoding of a text file: by its mark, else UTF-8 where it is, else that of Western Windows."""
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    for encoding in ("utf-8-sig", "cp1252") if re.search(rb"[\x80-\x9f]", content) else ("utf-8-sig",):
+        try:
+            content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        return encoding
+    return "latin-1"
+
+
+# --- CSV
+
+
+def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str]) -> RawTable:
+    records = csv_records(path, content, source)
+    header = next(records, (0, []))[1] if source.header else list(names)
+    cells: list[str] = []  # one flat list: rows as lists take twice as long
+    shared: dict[str, str] = {}  # equal cells are one text in memory
+    lines: list[int] = []
+    for line, record in records:
+        if len(record) != len(header):
+            raise FwcError(
+                f"{path}:{line}: {len(record)} values where {len(header)} columns are expected; "
+                + _mismatch(source, header, line, len(record), bool(lines))
+            )
+        cells += map(shared.setdefault, record, record)
+        lines.append(line)
+    columns, titles = np.array(cells, dtype=object), [title.strip() for title in header]
+    return RawTable(
+        path, titles, lines, lambda position: columns[position :: len(header)], frozenset(source.markers)
+    )
+
+
+def _mismatch(source: Source, header: Sequence[str], line: int, width: int, later: bool) -> str:
+    """The remedy for a line that is not as long as the header; `later`: there are rows before it."""
+    if source.header and (mark := re.match(r"#|//|%|;", header[0])) and not source.comment:
+        return (
+            f"comments begin with {mark[0]!r}: --comment '{mark[0]}' (comment = \"{mark[0]}\" under [data])"
+        )
+    if source.header and len(header) < width and (len(header) == 1 or not later):
+        above = line - 1
+        return f"if line {line} is the header: --skip {above} (skip = {above} under [data])"
+    return f"check the separator ({source.separator!r}), the columns and stray separators or quotes"
+
+
+def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[int, list[str]]]:
+    """The records of a CSV file, each with the 1-based line it starts on; no empty and no comment lines."""
+    try:
+        text = content.decode(source.encoding)
+        text.encode("utf-8")  # some encodings write half a character
+    except (ValueError, LookupError) as error:
+        raise FwcError(
+            f"{path} is no table of {source.encoding} text ({error}); name its encoding "
+            '(encoding = "latin-1") or format = "parquet" under [data]'
+        ) from error
+    if "\0" in text:
+        raise FwcError(f"{path} is no table: it holds zero bytes; is it a binary file?")
+    own = _SEP_LINE.match(text)
+    file, above = StringIO(text, newline=""), max(source.skip, int(own is not None))
+    for _ in range(above):
+        file.readline()
+    separator = own[1] if own else source.separator
+    reader = csv.reader(file, delimiter=separator, skipinitialspace=True)
+    start, comment = above + 1, source.comment
+    try:
+        for record in reader:
+            blank = not record or (len(record) == 1 and not record[0].strip())
+            if not blank and not (comment and record[0].startswith(comment)):
+                yield start, record
+            start = above + reader.line_num + 1
+    except csv.Error as error:
+        line = above + reader.line_num
+        raise FwcError(f"{path}:{line}: this line is no row of a table: {error}") from error
+
+
+# --- JSON
+
+
+def json_value(path: Path, content: bytes) -> Any:
+    """The value of a JSON file; of one that is no single value, a list of the values of its lines."""
+    try:
+        text = content.decode("utf-8-sig")
+    except ValueError as error:
+        raise FwcError(f"{path} is no JSON: {error}") from error
+    try:
+        return parse_json(text)
+    except ValueError as error:
+        if text.lstrip()[:1] == "[":
+            raise FwcError(f"{path} is no JSON: {error}") from error
+    values = []
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            values += [parse_json(line)] if line.strip() else []
+        except ValueError as error:
+            raise FwcError(f"{path}:{number}: this line is no JSON object: {error}") from error
+    return values
+
+
+def json_rows(path: Path, value: Any) -> list[dict[str, Any]]:
+    """The rows in the value of a JSON file: a list of objects, or the object of one line."""
+    rows = value if isinstance(value, list) else [value]
+    if isinstance(value, dict) and path.suffix == ".json":
+        raise FwcError(
+            f"{path} is one JSON object, with the keys {', '.join(list(value)[:10])}: give a list of "
+            "objects, or results of promptfoo, Inspect, OpenAI Evals or Batch, Langfuse or MLflow"
+        )
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict):
+            raise FwcError(
+                f"{path}:{number}: a row is an object with a value for every column, not {row!r:.40}"
+            )
+    return rows
+
+
+def table_of_rows(where: Path | str, rows: Sequence[dict[str, Any]], markers: Iterable[str]) -> RawTable:
+    """The table of objects, whose keys are columns; objects in them become columns by path."""
+    titles = list(dict.fromkeys(key for row in rows for key in row))
+    if (size := len(rows) * len(titles)) > 10_000_000 and size > 50 * sum(map(len, rows)):
+        raise FwcError(f"{where}: its rows have hardly a key in common: they are no rows of one table")
+    return _table_of_columns(
+        where,
+        [(title, [row.get(title) for row in rows]) for title in titles],
+        range(1, len(rows) + 1),
+        markers,
+    )
+
+
+def _table_of_columns(
+    where: Path | str, columns: Iterable[tuple[str, Any]], numbers: Sequence[Any], markers: Iterable[str]
+) -> RawTable:
+    spread = [part for title, cells in columns for part in _spread(title, cells)]
+    titles = [utf8_safe(title.strip()) for title, _ in spread]
+    return RawTable(where, titles, numbers, lambda position: spread[position][1], frozenset(markers))
+
+
+def _spread(title: str, cells: Any) -> Iterator[tuple[str, Any]]:
+    """A column, or those of the objects in its cells, by path."""
+    objects = cells if isinstance(cells, list) or cells.dtype == object else ()
+    keys = dict.fromkeys(key for cell in objects if isinstance(cell, dict) for key in cell)
+    others = [None if isinstance(cell, dict) else cell for cell in objects] if keys else cells
+    if not keys or not all(map(is_null, others)):
+        yield title, others
+    for key in keys:
+        yield from _spread(
+            f"{title}.{key}", [cell.get(key) if isinstance(cell, dict) else None for cell in objects]
+        )
+
+
+# --- Parquet and Arrow
+
+
+def open_parquet(path: Path, content: bytes | None = None) -> Any:
+    """The pyarrow `ParquetFile`, open; `FwcError` for a file that is none, or without pyarrow."""
+    try:
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise FwcError(NEEDS_PYARROW.format(path)) from error
+    try:
+        return pq.ParquetFile(path if content is None else BytesIO(content))
+    except Exception as error:  # pyarrow raises many kinds, all of which mean that this is no such table
+        raise FwcError(f"{path} is no Parquet table: {error}") from error
+
+
+def arrow_table(path: Path, file: Any, source: Source, numbers: Sequence[int]) -> RawTable:
+    """The table in a `ParquetFile`, or in a `pyarrow.Table` of some rows; columns are read one by one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    schema = file.schema_arrow if hasattr(file, "schema_arrow") else file.schema
+    leaves: list[tuple[str, int, tuple[str, ...]]] = []
+
+    def add(title: str, position: int, keys: tuple[str, ...], kind: Any) -> None:
+        if not pa.types.is_struct(kind):
+            leaves.append((title.strip(), position, keys))
+        for field in kind if pa.types.is_struct(kind) else ():
+            add(f"{title}.{field.name}", position, (*keys, field.name), field.type)
+
+    for position, field in enumerate(schema):
+        if not re.fullmatch(r"__index_level_\d+__", field.name):  # of pandas, without a title
+            add(field.name, position, (), field.type)
+
+    def cells_of(leaf: int) -> Any:
+        _, position, keys = leaves[leaf]
+        name, before = schema.names[position], schema.names[:position]
+        try:
+            part = file.read(columns=[name]) if hasattr(file, "read") else file
+            same = [place for place, title in enumerate(part.column_names) if title == name]
+            column = part.column(same[before.count(name)])
+        except Exception as error:  # as in `open_parquet`
+            raise FwcError(f"{path} is no Parquet table: {error}") from error
+        for key in keys:
+            column = pc.struct_field(column, key)
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        kinds = pa.types
+        typed = kinds.is_integer, kinds.is_floating, kinds.is_boolean, kinds.is_string, kinds.is_large_string
+        if any(check(column.type) for check in typed):
+            return column.to_pandas(types_mapper=pd.ArrowDtype)
+        return column.to_pylist()
+
+    return RawTable(path, [title for title, _, _ in leaves], numbers, cells_of, frozenset(source.markers))
+
+
+# --- Excel
+
+
+def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
+    """A sheet, row by row as it is stored: a cell far away does not fill what is between."""
+    if path.suffix.lower() == ".xls":
+        raise FwcError(f"{path}: the old Excel format is not read: save the sheet as .xlsx or CSV (UTF-8)")
+    try:
+        openpyxl: Any = importlib.import_module("openpyxl")
+    except ImportError as error:
+        raise FwcError(NEEDS_OPENPYXL.format(path)) from error
+    load, column_letter = openpyxl.load_workbook, openpyxl.utils.get_column_letter
+    errors = importlib.import_module("openpyxl.cell.cell").ERROR_CODES
+    try:
+        sheets = load(BytesIO(content), read_only=True, data_only=True).worksheets
+        sheet = _sheet(path, sheets, source.sheet)
+        rows = [
+            (number, [None if cell in errors else cell for cell in cells])
+            for number, cells in enumerate(_cells(sheet, values_only=True), 1)
+            if number > source.skip and any(cell is not None for cell in cells)
+            if not (source.comment and str(cells[0]).startswith(source.comment))
+        ]
+    except FwcError:
+        raise
+    except Exception as error:  # openpyxl raises many kinds, all of which mean that this is no such table
+        raise FwcError(f"{path} is no Excel table: {error}") from error
+    header = rows.pop(0)[1] if rows else []
+    while header and header[-1] is None:
+        header.pop()
+    for number, cells in rows:
+        outside = next((k for k in range(len(header), len(cells)) if cells[k] is not None), None)
+        if outside is not None:
+            above = f": if row {number} is the header: --skip {number - 1} (skip = {number - 1} under [data])"
+            raise FwcError(
+                f"{path}: cell {column_letter(outside + 1)}{number} is outside of the {len(header)} titled "
+                f"columns{above * (len(header) == 1 or number == rows[0][0])}"
+            )
+
+    @cache
+    def unstored() -> set[tuple[int, int]]:
+        """Rows and columns of formulas whose values no program has stored; an empty text is stored."""
+        with ZipFile(BytesIO(content)) as archive:
+            parts = (archive.read(name) for name in archive.namelist() if "worksheets/" in name)
+            if not any(re.search(rb"<f[ />]", part) for part in parts):
+                return set()
+        formulas = load(BytesIO(content), read_only=True)[sheet.title]
+        return {
+            (formula.row, formula.column)
+            for pair in zip(_cells(formulas), _cells(sheet), strict=False)
+            for formula, stored in zip(*pair, strict=False)
+            if formula.data_type == "f" and stored.value is None and stored.data_type != "str"
+        }
+
+    def cells_of(position: int) -> list[Any]:
+        column = [cells[position] if position < len(cells) else None for _, cells in rows]
+        for (number, _), cell in zip(rows, column, strict=True):
+            where = f"{path}: cell {column_letter(position + 1)}{number} of column {titles[position]!r}"
+            if isinstance(cell, int | float) and abs(cell) > LARGEST_EXACT:
+                raise FwcError(
+                    f"{where} holds the number {cell}, of which a spreadsheet keeps 15 digits: two ids may "
+                    "have become one; format the column as text before it is filled, or read it from CSV"
+                )
+            if cell is None and (number, position + 1) in unstored():
+                raise FwcError(
+                    f"{where} is a formula without a stored value: open the file in a spreadsheet program "
+                    "and save it, or export CSV"
+                )
+        return column
+
+    titles = ["" if title is None else as_text(title).strip() for title in header]
+    others = ", ".join(repr(other.title) for other in sheets if other is not sheet)
+    hint = f"; this is the sheet {sheet.title!r}, others are {others}: --sheet NAME (sheet under [data])"
+    numbers = [number for number, _ in rows]
+    return RawTable(path, titles, numbers, cells_of, frozenset(source.markers), hint if others else "")
+
+
+def _sheet(path: Path, sheets: Sequence[Any], wanted: str) -> Any:
+    """The sheet of this name, or of this number from 1; the first where none is named."""
+    titles = [sheet.title for sheet in sheets]
+    numbers = [str(number) for number in range(1, len(titles) + 1)]
+    for listed in (titles, numbers):
+        if (wanted or "1") in listed and (wanted or listed is numbers):
+            return sheets[listed.index(wanted or "1")]
+    raise FwcError(f"{path}: there is no sheet {wanted!r}{did_you_mean(wanted, titles)}")
+
+
+def _cells(sheet: Any, **options: Any) -> Iterator[Sequence[Any]]:
+    sheet.reset_dimensions()
+    return iter(sheet.iter_rows(**options))
+
+
+# --- Data frames
+
+
+def frame_table(frame: Any, markers: Iterable[str] = DEFAULT_MARKERS) -> RawTable:
+    """The table in a frame of pandas, or of any other library that narwhals knows (Polars, Arrow, DuckDB).
+
+    A row's number is its index label where these differ, else its position from 0. Raises `FwcError` for
+    what is no data frame.
+    """
+    if isinstance(frame, pd.DataFrame):
+        names, columns = frame.columns.tolist(), [frame.iloc[:, k] for k in range(frame.shape[1])]
+        numbers: Sequence[Any] = [as_text(label) for label in frame.index.tolist()]
+    else:
+        names, columns, numbers = _foreign(frame)
+    titled = zip(map(title_of, names), columns, strict=True)
+    distinct = len(set(numbers)) == len(numbers)
+    return _table_of_columns("the data frame", titled, numbers if distinct else range(len(numbers)), markers)
+
+
+def _foreign(frame: Any) -> tuple[list[Any], list[Any], Sequence[Any]]:
+    """Names, columns and row positions of another library's frame."""
+    import narwhals as nw
+
+    try:
+        table: Any = nw.from_native(frame)
+    except (TypeError, ValueError) as error:
+        kind = f"{type(frame).__module__}.{type(frame).__name__}"
+        raise FwcError(
+            f"a table is a data frame of pandas, Polars, Arrow or another library that narwhals takes, not "
+            f"{kind}: {error!s:.200}"
+        ) from None
+    table = table.collect() if isinstance(table, nw.LazyFrame) else table
+    columns = [table.get_column(name) for name in table.columns]
+    cells = [list(c.to_numpy()) if c.dtype == nw.Float32 else c.to_list() for c in columns]
+    return table.columns, cells, range(len(table))
+
+
+def title_of(name: Any) -> str:
+    """The title of a column whose name may be any label; of a tuple its parts, joined by dots."""
+    return (
+        ".".join(str(part) for part in name if part != "") if isinstance(name, tuple) else str(name).strip()
+    )
+
+
+def titles_of(frame: Any, names: Any) -> list[str]:
+    """The titles of one column of `frame`, named by its label (a tuple, too), or of a list of them."""
+    labels: list[Any] = frame.columns.tolist() if isinstance(frame, pd.DataFrame) else []
+    several = isinstance(names, list | tuple | set) and not any(names == label for label in labels)
+    return [title_of(name) for name in (names if several else [names])]

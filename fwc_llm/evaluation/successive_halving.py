@@ -1,0 +1,296 @@
+"""The race of `tune`: a goal, candidates measured on few rows, and more rows for those that may still win."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fwc_llm.errors import FwcError
+from fwc_llm.metrics.counts import TABLE
+from fwc_llm.metrics.intervals import LEVEL, Z
+from fwc_llm.runs.splits import cells_of_rows, interleave_cells
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fwc_llm.tasks import Task
+
+
+Floats = npt.NDArray[np.float64]
+Value = TypeVar("Value", float, Floats)
+TARGETS = {metric.gate: metric.title for metric in TABLE if metric.headline and metric.kind != "share"}
+_DIGITS = 9  # to which values are told apart: the last ones depend on the order of a sum
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A fairness metric, its target, and the loss of accuracy (a share) that reaching it may cost."""
+
+    metric: str = "dp"
+    target: float = 0.1
+    max_loss: float = 0.03
+
+    @property
+    def words(self) -> str:
+        """The goal in words."""
+        side = "at least" if self.metric == "dp_ratio" else "at most"
+        return f"{TARGETS[self.metric]} {side} {self.target:g}, at most {100 * self.max_loss:g} points lost"
+
+    def shortfall(self, value: Value) -> Value:
+        """The distance of a value of the metric, or of each of many, to the target; 0 or less: reached."""
+        return self.target - value if self.metric == "dp_ratio" else value - self.target
+
+
+def read_goal(target_dp: float | None, target: str | None, max_loss: float) -> Goal:
+    """The goal that a caller names: a DP gap, or another metric by name ("eo=0.1", "dp_ratio=0.8").
+
+    Errors: `FwcError` for none or two targets, an unknown metric, a target outside [0, 1) (a ratio: outside
+    (0, 1]), and a loss that is negative or above 100 points.
+    """
+    if (target_dp is None) == (target is None):
+        raise FwcError("name one target: --target-dp 0.1, or --target with eo=0.1 or dp_ratio=0.8")
+    name, _, text = (part.strip() for part in (target or f"dp={target_dp}").partition("="))
+    if name not in TARGETS:
+        raise FwcError(f"the target {target!r} names no metric: choose one of {', '.join(TARGETS)}")
+    try:
+        value = float(text)
+    except ValueError:
+        raise FwcError(f"the target {name}={text} has no number: write {name}=0.1") from None
+    ratio = name == "dp_ratio"
+    if not (0.0 < value <= 1.0 if ratio else 0.0 <= value < 1.0):
+        raise FwcError(f"the target {name}={text} is outside {'(0, 1]' if ratio else '[0, 1)'}")
+    if not 0.0 <= max_loss <= 100.0:
+        raise FwcError(f"max-loss is {max_loss}: give points of accuracy from 0 to 100, such as 3")
+    return Goal(name, value, max_loss / 100.0)
+
+
+class Estimate(NamedTuple):
+    """A value of n answers, or a difference of two, with the influence (n,) of each row on it.
+
+    The influence of a row is what it adds to the value's first-order error, so that the standard error of a
+    difference between two candidates asked about the same rows is the root of the summed squared difference
+    of their influences.
+    """
+
+    value: float
+    influence: Floats
+
+    def less(self, other: "Estimate") -> "Estimate":
+        """The difference to another estimate on the same rows."""
+        return Estimate(self.value - other.value, self.influence - other.influence)
+
+    @property
+    def error(self) -> float:
+        """The standard error."""
+        return float(np.sqrt(np.sum(self.influence**2)))
+
+    def interval(self, low: float = 0.0, high: float = 1.0) -> list[float]:
+        """The 95 % interval by the standard error, within the limits of the value."""
+        wide = Z * self.error
+        return [max(low, self.value - wide), min(high, self.value + wide)]
+
+
+class Measured(NamedTuple):
+    """Accuracy and the goal's metric of one candidate's answers."""
+
+    accuracy: Estimate
+    metric: Estimate
+
+
+def measure_many(
+    goal: Goal, yes: Floats, labels: npt.NDArray[np.int8], groups: npt.NDArray[np.str_], counts: Floats
+) -> tuple[Floats, Floats]:
+    """Accuracy and metric (b, c) of c candidates' answers `yes` (c, n), rows counted `counts` (b, n) times.
+
+    An answer that is neither yes nor no counts as wrong and as no yes, so that no candidate gains by
+    answers that cannot be read.
+    """
+    share, right = (yes == 1.0).astype(np.float64), (yes == labels).astype(np.float64)
+    accuracy = counts @ right.T / counts.sum(1, keepdims=True)
+    parts = [labels == 1, labels == 0] if goal.metric == "eo" else [np.ones(len(labels), dtype=bool)]
+    metrics = []
+    for part in parts:  # the rows within which groups are compared
+        own = [part & (groups == group) for group in np.unique(groups[part])]
+        rates = [counts[:, rows] @ share[:, rows].T / counts[:, rows].sum(1)[:, None] for rows in own]
+        if rates:
+            low, high = np.min(rates, axis=0), np.max(rates, axis=0)
+            ratio = np.divide(low, high, out=np.ones_like(low), where=high > 0.0)
+            metrics.append(ratio if goal.metric == "dp_ratio" else high - low)
+    return accuracy, np.max(metrics, axis=0)
+
+
+def rank(
+    goal: Goal, metric: Floats, accuracy: Floats, allowed: Floats
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """The order in which candidates (…, c) are chosen, and which reach the target within the loss.
+
+    Those that reach the target within the loss come first, by accuracy; then those within the loss, by how
+    near they are; then the rest, by accuracy. `allowed` (…, 1) is the lowest accuracy within the loss.
+    """
+    accuracy, short = accuracy.round(_DIGITS), goal.shortfall(metric).round(_DIGITS)
+    within = accuracy >= allowed.round(_DIGITS)
+    reached = within & (short <= 0.0)
+    near = within & ~reached
+    kind = np.where(reached, 0, np.where(within, 1, 2))
+    keys = np.where(near, -accuracy, short), np.where(near, short, -accuracy), kind
+    return np.lexsort(keys, axis=-1), reached
+
+
+ZERO, BALANCED = "zero", "balanced"
+# The share of the pool rows that each round has asked about at its end, and of the candidates that it keeps.
+ROUNDS = ((0.3, 0.3), (0.6, 0.15), (1.0, 1.0))
+FEWEST_KEPT = 4
+_TIMES = 1000  # that the rows not yet asked are drawn
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The rows on which candidates are compared, in the order in which they are asked.
+
+    Every beginning of `rows` has nearly the same shares of each group and label.
+    """
+
+    rows: "pd.DataFrame" = field(repr=False)
+    labels: npt.NDArray[np.int8] = field(repr=False)
+    groups: npt.NDArray[np.str_] = field(repr=False)
+
+    @classmethod
+    def of(cls, task: "Task", rows: "pd.DataFrame") -> "Pool":
+        """`rows`, with those of every cell of group and label spread evenly."""
+        ordered = rows.iloc[interleave_cells(cells_of_rows(task, rows))]
+        return cls(ordered, task.labels(ordered), task.sensitive(ordered))
+
+    def measure(self, goal: Goal, yes: Floats) -> Measured:
+        """Accuracy and the goal's metric of answers (k,) to the first k rows: 1, 0 or NaN.
+
+        The influence of a row is the derivative by its weight.
+        """
+        k, step = len(yes), 1e-6
+        kinds = np.char.add(self.cells[:k], yes.astype(str))  # equal rows have equal influence
+        _, first, kind = np.unique(kinds, return_index=True, return_inverse=True)
+        weights = np.ones((1 + len(first), k))
+        weights[1 + np.arange(len(first)), first] += step
+        both = measure_many(goal, yes[None], self.labels[:k], self.groups[:k], weights)
+        values = (each[:, 0] for each in both)
+        accuracy, metric = (Estimate(float(each[0]), ((each[1:] - each[0]) / step)[kind]) for each in values)
+        return Measured(accuracy, metric)
+
+    @property
+    def cells(self) -> npt.NDArray[np.str_]:
+        """The cell of group and label of each row (n,)."""
+        return np.char.add(self.groups, np.where(self.labels == 1, "+", "-"))
+
+
+Ask = Callable[[Iterable[str], int], Mapping[str, Floats]]
+
+
+def successive_halving(
+    names: Sequence[str], pool: Pool, goal: Goal, ask: Ask, rounds: Sequence[tuple[float, float]] = ROUNDS
+) -> dict[str, Floats]:
+    """Ask the candidates `names`, and the arms that they are measured against, in rounds; return the answers.
+
+    `ask(names, k)` returns each one's answers to the first k rows of the pool: 1, 0 or NaN. In a round's end
+    those candidates stay, up to their share, that are most likely to win when all rows are asked (see
+    `_promising`). `rounds` are the shares of rows and candidates; one round of all rows is exhaustive search.
+    """
+    total, left = len(pool.rows), list(names)
+    answers: dict[str, Floats] = {}
+    for share, share_left in rounds:
+        k = max(1, round(share * total))
+        answers |= ask([ZERO, BALANCED, *left], k)
+        if k == total:
+            break
+        most = max(FEWEST_KEPT, round(share_left * len(names)))
+        stays = _promising(left, answers, pool, goal, k)[:most]
+        left = [name for name in left if name in stays]
+    return answers
+
+
+def _promising(
+    names: Sequence[str], answers: Mapping[str, Floats], pool: Pool, goal: Goal, k: int
+) -> list[str]:
+    """Candidates that may win when all rows are asked, most likely first, from their answers to the first k.
+
+    The rows not yet asked are drawn many times, in each cell of group and label from those that are, the same
+    for all candidates: what is common to them cancels out. Those that never win are left out unless fewer
+    than `FEWEST_KEPT` are left; then the mean rank counts.
+    """
+    yes = np.array([answers[name] for name in (*names, BALANCED)])
+    accuracy, metric = measure_many(goal, yes, pool.labels[:k], pool.groups[:k], _completed(pool, k))
+    order = rank(goal, metric, accuracy, accuracy[:, -1:] - goal.max_loss)[0]
+    won = np.bincount(order[:, 0], minlength=len(yes))[:-1]
+    ranks = np.argsort(order, axis=1).mean(axis=0)[:-1]
+    best = np.lexsort((ranks, -won))
+    return [names[place] for at, place in enumerate(best) if won[place] or at < FEWEST_KEPT]
+
+
+def _completed(pool: Pool, k: int) -> Floats:
+    """Counts (times, k) of the first k rows when they stand in for the rows not yet asked."""
+    rng = np.random.default_rng(k)
+    cells = pool.cells
+    counts = np.ones((_TIMES, k))
+    for cell in np.unique(cells[:k]):
+        own = np.flatnonzero(cells[:k] == cell)
+        missing = int(np.sum(cells[k:] == cell))
+        counts[:, own] += rng.multinomial(missing, np.full(len(own), 1.0 / len(own)), _TIMES)
+    return counts
+
+
+def any_better(answers: Mapping[str, Floats], names: Sequence[str], goal: Goal, pool: Pool) -> bool:
+    """Whether a candidate that was asked about all rows beats zero-shot in metric or accuracy beyond noise.
+
+    Permutation tests, one-sided, at 5 % with Bonferroni's correction for all candidates: if a candidate's
+    prompts do nothing, its answer to a row and zero-shot's might as well change places.
+    """
+    rng, n = np.random.default_rng(0), len(pool.rows)
+    every = np.ones((1, n))
+
+    def gains(first: Floats, second: Floats) -> Floats:
+        """The gain (2, b) of the first of two sets of answers (b, n), in accuracy and in metric."""
+        sides = [measure_many(goal, yes, pool.labels, pool.groups, every) for yes in (first, second)]
+        accuracy, metric = (np.vstack(each) for each in zip(*sides, strict=True))
+        return np.vstack([accuracy[0] - accuracy[1], goal.shortfall(metric[1]) - goal.shortfall(metric[0])])
+
+    zero = answers[ZERO]
+    for name in names:
+        yes = answers[name]
+        if len(yes) < n or np.array_equal(yes, zero, equal_nan=True):
+            continue
+        observed = gains(yes[None], zero[None]) - 10.0**-_DIGITS
+        as_good, times = np.ones((2, 1)), 1
+        for _ in range(1 + len(names) // 5):  # of 1,000 exchanges: enough for the corrected level
+            swap = rng.random((_TIMES, n)) < 0.5
+            exchanged = gains(np.where(swap, zero, yes), np.where(swap, yes, zero))
+            as_good += (exchanged >= observed).sum(1, keepdims=True)
+            times += _TIMES
+        if as_good.min() / times * 2 * len(names) < 1 - LEVEL:
+            return True
+    return False
+
+
+def choose(finalists: Mapping[str, Measured], goal: Goal) -> tuple[str, bool]:
+    """The candidate to take, and whether its answers reach the target within the loss.
+
+    Of those that do, the one with the highest accuracy; if none does, the one nearest to the target within
+    the loss, or, where all lose more, the one that loses least. The loss is that against balanced examples.
+    """
+    metric = np.array([each.metric.value for each in finalists.values()])
+    accuracy = np.array([each.accuracy.value for each in finalists.values()])
+    allowed = np.array([finalists[BALANCED].accuracy.value - goal.max_loss])
+    order, reached = rank(goal, metric, accuracy, allowed)
+    return list(finalists)[order[0]], bool(reached[order[0]])
+
+
+def front(finalists: Mapping[str, Measured], goal: Goal) -> set[str]:
+    """The candidates that no other beats in both accuracy and metric."""
+    values = {
+        name: (round(each.accuracy.value, _DIGITS), round(-goal.shortfall(each.metric.value), _DIGITS))
+        for name, each in finalists.items()
+    }
+    return {
+        name
+        for name, (accuracy, near) in values.items()
+        if not any(a >= accuracy and n >= near and (a, n) != (accuracy, near) for a, n in values.values())
+    }

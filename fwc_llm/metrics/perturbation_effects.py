@@ -1,0 +1,173 @@
+"""Probes of a model: the same prompt again, a row with another protected attribute, or asked with others."""
+
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from fwc_llm.metrics.arm_estimates import UNDEFINED, MetricEstimate, share_limits
+from fwc_llm.metrics.counts import Codes, Floats
+from fwc_llm.metrics.intervals import critical_value
+from fwc_llm.metrics.predicted_probabilities import probability_statistics
+from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, mapped, questions_of
+from fwc_llm.metrics.sampling_design import SamplingDesign
+from fwc_llm.metrics.variance import ArmArrays, codes, mean_shares
+
+_TWO = 2  # rows that changed, one each way: no variance is 0
+
+
+def repetition_statistics(
+    a: ArmAnswers, order: tuple[str, ...], design: SamplingDesign
+) -> dict[str, Any] | None:
+    """Return how alike an arm's answers to one prompt are; None where each was asked once.
+
+    `self_agreement` is the chance that two answers to one prompt are the same, with 95 % limits over rows;
+    `changed` the share of prompts whose answers were not all the same. `probabilities` is as of P(yes), which
+    here is the share of yes among a prompt's answers.
+    """
+    if (times := design.times) < 2:
+        return None
+    (prompt,) = questions_of([replace(a, repeat=a.repeat // times)])
+    unit, first, place = np.unique(prompt, return_index=True, return_inverse=True)
+    known = ~np.isnan(a.answer)
+    count = np.bincount(place[known], minlength=len(unit)).astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.bincount(place[known], a.answer[known], len(unit)) / count
+        same = 1.0 - 2.0 * share * (1.0 - share) * count / (count - 1.0)
+    twice, averaged = count > 1, a.where(first)
+    agreement = _share(same[twice], averaged.unit[twice])
+    return {
+        "times": times,
+        "prompts": int(twice.sum()),
+        "changed": float((same[twice] < 1.0).mean()) if twice.any() else np.nan,
+        "self_agreement": agreement.value,
+        "low": agreement.low,
+        "high": agreement.high,
+        "probabilities": probability_statistics(replace(averaged, p_yes=share), order, design),
+    }
+
+
+def _share(value: Floats, units: Any) -> MetricEstimate:
+    """The mean of shares (n,) about rows or other `units` (n,), with the limits of any share of rows."""
+    if not len(value):
+        return UNDEFINED
+    none, unit = np.zeros(len(value), dtype=np.int64), codes(units)
+    several = unit if len(np.unique(unit)) < len(unit) else None
+    sample = ArmArrays(value, none, none, none, unit, 1, cluster=several)
+    return share_limits(mean_shares(sample, np.ones(len(value)), value, none, 1, False))[0]
+
+
+def flips(factual: ArmAnswers, changed: ArmAnswers) -> list[dict[str, Any]]:
+    """Return the flips of each direction (group, told as), in the order in which they first appear.
+
+    `changed` are answers to the same rows with the protected attribute changed. Keys: `group`, `told_as`,
+    `to_yes` and `to_no` (answers that changed, of `n` rows answered both times), `rate` (the share that
+    changed either way) and `interval`, its 95 % limits over rows (people).
+    """
+    factual, changed = _twins(factual, changed)
+    told_as = mapped(changed.variant, lambda variant: variant.partition(":")[2])
+    both = ~np.isnan(factual.answer) & ~np.isnan(changed.answer)
+    described = []
+    for group, other in dict.fromkeys(zip(changed.group, told_as, strict=True)):
+        here = both & (changed.group == group) & (told_as == other)
+        before, after = factual.answer[here], changed.answer[here]
+        moved = _share((before != after).astype(np.float64), changed.unit[here])
+        described.append(
+            {
+                "group": group,
+                "told_as": other,
+                "n": len(before),
+                "to_yes": int((before < after).sum()),
+                "to_no": int((before > after).sum()),
+                "rate": moved.value,
+                "interval": [moved.low, moved.high],
+            }
+        )
+    return described
+
+
+def _twins(factual: ArmAnswers, changed: ArmAnswers) -> tuple[ArmAnswers, ArmAnswers]:
+    """The answers to rows as they are and to the same rows changed, side by side."""
+    own, other = questions_of([factual, changed])
+    order = np.argsort(own, kind="stable")
+    place = order[np.minimum(np.searchsorted(own[order], other), len(own) - 1)]
+    paired = own[place] == other
+    return factual.where(place[paired]), changed.where(paired)
+
+
+def probes(run: RunAnswers, arm: str) -> list[dict[str, Any]]:
+    """Return what changes where rows are asked in another way: with others in one request, with first names,
+    with proxies exchanged.
+
+    Of first names one level is beside another, on the same row; of all else the row as it is.
+    """
+    asked, factual = run.probes[arm], run.answers[arm]
+    kinds = list(asked.variant.categories)
+    described: list[dict[str, Any]] = []
+
+    def add(probe: str, parts: tuple[str, ...], told_as: str, first: ArmAnswers, second: ArmAnswers) -> None:
+        first, second = _twins(first, second)
+        cluster = second.unit.codes.astype(np.int64)
+        if probe == "rows":
+            cluster = second.repeat * len(kinds) + second.variant.codes
+        for group in parts:
+            of_group = probe != "names" and group in run.groups
+            here = np.asarray(second.group == group) if of_group else second.repeat >= 0
+            if here.any():
+                shown = changes(first.where(here), second.where(here), cluster[here])
+                described.append({"probe": probe, "group": group, "told_as": told_as, **shown})
+
+    def answers_to(beginning: str) -> ArmAnswers:
+        chosen = np.array([kind.startswith(beginning) for kind in kinds])
+        return asked.where(chosen[asked.variant.codes])
+
+    add("rows", ("all", *run.groups), "", factual, answers_to("rows:"))
+    named = [kind for kind in kinds if kind.startswith("names:")]
+    for first, second in combinations(named, 2):
+        (attribute, level), (other, told_as) = (kind[6:].split("=", 1) for kind in (first, second))
+        if attribute == other:
+            add("names", (level,), told_as, answers_to(first), answers_to(second))
+    for kind in kinds:
+        if kind.startswith("proxies:"):
+            add("proxies", run.groups, kind[8:].split("=", 1)[1], factual, answers_to(kind))
+    return described
+
+
+def changes(factual: ArmAnswers, changed: ArmAnswers, cluster: Codes) -> dict[str, Any]:
+    """Return what changes between answers (n,) to rows as they are and to the same rows asked in another way.
+
+    `changed` is the share of answers that differ, `yes` the change of the rate of yes, `accuracy` and `p_yes`
+    those of accuracy and of the mean P(yes), each with `value`, `low` and `high`: paired, 95 %, with the
+    answers of one `cluster` (n,) as one observation. A pair with a missing answer is left out of all but
+    `p_yes`. `n` counts the pairs, `lost` those whose second answer alone is missing.
+    """
+    before_all, after_all = factual.answer, changed.answer
+    both = ~np.isnan(before_all) & ~np.isnan(after_all)
+    before, after, label = before_all[both], after_all[both], factual.label[both]
+    moved = np.asarray(after != before, dtype=np.float64)
+    right = np.asarray(after == label, dtype=np.float64)
+    described = {
+        "n": int(both.sum()),
+        "lost": int((~np.isnan(before_all) & np.isnan(after_all)).sum()),
+        "changed": _share(moved, cluster[both]).ends,
+        "yes": _mean(after - before, cluster[both], _TWO).ends,
+        "accuracy": _mean(moved * (2.0 * right - 1.0), cluster[both], _TWO).ends,
+    }
+    known = ~np.isnan(factual.p_yes) & ~np.isnan(changed.p_yes)
+    return described | {"p_yes": _mean(changed.p_yes[known] - factual.p_yes[known], cluster[known]).ends}
+
+
+def _mean(change: Floats, units: Any, rows: int = 0) -> MetricEstimate:
+    """Mean of a change (n,) with its clustered variance over units, by t; limits from two units on.
+
+    So many `rows` that changed, half of them each way, are added to the variance (Agresti & Min 2005).
+    """
+    code = codes(units)
+    n, number, error = len(change), len(np.unique(code)), np.nan
+    value = float(change.mean()) if n else np.nan
+    if number > 1:
+        squares = (np.bincount(code, change - value) ** 2).sum()
+        error = np.sqrt(number / (number - 1) * squares + rows) / n * critical_value(2, 1, number - 1.0)
+    low, high = np.clip([value - error, value + error], -1.0, 1.0).tolist()
+    return MetricEstimate(value, low, high, np.zeros(0))

@@ -1,0 +1,280 @@
+"""Statistics of P(yes): ranking, calibration, thresholds, and what looks wrong.
+
+Probabilities `p` (n,) are shares; rows without one are left out before. Values
+count rows by their weights; in intervals a row, or a person, counts once (docs/statistics.md, "P(yes)").
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import logit
+
+from fwc_llm.metrics import decision_thresholds as thresholds
+from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.counts import Codes, Floats, count_cells, levels_of, overall
+from fwc_llm.metrics.intervals import Z, clopper_pearson
+from fwc_llm.metrics.run_answers import MIN_PROBABILITIES, ArmAnswers, RunAnswers, samples_of
+from fwc_llm.metrics.sampling_design import AS_THEY_FALL, SamplingDesign
+from fwc_llm.metrics.variance import area
+
+_CURVE_POINTS = 200  # of the curve, evenly thinned; choices are made on all
+BINS = 10
+_SIMULATIONS = 200
+_MOST_DRAWN = 100_000  # rows whose labels are drawn one by one
+_NORMAL_DRAWS = 10_000
+_GAP = "demographic_parity_difference"
+OPPOSITE = "negation"  # how the names of questions begin to which a yes is a no to the main one
+_STILL = 0.01  # of P(yes): one step where a service rounds to two decimals
+_STILL_ODDS = 0.1  # of log-odds: what is always unlikely may well depend on the row
+_ROUNDING = 1e-9
+LEAST_CERTAIN = 0.01  # P(yes) below it, or above 1 less it, counts as clipped
+
+
+def probability_statistics(
+    a: ArmAnswers, order: tuple[str, ...], design: SamplingDesign
+) -> dict[str, Any] | None:
+    """Return ranking, calibration and thresholds over the rows with a probability; None of fewer than ten.
+
+    All repeats together: a threshold is one for the whole run. `coverage` is the share of all rows that
+    have a probability, `clipped` the share of these that is next to 0 or 1. `order` are the groups as they
+    are shown.
+    """
+    known = a.where(~np.isnan(a.p_yes))
+    if len(known) < MIN_PROBABILITIES:
+        return None
+    p, labels, groups, weight = known.p_yes, known.label, known.group, known.weight
+    curve = thresholds.threshold_curve(p, labels, groups, weight)
+    keeping_half = thresholds.held_out(
+        thresholds.least_gap_keeping_half, p, labels, groups, levels_of(known.unit)[1], weight
+    )
+    cells, _ = count_cells(keeping_half, labels, groups, None, known.repeat, weight)
+    values = overall(cells).values
+    held_out = {key: float(values[key][0]) for key in ("accuracy", _GAP, "coverage")}
+    of_all = calibrate(known, design)
+    bins = of_all["bins"]
+    return {
+        "n": len(known),
+        "coverage": len(known) / len(a),
+        "coverage_by_group": {
+            name: float((~np.isnan(a.p_yes[a.group == name])).mean()) for name in levels_of(a.group)[0]
+        },
+        "clipped": float(np.mean((p < LEAST_CERTAIN) | (p > 1 - LEAST_CERTAIN))),
+        "auc": area(p, labels, weight)[0] if np.ptp(labels) else np.nan,
+        "brier": float(np.average((p - labels) ** 2, weights=weight)),
+        "calibration_error": of_all["error"],
+        "calibration": {
+            **{name: bins[name] for name in ("mean", "share")},
+            "rows": [float(n) for n in bins["questions"]],
+        },
+        "mean_probability_gap": probability_gap(p, groups, weight),
+        "labels_fixed": design.labels_fixed,
+        "calibration_of_all": of_all,
+        "calibration_by_group": {
+            name: calibrate(known.where(here), design) for name in order if (here := groups == name).any()
+        },
+        "thresholds": _thresholds(known, curve, order, design) | {"held_out": held_out},
+    }
+
+
+def _thinned(places: Codes, most: int) -> Codes:
+    """At most so many of the places, evenly."""
+    return places[np.unique(np.linspace(0, len(places) - 1, most).astype(np.intp))]
+
+
+def _thresholds(
+    a: ArmAnswers, curve: thresholds.Curve, order: tuple[str, ...], design: SamplingDesign
+) -> dict[str, Any]:
+    """Accuracy, rates and gap by threshold, and the thresholds that somebody may want.
+
+    Only that of one half was known beforehand, so that it alone has limits. The others were chosen on these
+    very rows and look better here than elsewhere. `least_gap_keeping_half` keeps half of what the most
+    accurate one gains over one answer for all.
+    """
+    chosen: dict[str, int | None] = {
+        "most_accurate": thresholds.most_accurate(curve),
+        "base_rate": thresholds.at_base_rate(curve),
+        "least_gap_keeping_half": thresholds.least_gap_keeping_half(curve),
+        "least_gap": thresholds.least_gap(curve),
+    }
+    places = [place for place in (curve.place(thresholds.HALF), *chosen.values()) if place is not None]
+    shown = np.union1d(_thinned(np.arange(len(curve.thresholds)), _CURVE_POINTS), places)
+    at_half = replace(a, answer=(a.p_yes >= thresholds.HALF).astype(np.float64))
+    half = estimate(samples_of({"": at_half}, order, replace(design, min_group=1))[""])
+    return {
+        "base_rate": curve.base_rate,
+        "constant_accuracy": curve.constant_accuracy,
+        "different_values": len(curve.thresholds) - 1,
+        "chosen": {"one_half": _point(curve, thresholds.HALF)}
+        | {n: None if at is None else _point(curve, curve.thresholds[at]) for n, at in chosen.items()},
+        "tenths": [_point(curve, tenth / 10) for tenth in range(1, 10)],
+        "one_half_limits": {
+            "of": half.scope,
+            **{name: [half[name].low, half[name].high] for name in ("accuracy", _GAP)},
+        },
+        "curve": {
+            "threshold": curve.thresholds[shown].tolist(),
+            "accuracy": curve.accuracy[shown].tolist(),
+            "share": curve.share[shown].tolist(),
+            _GAP: curve.gap[shown].tolist(),
+            "rates": {name: curve.rates[shown, place].tolist() for place, name in enumerate(curve.groups)},
+        },
+    }
+
+
+def _point(curve: thresholds.Curve, threshold: float) -> dict[str, Any]:
+    """Results at a threshold, which need not be a value of P(yes)."""
+    place = curve.place(threshold)
+    return {
+        "threshold": float(threshold),
+        "accuracy": float(curve.accuracy[place]),
+        _GAP: float(curve.gap[place]),
+        "share": float(curve.share[place]),
+        "rates": dict(zip(curve.groups, curve.rates[place].tolist(), strict=True)),
+        "ties": int(curve.ties[place]) * bool(curve.thresholds[place] == threshold),
+    }
+
+
+def probability_gap(p: npt.ArrayLike, groups: Any, weights: Floats | None = None) -> float:
+    """Return the demographic parity difference of the mean probability: largest group mean minus smallest."""
+    score, (names, level) = np.asarray(p, float), levels_of(groups)
+    means = np.bincount(level, score if weights is None else weights * score) / np.bincount(level, weights)
+    return float(np.ptp(means)) if len(names) > 1 else np.nan
+
+
+def calibrate(a: ArmAnswers, design: SamplingDesign = AS_THEY_FALL) -> dict[str, Any]:
+    """Return the calibration of answers that all have P(yes).
+
+    `difference` is the mean P(yes) less the share of label yes ("in the large"), with 95 % limits over rows
+    or people, within groups and labels where the design fixed these. `error` is the expected calibration
+    error of the `bins` (the non-empty ones of equal width). It is never negative, and noise adds to it:
+    P(yes) that is calibrated has `expected` on average, and more than `noise_95` in 1 of 20 samples of this
+    size.
+    """
+    p, labels = a.p_yes, a.label.astype(np.float64)
+    row, unit = levels_of(a.row)[1], levels_of(a.unit)[1]
+    strata = 2 * levels_of(a.group)[1] + a.label if design.labels_fixed else np.zeros(len(a), dtype=np.int64)
+    weight = np.full(len(a), 1.0 / len(a)) if a.weight is None else a.weight / a.weight.sum()
+    difference = float(weight @ (p - labels))
+    reach = Z * float(np.sqrt(_variance(p - labels, weight, unit, strata)))
+    place = np.minimum((p * BINS).astype(np.int64), BINS - 1)
+    expected, noise = _by_chance(p, weight, row, place)
+    return {
+        "n": len(a),
+        "bins": _bins(p, labels, weight, row, unit, place),
+        "mean": float(weight @ p),
+        "share": float(weight @ labels),
+        "difference": difference,
+        "low": max(-1.0, difference - reach),
+        "high": min(1.0, difference + reach),
+        "error": float(np.abs(np.bincount(place, weight * (p - labels))).sum()),
+        "expected": expected,
+        "noise_95": noise,
+    }
+
+
+def _variance(off: Floats, weight: Floats, unit: Codes, strata: Codes) -> float:
+    """The variance of a mean over rows, as of the difference of two arms: two pseudo-rows in each stratum.
+
+    With them no variance is 0, however alike a few rows are (after Agresti & Min 2005).
+    """
+    total = 0.0
+    for stratum in np.unique(strata):
+        here = strata == stratum
+        units, code = np.unique(unit[here], return_inverse=True)
+        k, part = len(units), float(weight[here].sum())
+        own = np.bincount(code, weight[here] * (off[here] - weight[here] @ off[here] / part))
+        spread = k / (k - 1) * float(own @ own) if k > 1 else part**2
+        total += spread + 2.0 * part * (part / k) ** 2
+    return total
+
+
+def _bins(
+    p: Floats, labels: Floats, weight: Floats, row: Codes, unit: Codes, place: Codes
+) -> dict[str, list[Any]]:
+    """Lower edge, questions, rows, mean P(yes) and share of yes with its limits, of each bin."""
+    questions = np.bincount(place[weight > 0], minlength=BINS)
+    filled = np.flatnonzero(questions)
+    # A row counts once in a bin, whatever the number of its questions there: its label is the same in all.
+    pairs, of = np.unique(unit * BINS + place, return_inverse=True)
+    squares = np.bincount(pairs % BINS, np.bincount(of, weight) ** 2, BINS)[filled]
+    size, yes, stated = (np.bincount(place, weight * x, BINS)[filled] for x in (1.0, labels, p))
+    share, mean = np.clip(yes / size, 0.0, 1.0), stated / size
+    low, high = clopper_pearson(share, size**2 / squares)
+    rows = np.bincount(np.unique(row * BINS + place) % BINS, minlength=BINS)[filled]
+    ends = np.minimum(low, share), np.maximum(high, share)
+    names = "start", "questions", "rows", "mean", "share", "low", "high"
+    columns = filled / BINS, questions[filled], rows, mean, share, *ends
+    return {name: values.tolist() for name, values in zip(names, columns, strict=True)}
+
+
+def _by_chance(p: Floats, weight: Floats, row: Codes, place: Codes) -> tuple[float, float]:
+    """The mean and the 95th percentile of the error of labels that are yes as often as P(yes) says.
+
+    With more than `_MOST_DRAWN` rows, each asked about once, a bin's number of yes is drawn as a normal
+    variable. The difference is far below that between two sets of 200 drawn tables.
+    """
+    number, rng = int(row.max()) + 1, np.random.default_rng(0)
+    if number == len(p) > _MOST_DRAWN:
+        deviation = np.sqrt(np.bincount(place, weight**2 * p * (1.0 - p), BINS))
+        off = rng.standard_normal((_NORMAL_DRAWS, BINS)) * deviation
+    else:
+        labels = (rng.random(number)[row] < p for _ in range(_SIMULATIONS))
+        off = np.array([np.bincount(place, weight * (drawn - p), BINS) for drawn in labels])
+    errors = np.abs(off).sum(1)
+    return float(errors.mean()), float(np.quantile(errors, 0.95))
+
+
+def contradictions(p: npt.ArrayLike, other: npt.ArrayLike, opposite: bool) -> dict[str, Any]:
+    """Return how often the answers to two questions about the same rows cannot both be right.
+
+    `p` and `other` (n,) are P(yes) of each, NaN where there is none. `opposite`: the other question asks
+    whether the answer is no. Keys: `n` rows with both, `contradictions`, `yes_to_both`, `no_to_both`, and
+    `mean_distance` between `p` and what the other question implies for it (None without rows).
+    """
+    first, second = np.asarray(p, float), np.asarray(other, float)
+    both = ~np.isnan(first) & ~np.isnan(second)
+    first, second = first[both], second[both]
+    yes, other_yes = first >= thresholds.HALF, second >= thresholds.HALF
+    implied = 1.0 - second if opposite else second
+    return {
+        "n": len(first),
+        "contradictions": int(((yes == other_yes) if opposite else (yes != other_yes)).sum()),
+        "yes_to_both": int((yes & other_yes).sum()),
+        "no_to_both": int((~yes & ~other_yes).sum()),
+        "mean_distance": float(np.abs(first - implied).mean()) if len(first) else None,
+    }
+
+
+def decision_notes(run: RunAnswers) -> Iterator[str]:
+    """Yield what to know about the arms' P(yes): ties, and arms for which it hardly depends on the row."""
+    for arm, a in run.answers.items():
+        known = a.where(~np.isnan(a.p_yes))
+        ties = known.p_yes == thresholds.HALF
+        if tied := int(ties.sum()):
+            count = f"{tied:,} of {len(known):,} P(yes)"
+            counted = " and count as yes" if (known.answer[ties] == 1.0).all() else ""
+            lie = "lies" if tied == 1 else "lie"
+            yield f"{arm}: {count} {lie} exactly on the threshold {thresholds.HALF:g}{counted}."
+        if 0 < len(known) < MIN_PROBABILITIES:
+            few = f"{len(known)} of {len(a)} answers {'has' if len(known) == 1 else 'have'} P(yes)"
+            yield f"{arm}: {few}: too few for an AUC, a Brier score or calibration."
+        if _is_still(known):
+            lowest, highest = f"{known.p_yes.min():.3g}", f"{known.p_yes.max():.3g}"
+            values = f"is {lowest}" if lowest == highest else f"lies from {lowest} to {highest}"
+            yield (
+                f"{arm}: P(yes) {values} whatever the row ({len(known):,} answers): it hardly depends on the "
+                "row, as when a service cuts its input off (try fewer examples or a shorter template)."
+            )
+
+
+def _is_still(known: ArmAnswers) -> bool:
+    """Whether within every repeat all P(yes), which are enough, lie close together."""
+    for repeat in np.unique(known.repeat):
+        p = known.p_yes[known.repeat == repeat]
+        odds = logit(np.clip(p, _ROUNDING, 1.0 - _ROUNDING))
+        if len(p) < MIN_PROBABILITIES or np.ptp(p) > _STILL + _ROUNDING or np.ptp(odds) > _STILL_ODDS:
+            return False
+    return len(known) > 0

@@ -1,0 +1,215 @@
+"""OpenAI's Batch API: one file of requests in, one file of replies out, at half the price within a day.
+
+Each call is repeated while it fails for reasons that pass. Creating a batch is the one step that must not
+happen twice, so `submit` first looks for a batch of the same input file.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from fwc_llm.errors import FwcError, ProviderError, StorageError
+from fwc_llm.files import reason, whole_file
+from fwc_llm.models.base import Model
+from fwc_llm.models.openai.chat import ChatModel
+from fwc_llm.models.openai.retry import AttemptError, FailureScope
+from fwc_llm.sanitize import as_single_line, parse_uint
+
+if TYPE_CHECKING:
+    import openai
+
+MOST_REQUESTS = 50_000
+MOST_BYTES = 200_000_000
+MOST_RESULT_BYTES = 1 << 32
+ID = re.compile(r"[\w:-][\w.:-]{0,199}")
+ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
+_ENDED = {"completed", "failed", "expired", "cancelled"}
+_USELESS = {"failed", "cancelling", "cancelled"}
+_ATTEMPTS = 8
+_LONGEST_LINE = 16 * 1024 * 1024  # bytes
+_BATCHES_SEEN = 1000  # of the account, when looking for the batch of a file
+_SILENCE_SECONDS = 600.0  # without a byte
+_CALL_SECONDS, _FILE_SECONDS = 600.0, 4 * 3600.0  # for one call however slowly it comes, and for a file
+_LIVE = (
+    "what was answered is kept; the rest is asked live without --batch, or with --cancel-batch where a batch "
+    "was sent off"
+)
+_T = TypeVar("_T")
+
+
+class GoneError(ProviderError):
+    """The service does not know what it was asked for."""
+
+
+@dataclass(frozen=True)
+class BatchState:
+    """A batch's progress: status, how many of its requests are done, its files once it has ended."""
+
+    status: str
+    completed: int
+    failed: int
+    output_file: str | None
+    error_file: str | None
+    errors: str
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen."""
+        return self.status in _ENDED
+
+
+class BatchClient:
+    """The files and batches of the account behind `model`.
+
+    Errors: `FwcError` when the model has no Batch API here; `ProviderError` when the service rejects a step
+    or keeps failing.
+    """
+
+    def __init__(self, model: Model, backoff: float = 1.0) -> None:
+        if type(model) is not ChatModel:
+            raise FwcError(f"{model.name} has no Batch API here: leave out --batch")
+        self._model, self._backoff = model, backoff
+        self.request_body, self.read_body = model.request_body, model.read_body
+
+    async def upload(self, path: Path) -> str:
+        """Upload a file of requests; returns the file's id."""
+        return await self._patiently(
+            lambda client: client.files.create(file=path, purpose="batch"), self._id, _FILE_SECONDS
+        )
+
+    async def submit(self, file_id: str) -> str:
+        """Start, or find again, the batch of an uploaded file; returns the batch's id."""
+
+        async def call(client: "openai.AsyncOpenAI") -> Any:
+            return await self._batch_of(client, file_id, _USELESS) or await client.batches.create(
+                input_file_id=file_id, endpoint=ENDPOINT, completion_window="24h"
+            )
+
+        return await self._patiently(call, self._id)
+
+    async def find(self, file_id: str) -> str | None:
+        """The id of the batch of an uploaded file, if one was started."""
+        return await self._patiently(
+            lambda client: self._batch_of(client, file_id, {"failed"}),
+            lambda batch: self._id(batch) if batch else None,
+        )
+
+    async def cancel(self, batch_id: str) -> None:
+        """Ask the service to stop a batch; what is done already can be fetched once it has ended."""
+
+        async def call(client: "openai.AsyncOpenAI") -> None:
+            if self._read(await client.batches.retrieve(batch_id)).status not in _ENDED | {"cancelling"}:
+                await client.batches.cancel(batch_id)
+
+        await self._patiently(call, bool)
+
+    async def state(self, batch_id: str) -> BatchState:
+        """The batch's progress."""
+        return await self._patiently(lambda client: client.batches.retrieve(batch_id), self._read)
+
+    async def download(self, file_id: str, path: Path) -> None:
+        """Fetch a result file whole; `path` appears only when it is complete.
+
+        What is kept is what was understood of every line: bounded, and without the key.
+        """
+
+        async def call(client: "openai.AsyncOpenAI") -> None:
+            async with client.files.with_streaming_response.content(file_id) as response:
+                with whole_file(path) as file:
+                    async for line in _lines(response.iter_bytes()):
+                        content = self.read_body(line.decode("utf-8", "replace"))
+                        if isinstance(content, dict):
+                            file.write(json.dumps(content, ensure_ascii=False) + "\n")
+
+        await self._patiently(call, bool, _FILE_SECONDS)
+
+    async def _patiently(
+        self,
+        call: "Callable[[openai.AsyncOpenAI], Awaitable[Any]]",
+        read: Callable[[Any], _T],
+        seconds: float = _CALL_SECONDS,
+    ) -> _T:
+        """Reads the answer of a call, and repeats the call while it fails for reasons that pass."""
+        client = self._model.sdk().with_options(timeout=_SILENCE_SECONDS)
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                async with asyncio.timeout(seconds):
+                    return read(await call(client))
+            except AttemptError as error:
+                failure = error
+            except (ConnectionError, TimeoutError) as error:
+                failure = AttemptError(
+                    FailureScope.ATTEMPT, f"the connection failed ({type(error).__name__})"
+                )
+            except OSError as error:
+                raise StorageError(f"cannot read or write a batch file: {reason(error)}") from None
+            except Exception as error:
+                failure = self._model.failure_of(error)
+            if failure.status == 404 and not failure.code.startswith(("model", "deployment")):
+                raise GoneError(
+                    f"the service has no Batch API, or lost a batch or a file of it ({failure}): {_LIVE}"
+                )
+            if failure.scope is FailureScope.RUN:
+                raise ProviderError(self._model.explain(failure))
+            if failure.scope is not FailureScope.ATTEMPT:
+                raise ProviderError(self._model.redact(f"the Batch API refuses this ({failure}): {_LIVE}"))
+            if attempt < _ATTEMPTS:
+                await asyncio.sleep(failure.retry_after or self._backoff * 2.0 ** (attempt - 1))
+        raise ProviderError(
+            f"the Batch API failed {_ATTEMPTS} times in a row (last: {failure}); the same command continues"
+        )
+
+    async def _batch_of(self, client: "openai.AsyncOpenAI", file_id: str, useless: Collection[str]) -> Any:
+        """The batch of an uploaded file among the account's newest, or None."""
+        left = _BATCHES_SEEN
+        async for batch in client.batches.list(limit=100):  # the newest first
+            useful = getattr(batch, "status", None) not in useless
+            if useful and getattr(batch, "input_file_id", None) == file_id:
+                return batch
+            if (left := left - 1) == 0:
+                break
+        return None
+
+    def _id(self, answer: Any, name: str = "id") -> str:
+        """The id in an answer of the service; it becomes part of addresses."""
+        value = getattr(answer, name, None)
+        if not isinstance(value, str) or not ID.fullmatch(value) or self._model.redact(value) != value:
+            raise AttemptError(FailureScope.ATTEMPT, f"the service's answer has no usable {name}")
+        return value
+
+    def _read(self, batch: Any) -> BatchState:
+        """The SDK checks nothing of what it hands over: any field may be missing or of another kind."""
+        counts, errors = getattr(batch, "request_counts", None), getattr(batch, "errors", None)
+        details = getattr(errors, "data", None)
+        texts = [
+            str(getattr(error, "message", None) or getattr(error, "code", None) or "")
+            for error in (details if isinstance(details, list) else [])[:3]
+        ]
+        files = [
+            None if getattr(batch, name, None) is None else self._id(batch, name)
+            for name in ("output_file_id", "error_file_id")
+        ]
+        done = [parse_uint(getattr(counts, name, None)) or 0 for name in ("completed", "failed")]
+        words = as_single_line(self._model.redact("; ".join(texts)))
+        return BatchState(str(getattr(batch, "status", "")), done[0], done[1], files[0], files[1], words)
+
+
+async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The lines of a result file; one that is longer than any reply can be is left out."""
+    rest, size = b"", 0
+    async for part in parts:
+        if (size := size + len(part)) > MOST_RESULT_BYTES:
+            raise AttemptError(
+                FailureScope.UNCLEAR, f"a result file is larger than {MOST_RESULT_BYTES:,} bytes"
+            )
+        *lines, rest = (rest + part).split(b"\n")
+        for line in lines:
+            yield line
+        if len(rest) > _LONGEST_LINE:
+            rest = b""
+    if rest:
+        yield rest

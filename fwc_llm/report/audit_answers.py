@@ -1,0 +1,186 @@
+"""The one door to the statistics: answers in, `Audit` out, whoever gave the answers."""
+
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from fwc_llm.gates import Check, all_of, decide, parse_condition
+from fwc_llm.metrics.audit_table import (
+    DecisionValues,
+    from_frame,
+    of_population,
+    unused_columns,
+    with_population,
+)
+from fwc_llm.metrics.run_answers import RunAnswers
+from fwc_llm.metrics.sampling_design import WORST, Unread
+from fwc_llm.metrics.statistics import statistics
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from narwhals.typing import IntoFrame
+
+    from fwc_llm.report.reference_models import References
+
+
+class Audit:
+    """Accuracy and fairness of answers: values, intervals, tests, and what they speak of.
+
+    Prints as a table, shows itself in a notebook, and `to_dict()` is the same as `fwc-llm report --format
+    json` has as a run's "statistics".
+    """
+
+    def __init__(self, answered: RunAnswers, references: "References | None" = None) -> None:
+        self.answered, self._references = answered, references
+
+    @cached_property
+    def _statistics(self) -> dict[str, Any]:
+        return statistics(self.answered, self._references)
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The arms' names."""
+        return self.answered.arms
+
+    def check(self, condition: str) -> Check:
+        """Check a condition that must not hold, such as "dp > 0.1", by its 95 % interval (docs/gates.md).
+
+        Raises `FwcError` for a condition that cannot be read, and an arm that is not there.
+        """
+        return all_of(condition, decide(parse_condition(condition), self.answered))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values for JSON; what is undefined is None."""
+        from copy import deepcopy
+
+        return deepcopy(self._statistics)
+
+    def plot(self) -> "Figure":
+        """Draw rates of yes per group, and with labels accuracy against the DP gap, as one figure.
+
+        Raises `FwcError` without matplotlib (extra `plot`).
+        """
+        from fwc_llm.report.figures import overview
+
+        return overview(self._statistics, [f"{len(self.arms)} arms" if len(self.arms) > 1 else self.arms[0]])
+
+    def __str__(self) -> str:
+        from fwc_llm.report.table_model import as_text
+        from fwc_llm.report.terminal import statistics_table
+
+        return as_text(statistics_table(self._statistics))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        from fwc_llm.report.sections import rates, results
+        from fwc_llm.report.table_model import notebook
+
+        shown = results(self._statistics), rates(self._statistics)
+        return notebook("Values with 95 % intervals", *shown)
+
+
+def audit(
+    answers: "IntoFrame",
+    *,
+    answer: Hashable = "answer",
+    protected: Hashable | Sequence[Hashable] = (),
+    label: Hashable | None = "label",
+    positive: Any = None,
+    negative: Any = None,
+    others: Literal["no", "drop"] | None = None,
+    unknown: Collection[str] = (),
+    p_yes: Hashable | None = "p_yes",
+    weight: Hashable | None = None,
+    cluster: Hashable | None = None,
+    given: Hashable | None = None,
+    design: str = "group",
+    attributes: Sequence[str] = (),
+    min_group: int = 30,
+    margin: float = 0.05,
+    against: str = "",
+    unread: Unread = WORST,
+    population: "IntoFrame | None" = None,
+    key: Hashable = "row",
+) -> Audit:
+    """Measure accuracy and fairness of answers, whoever gave them (docs/statistics.md).
+
+    `answers` has a line an answer, as a data frame of pandas, Polars, Arrow or what else narwhals takes. Its
+    cells are read as a CSV file would write them. Columns: `answer` (empty where it could not be parsed),
+    `protected` (one or several, crossed; without it the column `group`), `label` (None: rates of yes alone
+    are audited, as they are where `protected` is given and there is no column "label"), and optionally
+    `p_yes`. Answers and labels are yes and no, true and false, 1 and 0, or values of which `positive`
+    (one or several) mean yes and `negative` no; `others` says whether further ones mean "no", or "drop" their
+    rows. Further columns are used where they are there: `arm` (who answered), `repeat`, `row` (what was
+    asked about; default: every line a row of its own), `reason` (why an answer is missing) and `examples`, a
+    name of the set of examples under which the row was asked.
+
+    `weight` names the column of survey weights, `cluster` that of people who have several rows, `given` the
+    strata within which parity is compared as well (Mantel–Haenszel). `design` says what was fixed when the
+    rows were drawn: "group and label" where the number of rows of each group and label was chosen, as
+    `fwc-llm eval` does with a base parity; "group" where labels are as they came. `attributes` names the
+    protected attributes that " & " joins in the column `group` ("Male & White"). Several spellings of an
+    unknown category ("N/A", "keine Angabe") become the group "unknown", as do the words in `unknown`.
+
+    Groups of fewer than `min_group` rows are shown and not judged. Gaps up to `margin` do not matter: a
+    verdict is "no difference shown" where the interval ends there. Verdicts and gates hold whatever replies
+    without an answer would have been (`unread="worst"`); "as-no" reads them as no, "ignore" leaves them out.
+    `against` names the arm that the others
+    are compared with ("": the first, "all": each with each).
+
+    `population` has all rows that the answers were drawn from, named by `key` as the answers are: its other
+    columns predict the answers to rows that have none, and every value is assisted by them
+    (docs/fewer-questions.md, "Assisted"). Where it has the column `answer` and no labels, decisions are known
+    of all rows and labels of those in `answers`: then labels are predicted. Columns of the row that `answers`
+    lacks are taken from it.
+
+    Raises `FwcError` for a missing column, a row with two labels or two groups, an arm that lacks rows of the
+    others, and answers of more than two kinds.
+    """
+    import pandas as pd
+
+    from fwc_llm.data.raw_table import frame_table, title_of, titles_of
+    from fwc_llm.report.predictions_reader import as_numbers, filled, population_of, repeated_note
+
+    raw, groups = frame_table(answers), titles_of(answers, protected)
+    roles = {"answer": answer, "label": label, "weight": weight, "cluster": cluster, "given": given}
+    titles: dict[str, Any] = {role: None if name is None else title_of(name) for role, name in roles.items()}
+    numbers = {None if p_yes is None else title_of(p_yes): True, titles["weight"]: False}
+    named, levels = title_of(key), groups or ["group"]
+    used = {*levels, named, "arm", "repeat", "examples", "reason", *titles.values(), *numbers}
+    columns: dict[str, Any] = {name: filled(raw.texts(name)) for name in raw.titles if name in used}
+    for name, shares in numbers.items():
+        if name in columns:
+            columns[name] = as_numbers(columns[name], name, shares)
+    frame = pd.DataFrame(columns)
+    decisions = DecisionValues(positive, negative, others)
+    if population is not None:
+        everybody = population_of(
+            frame_table(population), named, [*levels, titles["label"], titles["answer"], titles["cluster"]]
+        )
+        frame = with_population(frame, everybody, named, [*levels, titles["answer"]])
+    answered = from_frame(
+        frame.rename(columns={named: "row"}),
+        design,
+        attributes,
+        protected=groups,
+        decisions=decisions,
+        unknown=unknown,
+        p_yes=next(iter(numbers)),
+        min_group=min_group,
+        margin=margin,
+        against=against,
+        unread=unread,
+        **titles,
+    )
+    unused = unused_columns(raw.titles, used, titles["weight"], titles["cluster"])
+    answered = replace(answered, unused=(*answered.unused, *unused))
+    if population is not None:
+        options = titles["label"], decisions, titles["answer"], unknown, titles["cluster"]
+        answered = of_population(answered, everybody, named, *options)
+    if cluster is None:
+        repeated = repeated_note(raw, titles["answer"], *numbers)
+        answered = replace(answered, unused=(*answered.unused, *repeated))
+    return Audit(answered)

@@ -1,0 +1,118 @@
+"""From run folders to the text of a report, in any format."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fwc_llm.errors import FwcError
+from fwc_llm.files import json_text
+from fwc_llm.report import local_law_144 as law
+from fwc_llm.report.document import make_document, sections_of
+from fwc_llm.report.html import environment, page
+from fwc_llm.report.provenance import SIGNED
+from fwc_llm.report.table_model import Section, escaped, markdown
+from fwc_llm.report.tidy_csv import as_csv, tidy_csv
+
+if TYPE_CHECKING:
+    from fwc_llm.tasks import Task
+
+FORMATS = ("html", "md", "json", "csv", "ll144", "comment")
+_LONGEST_COMMENT = 40  # lines, of which some 20 are left to gates
+_SUMMARY = {"ll144": "csv", "ll144.md": "md", "ll144.html": "html"}
+
+
+def choose_format(name: str | None, out: Path | None) -> str:
+    """Return the format named, else that of the file's ending, else html; `FwcError` for an unknown one."""
+    if name is None and out is not None and out.name.endswith(".comment.md"):
+        return "comment"
+    chosen = name or (out.suffix.lstrip(".").lower() if out and out.suffix else "html")
+    chosen = {"htm": "html", "markdown": "md"}.get(chosen, chosen)
+    if chosen not in FORMATS:
+        what = f"format {name!r}" if name else f"the ending of {out}"
+        raise FwcError(f"{what} is none of {', '.join(FORMATS)}: name one with --format")
+    ending = out.suffix.lower() if out is not None and chosen == "ll144" else ""
+    return chosen + ending if chosen + ending in _SUMMARY else chosen
+
+
+def render(
+    runs: Sequence[str | Path],
+    format: str = "html",
+    task: "str | Path | Task | None" = None,
+    data_dir: str | Path | None = None,
+    with_rows: bool = True,
+    reference: bool = False,
+    appendix: bool = False,
+) -> str:
+    """Return the report of run folders as text; see `make_document` for the arguments and errors.
+
+    Only a page has the rows. With `appendix` it prints its folded parts too.
+    """
+    document = make_document(runs, task, data_dir, with_rows and format == "html", reference)
+    return write_document(document, format, appendix)
+
+
+def write_document(document: Mapping[str, Any], format: str, appendix: bool = False) -> str:
+    """Return a document (`make_document`) as text in one of `FORMATS`; `appendix`: print it whole."""
+    if format == "json":
+        return json_text(document)
+    if format == "csv":
+        return tidy_csv(document)
+    if kind := _SUMMARY.get(format):
+        made = law.summaries(document)
+        refusals = [summary["refused"] for summary in made if summary["refused"]]
+        if kind == "csv" and refusals:
+            raise FwcError(refusals[0])
+        return write_summaries(made, kind)
+    if format == "md":
+        return "\n".join(_markdown(document)).rstrip() + "\n"
+    if format == "comment":
+        lines = list(_comment(document))
+        rest = ["", f"{len(lines) - _LONGEST_COMMENT + 2} more lines: see the report."]
+        lines = lines if len(lines) <= _LONGEST_COMMENT else lines[: _LONGEST_COMMENT - 2] + rest
+        return "\n".join(lines).rstrip().replace("@", "@\u200b") + "\n"  # names of groups call nobody
+    return page(document, appendix)
+
+
+def write_summaries(made: Sequence[Mapping[str, Any]], kind: str) -> str:
+    """Return summaries of Local Law 144 as "csv" (the tables alone), "md" or "html"."""
+    if kind == "csv":
+        return as_csv([line for summary in made for line in summary["lines"]], law.COLUMNS)
+    shown = [law.sections(summary) for summary in made]
+    if kind == "html":
+        return environment().get_template("ll144.html.j2").render(sections=shown)
+    return "\n".join(line for section in shown for line in markdown(section, 1)).rstrip() + "\n"
+
+
+def _markdown(document: Mapping[str, Any]) -> Iterator[str]:
+    """The report's sentences and sections for a README, an issue or a paper's draft."""
+    yield from (f"# {escaped(document['title'])}", "")
+    for run in document["runs"]:
+        yield from (f"## {escaped(run['label'])}", "")
+        yield from _head(run)
+        for section in sections_of(run):
+            yield from markdown(section)
+        yield from markdown(Section("To be signed", ["", "To be signed"], [[name, ""] for name in SIGNED]), 4)
+
+
+def _head(run: Mapping[str, Any]) -> Iterator[str]:
+    if run["simulated"]:
+        yield from ("> **Simulated.** Nothing here is a finding about a language model.", "")
+    if warning := (run["rows"] or {}).get("warning"):
+        yield from (f"> **Warning:** {escaped(warning)}.", "")
+    if run["reference"]:
+        source = f"The answers are those of {escaped(run['about']['model'])}, which reads rows and no prompts"
+        yield from (f"> **Reference, no language model.** {source}.", "")
+    yield from (escaped(run["paragraph"]), "")
+    for finding in run["findings"]:
+        arm = f"**{escaped(finding['arm'])}** " if finding["arm"] else ""
+        yield f"- {arm}{escaped(finding['text'])}"
+    yield ""
+
+
+def _comment(document: Mapping[str, Any]) -> Iterator[str]:
+    """The comment for a pull request: each run's findings and first table."""
+    yield from (f"### {escaped(document['title'])}", "")
+    for run in document["runs"]:
+        yield from (f"#### {escaped(run['label'])}", "")
+        yield from _head(run)
+        yield from markdown(sections_of(run)[0], 5)

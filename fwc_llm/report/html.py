@@ -1,0 +1,78 @@
+"""The report as one HTML page: self-contained, with no script but our own, all from the data escaped."""
+
+import hashlib
+from base64 import b64encode
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from fwc_llm.notebook import visible
+from fwc_llm.report import charts
+from fwc_llm.report.document import first_section, sections_of
+from fwc_llm.report.number_format import DASH, number, percent
+from fwc_llm.report.provenance import DECISIONS, SIGNED
+from fwc_llm.report.rows import json_block
+from fwc_llm.report.sections import overview
+from fwc_llm.report.table_model import TableCell
+from fwc_llm.shots.base import Certificate
+
+_SCRIPTS = ("rows_model.js", "rows_detail.js", "rows_view.js")
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+
+
+def page(document: Mapping[str, Any], appendix: bool = False) -> str:
+    """Return the page of a document (`make_document`). It loads nothing, and its policy forbids it to.
+
+    Runs with a `browser` (their rows) bring the one script of the page. `appendix` prints the folded parts.
+    """
+    browsers = [run["browser"] for run in document["runs"] if run.get("browser")]
+    overall = overview([(run["label"], run["statistics"]) for run in document["runs"]], "All runs")
+    audit, several = any(DECISIONS in run["about"] for run in document["runs"]), len(document["runs"]) > 1
+    values = {"document": document, "several": several, "audit": audit, "overview": overall}
+    values |= {"appendix": appendix, "browsers": browsers, **_script(bool(browsers))}
+    return environment().get_template("page.html.j2").render(values)
+
+
+def environment() -> jinja2.Environment:
+    """Return what renders pages: all text from the data is escaped, and what would hide in it is visible."""
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("fwc_llm.report"), autoescape=True, undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+        finalize=lambda value: visible(value) if type(value) is str else value,  # markup is not text
+    )  # fmt: skip
+    made.filters |= {
+        "json_block": lambda value: Markup(json_block(value)),
+        "cell": lambda value: value if isinstance(value, TableCell) else TableCell(str(value)),
+        "number": number,
+        "percent": percent,
+        "count": lambda value: DASH if value is None else f"{value:,}",
+        "tint": lambda place: (place - 1) % 10 + 1 if place else 0,
+    }
+    made.globals |= {
+        "charts": charts,
+        "shape": charts.shape_path,
+        "sections_of": sections_of,
+        "first_section": first_section,
+        "certificate": Certificate,
+        "signed": SIGNED,
+        "dash": DASH,
+    }
+    return made
+
+
+def _script(with_rows: bool) -> dict[str, Any]:
+    """The page's `policy`, and its `script`, None for a page without rows.
+
+    The policy names the script by its checksum, and forbids markup to be made from text.
+    """
+    if not with_rows:
+        return {"policy": Markup(f"{_POLICY}; script-src 'none'"), "script": None}
+    folder = files("fwc_llm.report") / "templates"
+    parts = "".join((folder / name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    script = f'"use strict";\n(() => {{\n{parts}}})();\n'
+    checksum = b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    allowed = f"script-src 'sha256-{checksum}'; require-trusted-types-for 'script'; trusted-types 'none'"
+    return {"policy": Markup(f"{_POLICY}; {allowed}"), "script": Markup(script)}

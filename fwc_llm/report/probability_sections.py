@@ -1,0 +1,143 @@
+"""P(yes) as a section: ranking, calibration per group, and the answers at one threshold for all."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fwc_llm.metrics.predicted_probabilities import LEAST_CERTAIN
+from fwc_llm.report.number_format import DASH, interval, number, percent
+from fwc_llm.report.table_model import Row, Section, TableCell, difference
+
+Stats = Mapping[str, Any]
+_THRESHOLDS = ("Yes from", "Accuracy %", "DP gap", "Rate of yes, %", "Per group, %", "Answers just at it")
+_NAMES = {
+    "one_half": "one half",
+    "most_accurate": "most accurate",
+    "base_rate": "as many yes as labels",
+    "least_gap_keeping_half": "least gap, half the gain",
+    "held_out": "the same, held out",
+    "least_gap": "least gap of all",
+}
+
+
+def probabilities(stats: Stats) -> Section:
+    """Return all that P(yes) says; empty where no arm gave it."""
+    intro = (
+        "The model also gave its probability of yes, for the share of the rows shown as coverage; it is "
+        "unknown where yes and no together are less than 5 % of what the model may say. An AUC of 0.5 is "
+        "chance, a Brier score of 0.25 a coin's."
+    )
+    rows = [
+        [
+            arm["arm"],
+            *(number(p[key], 3) for key in ("auc", "brier")),
+            DASH if is_clipped(arm) else number(p["calibration_error"], 3),
+            number(p["mean_probability_gap"], 3),
+            f"{p['n']:,}",
+            percent(p["coverage"]),
+        ]
+        for arm, p in _arms(stats)
+    ]
+    headings = [
+        *("Arm", "AUC", "Brier score", "Calibration error", "Gap of mean P(yes)"),
+        *("Answers", "Coverage"),
+    ]
+    parts = [calibration(stats), thresholds(stats)] if rows else []
+    return Section("Probabilities", headings, rows, notes(stats), intro, name="probabilities", parts=parts)
+
+
+def calibration(stats: Stats) -> Section:
+    """Return per arm and group how P(yes) compares with the labels, all groups together first."""
+    rows = [
+        [
+            arm["arm"],
+            group,
+            f"{figures['n']:,}",
+            number(figures["mean"], 1, 100),
+            number(figures["share"], 1, 100),
+            difference(figures, 1, 100),
+            *(number(figures[name], 3) for name in ("error", "expected", "noise_95")),
+        ]
+        for arm, p in _arms(stats)
+        if not is_clipped(arm)
+        for group, figures in (("all", p["calibration_of_all"]), *p["calibration_by_group"].items())
+    ]
+    intro = (
+        "Mean P(yes) less the true share of yes, with 95 % intervals over rows: above 0, yes is overstated. "
+        "The calibration error is that of ten bins; beside it stands what P(yes) that is right would show."
+    )
+    headings = [
+        *("Arm", "Group", "Answers", "Mean P(yes), %", "Share of yes, %", "Difference, points"),
+        *("Calibration error", "By noise: mean", "By noise: 95 %"),
+    ]
+    return Section("Is P(yes) right, in each group?", headings, rows, (), intro, 2, "calibration")
+
+
+def thresholds(stats: Stats) -> Section:
+    """Return per arm what the thresholds that somebody may want would answer."""
+    rows = [row for arm, p in _arms(stats) for row in _chosen(arm["arm"], p["thresholds"])]
+    intro = (
+        "Yes where P(yes) is at the threshold or above. In brackets the 95 % interval, where the threshold "
+        "was not chosen on these rows."
+    )
+    headings = ["Arm", "Threshold", *_THRESHOLDS]
+    return Section("What one threshold for all would answer", headings, rows, (), intro, 2, "thresholds")
+
+
+def _chosen(arm: str, thresholds: Mapping[str, Any]) -> Iterator[Row]:
+    limits, points = thresholds["one_half_limits"], thresholds["chosen"]
+    for key, name in _NAMES.items():
+        point = thresholds[key] if key == "held_out" else points[key]
+        cells: list[TableCell | str] = [DASH] * len(_THRESHOLDS)
+        if point is not None:
+            accuracy, gap = point["accuracy"], point["demographic_parity_difference"]
+            cells[1:3] = number(accuracy, 2, 100), number(gap, 3)
+        if point is not None and key != "held_out":
+            cells[0] = "never" if point["threshold"] is None else f"{point['threshold']:.6g}"
+            rates = (f"{group} {number(rate, 1, 100)}" for group, rate in point["rates"].items())
+            cells[3:] = number(point["share"], 1, 100), ", ".join(rates), f"{point['ties']:,}"
+        if point is not None and key == "one_half":
+            ends = interval(limits["demographic_parity_difference"], 3)
+            cells[1] = TableCell(str(cells[1]), interval(limits["accuracy"], 1, 100))
+            cells[2] = TableCell(str(cells[2]), "" if ends == DASH else ends)
+        yield [arm, name, *cells]
+
+
+def notes(stats: Stats) -> list[str]:
+    """Return what to know before believing thresholds and calibration; nothing without P(yes)."""
+    arms = list(_arms(stats))
+    if not arms:
+        return []
+    lines = [
+        "Thresholds but that of one half are chosen on these very rows, and look better here than elsewhere; "
+        "held out: chosen on one half of the rows and used on the other."
+    ]
+    if any(p["labels_fixed"] for _, p in arms):
+        lines.append(
+            "These rows were drawn with shares of yes that the design chose: calibration speaks of them, not "
+            "of a population."
+        )
+    for arm, p in arms:
+        own = []
+        if p["thresholds"]["different_values"] == 1:
+            own.append("P(yes) is the same for all rows; it depends on nothing in them.")
+        elif ties := p["thresholds"]["chosen"]["one_half"]["ties"]:
+            own.append(f"{ties:,} of {p['n']:,} answers lie just at one half and count as yes.")
+        if is_clipped(arm):
+            own.append(
+                f"P(yes) is below {LEAST_CERTAIN} or above {1 - LEAST_CERTAIN} in {percent(p['clipped'])} of "
+                "the answers, which says too little to show a calibration."
+            )
+        if p["coverage"] < 1:
+            shares = ", ".join(f"{name} {percent(share)}" for name, share in p["coverage_by_group"].items())
+            own.append(f"not every row has P(yes) ({shares}); the rest is left out here.")
+        lines += [f"{arm['arm']}: {line}" for line in own]
+    return lines
+
+
+def is_clipped(arm: Mapping[str, Any]) -> bool:
+    """Return whether most of an arm's P(yes) lies next to 0 or 1, so that no calibration is shown."""
+    return bool(arm["probabilities"]["clipped"] > 0.5)
+
+
+def _arms(stats: Stats) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    return ((arm, arm["probabilities"]) for arm in stats["arms"] if arm["probabilities"])

@@ -1,0 +1,197 @@
+"""The report's table, a `Section`, and its ways to the terminal and to Markdown; the page has a template.
+
+Builders (`sections`, `impact`, `probability`, …) make sections; a renderer knows nothing of what they say.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich import box
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from fwc_llm.notebook import figure, note, table
+from fwc_llm.report.number_format import DASH, interval, number, signed
+from fwc_llm.sanitize import replace_invisible
+
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~])")
+_LONGEST = 40  # characters of a name in the terminal
+_MOST_ROWS, _MOST_NOTES = 100, 20  # of one table
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """One value: its text, a `mark` behind it (≠, ≈, ~), and a `note` in smaller print, its interval say."""
+
+    text: str
+    note: str = ""
+    mark: str = ""
+
+    def __str__(self) -> str:
+        marked = f"{self.text} {self.mark}" if self.mark else self.text
+        return f"{marked} ({self.note})" if self.note else marked
+
+
+Row = Sequence[TableCell | str]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A titled table with a sentence above (`intro`) and `notes` below; `parts` are sections inside of it.
+
+    The first `keys` columns name a row. `name` is that by which the page finds the charts that belong here.
+    Of very many rows a section keeps those with the largest `sizes`, or the first, and says so.
+    """
+
+    title: str
+    headings: Sequence[str] = ()
+    rows: Sequence[Row] = ()
+    notes: Sequence[str] = ()
+    intro: str = ""
+    keys: int = 1
+    name: str = ""
+    parts: Sequence["Section"] = field(default=())
+    sizes: Sequence[float | None] = ()
+
+    def __post_init__(self) -> None:
+        number, more = len(self.rows), len(self.notes) - _MOST_NOTES
+        if more > 0:
+            object.__setattr__(self, "notes", [*self.notes[:_MOST_NOTES], f"… and {more:,} more such notes"])
+        if number > _MOST_ROWS:
+            order = sorted(range(number), key=lambda row: -(self.sizes[row] or 0) if self.sizes else row)
+            object.__setattr__(self, "rows", [self.rows[row] for row in sorted(order[:_MOST_ROWS])])
+            which = "largest" if self.sizes else "first"
+            line = f"Of {number:,} rows the {_MOST_ROWS} {which} are shown; the JSON document has all."
+            object.__setattr__(self, "notes", [line, *self.notes])
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to show: a row, a part that has one, or a sentence."""
+        return bool(self.rows or any(self.parts) or (self.intro and not self.headings))
+
+
+def valued(
+    of: Mapping[str, Any], digits: int, scale: float = 1.0, mark: str = "", key: str = "value", ends: str = ""
+) -> TableCell:
+    """Return the value `key` with its interval, whose keys begin with `ends`: `low` and `high`."""
+    limits = interval((of[f"{ends}low"], of[f"{ends}high"]), digits if scale == 1 else 1, scale)
+    return TableCell(number(of[key], digits, scale), "" if limits == DASH else limits, mark)
+
+
+def difference(test: Mapping[str, Any], digits: int, scale: float = 1.0) -> TableCell:
+    """Return a difference with its sign and interval; keys `difference`, `low` and `high`."""
+    ends = interval((test.get("low"), test.get("high")), digits, scale)
+    return TableCell(signed(test["difference"], digits, scale), "" if ends == DASH else ends)
+
+
+def terminal(section: Section) -> RenderableType:
+    """Return a section, its parts below it, for rich to print."""
+    parts: list[RenderableType] = [Text(section.title, style="bold")] if section.title else []
+    parts += [Text(section.intro, style="dim")] if section.intro else []
+    parts += [_Fitting(section)] if section.rows else []
+    parts += [terminal(part) for part in section.parts if part]
+    return Group(*parts, *(Text(note, style="dim") for note in section.notes))
+
+
+def as_text(renderable: RenderableType, width: int = 120) -> str:
+    """Return what rich would print, as plain text without colours; lines end where their text ends."""
+    console = Console(width=width, force_terminal=False, force_jupyter=False, color_system=None)
+    with console.capture() as captured:
+        console.print(renderable)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+def notebook(title: str, *sections: Section, **marks: bool) -> str:
+    """Return sections as a notebook shows them: titled, their tables and notes; `marks` as `figure` has."""
+    shown = [section for section in sections if section]
+    parts = [table(section.headings, texts(section.rows)) for section in shown if section.rows]
+    return figure(title, *parts, *(note(text) for section in shown for text in section.notes), **marks)
+
+
+def markdown(section: Section, level: int = 3) -> Iterator[str]:
+    """Yield a section's lines as GitHub-flavoured Markdown; text from the data is escaped."""
+    yield from (f"{'#' * level} {escaped(section.title)}", "")
+    if section.intro:
+        yield from (escaped(section.intro), "")
+    if section.rows:
+        yield f"| {' | '.join(map(escaped, section.headings))} |"
+        yield "|---" + "|---:" * (len(section.headings) - 1) + "|"
+        yield from (f"| {' | '.join(escaped(cell) for cell in row)} |" for row in section.rows)
+        yield ""
+    for part in section.parts:
+        if part:
+            yield from markdown(part, level + 1)
+    if section.notes:
+        yield from (*(f"- {escaped(note)}" for note in section.notes), "")
+
+
+def escaped(value: TableCell | str) -> str:
+    """Return text on one line, with Markdown's own characters escaped."""
+    return _MARKUP.sub(r"\\\1", replace_invisible(" ".join(str(value).split())))
+
+
+def texts(rows: Iterable[Row]) -> list[list[str]]:
+    """Return rows as plain texts."""
+    return [[str(cell) for cell in row] for row in rows]
+
+
+class _Fitting:
+    """A section's table as wide as the terminal allows; else intervals stand on lines of their own.
+
+    Where that is still too wide, several tables have a part of the columns each, or, where these are fewer,
+    a column for each row.
+    """
+
+    def __init__(self, section: Section) -> None:
+        self.keys = section.keys
+        rows = [[*map(_short, row[: self.keys]), *row[self.keys :]] for row in texts(section.rows)]
+        self.lines = [[_short(heading) for heading in section.headings], *rows]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        unlimited = options.update_width(10_000)
+
+        def fits(table: Table) -> bool:
+            return Measurement.get(console, unlimited, table).maximum <= options.max_width
+
+        def parts(lines: list[list[str]], keys: int) -> list[Table]:
+            tables, start = list[Table](), keys
+            while start < len(lines[0]):
+                end = start + 1
+                while end < len(lines[0]) and fits(_table(lines, keys, start, end + 1)):
+                    end += 1
+                tables.append(_table(lines, keys, start, end))
+                start = end
+            return tables
+
+        whole = _table(self.lines, self.keys, self.keys, len(self.lines[0]), stacked=False)
+        if fits(whole) or len(self.lines[0]) == self.keys:
+            yield whole
+            return
+        names = ["", *(" · ".join(line[: self.keys]) for line in self.lines[1:])]
+        turned = [names, *map(list, zip(*(line[self.keys :] for line in self.lines), strict=True))]
+        yield from min(parts(self.lines, self.keys), parts(turned, 1), key=len)
+
+
+def _table(lines: Sequence[Sequence[str]], keys: int, start: int, end: int, stacked: bool = True) -> Table:
+    """The first `keys` columns of lines and those from start to end; the first line has the headings."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    chosen = [[*line[:keys], *line[start:end]] for line in lines]
+    headings, *rows = [[Text(_stacked(cell) if stacked else cell) for cell in line] for line in chosen]
+    for place, heading in enumerate(headings):
+        side: Any = {"justify": "right", "overflow": "fold"} if place >= keys else {}
+        table.add_column(heading, no_wrap=not stacked, style="" if place else "bold", **side)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _stacked(cell: str) -> str:
+    return cell.replace(" (", "\n(")
+
+
+def _short(name: str) -> str:
+    shown = replace_invisible(name)
+    return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"

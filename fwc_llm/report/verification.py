@@ -1,0 +1,580 @@
+"""Recompute every number of a folder from its journal and table, and check the hashes.
+
+Nothing is asked and nothing in the folder is written. A run is planned and scored again: its questions,
+requests, prompts and examples must be those of its settings, its answers and numbers those of its replies.
+An audit is computed again from its table.
+
+Whoever wrote the folder may have written all of it. Task, table and settings therefore come from whoever
+checks; what stands on the folder's word alone is named and counted, as is what cannot be checked here.
+"""
+
+import json
+import math
+import re
+import shutil
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+
+from fwc_llm.answers import PARSER
+from fwc_llm.errors import FwcError
+from fwc_llm.files import is_file, read_text, sha256
+from fwc_llm.metrics.counts import TABLE
+from fwc_llm.models.recorded import FILE_NAME as JOURNAL
+from fwc_llm.models.recorded import read_records, reply_of
+from fwc_llm.report.audit_file import FORMAT as AUDIT
+from fwc_llm.report.audit_file import AuditOptions, audit_of_file
+from fwc_llm.report.document import FORMAT as REPORT
+from fwc_llm.report.document import find_task, make_document
+from fwc_llm.report.evidence_bundle import CARD, model_card
+from fwc_llm.report.formats import write_document
+from fwc_llm.runs.folder import LATER, RunFolder, file_name
+from fwc_llm.runs.hashes import FILE_NAME as HASHES
+from fwc_llm.runs.hashes import files_of, read_hashes
+from fwc_llm.runs.journal import Journal, call_id, parsed, request_id
+from fwc_llm.runs.plan import Plan, describe_asked, make_plan
+from fwc_llm.runs.recorded_run import read_run, score_run
+from fwc_llm.runs.results import questions, score
+from fwc_llm.runs.settings import Settings
+from fwc_llm.runs.threshold_selection import FILE_NAME as POOL
+from fwc_llm.sanitize import parse_json, parse_toml
+from fwc_llm.shots.storage import load_shots, shots_json
+from fwc_llm.taskfile import asks_the_same
+from fwc_llm.tasks import load_task, task_names
+from fwc_llm.validation import check
+from fwc_llm.version import __version__
+from fwc_llm.words import YES_NO
+
+if TYPE_CHECKING:
+    from fwc_llm.tasks import Task
+
+FORMAT = "fwc-llm-verify/1"
+SAME, DIFFERS, UNVERIFIED, STATED = "same", "differs", "not verified", "stated"
+_MOST = 10  # differences of one file that are listed
+_CLOSE = 1e-7  # relative: other machines sum in another order
+_PREDICTED = 1e-3  # predictions of fitted models, and what follows from them
+_NUMBERS = "statistics", "audit", "findings"  # of a JSON report
+_OF_MACHINE = "files", "versions"  # keys of an audit
+# Keys that an earlier version wrote and nothing makes again.
+_GONE = {
+    "noise_expected", "noise_95", "shrunken_rate", "frontier", "context", "equal_rate_thresholds", "variance",
+    "drop", "as-yes",
+}  # fmt: skip
+_REDEFINED = {"smallest_found", "rows_needed", "treatments", "context", "notes"}  # since such a version
+# What something else shows of a record, and what nothing does of run.json.
+_CHECKED = {"request", "arm", "repeat", "row", "variant", "answer", "reason", "prompt", "prefix"}
+_WORD = {
+    "model", "parameters", "simulated_answers", "reference", "created", "versions", "command", "parser",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A result about `file`: `status` is "same", "differs", "not verified" or "stated"; `detail` says what.
+
+    Stated is what stands on the folder's word alone, whoever looks.
+    """
+
+    file: str
+    status: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Checker:
+    """What whoever checks brings along, so that it need not be taken from the folder.
+
+    `task`, `data_dir` and `data` (files in the place of the task's; of audits the table of decisions) are as
+    for `load_task`. `expected` has settings by name, and `model`.
+    """
+
+    task: "str | Path | Task | None" = None
+    data_dir: str | Path | None = None
+    data: str | Path | None = None
+    expected: Mapping[str, Any] = field(default_factory=dict)
+
+
+class _HashedFile(BaseModel):
+    name: str
+    sha256: str
+
+
+class _HashedFiles(BaseModel):
+    files: dict[str, _HashedFile]
+
+
+def verify(
+    folder: Path,
+    task: "str | Path | Task | None" = None,
+    data_dir: str | Path | None = None,
+    data: str | Path | None = None,
+    expected: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return what a folder of a run or of audits says that its journal and table do not, for JSON.
+
+    `task`, `data_dir`, `data` and `expected` are the checker's own (`Checker`). Keys: `format`, `folder`,
+    `sha256` (of hashes.json or of the audits), `differs`, `not_verified` and `stated` (how many), and
+    `findings`. Raises `FwcError` for a folder that holds neither a run nor an audit.
+    """
+    checker = Checker(task, data_dir, data, expected or {})
+    if RunFolder(folder).begun:
+        findings = list(_run(RunFolder.existing(folder), checker))
+        seal = folder / HASHES
+    else:
+        audits = [path for path in sorted(folder.glob("*.json")) if _content(path).get("format") == AUDIT]
+        if not audits:
+            raise FwcError(f"{folder} holds neither a run (run.json) nor an audit (`audit --out` writes one)")
+        findings = [finding for path in audits for finding in _audit(path, checker)]
+        findings += _unread(folder, findings, folder.glob("*"))
+        seal = audits[0]
+    return {
+        "format": FORMAT,
+        "folder": folder.resolve().name,
+        "sha256": {seal.name: sha256(seal)} if is_file(seal) else {},
+        "differs": sum(finding.status == DIFFERS for finding in findings),
+        "not_verified": sum(finding.status == UNVERIFIED for finding in findings),
+        "stated": sum(finding.status == STATED for finding in findings),
+        "findings": [asdict(finding) for finding in findings],
+    }
+
+
+def _run(folder: RunFolder, checker: Checker) -> Iterator[Claim]:
+    yield from _hashes(folder)
+    described = folder.describe()
+    settings = described["settings"] | {"model": described["model"]}
+    found = [*_expected("run.json", settings, checker.expected)]
+    if lacking := [name for name in (JOURNAL, "results.json") if not is_file(folder.path / name)]:
+        why = f"{lacking[0]} is not here: answers and results cannot be made again"
+        found += [Claim("results.json", UNVERIFIED, why), _unplanned(described, "it needs the journal")]
+        with suppress(FwcError):
+            found.append(_table(folder, checker)[0])
+    else:
+        with tempfile.TemporaryDirectory() as temporary:
+            found += _made_again(folder, described, RunFolder(Path(temporary) / "run"), checker)
+    yield from found
+    yield from _unread(folder.path, found, folder.path.rglob("*"))
+
+
+def _made_again(
+    folder: RunFolder, described: dict[str, Any], again: RunFolder, checker: Checker
+) -> Iterator[Claim]:
+    """Findings about a run that is scored again in the folder `again`, and planned again with its table."""
+    yield from _records(folder, described)
+    for name in files_of(folder.path):
+        if name != "assisted.json":
+            (again.path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(folder.path / name, again.path / name)
+    try:
+        recorded, version = folder.results(), described.get("parser", 1)
+        today = version == PARSER
+        with Journal(again.path) as journal:
+            scored = score_run(again, journal, recorded.get("stopped"), parse=today)
+        run = read_run(again.path)
+    except FwcError as error:
+        text = str(error).replace(str(again.path), str(folder.path))
+        yield Claim("results.json", DIFFERS, f"it cannot be made again: {text}")
+        return
+    yield from _some("answers.csv", _answers(folder, again), "every line is made from the journal again")
+    if missing := ", ".join(missing_keys(next(folder.read_answers(), {}), next(again.read_answers(), {}))):
+        yield Claim("answers.csv", UNVERIFIED, f"columns that are not recorded: {missing}")
+    if not today:
+        changed = sum((scored.get("reparsed") or {}).values())
+        text = f"version {version} of the parser read the replies; version {PARSER}, installed here, reads "
+        text += f"{changed:,} otherwise (`fwc-llm rescore` writes those answers)"
+        yield Claim("answers.csv", UNVERIFIED, text)
+    table, task = _table(folder, checker)
+    yield table
+    plan = None
+    why = "it needs the table" if task is None else "a log of Inspect is not planned again"
+    if task is not None and "epochs" not in described:
+        try:
+            plan = _planned(folder, described, task, recorded)
+        except FwcError as error:
+            why = f"the run cannot be planned again: {error}"
+    if plan is None:
+        yield _unplanned(described, why)
+    else:
+        yield from _of_plan(folder, described, again.describe(), plan)
+    if task is not None:
+        with suppress(FwcError), Journal(again.path) as journal:  # groups or labels are not the table's
+            score_run(again, journal, recorded.get("stopped"), task, parse=today)
+    now = again.results()
+    if not any("paper_summary" in arm for arm in recorded["arms"]):  # of an earlier version
+        with Journal(again.path) as journal:
+            now = score(again, journal, recorded.get("stopped"), today)
+        now.pop("reparsed", None)
+        yield Claim("results.json", UNVERIFIED, "verdict and values of P(yes) are of an earlier version")
+        for arm in recorded["arms"]:
+            for name in ("verdict", *(metric.key for metric in TABLE if metric.source == "p_yes")):
+                arm.pop(name, None)
+    if run.answered.assist and task is None:  # verdicts rest on predictions, which need the table
+        for arm in (*recorded["arms"], *now["arms"]):
+            arm.pop("verdict", None)
+    yield from _same("results.json", recorded, now)
+    yield Claim("results.json", STATED, "nothing else shows: stopped")
+    if is_file(folder.path / (name := "assisted.json")):
+        if is_file(again.path / name):
+            yield from _same(name, folder.read_json(name), again.read_json(name), _PREDICTED)
+        else:
+            yield Claim(name, UNVERIFIED, "its predictions need the table")
+    yield from _reports(folder, task, again)
+
+
+def _expected(file: str, recorded: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[Claim]:
+    """Settings that are not those of the checker, and those that the checker did not give."""
+    for name, value in expected.items():
+        if (was := recorded.get(name)) != value:
+            yield Claim(file, DIFFERS, f"{name} is {was!r}, and {value!r} was expected")
+    usual = Settings().as_json()
+    others = (name for name in recorded if name not in expected and recorded[name] != usual.get(name))
+    texts = ", ".join(f"{name} = {recorded[name]!r}" for name in others)
+    yield Claim(file, STATED, f"settings: {texts or 'none'}; all others are yours or the defaults")
+
+
+def _table(folder: RunFolder, checker: Checker) -> "tuple[Claim, Task | None]":
+    """The checker's task with its table, else that of this package, else the one that the folder names."""
+    run = read_run(folder.path)
+    named, own = checker.task, checker.task is None and run.task not in task_names()
+    if not own and (named is None or isinstance(named, str | Path)):
+        protected = run.described.get("protected")
+        try:
+            named = load_task(named or run.task, checker.data_dir, protected=protected, data=checker.data)
+        except FwcError as error:
+            if (checker.task, checker.data_dir, checker.data) != (None, None, None):
+                raise
+            return Claim("table", UNVERIFIED, str(error)), None
+    task, missing = find_task(run, named, checker.data_dir)
+    if task is None:
+        return Claim("table", DIFFERS if "not the table" in missing else UNVERIFIED, missing), None
+    if own:
+        why = "task and table are the ones that the folder names (--task and --data-dir take yours)"
+        return Claim("table", STATED, why), task
+    return Claim("table", SAME, "its hash is that of run.json"), task
+
+
+def _unplanned(described: Mapping[str, Any], why: str) -> Claim:
+    names = ", ".join(key for key in described if key not in ("format", "settings"))
+    return Claim("run.json", UNVERIFIED, f"{why}: {names}")
+
+
+def _planned(
+    folder: RunFolder, described: Mapping[str, Any], task: "Task", results: Mapping[str, Any]
+) -> Plan:
+    """The run's plan, made again from its settings."""
+    sources = list(described["arms"])
+    with suppress(OSError, ValueError, KeyError, AttributeError):
+        options = parse_toml(read_text(folder.path / "experiment.toml"))
+        sources = [
+            str(folder.path / name) if name.startswith("given/") else name
+            for name in options["shots"].split(",")
+        ]
+    settings = dict(described["settings"])
+    first = next(folder.read_questions(), {})
+    if settings["weight"] is None and "weight" in first:  # the task's own
+        del settings["weight"]
+    plan = make_plan(task, sources, Settings(**settings))
+    until = results.get("until_decided")
+    return plan.part(until["rows"]) if until else plan
+
+
+def _of_plan(
+    folder: RunFolder, described: Mapping[str, Any], scored: Mapping[str, Any], plan: Plan
+) -> Iterator[Claim]:
+    """Compare run.json, questions, requests, examples and prompts with those of the plan."""
+    made_by = (described.get("versions") or {}).get("fwc-llm", __version__)
+    # Another version may draw other rows and write other prompts.
+    status = DIFFERS if made_by == __version__ else UNVERIFIED
+    now = describe_asked(
+        plan, described["model"], described.get("parameters") or {},
+        bool(described.get("simulated_answers", described["simulated"])), bool(described.get("reference")),
+    )  # fmt: skip
+    unchecked = _WORD | (LATER - set(described))
+    now = {key: value for key, value in json.loads(json.dumps(now)).items() if key not in unchecked}
+    sources = described.get("sources") or {}
+    for arm in plan.arms:  # a given file has the name that it had where it was given
+        if arm.source in plan.saved and re.search(r"^shots-|\.json$", sources.get(arm.name, "")):
+            now["sources"][arm.name] = sources[arm.name]
+    text = described.get("task_file") or ""
+    if text != now.get("task_file", "") and asks_the_same(now.get("task_file", ""), text):
+        now["task_file"] = text
+        yield Claim("run.json", STATED, "task_file is another text that asks the same")
+    was = {key: described.get(key) for key in now}
+    texts = chain(differences(described, scored), differences(was, now))
+    yield from _some("run.json", texts, "it describes the run that is planned again", status)
+    others = ", ".join(key for key in described if key not in now)
+    yield Claim("run.json", STATED, f"nothing else shows: {others}")
+    for name, of_pool in (("questions.jsonl", False), (POOL, True)):
+        if not of_pool or is_file(folder.path / name):
+            pairs = zip_longest(folder.read_questions(name), questions(plan, of_pool), fillvalue=None)
+            yield from _some(name, _questions(pairs), "rows, groups and labels are the table's", status)
+    findings, plan = _with_kept_examples(folder, plan)
+    yield from findings
+    ids = {call_id(_model(described), call) for call in plan.calls()}
+    answered = {
+        record["request"] for record in read_records(folder.path / JOURNAL) if record["text"] is not None
+    }
+    if strangers := len(answered - ids):
+        yield Claim(JOURNAL, status, f"{strangers} requests are none of the plan's")
+    if lacking := len(ids - answered):
+        yield Claim(JOURNAL, UNVERIFIED, f"{lacking} of the plan's {len(ids)} requests have no reply")
+    for call in plan.first_calls:
+        if is_file(path := folder.path / f"prompts/{file_name(call.arm)}.json"):
+            unlike = differences(_content(path, list), list(call.messages))
+            yield from _some(f"prompts/{path.name}", unlike, "it is the plan's first", status)
+
+
+def _with_kept_examples(folder: RunFolder, plan: Plan) -> tuple[list[Claim], Plan]:
+    """Compare the examples with those that are chosen again; return the plan with those of the folder."""
+    findings, repeats = [], []
+    for repeat in plan.repeats:
+        shots = dict(repeat.shots)
+        for arm, chosen in repeat.shots.items():
+            name = f"shots/{file_name(arm)}-{repeat.index}.json"
+            if not is_file(folder.path / name):
+                findings.append(Claim(name, UNVERIFIED, "it is not here"))
+                continue
+            try:
+                shots[arm] = load_shots(folder.path / name, plan.task, allow_changed_data=True)
+            except FwcError as error:
+                findings.append(Claim(name, DIFFERS, str(error)))
+                continue
+            now = json.loads(json.dumps(shots_json(chosen)))
+            texts = list(differences(_content(folder.path / name), now, close=_PREDICTED))
+            why = f"{texts[0]}; near-ties fall otherwise on another processor" if texts else "chosen again"
+            findings.append(Claim(name, UNVERIFIED if texts else SAME, why))
+        repeats.append(replace(repeat, shots=shots))
+    return findings, replace(plan, repeats=tuple(repeats))
+
+
+def _unread(folder: Path, found: Iterable[Claim], paths: Iterable[Path]) -> Iterator[Claim]:
+    """Name the files that nothing but a hash, which whoever wrote them may have written, speaks for."""
+    read = {HASHES, *(finding.file for finding in found)}
+    names = sorted(path.relative_to(folder).as_posix() for path in paths if path.is_file())
+    yield from (Claim(name, STATED, "nothing shows what stands in it") for name in names if name not in read)
+
+
+def _hashes(folder: RunFolder) -> Iterator[Claim]:
+    recorded = read_hashes(folder)
+    if not recorded:
+        yield Claim(HASHES, UNVERIFIED, "there is none: files are checked by what follows from them alone")
+    for name, digest in recorded.items():
+        path = folder.path / name
+        if path.resolve().is_relative_to(folder.path.resolve()) and is_file(path):
+            yield _hashed(path, digest, name)
+        else:
+            yield Claim(name, DIFFERS, "it is missing, and hashes.json has its hash")
+    for name, digest in read_hashes(folder, "left_out").items():
+        yield Claim(name, UNVERIFIED, f"it was left out of this bundle; its sha256 is {digest}")
+
+
+def _hashed(path: Path, digest: str, name: str = "") -> Claim:
+    now = sha256(path)
+    text = f"sha256 {now}" if now == digest else f"its sha256 is {now}, recorded is {digest}"
+    return Claim(name or path.name, SAME if now == digest else DIFFERS, text)
+
+
+def _some(file: str, differences: Iterator[str], otherwise: str, status: str = DIFFERS) -> Iterator[Claim]:
+    """Yield a finding of this `status` for each of the first differences, else one that says `otherwise`."""
+    texts = list[str]()
+    try:
+        texts += differences
+    except (FwcError, OSError, ValueError) as error:
+        texts.append(f"it cannot be read: {error}")
+    yield from (Claim(file, status, text) for text in texts[:_MOST])
+    if len(texts) > _MOST:
+        yield Claim(file, status, f"and {len(texts) - _MOST:,} more")
+    if not texts:
+        yield Claim(file, SAME, otherwise)
+
+
+def _same(file: str, was: Any, now: Any, close: float = _CLOSE) -> Iterator[Claim]:
+    """Compare what a file records with what is made again."""
+    if '"noise_expected"' in json.dumps(was):
+        names = ", ".join(sorted(_REDEFINED | _GONE))
+        yield Claim(file, UNVERIFIED, f"an earlier version wrote it, which defined otherwise or had: {names}")
+        was = _without(was, _REDEFINED | _GONE)
+    yield from _some(file, differences(was, now, close=close), "every number is made again")
+    if missing := list(missing_keys(was, now)):
+        names = ", ".join(missing[:_MOST]) + ", …" * (len(missing) > _MOST)
+        yield Claim(file, UNVERIFIED, f"{len(missing)} values are not recorded: {names}")
+
+
+def _records(folder: RunFolder, described: Mapping[str, Any]) -> Iterator[Claim]:
+    """Compare prompts with the identity of their requests, and answers with their replies."""
+    yield from _some(
+        JOURNAL, _requests(folder, described), "prompts are their requests', answers their replies'"
+    )
+    names, bare = dict[str, None](), 0
+    for record in read_records(folder.path / JOURNAL):
+        names |= dict.fromkeys(record)
+        bare += not record.get("prompt")
+    if bare:
+        yield Claim(JOURNAL, UNVERIFIED, f"{bare} records have no prompt")
+    stated = ", ".join(name for name in names if name not in _CHECKED)
+    yield Claim(JOURNAL, STATED, f"nothing shows that the model gave this: {stated}")
+
+
+def _model(described: Mapping[str, Any]) -> str:
+    """The model with its parameters, as it is part of a request's identity."""
+    return json.dumps([described["model"], described.get("parameters") or {}], sort_keys=True)
+
+
+def _requests(folder: RunFolder, described: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the records whose prompt is not that of their request, or whose answer is not their reply's."""
+    words, prefixes = described.get("words") or YES_NO, dict[tuple[Any, Any], list[Any]]()
+    prompts: dict[str, set[str]] = {}
+    for number, record in enumerate(read_records(folder.path / JOURNAL), 2):
+        key = record.get("arm"), record.get("repeat")
+        where = f"line {number} (arm {key[0]}, repeat {key[1]}, row {record.get('row')})"
+        if record.get("prefix"):
+            prefixes[key] = record["prefix"]
+        if record.get("prompt"):
+            messages = [*prefixes.get(key, ()), *record["prompt"]]
+            prompts.setdefault(str(key[0]), set()).add(json.dumps(messages))
+            question = record.get("repeat"), record.get("arm"), record.get("row"), record.get("variant")
+            own = "epochs" not in described  # a log of Inspect names its requests
+            if own and request_id(_model(described), *question, messages) != record["request"]:
+                yield f"{where}: the prompt, the model or its parameters are not those that were asked"
+        for name, now in parsed(reply_of(record), words).items():
+            was, version = record.get(name), record.get("parser", 1)
+            if was != now and version == PARSER and not (isinstance(now, float) and _close(was, now)):
+                yield f"{where}: {name} is {was!r}, and the reply {record['text']!r:.60} gives {now!r}"
+    for arm, asked in prompts.items():
+        path = folder.path / "prompts" / f"{file_name(arm)}.json"
+        if is_file(path) and json.dumps(_content(path, list)) not in asked:
+            yield f"prompts/{path.name} was never asked"
+
+
+def _questions(pairs: Iterable[tuple[Any, Any]]) -> Iterator[str]:
+    """Yield the questions that are not those of the plan; their further columns are texts of the table."""
+    for number, (was, now) in enumerate(pairs, 2):
+        if was is None or now is None:
+            yield f"line {number}: {'it lacks' if was is None else 'it is none of the plan'}"
+        elif str(was["row"]) != str(now["row"]):
+            yield f"line {number}: the row is {was['row']}, of the plan {now['row']}"
+        elif other := [name for name in now if str(was.get(name, now[name])) != str(now[name])]:
+            names = " and ".join(other)
+            pair = ([each.get(name) for name in other] for each in (was, now))
+            yield f"row {was['row']}: {names} are {next(pair)}, in the table {next(pair)}"
+
+
+def _answers(folder: RunFolder, again: RunFolder) -> Iterator[str]:
+    none: dict[str, str] = {}
+    lines = zip_longest(folder.read_answers(), again.read_answers(), fillvalue=none)
+    for number, (line, other) in enumerate(lines, 2):
+        for name in line or other:
+            if (cell := line.get(name)) != (made := other.get(name)):
+                yield f"line {number}, {name}: {cell!r:.60} is recorded, the journal gives {made!r:.60}"
+
+
+def _reports(folder: RunFolder, task: "Task | None", again: RunFolder) -> Iterator[Claim]:
+    """Compare reports of this run alone, and its model card, with those that are made again."""
+    for path in sorted(folder.path.glob("*")):
+        content = _content(path) if path.suffix == ".json" else {}
+        runs = content.get("runs") if content.get("format") == REPORT else None
+        if isinstance(runs, list) and len(runs) == 1 and isinstance(was := runs[0], dict):
+            now = make_document([again.path], task)["runs"][0]
+            texts = differences({key: was.get(key) for key in _NUMBERS}, {key: now[key] for key in _NUMBERS})
+            yield from _some(path.name, texts, "every number is made again")
+            others = ", ".join(key for key in was if key not in _NUMBERS)
+            yield Claim(path.name, STATED, f"read the run for {others}")
+        elif path.name == CARD:
+            card = model_card(make_document([again.path], task)["runs"][0])
+            yield from _same(path.name, content, card | {"metadata": content.get("metadata")})
+            yield Claim(path.name, STATED, "nothing shows: metadata")
+        elif path.suffix in (".html", ".md"):
+            made = (make_document([again.path], task, with_rows=rows) for rows in (True, False))
+            known = read_text(path) in (write_document(document, path.suffix[1:]) for document in made)
+            why = "it is written again" if known else "it is not the report that is written here"
+            yield Claim(path.name, SAME if known else UNVERIFIED, why)
+
+
+def _audit(path: Path, checker: Checker) -> Iterator[Claim]:
+    recorded, tables = _content(path), dict[str, Path]()
+    if not isinstance(recorded.get("files"), dict):
+        yield Claim(path.name, UNVERIFIED, "it does not say which options made it: audit again")
+        return
+    files = check(_HashedFiles, recorded, str(path)).files
+    for what, entry in files.items():
+        name = Path(entry.name).name  # never outside of the folder
+        file, table = path.parent / name, what in ("predictions", "population")
+        if what == "predictions" and checker.data is not None:
+            file = Path(checker.data)
+        elif table:
+            yield Claim(name, STATED, "the table is the folder's (--data takes yours)")
+        if not is_file(file):
+            yield Claim(name, UNVERIFIED, "it is not here" + ": no number can be made again" * table)
+        else:
+            yield _hashed(file, entry.sha256)
+        tables |= {what: file} if table else {}
+    if "predictions" not in tables or not all(map(is_file, tables.values())):
+        yield Claim(path.name, UNVERIFIED, "its numbers need the table")
+        return
+    asked = check(AuditOptions, recorded.get("asked"), f"{path}: asked")
+    yield from _expected(path.name, asked.settings, checker.expected)
+    options = asked.model_dump(mode="json", exclude={"settings"}, exclude_defaults=True)
+    yield Claim(path.name, STATED, f"the options are the audit's own: {options}; created, versions")
+    try:
+        made = audit_of_file(
+            tables["predictions"], asked, tables.get("population"), str(recorded.get("created"))
+        )
+    except FwcError as error:
+        yield Claim(path.name, DIFFERS, f"it cannot be made again: {error}")
+        return
+    remade = json.loads(json.dumps({k: v for k, v in made.document.items() if k not in _OF_MACHINE}))
+    was = {key: value for key, value in recorded.items() if key not in _OF_MACHINE}
+    close = _PREDICTED if "population" in tables else _CLOSE
+    yield from _same(path.name, was, remade, close)
+
+
+def differences(was: Any, now: Any, at: str = "", close: float = _CLOSE) -> Iterator[str]:
+    """Yield the places at which two JSON values differ, with both values; numbers may differ a little.
+
+    Keys that only `now` has are left out: an earlier version did not write them.
+    """
+    if isinstance(was, Mapping) and isinstance(now, Mapping):
+        for key in was:
+            yield from differences(was[key], now.get(key), f"{at}.{key}" if at else str(key), close)
+    elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
+        for place, (before, after) in enumerate(zip(was, now, strict=True)):
+            name = before.get("arm", place) if isinstance(before, Mapping) else place
+            yield from differences(before, after, f"{at}[{name}]", close)
+    elif was != now and not _close(was, now, close):
+        yield f"{at}: {was!r:.60} is recorded, {now!r:.60} is made again"
+
+
+def _without(value: Any, names: Collection[str]) -> Any:
+    """A JSON value without the keys `names`."""
+    if isinstance(value, Mapping):
+        return {key: _without(item, names) for key, item in value.items() if key not in names}
+    return [_without(item, names) for item in value] if isinstance(value, list) else value
+
+
+def missing_keys(was: Any, now: Any, at: str = "") -> Iterator[str]:
+    """Yield the keys that only `now` has, of two JSON values."""
+    if isinstance(was, Mapping) and isinstance(now, Mapping):
+        for key, value in now.items():
+            name = f"{at}.{key}" if at else str(key)
+            yield from missing_keys(was[key], value, name) if key in was else [name]
+    elif isinstance(was, list) and isinstance(now, list):
+        for place, (before, after) in enumerate(zip(was, now, strict=False)):
+            yield from missing_keys(before, after, f"{at}[{place}]")
+
+
+def _close(was: Any, now: Any, close: float = _CLOSE) -> bool:
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (was, now))
+    return numbers and math.isclose(was, now, rel_tol=close, abs_tol=close)
+
+
+def _content(path: Path, kind: type[Any] = dict) -> Any:
+    """The JSON of a file; empty where it is not of this kind."""
+    with suppress(OSError, ValueError):
+        content = parse_json(read_text(path))
+        return content if isinstance(content, kind) else kind()
+    return kind()

@@ -1,0 +1,388 @@
+"""A run's folder, read and checked: what the report, the comparison and the statistics start from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, TypeAdapter
+
+from fwc_llm.errors import FwcError
+from fwc_llm.files import read_text
+from fwc_llm.gates.condition import sequence_of
+from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.audit_table import check_arms, groups_by_rate
+from fwc_llm.metrics.counts import COUNTED, TABLE, measure
+from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, Variation, as_names, one_name, questions_of
+from fwc_llm.metrics.sampling_design import WORST, SamplingDesign, Unread
+from fwc_llm.metrics.statistics import plain
+from fwc_llm.metrics.variance import Assist
+from fwc_llm.runs.folder import COUNTERFACTUAL, THRESHOLD_COLUMN, RunFolder, file_name
+from fwc_llm.runs.hashes import write_hashes
+from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.results import score
+from fwc_llm.runs.stored_predictions import predictions
+from fwc_llm.sanitize import parse_json
+
+if TYPE_CHECKING:
+    from fwc_llm.metrics.run_answers import Names
+    from fwc_llm.shots.base import Shots
+    from fwc_llm.tasks import Task
+
+_BLOCK = 10_000  # lines that are held as texts
+
+
+class _PromptMessage(BaseModel):
+    role: str
+    name: str = ""
+    content: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """One finished (or interrupted) run.
+
+    `described` is run.json, `results` results.json. `groups` are in the order of their base rates in the
+    test rows, lowest first. `answers` holds each arm's answers to the rows as they are, `counterfactuals`
+    those to rows with the protected attribute changed, `at_threshold` those that P(yes) gives at the run's
+    threshold, if it has one. `label` tells runs apart that are shown together. `assists` are predictions of
+    each arm's answers; `assist`: everything is shown with them, also where the run did not say so. `unread`
+    says what replies without an answer are taken for, in the place of what the run said.
+    """
+
+    folder: Path
+    label: str
+    described: Mapping[str, Any]
+    results: Mapping[str, Any]
+    arms: tuple[str, ...]
+    groups: tuple[str, ...]
+    answers: Mapping[str, ArmAnswers]
+    counterfactuals: Mapping[str, ArmAnswers]
+    probes: Mapping[str, ArmAnswers]
+    at_threshold: Mapping[str, ArmAnswers] = field(default_factory=dict)
+    assists: Mapping[str, Assist] = field(default_factory=dict)
+    assist: bool = False
+    unread: Unread | None = None
+
+    @property
+    def task(self) -> str:
+        """The task's name."""
+        return str(self.described["task"])
+
+    @property
+    def simulated(self) -> bool:
+        """Whether model or table are simulated."""
+        return bool(self.described["simulated"])
+
+    @property
+    def simulated_answers(self) -> bool:
+        """Whether the model is simulated; a real one may well be asked about a simulated table."""
+        return bool(self.described.get("simulated_answers", self.simulated))
+
+    @property
+    def missing(self) -> str:
+        """A sentence on requests without a reply; empty where all have one."""
+        missing, requests = self.results.get("unanswered") or 0, self.results.get("requests") or 0
+        return f"{missing:,} of {requests:,} requests have no reply." if missing else ""
+
+    @property
+    def reference(self) -> bool:
+        """Whether the answers are no language model's, but something to set beside one."""
+        return bool(self.described.get("reference", False))
+
+    @property
+    def n_test(self) -> int:
+        """The test rows of a repeat."""
+        until = self.results.get("until_decided")
+        return int(until["rows"] if until else self.described["settings"]["n_test"])
+
+    @property
+    def times(self) -> int:
+        """Times that each prompt was asked: so many repeats, next to each other, are of one draw."""
+        asked = self.described.get("epochs") or self.described["settings"].get("samples") or 1
+        return max(1, int(asked))
+
+    @property
+    def table_checks(self) -> dict[str, str]:
+        """What should be checked in the run's table: a sentence by column; "": the one on repeated rows."""
+        return self.described.get("table_checks") or {}
+
+    @cached_property
+    def answered(self) -> RunAnswers:
+        """The input of the statistics; reads the examples, to know which repeats share them."""
+        settings, variations = self.described["settings"], self.described.get("variations") or {}
+        return RunAnswers(
+            {arm: replace(a, examples=self._examples(arm)) for arm, a in self.answers.items()},
+            self.groups,
+            SamplingDesign(
+                settings.get("base_parity") is not None,
+                self.times,
+                settings["min_group"],
+                settings["margin"],
+                sequential=sequence_of(
+                    settings.get("until_decided") or (),
+                    self.arms,
+                    settings["n_test"],
+                    self.described.get("ended") or "",
+                ),
+                unread=self.unread or settings.get("unread") or WORST,
+                model=True,
+            ),
+            self.counterfactuals,
+            tuple(self.described.get("protected") or ()),
+            {arm: Variation(**variations[arm]) for arm in self.arms if arm in variations},
+            settings["against"],
+            unused=(
+                *(self.described.get("probe_notes") or ()),
+                *(f"{told}." for name, told in self.table_checks.items() if not name),
+            ),
+            probes=self.probes,
+            assists=self.assists,
+            assist=bool(self.assist or settings.get("assist")),
+        )
+
+    def _examples(self, arm: str) -> "Names":
+        """A name of the set of examples under which each question was asked: two names, two prompts.
+
+        An arm whose examples were kept is named by what its prompts show. One of a run that kept those of
+        other arms chose them anew for every row.
+        """
+        a = self.answers[arm]
+        if shots := self.shots(arm):
+            shown = {r: str([(e.row, e.label, w) for e, w in drawn.shown()]) for r, drawn in shots.items()}
+            sets = {text: str(number) for number, text in enumerate(dict.fromkeys(shown.values()))}
+            repeats, place = np.unique(a.repeat, return_inverse=True)
+            return as_names(np.array([sets.get(shown.get(int(r), ""), "") for r in repeats])[place])
+        zero = (self.described.get("sources") or {}).get(arm, arm) == "zero"
+        if zero or not (self.folder / "shots").is_dir():
+            return one_name("", len(a))
+        return as_names(questions_of([replace(a, repeat=a.repeat // self.times)])[0])
+
+    def shots(self, arm: str) -> "dict[int, Shots]":
+        """Return the arm's examples by repeat; empty for an arm that chooses anew for every row."""
+        from fwc_llm.shots.storage import load_shots
+
+        folder = self.folder / "shots"
+        repeats = np.unique(self.answers[arm].repeat).tolist()
+        paths = {r: folder / f"{file_name(arm)}-{r}.json" for r in repeats}
+        return {repeat: load_shots(path) for repeat, path in paths.items() if path.is_file()}
+
+    def prompt(self, arm: str) -> list[dict[str, str]]:
+        """Return the arm's example of a full prompt as messages; empty when it was not kept."""
+        path = self.folder / "prompts" / f"{file_name(arm)}.json"
+        if not path.is_file():
+            return []
+        try:
+            messages = TypeAdapter(list[_PromptMessage]).validate_python(parse_json(read_text(path)))
+        except (OSError, ValueError):
+            raise damaged(path, "it is not a list of chat messages") from None
+        return [message.model_dump() for message in messages]
+
+
+def read_run(path: str | Path) -> Run:
+    """Read a run's folder.
+
+    Raises `FwcError` for a folder that is no run, an empty run (nothing was answered), and a damaged one:
+    files that are missing or unreadable, values that no run writes, arms that did not see the same rows,
+    or results that are not those of the answers.
+    """
+    folder = RunFolder.existing(path)
+    described, results = folder.describe(), folder.results()
+    by_arm, at_threshold = answers_by_arm(folder, described["arms"])
+    answers = {arm: a.where(a.variant == "") for arm, a in by_arm.items()}
+    try:
+        check_arms(answers)  # paired tests rest on it
+    except FwcError as error:
+        raise damaged(folder.path / "answers.csv", str(error)) from None
+    groups = groups_by_rate(next(iter(answers.values())))
+    for arm, a in by_arm.items():
+        if strangers := sorted(
+            {*map(str, np.take(a.group.categories, np.unique(a.group.codes)))} - {*groups}
+        ):
+            why = f"the arm {arm!r} has the group {strangers[0]!r}, which the first has not"
+            raise damaged(folder.path / "answers.csv", why)
+    if all((a.reason == "error").all() for a in answers.values()):
+        raise FwcError(
+            f"{path} holds no reply yet: run the same `fwc-llm eval` command with --out {path} first"
+        )
+    run = Run(
+        folder=folder.path,
+        label=str(described["model"]),
+        described=described,
+        results=results,
+        arms=tuple(answers),
+        groups=groups,
+        answers=answers,
+        counterfactuals=_told(by_arm, counterfactual=True),
+        probes=_told(by_arm, counterfactual=False),
+        at_threshold={arm: a.where(a.variant == "") for arm, a in at_threshold.items()},
+    )
+    _check_results(run)
+    return with_predictions(run)
+
+
+def with_predictions(run: Run, task: "Task | None" = None) -> Run:
+    """Return the run with the predictions of its answers, which its `task` makes where there are none."""
+    assists = predictions(run.folder, run.answered, run.described.get("fingerprint"), task)
+    return replace(run, assists=assists) if assists else run
+
+
+def assisted(run: Run, task: "Task | None", why: str = "") -> Run:
+    """Return the run with assisted values everywhere.
+
+    Raises `FwcError` where there are no predictions, and no `task` with the run's table (`why`).
+    """
+    run = with_predictions(run, task)
+    if not run.assists and task is None:
+        raise FwcError(f"assisted estimates need the table: {why}")
+    return replace(run, assist=True)
+
+
+def _told(answers: Mapping[str, ArmAnswers], counterfactual: bool) -> dict[str, ArmAnswers]:
+    """The answers of arms that have any to rows told otherwise: as counterfactuals, or for a probe."""
+    by_arm = {}
+    for arm, a in answers.items():
+        names = a.variant.categories
+        chosen = [name != "" and name.startswith(COUNTERFACTUAL) == counterfactual for name in names]
+        if (here := np.array(chosen)[a.variant.codes]).any():
+            by_arm[arm] = a.where(here)
+    return by_arm
+
+
+def score_run(
+    folder: RunFolder,
+    journal: Journal,
+    stopped: str | None = None,
+    task: "Task | None" = None,
+    parse: bool = True,
+) -> dict[str, Any]:
+    """Score a run, put every arm's values and verdicts into results.json; return its as `score` does.
+
+    Values are those that all reports show; the means of the repeats' own are in `paper_summary`.
+    With its `task` the answers are predicted for all rows of the table too (`runs.stored_predictions`).
+    """
+    results = score(folder, journal, stopped, parse)
+    reparsed = results.pop("reparsed", None)
+    if results["unanswered"] == results["requests"]:
+        return results
+    run = with_predictions(read_run(folder.path), task)
+    for arm in results["arms"]:
+        estimates = estimate(run.answered.samples[arm["arm"]])
+        gaps = [metric.key for metric in TABLE if metric.kind != "share"]
+        arm["verdict"] = {key: estimates[key].verdict(run.answered.design.margin) for key in gaps}
+        arm["paper_summary"] = {
+            metric.key: {"mean": arm[metric.key], "sd": arm[f"{metric.key}_sd"]} for metric in COUNTED
+        }
+        arm |= plain({metric.key: estimates[metric.key].value for metric in TABLE})
+        rates = estimates.counted("rate").values
+        arm["rates"] = plain(dict(zip(run.answered.groups, rates.tolist(), strict=True)))
+    folder.write_json("results.json", results)
+    write_hashes(folder)
+    return results | ({"reparsed": reparsed} if reparsed else {})
+
+
+def read_runs(paths: Sequence[str | Path], unread: Unread | None = None) -> list[Run]:
+    """Read several runs for one report; they must be of one task and one table.
+
+    Runs of one model are told apart by their folder's name. `unread` is said of all runs. Raises `FwcError`
+    as `read_run` does.
+    """
+    if not paths:
+        raise FwcError("name at least one run's folder")
+    runs = [replace(read_run(path), unread=unread) for path in paths]
+    for run in runs[1:]:
+        check_same_task(runs[0], run)
+    if len({run.folder.resolve() for run in runs}) < len(runs):
+        raise FwcError("a run is named twice")
+    if len({run.label for run in runs}) == len(runs):
+        return runs
+    return [replace(run, label=f"{run.label} · {run.folder.name}") for run in runs]
+
+
+def check_same_task(run: Run, other: Run) -> None:
+    """Refuse to put two runs beside each other that are not about the same task."""
+    if run.task != other.task:
+        raise FwcError(
+            f"{run.folder} is about {run.task!r} and {other.folder} about {other.task!r}: "
+            "numbers of different tasks cannot be compared; make one report each"
+        )
+
+
+def _check_results(run: Run) -> None:
+    """results.json must be of these answers: a hand-edited or half-written folder is not reported."""
+    where = run.folder / "results.json"
+    usual: Mapping[str, Any] = {"accuracy": {}}  # of earlier versions: `accuracy` itself
+    recorded = {
+        arm["arm"]: arm.get("paper_summary", usual)["accuracy"].get("mean", arm.get("accuracy"))
+        for arm in run.results["arms"]
+    }
+    ignoring = replace(run.answered.design, unread="ignore")
+    for arm in run.arms:
+        cells = replace(run.answered, design=ignoring).cells(arm)
+        accuracy = float(measure(cells).values["accuracy"].mean())
+        value = recorded.get(arm)
+        if not np.isclose(np.nan if value is None else value, accuracy, atol=1e-9, equal_nan=True):
+            raise FwcError(
+                f"{where} does not agree with answers.csv (accuracy of {arm!r}): "
+                f"run `fwc-llm rescore {run.folder}` to compute it again"
+            )
+
+
+def answers_by_arm(
+    folder: RunFolder, arms: Sequence[str]
+) -> tuple[dict[str, ArmAnswers], dict[str, ArmAnswers]]:
+    """Return every arm's answers as they were given, and those at the threshold where the run has one."""
+    where, names = folder.path / "answers.csv", _columns(folder)
+    if not names:
+        raise FwcError(f"{where} is empty: the run never began")
+    named = names["arm"]
+    if strangers := [arm for arm in named.unique() if arm not in arms]:
+        line = int((named == strangers[0]).argmax()) + 2
+        raise damaged(where, f"line {line} names the arm {strangers[0]!r}, which run.json does not")
+    if silent := [arm for arm in arms if not (named == arm).any()]:
+        raise damaged(where, f"the arm {silent[0]!r} of run.json has no row")
+    texts: dict[str, Any] = {name: names[name] for name in ("row", "variant", "group", "reason")}
+    answers = ArmAnswers(
+        repeat=_numbers(names["repeat"]).astype(np.int64),
+        label=(names["label"] == "yes").astype(np.int8),
+        answer=_numbers(names["answer"]),
+        p_yes=_numbers(names["p_yes"]),
+        examples=one_name("", len(named)),
+        **texts,
+        **{name: names[name] for name in ("cluster", "stratum") if name in names},
+        weight=_numbers(names["weight"]) if "weight" in names else None,
+    )
+    by_arm = {str(arm): answers.where(named == arm) for arm in arms}
+    if THRESHOLD_COLUMN not in names:
+        return by_arm, {}
+    moved = _numbers(names[THRESHOLD_COLUMN])
+    return by_arm, {arm: replace(a, answer=moved[named == arm]) for arm, a in by_arm.items()}
+
+
+def _columns(folder: RunFolder) -> "dict[str, Names]":
+    """The columns of answers.csv but the replies, as names; block by block, to hold few texts at a time."""
+    import pandas as pd
+    from pandas.api.types import union_categoricals
+
+    lines, blocks = folder.read_answers(), list[Any]()
+    while block := list(islice(lines, _BLOCK)):
+        named = [name for name in block[0] if name != "reply"]
+        blocks.append(pd.DataFrame(block, columns=named).astype("category"))
+    names = blocks[0].columns if blocks else ()
+    return {name: as_names(union_categoricals([b[name].array for b in blocks])) for name in names}
+
+
+def _numbers(names: "Names") -> npt.NDArray[np.float64]:
+    """Yes as 1, no as 0, a number as it is, an empty text as NaN."""
+    words = {"yes": 1.0, "no": 0.0, "": np.nan}
+    numbers = [words[text] if text in words else float(text) for text in names.categories]
+    return np.asarray(np.array(numbers, np.float64)[names.codes], np.float64)
+
+
+def damaged(path: Path, why: str) -> FwcError:
+    """Return the error for a file of a run's folder that no run writes."""
+    return FwcError(f"{path} is damaged: {why}")

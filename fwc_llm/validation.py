@@ -1,0 +1,62 @@
+"""Values from files, read by pydantic models: a mistake is one line that names the file and the key."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from fwc_llm.errors import FwcError, did_you_mean
+from fwc_llm.sanitize import LIKE_A_KEY
+
+_LONGEST = 300  # characters of a part of a message
+
+
+class Checked(BaseModel):
+    """A frozen model that refuses unknown keys and guesses which key was meant."""
+
+    model_config = ConfigDict(frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_keys(cls, data: Any) -> Any:
+        keys = [field.alias or name for name, field in cls.model_fields.items() if not field.exclude]
+        for key in data if isinstance(data, Mapping) else ():
+            if key not in keys:
+                raise ValueError(f"unknown key {key[:_LONGEST]!r}{did_you_mean(key, keys)}")
+        return data
+
+
+AnyModel = TypeVar("AnyModel", bound=BaseModel)
+
+
+def check(model: type[AnyModel], data: Any, where: str) -> AnyModel:
+    """Return `data` as a `model`; the first mistake is an `FwcError` that begins with `where`, the file."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise FwcError(f"{where}: {first_error(error, data)}") from None
+
+
+def first_error(error: ValidationError, data: Any) -> str:
+    """Say which key of `data` the first mistake is at, what is wrong, and what stands there.
+
+    An entry of a list is named by its `name` or `column`, where it has one, else by its number from 1.
+    """
+    mistake, at = error.errors()[0], ""
+    for step in mistake["loc"]:
+        if isinstance(step, int):
+            data = data[step] if isinstance(data, list) and step < len(data) else None
+            entry = data if isinstance(data, dict) else {}
+            at += f"[{entry.get('name', entry.get('column', step + 1))!r}]"
+        else:
+            data = data.get(step) if isinstance(data, dict) else None
+            at += f".{step}" if at else step
+    message = mistake["msg"].removeprefix("Value error, ")
+    if mistake["type"] == "missing":
+        message = "it is missing"
+    elif mistake["type"] != "value_error":
+        value = repr(mistake["input"])[:_LONGEST]
+        if mistake["type"] == "dict_type" or LIKE_A_KEY.search(value):  # `params="sk-…"` is not repeated
+            value = f"a value of type {type(mistake['input']).__name__}"
+        message = f"{message[:1].lower()}{message[1:]}; found {value}"
+    return f"{at}: {message}" if at else message

@@ -1,0 +1,92 @@
+"""What the options of all commands have in common: help, completion, aliases."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from fwc_llm.cli.flags import EVERYDAY, EXAMPLES, completed
+from fwc_llm.cli.program import every_command
+from tests.command import Run
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Every command by its full name."""
+    root: Any = every_command()
+    for name, command in root.commands.items():
+        inner = getattr(command, "commands", {}).items()
+        yield from [(f"{name} {word}", one) for word, one in inner] or [(name, command)]
+
+
+@pytest.mark.parametrize(("name", "command"), [*commands()], ids=lambda value: str(value))
+def test_help_loses_nothing(fwc: Run, name: str, command: Any) -> None:
+    """Square brackets are text."""
+    outcome = fwc(*name.split(), "--help-all", code=0)
+    shown = re.sub(r"[│\s]+", " ", outcome.out)
+    for option in command.params:
+        for bracketed in re.findall(r"\[[^]]*\]", (option.help or "").replace("\\", "")):
+            assert bracketed in shown
+
+
+@pytest.mark.parametrize("name", EVERYDAY)
+def test_help_shows_what_everybody_needs_and_help_all_the_rest(fwc: Run, name: str) -> None:
+    shown = (fwc(name, option).out for option in ("-h", "--help-all"))
+    short, long = (set(re.findall(r"(?<!\S)--[a-z-]+", text)) for text in shown)
+    assert short < long
+    assert 9 <= len(short) <= 17
+    assert {"--json", "--protected"} <= short
+    assert ("--margin" in long) == (name in {"eval", "audit"})
+
+
+def test_the_shell_completes_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.toml").touch()
+    (tmp_path / "mine.json").touch()
+    for name, begun, word in (
+        ("task", "a", "adult"), ("task", "m", "mine.toml"), ("shots", "zero,fw", "zero,fwc"),
+        ("template", "pa", "paper"), ("order", "given,al", "given,alternate"), ("format", "h", "html"),
+        ("model", "surrogate,basel", "surrogate,baseline"),
+    ):  # fmt: skip
+        assert completed(name)(begun) == [word]
+    assert "zero,mine.json" in completed("shots")("zero,")
+    assert "zero,zero" not in completed("shots")("zero,")
+    assert {"surrogate", "smollm2", "gguf:", "gpt-6-luna"} <= set(completed("model")(""))
+    assert "gpt-4" not in completed("model")("gpt")  # it has ended
+    command = dict(commands())["eval"]
+    (template,) = (option for option in command.params if option.name == "template")
+    found = template.shell_complete(typer.Context(command), "dec")
+    assert [one.value for one in found] == ["decision", "decodingtrust"]
+
+
+@pytest.mark.parametrize("flag", ["-o", "--out", "--output"])
+def test_every_spelling_of_out(fwc: Run, tmp_path: Path, flag: str) -> None:
+    shots = tmp_path / "shots.json"
+    fwc("shots", "--task", "census", "--strategy", "random", "--m", 2, flag, shots, code=0)
+    assert shots.is_file()
+
+
+# --- The examples in each command's help
+
+
+def test_every_command_has_examples_and_shows_them() -> None:
+    assert set(EXAMPLES) == {name for name, _ in commands()}
+    for name, command in commands():
+        shown = command.epilog.replace("\\[", "[")
+        assert all(example in shown for example in EXAMPLES[name]), name
+
+
+@pytest.mark.parametrize(
+    ("name", "example"), [(name, one) for name, several in EXAMPLES.items() for one in several]
+)
+def test_every_example_parses(
+    name: str, example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "experiment.toml").write_text("repeats = 2\n")
+    asked, words = ["fwc-llm", *name.split()], shlex.split(example)
+    assert words[: len(asked)] == asked
+    assert not dict(commands())[name].make_context(name, words[len(asked) :]).args

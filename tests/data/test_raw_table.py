@@ -1,0 +1,371 @@
+"""The same rows are the same ids, groups and cells, whatever file or frame holds them."""
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import re
+from collections.abc import Callable, Sequence
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import numpy as np
+import openpyxl
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fwc_llm import audit
+from fwc_llm.data.raw_table import frame_table
+from fwc_llm.errors import FwcError
+from fwc_llm.report.predictions_reader import read_columns
+from fwc_llm.tasks import load_task
+from fwc_llm.values import as_text
+from tests.command import Run
+
+Cells = list[Any]
+TEXTS = st.sampled_from(
+    ["00007", "7", "1e3", "1000", "007", "1.50", "NA", "None", "True", "ü, “x”", "a;b", "1_0"]
+)
+COLUMNS: dict[str, st.SearchStrategy[Any]] = {
+    "id": TEXTS | st.text(st.characters(codec="utf-8", categories=("L", "N", "P")), min_size=1, max_size=6),
+    "whole": st.none() | st.integers(-(2**63), 2**63 - 1),
+    "number": st.none() | st.floats(-1e12, 1e12).map(lambda value: float(f"{value:.12g}") + 0.0),
+    "flag": st.none() | st.booleans(),
+    "day": st.none() | st.dates(date(1950, 1, 1), date(2090, 1, 1)),
+    "case": st.none() | st.integers(10**17, 10**17 + 9),
+    "price": st.none() | st.decimals(0, 999, places=2),
+}  # fmt: skip
+TYPES = {
+    "whole": pa.int64(), "number": pa.float64(), "flag": pa.bool_(), "day": pa.date32(), "case": pa.int64(),
+    "price": pa.decimal128(9, 2), "pay": pa.float64(),
+}  # fmt: skip
+NULLABLE = {"whole": "Int64", "case": "Int64", "number": "Float64", "flag": "boolean"} | dict.fromkeys(
+    ("day", "price", "pay"), "object"
+)
+
+
+def as_csv(columns: dict[str, Cells], path: Path) -> None:
+    file = io.StringIO()
+    writer = csv.writer(file)
+    writer.writerow(columns)
+    writer.writerows(
+        [["" if c is None else as_text(c) for c in row] for row in zip(*columns.values(), strict=True)]
+    )
+    pack = {".gz": gzip.compress, ".bz2": bz2.compress}.get(path.suffix, bytes)
+    if path.suffix == ".zip":
+        with ZipFile(path, "w") as archive:
+            archive.writestr("inner.csv", file.getvalue())
+    else:
+        path.write_bytes(pack(file.getvalue().encode()))
+
+
+def as_jsonl(columns: dict[str, Cells], path: Path) -> None:
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    lines = [json.dumps(row, default=as_text) for row in rows]
+    path.write_text("\n".join(lines) if path.suffix == ".jsonl" else f"[{','.join(lines)}]")
+
+
+def as_excel(columns: dict[str, Cells], path: Path) -> None:
+    book = openpyxl.Workbook()
+    for row in [list(columns), *zip(*columns.values(), strict=True)]:
+        book.active.append(["" if cell is None else cell for cell in row])
+        for cell in book.active[book.active.max_row]:
+            cell.data_type = "s" if isinstance(cell.value, str) else cell.data_type  # no formula, no number
+    book.save(path)
+
+
+def arrow(columns: dict[str, Cells]) -> pa.Table:
+    return pa.table({name: pa.array(cells, TYPES.get(name, pa.string())) for name, cells in columns.items()})
+
+
+FILES: dict[str, Callable[[dict[str, Cells], Path], Any]] = {
+    "t.csv": as_csv, "t.csv.gz": as_csv, "t.csv.bz2": as_csv, "t.zip": as_csv, "t.jsonl": as_jsonl,
+    "t.json": as_jsonl, "t.xlsx": as_excel,
+    "t.parquet": lambda columns, path: pq.write_table(arrow(columns), path),
+}  # fmt: skip
+FRAMES: dict[str, Callable[[dict[str, Cells]], Any]] = {
+    "objects": lambda columns: pd.DataFrame(columns, dtype=object),
+    "nullable": lambda columns: pd.DataFrame(
+        {name: pd.array(cells, NULLABLE.get(name, "str")) for name, cells in columns.items()}
+    ),
+    "categories": lambda columns: pd.DataFrame(columns, dtype=object).astype("category"),
+    "arrow in pandas": lambda columns: arrow(columns).to_pandas(types_mapper=pd.ArrowDtype),
+    "arrow": arrow,
+    "polars": lambda columns: pl.DataFrame(arrow(columns)),
+}  # fmt: skip
+
+
+def held(name: str, column: str) -> bool:
+    """Whether a format keeps a column's values: JSON and a spreadsheet have no decimals."""
+    return not (column == "price" and name.startswith(("t.j", "t.x")))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data(), st.integers(2, 7))
+def test_the_same_rows_are_the_same_texts_in_every_format(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, n: int
+) -> None:
+    """One more row changes none of the others; what a spreadsheet rounds is named."""
+    folder = tmp_path_factory.mktemp("t")
+    columns = {name: data.draw(st.lists(cells, min_size=n, max_size=n)) for name, cells in COLUMNS.items()}
+    texts = {
+        name: ["" if cell is None else as_text(cell) for cell in cells] for name, cells in columns.items()
+    }
+    for rows in (n, n - 1):
+        some = {name: cells[:rows] for name, cells in columns.items()}
+        for name, write in FILES.items():
+            write(some, folder / name)
+            for column in filter(lambda column: held(name, column), columns):
+                long = any(isinstance(c, int | float) and abs(c) > 2**53 for c in some[column])
+                if name == "t.xlsx" and long:
+                    with pytest.raises(FwcError, match=rf"column '{column}' holds the number"):
+                        read_columns(folder / name, [column])
+                    continue
+                found = read_columns(folder / name, [column])[0][column]
+                assert found.tolist() == texts[column][:rows], (name, column)
+        for name, make in FRAMES.items():
+            table = frame_table(make(some))
+            for column in columns:
+                found = table.texts(column).astype(object)
+                assert ["" if cell != cell else cell for cell in found] == texts[column][:rows], (
+                    name,
+                    column,
+                )
+
+
+def test_tasks_audits_and_frames_have_the_same_people(fwc: Run, tmp_path: Path) -> None:
+    """Ids as text and as long integers, one of them missing: who is who does not depend on the format."""
+    rng = np.random.default_rng(0)
+    n = 120
+    columns: dict[str, Cells] = {
+        "case": [None, *(900719925474099300 + k // 2 for k in range(1, n))],
+        "code": [["1", "01", "1e3", "1000"][k % 4] for k in range(n)],
+        "pay": [None if k % 40 == 7 else k * k % 19 / 2 for k in range(n)],
+        "sex": rng.choice(["f", "m"], n).tolist(),
+        "said": rng.choice(["yes", "no"], n).tolist(),
+    }  # fmt: skip
+    pools, audits = [], []
+    (tmp_path / "t.toml").write_text(
+        'question = "?"\nmissing = "category"\ncolumns = [{ name = "case" }, { name = "code" }, '
+        '{ name = "pay", kind = "numeric", missing = "drop" }, { name = "sex" }, { name = "said" }]\n'
+        '[data]\nfile = "t.csv"\n[outcome]\ncolumn = "said"\n[[protected]]\ncolumn = "sex"\n'
+    )
+    text = (tmp_path / "t.toml").read_text()
+    for name in ("t.csv", "t.csv.gz", "t.jsonl", "t.parquet"):
+        FILES[name](columns, tmp_path / name)
+        (tmp_path / "t.toml").write_text(text.replace("t.csv", name))
+        pools.append(load_task(tmp_path / "t.toml").pool().to_dict("list"))
+        words = ("audit", tmp_path / name, "--answer", "said", "--protected", "sex", "--cluster", "case")
+        audits.append(json.loads(fwc(*words, "--missing", "drop", "--json", code=0).out)["statistics"]["sex"])
+    frames = [make(columns) for make in FRAMES.values()]
+    assert set(pools[0]["code"]) == {"1", "01", "1e3", "1000"}
+    assert "60 people" in " ".join(audits[0]["notes"])
+    assert all(pool == pools[0] for pool in pools)
+    assert all(found == audits[0] for found in audits)
+    by_frame = [audit(frame, answer="said", protected="sex", given="code").to_dict() for frame in frames]
+    assert all(found == by_frame[0] for found in by_frame)
+    tasks = [load_task(frame, protected="sex", outcome="said") for frame in frames]
+    assert {task.fingerprint for task in tasks} == {tasks[0].fingerprint}
+
+
+def test_labels_of_columns_may_be_integers_and_tuples() -> None:
+    frame = pd.DataFrame({"pay": np.arange(80) % 17, "sex": ["f", "m"] * 40, "ok": [0, 1, 1, 0] * 20})
+    numbered, paired = frame.set_axis([2, 0, 1], axis=1), frame.copy()
+    paired.columns = pd.MultiIndex.from_tuples([("x", "pay"), ("x", "sex"), ("y", "")])
+    expected = audit(frame, answer="ok", protected="sex").to_dict()["arms"]
+    assert audit(numbered, answer=1, protected=0).to_dict()["arms"] == expected
+    assert audit(paired, answer=("y", ""), protected=("x", "sex")).to_dict()["arms"] == expected
+    assert load_task(numbered, protected=0, outcome=1).protected == ("0",)
+    assert load_task(paired, protected=[("x", "sex")], outcome=("y", "")).protected == ("x.sex",)
+    with pytest.raises(FwcError, match="data frame of pandas, Polars"):
+        load_task({"a": [1]}, protected="a", outcome="a")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("cells", "text"),
+    [
+        (pd.Series([0.9, 39.0, 1e20], dtype="float32"), ["0.9", "39", "100000000000000000000"]),
+        (pd.Series([0.9, None], dtype="Float32"), ["0.9", ""]), (pl.Series([0.9], dtype=pl.Float32), ["0.9"]),
+        (pd.Series([Decimal("1E+2"), Decimal("3.50")]), ["100", "3.50"]),
+        (pd.Series(pd.to_datetime(["2020-01-01 00:00", "2020-01-01 12:30"])),
+         ["2020-01-01", "2020-01-01 12:30:00"]),
+        (pd.Series([1, "1", True, 1.0, " x "], dtype=object), ["1", "1", "true", "1", "x"]),
+        (pd.Series([2**60 + 1, None], dtype="Int64"), [str(2**60 + 1), ""]),
+        (pl.Series([{"a": [1, 2]}, None]), ['[1, 2]', ""]),
+    ],
+)  # fmt: skip
+def test_a_typed_cell_is_what_people_write(cells: Any, text: list[str]) -> None:
+    frame = pl.DataFrame({"x": cells}) if isinstance(cells, pl.Series) else pd.DataFrame({"x": cells})
+    table = frame_table(frame)
+    found = table.texts(table.titles[0]).astype(object)
+    assert ["" if cell != cell else cell for cell in found] == text
+
+
+ROWS = [
+    {"applicant": {"sex": "f", "tags": ["a"]}, "body": {"choices": [{"text": "Yes"}]}, "case": 2**60 + 1},
+    {"applicant": {"sex": "m"}, "body": {"choices": [{"text": "No"}, {"text": "?!"}]}, "case": None},
+    {"applicant": None, "case": 3},
+]
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "t.json", "t.parquet", "t.csv"])
+def test_nested_values_are_columns_by_path(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    if name == "t.parquet":
+        pq.write_table(pa.Table.from_pylist(ROWS), path)
+    elif name == "t.csv":  # objects as JSON in its cells
+        as_csv({key: [row.get(key) for row in ROWS] for key in ("applicant", "body", "case")}, path)
+    else:
+        path.write_text("\n".join(map(json.dumps, ROWS)) if name == "t.jsonl" else json.dumps(ROWS, indent=1))
+    names = ["applicant.sex", "body.choices[0].text", "body.choices[1].text", "case"]
+    found, _ = read_columns(path, names)
+    assert [found[name].tolist() for name in names] == [
+        ["f", "m", ""], ["Yes", "No", ""], ["", "?!", ""], [str(2**60 + 1), "", "3"]
+    ]  # fmt: skip
+    for lacking in ("applicant.age", "body.choices[7].text", "nobody.sex"):
+        with pytest.raises(FwcError, match=re.escape(f"no column '{lacking}'")):
+            read_columns(path, [lacking])
+
+
+# --- Spreadsheets, and lines that are no rows
+
+SHEET = [["age", "sex", "ok"], *([20 + k % 40, "fm"[k % 2], ["yes", "no"][k % 3 > 0]] for k in range(60))]
+
+
+def workbook(path: Path, above: Sequence[list[Any]] = (), first: str = "") -> openpyxl.Workbook:
+    book = openpyxl.Workbook()
+    if first:
+        book.active.title = first
+        book.active.append(["see the other sheet"])
+        book.create_sheet("Data")
+    for row in [*above, *SHEET]:
+        book.worksheets[-1].append(row)
+    book.save(path)
+    return book
+
+
+def with_blank_row(path: Path) -> None:
+    book = workbook(path)
+    book.active.insert_rows(3)
+    book.save(path)
+
+
+TEXT = "\n".join(",".join(map(str, row)) for row in SHEET)
+LAYOUTS: dict[str, tuple[Any, tuple[str, ...], str, int]] = {
+    "title.xlsx": (lambda path: workbook(path, [["Loans"], []]), ("--skip", "2"), "--skip 2", 4),
+    "second.xlsx": (lambda path: workbook(path, first="Info"), ("--sheet", "Data"), "--sheet", 2),
+    "number.xlsx": (lambda path: workbook(path, first="Info"), ("--sheet", "2"), "'Data'", 2),
+    "notes.xlsx": (lambda path: workbook(path, [["# one"], ["# two"]]), ("--comment", "#"), "--skip 2", 4),
+    "title.csv": (lambda path: path.write_text(f"Loans 2025\n\n{TEXT}"), ("--skip", "1"), "--skip 2", 4),
+    "notes.csv": (lambda path: path.write_text(f"# a\n# b\n{TEXT}"), ("--comment", "#"), "--comment '#'", 4),
+    "sep.csv": (lambda path: path.write_text("sep=;\n" + TEXT.replace(",", ";")), (), "", 3),
+    "blank.xlsx": (with_blank_row, (), "", 2),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_an_export_is_read_by_every_command(fwc: Run, tmp_path: Path, name: str) -> None:
+    write, options, remedy, line = LAYOUTS[name]
+    write(tmp_path / name)
+    commands: list[tuple[object, ...]] = [
+        ("task", "init", tmp_path / name, "--protected", "sex", "--outcome", "ok", "--force"),
+        ("audit", tmp_path / name, "--answer", "ok", "--protected", "sex"),
+        ("monitor", tmp_path / name, "--answer", "ok", "--protected", "sex", "--key", "age", "--state",
+         tmp_path / "state.json", "--fail-if", "dp > 0.9", "--undecided", "pass"),
+    ]  # fmt: skip
+    for words in commands[:2] if options else ():
+        assert remedy in fwc(*words, code=2).line
+    fwc(*commands[0], *options, code=0)
+    pool = load_task(tmp_path / f"{name.split('.')[0]}.toml").pool()
+    assert pool.index[:2].tolist() == [f"{name}:{line}", f"{name}:{line + 1 + (name == 'blank.xlsx')}"]
+    assert (len(pool), pool["age"].dtype) == (60, "int64")
+    assert "60 predictions" in fwc(*commands[1], *options, code=0).out
+    assert "two answers to the row '20'" in fwc(*commands[2], *options, code=2).line
+
+
+def test_a_population_is_read_by_the_same_options(fwc: Run, tmp_path: Path) -> None:
+    for name, rows in (("asked.csv", SHEET[:41]), ("all.csv", SHEET)):
+        lines = [
+            ",".join(map(str, ["id", *row] if k == 0 else [f"0{k}", *row])) for k, row in enumerate(rows)
+        ]
+        (tmp_path / name).write_text("\n".join(["title", "# note", *lines]))
+    words = ("audit", tmp_path / "asked.csv", "--answer", "ok", "--protected", "sex", "--key", "id")
+    fwc(*words, "--population", tmp_path / "all.csv", "--skip", 1, "--comment", "#", "--json", code=0)
+
+
+def test_what_a_sheet_does_not_hold_is_named(fwc: Run, tmp_path: Path) -> None:
+    path = tmp_path / "t.xlsx"
+    words = ("task", "init", path, "--protected", "sex", "--outcome", "ok")
+    book = workbook(path)
+    for value, cell in (("=A2+1", "A3"), (2**53 + 2, "A4")):
+        before, book.active[cell].value = book.active[cell].value, value
+        book.save(path)
+        assert f"cell {cell} of column 'age'" in fwc(*words, code=2).line
+        book.active[cell].value = before
+    assert "no sheet 'Dat'; did you mean 'Data'" in (
+        workbook(path, first="Info") and fwc(*words, "--sheet", "Dat", code=2).line
+    )
+
+
+RAGGED = {
+    "short": "\n".join(["sex,was,said", *["f,yes,no"] * 250, "f,yes", *["m,yes,yes"] * 250]),
+    "long": "\n".join(["sex,was,said", *["f,yes,no", "m,yes,yes"] * 125, "f,yes,no,no", "m,no,no"]),
+}
+
+
+@pytest.mark.parametrize("content", RAGGED.values(), ids=RAGGED)
+def test_a_line_of_another_length_is_named_by_every_command(fwc: Run, tmp_path: Path, content: str) -> None:
+    path = tmp_path / "cut.csv"
+    path.write_text(content + "\n")
+    asked = ("--protected", "sex", "--answer", "said")
+    state = ("--state", tmp_path / "s.json", "--fail-if", "dp > 0.9", "--key", "was")
+    for words in (
+        ("audit", path, *asked), ("monitor", path, *asked, *state),
+        ("task", "init", path, "--protected", "sex", "--outcome", "said"),
+    ):  # fmt: skip
+        assert re.search(r"cut\.csv:252: [24] values where 3 columns", fwc(*words, code=2).line)
+
+
+def test_a_header_alone_has_no_rows_and_no_decisions(fwc: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("sex,said\n")
+    assert (
+        "no rows"
+        in fwc("task", "init", tmp_path / "t.csv", "--protected", "sex", "--outcome", "said", code=2).line
+    )
+    assert (
+        "no answers"
+        in fwc("audit", tmp_path / "t.csv", "--protected", "sex", "--answer", "said", code=2).line
+    )
+
+
+@pytest.mark.slow
+def test_two_thousand_columns_are_a_task(fwc: Run, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.integers(0, 999, (60, 2000))).rename(columns=str)
+    frame.assign(sex=["f", "m"] * 30, ok=["yes", "no", "no"] * 20).to_csv(tmp_path / "t.csv", index=False)
+    fwc("task", "init", tmp_path / "t.csv", "--protected", "sex", "--outcome", "ok", code=0)
+    assert len(load_task(tmp_path / "t.toml").features) == 2000
+
+
+def test_a_broken_archive_is_named(fwc: Run, tmp_path: Path) -> None:
+    for name, content in (("t.csv.gz", b"\x1f\x8bno"), ("t.zip", b"PK"), ("t.bz2", b"BZ")):
+        (tmp_path / name).write_bytes(content)
+        assert (
+            "cannot be unpacked"
+            in fwc("audit", tmp_path / name, "--protected", "a", "--answer", "b", code=2).line
+        )
+    with ZipFile(tmp_path / "t.zip", "w") as archive:
+        archive.writestr("a.csv", "")
+        archive.writestr("b.csv", "")
+    assert (
+        "holds 2 files" in fwc("audit", tmp_path / "t.zip", "--protected", "a", "--answer", "b", code=2).line
+    )

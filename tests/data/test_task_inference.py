@@ -1,0 +1,331 @@
+"""What columns look like, what questions are drafted, how numbers are written."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evals.walks.loans import loans
+from fwc_llm.cli.task import init
+from fwc_llm.data.task_inference import draft_question, draft_task, profile_column
+from fwc_llm.errors import FwcError
+from fwc_llm.taskfile import read_taskfile
+from fwc_llm.tasks import load_task
+from fwc_llm.values import as_plain
+from fwc_llm.words import means_yes
+
+
+@pytest.mark.parametrize(
+    ("cell", "english", "german"),
+    [
+        ("$106,790.63", "106790.63", None), ("1.234,5", None, "1234.5"), ("1,234.5", "1234.5", None),
+        ("(1,234.50)", "-1234.50", None), ("-$1,234", "-1234", "-1.234"), ("$-5", "-5", "-5"),
+        ("7 %", "7", "7"), ("US$ 12.50", "12.50", None), ("€ 1 234,50", None, "1234.50"),
+        ("12 kr.", "12", "12"), ("1,23,456", None, None), ("2023-01-02", None, None),
+        ("LA-00001", None, None), ("1,234 apples", None, None), ("--5", None, None), ("9" * 70, None, None),
+    ],
+)  # fmt: skip
+def test_numbers_as_people_write_them(cell: str, english: str | None, german: str | None) -> None:
+    assert as_plain(cell, "1,234.5") == (cell if english is None else english)
+    assert as_plain(cell, "1.234,5") == (cell if german is None else german)
+
+
+NOTES = ["wants to pay back the money early", "no complaints from this customer so far", "moved to town"]
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "role", "kind", "written"),
+    [
+        ("when", [(f"2023-01-1{k % 9}", f"{k % 28 + 1}.12.2023 10:15", f"Jan {k % 28 + 1}, 2023")[k % 3]
+                  for k in range(60)], "drop", None, ""),
+        ("zip", [f"{60000 + 7 * k}" for k in range(60)], "drop", None, ""),
+        ("area", [f"0{6000 + 7 * k}" for k in range(60)], "drop", None, ""),
+        ("notes", [f"{NOTES[k % 3]} {k}" for k in range(60)], "drop", None, ""),
+        ("email", [f"p{k}@example.org" for k in range(60)], "id", None, ""),
+        ("customer_id", [f"{1000 + k // 2 * 17}" for k in range(60)], "drop", None, ""),
+        ("case", [f"C-{k:03d}" for k in range(60)], "id", None, ""),
+        ("last_name", [f"Name{k // 2}" for k in range(60)], "drop", None, ""),
+        ("branch", ["Berlin"] * 60, "drop", None, ""),
+        ("empty", [None] * 60, "drop", None, ""),
+        ("income", [f"${1000 + 37 * k:,.2f}" for k in range(60)], "feature", "numeric", "1,234.5"),
+        ("einkommen", [f"{1 + k}.{100 + k},50" for k in range(60)], "feature", "numeric", "1.234,5"),
+        ("price", [f"{1 + k}.{100 + k} €" for k in range(60)], "feature", "numeric", "1.234,5"),
+        ("price", [f"${k}" for k in range(60)], "feature", "numeric", "1,234.5"),
+        ("amount", [f"{1000 + 3700 * (k * k % 61)}" for k in range(60)], "feature", "numeric", ""),
+        ("purpose", ["new car", "home improvement", "other things"] * 20, "feature", "categorical", ""),
+        ("temperature", [f"{k % 40 - 20}" for k in range(60)], "feature", "numeric", ""),
+    ],
+)  # fmt: skip
+def test_columns_are_taken_for_what_they_are(
+    name: str, cells: list[str | None], role: str, kind: str | None, written: str
+) -> None:
+    look = profile_column(name, pd.Series(cells, dtype="str"))
+    assert look.role == role, look
+    assert look.why or role == "feature"
+    if role == "feature":
+        assert (look.kind, look.written) == (kind, written)
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        ([f"{20 + k} J." for k in range(30)] + [f"{k + 50}" for k in range(30)], "the unit 'J.'"),
+        ([f"{12 + k}.{k % 9}00" for k in range(60)], 'written = "1.234,5"'),
+        ([f"{k % 11}" for k in range(55)] + ["-1", "99"] * 5, "-1, 99 beside 0 to 10"),
+        ([f"{k % 5 + 1}" for k in range(60)], "only 5 values, 1 to 5, kept as numbers"),
+        ([f"{18 + k % 53}" for k in range(600)] + ["99"] * 12, '99 beside 18 to 70: a code'),
+        ([f"{k * 37 % 1000}" for k in range(600)] + ["666"] * 40, "666 beside 0 to "),
+        ([f"{k % 40 - 1}" for k in range(600)], "-1 beside 0 to 38"),
+        ([f"{k % 100}" for k in range(600)], ""),
+        (["m", "f", "M"] * 20, "'M', 'm' differ in case alone"), ([f"{k % 40 - 20}" for k in range(60)], ""),
+        ([f"{k % 120}" for k in range(600)], ""), (["red", "blue"] * 30, ""),
+    ],
+)  # fmt: skip
+def test_what_a_person_would_see_is_flagged(cells: list[str], words: str) -> None:
+    look = profile_column("x", pd.Series(cells))
+    assert words in look.why if words else not look.why
+    assert look.role == "feature"
+
+
+@pytest.mark.parametrize(
+    "odd", ["k.A.", "n/a", "-", "unbekannt", "NULL", "#N/A", "s/d", "non renseigné", "."]
+)
+@pytest.mark.parametrize(
+    "number", ["{0},{1:02d}", "1.{0},{1:02d} EUR", "${0}.{1:02d}", "{0}", "{0} km", "{1} %"]
+)
+def test_one_marker_leaves_a_column_of_numbers(odd: str, number: str) -> None:
+    cells = pd.Series([number.format(100 + 7 * k, k % 90) for k in range(60)]).drop_duplicates()
+    look = profile_column("x", pd.concat([cells, pd.Series([odd], index=["t.csv:79"])]))
+    assert (look.kind, look.role, look.markers) == ("numeric", "feature", (odd,))
+    assert f"{odd!r} (t.csv:79)" in look.why
+    assert look.number(cells.iloc[3]) > 0
+
+
+@pytest.mark.parametrize("odd", ["forty", "12a", ">100", "1-2", "2.3.2024"])
+def test_a_text_among_numbers_is_named_and_not_taken_for_missing(tmp_path: Path, odd: str) -> None:
+    rows = [f"{odd if k == 40 else 20 + k},{'fm'[k % 2]},{k // 2 % 2}" for k in range(90)]
+    (tmp_path / "t.csv").write_text("\n".join(["age,sex,y", *rows]) + "\n")
+    draft = draft_task(tmp_path / "t.csv", ["sex"], "y", tmp_path)
+    assert f"no numbers: {odd!r} (t.csv:42)" in " | ".join(draft.checks)
+    (tmp_path / "t.toml").write_text(draft.text, encoding="utf-8")
+    with pytest.raises(FwcError, match=r"t\.csv:42"):
+        load_task(tmp_path / "t.toml").pool()
+    line = draft.text.replace('kind = "numeric"', f'kind = "numeric", missing_marker = "{odd}"', 1)
+    (tmp_path / "t.toml").write_text(line, encoding="utf-8")
+    assert len(load_task(tmp_path / "t.toml").pool()) == 89
+
+
+def test_words_for_unknown_become_one_category_and_a_marker_is_the_columns_own(tmp_path: Path) -> None:
+    """ "-" is missing among the numbers, and a value of the other column."""
+    sexes, jobs = ["f", "m", "n/a", "f", "m", "keine Angabe"], ["clerk", "n/a", "cook"]
+    rows = [
+        f"{'-' if k == 7 else 20 + k % 50},{'+-'[k % 2]},{sexes[k % 6]},{jobs[k % 3]},{k % 2}"
+        for k in range(300)
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(["age,factor,sex,job,y", *rows]) + "\n", encoding="utf-8")
+    draft = draft_task(tmp_path / "t.csv", ["sex"], "y", tmp_path, ["Cook"])
+    (tmp_path / "t.toml").write_text(draft.text, encoding="utf-8")
+    pool = load_task(tmp_path / "t.toml").pool()
+    assert len(pool) == 299
+    assert set(pool["factor"]) == {"+", "-"}
+    assert set(pool["sex"]) == {"f", "m", "unknown"}
+    assert set(pool["job"]) == {"clerk", "unknown"}
+
+
+@pytest.mark.parametrize("last", ["Summe,,{0:.2f},", "Total,,,", ",,{0:.2f},", "Gesamt:,,{0:.2f},"])
+def test_a_total_line_is_named_and_left_out(tmp_path: Path, last: str) -> None:
+    rows = [
+        f"{18 + k % 60},{'fm'[k % 2]},{900 + 7.5 * k:.2f},{['ja', 'nein'][k // 2 % 2]}" for k in range(200)
+    ]
+    total = sum(900 + 7.5 * k for k in range(200))
+    (tmp_path / "t.csv").write_text("\n".join(["age,sex,pay,ok", *rows, last.format(total)]) + "\n")
+    draft = draft_task(tmp_path / "t.csv", ["sex"], "ok", tmp_path)
+    assert any(check.startswith("row t.csv:202 looks like a total") for check in draft.checks)
+    (tmp_path / "t.toml").write_text(draft.text, encoding="utf-8")
+    task = load_task(tmp_path / "t.toml")
+    assert len(task.pool()) == 200
+    assert [column.kind for column in task.features] == ["numeric", "numeric"]
+
+
+def test_a_draft_with_units_groups_and_a_third_answer(tmp_path: Path) -> None:
+    rows = [
+        f"{20 + k % 60}{' J.' if k % 3 else ''},{'mMw'[k % 3]},{('Ja', 'Nein', 'offen', 'Nein')[k % 4]}"
+        for k in range(240)
+    ]
+    (tmp_path / "kredite.csv").write_text("\n".join(["Alter,Geschlecht,Zusage", *rows]) + "\n")
+    draft = draft_task(tmp_path / "kredite.csv", ["Geschlecht"], "Zusage", tmp_path)
+    for words in ("'m', 'M' differ in case alone", "the unit 'J.'", "say what offen means"):
+        assert words in " | ".join(draft.checks)
+    path = tmp_path / "kredite.toml"
+    path.write_text(draft.text, encoding="utf-8")
+    with pytest.raises(FwcError, match="'offen' is named neither positive nor negative"):
+        load_task(path).pool()
+    path.write_text(draft.text.replace("# others", "others").replace("# map", "map"), encoding="utf-8")
+    task = load_task(path)
+    assert len(task.pool()) == 180
+    assert set(task.groups) == {"m", "w"}
+    assert task.pool()["Alter"].dtype == "int64"
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [(("low", "high"), "# positive = […]"), (("2", "5", "9"), "# positive = […]"),
+     (("0", "1", "-1"), '# others = "drop" # CHECK: what of -1?')],
+)  # fmt: skip
+def test_no_line_proposes_which_value_is_yes(tmp_path: Path, values: tuple[str, ...], line: str) -> None:
+    rows = (f"{k},{'ab'[k % 2]},{values[k % len(values)]}" for k in range(42))
+    (tmp_path / "t.csv").write_text("\n".join(["x,g,y", *rows]) + "\n")
+    text = draft_task(tmp_path / "t.csv", ["g"], "y", tmp_path).text
+    assert line in text
+    assert '["low"]' not in text
+    assert "above" not in text
+
+
+@pytest.mark.parametrize(
+    ("outcome", "positive", "above", "question"),
+    [
+        ("approved", "Yes", None, "Should this case be approved?"),
+        ("decision", "rejected", None, "Should this case be rejected?"),
+        ("approved", "No", None, "Is “approved” “No” in this case?"),
+        ("not_approved", "1", None, "Is “not approved” “1” in this case?"),
+        ("Kredit", "bewilligt", None, "Is “Kredit” “bewilligt” in this case?"),
+        ("income", None, 50000.0, "Is “income” above 50000 in this case?"),
+    ],
+)
+def test_draft_questions(outcome: str, positive: str | None, above: float | None, question: str) -> None:
+    assert draft_question(outcome, positive, above) == question
+
+
+@pytest.mark.parametrize(
+    ("values", "yes"),
+    [
+        (("Y", "N"), ["Y"]), (("True", "False"), ["True"]), (("0", "1"), ["1"]), (("ja", "nein"), ["ja"]),
+        (("Yes", "yes", "NO", "no"), ["Yes", "yes"]), ((">50K", "<=50K"), [">50K"]),
+        (("approved", "rejected"), ["approved"]), (("high", "low"), []), (("1", "2"), ["1"]),
+        (("yes", "no", "perhaps"), ["yes"]),
+    ],
+)  # fmt: skip
+def test_answers_that_say_which_is_yes(values: tuple[str, ...], yes: list[str]) -> None:
+    assert means_yes(values)[0] == yes
+
+
+@pytest.mark.parametrize("german", [False, True])
+def test_the_messy_table_is_drafted_well_in_either_writing(tmp_path: Path, german: bool) -> None:
+    (tmp_path / "loans.csv").write_bytes(loans(german))
+    init(tmp_path / "loans.csv", ["ethnicity"], "approved", None, "", "", 0, "", False)
+    task = load_task(tmp_path / "loans.toml")
+    assert task.question == "Should this case be approved?"
+    names = ["age", "annual_income", "loan_amount", "credit_score", "employment", "purpose"]
+    assert [column.name for column in task.features] == names
+    pool = task.pool()
+    assert len(pool) > 2900
+    assert pool["loan_amount"].median() == pytest.approx(12_228, abs=1)
+    assert "unknown" in set(pool["employment"])
+    assert task.groups == ("Black", "Asian", "White")
+    assert ('encoding = "latin-1"' in task.text) == german  # only where a letter asks for it
+
+
+def frame(n: int = 300, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 80, n)
+    return pd.DataFrame(
+        {
+            "age": age,
+            "sex": rng.choice(["f", "m"], n),
+            "since": pd.date_range("2020-01-01", periods=n),
+            "member": rng.choice([True, False], n),
+            "shade": rng.choice(["Ja", "Nein", "offen"], n),
+            "score": np.where(rng.random(n) < 0.2, np.nan, rng.normal(size=n)),
+            "ok": rng.random(n) < age / 80,
+        }
+    )
+
+
+def test_a_data_frame_is_a_task() -> None:
+    task = load_task(frame(), protected="sex", outcome="ok", question="Is it fine?")
+    assert task.question == "Is it fine?"
+    assert [column.name for column in task.features] == ["age", "member", "shade", "score"]
+    assert len(task.pool()) == 300
+    ids = load_task(frame().set_index("since"), protected="sex", outcome="ok").pool().index
+    assert (task.pool().index[17], ids[17]) == ("row:17", "row:2020-01-18")
+    twice = load_task(frame().set_axis([7] * 300), protected="sex", outcome="ok").pool()
+    assert twice.index[17] == "row:17"
+    assert "unknown" in set(task.pool()["score"])
+    assert (task.labels(task.pool()) == frame()["ok"].to_numpy()).all()
+    above = load_task(frame(), protected=["sex"], outcome="age", above=40)
+    assert (above.labels(above.pool()) == (frame()["age"] > 40)).all()
+    coded = frame().assign(ok=frame()["ok"].map({True: 3, False: 7}))
+    assert load_task(coded, protected="sex", outcome="ok", positive=3).fingerprint
+    assert load_task(frame(), protected="sex", outcome="shade", positive="Ja", others="no").fingerprint
+    assert task.base_parity is None  # own rows are drawn as they fall
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"protected": "sex", "outcome": "shade", "positive": "Ja"}, "has 3 values.*offen"),
+        ({}, "load_task\\(frame, protected"),
+        ({"protected": "sexx", "outcome": "ok"}, "no column 'sexx'"),
+        ({"protected": "sex", "outcome": "sex"}, "outcome already"),
+        ({"protected": "sex", "outcome": "member", "positive": "perhaps"}, "'perhaps' does not occur"),
+    ],
+)
+def test_what_a_data_frame_lacks_is_said(options: dict[str, str], words: str) -> None:
+    with pytest.raises(FwcError, match=words):
+        load_task(frame(), **options).pool()  # type: ignore[arg-type]
+    with pytest.raises(FwcError, match="has no rows"):
+        load_task(frame().head(0), protected="sex", outcome="ok")
+    with pytest.raises(FwcError, match="for a data frame alone"):
+        load_task("census", outcome="sex")
+
+
+# --- Drafted task files
+
+
+text = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\x00"), min_size=1, max_size=10)
+name = text.map(str.strip).filter(lambda word: word not in ("", "sex", "y"))
+value = st.one_of(st.integers(-5, 5).map(str), text.map(str.strip), st.just(""), st.just("NA"))
+
+
+def draft(folder: Path, frame: pd.DataFrame, separator: str = ",", index: bool = False) -> Path:
+    frame.to_csv(folder / "t.csv", sep=separator, index=index)
+    (folder / "t.toml").write_text(draft_task(folder / "t.csv", ["sex"], "y", folder).text, encoding="utf-8")
+    return folder / "t.toml"
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.sampled_from(",;\t|"))
+def test_any_table_drafts(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, separator: str
+) -> None:
+    names = data.draw(st.lists(name, min_size=1, max_size=3, unique=True))
+    rows = 12
+    drawn = {title: data.draw(st.lists(value, min_size=rows, max_size=rows)) for title in names}
+    frame = pd.DataFrame(drawn | {"sex": list("fm") * 6, "age": range(rows), "y": ["yes", "no", "no"] * 4})
+    path = draft(tmp_path_factory.mktemp("draft"), frame, separator)
+    fields = {item.name: item for item in read_taskfile(path).fields}
+    assert list(fields) == [str(title) for title in frame.columns]
+    if not frame[names].isin(["", "NA", "?", "NaN", "nan"]).any(axis=None):
+        assert len(load_task(path).pool()) == rows
+
+
+def test_an_index_that_was_written_along_is_left_out(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"x": [1.5, 2, 3, 4], "sex": list("fmfm"), "y": list("1001")})
+    task = load_task(draft(tmp_path, frame, index=True))
+    assert [column.name for column in task.columns] == ["x", "sex", "y"]
+    assert task.pool()["y"].tolist() == ["yes", "no", "no", "yes"]
+
+
+def test_what_becomes_of_missing_values_is_said_as_it_is(tmp_path: Path) -> None:
+    rows = [f"{k % 61},{['', 'red', 'blue', 'red'][k % 4]},{'fm'[k % 2]},{k // 2 % 2}" for k in range(600)]
+    rows += ["3,red,f,"] * 9
+    (tmp_path / "t.csv").write_text("\n".join(["x,colour,sex,y", *rows]) + "\n", encoding="utf-8")
+    checks = draft_task(tmp_path / "t.csv", ["sex"], "y", tmp_path).checks
+    assert [line for line in checks if line.startswith("missing")] == [
+        'missing: a missing value becomes the category "unknown" (colour 150)',
+        "missing: rows with a missing value are dropped (y 9); 600 of 609 stay",
+    ]

@@ -1,0 +1,273 @@
+"""Assisted estimates: unbiased whatever the predictor is, tighter where it is good, else as they were."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evals.cost import RESULTS, as_markdown
+from fwc_llm import FwcError, audit
+from fwc_llm.metrics.arm_estimates import ArmEstimates, estimate
+from fwc_llm.metrics.audit_table import from_frame
+from fwc_llm.metrics.prediction_powered import FOLDS, FeatureTable, assisted_samples, effective_sample_size
+from fwc_llm.metrics.run_answers import RunAnswers
+from tests.command import Run
+
+GAP = "demographic_parity_difference"
+
+
+def world(rng: np.random.Generator, strength: float = 3.0, n: int = 4000) -> tuple[FeatureTable, np.ndarray]:
+    """A table, and each row's P(yes): a number, a category, group and label say it, or nothing does."""
+    group, label = rng.choice(["f", "m"], n), rng.integers(0, 2, n)
+    features = pd.DataFrame({"x": rng.standard_normal(n), "c": rng.choice([*"abc"], n)})
+    odds = strength * (features["x"] + 0.5 * (features["c"] == "a") + 0.4 * (group == "m") - 0.4)
+    return FeatureTable(pd.RangeIndex(n).astype(str), group, label, features), (
+        1 / (1 + np.exp(-odds))
+    ).to_numpy()
+
+
+def ask(
+    rng: np.random.Generator, table: FeatureTable, chance: np.ndarray, n: int = 200, repeats: int = 1
+) -> RunAnswers:
+    row = np.concatenate([rng.choice(len(chance), n, replace=False) for _ in range(repeats)])
+    frame = {"row": table.rows[row], "repeat": np.repeat(np.arange(repeats), n), "group": table.group[row]}
+    answer = np.where(rng.random(len(row)) < chance[row], "yes", "no")
+    return from_frame(pd.DataFrame({**frame, "label": table.label[row], "answer": answer}))
+
+
+def both(run: RunAnswers, table: FeatureTable) -> tuple[ArmEstimates, ArmEstimates]:
+    assisted = assisted_samples(run, run.plain_samples, table)
+    return estimate(run.plain_samples["answers"]), estimate(assisted["answers"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("strength", "repeats", "worth"), [(3.0, 1, 1.5), (3.0, 3, 1.5), (0.0, 1, 0.95)], ids=str
+)
+def test_intervals_hold_and_nothing_is_biased(strength: float, repeats: int, worth: float) -> None:
+    rng, runs = np.random.default_rng(0), 100
+    held, width, off = np.zeros(4), np.zeros(2), []
+    for _ in range(runs):
+        table, chance = world(rng, strength)
+        run = ask(rng, table, chance, repeats=repeats)
+        rates = [chance[table.group == name].mean() for name in run.groups]
+        truth = abs(rates[1] - rates[0]), np.where(table.label == 1, chance, 1 - chance).mean()
+        found = both(run, table)
+        for place, one in enumerate(found):
+            for metric, value in zip((GAP, "accuracy"), truth, strict=True):
+                held[2 * place + (metric == GAP)] += one[metric].low <= value <= one[metric].high
+            width[place] += one[GAP].high - one[GAP].low
+        off.append([one.signed_gap.value - (rates[1] - rates[0]) for one in found if one.signed_gap])
+    assert held.min() >= (0.93 - 2.5 * np.sqrt(0.93 * 0.07 / runs)) * runs
+    errors = np.array(off)
+    assert abs(errors[:, 1].mean()) < 3.5 * errors[:, 1].std() / np.sqrt(runs)
+    assert errors[:, 0].var() / errors[:, 1].var() > worth
+    assert width[1] <= 1.03 * width[0]
+
+
+def test_gaps_verdicts_and_rows_worth_follow_from_the_assisted_rates() -> None:
+    rng = np.random.default_rng(1)
+    table, chance = world(rng)
+    plain, assisted = both(ask(rng, table, chance), table)
+    rates = assisted.counted("rate").values
+    assert assisted[GAP].value == pytest.approx(np.ptp(rates))
+    for narrow, wide in zip(assisted.rates(), plain.rates(), strict=True):
+        assert narrow.high - narrow.low < wide.high - wide.low
+    assert (effective_sample_size(plain, assisted, GAP) or 0) > 1.3 * 200
+    ratio = assisted["demographic_parity_ratio"].value
+    assert ratio == pytest.approx(rates.min() / rates.max())
+    assert assisted.counted("precision").values == pytest.approx(plain.counted("precision").values)
+
+
+LABELS = {"answer": "said", "protected": "sex", "label": "was", "key": "id"}
+
+
+def population(seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Everybody of a table, and 200 of them with their answers."""
+    rng = np.random.default_rng(seed)
+    table, chance = world(rng)
+    everybody = table.features.assign(id=table.rows, sex=table.group, was=table.label)
+    asked = everybody.sample(200, random_state=0)[["id", "sex", "was"]]
+    return everybody, asked.assign(said=np.where(rng.random(200) < chance[asked.index], "yes", "no"))
+
+
+def test_an_audit_with_a_population_and_the_command_say_the_same(fwc: Run, tmp_path: Path) -> None:
+    everybody, asked = population(6)
+    plain, assisted = (audit(asked, **LABELS, population=p).to_dict() for p in (None, everybody))
+    own, more = (one["arms"][0][GAP] for one in (plain, assisted))
+    assert more["high"] - more["low"] < own["high"] - own["low"]
+    assert more["assisted"]["rows_worth"] > 250
+    for frame, name in ((asked, "said.csv"), (everybody, "all.csv")):
+        frame.to_csv(tmp_path / name, index=False)
+    command = ("audit", tmp_path / "said.csv", "--answer", "said", "--protected", "sex", "--label", "was")
+    printed = fwc(*command, "--row", "id", "--population", tmp_path / "all.csv", "--json").out
+    said = json.loads(printed)["statistics"]["sex"]["arms"][0][GAP]
+    assert said["value"] == pytest.approx(more["value"], abs=1e-9)
+    for part, words in (
+        (everybody[:50], "lacks the row"), (pd.concat([everybody, everybody[:1]]), "two rows '0'"),
+        (everybody.drop(columns="was"), "no column 'was'"),
+    ):  # fmt: skip
+        with pytest.raises(FwcError, match=words):
+            audit(asked, **LABELS, population=part)
+
+
+def labelled(rng: np.random.Generator, n: int = 4000) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Decisions on a whole population, and the same with the labels that people would give."""
+    table, chance = world(rng, n=n)
+    label = rng.random(n) < chance
+    odds = 1.5 * (table.features["x"] + 0.8 * (table.group == "m") - 0.3 + 0.5 * label)
+    said = np.where(rng.random(n) < 1 / (1 + np.exp(-odds)), "yes", "no").astype(object)
+    said[rng.random(n) < 0.05] = None
+    decided = table.features.assign(id=np.arange(n), sex=table.group, said=said)
+    return decided, decided.assign(was=np.where(label, "yes", "no"))[["id", "sex", "said", "was"]]
+
+
+def test_labels_of_some_rows_and_decisions_on_all_say_more_of_what_needs_labels(
+    fwc: Run, tmp_path: Path
+) -> None:
+    rng, runs = np.random.default_rng(7), 5
+    keys = (GAP, "accuracy", "equal_opportunity_difference", "predictive_parity_difference")
+    errors, held = np.zeros((runs, 2, 4)), 0
+    for r in range(runs):
+        decided, whole = labelled(rng)
+        some = whole.sample(200, random_state=r)
+        truth, own = (audit(frame, **LABELS) for frame in (whole, some))
+        more = audit(some[["id", "was"]], **LABELS, population=decided)
+        whole_of, own_of, more_of = (estimate(one.answered.samples["answers"]) for one in (truth, own, more))
+        assert more_of[GAP].value == pytest.approx(whole_of[GAP].value, abs=1e-9)  # needs no label
+        errors[r] = [[one[key].value - whole_of[key].value for key in keys] for one in (own_of, more_of)]
+        held += sum(more_of[key].low <= whole_of[key].value <= more_of[key].high for key in keys)
+    mean_square = (errors**2).mean(0)
+    assert (mean_square[1] < mean_square[0]).all()
+    assert held >= 0.9 * 4 * runs
+    for name, frame in (("labels.csv", some[["id", "was"]]), ("all.csv", decided)):
+        frame.to_csv(tmp_path / name, index=False)
+    usual = ("--answer", "said", "--label", "was", "--key", "id", "--protected", "sex", "--json")
+    printed = fwc("audit", tmp_path / "labels.csv", "--population", tmp_path / "all.csv", *usual).out
+    by_command = json.loads(printed)["statistics"]["sex"]["arms"][0]
+    for key in keys:
+        assert by_command[key]["value"] == pytest.approx(more_of[key].value, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda some, all_: (some, all_[10:]), "lacks the row"),
+        (lambda some, all_: (some, pd.concat([all_, all_[:1]])), "two rows '0'"),
+        (lambda some, all_: (some, all_.drop(columns="sex")), "no column 'sex'"),
+        (lambda some, all_: (some, all_.drop(columns="said")), "no column 'said'"),
+        (lambda some, all_: (some.assign(sex=[*all_["sex"]][1:101]), all_), "another group or decision"),
+        (lambda some, all_: (pd.concat([some, some[:1]]), all_), "two answers to the row"),
+        (lambda some, all_: (pd.concat([some.assign(arm=a) for a in "ab"]), all_), "those of one arm"),
+    ],
+    ids=["lacks a row", "twice", "no group", "no decision", "differs", "labelled twice", "two arms"],
+)
+def test_what_cannot_be_joined_to_a_population_is_refused(change: Any, words: str) -> None:
+    decided, whole = labelled(np.random.default_rng(8), 300)
+    some, population = change(whole[:100][["id", "was"]], decided)
+    with pytest.raises(FwcError, match=words):
+        audit(some, **LABELS, population=population)
+
+
+def test_too_few_labels_change_nothing_and_a_note_says_so() -> None:
+    decided, whole = labelled(np.random.default_rng(9), 300)
+    few, own = (audit(whole[:39], **LABELS, population=p).to_dict() for p in (decided, None))
+    assert few["arms"][0]["accuracy"]["low"] == own["arms"][0]["accuracy"]["low"]
+    assert any("Nothing is assisted: it takes 40 rows" in note for note in few["notes"])
+
+
+def test_where_answers_are_all_alike_nothing_changes() -> None:
+    rng = np.random.default_rng(3)
+    table, chance = world(rng)
+    run = ask(rng, table, 0 * chance)
+    assert assisted_samples(run, run.plain_samples, table)["answers"].assist is None
+
+
+def test_a_group_of_few_rows_falls_back_by_itself() -> None:
+    rng = np.random.default_rng(4)
+    table, chance = world(rng)
+    few = np.flatnonzero(table.group == "f")[15:]
+    table.group[few] = "m"
+    run = ask(rng, table, chance, 1000)
+    plain, assisted = both(run, table)
+    changed = plain.counted("rate").values != assisted.counted("rate").values
+    assert changed.tolist() == [name == "m" for name in run.groups]
+
+
+def test_all_answers_about_a_row_are_in_one_fold() -> None:
+    rng = np.random.default_rng(5)
+    table, chance = world(rng, n=300)
+    run = ask(rng, table, chance, 200, repeats=3)
+    sample = assisted_samples(run, run.plain_samples, table)["answers"]
+    pairs = set(zip(sample.row.tolist(), sample.assist.fold.tolist(), strict=True))
+    assert len(pairs) == len(set(sample.row.tolist()))
+    assert set(sample.assist.fold.tolist()) == set(range(FOLDS))
+
+
+def test_rows_that_were_not_asked_at_random_are_refused_by_the_column_that_differs() -> None:
+    everybody, _ = population(11)
+    columns, rng = ["id", "sex", "was", "said"], np.random.default_rng(0)
+    everybody = everybody.assign(was=np.where(rng.random(len(everybody)) < 0.15, "yes", "no"))
+    answered = everybody.assign(said=np.where(everybody["x"] > 0, "yes", "no"))
+    old = 8.0 ** everybody["x"].rank(pct=True)
+    assert audit(
+        answered.sample(200, random_state=0)[columns], **LABELS, population=everybody
+    ).answered.assists
+    with pytest.raises(FwcError, match="differ from the others in 'x'"):
+        audit(answered.sample(200, weights=old, random_state=0)[columns], **LABELS, population=everybody)
+    parity = answered.groupby(["sex", "was"]).sample(50, random_state=0)[columns]
+    with pytest.raises(FwcError, match="group and label"):  # read as rows as they fall
+        audit(parity, **LABELS, population=everybody)
+    assert audit(parity, **LABELS, population=everybody, design="group and label").answered.assists
+
+
+def test_rows_of_the_same_people_are_no_further_draws_and_weights_are_refused() -> None:
+    """Unasked rows of the people asked about counted as independent: the variance was that of 800 rows."""
+    rng, n = np.random.default_rng(12), 2000
+    who, base = np.arange(n) // 20, rng.standard_normal(n // 20)
+    x = base[who] + 0.3 * rng.standard_normal(n)
+    everybody = pd.DataFrame({"id": np.arange(n), "sex": np.array([*"fm"])[who % 2], "was": "no", "who": who})
+    everybody["x"] = x
+    said = np.where(rng.random(n) < 1 / (1 + np.exp(-3 * x)), "yes", "no")
+    asked = everybody.assign(said=said)[["id", "sex", "was", "who", "said"]].sample(300, random_state=0)
+    nameless = everybody.drop(columns="who")
+    tables = (None, "who"), (everybody, "who"), (nameless, None)
+    arms = [
+        audit(asked, **LABELS, population=table, cluster=people).to_dict()["arms"][0]
+        for table, people in tables
+    ]
+    widths = [sum(rate["high"] - rate["low"] for rate in arm["groups"].values()) for arm in arms]
+    assert 0.75 * widths[0] < widths[1] < 0.97 * widths[0], "100 people tell little more than they did"
+    assert widths[2] < 0.6 * widths[0]
+    with pytest.raises(FwcError, match="no column 'who'"):
+        audit(asked, **LABELS, population=nameless, cluster="who")
+    with pytest.raises(FwcError, match="weights"):
+        audit(asked.assign(w=1.5), **LABELS, population=everybody, weight="w")
+
+
+def test_odd_columns_of_a_population_are_read_and_none_may_say_who_was_asked() -> None:
+    people, asked = population(10)
+
+    def gap(population: pd.DataFrame) -> dict[str, Any]:
+        return dict(audit(asked, **LABELS, population=population).to_dict()["arms"][0][GAP])
+
+    plain, known = gap(people), asked["said"].reindex(people.index)
+    for alike in (known, known.fillna("no"), np.nan, "x"):  # such as answers joined to their rows
+        assert gap(people.assign(z=alike)) == plain
+    x = people["x"]
+    odd = people.assign(a=np.where(x > 2, np.inf, x), t=pd.to_timedelta(x, "D"), h=1e300 * x)
+    odd["self"] = x  # no column's name is a keyword
+    odd["i"] = pd.array([None if value > 1 else round(10 * value) for value in x], dtype="Int64")
+    assert gap(odd.set_axis([*odd.columns[:-1], "a"], axis=1))["assisted"]["rows_worth"] > 250
+    assert gap(odd.rename(columns={"a": 7}).set_index("sex", drop=False))["assisted"]["rows_worth"] > 250
+    for name in ("id", "sex", "was"):
+        with pytest.raises(FwcError, match=f"rows of the population have no {name}"):
+            gap(people.assign(**{name: people[name].astype(object).where(people.index % 9 > 0)}))
+
+
+def test_the_recorded_page_is_that_of_the_recorded_numbers() -> None:
+    numbers = json.loads((RESULTS / "cost.json").read_text(encoding="utf-8"))
+    assert as_markdown(numbers) == (RESULTS / "cost.md").read_text(encoding="utf-8")

@@ -1,0 +1,129 @@
+"""Texts, numbers and JSON of others: nothing in them can stop, steer or fill the program."""
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fwc_llm.sanitize import (
+    LARGEST_VALUE,
+    Secret,
+    escape_invisible,
+    parse_finite,
+    parse_json,
+    parse_uint,
+    replace_invisible,
+    sanitize_json,
+    truncate,
+    utf8_safe,
+)
+
+ANY_TEXT = st.text(st.characters(categories=None), max_size=60)  # surrogates and controls included
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | ANY_TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(ANY_TEXT, inner, max_size=4),
+)
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":'])
+def test_deep_nesting_is_no_json(opening: str) -> None:
+    with pytest.raises(ValueError, match=r"nested|Extra data"):
+        parse_json(opening * 100_000)
+
+
+def test_a_byte_order_mark_is_no_trouble() -> None:
+    assert parse_json("\ufeff[1]") == parse_json(b"\xef\xbb\xbf[1]") == [1]
+
+
+def test_numbers_without_end() -> None:
+    assert parse_json("[NaN, Infinity, -Infinity, 1e400, -1e999, 1e3]") == [None] * 5 + [1000.0]
+    assert parse_json("9" * 400) == int("9" * 400)
+    assert parse_json("[" + "9" * 5000 + "]") == [None], "more digits than Python reads"
+    for text in ("NaN", "-Infinity"):
+        with pytest.raises(ValueError, match="not JSON"):
+            parse_json(text, strict=True)
+
+
+def test_what_counts_as_a_number() -> None:
+    assert [parse_uint(value) for value in (0, 7, 7.0, 2**53 - 1)] == [0, 7, 7, 2**53 - 1]
+    bad = (-1, 0.5, 2**53, 10**400, math.inf, math.nan, True, "7", None, [7])
+    assert [parse_uint(value) for value in bad] == [None] * len(bad)
+    assert [parse_finite(value) for value in (10**400, math.nan, False, "1", 3)] == [
+        None,
+        None,
+        None,
+        None,
+        3.0,
+    ]
+
+
+@given(ANY_TEXT)
+def test_every_text_can_be_stored_and_shown(text: str) -> None:
+    utf8_safe(text).encode("utf-8")
+    shown = replace_invisible(text)
+    shown.encode("utf-8")
+    assert not any(0x7F <= ord(c) <= 0x9F or (ord(c) < 32 and c not in "\n\t") for c in shown)
+    assert replace_invisible(shown) == shown
+
+
+@pytest.mark.parametrize(
+    "mark", ["\x1b]52;c;AAAA\x07", "\x9b2J", "\u202e", "\u2066", "\r", "\ud800", "\u2028"]
+)
+def test_what_steers_a_terminal_is_replaced(mark: str) -> None:
+    assert mark[0] not in replace_invisible(f"a{mark}b")
+    assert replace_invisible(f"a{mark}b").startswith("a\ufffd")
+    kept = escape_invisible(json.dumps([f"a{mark}b"], ensure_ascii=False))
+    assert mark[0] not in kept
+    assert json.loads(kept) == [f"a{mark}b"]
+
+
+def test_ordinary_texts_are_shown_as_they_are() -> None:
+    for text in ("Müller & Søn", "日本語", "می\u200cخواهم", "👩\u200d🔬", "a\tb\nc", "−0.5 ± 0.1"):
+        assert replace_invisible(text) == text
+        assert utf8_safe(text) == text
+
+
+def test_long_texts_are_cut_and_marked() -> None:
+    assert truncate("x" * 10, 10) == "x" * 10
+    cut = truncate("x" * 200_000)
+    assert len(cut) == 65_536
+    assert cut.endswith("… [cut: it had 200,000 characters]")
+
+
+@given(ANY_JSON)
+def test_tamed_json_can_be_written(value: object) -> None:
+    json.dumps(sanitize_json(value), ensure_ascii=False).encode("utf-8")
+
+
+def test_nesting_without_end_is_refused() -> None:
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(ValueError, match="nested"):
+        sanitize_json(deep)
+
+
+def test_a_tamed_value_has_a_size() -> None:
+    many = {"texts": ["x" * 60_000] * 100, "items": [[1] * 1000] * 10_000}
+    assert len(json.dumps(sanitize_json(many))) < 4 * LARGEST_VALUE
+
+
+KEY = "sk-plant/ed+0123456789=abcDEFghij"
+
+
+@pytest.mark.parametrize("text", [KEY, KEY.upper()])
+def test_a_key_is_taken_out_in_any_case(text: str) -> None:
+    assert Secret(KEY, "short").redact(f"short before {text} after") == "short before [key] after"
+
+
+def test_escapes_of_json_hide_no_key_and_a_cut_comes_after_the_redaction() -> None:
+    escaped = "".join(f"\\u{ord(character):04X}" for character in KEY)
+    told = json.dumps(sanitize_json(parse_json(f'{{"{KEY}": "bad {escaped}"}}'), Secret(KEY).redact))
+    assert told.count("[key]") == 2
+    assert KEY[:5] not in sanitize_json("x" * 65_490 + KEY + "y" * 100, Secret(KEY).redact)
+
+
+def test_a_word_is_no_key() -> None:
+    assert Secret("EMPTY").redact("an EMPTY reply") == "an EMPTY reply"
