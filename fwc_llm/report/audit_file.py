@@ -262,7 +262,7 @@ def _describe(audit: Audit, source: Mapping[str, Any], title: str, keep_small: b
         provenance={"about": dict.fromkeys(ABOUT), "task": None, "hashes": hashes},
         about={**record, "returned_models": []},
         paragraph=what_was_decided(where, list(answers), stats),
-        findings=[*four_fifths(impact["attributes"][-1]), *findings(stats)],
+        findings=[*findings(stats, record["created"]), *four_fifths(impact["attributes"][-1])],
         statistics=stats,
         cost={"requests": calls, "unanswered": unanswered, "usage": {}},
     )
