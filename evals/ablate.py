@@ -18,7 +18,7 @@ from fwc_llm import evaluate
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.models.surrogate.model import FORMS
 from fwc_llm.report.ablation_steps import ablation, ablation_steps
-from fwc_llm.runs.ablation import ARMS, OPTIONS, REPEATS
+from fwc_llm.runs.ablation_arms import ARMS, OPTIONS, REPEATS
 from fwc_llm.runs.recorded_run import read_run
 
 RESULTS = Path(__file__).resolve().parent / "results"

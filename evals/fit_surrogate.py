@@ -34,7 +34,7 @@ from sklearn.metrics import roc_auc_score
 
 from fwc_llm.models.surrogate.features import feature_names, vector
 from fwc_llm.models.surrogate.model import CONTEXT, FORMS, Coefficients, context
-from fwc_llm.models.surrogate.reading import CATEGORICAL, NUMERIC, Person, Reading, read
+from fwc_llm.models.surrogate.prompt_reader import CATEGORICAL, NUMERIC, Person, Reading, read
 from fwc_llm.tasks import load_task
 
 Floats = NDArray[np.float64]

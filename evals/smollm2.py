@@ -27,7 +27,7 @@ from fwc_llm.models import open_model
 from fwc_llm.progress import Progress
 from fwc_llm.prompts import Prompt
 from fwc_llm.runs.execute import execute
-from fwc_llm.runs.journal import Call, Journal
+from fwc_llm.runs.journal import Journal, PlannedCall
 from fwc_llm.runs.plan import rows_of
 from fwc_llm.runs.splits import draw_split, hold_out
 from fwc_llm.runs.threshold_selection import NEVER
@@ -135,14 +135,14 @@ def ask(n_test: int, n_fit: int, folder: Path) -> dict[str, dict[str, list[dict[
     split = draw_split(task, n_test, PARITY, SEED)
     held, split = hold_out(task, split, n_fit, PARITY, SEED)
     parts = {"fit": held, "test": split.test}
-    calls: list[Call] = []
+    calls: list[PlannedCall] = []
     for arm in ARMS:
         shots = select_shots(
             task, arm, M, seed=SEED, pool=split.pool, candidates=split.candidates, progress=False
         )
         prompt = Prompt(task, shots)
         for row, values in chain.from_iterable(rows_of(frame) for frame in parts.values()):
-            calls.append(Call(arm, 0, row, "", prompt.build(values)))
+            calls.append(PlannedCall(arm, 0, row, "", prompt.build(values)))
     folder.mkdir(parents=True, exist_ok=True)
     with Journal(folder) as journal:
         model = open_model("smollm2", max_tokens=1, notice=print)

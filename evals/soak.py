@@ -35,7 +35,7 @@ from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.runs import batch as batch_module
 from fwc_llm.runs.batch import batches_under_way, run_batch
 from fwc_llm.runs.execute import execute
-from fwc_llm.runs.journal import Call, Journal
+from fwc_llm.runs.journal import Journal, PlannedCall
 from tests.faults.batch_service import BatchService
 from tests.faults.loopback import HttpReply, HttpRequest, serve_in_thread
 from tests.faults.server import FaultyService, conversation_key
@@ -63,11 +63,11 @@ class Both:
         return self.live(request)
 
 
-def calls(rows: int) -> Iterator[Call]:
+def calls(rows: int) -> Iterator[PlannedCall]:
     """The questions of the run."""
     for number in range(rows):
         text = f"Person {number}: does this person earn more than 50K?"
-        yield Call("zero", 0, f"test:{number}", "", [{"role": "user", "content": text}])
+        yield PlannedCall("zero", 0, f"test:{number}", "", [{"role": "user", "content": text}])
 
 
 def one_pass(url: str, folder: Path, rows: int, batch: bool, largest_file: int | None = None) -> None:

@@ -22,8 +22,8 @@ from scipy.special import ndtr, ndtri
 
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.audit_table import from_frame
+from fwc_llm.metrics.confidence_sequences import MIN_ROWS_FIRST_LOOK, ConfidenceSequence
 from fwc_llm.metrics.intervals import Z, wilson
-from fwc_llm.metrics.looks import FIRST_LOOK, Looks
 from fwc_llm.metrics.prediction_powered import FOLDS, MIN_ROWS_OF_STRATUM, FeatureTable, assisted_samples
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -56,8 +56,8 @@ class World:
     @property
     def looks(self) -> list[int]:
         """After how many rows a run looks; a group that will have fewer than 30 is not waited for."""
-        waited = self.part[self.part * MOST >= FIRST_LOOK]
-        return Looks(1, MOST).rows(int(np.ceil(FIRST_LOOK / waited.min())))
+        waited = self.part[self.part * MOST >= MIN_ROWS_FIRST_LOOK]
+        return ConfidenceSequence(1, MOST).rows(int(np.ceil(MIN_ROWS_FIRST_LOOK / waited.min())))
 
 
 def even(*rates: float) -> tuple[tuple[float, float], ...]:
@@ -149,7 +149,7 @@ def limits(shares: Floats, rows: Floats, asked: list[int], checks: int = 1, kind
 
     At each look so many rows are `asked` (L,).
     """
-    groups, looks = shares.shape[-1], Looks(checks, MOST)
+    groups, looks = shares.shape[-1], ConfidenceSequence(checks, MOST)
     grown = np.array([looks.reach(n, max(2, groups), kinds) for n in asked]) / Z
     low, high = wilson(shares, rows)
     if groups == 1:
@@ -219,7 +219,7 @@ def fitted(gap: float, paths: int) -> dict[str, Any]:
         table = FeatureTable(pd.Index(frame["row"]), groups[level], np.zeros(_TABLE, dtype=int), features)
         for asked in looks:
             run = from_frame(frame.iloc[:asked], "group")
-            run = replace(run, design=replace(run.design, looks=Looks(1, MOST)))
+            run = replace(run, design=replace(run.design, sequential=ConfidenceSequence(1, MOST)))
             found = estimate(assisted_samples(run, run.samples, table)["answers"])[
                 "demographic_parity_difference"
             ]

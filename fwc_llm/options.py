@@ -1,7 +1,7 @@
 """Options that are declared once: as fields of a model, with type, default and help.
 
 `Settings` and `Client` are such models. Python's signatures and docstrings (`takes`), the command line
-(`fwc_llm.cli.options`), experiment files and run.json follow from their fields. An option that nobody gave is
+(`fwc_llm.cli.flags`), experiment files and run.json follow from their fields. An option that nobody gave is
 not in `model_fields_set`; None is a value.
 """
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 
-from fwc_llm.cli import app
+from fwc_llm.cli.program import every_command
 from tests import snippets
 from tests.command import python
 from tests.test_docs import CHECKOUT, FENCE, PAGES, name
@@ -37,7 +36,7 @@ NOT_ALONE = {
     "print(shots.certificate)": "tests/test_in_a_notebook.py",
     'Client("tcp://scheduler': "needs a cluster; tests/coreset/out_of_core/test_dask.py starts one",
     "time.perf_counter()": "a measurement",
-    "import instructor": "wants an older SDK; tests/models/surrogate/test_serve.py asks what it asks",
+    "import instructor": "wants an older SDK; tests/models/surrogate/test_server.py asks what it asks",
     "json=recorded": "the reader's own recording; tests/models use the mocker",
     'tune("adult", "MODEL"': "asks a model of the reader's; tests/evaluation/test_tune.py asks others",
 }
@@ -121,7 +120,7 @@ def written(page: Path) -> Iterator[str]:
 
 def parse(words: list[str]) -> None:
     """Read a command line as the program does, without running it."""
-    command: Any = typer.main.get_command(app)
+    command: Any = every_command()
     while hasattr(command, "commands"):
         command = command.commands[words.pop(0)]
     command.make_context("fwc-llm", words)

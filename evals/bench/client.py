@@ -29,7 +29,7 @@ from fwc_llm.models.base import Message
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.progress import Progress
 from fwc_llm.runs.execute import execute
-from fwc_llm.runs.journal import Call, Journal
+from fwc_llm.runs.journal import Journal, PlannedCall
 
 CONCURRENCY = 64
 RESULTS = Path(__file__).resolve().parents[1] / "results"
@@ -78,9 +78,9 @@ async def bare_loop(url: str, messages: int, n: int) -> float:
     return n / elapsed
 
 
-def calls(messages: int, n: int) -> Iterator[Call]:
+def calls(messages: int, n: int) -> Iterator[PlannedCall]:
     """The same prompts as calls of a run."""
-    return (Call("fwc", 0, f"row:{row}", "", prompt(messages, row)) for row in range(n))
+    return (PlannedCall("fwc", 0, f"row:{row}", "", prompt(messages, row)) for row in range(n))
 
 
 async def ours(url: str, messages: int, n: int, progress: Any = None) -> float:

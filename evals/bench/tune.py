@@ -23,7 +23,17 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.evaluation.candidates import Candidate, choose_candidates
-from fwc_llm.evaluation.race import BALANCED, ROUNDS, ZERO, Floats, Goal, Measured, Pool, choose, race
+from fwc_llm.evaluation.successive_halving import (
+    BALANCED,
+    ROUNDS,
+    ZERO,
+    Floats,
+    Goal,
+    Measured,
+    Pool,
+    choose,
+    successive_halving,
+)
 from fwc_llm.models.surrogate.model import FORMS, Surrogate
 from fwc_llm.prompts import Prompt
 from fwc_llm.runs.splits import draw_split, hold_out
@@ -81,7 +91,7 @@ def one_seed(seed: int, form: str) -> dict[str, Any]:
     field = Field(load_task("adult"), seed, form)
     found: dict[str, Any] = {"seed": seed, "form": form}
     for how, rounds in (("raced", ROUNDS), ("exhaustive", EXHAUSTIVE)):
-        answers = race(list(field.candidates), field.pool, GOAL, field.ask, rounds)
+        answers = successive_halving(list(field.candidates), field.pool, GOAL, field.ask, rounds)
         measured = {name: field.pool.measure(GOAL, yes) for name, yes in answers.items()}
         left = [name for name in field.candidates if len(answers[name]) == ROWS]
         finalists = {name: measured[name] for name in (*left, BALANCED)}

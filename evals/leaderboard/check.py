@@ -7,9 +7,10 @@ from evals.leaderboard.page import Entry, read_entry
 from evals.leaderboard.protocol import Part, parts
 from evals.leaderboard.run import record
 from fwc_llm.errors import FwcError
+from fwc_llm.models.recorded import FILE_NAME
+from fwc_llm.models.replay import REPLAYED
 from fwc_llm.report.verification import SAME, STATED, UNVERIFIED, differences, missing_keys, verify
 from fwc_llm.runs.folder import RunFolder
-from fwc_llm.runs.journal import FILE_NAME
 from fwc_llm.runs.settings import Settings
 
 
@@ -42,6 +43,8 @@ def _run(entry: Entry, part: Part, folder: RunFolder) -> Iterator[str]:
     keys = {"model": "model", "simulated_answers": "simulated", "reference": "reference"}
     if [described[key] for key in keys] != [entry[key] for key in keys.values()]:
         yield "another model was asked, or the file does not say that it is simulated, or a reference"
+    if REPLAYED in (described["parameters"] or {}):
+        yield "the replies of another run were replayed: ask the model itself"
     if described["sources"] != {arm: arm for arm in part.arms}:
         yield f"the arms are {described['sources']}, of the protocol {', '.join(part.arms)}"
     if (data["unanswered"] or data["stopped"]) and not missing:

@@ -22,9 +22,10 @@ from fwc_llm.files import sha256, write_whole
 from fwc_llm.metrics.intervals import wilson
 from fwc_llm.models import Client, open_model, traits
 from fwc_llm.models.base import Usage
+from fwc_llm.models.recorded import FILE_NAME, read_records
+from fwc_llm.models.replay import PREFIX
 from fwc_llm.runs.folder import RunFolder
-from fwc_llm.runs.joint import ROWS as JOINT
-from fwc_llm.runs.journal import FILE_NAME, read_records
+from fwc_llm.runs.multi_row_requests import ROWS as JOINT
 from fwc_llm.runs.settings import Api, Settings
 
 _METRICS = {
@@ -47,6 +48,8 @@ class Asking:
 
     def parts(self) -> list[Part]:
         """The runs of the protocol for this model, also of tasks that are not asked now."""
+        if self.model.startswith(PREFIX):
+            raise FwcError(f"{self.model}: the leaderboard takes no replayed replies; ask the model itself")
         model = traits(open_model(self.model, self.client, api=self.api))
         return list(parts(self.rows, model.api, model.reference))
 

@@ -5,9 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import typer.main
-
-from fwc_llm.cli import app
+from fwc_llm.cli.program import every_command as program
 
 _CODES = (
     "0 done; 2 refused before any request; 3 the provider rejected the run; 4 finished, but a row has no "
@@ -24,7 +22,7 @@ def pages() -> dict[str, str]:
 
 def every_command(group: Any = None, name: str = "fwc-llm") -> Iterator[tuple[str, Any]]:
     """The name and the command of all commands, those in groups included, in the order of `--help`."""
-    group = typer.main.get_command(app) if group is None else group
+    group = program() if group is None else group
     for word, command in group.commands.items():
         if hasattr(command, "commands"):
             yield from every_command(command, f"{name} {word}")

@@ -1,27 +1,19 @@
-"""The command line: the only place that prints or exits. One file a command, each light to import."""
+"""The command line: the only place that prints or exits. One file a command, imported when it is invoked."""
 
+import os
 import signal
 import sys
 from contextlib import suppress
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any
 
 import typer
 
-from fwc_llm.cli.options import EXAMPLES, GROUPS
-from fwc_llm.cli.options import app as app
+from fwc_llm.cli.program import app, load
 from fwc_llm.errors import FwcError, InterruptedRunError
 from fwc_llm.untrusted import storable, visible
 
 # What typer raises for arguments that it cannot read; only this one of its kind has a public name.
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
-
-for _module in iter_modules(__path__, f"{__name__}."):  # each command registers itself
-    import_module(_module.name)
-app.registered_commands.sort(key=lambda command: [*EXAMPLES].index(str(command.name)))
-for _group in ("task", "template"):
-    app.add_typer(GROUPS[_group], name=_group)
 
 
 def _version(show: bool) -> None:
@@ -52,6 +44,8 @@ def main() -> None:
     code = 0
     try:
         _check_arguments()
+        completing = any(name.endswith("_COMPLETE") for name in os.environ)
+        load(["*"] if completing else sys.argv[1:])
         code = app(standalone_mode=False) or 0
         if code == InterruptedRunError.exit_code:  # typer takes a Ctrl-C for a quiet end
             raise KeyboardInterrupt

@@ -4,10 +4,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
-from fwc_llm.cli import console
-from fwc_llm.cli import options as flags
+from fwc_llm.cli import console, flags
+from fwc_llm.cli.flags import APPENDIX, FIGURES, JSON, NO_ROWS, argument, command, option, read, words
 from fwc_llm.cli.gate import FAIL_IF, JUNIT, UNDECIDED, Gates, Undecided
-from fwc_llm.cli.options import APPENDIX, FIGURES, JSON, NO_ROWS, argument, command, option, read, words
 from fwc_llm.errors import FwcError
 from fwc_llm.options import VERDICT
 from fwc_llm.runs.settings import JUDGED, Settings

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fwc_llm.cli.options import DATA_DIR, argument, command, option, switch
+from fwc_llm.cli.flags import DATA_DIR, argument, command, option, switch
 
 
 @command("bundle")

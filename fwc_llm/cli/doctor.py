@@ -10,7 +10,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from typing import NamedTuple
 
-from fwc_llm.cli.options import JSON, command, option, print_json, switch
+from fwc_llm.cli.flags import JSON, command, option, print_json, switch
 from fwc_llm.errors import FwcError
 from fwc_llm.models import is_local
 
@@ -25,7 +25,7 @@ _OLD_DAYS = 60
 _KEYS = ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY")
 
 
-class Finding(NamedTuple):
+class CheckResult(NamedTuple):
     """A check's outcome; the state "note" is no fault: something that could be there, and is not."""
 
     check: str
@@ -66,34 +66,36 @@ def doctor(
         raise FwcError(f"{broken} of {len(findings)} checks found something broken: see above what to do")
 
 
-def _packages() -> Iterator[Finding]:
+def _packages() -> Iterator[CheckResult]:
     """Check the packages that the installation requires, and which extras are there."""
-    yield Finding("python", "ok", f"{platform.python_version()} at {sys.executable}, {platform.machine()}")
+    yield CheckResult(
+        "python", "ok", f"{platform.python_version()} at {sys.executable}, {platform.machine()}"
+    )
     versions = {each.name.lower(): each.version for each in metadata.distributions()}
     if "fwc-llm" not in versions:
-        yield Finding("fwc-llm", "note", "not installed, read from its folder", "pip install .")
+        yield CheckResult("fwc-llm", "note", "not installed, read from its folder", "pip install .")
         return
     required = [needed for needed in metadata.requires("fwc-llm") or () if "extra ==" not in needed]
     for needed in ("fwc-llm", *required):
         name = re.split(r"[^\w.-]", needed)[0]
         version = versions.get(name.lower())
         missing = "broken", "not installed", f"pip install '{needed}'"
-        yield Finding(name, *(("ok", version) if version else missing))
+        yield CheckResult(name, *(("ok", version) if version else missing))
     for extra, module in _EXTRAS.items():
         missing = "note", f"{module} is not installed", f"pip install 'fwc-llm[{extra}]'"
-        yield Finding(f"extra {extra}", *(("ok", module) if find_spec(module) else missing))
+        yield CheckResult(f"extra {extra}", *(("ok", module) if find_spec(module) else missing))
 
 
-def _prices() -> Iterator[Finding]:
+def _prices() -> Iterator[CheckResult]:
     from fwc_llm.models.openai.prices import facts_date
 
     days = (date.today() - facts_date()).days
     todo = "compare them with the provider's pages, and give prices of your own by --prices"
     state, todo = ("note", todo) if days > _OLD_DAYS else ("ok", "")
-    yield Finding("prices and ends of models", state, f"as of {facts_date()}, {days} days old", todo)
+    yield CheckResult("prices and ends of models", state, f"as of {facts_date()}, {days} days old", todo)
 
 
-def _data() -> Iterator[Finding]:
+def _data() -> Iterator[CheckResult]:
     from fwc_llm.data.locate import cache_folder
     from fwc_llm.files import home_expanded
     from fwc_llm.tasks import load_task, task_names
@@ -101,24 +103,26 @@ def _data() -> Iterator[Finding]:
     folder = os.environ.get("FWC_LLM_DATA")
     if folder and not home_expanded(folder).is_dir():
         todo = "name a folder that exists, or unset the variable"
-        yield Finding("FWC_LLM_DATA", "broken", f"{folder} is no folder", todo)
+        yield CheckResult("FWC_LLM_DATA", "broken", f"{folder} is no folder", todo)
     for name in task_names():
         task = load_task(name)
         missing = "note", "not here", f"the first use downloads it into {cache_folder()}"
-        yield Finding(f"data of {name}", *(missing if task.locate() is None else ("ok", "here")))
+        yield CheckResult(f"data of {name}", *(missing if task.locate() is None else ("ok", "here")))
 
 
-def _key(name: str, needed: bool) -> Finding:
+def _key(name: str, needed: bool) -> CheckResult:
     value = os.environ.get(name) or ""  # set to nothing: taken back
     if not value:
         todo = f"export {name}=... to ask its service; a server of your own needs none"
-        return Finding(f"key {name}", "broken" if needed else "note", "not set", todo)
+        return CheckResult(f"key {name}", "broken" if needed else "note", "not set", todo)
     if value != value.strip() or not value.isprintable():
-        return Finding(f"key {name}", "broken", "set, with white space around or in it", "set the key alone")
-    return Finding(f"key {name}", "ok", "set")
+        return CheckResult(
+            f"key {name}", "broken", "set, with white space around or in it", "set the key alone"
+        )
+    return CheckResult(f"key {name}", "ok", "set")
 
 
-def _service(url: str) -> Finding:
+def _service(url: str) -> CheckResult:
     """Check whether anything answers at the address; no key is sent, so that a refusal is an answer."""
     import httpx2
 
@@ -130,8 +134,8 @@ def _service(url: str) -> Finding:
             status = reply.status_code
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, OSError) as error:
         todo = "start the server, or check the address, the proxy and the network"
-        return Finding(name, "broken", f"no answer: {type(error).__name__}", todo)
+        return CheckResult(name, "broken", f"no answer: {type(error).__name__}", todo)
     if status >= 500:
-        return Finding(name, "broken", f"answers HTTP {status}", "look at the server's log")
+        return CheckResult(name, "broken", f"answers HTTP {status}", "look at the server's log")
     wants_key = ", and wants a key" if status in (401, 403) else ""
-    return Finding(name, "ok", f"answers{wants_key} (HTTP {status})")
+    return CheckResult(name, "ok", f"answers{wants_key} (HTTP {status})")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from fwc_llm.cli import options as flags
+from fwc_llm.cli import flags
 from fwc_llm.cli.eval_output import ask_all, before_asking, eval_json, print_forecast
 from fwc_llm.cli.experiment import read_experiment
 from fwc_llm.cli.gate import FAIL_IF, JUNIT, UNDECIDED, Gates, Undecided, settle_folders
@@ -50,9 +50,10 @@ def evaluate(
     model: str | None = flags.option(
         "The model's name as its provider spells it, `azure:DEPLOYMENT`, or `inspect:PROVIDER/MODEL` "
         "(what Inspect reaches), `python:MODULE:FUNCTION`, or a name that an installed package provides; "
-        "without key or network `gguf:FILE` and `smollm2`, language models in this process, `baseline`, "
-        "a logistic regression on the table, and `surrogate`, a simulation for the tasks adult and "
-        "census. Several, comma-separated, are asked the same questions. [default: surrogate]",
+        "without key or network `gguf:FILE` and `smollm2`, language models in this process, `replay:FOLDER`, "
+        "the replies of a finished run, `baseline`, a logistic regression on the table, and `surrogate`, a "
+        "simulation for the tasks adult and census. Several, comma-separated, are asked the same questions. "
+        "[default: surrogate where it knows the task, else baseline]",
         panel=SERVICE,
     ),
     shots: str = flags.option(
@@ -108,6 +109,7 @@ def evaluate(
     from fwc_llm.cli import console
     from fwc_llm.evaluation.evaluate import prepare
     from fwc_llm.gates.condition import UNTIL_VERDICT
+    from fwc_llm.runs.plan import default_model
 
     gates = Gates.read(fail_if, undecided, junit, dry_run)
     # Saved examples belong to a task: with them it is no demonstration, but a run with defaults.
@@ -125,6 +127,13 @@ def evaluate(
         table = flags.open_task(
             "census" if demonstration and data is None else task, data_dir, protected, data=data
         )
+        if not models:
+            models = (default_model(table),)
+            if models == ("baseline",):
+                console.notes(
+                    f"no --model is named: {table.name} is measured with baseline, a logistic regression on "
+                    "its rows"
+                )
 
         def plan(name: str, settings: Settings) -> "Job":
             return prepare(
@@ -139,7 +148,7 @@ def evaluate(
     if max_prompt_tokens is not None:
         chosen = f"{job.plan.settings.m} of {settings.m} examples"
         console.notes(f"{chosen}: the most that fit into {max_prompt_tokens:,} prompt tokens")
-    jobs = [job.beside(name, console.notes) for name in models] if len(models) > 1 else [job]
+    jobs = [job.with_model(name, console.notes) for name in models] if len(models) > 1 else [job]
     gates.begin([arm.name for arm in job.plan.arms])
     if dry_run:
         print_forecast(jobs, as_json)
@@ -162,7 +171,7 @@ def _wordings(text: str | None) -> dict[str, Any]:
 
 def _ablation(shots: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """The arms of an ablation, and the flags with its repeats and strategy options where none are given."""
-    from fwc_llm.runs import ablation as parts
+    from fwc_llm.runs import ablation_arms as parts
 
     if shots not in (flags.ARMS, ",".join(parts.ARMS)) or options["order"]:
         raise FwcError("--ablate names its arms and their orders: leave --shots and --order out")
@@ -172,9 +181,9 @@ def _ablation(shots: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]
 
 
 def _model_names(text: str | None) -> tuple[str, ...]:
-    """The models that --model names, each once; without it the simulation."""
+    """The models that --model names, each once; none without it."""
     if text is None:
-        return ("surrogate",)
+        return ()
     names = flags.words(text)
     if not names:
         raise FwcError("--model names no model: give a name, or several with commas between them")

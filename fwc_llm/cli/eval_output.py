@@ -8,9 +8,9 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.cli import console
-from fwc_llm.cli.options import print_json
+from fwc_llm.cli.flags import print_json
 from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, ProviderError
-from fwc_llm.models import is_local, traits
+from fwc_llm.models import is_local, opened_as, traits
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.listing import Group, list_runs
@@ -218,9 +218,9 @@ def _begin(jobs: "Sequence[Job]", out: Path | None) -> "Group":
     first, names = jobs[0], tuple(job.model.name for job in jobs)
     for job in jobs:
         if out is None or not RunFolder(Group(out, names).folder(job.model.name)).begun:
-            job.refuse_early()
+            job.preflight()
     group = Group.begin(out, first.plan.task.name, names)
-    first.write_options(group.path, ",".join(names))
+    first.write_options(group.path, ",".join(opened_as(job.model) for job in jobs))
     return group
 
 

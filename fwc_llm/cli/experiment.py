@@ -11,7 +11,7 @@ from typing import Any, get_args
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typer.models import OptionInfo
 
-from fwc_llm.cli.options import words
+from fwc_llm.cli.flags import words
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import read_text, reason
 from fwc_llm.schema import first_mistake

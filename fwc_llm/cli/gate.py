@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from fwc_llm.cli.console import lines
-from fwc_llm.cli.options import JSON, argument, command, option, print_json
+from fwc_llm.cli.flags import JSON, argument, command, option, print_json
 from fwc_llm.errors import FwcError, GateFailedError, GateUndecidedError, IncompleteRunError
 from fwc_llm.files import is_file, write_whole
 from fwc_llm.options import UNREAD_HELP, VERDICT
@@ -91,7 +91,7 @@ class Gates:
             for name, answered in runs.items():
                 decided = (check for condition in self.conditions for check in decide(condition, answered))
                 suites[name] = list({check.condition: check for check in decided}.values())  # each once
-            sequences = any(answered.design.looks is not None for answered in runs.values())
+            sequences = any(answered.design.sequential is not None for answered in runs.values())
             error = "" if sequences else several(sum(map(len, suites.values())))
             marks = [error, *marks] if error else marks
         self.conclude(suites, marks, document)

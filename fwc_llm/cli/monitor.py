@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Literal
 
+from fwc_llm.cli.flags import COMMENT, JSON, SHEET, SKIP, argument, command, option, words
 from fwc_llm.cli.gate import JUNIT, UNDECIDED, Gates, Undecided
-from fwc_llm.cli.options import COMMENT, JSON, SHEET, SKIP, argument, command, option, words
 
 
 @command("monitor")

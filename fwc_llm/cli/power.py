@@ -5,8 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.cli import console
-from fwc_llm.cli import options as flags
+from fwc_llm.cli import console, flags
 from fwc_llm.errors import FwcError
 from fwc_llm.runs.settings import Settings
 
@@ -57,7 +56,7 @@ def power(
     from fwc_llm.models.openai.prices import price_of
     from fwc_llm.report.narrative import expected_lines, power_lines
     from fwc_llm.runs.defaults import fit_defaults
-    from fwc_llm.runs.power import needed, sample_cost
+    from fwc_llm.runs.sample_sizes import needed, sample_cost
     from fwc_llm.runs.splits import design_of
 
     if detect is not None and not 0.0 < detect < 1.0:
@@ -129,7 +128,7 @@ def _assumptions(
         if discordant is not None:
             raise FwcError("give --discordant or --run, not both: the run determines it")
         finished = read_run(run)
-        if finished.answered.design.looks is not None:
+        if finished.answered.design.sequential is not None:
             raise FwcError(f"{run} asked until it was decided: plan by a run of a fixed number of rows")
         seen = observed(finished.answered.plain_samples)
         assumed |= {"discordant": seen.discordant, "variance": seen.variance, "source": f"as in {run}"}

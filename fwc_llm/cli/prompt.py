@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fwc_llm.cli import options as flags
+from fwc_llm.cli import flags
 from fwc_llm.errors import FwcError
 from fwc_llm.files import read_text, reason
 from fwc_llm.runs.settings import Settings

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from fwc_llm.cli.eval_output import reparsed, run_json
-from fwc_llm.cli.options import JSON, argument, command, print_json
+from fwc_llm.cli.flags import JSON, argument, command, print_json
 
 
 @command("rescore")
@@ -12,9 +12,10 @@ def rescore(run: Path = argument("The folder of a run, or of several models."), 
     from fwc_llm.cli.console import notes, out
     from fwc_llm.errors import FwcError
     from fwc_llm.files import is_file
+    from fwc_llm.models.recorded import FILE_NAME
     from fwc_llm.report.terminal import run_table
     from fwc_llm.runs.folder import RunFolder
-    from fwc_llm.runs.journal import FILE_NAME, Journal
+    from fwc_llm.runs.journal import Journal
     from fwc_llm.runs.listing import expanded
     from fwc_llm.runs.recorded_run import score_run
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fwc_llm.cli.options import JSON, argument, command, print_json
+from fwc_llm.cli.flags import JSON, argument, command, print_json
 
 
 @command("runs")

@@ -1,6 +1,6 @@
 """`fwc-llm serve-surrogate`: the surrogate as a small OpenAI-compatible server."""
 
-from fwc_llm.cli.options import command, option
+from fwc_llm.cli.flags import command, option
 
 
 @command("serve-surrogate")
@@ -31,7 +31,7 @@ def serve_surrogate(
     from fwc_llm.cli.console import notes, write
     from fwc_llm.errors import FwcError
     from fwc_llm.models.surrogate.model import Surrogate
-    from fwc_llm.models.surrogate.serve import SurrogateServer
+    from fwc_llm.models.surrogate.server import SurrogateServer
 
     key = None
     if require_key is not None and not (key := os.environ.get(require_key)):

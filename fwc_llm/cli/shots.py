@@ -5,8 +5,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.cli import console
-from fwc_llm.cli import options as flags
+from fwc_llm.cli import console, flags
 from fwc_llm.cli.eval_output import before_asking
 from fwc_llm.errors import FwcError
 from fwc_llm.report.number_format import DASH, number

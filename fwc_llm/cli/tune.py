@@ -4,8 +4,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.cli import console
-from fwc_llm.cli import options as flags
+from fwc_llm.cli import console, flags
 from fwc_llm.cli.eval_output import before_asking, run_json
 from fwc_llm.models import Client
 from fwc_llm.runs.settings import Settings

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from fwc_llm.cli.options import DATA_DIR, JSON, argument, command, option, print_json, read, switch, words
+from fwc_llm.cli.flags import DATA_DIR, JSON, argument, command, option, print_json, read, switch, words
 from fwc_llm.runs.settings import JUDGED, Settings
 
 

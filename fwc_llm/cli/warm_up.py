@@ -1,6 +1,6 @@
 """`fwc-llm warm-up` compiles the solver ahead of its first use."""
 
-from fwc_llm.cli.options import command
+from fwc_llm.cli.flags import command
 
 
 @command("warm-up")

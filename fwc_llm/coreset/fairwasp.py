@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 
-from fwc_llm.coreset.compiled import kernel, read_only
+from fwc_llm.coreset.compiled import kernel
 from fwc_llm.coreset.descent.loop import share_out
 from fwc_llm.coreset.problem.cells import (
     Cells,
@@ -28,7 +28,7 @@ from fwc_llm.coreset.problem.encoded_input import Estimator, ProblemParams, is_c
 from fwc_llm.coreset.problem.encoded_table import EncodedTable, value_ids
 from fwc_llm.coreset.problem.encoding import ColumnWeights
 from fwc_llm.coreset.problem.frames import Columns
-from fwc_llm.coreset.problem.ground_cost import between_cells
+from fwc_llm.coreset.problem.ground_cost import FeatureCost, between_cells
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.tile import in_groups
 from fwc_llm.coreset.transport.inner_problem import fair_transport
@@ -151,7 +151,7 @@ def nearest_rows(
         if not len(members):
             least[:, g] = np.inf
             continue
-        terms = in_groups(values[members], WIDTH), members, read_only(table.mismatch), cost == "sqeuclidean"
+        terms = in_groups(values[members], WIDTH), members, FeatureCost.of(table, cost)
         for low in range(0, len(others), _AT_ONCE):
             some = others[low : low + _AT_ONCE]
             result = np.full(len(some), np.inf), np.zeros(len(some), np.int64)
@@ -166,13 +166,14 @@ def nearest_rows(
 
 @kernel(_nrt=True)  # it makes an array
 def find_nearest(  # type: ignore[no-untyped-def]
-    rows, tiles, names, unit, squared, best, name, low, high
+    rows, tiles, names, cost, best, name, low, high
 ):
     """Find for `rows[low:high]` (q, p) the nearest row of `tiles` (T, p, WIDTH), if below `best` (q,).
 
     Writes its cost to `best`, and its entry of `names` (K,) to `name` (q,).
     """
-    sums, n_numeric = np.empty(WIDTH), rows.shape[1] - len(unit)
+    unit, sums = cost.unit, np.empty(WIDTH)
+    n_numeric = rows.shape[1] - len(unit)
     for q in range(low, high):
         least = best[q]
         for t in range(len(tiles)):
@@ -183,7 +184,7 @@ def find_nearest(  # type: ignore[no-untyped-def]
                 if k >= n_numeric:
                     for w in range(WIDTH):
                         sums[w] += unit[k - n_numeric] if tiles[t, k, w] != value else 0.0
-                elif squared:
+                elif cost.squared:
                     for w in range(WIDTH):
                         sums[w] += (tiles[t, k, w] - value) * (tiles[t, k, w] - value)
                 else:

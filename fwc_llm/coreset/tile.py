@@ -15,6 +15,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from fwc_llm.coreset.compiled import part
+from fwc_llm.coreset.problem.ground_cost import FeatureCost
 
 ROWS = 64  # rows of a block
 WIDTH = 4  # representatives of a tile
@@ -126,41 +127,31 @@ def _mismatch(builder: Any, x: Any, c: Any, weight: Any) -> Any:
 _l1_tile = _make_tile_costs(squared=False)
 _sqeuclidean_tile = _make_tile_costs(squared=True)
 
-
 _MATRIX, _TILES, _UNIT = types.float32[:, ::1], types.float32[:, :, ::1], types.float32[::1]
-_OF_TILE = types.void(_MATRIX, _TILES, types.intp, _UNIT, _MATRIX)
-_OF_PAIR = types.float32(_MATRIX, types.intp, _MATRIX, types.intp, _UNIT)
+_COST: Any = types.NamedTuple((types.boolean, _UNIT), FeatureCost)  # type: ignore[no-untyped-call]
 
 
-@part(signature=_OF_TILE, forceinline=True)
-def l1_tile(block, tiles, t, unit, out):  # type: ignore[no-untyped-def]
-    """Write the L1 costs `out` (WIDTH, ROWS) of `block` (p, ROWS) to tile t of `tiles` (T, p, WIDTH)."""
-    _l1_tile(block, tiles, t, unit, out)
+@part(signature=types.void(_MATRIX, _TILES, types.intp, _COST, _MATRIX), forceinline=True)
+def tile_costs(block, tiles, t, cost, out):  # type: ignore[no-untyped-def]
+    """Write the costs `out` (WIDTH, ROWS) of `block` (p, ROWS) to tile t of `tiles` (T, p, WIDTH)."""
+    if cost.squared:
+        _sqeuclidean_tile(block, tiles, t, cost.unit, out)
+    else:
+        _l1_tile(block, tiles, t, cost.unit, out)
 
 
-@part(signature=_OF_TILE, forceinline=True)
-def sqeuclidean_tile(block, tiles, t, unit, out):  # type: ignore[no-untyped-def]
-    """Write the squared L2 costs, see `l1_tile`."""
-    _sqeuclidean_tile(block, tiles, t, unit, out)
-
-
-@part(signature=_OF_PAIR, forceinline=True, fastmath={"reassoc"})  # in any order, so that it is vectorised
-def l1_pair(x, i, points, j, unit):  # type: ignore[no-untyped-def]
-    """Return the L1 cost between `x[i]` and `points[j]`, rows of matrices."""
-    total, n_numeric = np.float32(0), x.shape[1] - len(unit)
+def _pair_cost(x, i, points, j, cost):  # type: ignore[no-untyped-def]
+    """Return the cost between `x[i]` and `points[j]`, rows of matrices."""
+    total, n_numeric = x.dtype.type(0), x.shape[1] - len(cost.unit)
     for k in range(n_numeric):
-        total += abs(x[i, k] - points[j, k])
+        apart = x[i, k] - points[j, k]
+        total += apart * apart if cost.squared else abs(apart)
     for k in range(n_numeric, x.shape[1]):
-        total += unit[k - n_numeric] if x[i, k] != points[j, k] else np.float32(0)
+        total += cost.unit[k - n_numeric] if x[i, k] != points[j, k] else np.float32(0)
     return total
 
 
-@part(signature=_OF_PAIR, forceinline=True, fastmath={"reassoc"})
-def sqeuclidean_pair(x, i, points, j, unit):  # type: ignore[no-untyped-def]
-    """Return the squared L2 cost, see `l1_pair`."""
-    total, n_numeric = np.float32(0), x.shape[1] - len(unit)
-    for k in range(n_numeric):
-        total += (x[i, k] - points[j, k]) * (x[i, k] - points[j, k])
-    for k in range(n_numeric, x.shape[1]):
-        total += unit[k - n_numeric] if x[i, k] != points[j, k] else np.float32(0)
-    return total
+# In float32 in any order, so that it is vectorised.
+_OF_PAIR = types.float32(_MATRIX, types.intp, _MATRIX, types.intp, _COST)
+pair_cost = part(_pair_cost, signature=_OF_PAIR, forceinline=True, fastmath={"reassoc"})
+exact_cost = part(_pair_cost)

@@ -13,9 +13,9 @@ from shlex import quote
 from typing import Any, TypeVar
 
 from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, ProviderError, StorageError
-from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, relative, saved_name, task_option
+from fwc_llm.evaluation.experiment_file import FILE_NAME, experiment_text, relative, saved_name, task_option
 from fwc_llm.evaluation.result import Result
-from fwc_llm.models import Client, Model, is_local, open_model, traits
+from fwc_llm.models import Client, Model, is_local, open_model, opened_as, traits
 from fwc_llm.models.functions import BatchFunction, Function, as_model
 from fwc_llm.models.openai.chat import RESPONSE_FORMAT, asks_json, json_answer
 from fwc_llm.models.openai.prices import Price, no_price, price_of
@@ -23,9 +23,9 @@ from fwc_llm.options import split_options, takes
 from fwc_llm.progress import Progress, choose
 from fwc_llm.runs.batch import batches_under_way, run_batch
 from fwc_llm.runs.budget import Budget, Forecast, forecast
-from fwc_llm.runs.execute import Outcome, execute
+from fwc_llm.runs.execute import ExecutionSummary, execute
 from fwc_llm.runs.folder import RunFolder, file_name
-from fwc_llm.runs.journal import Call, Journal, call_id, parameters_json
+from fwc_llm.runs.journal import Journal, PlannedCall, call_id, parameters_json
 from fwc_llm.runs.plan import Plan, describe_asked, make_plan
 from fwc_llm.runs.results import write_questions
 from fwc_llm.runs.settings import Settings
@@ -181,7 +181,7 @@ class Job:
         folder = RunFolder(Path(out)) if out else RunFolder.default(self.plan.task.name, self.model.name)
         begun = folder.begun
         if not begun:
-            self.refuse_early()
+            self.preflight()
         folder.create()
         until = self.plan.settings.until_decided
         part = self.plan.part(self.plan.looks[0]) if until else self.plan
@@ -198,7 +198,7 @@ class Job:
                     parameters, trials = parameters_json(self.model), self.plan.first_calls[:_TRIALS]
                     journal.set_aside([call_id(parameters, call) for call in trials])
                 if remedied or not begun:
-                    self.write_options(folder.path, self.model.name)
+                    self.write_options(folder.path, opened_as(self.model))
                 write_questions(folder, part)
                 folder.begin(described)  # last: a folder with a run.json is complete
                 if until:
@@ -246,7 +246,7 @@ class Job:
         on_progress: Callable[[Progress], None] | None,
         cancel_batch: bool,
         watch: Watch | None,
-    ) -> Outcome:
+    ) -> ExecutionSummary:
         """Ask about more and more rows, in their order, until all conditions are decided at a look.
 
         What one look needs is answered before the next part is asked, so that no answer's speed matters. A
@@ -283,7 +283,8 @@ class Job:
     def _result(self, folder: RunFolder, journal: Journal, stopped: str | None = None) -> Result:
         from fwc_llm.runs.recorded_run import score_run
 
-        return Result(folder.path, score_run(folder, journal, stopped, self.plan.task), self.plan.task)
+        table = self.plan.task if self.plan.settings.assist else None
+        return Result(folder.path, score_run(folder, journal, stopped, table), self.plan.task)
 
     def budget(self, elsewhere: float = 0.0) -> Budget | None:
         """The limit in dollars, if the client has one; `FwcError` where it cannot be kept.
@@ -297,14 +298,14 @@ class Job:
 
     def ask(
         self,
-        calls: Callable[[], Iterator[Call]],
+        calls: Callable[[], Iterator[PlannedCall]],
         total: int,
         journal: Journal,
         budget: Budget | None = None,
         on_progress: Callable[[Progress], None] | None = None,
         cancel_batch: bool = False,
         watch: Watch | None = None,
-    ) -> Outcome:
+    ) -> ExecutionSummary:
         """Ask the `total` calls that `calls()` yields and the journal does not answer, as the client is set.
 
         The budget counts all that the journal holds. `watch` sees what is asked live.
@@ -312,7 +313,7 @@ class Job:
         model, batch, folder = self.model, self.client.batch, journal.path.parent
         here = traits(model).local or is_local(traits(model).address or self.client.base_url)
 
-        async def work() -> Outcome:
+        async def work() -> ExecutionSummary:
             if batch or cancel_batch or batches_under_way(folder):  # the rest is asked live
                 await run_batch(
                     model, calls(), journal, folder, progress=on_progress, budget=budget,
@@ -321,11 +322,11 @@ class Job:
             asked = self.client.concurrency, on_progress, total, budget, None if here else self.price
             return await execute(model, calls(), journal, *asked, watch)
 
-        return run_to_end(work())
+        return run_async(work())
 
     def settle_format(
         self,
-        calls: Iterable[Call],
+        calls: Iterable[PlannedCall],
         journal: Journal,
         recorded: Mapping[str, Any] | None,
         budget: Budget | None = None,
@@ -358,7 +359,7 @@ class Job:
                 f"{self.model.name} gives no answer in JSON ({problem}): use --answer-format word, or auto"
             )
 
-    def _tried(self, calls: Sequence[Call], journal: Journal, budget: Budget | None) -> str:
+    def _tried(self, calls: Sequence[PlannedCall], journal: Journal, budget: Budget | None) -> str:
         """Ask the calls one after the other; return why one has no answer in JSON, or ""."""
         live = replace(self, client=self.client.updated(batch=False))
         parameters = parameters_json(self.model)
@@ -397,7 +398,7 @@ class Job:
             arm = next(arm for arm in self.plan.arms if arm.source == source)
             save_shots(shots, folder / saved_name(arm))
 
-    def beside(self, name: str, notice: Callable[[str], None] | None = None) -> "Job":
+    def with_model(self, name: str, notice: Callable[[str], None] | None = None) -> "Job":
         """The same questions to another model."""
         if name == self.model.name:
             return self
@@ -412,7 +413,7 @@ class Job:
         with Journal(folder) as journal:
             return journal.cost(self.price)
 
-    def refuse_early(self) -> None:
+    def preflight(self) -> None:
         """Before anything is written, refuse what the model would refuse: a missing key, a limit of cost
         without a price, unusable prompts.
 
@@ -460,7 +461,7 @@ T = TypeVar("T")
 _BEAT = 0.5  # seconds; on Windows a wait without end does not notice Ctrl-C
 
 
-def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+def run_async(work: Coroutine[Any, Any, T]) -> T:
     """Return the value of a coroutine, run in a second thread: this one may run an event loop of its own.
 
     An interruption of this thread cancels the work.

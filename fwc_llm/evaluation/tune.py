@@ -14,7 +14,8 @@ import numpy as np
 from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError
 from fwc_llm.evaluation.candidates import NO_EXAMPLES, Candidate, Recipe, choose_candidates, read_instructions
 from fwc_llm.evaluation.evaluate import Job, prepare
-from fwc_llm.evaluation.race import (
+from fwc_llm.evaluation.result import Result
+from fwc_llm.evaluation.successive_halving import (
     BALANCED,
     FEWEST_KEPT,
     ROUNDS,
@@ -27,10 +28,9 @@ from fwc_llm.evaluation.race import (
     any_better,
     choose,
     front,
-    race,
     read_goal,
+    successive_halving,
 )
-from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, traits
 from fwc_llm.models.functions import BatchFunction, Function
 from fwc_llm.models.openai.chat import asks_json
@@ -41,11 +41,11 @@ from fwc_llm.report.tuning import FILE_NAME, kind_words
 from fwc_llm.runs.batch import batches_under_way
 from fwc_llm.runs.budget import Forecast, forecast
 from fwc_llm.runs.folder import RunFolder
-from fwc_llm.runs.journal import Call, Journal
+from fwc_llm.runs.journal import Journal, PlannedCall
 from fwc_llm.runs.plan import Plan, make_plan, rows_of
 from fwc_llm.runs.results import VALUES, Replies
 from fwc_llm.runs.settings import Api, Settings
-from fwc_llm.runs.splits import Split, hold_out
+from fwc_llm.runs.splits import Split, hold_out, nearest_whole
 from fwc_llm.runs.watch import Watch
 from fwc_llm.shots import save_shots, select_shots
 from fwc_llm.shots.base import Shots
@@ -125,7 +125,7 @@ class _Tuning:
     def race(self) -> dict[str, Floats]:
         """Race in the folder, or take up the race that was interrupted there."""
         budget = self.job.budget()
-        self.job.refuse_early()
+        self.job.preflight()
         folder = self.folder
         if not (folder.path / FILE_NAME).is_file():
             folder.create()
@@ -164,12 +164,12 @@ class _Tuning:
                     )
                 return self._answers(journal, arms, k)
 
-            answers = race([each.name for each in self.candidates], self.pool, self.goal, ask)
+            answers = successive_halving([each.name for each in self.candidates], self.pool, self.goal, ask)
             for turn in range(_PROPOSALS if self.propose else len(self.proposed)):
                 new = self._new_candidates(turn, answers)
                 if not new:
                     break
-                answers |= race(new, self.pool, self.goal, ask)
+                answers |= successive_halving(new, self.pool, self.goal, ask)
             return answers
 
     def _new_candidates(self, turn: int, answers: Mapping[str, Floats]) -> list[str]:
@@ -205,13 +205,13 @@ class _Tuning:
         each = self.arms[name]
         return each.shots, str(self.folder.path / each.wording) if each.instruction else each.template
 
-    def _calls(self, names: Sequence[str], k: int) -> Iterator[Call]:
+    def _calls(self, names: Sequence[str], k: int) -> Iterator[PlannedCall]:
         plan = self.job.plan
         for name in names:
             prompt = Prompt(plan.task, *self._prompt(name), questions=plan.settings.questions)
             fixed = len(prompt.prefix)
             for row, values in rows_of(self.pool.rows.iloc[:k]):
-                yield Call(f"pool {name}", 0, row, "", prompt.build(values), fixed=fixed)
+                yield PlannedCall(f"pool {name}", 0, row, "", prompt.build(values), fixed=fixed)
 
     def _answers(self, journal: Journal, names: Sequence[str], k: int) -> dict[str, Floats]:
         replies, rows = Replies(journal), self.pool.rows.index[:k].astype(str)
@@ -329,7 +329,7 @@ class _Tuning:
         tokens = {each.name: count(next(self._calls([each.name], 1)).messages) for each in self.candidates}
         longest = sorted(tokens, key=lambda name: -tokens[name])
 
-        def calls() -> Iterator[Call]:
+        def calls() -> Iterator[PlannedCall]:
             done, left = 0, len(longest)
             for share, kept in ROUNDS:
                 k = max(1, round(share * total))
@@ -454,9 +454,18 @@ def tune(
         sizes = sizes or [settings.m]
         if rows < fewest:
             raise FwcError(
-                f"rows is {rows}: comparing candidates takes at least {fewest}, {_FEWEST_A_GROUP} a group"
+                f"rows (--rows) is {rows}: comparing candidates takes at least {fewest}, {_FEWEST_A_GROUP} a "
+                "group"
             )
-        pool_rows, split = hold_out(table, drawn, rows, settings.base_parity, seed)
+        if settings.base_parity is not None:
+            nearest = nearest_whole(table.groups, rows, settings.base_parity)
+            if nearest != rows:
+                show.say(f"--rows {rows} gives no whole cells: {nearest}, the nearest, are drawn")
+            rows = nearest
+        try:
+            pool_rows, split = hold_out(table, drawn, rows, settings.base_parity, seed)
+        except FwcError as error:
+            raise FwcError(f"rows (--rows): {error}") from None
         free = int(split.candidates.sum())
         if max(sizes) > free:
             raise FwcError(f"m is {max(sizes)}, but only {free} rows may become examples: lower --m")

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fwc_llm.errors import FwcError
+from fwc_llm.metrics.confidence_sequences import ConfidenceSequence
 from fwc_llm.metrics.counts import REPLIES, TABLE
-from fwc_llm.metrics.looks import Looks
 from fwc_llm.untrusted import shortened
 
 KEY_OF = {metric.gate: metric.key for metric in (*TABLE, *REPLIES)}
@@ -92,11 +92,13 @@ def check_arms(texts: Sequence[str], arms: Sequence[str]) -> None:
             parse_condition(text).check_arms(arms)
 
 
-def looks_of(texts: Sequence[str], arms: Sequence[str], most: int, ended: str = "") -> Looks | None:
+def sequence_of(
+    texts: Sequence[str], arms: Sequence[str], most: int, ended: str = ""
+) -> ConfidenceSequence | None:
     """Return the looks of a run that asks until conditions are decided; None without any."""
     named = [None if text == UNTIL_VERDICT else parse_condition(text).arm for text in texts]
     checks = sum(len(arms) if arm is None else 1 for arm in named)
-    return Looks(checks, most, ended) if checks else None
+    return ConfidenceSequence(checks, most, ended) if checks else None
 
 
 def _refusal(text: str, why: str) -> FwcError:

@@ -95,7 +95,7 @@ def _decide(condition: GateCondition, answered: RunAnswers, arm: str) -> Check:
         return Check(name, "undecided", f"{name}: {value:.3f} has no interval: it {of}", value)
     if condition.size:
         value, ends, (low, high) = abs(value), _folded(*ends), _folded(low, high)
-    of = of if answered.design.looks is None else "of the population, at every look"
+    of = of if answered.design.sequential is None else "of the population, at every look"
     shown = f"{name}: {value:.3f}, 95 % interval {low:.3f} to {high:.3f} ({of})"
     if metric.kind != "share" and (apart := small_groups(answered)):
         shown += f", not judged: {listed(apart)}"

@@ -16,7 +16,7 @@ from fwc_llm.models.base import Reply, is_simulation
 from fwc_llm.models.client import Client
 from fwc_llm.models.inspect import from_chat, generate_options, read_log, to_reply
 from fwc_llm.runs import folder as layout
-from fwc_llm.runs.journal import Call, Journal, make_record, request_id
+from fwc_llm.runs.journal import Journal, PlannedCall, make_record, request_id
 from fwc_llm.schema import check
 from fwc_llm.untrusted import one_line, parse_json
 from fwc_llm.words import YES_NO
@@ -97,7 +97,7 @@ def import_log(log: str | Path, out: str | Path) -> Result:
     with Journal(folder.path, described.get("words", YES_NO)) as journal:
         for question, sample in samples:
             arm, repeat, row, variant = (question[name] for name in ("arm", "repeat", "row", "variant"))
-            call = Call(arm, repeat, row, variant, from_chat(sample.input))
+            call = PlannedCall(arm, repeat, row, variant, from_chat(sample.input))
             request = request_id(path.name, str(sample.id), sample.epoch)
             journal.append(make_record(request, call, _reply(sample), journal.words))
         folder.write_questions([question for question, _ in samples])

@@ -185,7 +185,7 @@ def _arm(
 def _asked_once(sample: ArmArrays) -> bool:
     """Whether every row was asked about once: then people are counted, and exact tests may count them."""
     once = sample.repeats < 2 and sample.rows == len(sample.row)
-    return once and sample.weight is None and sample.cluster is None and sample.design.looks is None
+    return once and sample.weight is None and sample.cluster is None and sample.design.sequential is None
 
 
 def _lost(groups: Iterable[Mapping[str, Any]], view: View, width: int, place: int) -> dict[str, Any]:

@@ -105,7 +105,7 @@ def compare(
     samples = first.sample, second.sample
     of_these = {metric: _test(metric, first, second, aligned, False) for metric in metrics}
     unknown = {metric: Difference(test.difference) for metric, test in of_these.items()}
-    if any(sample.design.looks is not None for sample in samples):
+    if any(sample.design.sequential is not None for sample in samples):
         return ArmComparison(THESE_EXAMPLES, unknown, unknown, STOPPED)
     drawn = [sample for sample in samples if sample.sets is not None]
     if not drawn:

@@ -238,7 +238,7 @@ class ArmEstimates:
 
     def smallest_found(self) -> float:
         """Return the DP gap that a test at 5 % finds four times in five; NaN where there is no test."""
-        if self.sample.design.looks is not None:
+        if self.sample.design.sequential is not None:
             return np.nan
         groups = len(self.sample.eligible_groups)
         error = self["demographic_parity_difference"].half_width / critical_value(groups)  # t widens it, too
@@ -306,7 +306,7 @@ def gaps_of_pairs(
     up = factor * np.hypot(shares.above[second], shares.below[first])
     with np.errstate(divide="ignore", invalid="ignore"):
         errors = np.where(value == 0, 0.0, np.abs(value) / np.where(value > 0, down, up) * Z)
-    if width is not None and (groups, kinds, shares.sample.design.looks) == (2, 1, None):
+    if width is not None and (groups, kinds, shares.sample.design.sequential) == (2, 1, None):
         wide = width / np.maximum(np.maximum(down, up) / Z, 1e-12)
         critical = np.array(
             [range_critical_value(w, f) for w, f in zip(wide.tolist(), freedom.tolist(), strict=True)]

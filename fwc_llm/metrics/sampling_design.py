@@ -11,7 +11,7 @@ from itertools import combinations
 from typing import Literal
 
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.looks import Looks
+from fwc_llm.metrics.confidence_sequences import ConfidenceSequence
 
 Unread = Literal["worst", "as-no", "ignore"]  # what replies without an answer are taken for
 WORST: Unread = "worst"
@@ -33,9 +33,9 @@ class SamplingDesign:
     `labels_fixed`: the number of rows of each group and label was chosen (base parity). Every question was
     asked `times` times: so many repeats, next to each other, have the same rows and examples. Groups of fewer
     than `min_group` rows (people) are not judged; differences within `margin` do not matter. If it is not
-    `labelled`, only rates of yes are defined. With `looks` intervals hold at every look. `unread`: in the
-    worst case verdicts hold for every reading of replies without an answer, else these count as no, or are
-    left out. `model`: a model was asked, of which answers all alike say nothing about groups.
+    `labelled`, only rates of yes are defined. With `sequential` intervals hold at every look. `unread`: in
+    the worst case verdicts hold for every reading of replies without an answer, else these count as no, or
+    are left out. `model`: a model was asked, of which answers all alike say nothing about groups.
     """
 
     labels_fixed: bool = False
@@ -43,7 +43,7 @@ class SamplingDesign:
     min_group: int = 1
     margin: float = 0.05
     labelled: bool = True
-    looks: Looks | None = None
+    sequential: ConfidenceSequence | None = None
     unread: Unread = WORST
     model: bool = False
 

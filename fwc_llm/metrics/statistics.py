@@ -257,7 +257,7 @@ def notes(run: RunAnswers, content: Mapping[str, Any]) -> list[str]:
 
 
 def _about_looks(run: RunAnswers) -> Iterator[str]:
-    if (looks := run.design.looks) is not None:
+    if (looks := run.design.sequential) is not None:
         rows, most, ended = next(iter(run.samples.values())).rows, looks.most, looks.ended
         saved = f", {most - rows:,} questions an arm saved" if rows < most and not ended else ""
         yield (

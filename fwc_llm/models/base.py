@@ -164,18 +164,20 @@ class Training:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class RowContext:
     """The row behind a question, for a model that reads rows and not prompts (`Traits.ask_row`).
 
     `row` is its id, `values` what a prompt may show of it, with the protected level changed where the run
     asks for that; the outcome is not among them. `training()` gives the same object for every question of a
-    repeat.
+    repeat. `arm` and `variant` are those of the question.
     """
 
     row: str
     repeat: int
     values: Mapping[str, Any] = field(repr=False)
     training: Callable[[], Training] = field(repr=False)
+    arm: str = ""
+    variant: str = ""
 
 
 def _accept(*_: object) -> None:
@@ -193,12 +195,13 @@ class Traits:
     api               how it takes the question: "chat", or by its name the interface to which typed questions
                       go apart from the input; prompts then hold them as messages of the role `question`
     local             true when this process itself answers: no network, no cost
+    opened_as         the name by which `open_model` opens it, where that is not `name`
     completion_limit  the most tokens that one reply can have, or None when that is unknown
     require_key       raises `FwcError` when there is no key; called before anything is written
     check             takes the messages of a prompt, raises `FwcError` for one that the model cannot read;
                       called with the first prompt of every arm before anything is written
-    ask_row           takes the messages and the row behind them (`Asked`) and returns a reply; runs call it
-                      instead of `ask`, so that a model can answer from the table
+    ask_row           takes the messages and the row behind them (`RowContext`) and returns a reply; runs
+                      call it instead of `ask`, so that a model can answer from the table
     ask_within        as `ask`, for a model that makes several attempts: it tells `Attempts` of those that
                       were lost and asks before each further one, so that a run's limit of cost holds
     answer_in         sets how a chat is asked to answer: "word", or "json" for a JSON object with one answer,
@@ -210,10 +213,11 @@ class Traits:
     reference: bool = False
     api: str = "chat"
     local: bool = False
+    opened_as: str = ""
     completion_limit: int | None = None
     require_key: Callable[[], None] = _accept
     check: Callable[[Messages], None] = _accept
-    ask_row: Callable[[Messages, Asked], Awaitable[Reply]] | None = None
+    ask_row: Callable[[Messages, RowContext], Awaitable[Reply]] | None = None
     ask_within: Callable[[Messages, Attempts], Awaitable[Reply]] | None = None
     answer_in: Callable[[str, Sequence[str], str], None] | None = None
 

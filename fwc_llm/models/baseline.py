@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import Asked, Messages, Reply, Training, Usage
+from fwc_llm.models.base import Messages, Reply, RowContext, Training, Usage
 
 if TYPE_CHECKING:
     import numpy as np
@@ -110,7 +110,7 @@ class Baseline:
         """Refuse: a prompt is not what this model reads."""
         raise FwcError("the baseline answers from a table, not from a prompt: use it with `evaluate`")
 
-    async def ask_row(self, messages: Messages, asked: Asked) -> Reply:
+    async def ask_row(self, messages: Messages, asked: RowContext) -> Reply:
         """Answer at once for the row, with P(yes); the messages are not looked at."""
         training = asked.training()
         if training not in self._fitted:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import CRITERIA, QUESTION, Message, Messages, Reply, role_of
 from fwc_llm.models.openai.chat import ChatModel, check_parameters, name_in, read_usage
-from fwc_llm.models.openai.retry import AttemptError, Reach, body_failure
+from fwc_llm.models.openai.retry import AttemptError, FailureScope, body_failure
 from fwc_llm.untrusted import finite, one_line
 
 MAIN = "answer"  # the name under which the question itself is sent
@@ -110,7 +110,7 @@ def answers_by_name(body: Any, questions: Mapping[str, str]) -> dict[str, Mappin
     if len(named) == len(questions):
         return named
     if isinstance(body, Mapping) and not body.get("error"):
-        raise AttemptError(Reach.ATTEMPT, "a response without an answer to every question", 200)
+        raise AttemptError(FailureScope.ATTEMPT, "a response without an answer to every question", 200)
     raise body_failure(body)
 
 
@@ -120,12 +120,14 @@ def p_yes(answer: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:
         return None
     if answer.get("type") not in _YES_OR_NO:
         kind = repr(answer["type"])[:40]
-        raise AttemptError(Reach.UNCLEAR, f"an answer that is no P(yes) (its type is {kind})", 200)
+        raise AttemptError(FailureScope.UNCLEAR, f"an answer that is no P(yes) (its type is {kind})", 200)
     value = next((answer[key] for key in keys if key in answer), "missing")
     number = finite(value)
     if number is None or not 0.0 <= number <= 1.0:
         shown = repr(value)[:40]
-        raise AttemptError(Reach.UNCLEAR, f"an answer without a probability from 0 to 1 ({shown})", 200)
+        raise AttemptError(
+            FailureScope.UNCLEAR, f"an answer without a probability from 0 to 1 ({shown})", 200
+        )
     return abs(number)  # not -0.0
 
 
@@ -235,7 +237,7 @@ class DecisionModel(ChatModel):
     def failure_of(self, error: Exception) -> AttemptError:
         """As for chats; a service without the address stops the run."""
         failure = super().failure_of(error)
-        return replace(failure, reach=Reach.RUN) if failure.status in _NO_ENDPOINT else failure
+        return replace(failure, scope=FailureScope.RUN) if failure.status in _NO_ENDPOINT else failure
 
     def _adapt(self, failure: AttemptError, messages: Messages, sent: Mapping[str, Any]) -> bool:
         """Take the other dialect, or send one text where roles are refused: said once."""
@@ -253,7 +255,8 @@ class DecisionModel(ChatModel):
             self._tell(f"{self.where} does not speak --api {self.api} as it is: {what}")
             return True
         about_roles = failure.parameter.startswith("input") or _ABOUT_ROLES.search(failure.reason)
-        if not (unclear and failure.reach in {Reach.RUN, Reach.UNCLEAR} and about_roles and sent[_ROLES]):
+        unclear = unclear and failure.scope in {FailureScope.RUN, FailureScope.UNCLEAR}
+        if not (unclear and about_roles and sent[_ROLES]):
             return False
         if not take_apart(messages).has_roles:
             return False

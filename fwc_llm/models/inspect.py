@@ -18,7 +18,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.models.base import SIMULATED, Message, Messages, Reply, is_simulation
 from fwc_llm.models.client import Client
 from fwc_llm.models.openai import chat
-from fwc_llm.models.openai.retry import AttemptError, Pace, Reach, http_failure
+from fwc_llm.models.openai.retry import AttemptError, FailureScope, Pace, http_failure
 from fwc_llm.schema import first_mistake
 from fwc_llm.untrusted import Secret, one_line, storable, tamed
 
@@ -203,7 +203,7 @@ class InspectModel(chat.Service):
             adaptive_connections=False,
             timeout=math.ceil(client.deadline),
             attempt_timeout=math.ceil(min(_ATTEMPT_SECONDS, client.deadline)),
-            **chat.with_room(self.parameters, messages),
+            **chat.raise_token_limit(self.parameters, messages),
         )
         try:
             async with asyncio.timeout(client.deadline):
@@ -253,7 +253,7 @@ class InspectModel(chat.Service):
 
     def _failure(self, error: Exception) -> AttemptError:
         """Classify what Inspect raised as any service's failure is classified."""
-        failure = AttemptError(Reach.ATTEMPT, f"{type(error).__name__}: {self._error_text(error)}")
+        failure = AttemptError(FailureScope.ATTEMPT, f"{type(error).__name__}: {self._error_text(error)}")
         if isinstance(error, TimeoutError):
             failure.reason = f"no reply within the deadline of {self._options.deadline:g} s"
         cause: BaseException | None = error

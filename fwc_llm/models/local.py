@@ -16,7 +16,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.files import failing_as, home_expanded, open_binary
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.models.client import Client
-from fwc_llm.models.openai.chat import Notice, Service, read_reply, request_parameters, with_room
+from fwc_llm.models.openai.chat import Notice, Service, raise_token_limit, read_reply, request_parameters
 from fwc_llm.models.openai.prices import family_of
 from fwc_llm.models.openai.retry import AttemptError
 from fwc_llm.untrusted import storable, visible, whole
@@ -98,7 +98,7 @@ class LocalModel(Service):
 
     async def ask(self, messages: Messages) -> Reply:
         """Ask once; llama.cpp works on as many questions at once as it has slots."""
-        sent = with_room(self._sent, messages)
+        sent = raise_token_limit(self._sent, messages)
         body = {**sent, "messages": [{**m, "content": storable(m["content"])} for m in messages]}
         async with self._turn:
             began = time.monotonic()

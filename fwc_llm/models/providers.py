@@ -18,7 +18,7 @@ from fwc_llm.models.functions import PREFIX, as_model
 from fwc_llm.untrusted import one_line
 
 ENTRY_POINTS = "fwc_llm.models"
-OURS = ("azure:", "baseline", "gguf:", "inspect:", "python:", "smollm2", "surrogate")  # beside plain names
+OURS = ("azure:", "baseline", "gguf:", "inspect:", "python:", "replay:", "smollm2", "surrogate")
 
 
 def provided_model(name: str, client: Client) -> Model | None:

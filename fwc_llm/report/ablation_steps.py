@@ -11,7 +11,7 @@ from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.number_format import DASH, interval, p_value, signed
 from fwc_llm.report.sections import COMPARED, MARKS
 from fwc_llm.report.table_model import Section
-from fwc_llm.runs.ablation import STEPS
+from fwc_llm.runs.ablation_arms import STEPS
 
 
 def ablation_steps(stats: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -99,8 +99,8 @@ def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
         after = replace(after, row=mapped(after.row, "other:{}".format))
     designs = [replace(run.answered.design, min_group=1) for run in (first, second)]
     fixed = all(design.labels_fixed for design in designs)
-    looks = designs[0].looks or designs[1].looks
-    designs = [replace(design, labels_fixed=fixed, looks=looks) for design in designs]
+    sequential = designs[0].sequential or designs[1].sequential
+    designs = [replace(design, labels_fixed=fixed, sequential=sequential) for design in designs]
     samples = samples_of({"first": before, "second": after}, groups, designs[0])
     estimates = estimate(samples["first"]), estimate(replace(samples["second"], design=designs[1]))
     tests = compare_estimates(*estimates, aligned=same_table and asked[0] == asked[1])

@@ -20,8 +20,8 @@ from fwc_llm.gates.condition import KEY_OF, GateCondition
 from fwc_llm.metrics.arm_comparison import from_intervals
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.audit_table import DecisionValues, from_frame
+from fwc_llm.metrics.confidence_sequences import MIN_ROWS_FIRST_LOOK, ConfidenceSequence
 from fwc_llm.metrics.counts import UNPARSED, count_cells, measure
-from fwc_llm.metrics.looks import FIRST_LOOK, Looks
 from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.charts import Axis
@@ -207,21 +207,21 @@ def _answered(counts: Counts, asked: Mapping[str, Any], checks: int) -> RunAnswe
     columns = {n: pd.Categorical.from_codes(codes, pd.Index(texts)) for n, (codes, texts) in names.items()}
     answered = from_frame(
         pd.DataFrame(columns), attributes=asked["protected"], label="label" if asked["label"] else None,
-        min_group=FIRST_LOOK, least_groups=1,
+        min_group=MIN_ROWS_FIRST_LOOK, least_groups=1,
     )  # fmt: skip
-    return replace(answered, design=replace(answered.design, looks=Looks(checks, _MOST)))
+    return replace(answered, design=replace(answered.design, sequential=ConfidenceSequence(checks, _MOST)))
 
 
 def _decided(
     state: State, answered: RunAnswers, conditions: Sequence[GateCondition], run_length: int
 ) -> list[Check]:
     sample, checks = answered.samples["answers"], list[Check]()
-    few = sample.rows_of_groups[sample.eligible_groups].min() < FIRST_LOOK
+    few = sample.rows_of_groups[sample.eligible_groups].min() < MIN_ROWS_FIRST_LOOK
     limit = run_length * len(conditions)
     for condition in conditions:
         now = decide(condition, answered)[0]
         if few:
-            why = f"{condition.text}: a group has fewer than {FIRST_LOOK} decisions so far"
+            why = f"{condition.text}: a group has fewer than {MIN_ROWS_FIRST_LOOK} decisions so far"
             now = Check(condition.text, "undecided", why, now.value)
         evidence, change = total(state.evidence[condition.text]), f"change: {condition.text}"
         changed = evidence >= limit

@@ -4,11 +4,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.gates.condition import UNTIL_VERDICT, looks_of, parse_condition
+from fwc_llm.gates.condition import UNTIL_VERDICT, parse_condition, sequence_of
 from fwc_llm.metrics.arm_comparison import COMPARED
+from fwc_llm.metrics.confidence_sequences import expected
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.intervals import DIFFERS, INCONCLUSIVE, NOT_SHOWN, WITHIN
-from fwc_llm.metrics.looks import expected
 from fwc_llm.metrics.planning import Assumptions, Design, limit_of, smallest
 from fwc_llm.metrics.predicted_probabilities import OPPOSITE
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES
@@ -371,7 +371,7 @@ def expected_lines(
     most = round(design.rows.sum())
     parsed = [None if text == UNTIL_VERDICT else parse_condition(text) for text in conditions]
     bounds = [margin if c is None else c.bound for c in parsed if c is None or c.metric == "dp"]
-    looks, shares = looks_of(conditions, arms, most), design.rows.sum(1)[design.judged]
+    looks, shares = sequence_of(conditions, arms, most), design.rows.sum(1)[design.judged]
     if not bounds or looks is None or len(shares) < 2:
         return []
     lines = [f"until dp > {bounds[0]:g} is decided, at most {most:,} rows (simulated, rates around 50 %):"]

@@ -25,7 +25,7 @@ from fwc_llm.report.narrative import (
 from fwc_llm.report.reference_models import references_of
 from fwc_llm.report.table_model import Section, terminal
 from fwc_llm.report.threshold_section import at_threshold, threshold_section
-from fwc_llm.runs.ablation import ARMS
+from fwc_llm.runs.ablation_arms import ARMS
 from fwc_llm.runs.recorded_run import read_run
 
 if TYPE_CHECKING:

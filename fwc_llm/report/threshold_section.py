@@ -41,7 +41,7 @@ def threshold_section(run: Run) -> dict[str, Any] | None:
 def _arm(run: Run, arm: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
     answers = run.answered.answers[arm]
     both = {"given": answers, "moved": replace(run.at_threshold[arm], examples=answers.examples)}
-    samples = samples_of(both, run.groups, replace(run.answered.design, min_group=1, looks=None))
+    samples = samples_of(both, run.groups, replace(run.answered.design, min_group=1, sequential=None))
     described: dict[str, Any] = {"arm": arm, **{k: chosen.get(k) for k in ("per_repeat", "ties", "unknown")}}
     if not all(sample.parsed.any() for sample in samples.values()):
         return described

@@ -26,6 +26,8 @@ from fwc_llm.answers import PARSER
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file, read_text, sha256
 from fwc_llm.metrics.counts import TABLE
+from fwc_llm.models.recorded import FILE_NAME as JOURNAL
+from fwc_llm.models.recorded import read_records, reply_of
 from fwc_llm.report.audit_file import FORMAT as AUDIT
 from fwc_llm.report.audit_file import AuditOptions, audit_of_file
 from fwc_llm.report.document import FORMAT as REPORT
@@ -35,8 +37,7 @@ from fwc_llm.report.formats import write_document
 from fwc_llm.runs.folder import LATER, RunFolder, file_name
 from fwc_llm.runs.hashes import FILE_NAME as HASHES
 from fwc_llm.runs.hashes import files_of, read_hashes
-from fwc_llm.runs.journal import FILE_NAME as JOURNAL
-from fwc_llm.runs.journal import Journal, call_id, parsed, read_records, reply_of, request_id
+from fwc_llm.runs.journal import Journal, call_id, parsed, request_id
 from fwc_llm.runs.plan import Plan, describe_asked, make_plan
 from fwc_llm.runs.recorded_run import read_run, score_run
 from fwc_llm.runs.results import questions, score

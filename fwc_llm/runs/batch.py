@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 from fwc_llm.errors import FwcError, ProviderError, StorageError
 from fwc_llm.files import failing_as, open_binary, read_text, reason, whole_file
 from fwc_llm.models.base import Model, Reply
-from fwc_llm.models.openai.batch import (
+from fwc_llm.models.openai.batch_api import (
     ENDPOINT,
     ID,
     MOST_BYTES,
@@ -33,7 +33,7 @@ from fwc_llm.models.openai.chat import FILTERED, read_reply
 from fwc_llm.models.openai.retry import AttemptError, http_failure
 from fwc_llm.progress import Progress
 from fwc_llm.runs.budget import Budget
-from fwc_llm.runs.journal import Call, Journal, call_id, make_record, parameters_json
+from fwc_llm.runs.journal import Journal, PlannedCall, call_id, make_record, parameters_json
 from fwc_llm.schema import first_mistake
 from fwc_llm.untrusted import parse_json, whole
 
@@ -41,7 +41,7 @@ _Id = Annotated[str, Field(pattern=f"^(?:{ID.pattern})$")]
 FIRST_POLL_SECONDS, POLL_GROWTH = 1.0, 1.5
 
 
-class _Part(BaseModel, extra="forbid", strict=True):
+class _BatchPart(BaseModel, extra="forbid", strict=True):
     """One batch: `name`.jsonl holds its requests, `name`.calls.jsonl who asked them.
 
     It is written, uploaded (`file_id`), submitted (`batch_id`), ended, collected, in this order. Names become
@@ -57,12 +57,12 @@ class _Part(BaseModel, extra="forbid", strict=True):
 
 class _State(BaseModel):
     format: Literal["fwc-llm-batch/1"] = "fwc-llm-batch/1"
-    parts: list[_Part] = []
+    parts: list[_BatchPart] = []
 
 
 async def run_batch(
     model: Model,
-    calls: Iterable[Call],
+    calls: Iterable[PlannedCall],
     journal: Journal,
     folder: str | Path,
     poll_seconds: float = 60.0,
@@ -120,10 +120,10 @@ class _Batches:
         self.began = time.monotonic()
 
     @property
-    def under_way(self) -> list[_Part]:
+    def under_way(self) -> list[_BatchPart]:
         return [part for part in self.parts if not part.collected]
 
-    def write_requests(self, calls: Iterable[Call]) -> None:
+    def write_requests(self, calls: Iterable[PlannedCall]) -> None:
         """Write the batches of further calls; what a batch has left unanswered is asked live."""
         if self.budget is not None:
             self.budget.start(self.journal)
@@ -138,7 +138,7 @@ class _Batches:
                     line = text.encode("utf-8", "backslashreplace")
                     if size + len(line) > MOST_BYTES or self.parts[-1].requests >= MOST_REQUESTS:
                         files.close()
-                        self.parts.append(_Part(name=f"{len(self.parts) + 1:04}", requests=0))
+                        self.parts.append(_BatchPart(name=f"{len(self.parts) + 1:04}", requests=0))
                         size = 0
                         requests, index = (
                             files.enter_context(whole_file(self._path(self.parts[-1], kind), "xb"))
@@ -151,7 +151,7 @@ class _Batches:
                     size += len(line)
         self._save()
 
-    def _unanswered(self, calls: Iterable[Call]) -> Iterator[tuple[str, Call]]:
+    def _unanswered(self, calls: Iterable[PlannedCall]) -> Iterator[tuple[str, PlannedCall]]:
         """The calls that have no answer and were in no batch, as many as can be paid for."""
         had = {request for part in self.parts for request, _ in self._index(part)}
         parameters = parameters_json(self.model)
@@ -168,7 +168,7 @@ class _Batches:
             had.add(request)
             yield request, call
 
-    def _path(self, part: _Part, kind: str) -> Path:
+    def _path(self, part: _BatchPart, kind: str) -> Path:
         return self.folder / f"{part.name}.{kind}"
 
     async def submit(self, begin: bool) -> None:
@@ -220,7 +220,7 @@ class _Batches:
                 await asyncio.sleep(min(pause, poll_seconds))
                 pause *= POLL_GROWTH
 
-    async def _collect(self, part: _Part, state: BatchState) -> None:
+    async def _collect(self, part: _BatchPart, state: BatchState) -> None:
         """Fetch a batch's files and journal its replies; a reply that is there already is left alone."""
         if state.status == "failed":
             part.batch_id = None
@@ -247,7 +247,7 @@ class _Batches:
         part.collected = True
         self._save()
 
-    def _take(self, line: str, calls: dict[str, Call]) -> str:
+    def _take(self, line: str, calls: dict[str, PlannedCall]) -> str:
         """Take one line of a result file; return the request that it answers or refuses, or "".
 
         It is matched by its custom_id: output comes in any order.
@@ -268,7 +268,7 @@ class _Batches:
             self.budget.learn(self.budget.dollars(most), self.budget.dollars(reply.usage))
         return request
 
-    def _lose(self, requests: Iterable[tuple[str, Call]]) -> None:
+    def _lose(self, requests: Iterable[tuple[str, PlannedCall]]) -> None:
         """Count requests that were perhaps charged for, and not answered, towards the limit of cost."""
         if self.budget is None:
             return
@@ -277,7 +277,7 @@ class _Batches:
             most = dict(vars(self.budget.worst_case(call.messages)))
             self.journal.append(record | {"batch": True, "unknown_attempts": 1, "most_usage": most})
 
-    def _index(self, part: _Part) -> Iterator[tuple[str, Call]]:
+    def _index(self, part: _BatchPart) -> Iterator[tuple[str, PlannedCall]]:
         """The requests of a part by their identity."""
         path = self._path(part, "calls.jsonl")
         restore = f"): restore it, or remove {self.folder}"
@@ -285,7 +285,7 @@ class _Batches:
             for line in lines:
                 request, arm, repeat, row, variant, messages, fixed = parse_json(line)
                 bytes.fromhex(request)
-                yield request, Call(arm, int(repeat), row, variant, list(messages), fixed=int(fixed))
+                yield request, PlannedCall(arm, int(repeat), row, variant, list(messages), fixed=int(fixed))
 
     def _save(self) -> None:
         self.journal.check_in_place()  # a folder that is gone is not made again
@@ -311,7 +311,7 @@ def batch_reply(result: Mapping[str, Any]) -> Reply:
     return read_reply(body)
 
 
-def _read_state(folder: Path) -> list[_Part]:
+def _read_state(folder: Path) -> list[_BatchPart]:
     """The batches of a run's folder, none when it has no state; `FwcError` when that is damaged."""
     state = folder / "state.json"
     try:

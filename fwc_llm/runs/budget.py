@@ -12,7 +12,7 @@ from fwc_llm.models.openai.prices import Price
 from fwc_llm.models.tokens import TokenCounter
 
 if TYPE_CHECKING:
-    from fwc_llm.runs.journal import Call, Journal
+    from fwc_llm.runs.journal import Journal, PlannedCall
 
 # A provider caches a prompt's beginning from this many tokens, in steps (OpenAI, prompt caching).
 _CACHE_FROM, _CACHE_STEP = 1024, 128
@@ -45,7 +45,7 @@ class Forecast:
 
 def forecast(
     model: Model,
-    calls: "Iterable[Call]",
+    calls: "Iterable[PlannedCall]",
     price: Price | None,
     batch: bool = False,
     counter: TokenCounter | None = None,

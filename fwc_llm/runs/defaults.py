@@ -1,8 +1,9 @@
-"""The defaults of a run: the paper's numbers, moved to what comes out on this table.
+"""The defaults of a run: the paper's numbers, moved to what this table allows.
 
-A number that somebody gives is taken or refused, never moved.
+A number that the user gives is taken or refused; only numbers of rows that give no whole cells are rounded.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ _LEAST = 40  # test rows; below it, equal numbers of every group are given up be
 def fit_defaults(
     task: Task, settings: Settings, chooses: bool = True, api: str | None = None
 ) -> tuple[Settings, tuple[str, ...]]:
-    """Complete the settings by task, table and the model's `api`; say in a line each which default moved.
+    """Complete the settings by task, table and the model's `api`; say in a line each which number moved.
 
     Test rows: the nearest number that comes out whole and leaves examples in every cell of group and outcome;
     where cells are too small for that, rows as they fall. Base parity: the task's. Examples: as many as the
@@ -36,6 +37,13 @@ def fit_defaults(
         n, parity, line = _fit_rows(cells, n, parity, settings.m, is_default)
         changes["n_test"] = n
         lines.append(line)
+    elif parity is not None and n > 0 and (nearest := nearest_whole(task.groups, n, parity)) != n:
+        lines.append(f"--n-test {n}: {_not_whole(n, task.groups)}: {nearest}, the nearest, are drawn")
+        changes["n_test"] = n = nearest
+    rows = settings.threshold_rows
+    if rows and parity is not None and (nearest := nearest_whole(task.groups, rows, parity)) != rows:
+        lines.append(f"--threshold-rows {rows}: {_not_whole(rows, task.groups)}: {nearest} are asked first")
+        changes["threshold_rows"] = nearest
     whole = parity is None or (n > 0 and n % whole_step(task.groups, parity) == 0)  # else the draw refuses it
     if chooses and "m" not in chosen and whole:
         changes["m"], line = _fit_m(cells, settings.m, cells.left(n, parity))
@@ -122,11 +130,15 @@ def _fit_rows(
         )  # fmt: skip
     if fitting is None:  # an explicit parity: what can be drawn at all, or the draw says why not
         fitting = next((n for n in range(nearest, 0, -step) if cells.holds(n, parity, 0)), nearest)
-    why = f"{wanted} test rows over {len(groups)} groups do not come out whole"
+    why = _not_whole(wanted, groups)
     if fitting != nearest:
         why = f"the cell {cells.smallest(cells.left(nearest, parity))} is too small for {nearest} test rows"
     moved = f"{why}: {fitting} are drawn (--n-test sets another number)" if fitting != wanted else ""
     return fitting, parity, moved
+
+
+def _not_whole(rows: int, groups: Sequence[str]) -> str:
+    return f"{rows} rows over {len(groups)} groups give no whole cells"
 
 
 def _fit_m(cells: _Cells, m: int, left: np.ndarray) -> tuple[int, str]:

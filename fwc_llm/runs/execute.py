@@ -12,7 +12,7 @@ from fwc_llm.models.base import Attempts, Model, Reply, Usage, traits
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.progress import Progress
 from fwc_llm.runs.budget import Budget
-from fwc_llm.runs.journal import Call, Journal, call_id, make_record, parameters_json
+from fwc_llm.runs.journal import Journal, PlannedCall, call_id, make_record, parameters_json
 from fwc_llm.runs.watch import Watch
 
 _REPORT_SECONDS = 0.1
@@ -21,7 +21,7 @@ _GRACE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ExecutionSummary:
     """The end of a run.
 
     `done` calls got a reply, `errors` did not, `skipped` had been answered before. `stopped` says why the
@@ -36,7 +36,7 @@ class Outcome:
 
 async def execute(
     model: Model,
-    calls: Iterable[Call],
+    calls: Iterable[PlannedCall],
     journal: Journal,
     concurrency: int = 8,
     progress: Callable[[Progress], None] | None = None,
@@ -44,7 +44,7 @@ async def execute(
     budget: Budget | None = None,
     price: Price | None = None,
     watch: Watch | None = None,
-) -> Outcome:
+) -> ExecutionSummary:
     """Ask every call that the journal does not answer, at most `concurrency` at once.
 
     `calls` is consumed lazily: memory does not grow with its length. Each reply is journaled before it
@@ -55,7 +55,7 @@ async def execute(
     journal cannot be written, `FwcError` when a key is missing; on these and on cancellation (Ctrl-C) the
     journal keeps all that was answered.
     """
-    run = _Run(model, iter(calls), journal, progress, total, budget, price, watch)
+    run = _Execution(model, iter(calls), journal, progress, total, budget, price, watch)
     if budget is not None:
         budget.start(journal)
     workers = [asyncio.create_task(run.work()) for _ in range(concurrency)]
@@ -72,15 +72,15 @@ async def execute(
         await asyncio.gather(*workers, return_exceptions=True)
         await model.aclose()
         run.report()
-    return Outcome(run.done, run.errors, run.skipped, run.stopped)
+    return ExecutionSummary(run.done, run.errors, run.skipped, run.stopped)
 
 
 @dataclass
-class _Run:
+class _Execution:
     """The state that the workers of one `execute` share."""
 
     model: Model
-    calls: Iterator[Call]
+    calls: Iterator[PlannedCall]
     journal: Journal
     progress: Callable[[Progress], None] | None
     total: int | None
@@ -107,7 +107,7 @@ class _Run:
             self.settled.set()
             raise
 
-    async def _answer(self, call: Call) -> None:
+    async def _answer(self, call: PlannedCall) -> None:
         request = call_id(self.parameters, call)
         if self.journal.answered(request) or request in self.under_way:
             self.skipped += 1
@@ -145,14 +145,14 @@ class _Run:
             # reply makes each request re-check all idle connections: a fifth of the speed.
             await asyncio.sleep(0)
 
-    async def _asked(self, call: Call, attempts: Attempts) -> Reply:
+    async def _asked(self, call: PlannedCall, attempts: Attempts) -> Reply:
         if self.about.ask_row is not None and call.asked is not None:
             return await self.about.ask_row(call.messages, call.asked)
         if self.about.ask_within is not None:
             return await self.about.ask_within(call.messages, attempts)
         return await self.model.ask(call.messages)
 
-    def _keep(self, request: str, call: Call, reply: Reply, attempts: "_Attempts") -> None:
+    def _keep(self, request: str, call: PlannedCall, reply: Reply, attempts: "_Attempts") -> None:
         self.journal.append(make_record(request, call, reply, self.journal.words) | attempts.record())
 
     async def wait(self) -> bool:
@@ -184,7 +184,7 @@ class _Attempts(Attempts):
     `unknown` counts those that the service may charge for although it told no usage.
     """
 
-    def __init__(self, run: _Run, call: Call) -> None:
+    def __init__(self, run: _Execution, call: PlannedCall) -> None:
         self._run, self._budget, self._call = run, run.budget, call
         self._most = Usage()
         self._reserved: float | None = None  # dollars of the attempt under way

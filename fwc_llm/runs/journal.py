@@ -23,24 +23,19 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-from pydantic import BaseModel, Field, NonNegativeInt, Strict, ValidationError
+from typing import TYPE_CHECKING, Any
 
 from fwc_llm.answers import PARSER, parse_answer, probability
 from fwc_llm.errors import FwcError, StorageError
-from fwc_llm.files import check_regular, failing_as, open_binary, whole_file
-from fwc_llm.models.base import Asked, Messages, Model, Reply, Usage, UsageKey
-from fwc_llm.schema import first_mistake
-from fwc_llm.untrusted import parse_json, storable
+from fwc_llm.files import check_regular, failing_as, whole_file
+from fwc_llm.models.base import Messages, Model, Reply, RowContext, Usage
+from fwc_llm.models.recorded import FILE_NAME, FORMAT, HEADER, check_header, parse_record, read_records
+from fwc_llm.untrusted import parse_json
 from fwc_llm.words import YES_NO, Words
 
 if TYPE_CHECKING:
     from fwc_llm.models.openai.prices import Price
 
-FORMAT = "fwc-llm-journal/1"
-FILE_NAME = "journal.jsonl"
-_HEADER = json.dumps({"format": FORMAT}, separators=(",", ":")).encode() + b"\n"
 _SYNC_SECONDS = 1.0
 _TOTALS = ("usage", "unknown", "batch_usage", "unknown_batch")
 # Beyond the end of any journal: where Windows, which locks bytes and not files, puts the lock.
@@ -52,7 +47,7 @@ Key = tuple[str, int, str, str]  # arm, repeat, row, variant
 
 
 @dataclass(frozen=True)
-class Call:
+class PlannedCall:
     """One question of a run: its arm, repeat, row, variant and messages.
 
     `variant` is "" for the row as it is, "counterfactual:<level>" for one with its protected level changed.
@@ -65,7 +60,7 @@ class Call:
     row: str
     variant: str
     messages: Messages = field(repr=False)
-    asked: Asked | None = field(default=None, repr=False, compare=False)
+    asked: RowContext | None = field(default=None, repr=False, compare=False)
     fixed: int = field(default=0, repr=False, compare=False)
 
 
@@ -82,7 +77,7 @@ def request_id(parameters_json: str, *parts: Any) -> str:
     return digest.hexdigest()[:32]
 
 
-def call_id(parameters: str, call: Call) -> str:
+def call_id(parameters: str, call: PlannedCall) -> str:
     """Return the identity of a call: model and parameters, repeat, messages, arm, row and variant.
 
     Arm, row and variant are part of it because two arms may send the same messages, and each needs a reply.
@@ -90,7 +85,7 @@ def call_id(parameters: str, call: Call) -> str:
     return request_id(parameters, call.repeat, call.arm, call.row, call.variant, call.messages)
 
 
-def make_record(request: str, call: Call, reply: Reply, words: Words = YES_NO) -> dict[str, Any]:
+def make_record(request: str, call: PlannedCall, reply: Reply, words: Words = YES_NO) -> dict[str, Any]:
     """Return the journal's record of one reply, parsed by the task's `words`; rescoring parses it again."""
     record = {
         "request": request, "arm": call.arm, "repeat": call.repeat, "row": call.row, "variant": call.variant,
@@ -113,60 +108,7 @@ def parsed(reply: Reply, words: Words = YES_NO) -> dict[str, Any]:
     return {"answer": answer.value, "reason": answer.reason, "p_yes": probability(reply, words)}
 
 
-def reply_of(record: Mapping[str, Any]) -> Reply:
-    """Return a journal's record as the reply that it was, as far as that decides the answer."""
-    names = ("finish_reason", "error", "refusal", "reasoned", "p_yes")
-    fields = {name: record[name] for name in names if record.get(name) is not None}
-    pairs = ((token, value) for token, value in record.get("logprobs") or () if value is not None)
-    return Reply(record["text"], logprobs=tuple(pairs) or None, **fields)
-
-
 _LEFT_OUT = {"others", "prompt", "prefix", "truncated", "reasoned"}  # where they are empty
-
-
-_Probability = Annotated[float, Field(ge=0, le=1)]
-_Token = Annotated[tuple[Annotated[str, Strict()], Annotated[float, Strict()] | None], Strict(False)]
-_Message = dict[Literal["role", "content", "name"], str]
-
-
-class _Record(BaseModel, strict=True):
-    """A record as its readers need it; further keys are nobody's concern."""
-
-    request: Annotated[str, Field(pattern=r"^(?:[0-9a-f]{2})+$")]
-    text: str | None
-    arm: str | None = None
-    repeat: NonNegativeInt | None = None
-    row: str | None = None
-    variant: str | None = None
-    finish_reason: str | None = None
-    error: str | None = None
-    model: str | None = None
-    refusal: bool | None = None
-    reasoned: bool | None = None
-    batch: bool | None = None
-    usage: dict[UsageKey, NonNegativeInt] | None = None
-    most_usage: dict[UsageKey, NonNegativeInt] | None = None
-    unknown_attempts: NonNegativeInt | None = None
-    logprobs: list[_Token] | None = None  # a number is None where it once was -Infinity
-    p_yes: _Probability | None = None
-    others: dict[str, _Probability | None] | None = None
-    prompt: list[_Message] | None = None
-    prefix: list[_Message] | None = None
-
-
-def read_records(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield every record of a journal, which may be written to at this moment.
-
-    Errors: `FwcError` for a foreign file and a damaged line; `StorageError` for a file that cannot be read.
-    """
-    with failing_as(StorageError, f"cannot read {path}: "), open_binary(path) as file:
-        for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n"):  # being written, or torn
-                return
-            if number == 1:
-                _check_header(line, path)
-            else:
-                yield _parse(line, path, number)
 
 
 class Journal:
@@ -253,7 +195,7 @@ class Journal:
             paths = (self.path.with_name(f"journal-{number}.jsonl") for number in count(1))
             beside = next(path for path in paths if not path.exists())
             with whole_file(beside, "xb") as file:
-                file.write(_HEADER + b"".join(line for line in lines if line not in kept))
+                file.write(HEADER + b"".join(line for line in lines if line not in kept))
             before = {name: getattr(self, name) for name in _TOTALS}
             os.ftruncate(self._file, 0)
             self._size = 0
@@ -339,8 +281,8 @@ class Journal:
         good = 0
         with self.path.open("rb") as file:
             for number, line in enumerate(file, 1):
-                if number == 1 and not _HEADER.startswith(line.rstrip(b"\0")):
-                    _check_header(line, self.path)
+                if number == 1 and not HEADER.startswith(line.rstrip(b"\0")):
+                    check_header(line, self.path)
                 whole = line.endswith(b"\n")
                 if not whole:
                     try:
@@ -348,7 +290,7 @@ class Journal:
                     except ValueError:
                         break
                 if number > 1:
-                    self._count(_parse(line, self.path, number))
+                    self._count(parse_record(line, self.path, number))
                 good += len(line)
                 if not whole:  # only the newline is missing: the record counts, its request was paid
                     good += os.write(self._file, b"\n")
@@ -374,32 +316,6 @@ class Journal:
                 f"{self.path} is in use by another process: wait for that run to end, or name another folder "
                 "with --out"
             ) from None
-
-
-def _check_header(line: bytes, path: Path) -> None:
-    try:
-        header = parse_json(line)
-    except ValueError:
-        header = None
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise FwcError(
-            f"{path} is not a journal of this tool (its first line does not say {FORMAT}): "
-            "name a new folder with --out"
-        )
-
-
-def _parse(line: bytes, path: Path, number: int) -> dict[str, Any]:
-    record: Any = None
-    try:
-        record = parse_json(line)
-        _Record.model_validate(record)
-    except ValueError as error:
-        why = first_mistake(error, record) if isinstance(error, ValidationError) else "it is not JSON"
-        raise FwcError(
-            f"{path} is damaged in line {number} ({why}): restore the file, "
-            "or remove that line to have its request asked again"
-        ) from None
-    return {**record, **{name: storable(record[name]) for name in ("text", "error") if record.get(name)}}
 
 
 def key_of(row: Mapping[str, Any]) -> Key:

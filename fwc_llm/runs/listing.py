@@ -7,9 +7,9 @@ from typing import Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file
+from fwc_llm.models.recorded import FILE_NAME as JOURNAL
+from fwc_llm.models.recorded import read_records
 from fwc_llm.runs.folder import GROUP_FILE, THRESHOLD, RunFolder, file_name
-from fwc_llm.runs.journal import FILE_NAME as JOURNAL
-from fwc_llm.runs.journal import read_records
 
 FORMAT = "fwc-llm-models/1"
 

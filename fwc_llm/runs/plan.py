@@ -14,16 +14,16 @@ import numpy as np
 
 from fwc_llm.answers import PARSER
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import Asked, Messages, Model, Training, traits
+from fwc_llm.models.base import Messages, Model, RowContext, Training, traits
 from fwc_llm.models.tokens import TokenCounter
 from fwc_llm.prompts import Prompt, split_edits
 from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.folder import COUNTERFACTUAL, FORMAT, ROW_COLUMNS, THRESHOLD, command, file_name, versions
-from fwc_llm.runs.joint import ROWS, joint_messages
-from fwc_llm.runs.journal import Call
-from fwc_llm.runs.probes import Proxies, find_proxies, name_variants, named_levels, with_first_name
+from fwc_llm.runs.journal import PlannedCall
+from fwc_llm.runs.multi_row_requests import ROWS, joint_messages
+from fwc_llm.runs.perturbations import Proxies, find_proxies, name_variants, named_levels, with_first_name
 from fwc_llm.runs.settings import Settings
-from fwc_llm.runs.splits import Split, cells_of_rows, draw_split, evenly, population
+from fwc_llm.runs.splits import Split, cells_of_rows, draw_split, interleave_cells, population
 from fwc_llm.runs.threshold_selection import draw_validation_rows
 from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots, select_shots
 from fwc_llm.shots.base import Shots
@@ -157,13 +157,13 @@ class Plan:
 
         The first has enough rows of every group that has as many in all.
         """
-        from fwc_llm.metrics.looks import FIRST_LOOK, Looks
+        from fwc_llm.metrics.confidence_sequences import MIN_ROWS_FIRST_LOOK, ConfidenceSequence
 
-        least = max(FIRST_LOOK, self.settings.min_group)
+        least = max(MIN_ROWS_FIRST_LOOK, self.settings.min_group)
         groups = self.task.sensitive(self.repeats[0].split.test)
         places = [np.flatnonzero(groups == group) for group in np.unique(groups)]
         first = max((int(each[least - 1]) + 1 for each in places if len(each) >= least), default=len(groups))
-        return Looks(1, len(groups)).rows(max(first, 2 * least))
+        return ConfidenceSequence(1, len(groups)).rows(max(first, 2 * least))
 
     @property
     def row_columns(self) -> dict[str, str]:
@@ -192,7 +192,7 @@ class Plan:
             for arm in self.arms
         }
 
-    def calls(self, after: int = 0) -> Iterator[Call]:
+    def calls(self, after: int = 0) -> Iterator[PlannedCall]:
         """Every request of the run, repeat by repeat and arm by arm, each built when it is needed.
 
         Those about rows of the pool, to choose a threshold, come first; those about the first test rows, so
@@ -209,9 +209,10 @@ class Plan:
                         fixed = len(builder.prefix) if arm.name in repeat.shots else 0
                         variants = [(THRESHOLD, values)] if validation else self.variants(row, values)
                         for variant, changed in variants:
-                            asked = Asked(row, repeat.index, changed, trainings[repeat.index])
+                            training = trainings[repeat.index]
+                            asked = RowContext(row, repeat.index, changed, training, arm.name, variant)
                             messages = with_first_name(builder.build(changed), changed)
-                            yield Call(arm.name, repeat.index, row, variant, messages, asked, fixed)
+                            yield PlannedCall(arm.name, repeat.index, row, variant, messages, asked, fixed)
                     if not validation:
                         yield from self._joint_calls(repeat, arm)
 
@@ -226,7 +227,7 @@ class Plan:
         order = np.random.default_rng([repeat.seed, size]).permutation(len(ids))
         return {ids[place]: number // size for number, place in enumerate(order)}
 
-    def _joint_calls(self, repeat: Repeat, arm: Arm) -> Iterator[Call]:
+    def _joint_calls(self, repeat: Repeat, arm: Arm) -> Iterator[PlannedCall]:
         """The requests about several rows at once."""
         members: dict[int, list[str]] = {}
         for row, number in self.requests(repeat).items():
@@ -238,13 +239,13 @@ class Plan:
             records = [builder.build(values[row])[len(fixed) :] for row in rows]
             messages = joint_messages(fixed, records, self.task.words)
             row = json.dumps(rows, ensure_ascii=False)
-            yield Call(arm.name, repeat.index, row, f"{ROWS}{number}", messages, fixed=len(fixed))
+            yield PlannedCall(arm.name, repeat.index, row, f"{ROWS}{number}", messages, fixed=len(fixed))
 
     @cached_property
-    def first_calls(self) -> tuple[Call, ...]:
+    def first_calls(self) -> tuple[PlannedCall, ...]:
         """The first request of every arm: checked before a run, kept as its example of a prompt."""
         row = str(self.repeats[0].split.test.index[0])
-        return tuple(Call(arm.name, 0, row, "", self.prompt(arm)) for arm in self.arms)
+        return tuple(PlannedCall(arm.name, 0, row, "", self.prompt(arm)) for arm in self.arms)
 
     def prompt(self, arm: Arm, position: int = 0) -> Messages:
         """The whole conversation that the arm sends for the test row at `position` of the first repeat."""
@@ -370,7 +371,7 @@ def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | N
         seed = settings.seed + index
         drawn = split or draw_split(task, settings.n_test, settings.base_parity, seed, fixed_values)
         if settings.until_decided and settings.base_parity is not None:
-            drawn = replace(drawn, test=drawn.test.iloc[evenly(cells_of_rows(task, drawn.test))])
+            drawn = replace(drawn, test=drawn.test.iloc[interleave_cells(cells_of_rows(task, drawn.test))])
         validation, drawn = draw_validation_rows(task, drawn, settings, seed, fixed_values)
         by_source, chosen = dict(plan.saved), dict[str, Shots]()  # by source: before an arm orders them
         for arm in plan.arms:
@@ -436,6 +437,17 @@ def _training(task: "Task", repeat: Repeat) -> Training:
 def bare_prompt(task: "Task", template: str, questions: Literal["", "one", "several"] = "") -> Messages:
     """The prompt about the first test row, without examples."""
     return Prompt(task, None, template, (), questions).build(next(rows_of(task.test().head(1)))[1])
+
+
+def default_model(task: "Task") -> str:
+    """The model of a run that names none: the simulation where it can read the task, else the baseline."""
+    from fwc_llm.models.surrogate.model import Surrogate
+
+    try:
+        Surrogate().check(bare_prompt(task, "default"))
+    except FwcError:
+        return "baseline"
+    return "surrogate"
 
 
 def rows_of(frame: "pd.DataFrame") -> Iterator[tuple[str, dict[str, Any]]]:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import read_text
-from fwc_llm.gates.condition import looks_of
+from fwc_llm.gates.condition import sequence_of
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.audit_table import check_arms, groups_by_rate
 from fwc_llm.metrics.counts import COUNTED, TABLE, measure
@@ -128,7 +128,7 @@ class Run:
                 self.times,
                 settings["min_group"],
                 settings["margin"],
-                looks=looks_of(
+                sequential=sequence_of(
                     settings.get("until_decided") or (),
                     self.arms,
                     settings["n_test"],

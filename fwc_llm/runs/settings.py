@@ -26,8 +26,8 @@ def _template(values: Mapping[str, Any]) -> str:
 class Settings(Options):
     """Everything that determines what is asked. Defaults are the paper's experiment (docs/protocol.md).
 
-    The defaults of `m`, `n_test` and `base_parity` move to the nearest that the table allows, and the plan
-    says so (docs/own-data.md, "What the defaults do"); a number that is given is taken or refused.
+    The defaults of `m`, `n_test` and `base_parity` move to the nearest that the table allows; a given number
+    of rows is rounded to whole cells. The plan's notes say so (docs/own-data.md, "What the defaults do").
     """
 
     m: int = option(

@@ -145,7 +145,7 @@ def draw(
     return rng.permutation(np.concatenate(list(drawn)))
 
 
-def evenly(cells: np.ndarray) -> np.ndarray:
+def interleave_cells(cells: np.ndarray) -> np.ndarray:
     """An order of rows (n,) in which every beginning has the same shares of cells, each in its old order."""
     rank = np.zeros(len(cells))
     for cell in np.unique(cells):

@@ -1,7 +1,7 @@
 """Predictions of a run's answers, kept in the run's folder (docs/fewer-questions.md, "Assisted").
 
-A run makes them when it ends, where its table is in memory, so that every output can say what they would
-give, and none needs the table again. They are of these very answers and this table, or are not used.
+They are made when somebody asks for them, with the table in memory, and kept, so that no output needs the
+table again. They are of these very answers and this table, or are not used.
 """
 
 import hashlib
@@ -57,12 +57,11 @@ def predictions(
         return {}
     samples = assisted_samples(answered, answered.plain_samples, table_of(task))
     by_arm = {arm: sample.assist for arm, sample in samples.items()}
-    assists = {arm: predicted for arm, predicted in by_arm.items() if isinstance(predicted, Predictions)}
-    arms = {arm: _lists(predicted) for arm, predicted in assists.items()}
+    arms = {arm: _lists(found) for arm, found in by_arm.items() if isinstance(found, Predictions)}
     content = _PredictionsFile(answers=key, table=task.fingerprint, arms=arms)
     with suppress(StorageError):
         RunFolder(folder).write_json(FILE_NAME, content.model_dump())
-    return assists
+    return {arm: _arrays(lists) for arm, lists in arms.items()}  # the same digits as the file has
 
 
 def _key(answered: RunAnswers) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models import Model
-from fwc_llm.runs.journal import Call, Journal, call_id, parameters_json
+from fwc_llm.runs.journal import Journal, PlannedCall, call_id, parameters_json
 from fwc_llm.runs.settings import FITTED, Settings
 from fwc_llm.runs.splits import (
     Split,
@@ -123,7 +123,7 @@ def at_threshold(row: Row, threshold: float | None) -> str:
     return "yes" if row["p_yes"] >= threshold else "no"
 
 
-def check_probability(model: Model, calls: Sequence[Call], journal: Journal) -> None:
+def check_probability(model: Model, calls: Sequence[PlannedCall], journal: Journal) -> None:
     """Refuse with `ProviderError` a model whose replies to these calls are there and have no P(yes)."""
     parameters = parameters_json(model)
     tried = {call_id(parameters, call) for call in calls}

@@ -9,8 +9,9 @@ from collections.abc import Collection
 from fwc_llm.errors import ProviderError
 from fwc_llm.models.base import Model, traits
 from fwc_llm.models.openai.chat import REASONING_TOKENS, asks_json
-from fwc_llm.runs.joint import ROWS
-from fwc_llm.runs.journal import Call, Journal, parsed, reply_of
+from fwc_llm.models.recorded import reply_of
+from fwc_llm.runs.journal import Journal, PlannedCall, parsed
+from fwc_llm.runs.multi_row_requests import ROWS
 from fwc_llm.untrusted import visible
 
 FIRST = 12  # replies of an arm
@@ -34,22 +35,22 @@ class Watch:
         self._unread: defaultdict[str, list[str]] = defaultdict(list)
         self._under_way: Counter[str] = Counter()
 
-    def _watches(self, call: Call) -> bool:
+    def _watches(self, call: PlannedCall) -> bool:
         chosen = self._arms is None or call.arm in self._arms
         return chosen and call.arm not in self._read and not call.variant.startswith(ROWS)
 
-    def begin(self, call: Call) -> bool:
+    def begin(self, call: PlannedCall) -> bool:
         """Whether the call may be asked now; else it waits for others of its arm."""
         if self._watches(call) and self._under_way[call.arm] + len(self._unread[call.arm]) >= FIRST:
             return False
         self._under_way[call.arm] += 1
         return True
 
-    def end(self, call: Call) -> None:
+    def end(self, call: PlannedCall) -> None:
         """Count a call as no longer under way."""
         self._under_way[call.arm] -= 1
 
-    def take(self, call: Call, request: str) -> None:
+    def take(self, call: PlannedCall, request: str) -> None:
         """Look at the reply to a call in the journal; `UnreadError` after the last without an answer."""
         if not self._watches(call):
             return

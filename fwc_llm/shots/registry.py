@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, TypeVar, cast
 
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.shots.base import Request, Shots, Strategy
 
 ENTRY_POINTS = "fwc_llm.strategies"
@@ -55,10 +55,7 @@ def find_strategy(name: str) -> Strategy:
         return _load(name, f"fwc_llm.shots.{_BUILT_IN[name][0]}")
     if target := _plugins().get(name, name if ":" in name else ""):
         return _load(name, target)
-    raise FwcError(
-        f"unknown strategy {name!r}: choose one of {', '.join(strategies())}, or name your own as "
-        "module:function"
-    )
+    raise FwcError(f"unknown strategy {name!r} (your own: module:function){did_you_mean(name, strategies())}")
 
 
 def strategy(

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm.coreset.problem.encoding import Encoder
-from fwc_llm.coreset.problem.ground_cost import column_costs
+from fwc_llm.coreset.problem.ground_cost import FeatureCost
 from fwc_llm.errors import FwcError
 from fwc_llm.shots import examples
 from fwc_llm.shots.base import Request, Shots
@@ -70,7 +70,8 @@ def _distances(
         raise FwcError(f"the queried row has no value for {str(lacking[0])!r}")
     asked = examples.features_frame(task, pd.DataFrame([dict(query)]), protected=True)
     point = encoder.encode(asked, strict=False, what="the queried row")
-    return column_costs(numbers, codes, point.numbers[0], point.codes[0], "l1", point.mismatch).round(_DIGITS)
+    cost = FeatureCost.of(point, "l1")
+    return cost.to_points(numbers, codes, point.numbers[0], point.codes[0]).round(_DIGITS)
 
 
 @strategy(coverage=0.95)

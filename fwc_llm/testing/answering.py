@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeAlias
 from unittest.mock import patch
 
@@ -13,15 +14,16 @@ import httpx2
 
 from fwc_llm.answers import parse_answer, probability
 from fwc_llm.errors import FwcError
-from fwc_llm.models import is_local
+from fwc_llm.models import Client, is_local
 from fwc_llm.models.base import Reply
+from fwc_llm.models.replay import PREFIX, Replay
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.models.surrogate.protocol import PATHS, Call, Failure, encoded, read_call, respond, simulated
 
 NO_KEY = "sk-fwc-llm-testing-is-no-key"
 
 Answer: TypeAlias = "str | bool | float | Reply | Exception | Surrogate | Mapping[str, Any] | None"
-Source: TypeAlias = "Answer | Sequence[Answer] | Callable[[Call], Answer]"
+Source: TypeAlias = "Answer | Path | Sequence[Answer] | Callable[[Call], Answer]"
 
 
 @contextmanager
@@ -38,6 +40,7 @@ def answers(source: Source = None) -> "Iterator[Answers]":
     mapping with "choices", "output" or "answers"    a whole response body, for example a recorded one
     any other mapping         recorded answers: that of the first key found in the last message
     list                      recorded answers, one after the other
+    a `pathlib.Path`          the folder of a run: the replies recorded there, by the messages
     function                  any of these, from the `Call`; None where the call is not expected
 
     Where no OPENAI_API_KEY is set, one that is no key is set for the block.
@@ -151,6 +154,9 @@ def _answerer(source: Any) -> Callable[[Call], Any]:
     """The function that gives the answer to a call, None where there is none."""
     if source is None:
         source = Surrogate()
+    if isinstance(source, Path):
+        replay = Replay(f"{PREFIX}{source}", Client())
+        return lambda call: replay.next_reply(call.messages)
     if isinstance(source, str | int | float):
         source = _as_reply(source)  # refuse at once what is no answer
     if isinstance(source, Mapping) and not {"choices", "answers", "output"} & source.keys():

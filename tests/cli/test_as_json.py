@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fwc_llm import evaluate
-from tests.cli.test_options import commands
+from tests.cli.test_flags import commands
 from tests.command import Run
 from tests.people import make_people, write_people
 

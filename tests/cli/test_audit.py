@@ -377,10 +377,9 @@ def test_a_protected_column_by_a_name_of_the_audit_is_refused(fwc: Run, tmp_path
 
 
 MEASURED = """
-import sys
-from fwc_llm.cli import app
+from fwc_llm.cli import main
 
-app(sys.argv[1:], standalone_mode=False)
+main()
 print("peak", next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
 """
 

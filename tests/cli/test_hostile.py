@@ -203,7 +203,7 @@ OF: dict[str, list[tuple[str, str]]] = {
         ("--consistency", "choose --api decisions or --api systemone"),
     ],
     "power --task census": [
-        ("--n-test 201 --base-parity 0.5", "do not come out whole"), ("--n-test 0", "at least 1"),
+        ("--n-test 0", "at least 1"),
         ("--n-test 800000", "800000 test rows"), ("--repeats 0", "repeats"),
         ("--base-parity 2", "base parity"), ("--detect nan", "--detect is nan"),
         ("--detect 0", "--detect is 0: a difference lies between 0 and 1"), ("--run nowhere", "nowhere"),

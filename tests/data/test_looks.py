@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evals.walks.loans import loans
-from fwc_llm.cli.tasks import init
+from fwc_llm.cli.task import init
 from fwc_llm.data.task_inference import draft_question, draft_task, profile_column
 from fwc_llm.errors import FwcError
 from fwc_llm.table_words import means_yes

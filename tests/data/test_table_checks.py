@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fwc_llm.cli.tasks import init
+from fwc_llm.cli.task import init
 from fwc_llm.data.table_checks import TableChecks, check_table
 from fwc_llm.tasks import load_task
 from tests.command import Run

@@ -11,7 +11,9 @@ import pytest
 from evals.leaderboard.__main__ import main
 from evals.leaderboard.check import check
 from evals.leaderboard.page import build, ranks
+from evals.leaderboard.run import Asking
 from fwc_llm.errors import FwcError
+from fwc_llm.models import Client
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.recorded_run import score_run
@@ -59,6 +61,7 @@ def test_check_names_what_is_not_so(runs: Path, tmp_path: Path) -> None:
     shutil.copytree(runs, copy)
     described = json.loads((copy / "german-parity" / "run.json").read_text())
     described["settings"]["margin"] = 0.9
+    described["parameters"]["replayed"] = 64 * "0"
     (copy / "german-parity" / "run.json").write_text(json.dumps(described))
     rescored = RunFolder(copy / "german-parity")
     with Journal(rescored.path) as opened:
@@ -76,6 +79,9 @@ def test_check_names_what_is_not_so(runs: Path, tmp_path: Path) -> None:
     assert re.search(r"german-natural: journal.jsonl not verified: [1-9]\d* of the plan's", told)
     assert told.count("the file does not say that it is simulated, or a reference") == 2
     assert "german-probes: " in told
+    assert "german-parity: the replies of another run were replayed" in told
+    with pytest.raises(FwcError, match="no replayed replies"):
+        Asking(f"replay:{runs}", tmp_path, 16, "chat", Client()).parts()
     with pytest.raises(FwcError, match="no file of the leaderboard"):
         check(changed(runs, file, rows="16"), runs)
 

@@ -5,7 +5,7 @@ import pytest
 
 from evals.stopping import MOST, ROWS, World, answers, assisted, even, ever, fitted, limits
 from fwc_llm.metrics.arm_estimates import estimate
-from fwc_llm.metrics.looks import Looks
+from fwc_llm.metrics.confidence_sequences import ConfidenceSequence
 from fwc_llm.metrics.prediction_powered import FOLDS, Predictions
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays
@@ -31,9 +31,16 @@ def test_a_path_has_the_limits_of_the_package(rates: tuple[float, ...], assist: 
     f, y, fold, group = (np.concatenate(part) for part in zip(*columns, strict=True))
     n, none = len(y), np.zeros(len(y), dtype=np.int64)
     predictions = Predictions(f, fold, means, size) if assist else None
-    looks = Looks(1, MOST)
+    looks = ConfidenceSequence(1, MOST)
     sample = ArmArrays(
-        y, none, group, none, np.arange(n), groups, assist=predictions, design=SamplingDesign(looks=looks)
+        y,
+        none,
+        group,
+        none,
+        np.arange(n),
+        groups,
+        assist=predictions,
+        design=SamplingDesign(sequential=looks),
     )
     gap = estimate(sample)["demographic_parity_difference"]
     low, high = limits(shares, counts, [n]).ravel()

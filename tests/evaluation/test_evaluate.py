@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from fwc_llm import Client, FwcError, Result, Settings, Task, evaluate, load_task, select_shots
 from fwc_llm.cli.experiment import read_experiment
-from fwc_llm.cli.options import read
-from fwc_llm.cli.options import takes as takes_flags
+from fwc_llm.cli.flags import read
+from fwc_llm.cli.flags import takes as takes_flags
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.options import option, takes
 from fwc_llm.runs.folder import RunFolder

@@ -16,8 +16,8 @@ from fwc_llm.evaluation.evaluate import prepare
 from fwc_llm.metrics.perturbation_effects import changes
 from fwc_llm.models import open_model
 from fwc_llm.report.formats import render
-from fwc_llm.runs.joint import joint_messages, split_record
-from fwc_llm.runs.probes import FIRST_NAME, find_proxies, name_variants, with_first_name
+from fwc_llm.runs.multi_row_requests import joint_messages, split_record
+from fwc_llm.runs.perturbations import FIRST_NAME, find_proxies, name_variants, with_first_name
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import Task, census_task
 from tests.faults.loopback import serving

@@ -10,11 +10,11 @@ import pytest
 
 from fwc_llm import Client, FwcError, Result, Settings, evaluate
 from fwc_llm.metrics.arm_estimates import estimate
-from fwc_llm.metrics.looks import Looks, simulate
+from fwc_llm.metrics.confidence_sequences import ConfidenceSequence, simulate
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.verification import verify
 from fwc_llm.runs.recorded_run import read_run
-from fwc_llm.runs.splits import evenly
+from fwc_llm.runs.splits import interleave_cells
 from tests.command import Run
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
 
@@ -154,22 +154,22 @@ def test_the_command_says_what_it_saved_and_what_to_expect(fwc: Run, tmp_path: P
 def test_every_beginning_of_the_order_has_the_same_shares() -> None:
     cells = np.random.default_rng(0).permutation(np.repeat([0, 1, 2, 3], [15, 45, 45, 15]))
     for n in (16, 40, 80):
-        share = np.bincount(cells[evenly(cells)][:n], minlength=4) / n
+        share = np.bincount(cells[interleave_cells(cells)][:n], minlength=4) / n
         np.testing.assert_allclose(share, [0.125, 0.375, 0.375, 0.125], atol=1.01 / n)
 
 
 @pytest.mark.parametrize("rates", [[0.45, 0.55], [0.02, 0.12], [0.5, 0.6, 0.5, 0.5]])
 def test_wrong_verdicts_at_the_bound_are_rare_at_all_looks_together(rates: list[float]) -> None:
-    _, failed = simulate(rates, [1.0] * len(rates), 0.1, Looks(1, 2000), 2000)
+    _, failed = simulate(rates, [1.0] * len(rates), 0.1, ConfidenceSequence(1, 2000), 2000)
     assert (failed == 1).mean() <= 0.054
     assert (failed == 0).mean() <= 0.054
-    rows, failed = simulate([0.4, 0.6], [0.5, 0.5], 0.1, Looks(1, 2000), 500)
+    rows, failed = simulate([0.4, 0.6], [0.5, 0.5], 0.1, ConfidenceSequence(1, 2000), 500)
     assert rows.mean() < 0.5 * 2000
     assert np.isnan(failed).mean() < 0.1
 
 
 def test_the_reach_of_a_look_and_its_p_value_agree() -> None:
-    looks = Looks(3, 1000)
+    looks = ConfidenceSequence(3, 1000)
     for rows in (60, 300, 1000):
         assert looks.p_value(looks.reach(rows, 3, 2), rows, 3, 2) == pytest.approx(0.05)
         assert looks.reach(rows, 3, 2) > looks.reach(rows) > 2.5

@@ -10,7 +10,7 @@ from http.client import responses
 from typing import Any
 
 from fwc_llm.models.surrogate.model import Surrogate
-from fwc_llm.models.surrogate.serve import SurrogateServer
+from fwc_llm.models.surrogate.server import SurrogateServer
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from fwc_llm.report.formats import render
 from fwc_llm.report.verification import verify
 from fwc_llm.runs.batch import batch_reply, batches_under_way
 from fwc_llm.runs.folder import RunFolder
-from fwc_llm.runs.journal import Call, Journal, make_record
+from fwc_llm.runs.journal import Journal, PlannedCall, make_record
 from fwc_llm.runs.listing import expanded, list_runs
 from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.recorded_run import score_run as score
@@ -153,7 +153,7 @@ _EXTERNAL = [  # of promptfoo, MLflow, OpenAI's Evals and its Batch API
 ]  # fmt: skip
 _CELLS = ("yes", "no", "", "\0", "=1+1", 0, 1, 10**18, 0.5, math.nan, math.inf, True, False, b"\xff", [1], {"a": "x"},
           Decimal("0.1"), datetime(2026, 11, 1), date(1, 1, 1), "x" * 5000)  # fmt: skip
-_CALL = Call("zero", 0, "row:1", "", ())
+_CALL = PlannedCall("zero", 0, "row:1", "", ())
 _HEADERS = ("retry-after", "retry-after-ms")
 _DURATIONS = ("1s", "6m0s", "20ms", "8.64s", "1763750000", "9" * 400 + "h", "-1s", "soon", "1h" * 60,
               "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct " + "9" * 20 + " 07:28:00 GMT")  # fmt: skip

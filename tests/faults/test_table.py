@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from fwc_llm.models import Message
 from fwc_llm.models.decisions import DecisionModel
-from fwc_llm.runs.execute import Outcome, execute
-from fwc_llm.runs.journal import Call, Journal
+from fwc_llm.runs.execute import ExecutionSummary, execute
+from fwc_llm.runs.journal import Journal, PlannedCall
 from tests.command import python
 from tests.conftest import CHECKOUT
 from tests.faults.decisions import decision_faults, shared_faults
@@ -42,13 +42,13 @@ def test_a_fault_once(api: str, fault: Fault, tmp_path: Path, monkeypatch: pytes
 # --- Many questions to a decision model's service that misbehaves on a schedule
 
 
-def question(number: int) -> Call:
+def question(number: int) -> PlannedCall:
     messages: list[Message] = [
         {"role": "user", "content": f"Person {number}"},
         {"role": "question", "content": "Does this person earn more than 50K?"},
         {"role": "question", "content": "Does this person earn less?", "name": "negation"},
     ]
-    return Call("zero", 0, f"test:{number}", "", messages)
+    return PlannedCall("zero", 0, f"test:{number}", "", messages)
 
 
 @pytest.mark.slow
@@ -56,7 +56,7 @@ def question(number: int) -> Call:
 def test_every_request_to_a_service_that_misbehaves_is_accounted_for(api: str, tmp_path: Path) -> None:
     service, n = FaultyService(seed=8), 150
 
-    async def run() -> Outcome:
+    async def run() -> ExecutionSummary:
         async with serve(service) as url:
             model = DecisionModel(
                 "test-model", api=api, base_url=f"{url}/v1", concurrency=16, timeout=3.0, deadline=280.0,

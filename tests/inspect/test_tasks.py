@@ -88,7 +88,7 @@ def test_the_surrogate_answers_as_it_does_to_us() -> None:
     from fwc_llm.inspect.registry import SurrogateAPI
     from fwc_llm.models.inspect import to_chat, to_reply
     from fwc_llm.models.surrogate.model import Surrogate
-    from fwc_llm.models.surrogate.reading import UnreadablePromptError
+    from fwc_llm.models.surrogate.prompt_reader import UnreadablePromptError
 
     task = load_task("census")
     messages = build_prompt(task, task.test().iloc[0])

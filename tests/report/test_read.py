@@ -22,7 +22,7 @@ from fwc_llm.report.document import make_document
 from fwc_llm.report.formats import render
 from fwc_llm.report.table_model import as_text
 from fwc_llm.report.terminal import run_table
-from fwc_llm.runs.ablation import ARMS, OPTIONS, STEPS
+from fwc_llm.runs.ablation_arms import ARMS, OPTIONS, STEPS
 from fwc_llm.runs.folder import ANSWER_COLUMNS, RunFolder, file_name
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.recorded_run import answers_by_arm, read_run, read_runs

@@ -176,10 +176,11 @@ def gap(result: Result) -> dict[str, Any]:
     return result.audit().to_dict()["arms"][0][GAP]
 
 
-def test_a_run_keeps_predictions_and_shows_what_they_give(two: Task, tmp_path: Path) -> None:
+def test_predictions_are_made_when_asked_for_and_kept(two: Task, tmp_path: Path) -> None:
     result = run(two, tmp_path / "run")
+    assert not (result.folder / FILE_NAME).is_file()
+    result.assisted()
     found = gap(result)
-    assert (result.folder / FILE_NAME).is_file()
     assert (worth := found["assisted"]["rows_worth"]) > 80
     assert any(f"as good as {worth:,} rows" in note for note in result.audit().to_dict()["notes"])
     assisted = result.assisted().to_dict()
@@ -193,7 +194,7 @@ def test_a_run_keeps_predictions_and_shows_what_they_give(two: Task, tmp_path: P
 
 def test_assist_said_before_asking_is_in_verdicts_and_gates(two: Task, tmp_path: Path) -> None:
     plain, assisted = (run(two, tmp_path / str(assist), assist=assist) for assist in (False, True))
-    wide = gap(plain)["assisted"]
+    wide = plain.assisted().to_dict()["arms"][0][GAP]
     assert gap(assisted)["value"] == wide["value"]
     bound = (wide["high"] + gap(plain)["high"]) / 2
     assert assisted.check(f"dp > {bound:.6f}").outcome == "passed"
@@ -202,6 +203,7 @@ def test_assist_said_before_asking_is_in_verdicts_and_gates(two: Task, tmp_path:
 
 def test_predictions_of_other_answers_or_another_table_are_not_used(two: Task, tmp_path: Path) -> None:
     result = run(two, tmp_path / "run")
+    result.assisted()
     kept = result.folder / FILE_NAME
     kept.write_text(kept.read_text().replace('"answers": "', '"answers": "x'))
     assert "assisted" not in gap(result)

@@ -19,17 +19,19 @@ from fwc_llm.models.tokens import TokenCounter
 from fwc_llm.runs import batch as batch_module
 from fwc_llm.runs.batch import batches_under_way, run_batch
 from fwc_llm.runs.budget import Budget
-from fwc_llm.runs.execute import Outcome, execute
-from fwc_llm.runs.journal import Call, Journal, call_id, parameters_json
+from fwc_llm.runs.execute import ExecutionSummary, execute
+from fwc_llm.runs.journal import Journal, PlannedCall, call_id, parameters_json
 from tests.faults.batch_service import BatchService, answer_of
 from tests.faults.loopback import HttpReply, refusal, serve
 
 N = 23
 
 
-def calls(n: int = N) -> list[Call]:
+def calls(n: int = N) -> list[PlannedCall]:
     return [
-        Call("zero", 0, f"test:{i}", "", [{"role": "user", "content": "x" * i + " <|endoftext|> é\u2028"}])
+        PlannedCall(
+            "zero", 0, f"test:{i}", "", [{"role": "user", "content": "x" * i + " <|endoftext|> é\u2028"}]
+        )
         for i in range(n)
     ]
 
@@ -49,7 +51,7 @@ async def asking(
             yield ChatModel(name, base_url=f"{url}/v1", backoff=0.001, **options), journal
 
 
-async def run(service: Any, folder: Path, then_live: bool = False, **options: Any) -> Outcome | None:
+async def run(service: Any, folder: Path, then_live: bool = False, **options: Any) -> ExecutionSummary | None:
     async with asking(service, folder) as (model, journal):
         await run_batch(model, calls(), journal, folder, poll_seconds=0.0, backoff=0.001, **options)
         return await execute(model, calls(), journal, concurrency=1) if then_live else None
@@ -117,7 +119,7 @@ def test_failures_are_left_to_be_asked_live(tmp_path: Path) -> None:
     service = BatchService(fails=lambda number: number % 5 == 0)
     asyncio.run(run(service, tmp_path))
     assert len(answers(tmp_path)) == 18
-    assert asyncio.run(run(service, tmp_path, then_live=True)) == Outcome(5, 0, 18)
+    assert asyncio.run(run(service, tmp_path, then_live=True)) == ExecutionSummary(5, 0, 18)
     assert service.live.total() == 5
     assert set(answers(tmp_path)) == set(expected())
 
@@ -163,7 +165,7 @@ def test_answered_requests_are_not_batched(tmp_path: Path) -> None:
 def test_the_cost_limit_holds_for_batches(tmp_path: Path) -> None:
     service = BatchService()
 
-    async def go() -> Outcome:
+    async def go() -> ExecutionSummary:
         async with asking(service, tmp_path, "gpt-4") as (model, journal):
             price, counter = price_of("gpt-4"), TokenCounter("unknown", fetch=False)
             budget = Budget(model, price, 1.0, counter)

@@ -16,7 +16,7 @@ from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.models.openai.prices import Price, price_of
 from fwc_llm.runs.budget import Budget, forecast
 from fwc_llm.runs.execute import execute
-from fwc_llm.runs.journal import Call, Journal
+from fwc_llm.runs.journal import Journal, PlannedCall
 from fwc_llm.tasks import census_task
 from tests.faults.loopback import HttpReply, HttpRequest, answered, serve_in_thread
 
@@ -40,10 +40,10 @@ class Model(ChatModel):
         return Reply("Yes", usage=self.used)
 
 
-def calls(n: int, tail: int = 100) -> list[Call]:
+def calls(n: int, tail: int = 100) -> list[PlannedCall]:
     system: Any = {"role": "system", "content": "s" * 1500}
     users: Any = [{"role": "user", "content": f"{i:03}".ljust(tail, "x")} for i in range(n)]
-    return [Call("fwc", 0, f"test:{i}", "", [system, user], fixed=1) for i, user in enumerate(users)]
+    return [PlannedCall("fwc", 0, f"test:{i}", "", [system, user], fixed=1) for i, user in enumerate(users)]
 
 
 def test_a_forecast_counts_everything() -> None:

@@ -12,8 +12,8 @@ import pytest
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Messages, Reply, Usage
 from fwc_llm.progress import Progress
-from fwc_llm.runs.execute import Outcome, execute
-from fwc_llm.runs.journal import Call, Journal
+from fwc_llm.runs.execute import ExecutionSummary, execute
+from fwc_llm.runs.journal import Journal, PlannedCall
 
 
 class Scripted:
@@ -47,11 +47,11 @@ class Scripted:
         self.closed += 1
 
 
-def call(number: int, arm: str = "zero", repeat: int = 0) -> Call:
-    return Call(arm, repeat, f"test:{number}", "", [{"role": "user", "content": f"q{number}"}])
+def call(number: int, arm: str = "zero", repeat: int = 0) -> PlannedCall:
+    return PlannedCall(arm, repeat, f"test:{number}", "", [{"role": "user", "content": f"q{number}"}])
 
 
-def run(model: Scripted, calls: Any, folder: Path, **options: Any) -> Outcome:
+def run(model: Scripted, calls: Any, folder: Path, **options: Any) -> ExecutionSummary:
     with Journal(folder) as journal:
         return asyncio.run(execute(model, calls, journal, **options))
 
@@ -63,7 +63,7 @@ def records(folder: Path) -> list[dict[str, Any]]:
 
 def test_every_call_is_asked_once_and_recorded_whole(tmp_path: Path) -> None:
     model = Scripted(lambda content: "Yes" if content == "q1" else "I cannot say")
-    assert run(model, [call(1), call(2)], tmp_path) == Outcome(2, 0, 0)
+    assert run(model, [call(1), call(2)], tmp_path) == ExecutionSummary(2, 0, 0)
     first = next(record for record in records(tmp_path) if record["row"] == "test:1")
     assert set(first) == {
         "request", "arm", "repeat", "row", "variant", "text", "finish_reason", "refusal", "error", "logprobs",
@@ -78,10 +78,10 @@ def test_every_call_is_asked_once_and_recorded_whole(tmp_path: Path) -> None:
 
 def test_a_second_run_asks_only_what_is_missing(tmp_path: Path) -> None:
     flaky = Scripted(lambda content: None if content == "q3" else "No")
-    assert run(flaky, map(call, range(5)), tmp_path) == Outcome(4, 1, 0)
+    assert run(flaky, map(call, range(5)), tmp_path) == ExecutionSummary(4, 1, 0)
     assert [each["row"] for each in records(tmp_path) if each["error"] == "nobody home"] == ["test:3"]
     model = Scripted()
-    assert run(model, map(call, range(7)), tmp_path) == Outcome(3, 0, 4)
+    assert run(model, map(call, range(7)), tmp_path) == ExecutionSummary(3, 0, 4)
     assert sorted(model.asked) == ["q3", "q5", "q6"]
     nobody = Scripted(lambda content: AssertionError("asked"))
     assert run(nobody, map(call, range(7)), tmp_path).skipped == 7
@@ -102,7 +102,7 @@ def test_a_rejected_run_stops_at_once_and_keeps_what_is_under_way(tmp_path: Path
 
 
 def test_a_prompt_that_cannot_be_built_ends_the_run(tmp_path: Path) -> None:
-    def calls() -> Iterator[Call]:
+    def calls() -> Iterator[PlannedCall]:
         yield call(1)
         raise FwcError("the attribute age is missing")
 

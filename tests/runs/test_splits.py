@@ -177,10 +177,12 @@ def test_a_table_of_few_different_rows_keeps_some_for_the_examples(tmp_path: Pat
     assert settings.n_test < 200 or settings.base_parity is None or settings.m < 16
 
 
-def test_a_number_that_is_given_stays_or_is_refused(tmp_path: Path) -> None:
+def test_a_number_that_is_given_is_rounded_to_whole_cells_or_refused(tmp_path: Path) -> None:
     task = table(tmp_path, [(300, 100), (200, 250), (400, 500)])
-    with pytest.raises(FwcError, match="nearest number that works is 204 or 192"):
-        make_plan(task, ["zero"], Settings(n_test=200))
+    for options in ({"n_test": 200}, {"n_test": 204, "threshold": "fit", "threshold_rows": 200}):
+        plan = make_plan(task, ["zero"], Settings(**options))
+        assert (plan.settings.n_test, plan.settings.threshold_rows) in ((204, None), (204, 204))
+        assert any("--n-test 200" in note or "--threshold-rows 200" in note for note in plan.notes)
     small = replace(task, load=table(tmp_path, [(30, 10), (200, 250)]).load)
     with pytest.raises(FwcError, match="the most that work are 80, and with no base parity"):
         make_plan(small, ["zero"], Settings(n_test=200))

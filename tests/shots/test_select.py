@@ -224,7 +224,7 @@ def test_ids_are_the_rows_named_in_their_order(two: Task) -> None:
 
 
 REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
-    "unknown": ("nearst", {}, r"unknown strategy 'nearst': choose one of zero, random, balanced, fwc, .*ids"),
+    "unknown": ("nearst", {}, r"unknown strategy 'nearst' .*did you mean 'nearest'"),
     "m zero": ("random", {"m": 0}, "m is 0: at least 1 example"),
     "m no number": ("random", {"m": 2.5}, "m is 2.5: give a whole number"),
     "fwc, m below the cells": ("fwc", {"m": 3}, "3"),

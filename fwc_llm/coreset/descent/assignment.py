@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fwc_llm.coreset.compiled import kernel, part
-from fwc_llm.coreset.tile import ROWS, WIDTH, l1_pair, l1_tile, sqeuclidean_pair, sqeuclidean_tile
+from fwc_llm.coreset.tile import ROWS, WIDTH, exact_cost, pair_cost, tile_costs
 
 # A cost is a lower bound; up to date; its nearest one is in doubt; or it must be brought up to date.
 STALE, FRESH, DOUBTFUL, WANTED = 0, 1, 2, 3
@@ -60,13 +60,12 @@ class Representatives(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """The cost: kind of columns, cells, and what float32 may get wrong (relative, and in the inputs).
+    """The cost: of features and cells, and what float32 may get wrong (relative, and in the inputs).
 
     With these errors the nearest ones that it cannot tell are DOUBTFUL; with none, they are what it says.
     """
 
-    unit: Any  # (c,) of each column of codes, what a mismatch costs
-    squared: bool
+    features: Any  # `FeatureCost`
     move: Any  # (G, G)
     relative: Any
     absolute: Any
@@ -96,7 +95,7 @@ def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-
     Returns how many are in doubt.
     """
     x, cell, _, cost, packed, second = rows
-    begin = reps.first[g]
+    begin, squared = reps.first[g], costs.features.squared
     block, out, best, next_best, place = work
     for lane in range(ROWS):
         i = queue[g, lane if lane < count else 0]  # loops of known length are faster
@@ -104,10 +103,7 @@ def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-
             block[k, lane] = x[i, k]
         best[lane], next_best[lane], place[lane] = FAR, FAR, -1
     for t in range(reps.tile_start[g], reps.tile_start[g + 1]):
-        if costs.squared:
-            sqeuclidean_tile(block, reps.tiles, t, costs.unit, out)
-        else:
-            l1_tile(block, reps.tiles, t, costs.unit, out)
+        tile_costs(block, reps.tiles, t, costs.features, out)
         for w in range(WIDTH):
             j = reps.tile_label[t, w]
             if j < 0:
@@ -121,14 +117,14 @@ def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-
     for lane in range(count):
         i = queue[g, lane]
         near, far = best[lane], next_best[lane]
-        error = _error(near, costs.squared, costs.relative, costs.absolute)
-        error += _error(far, costs.squared, costs.relative, costs.absolute)
+        error = _error(near, squared, costs.relative, costs.absolute)
+        error += _error(far, squared, costs.relative, costs.absolute)
         doubt = costs.relative > 0 and far - near <= error
         doubtful += doubt
         state = DOUBTFUL if doubt else FRESH
         packed[i, g] = ((place[lane] - begin) << BITS) + reps.now * STATES + state
         cost[i, g] = near + costs.move[cell[i], g]
-        second[i, g] = np.sqrt(far) if costs.squared else far
+        second[i, g] = np.sqrt(far) if squared else far
     return doubtful
 
 
@@ -145,7 +141,7 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
     x, cell, chosen, cost, packed, second = rows
     points, tile_start, first = reps.points, reps.tile_start, reps.first
     step, now, come = reps.step, reps.now, reps.come
-    mismatch, squared, move = costs.unit, costs.squared, costs.move
+    features, squared, move = costs.features, costs.features.squared, costs.move
     cells, doubtful = len(prices), 0
     for row in range(low, high):
         i: Any = np.uintp(row)  # without a sign: else every look-up asks whether it counts from the end
@@ -173,10 +169,7 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
                         packed[i, g] = word - state + STALE
                         continue
                 if step[j] > 0 or state != FRESH:
-                    if squared:
-                        value = sqeuclidean_pair(x, row, points, np.intp(j), mismatch)
-                    else:
-                        value = l1_pair(x, row, points, np.intp(j), mismatch)
+                    value = pair_cost(x, row, points, np.intp(j), features)
                 if turn == 0:
                     limit = value + move[own, g] - prices[g] + margin
                 if value < other or (come[age, g] == 0 and state == FRESH):
@@ -194,22 +187,16 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
 
 
 @kernel
-def find_exactly(values, points, start, stop, unit, squared, place, least):  # type: ignore[no-untyped-def]
+def find_exactly(values, points, start, stop, cost, place, least):  # type: ignore[no-untyped-def]
     """The nearest of the points start[q] … stop[q] − 1 to the row `values[q]`, and its cost, in float64.
 
     `values` (d, p), `points` (m, p); writes `place` (d,), the first of equally near ones, and `least` (d,).
     Where there is no point these are −1 and inf.
     """
-    n_numeric = values.shape[1] - len(unit)
     for q in range(len(values)):
         best, nearest = np.inf, -1
         for j in range(start[q], stop[q]):
-            total = 0.0
-            for k in range(n_numeric):
-                apart = values[q, k] - points[j, k]
-                total += apart * apart if squared else abs(apart)
-            for k in range(n_numeric, values.shape[1]):
-                total += np.float64(unit[k - n_numeric]) if values[q, k] != points[j, k] else 0.0
+            total = exact_cost(values, q, points, j, cost)
             if total < best:
                 best, nearest = total, j
         place[q], least[q] = nearest, best

@@ -12,7 +12,7 @@ import numpy as np
 
 from fwc_llm.coreset.descent.updates import RowAssignment, means, medians, medoids
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
-from fwc_llm.coreset.problem.ground_cost import blocks, feature_costs
+from fwc_llm.coreset.problem.ground_cost import blocks
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.transport.inner_problem import Transport
 from fwc_llm.coreset.weights import Masses
@@ -57,7 +57,7 @@ class Steps:
         for rows in blocks(n):
             block = np.ascontiguousarray(self._columns[:, rows])
             for j, g in enumerate(problem.cell_of):
-                costs = feature_costs(block, points[j], problem.cost, problem.table.mismatch)
+                costs = problem.feature_cost.between(block, points[j])
                 closer = costs < cost[g, rows]
                 np.copyto(cost[g, rows], costs, where=closer)
                 label[g, rows][closer] = j

@@ -31,7 +31,6 @@ from fwc_llm.coreset.descent.assignment import (
 from fwc_llm.coreset.descent.loop import Steps, share_out
 from fwc_llm.coreset.descent.medians import Changes, Means, Medians
 from fwc_llm.coreset.descent.updates import RowAssignment, medoids, modes
-from fwc_llm.coreset.problem.ground_cost import feature_costs
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.tile import WIDTH
@@ -52,8 +51,7 @@ class CompiledSteps(Steps):
         self._shift = np.zeros(table.p) if table.is_single else table.centre
         self._cell = cells.cell.astype(np.int16)
         self._cached_rows: Rows | None = None
-        squared = problem.cost == "sqeuclidean"
-        terms = read_only(table.mismatch), squared, problem.move.astype(np.float32)
+        terms = problem.feature_cost, problem.move.astype(np.float32)
         self._costs = Costs(*terms, relative=np.float32(0), absolute=np.float32(0))
         self._reps: Representatives | None = None
         self._tiles = tiles_of(problem.cell_of, cells.n_cells)
@@ -127,7 +125,7 @@ class CompiledSteps(Steps):
         """See `Steps`: the costs (n, G) in float64, and the labels (G, n)."""
         table, reps = self.problem.table, self._place(points)[0]
         # What rounding to float32 and sums in it may get wrong.
-        x, squared = table.single, self._costs.squared
+        x, squared = table.single, self.problem.feature_cost.squared
         largest = np.maximum(np.abs(x.min(axis=0)), np.abs(x.max(axis=0))).astype(np.float64)
         rounding = np.zeros(table.p) if table.is_single else 2 * _HALF_ULP * largest
         absolute = np.sqrt((rounding**2).sum()) if squared else rounding.sum()
@@ -137,7 +135,7 @@ class CompiledSteps(Steps):
         label = self._rows.packed
         self._forget()  # room for the costs in float64
         cost = np.empty(label.shape)
-        terms = np.array(points, np.float64, order="C"), self._costs.unit, squared
+        exact = np.array(points, np.float64, order="C")
 
         def make_exact(low: int, high: int) -> None:
             values = table.values_of(slice(low, high))
@@ -149,7 +147,7 @@ class CompiledSteps(Steps):
                 if first == last:
                     stop = start
                 place, least = np.empty(high - low, np.int64), np.empty(high - low)
-                find_exactly(values, terms[0], start, stop, *terms[1:], place, least)
+                find_exactly(values, exact, start, stop, self.problem.feature_cost, place, least)
                 label[low:high, g] = place
                 cost[low:high, g] = least + self.problem.move[self._cell[low:high], g]
 
@@ -175,7 +173,7 @@ class CompiledSteps(Steps):
         step = np.full(len(points), np.inf)
         if old is not None:
             step = self._measure_ways(near, old.points)
-        typical = np.sqrt(self._objective) if self._costs.squared else self._objective
+        typical = np.sqrt(self._objective) if self.problem.feature_cost.squared else self._objective
         everything = old is None or bool(step.max() > typical / 2)
         if everything:
             self._before, step = np.repeat(near[None], AGES, axis=0), np.zeros(len(points))
@@ -192,9 +190,8 @@ class CompiledSteps(Steps):
 
     def _measure_ways(self, near: np.ndarray, before: np.ndarray) -> np.ndarray:
         """The ways (m,) of points (m, p)."""
-        unit, cost = self._costs.unit, self.problem.cost
-        ways = feature_costs(near.T.astype(np.float64), before.T, cost, unit)
-        return np.sqrt(ways) if self._costs.squared else ways
+        ways = self.problem.feature_cost.between(near.T.astype(np.float64), before.T)
+        return np.sqrt(ways) if self.problem.feature_cost.squared else ways
 
     def _assign(self, costs: Costs, reps: Representatives, everything: bool, margin: float) -> None:
         n = self.problem.table.n

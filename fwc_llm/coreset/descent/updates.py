@@ -164,7 +164,7 @@ def medoids(
     """The representatives' rows (m,), each moved to the best candidate among the rows that it carries.
 
     They move one after another, those in `only` or all, and stay distinct by `ids` wherever they were. The
-    cost of a candidate is a sum over columns of a function of one number, see `costs_at_rows`.
+    cost of a candidate is a sum over columns of a function of one number, see `FeatureCost.at_rows`.
     """
     table, moved, groups = problem.table, rows.copy(), shares.grouped(only)
     for g, pool in enumerate(problem.pools):
@@ -174,28 +174,9 @@ def medoids(
         for j in own[np.diff(groups.start)[own] > 0].tolist():
             carried, weight = groups.of(j)
             places, weight = np.append(rows[j], carried), np.append(0.0, weight)
-            costs = costs_at_rows(table, places, weight, problem.cost)
+            costs = problem.feature_cost.at_rows(table, places, weight)
             taken = np.isin(problem.ids[places], problem.ids[moved[own]])
             costs[1:][taken[1:] | ~allowed[carried]] = np.inf
             if costs.min() < costs[0] - 1e-12 * abs(costs[0]):
                 moved[j] = places[costs.argmin()]
     return moved
-
-
-def costs_at_rows(table: EncodedTable, rows: np.ndarray, weight: np.ndarray, cost: str) -> np.ndarray:
-    """(r,) Σ_i w_i c(x_i, v) for every row v of the `rows` x (r,), by columns."""
-    total, costs = weight.sum(), np.zeros(len(rows))
-    for k in range(table.n_numeric, table.p):
-        codes = table.column(k, rows)
-        costs += table.mismatch[k - table.n_numeric] * (total - np.bincount(codes, weight)[codes])
-    # About the weighted mean, so that neither sum cancels.
-    numeric = np.ascontiguousarray(table.numbers[rows].T, np.float64)
-    numeric -= (weight * numeric).sum(1, keepdims=True) / total
-    if cost == "sqeuclidean":
-        squares = numeric * numeric
-        return np.asarray(costs + (total * squares + (weight * squares).sum(1, keepdims=True)).sum(0))
-    order = np.argsort(numeric, axis=1)
-    ordered, weights = np.take_along_axis(numeric, order, axis=1), weight[order]
-    below, moment = np.cumsum(weights, axis=1), np.cumsum(weights * ordered, axis=1)
-    of_column = ordered * (2 * below - below[:, -1:]) - (2 * moment - moment[:, -1:])
-    return np.asarray(costs + np.bincount(order.ravel(), of_column.ravel(), len(rows)))

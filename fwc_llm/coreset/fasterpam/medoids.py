@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.coreset.compiled import kernel, part, read_only
-from fwc_llm.coreset.problem.encoded_table import MISMATCH
+from fwc_llm.coreset.problem.ground_cost import FeatureCost
 from fwc_llm.coreset.threads import Threads
-from fwc_llm.coreset.tile import ROWS, WIDTH, in_groups, l1_tile, sqeuclidean_tile
+from fwc_llm.coreset.tile import ROWS, WIDTH, in_groups, tile_costs
 
 _WORTH_SHARING = 2_000_000  # comparisons of two values: about half a millisecond
 
@@ -18,24 +18,20 @@ _WORTH_SHARING = 2_000_000  # comparisons of two values: about half a millisecon
 class Space:
     """n rows, and the prices of the cells.
 
-    The cost of a row at a point of cell g is F less the price of g, or F² less it, where F is a metric. In L1
-    and L2 F is the distance of the numbers, plus `units` for codes that differ, plus what `move` says of the
-    two cells; in L2 it is the root of such a sum of squares. The cost "sqeuclidean" is F² of L2.
+    A row costs `cost` and what `move` says of the two cells at a point of cell g, or with `root` the root of
+    this sum, less the price of g.
 
-    `values` (n, p) float32 are `n_numeric` columns of numbers, then codes. `cell` (n,) is each row's cell,
-    `move` (G, G) symmetric, `prices` (G,), and `cost` "l1", "l2" or "sqeuclidean". `mass` (n,)
-    float32 says how much each row counts (None: 1), `units` (c,) what a mismatch of codes costs (None:
-    `MISMATCH`).
+    `values` (n, p) float32 are numbers, then codes. `cell` (n,) is each row's cell, `move` (G, G) symmetric,
+    `prices` (G,). `mass` (n,) float32 says how much each row counts (None: 1).
     """
 
     values: np.ndarray
-    n_numeric: int
+    cost: FeatureCost
     cell: np.ndarray
     move: np.ndarray
     prices: np.ndarray
-    cost: str
     mass: np.ndarray | None = None
-    units: np.ndarray | None = None
+    root: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,9 +57,7 @@ class Medoids:
         self._values = read_only(np.ascontiguousarray(space.values, np.float32))
         self.prices = space.prices.astype(np.float32)
         self._points, self._cell_of = points.values.astype(np.float32), points.cells
-        codes = space.values.shape[1] - space.n_numeric
-        unit = read_only(np.full(codes, MISMATCH, np.float32) if space.units is None else space.units)
-        self._cost = unit, space.cost == "l1", space.cost == "l2", space.move.astype(np.float32)
+        self._cost = space.cost, space.root, space.move.astype(np.float32)
         self._n = n = len(space.values)
         # Of every row the nearest point, the second, and what the row costs there. A single point has no
         # second: −1, and a cost that no row can exceed.
@@ -154,7 +148,7 @@ class Medoids:
             d_first + self.prices[self._cell_of[nearest]],
             d_second + self.prices[self._cell_of].max(),
         )
-        if space.cost == "sqeuclidean":
+        if space.cost.squared and not space.root:
             first, second = np.sqrt(np.maximum(first, 0)), np.sqrt(np.maximum(second, 0))
         reach = first + second
         rises = d_second.astype(np.float64) - d_first
@@ -203,7 +197,7 @@ def _gains(tile, w, d_first, d_second, mass, first, low, size):  # type: ignore[
 @kernel
 def best_exchanges(  # type: ignore[no-untyped-def]
     blocks, cell, d_first, d_second, slot, reach, removal, mass, point_blocks, cell_of, tiles, cells,
-    unit, l1, l2, move, prices, tile, limit, gain, slots, changes,
+    cost, root, move, prices, tile, limit, gain, slots, changes,
 ):  # fmt: skip
     """Writes `slots` and `changes` (q,); `tile`, `limit` (WIDTH, m) and `gain` (WIDTH, m) are room.
 
@@ -217,14 +211,11 @@ def best_exchanges(  # type: ignore[no-untyped-def]
     for t in range(len(tiles)):
         width = min(WIDTH, len(cells) - t * WIDTH)
         for b in range(len(point_blocks)):
-            if l1:
-                l1_tile(point_blocks[b], tiles, t, unit, tile)
-            else:
-                sqeuclidean_tile(point_blocks[b], tiles, t, unit, tile)
+            tile_costs(point_blocks[b], tiles, t, cost, tile)
             for w in range(width):
                 for s in range(b * ROWS, min(b * ROWS + ROWS, m)):
                     away = tile[w, s - b * ROWS] + move[cells[t * WIDTH + w], cell_of[s]]
-                    limit[w, s] = (away if l1 else np.sqrt(away)) * _SLACK
+                    limit[w, s] = (np.sqrt(away) if cost.squared else away) * _SLACK
                     gain[w, s] = removal[s]
         for w in range(width):
             changes[t * WIDTH + w] = 0.0
@@ -235,17 +226,14 @@ def best_exchanges(  # type: ignore[no-untyped-def]
                     matters |= reach[c] > limit[w, slot[c]]
             if not matters:
                 continue
-            if l1:
-                l1_tile(blocks[b], tiles, t, unit, tile)
-            else:
-                sqeuclidean_tile(blocks[b], tiles, t, unit, tile)
+            tile_costs(blocks[b], tiles, t, cost, tile)
             first = np.uint64(b * ROWS)
             for w in range(width):
                 g = cells[t * WIDTH + w]
                 price = prices[g]
                 for lane in range(ROWS):
                     tile[w, lane] += move[g, cell[first + np.uint64(lane)]]
-                if l2:
+                if root:
                     for lane in range(ROWS):
                         tile[w, lane] = np.sqrt(tile[w, lane])
                 for lane in range(ROWS):
@@ -266,7 +254,7 @@ def best_exchanges(  # type: ignore[no-untyped-def]
 
 @kernel
 def two_nearest(  # type: ignore[no-untyped-def]
-    values, cell, rows, tiles, slots, cell_of, anew, unit, l1, l2, move, prices, block, tile,
+    values, cell, rows, tiles, slots, cell_of, anew, cost, root, move, prices, block, tile,
     nearest, second, d_nearest, d_second,
 ):  # fmt: skip
     """Writes the last four (n,) for the `rows`; `block` (p, ROWS) and `tile` are room.
@@ -286,17 +274,14 @@ def two_nearest(  # type: ignore[no-untyped-def]
                 nearest[i], second[i] = -1, -1
                 d_nearest[i], d_second[i] = np.float32(np.inf), np.float32(np.inf)
         for t in range(len(tiles)):
-            if l1:
-                l1_tile(block, tiles, t, unit, tile)
-            else:
-                sqeuclidean_tile(block, tiles, t, unit, tile)
+            tile_costs(block, tiles, t, cost, tile)
             for w in range(min(WIDTH, m - t * WIDTH)):
                 j = slots[t * WIDTH + w]
                 g = cell_of[t * WIDTH + w]
                 for lane in range(count):
                     i = rows[start + lane]
                     d = tile[w, lane] + move[g, cell[i]]
-                    d = (np.sqrt(d) if l2 else d) - prices[g]
+                    d = (np.sqrt(d) if root else d) - prices[g]
                     if d < d_nearest[i]:
                         second[i], d_second[i] = nearest[i], d_nearest[i]
                         nearest[i], d_nearest[i] = j, d

@@ -3,14 +3,16 @@
     c((x, d, y), (x', d', y')) = Σ_numeric |x_k − x'_k| (or squared) + Σ_categorical v_k [x_k ≠ x'_k]
                                  + cost_sensitive [d ≠ d'] + cost_outcome [y ≠ y']
 
-Of `column_weights`, those of numbers are in the numbers, and v_k is that of a category times
-`table.MISMATCH`.
-All code that needs this cost takes it from here. Compiled loops, and `fwc_llm.coreset.tile`, repeat it, for
-speed. All agree (tests/coreset/problem/test_ground_cost.py).
+Of `column_weights`, those of numbers are in the numbers, and v_k is that of a category. `FeatureCost` is the
+first line: kernels take it as it is, and `fwc_llm.coreset.tile` has its compiled form. All agree
+(tests/coreset/problem/test_ground_cost.py).
 """
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from fwc_llm.coreset.compiled import read_only
 from fwc_llm.coreset.problem.cells import Cells
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 
@@ -18,41 +20,72 @@ COSTS = ("l1", "sqeuclidean")
 _BLOCK = 2048  # rows per step: with a few dozen columns they fit into the cache
 
 
-def column_costs(
-    numbers: np.ndarray, codes: np.ndarray, point: np.ndarray, kinds: np.ndarray, cost: str, unit: np.ndarray
-) -> np.ndarray:
-    """(n,) feature cost of rows, columns first, to one point, or of each row to its own point.
+class FeatureCost(NamedTuple):
+    """The cost between the features of two rows: numbers, then codes.
 
-    The rows are `numbers` (k, n) and `codes` (c, n), of any type. One point is `point` (k,) and `kinds` (c,);
-    n points, one per row, are (k, n) and (c, n). `unit` (c,) is what a mismatch costs.
+    `squared`: whether differences of numbers are squared. `unit` (c,) float32 is the cost of a mismatch in
+    each column of codes.
     """
-    if point.ndim == 1:
-        point, kinds = point[:, None], kinds[:, None]
-    difference = numbers - point
-    if cost == "l1":
-        np.abs(difference, out=difference)
-    else:
-        np.multiply(difference, difference, out=difference)
-    total = difference.sum(0, dtype=np.float64)
-    if len(codes):
-        total += unit.astype(np.float64) @ (codes != kinds)
-    return np.asarray(total)
 
+    squared: bool
+    unit: Any
 
-def feature_costs(values: np.ndarray, point: np.ndarray, cost: str, unit: np.ndarray) -> np.ndarray:
-    """`column_costs` for rows and points as one matrix of numbers and codes: (p, n), (p,) or (p, n)."""
-    q = len(values) - len(unit)
-    return column_costs(values[:q], values[q:], point[:q], point[q:], cost, unit)
+    @classmethod
+    def of(cls, table: EncodedTable, cost: str) -> "FeatureCost":
+        """The cost called "l1" or "sqeuclidean" (or "l2", its root) of a table's columns."""
+        return cls(cost != "l1", read_only(table.mismatch))
+
+    def to_points(
+        self, numbers: np.ndarray, codes: np.ndarray, point: np.ndarray, kinds: np.ndarray
+    ) -> np.ndarray:
+        """(n,) costs of rows, columns first, to one point, or of each row to its own point.
+
+        The rows are `numbers` (k, n) and `codes` (c, n), of any type. One point is `point` (k,) and `kinds`
+        (c,); n points, one per row, are (k, n) and (c, n).
+        """
+        if point.ndim == 1:
+            point, kinds = point[:, None], kinds[:, None]
+        difference = numbers - point
+        if self.squared:
+            np.multiply(difference, difference, out=difference)
+        else:
+            np.abs(difference, out=difference)
+        total = difference.sum(0, dtype=np.float64)
+        if len(codes):
+            total += self.unit.astype(np.float64) @ (codes != kinds)
+        return np.asarray(total)
+
+    def between(self, values: np.ndarray, point: np.ndarray) -> np.ndarray:
+        """`to_points` for rows and points as one matrix of numbers and codes: (p, n), (p,) or (p, n)."""
+        q = len(values) - len(self.unit)
+        return self.to_points(values[:q], values[q:], point[:q], point[q:])
+
+    def at_rows(self, table: EncodedTable, rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """(r,) Σ_i w_i c(x_i, v) for every row v of the `rows` x (r,), by columns."""
+        total, costs = weight.sum(), np.zeros(len(rows))
+        for k in range(table.n_numeric, table.p):
+            codes = table.column(k, rows)
+            costs += self.unit[k - table.n_numeric] * (total - np.bincount(codes, weight)[codes])
+        # About the weighted mean, so that neither sum cancels.
+        numeric = np.ascontiguousarray(table.numbers[rows].T, np.float64)
+        numeric -= (weight * numeric).sum(1, keepdims=True) / total
+        if self.squared:
+            squares = numeric * numeric
+            return np.asarray(costs + (total * squares + (weight * squares).sum(1, keepdims=True)).sum(0))
+        order = np.argsort(numeric, axis=1)
+        ordered, weights = np.take_along_axis(numeric, order, axis=1), weight[order]
+        below, moment = np.cumsum(weights, axis=1), np.cumsum(weights * ordered, axis=1)
+        of_column = ordered * (2 * below - below[:, -1:]) - (2 * moment - moment[:, -1:])
+        return np.asarray(costs + np.bincount(order.ravel(), of_column.ravel(), len(rows)))
 
 
 def cost_matrix(rows: EncodedTable, points: EncodedTable, cost: str) -> np.ndarray:
     """(n, m) feature costs of every row to every point; `points` are encoded as the rows are."""
-    matrix = np.empty((rows.n, points.n))
+    matrix, feature_cost = np.empty((rows.n, points.n)), FeatureCost.of(rows, cost)
     for block in blocks(rows.n):
         numbers, codes = (np.ascontiguousarray(part[block].T) for part in (rows.numbers, rows.codes))
         for j in range(points.n):
-            point = points.numbers[j], points.codes[j]
-            matrix[block, j] = column_costs(numbers, codes, *point, cost, rows.mismatch)
+            matrix[block, j] = feature_cost.to_points(numbers, codes, points.numbers[j], points.codes[j])
     return matrix
 
 

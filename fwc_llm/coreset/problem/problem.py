@@ -9,6 +9,7 @@ import numpy as np
 
 from fwc_llm.coreset.problem.cells import Cells
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
+from fwc_llm.coreset.problem.ground_cost import FeatureCost
 from fwc_llm.coreset.transport.inner_problem import Transport, fair_transport
 from fwc_llm.coreset.transport.linear_program import parity_set
 from fwc_llm.coreset.transport.parity import ParitySet
@@ -46,6 +47,11 @@ class Problem:
     def m(self) -> int:
         """Number of representatives."""
         return len(self.cell_of)
+
+    @cached_property
+    def feature_cost(self) -> FeatureCost:
+        """The cost between the features of two rows."""
+        return FeatureCost.of(self.table, self.cost)
 
     @cached_property
     def seats(self) -> np.ndarray:

@@ -13,6 +13,7 @@ import numpy as np
 
 from fwc_llm.coreset.fasterpam.engine import Exchanged, Patience, exchange
 from fwc_llm.coreset.fasterpam.medoids import Points, Space
+from fwc_llm.coreset.problem.ground_cost import FeatureCost
 from fwc_llm.coreset.rivals.base import DISTANCES, Coreset, LabelledTable, prepare, sizes
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.errors import InputError
@@ -96,7 +97,7 @@ def swap_medoids(
     values = np.column_stack([rows.numbers, rows.codes]).astype(np.float32)
     mass = None if rows.mass is None else rows.mass.astype(np.float32)
     single = np.zeros(rows.n, int), np.zeros((1, 1)), np.zeros(1)
-    space = Space(values, rows.n_numeric, *single, metric, mass)
+    space = Space(values, FeatureCost.of(rows, metric), *single, mass, root=metric == "l2")
     order = rng.permutation(allowed)
     points = Points(values[order[:m]], np.zeros(m, int), order[:m])
     cells, patience = np.zeros(len(order), int), Patience(passes=max_passes)

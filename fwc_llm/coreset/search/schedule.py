@@ -8,7 +8,7 @@ import numpy as np
 from fwc_llm.coreset.descent.loop import Descent, Steps, descend
 from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.search.fwc_swaps import RowOptimum, RowSwaps, Swaps, swap_on_sample
+from fwc_llm.coreset.search.fwc_swaps import swap
 from fwc_llm.coreset.search.start import kicked, missed, sampling_order, start_rows
 from fwc_llm.coreset.threads import Threads
 
@@ -19,7 +19,6 @@ _KICKED = 8192  # rows up to which optima are kicked
 _KICKS, _KICK_ROWS = 100_000, 2500  # kicks: the first, divided by the rows and the second
 _SMALLEST = 2048  # sample to grow from
 _ROUNDS = 3  # of swaps and descents
-_SAMPLES = 3  # on which swaps are sought, at most
 _GROWN = 64  # rows a free representative from which a start grows
 _PROGRESSIVE = 8192  # rows from which it grows with a support of rows
 _TRIES = 2  # starts on the smallest sample
@@ -94,29 +93,37 @@ class Solver:
         prices = self.steps.prices
         for _ in range(self.kicks if self.effort.max_iter > 0 else 0):
             from_there = kicked(self.problem, descent, rng)
-            start = swap_on_sample(self.problem, from_there, prices, rng, self._threads)
+            start = swap(self.problem, from_there, prices, rng, self._threads)
             again = descend(self.steps, start, self.effort.max_iter)
             if again.objective < descent.objective:
                 descent, prices = again.after(descent), self.steps.prices
         return descent
 
     def _improve(self, descent: Descent, rng: np.random.Generator) -> Descent:
-        """Improves a descent by swaps, if wanted: a descent follows them, while that gains."""
-        max_iter = self.effort.max_iter
-        if max_iter == 0:
+        """Improves a descent by swaps, if wanted, and a descent after them.
+
+        On rows a round that does not gain is followed by another, and swaps are sought at the mean of the
+        prices of the last descent and those before: at the last ones alone swaps overshoot.
+        """
+        on_rows = self._swaps and descent.rows is not None
+        if not (on_rows or self._sampled_swaps) or self.effort.max_iter == 0:
             return descent
-        if self._swaps and descent.rows is not None:
-            swaps = RowSwaps(self.steps, Swaps(self.problem, self._threads), max_iter)
+        if on_rows:
             self.steps.solve(descent.points)
-            better = swaps.settle(RowOptimum(descent, self.steps.prices), rng, _ROUNDS).descent
-            return descent if better is descent else better.after(descent)
-        for _ in range(_SAMPLES if self._sampled_swaps else 0):
-            start = swap_on_sample(self.problem, descent, self.steps.prices, rng, self._threads)
-            again = descend(self.steps, start, max_iter)
-            if again.objective >= descent.objective * (1 - LEVEL_TOLERANCE):
+        best, last, prices = descent, descent, self.steps.prices
+        for _ in range(_ROUNDS):
+            if on_rows:
+                self.steps.rest()  # the rows in another order, for the swaps, are as much
+            start = swap(self.problem, last, prices, rng, self._threads, sampled=not on_rows)
+            if on_rows and (start == last.rows).all():
                 break
-            descent = again.after(descent)
-        return descent
+            last = descend(self.steps, start, self.effort.max_iter)
+            prices = (prices + self.steps.prices) / 2 if on_rows else self.steps.prices
+            if last.objective < best.objective * (1 if on_rows else 1 - LEVEL_TOLERANCE):
+                best = last.after(descent if on_rows else best)
+            elif not on_rows:
+                break
+        return best
 
     def _grow(self, init: str, rng: np.random.Generator) -> Descent:
         """Descends on a sample, on larger ones that contain it, and on all rows."""

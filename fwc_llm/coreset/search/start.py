@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fwc_llm.coreset.compiled import kernel, part, read_only
+from fwc_llm.coreset.compiled import kernel, part
 from fwc_llm.coreset.descent.loop import Descent
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
@@ -55,7 +55,7 @@ def _spread_rows(problem: Problem, rng: np.random.Generator, threads: Threads) -
         chosen = np.full(more + 1, first, np.int64)
         room = np.empty(n, bool), np.empty(trials, np.int64), np.empty(n), np.empty(n), np.empty((trials, n))
         rows = values, problem.ids[pool].astype(np.int64), np.empty(0) if mass is None else mass, uniform
-        spread(*rows, read_only(table.mismatch), problem.cost == "sqeuclidean", chosen, *room)
+        spread(*rows, problem.feature_cost, chosen, *room)
         return np.asarray(pool[chosen])
 
     return np.concatenate(threads.over(choose, cells))
@@ -70,7 +70,7 @@ def _drawn(weight: np.ndarray, at: np.ndarray) -> np.ndarray:
 
 @kernel
 def spread(  # type: ignore[no-untyped-def]
-    values, ids, mass, uniform, unit, squared, chosen, free, draws, upto, nearest, reached
+    values, ids, mass, uniform, cost, chosen, free, draws, upto, nearest, reached
 ):
     """Writes the rows `chosen` (c,) after the first one, see `_spread_rows`.
 
@@ -81,7 +81,7 @@ def spread(  # type: ignore[no-untyped-def]
     n, trials = values.shape[1], uniform.shape[1]
     for i in range(n):
         nearest[i] = 1e308
-    _reach(values, chosen[0], unit, squared, nearest, reached[0])
+    _reach(values, chosen[0], cost, nearest, reached[0])
     for i in range(n):
         nearest[i], free[i] = reached[0, i], ids[i] != ids[chosen[0]]
     for c in range(1, len(chosen)):
@@ -107,7 +107,7 @@ def spread(  # type: ignore[no-untyped-def]
             draws[t] = min(low, last)
         best, least = 0, 0.0
         for t in range(trials):
-            _reach(values, draws[t], unit, squared, nearest, reached[t])
+            _reach(values, draws[t], cost, nearest, reached[t])
             total = 0.0
             for i in range(n):
                 total += reached[t, i] * (mass[i] if len(mass) else 1.0)
@@ -120,18 +120,19 @@ def spread(  # type: ignore[no-untyped-def]
 
 
 @part
-def _reach(values, draw, unit, squared, nearest, own):  # type: ignore[no-untyped-def]
+def _reach(values, draw, cost, nearest, own):  # type: ignore[no-untyped-def]
     """Writes the least of `nearest` (n,) and the cost from the row `draw` to `own` (n,).
 
-    The sums over columns have numpy's order, see `column_costs`.
+    The sums over columns have numpy's order, see `FeatureCost.to_points`.
     """
+    unit = cost.unit
     n_numeric = len(values) - len(unit)
     for i in range(len(own)):
         own[i] = 0.0
     for k in range(n_numeric):
         column = values[k]
         value = column[draw]
-        if squared:
+        if cost.squared:
             for i in range(len(own)):
                 own[i] += (column[i] - value) * (column[i] - value)
         else:

@@ -19,7 +19,14 @@ from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import SIMULATED, Attempts, Messages, Reply, Usage, is_simulation, more_tokens
 from fwc_llm.models.client import Client, is_local
 from fwc_llm.models.openai.prices import ending_of, family_of
-from fwc_llm.models.openai.retry import QUOTA_CODES, AttemptError, Pace, Reach, body_failure, http_failure
+from fwc_llm.models.openai.retry import (
+    QUOTA_CODES,
+    AttemptError,
+    FailureScope,
+    Pace,
+    body_failure,
+    http_failure,
+)
 from fwc_llm.untrusted import (
     LIKE_A_KEY,
     Secret,
@@ -122,7 +129,7 @@ def request_parameters(name: str, client: Client, words: Sequence[str] = YES_OR_
     return sent | dict(params)
 
 
-def with_room(sent: Mapping[str, Any], messages: Messages) -> dict[str, Any]:
+def raise_token_limit(sent: Mapping[str, Any], messages: Messages) -> dict[str, Any]:
     """Return what is sent, where the messages ask about several rows: a higher limit, answers in lines."""
     if not (more := more_tokens(messages)):
         return dict(sent)
@@ -301,11 +308,11 @@ class Service:
 
     def _no_reply(self, failure: AttemptError, seconds: float) -> Reply:
         """The row without a reply; `ProviderError` where every other row would fail alike."""
-        if failure.reach is Reach.RUN:
+        if failure.scope is FailureScope.RUN:
             raise ProviderError(self.explain(failure)) from None
-        if failure.reach is not Reach.ROW:
+        if failure.scope is not FailureScope.ROW:
             self._count_failure(failure)
-        verb = "refuses this row" if failure.reach is Reach.ROW else "gave no reply"
+        verb = "refuses this row" if failure.scope is FailureScope.ROW else "gave no reply"
         return Reply(text=None, error=f"{self.who} {verb} ({failure})", latency=seconds)
 
     def _count_failure(self, failure: object, tolerant: bool = False) -> None:
@@ -472,7 +479,7 @@ class ChatModel(Service):
 
     def request_body(self, messages: Messages) -> dict[str, Any]:
         """The body of the request that asks `messages`, adapted to what the model was found to refuse."""
-        return {"model": self._served_name, "messages": messages, **with_room(self._sent, messages)}
+        return {"model": self._served_name, "messages": messages, **raise_token_limit(self._sent, messages)}
 
     def read(self, body: Any, messages: Messages) -> Reply:
         """The reply in the body of a response to `messages`. Raises `AttemptError` where there is none."""
@@ -509,7 +516,7 @@ class ChatModel(Service):
                 why = f"the service refuses this row ({failure})"
                 if not affordable:
                     why = f"no money is left for another attempt ({number} attempts; last: {failure})"
-                elif failure.reach is Reach.ATTEMPT:
+                elif failure.scope is FailureScope.ATTEMPT:
                     waited = f"{self._deadline:g} s ({number} attempts; last: {failure})"
                     why = f"no reply within the deadline of {waited}"
                 return Reply(text=None, error=why, attempts=number, latency=time.monotonic() - began)
@@ -528,7 +535,7 @@ class ChatModel(Service):
             text = response.content.decode("utf-8", "replace")
             body = self.read_body(text)
             if isinstance(body, str) and text.lstrip()[:1] in {"{", "["}:
-                raise AttemptError(Reach.ATTEMPT, "the reply is broken JSON", response.status_code)
+                raise AttemptError(FailureScope.ATTEMPT, "the reply is broken JSON", response.status_code)
             reply = self.read(body, messages)
         except AttemptError as failure:
             failure.reason = self.redact(failure.reason)
@@ -554,7 +561,7 @@ class ChatModel(Service):
             async with asyncio.timeout(limit):
                 return await self.sdk().post(self._path, body=body, cast_to=httpx2.Response, options=options)
         except TimeoutError:
-            raise AttemptError(Reach.ATTEMPT, f"no response within {limit:.3g} s") from None
+            raise AttemptError(FailureScope.ATTEMPT, f"no response within {limit:.3g} s") from None
         except Exception as error:
             raise self.failure_of(error) from None
 
@@ -569,22 +576,22 @@ class ChatModel(Service):
             if isinstance(cause, FwcError | AssertionError | MemoryError):
                 raise cause
             if isinstance(cause, TooLargeError):
-                return AttemptError(Reach.UNCLEAR, str(cause))
+                return AttemptError(FailureScope.UNCLEAR, str(cause))
         if isinstance(error, openai.APIStatusError):
             body = self.read_body(error.response.content.decode("utf-8", "replace"))
             return http_failure(error.status_code, body, error.response.headers)
         if isinstance(error, openai.APITimeoutError):
-            return AttemptError(Reach.ATTEMPT, f"no response within {self._timeout:g} s")
+            return AttemptError(FailureScope.ATTEMPT, f"no response within {self._timeout:g} s")
         failed = isinstance(error, openai.APIConnectionError)
         what = "the connection failed" if failed else "the response is unreadable"
         sent = not isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout)
-        return AttemptError(Reach.ATTEMPT, f"{what} ({self._cause(error)})", sent=sent)
+        return AttemptError(FailureScope.ATTEMPT, f"{what} ({self._cause(error)})", sent=sent)
 
     def _after_failure(self, failure: AttemptError, attempts: int, sent_at: float) -> float | None:
         """Seconds to wait before the next attempt, None to give the row up; stops the run if need be."""
-        if failure.reach is Reach.RUN:
+        if failure.scope is FailureScope.RUN:
             raise ProviderError(self.explain(failure))
-        if failure.reach is Reach.ROW:
+        if failure.scope is FailureScope.ROW:
             return None
         never = self._last_success == -math.inf
         if never and not failure.sent and attempts > 1 and is_local(self.address):
@@ -595,7 +602,7 @@ class ChatModel(Service):
                 f"example with `{start}`, or name its address with --base-url"
             )
         if never and failure.status == 500 and RESPONSE_FORMAT in self._sent:
-            failure.reach = Reach.UNCLEAR  # llama-cpp-python's answer to a schema
+            failure.scope = FailureScope.UNCLEAR  # llama-cpp-python's answer to a schema
         if failure.rate_limited:
             self._pace.refused(sent_at, failure.retry_after)
             if self._pace.refusals >= _MOST_REFUSALS:
@@ -605,7 +612,7 @@ class ChatModel(Service):
                 )
             return self._pace.pause_left
         self._count_failure(failure, tolerant=time.monotonic() - self._last_success <= _BLIP_SECONDS)
-        if failure.reach is Reach.UNCLEAR and attempts >= _UNCLEAR_ATTEMPTS:
+        if failure.scope is FailureScope.UNCLEAR and attempts >= _UNCLEAR_ATTEMPTS:
             return None
         if failure.retry_after is not None:
             return failure.retry_after

@@ -42,8 +42,8 @@ _LONGEST_WAIT = 120.0  # seconds; a service that asks for more is asked again so
 _LONGEST_PAUSE = 60.0  # seconds, where the service does not say how long
 
 
-class Reach(Enum):
-    """The reach of a failure."""
+class FailureScope(Enum):
+    """The scope of a failure."""
 
     RUN = "run"  # every other request would fail alike: stop
     ROW = "row"  # this request can never succeed, others can
@@ -58,7 +58,7 @@ class AttemptError(Exception):
     `filtered` says that a content filter refuses the prompt, `sent` False that no connection came about.
     """
 
-    reach: Reach
+    scope: FailureScope
     reason: str
     status: int | None = None
     code: str = ""
@@ -85,7 +85,7 @@ class AttemptError(Exception):
     @property
     def rate_limited(self) -> bool:
         """Whether the service asks everybody to wait."""
-        return self.status == 429 and self.reach is Reach.ATTEMPT
+        return self.status == 429 and self.scope is FailureScope.ATTEMPT
 
 
 def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptError:
@@ -99,28 +99,28 @@ def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptE
         flagged or codes & _FILTER_CODES or _FILTER_WORDS.search(message)
     )
     parameter = ""
-    reach = Reach.ATTEMPT
+    scope = FailureScope.ATTEMPT
     if 300 <= status < 400:
-        reach = Reach.RUN
+        scope = FailureScope.RUN
         message = f"a redirect to {one_line(headers.get('location', '?'))}; give that address as --base-url"
     elif filtered:
-        reach = Reach.ROW
+        scope = FailureScope.ROW
     elif codes & (QUOTA_CODES | _KEY_CODES | _MODEL_CODES) or status in {401, 402, 403, 404}:
-        reach = Reach.RUN
+        scope = FailureScope.RUN
     elif 400 <= status < 500 and status not in {408, 409, 425, 429}:
         unknown = _UNKNOWN_ARGUMENT.search(message)
         parameter = _word(error, "param") or (unknown[1] if unknown else "")
         if codes & _ROW_CODES or _ROW_WORDS.search(message) or status == 413:
-            reach = Reach.ROW
+            scope = FailureScope.ROW
         else:
             ours = (unknown or code in _PARAMETER_CODES) and not parameter.startswith("messages")
             if ours and not parameter and (quoted := _QUOTED.search(message)):
                 parameter = quoted[1]
             for_all = ours or parameter == "model" or _KEY_WORDS.search(message)
-            reach = Reach.RUN if for_all else Reach.UNCLEAR
+            scope = FailureScope.RUN if for_all else FailureScope.UNCLEAR
     reason = f"{status}: {message}" if message else f"{status} without an explanation"
     wait = retry_after(headers)
-    return AttemptError(reach, reason, status, code or kind, parameter, wait, filtered)
+    return AttemptError(scope, reason, status, code or kind, parameter, wait, filtered)
 
 
 def body_failure(body: Any) -> AttemptError:
@@ -131,12 +131,14 @@ def body_failure(body: Any) -> AttemptError:
         if status >= 400:
             return http_failure(status, body, {})
         code = _word(error, "code").lower()
-        reach = Reach.RUN if code in QUOTA_CODES | _KEY_CODES | _MODEL_CODES else Reach.ATTEMPT
-        return AttemptError(reach, f"an error with status 200: {message}", 200, code)
+        scope = FailureScope.RUN if code in QUOTA_CODES | _KEY_CODES | _MODEL_CODES else FailureScope.ATTEMPT
+        return AttemptError(scope, f"an error with status 200: {message}", 200, code)
     if isinstance(body, str):
         kind = "HTML" if body.lstrip()[:1] == "<" else "text"
-        return AttemptError(Reach.ATTEMPT, f"{kind} instead of JSON, with status 200: {one_line(body)}", 200)
-    return AttemptError(Reach.ATTEMPT, "a response without choices", 200)
+        return AttemptError(
+            FailureScope.ATTEMPT, f"{kind} instead of JSON, with status 200: {one_line(body)}", 200
+        )
+    return AttemptError(FailureScope.ATTEMPT, "a response without choices", 200)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

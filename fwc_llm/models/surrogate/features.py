@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from fwc_llm.models.surrogate.reading import CATEGORICAL, NUMERIC, Person
+from fwc_llm.models.surrogate.prompt_reader import CATEGORICAL, NUMERIC, Person
 
 # Adult's categories; a value that is not among them sets none of the indicators.
 _LEVELS = {

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import SIMULATED, Messages, Reply, Usage
 from fwc_llm.models.surrogate.features import feature_names, vector
-from fwc_llm.models.surrogate.reading import Person, Reading, apart, read
+from fwc_llm.models.surrogate.prompt_reader import Person, Reading, apart, read
 
 NAME = "surrogate"
 # Spread of Adult's numeric attributes (standard deviations over adult.data), for the distance between people.

@@ -1,6 +1,6 @@
 """Chat completions, Responses, Decisions and System One from the server's side: calls read, bodies written.
 
-Functions from JSON to JSON: `serve.py` puts them on a socket, `fwc_llm.testing` under OpenAI's SDK. What
+Functions from JSON to JSON: `server.py` puts them on a socket, `fwc_llm.testing` under OpenAI's SDK. What
 would change an answer is honoured or refused with 400; `max_tokens`, `stop` and their like are ignored.
 """
 
@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from fwc_llm.models.base import SIMULATED, Message, Reply, Usage
 from fwc_llm.models.decisions import conversation
 from fwc_llm.models.surrogate.model import Surrogate
-from fwc_llm.models.surrogate.reading import UnreadablePromptError, apart
+from fwc_llm.models.surrogate.prompt_reader import UnreadablePromptError, apart
 
 PATHS = CHAT, RESPONSES, DECISIONS, SYSTEMONE = "/chat/completions", "/responses", "/decisions", "/systemone"
 _P_YES = {"predicate": "probability", "noul": "noul"}  # kinds of yes/no questions, where P(yes) stands
@@ -75,21 +75,21 @@ class Call:
         return str(self.body.get("model", ""))
 
 
-class _Part(BaseModel, strict=True):
+class _ContentPart(BaseModel, strict=True):
     text: str
 
 
-def _joined(content: str | list[_Part]) -> str:
+def _joined(content: str | list[_ContentPart]) -> str:
     return content if isinstance(content, str) else "".join(part.text for part in content)
 
 
-class _Message(BaseModel, strict=True):
+class _InputMessage(BaseModel, strict=True):
     role: Literal["system", "developer", "user", "assistant"]
-    content: Annotated[str | list[_Part], AfterValidator(_joined)]
+    content: Annotated[str | list[_ContentPart], AfterValidator(_joined)]
     name: str | None = None
 
 
-_Messages = Annotated[list[_Message], Field(min_length=1)]
+_Messages = Annotated[list[_InputMessage], Field(min_length=1)]
 
 
 class _Schema(BaseModel, extra="allow"):

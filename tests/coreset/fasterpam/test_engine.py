@@ -10,18 +10,19 @@ from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.loop import Descent
 from fwc_llm.coreset.fasterpam.engine import Patience, estimate, exchange
 from fwc_llm.coreset.fasterpam.medoids import Points, Space
-from fwc_llm.coreset.search.fwc_swaps import swap_on_sample
+from fwc_llm.coreset.problem.ground_cost import FeatureCost
+from fwc_llm.coreset.search.fwc_swaps import swap
 from fwc_llm.coreset.search.start import start_rows
 from fwc_llm.coreset.threads import Threads
 
 
 def costs(space: Space, values: np.ndarray, cells: np.ndarray) -> np.ndarray:
     """(n, q) of all rows to the given points, without kernels."""
-    kind, k = "cityblock" if space.cost == "l1" else "sqeuclidean", space.n_numeric
+    kind, k = "sqeuclidean" if space.cost.squared else "cityblock", -len(space.cost.unit)
     apart = cdist(space.values[:, :k], values[:, :k], kind)
     apart += (space.values[:, None, k:] != values[None, :, k:]).sum(axis=2)
     apart += space.move[cells][:, space.cell].T
-    return np.asarray((np.sqrt(apart) if space.cost == "l2" else apart) - space.prices[cells])
+    return np.asarray((np.sqrt(apart) if space.root else apart) - space.prices[cells])
 
 
 def space(cost: str, n: int = 150, apart: float = 0) -> Space:
@@ -32,7 +33,8 @@ def space(cost: str, n: int = 150, apart: float = 0) -> Space:
     move = np.array([[0, 1, 0.5], [1, 0, 1.5], [0.5, 1.5, 0]])
     cell = rng.integers(0, 3, n)
     values[:, :3] += apart * rng.integers(0, 9, (n, 1))
-    return Space(values, 4, cell, move, np.array([0.4, -0.7, 0.0]), cost)
+    features = FeatureCost(cost != "l1", np.ones(2, np.float32))
+    return Space(values, features, cell, move, np.array([0.4, -0.7, 0.0]), root=cost == "l2")
 
 
 @pytest.mark.parametrize("cost", ["l1", "l2", "sqeuclidean"])
@@ -108,7 +110,7 @@ def test_on_a_sample_rows_stay_rows_that_may_stand_for_their_cell(support: str) 
     rng = np.random.default_rng(0)
     rows = start_rows(problem, "random", rng)
     found = Descent(problem.table.values[rows].astype(float), rows, (1.0,), True)
-    swapped = swap_on_sample(problem, found, np.zeros(problem.cells.n_cells), rng, Threads(1))
+    swapped = swap(problem, found, np.zeros(problem.cells.n_cells), rng, Threads(1))
     assert (swapped != rows).sum() > 10
     keys = problem.cell_of * 10_000 + problem.ids[swapped]
     assert len(set(keys)) == 30

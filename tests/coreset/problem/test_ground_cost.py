@@ -10,7 +10,7 @@ from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.distance import wasserstein
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.encoding import encode
-from fwc_llm.coreset.problem.ground_cost import COSTS, column_costs, cost_matrix, feature_costs
+from fwc_llm.coreset.problem.ground_cost import COSTS, FeatureCost, cost_matrix
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.errors import InputError
@@ -47,13 +47,14 @@ def test_numpy_follows_the_formula(table: EncodedTable, cost: str) -> None:
     expected = formula(table, cost)
     numbers, codes, values = table.numbers.T, table.codes.T, table.values.T
     np.testing.assert_allclose(cost_matrix(table, table, cost), expected, atol=1e-12)
+    feature_cost = FeatureCost.of(table, cost)
     for j in (0, 7, 59):
-        split = column_costs(numbers, codes, table.numbers[j], table.codes[j], cost, table.mismatch)
-        joint = feature_costs(values, table.values[j], cost, table.mismatch)
+        split = feature_cost.to_points(numbers, codes, table.numbers[j], table.codes[j])
+        joint = feature_cost.between(values, table.values[j])
         np.testing.assert_allclose(split, expected[j], atol=1e-12)
         np.testing.assert_array_equal(split, joint)
     turned = np.roll(np.arange(60), 1)
-    each = feature_costs(values, values[:, turned], cost, table.mismatch)
+    each = feature_cost.between(values, values[:, turned])
     np.testing.assert_allclose(each, expected[np.arange(60), turned], atol=1e-12)
 
 

@@ -14,7 +14,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.models import open_model, traits
 from fwc_llm.models.base import Message
 from fwc_llm.models.surrogate.model import FORMS, Surrogate
-from fwc_llm.models.surrogate.reading import CATEGORICAL, NUMERIC, UnreadablePromptError, describe, read
+from fwc_llm.models.surrogate.prompt_reader import CATEGORICAL, NUMERIC, UnreadablePromptError, describe, read
 from fwc_llm.prompts import Prompt
 from fwc_llm.shots.base import Example, Shots
 from fwc_llm.tasks import Task, load_task

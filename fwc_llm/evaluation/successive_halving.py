@@ -10,7 +10,7 @@ import numpy.typing as npt
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.counts import TABLE
 from fwc_llm.metrics.intervals import LEVEL, Z
-from fwc_llm.runs.splits import cells_of_rows, evenly
+from fwc_llm.runs.splits import cells_of_rows, interleave_cells
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -159,7 +159,7 @@ class Pool:
     @classmethod
     def of(cls, task: "Task", rows: "pd.DataFrame") -> "Pool":
         """`rows`, with those of every cell of group and label spread evenly."""
-        ordered = rows.iloc[evenly(cells_of_rows(task, rows))]
+        ordered = rows.iloc[interleave_cells(cells_of_rows(task, rows))]
         return cls(ordered, task.labels(ordered), task.sensitive(ordered))
 
     def measure(self, goal: Goal, yes: Floats) -> Measured:
@@ -186,7 +186,7 @@ class Pool:
 Ask = Callable[[Iterable[str], int], Mapping[str, Floats]]
 
 
-def race(
+def successive_halving(
     names: Sequence[str], pool: Pool, goal: Goal, ask: Ask, rounds: Sequence[tuple[float, float]] = ROUNDS
 ) -> dict[str, Floats]:
     """Ask the candidates `names`, and the arms that they are measured against, in rounds; return the answers.

@@ -21,12 +21,12 @@ from scipy.special import lambertw
 from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.intervals import LEVEL, Z, wilson
 
-FIRST_LOOK = 30  # rows of every group that is judged
+MIN_ROWS_FIRST_LOOK = 30  # rows of every group that is judged
 _TIGHTEST = 0.3  # of the most rows, where the sequence is tightest
 
 
 @dataclass(frozen=True)
-class Looks:
+class ConfidenceSequence:
     """A sequence of looks at up to `most` rows (at 1,000 of an endless one), for so many `checks`.
 
     `ended` says why asking ended before all was decided or asked.
@@ -67,7 +67,7 @@ class Looks:
 
 
 def simulate(
-    rates: Sequence[float], shares: Sequence[float], bound: float, looks: Looks, paths: int = 400
+    rates: Sequence[float], shares: Sequence[float], bound: float, looks: ConfidenceSequence, paths: int = 400
 ) -> tuple[Floats, Floats]:
     """Simulate runs that stop when `dp > bound` is decided, of groups with such rates (G,) of yes: the rows
     asked (P,), and whether the check failed (1), passed (0) or was open (NaN).
@@ -76,7 +76,7 @@ def simulate(
     """
     rng, groups = np.random.default_rng(0), len(rates)
     part = np.asarray(shares, np.float64) / np.sum(shares)
-    numbers = np.array(looks.rows(int(np.ceil(FIRST_LOOK / part.min()))))
+    numbers = np.array(looks.rows(int(np.ceil(MIN_ROWS_FIRST_LOOK / part.min()))))
     rows = np.diff(np.round(numbers[:, None] * part), axis=0, prepend=0).astype(np.int64)
     p = rng.binomial(rows, rates, (paths, *rows.shape)).cumsum(1) / rows.cumsum(0)
     ends = wilson(p, rows.cumsum(0))
@@ -93,7 +93,9 @@ def simulate(
     return numbers[last].astype(np.float64), failed
 
 
-def expected(shares: Sequence[float], bound: float, looks: Looks) -> Iterator[tuple[float, float, float]]:
+def expected(
+    shares: Sequence[float], bound: float, looks: ConfidenceSequence
+) -> Iterator[tuple[float, float, float]]:
     """Yield true gaps around a bound, of groups whose rates lie around one half, with the mean rows and the
     share of simulated runs that are decided.
     """

@@ -6,35 +6,35 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fwc_llm.evaluation import race
+from fwc_llm.evaluation import successive_halving as halving
 from fwc_llm.evaluation.candidates import choose_candidates, counter_slots, recipes
 from fwc_llm.gates.condition import KEY_OF
 from fwc_llm.runs.splits import draw_split
 from fwc_llm.tasks import Task, load_task
 from tests.metrics.worlds import metrics_of
 
-GOAL = race.Goal("dp", 0.05, 0.05)
+GOAL = halving.Goal("dp", 0.05, 0.05)
 
 
 @pytest.fixture(scope="module")
-def pool() -> race.Pool:
+def pool() -> halving.Pool:
     task = load_task("census")
-    return race.Pool.of(task, task.pool().head(400))
+    return halving.Pool.of(task, task.pool().head(400))
 
 
 class World:
     """Candidate c0 answers alike for both groups; the higher the number, the larger the gap."""
 
-    def __init__(self, pool: race.Pool) -> None:
+    def __init__(self, pool: halving.Pool) -> None:
         rng, self.pool = np.random.default_rng(0), pool
         self.questions: dict[str, int] = {}
         self.noise = rng.random(len(pool.rows))
 
-    def p_yes(self, name: str) -> race.Floats:
+    def p_yes(self, name: str) -> halving.Floats:
         gap = 0.02 * int(name[1:]) if name.startswith("c") else 0.4
         return np.where(self.pool.groups == "Male", 0.5 + gap / 2, 0.5 - gap / 2)
 
-    def ask(self, names: Iterable[str], k: int) -> dict[str, race.Floats]:
+    def ask(self, names: Iterable[str], k: int) -> dict[str, halving.Floats]:
         self.questions |= dict.fromkeys(names, k)  # the earlier ones are in the journal
         return {name: (self.noise < self.p_yes(name))[:k].astype(float) for name in names}
 
@@ -43,21 +43,21 @@ class World:
         return sum(self.questions.values())
 
 
-def test_a_race_finds_what_asking_everything_finds_with_half_the_questions(pool: race.Pool) -> None:
+def test_a_race_finds_what_asking_everything_finds_with_half_the_questions(pool: halving.Pool) -> None:
     names = [f"c{number}" for number in range(40)]
     world, everything = World(pool), World(pool)
-    raced = race.race(names, pool, GOAL, world.ask)
-    exhaustive = race.race(names, pool, GOAL, everything.ask, ((1.0, 1.0),))
+    raced = halving.successive_halving(names, pool, GOAL, world.ask)
+    exhaustive = halving.successive_halving(names, pool, GOAL, everything.ask, ((1.0, 1.0),))
     left = [name for name in names if len(raced[name]) == 400]
-    assert race.FEWEST_KEPT <= len(left) <= 6
+    assert halving.FEWEST_KEPT <= len(left) <= 6
     assert world.asked <= everything.asked / 2
     best = min(names, key=lambda name: pool.measure(GOAL, exhaustive[name]).metric.value)
     assert best in left
     assert len(raced["c39"]) == 120
-    assert len(raced[race.ZERO]) == len(raced[race.BALANCED]) == 400
+    assert len(raced[halving.ZERO]) == len(raced[halving.BALANCED]) == 400
 
 
-def test_who_may_still_win_stays_and_not_who_is_near_on_average(pool: race.Pool) -> None:
+def test_who_may_still_win_stays_and_not_who_is_near_on_average(pool: halving.Pool) -> None:
     """The loss decides: a fair candidate far beyond it goes, and one at its edge stays."""
     rng = np.random.default_rng(1)
     right, other = pool.labels.astype(float), 1.0 - pool.labels
@@ -65,38 +65,38 @@ def test_who_may_still_win_stays_and_not_who_is_near_on_average(pool: race.Pool)
     shares |= {f"filler{number}": 0.3 for number in range(10)}
     flips = {name: rng.random(len(right)) < share for name, share in shares.items()}
 
-    def ask(names: Iterable[str], k: int) -> dict[str, race.Floats]:
+    def ask(names: Iterable[str], k: int) -> dict[str, halving.Floats]:
         return {name: np.where(flips[name], other, right)[:k] for name in names}
 
-    found = race.race(list(shares)[2:], pool, race.Goal("dp", 0.0, 0.06), ask)
+    found = halving.successive_halving(list(shares)[2:], pool, halving.Goal("dp", 0.0, 0.06), ask)
     assert len(found["edge"]) == 400
-    assert sum(len(found[name]) == 400 for name in shares) == 2 + race.FEWEST_KEPT
+    assert sum(len(found[name]) == 400 for name in shares) == 2 + halving.FEWEST_KEPT
 
 
 @pytest.mark.parametrize(("share", "better"), [(0.0, False), (0.5, False), (0.04, True)])
-def test_only_a_gap_or_accuracy_beyond_noise_counts(pool: race.Pool, share: float, better: bool) -> None:
+def test_only_a_gap_or_accuracy_beyond_noise_counts(pool: halving.Pool, share: float, better: bool) -> None:
     """Zero-shot errs in a fifth of the rows, nine candidates at random as often, the last by `share`."""
     rng = np.random.default_rng(2)
     right, rows = pool.labels.astype(float), np.arange(len(pool.labels))
-    errors = {name: rng.random(400) < 0.2 for name in "abcdefghi"} | {race.ZERO: rows < 80}
-    errors["j"] = errors[race.ZERO] if share == 0.0 else rng.random(400) < share
+    errors = {name: rng.random(400) < 0.2 for name in "abcdefghi"} | {halving.ZERO: rows < 80}
+    errors["j"] = errors[halving.ZERO] if share == 0.0 else rng.random(400) < share
     known = {name: np.where(wrong, 1 - right, right) for name, wrong in errors.items()}
-    assert race.any_better(known, "abcdefghij", GOAL, pool) is better
+    assert halving.any_better(known, "abcdefghij", GOAL, pool) is better
 
 
-def measured(accuracy: float, gap: float) -> race.Measured:
-    return race.Measured(race.Estimate(accuracy, np.zeros(1)), race.Estimate(gap, np.zeros(1)))
+def measured(accuracy: float, gap: float) -> halving.Measured:
+    return halving.Measured(halving.Estimate(accuracy, np.zeros(1)), halving.Estimate(gap, np.zeros(1)))
 
 
 def test_the_choice_is_the_least_loss_at_the_target_else_the_lowest_gap_within_the_loss() -> None:
     field = {"a": measured(0.79, 0.04), "b": measured(0.78, 0.01), "c": measured(0.70, 0.0)}
-    field[race.BALANCED] = measured(0.80, 0.40)
-    assert race.choose(field, GOAL) == ("a", True)
+    field[halving.BALANCED] = measured(0.80, 0.40)
+    assert halving.choose(field, GOAL) == ("a", True)
     del field["a"], field["b"]
-    assert race.choose(field, GOAL) == (race.BALANCED, False)
+    assert halving.choose(field, GOAL) == (halving.BALANCED, False)
     field |= {"d": measured(0.76, 0.20), "e": measured(0.77, 0.22)}
-    assert race.choose(field, GOAL) == ("d", False)
-    assert race.front(field, GOAL) == {"c", "d", "e", race.BALANCED}
+    assert halving.choose(field, GOAL) == ("d", False)
+    assert halving.front(field, GOAL) == {"c", "d", "e", halving.BALANCED}
 
 
 # --- What tuning aims at
@@ -117,7 +117,7 @@ def test_values_are_those_of_every_table_and_rows_count_as_often_as_said(metric:
     rng = np.random.default_rng(2)
     yes = np.array([answers(rng) for _ in range(3)])
     counts = rng.integers(1, 4, (2, 400)).astype(float)
-    accuracy, value = race.measure_many(race.Goal(metric), yes, LABELS, GROUPS, counts)
+    accuracy, value = halving.measure_many(halving.Goal(metric), yes, LABELS, GROUPS, counts)
     for again, one in np.ndindex(2, 3):
         drawn = np.repeat(np.arange(400), counts[again].astype(int))
         table = metrics_of(yes[one][drawn], LABELS[drawn], GROUPS[drawn])
@@ -127,35 +127,35 @@ def test_values_are_those_of_every_table_and_rows_count_as_often_as_said(metric:
 
 @pytest.mark.parametrize("metric", ["dp", "dp_ratio"])  # the largest of two gaps is no smooth function
 def test_errors_are_those_of_repetition(metric: str) -> None:
-    pool = race.Pool(pd.DataFrame(), LABELS, GROUPS)
-    many = [pool.measure(race.Goal(metric), answers(np.random.default_rng(seed))) for seed in range(300)]
+    pool = halving.Pool(pd.DataFrame(), LABELS, GROUPS)
+    many = [pool.measure(halving.Goal(metric), answers(np.random.default_rng(seed))) for seed in range(300)]
     spread = np.std([each.metric.value for each in many])
     assert np.mean([each.metric.error for each in many]) == pytest.approx(spread, rel=0.2)
 
 
 def test_an_answer_that_cannot_be_read_is_wrong_and_no_yes() -> None:
     yes = np.array([1.0, np.nan, 1.0, 0.0])
-    pool = race.Pool(pd.DataFrame(), np.array([1, 0, 1, 0], np.int8), np.array(["a", "a", "b", "b"]))
-    values = pool.measure(race.Goal("dp"), yes)
+    pool = halving.Pool(pd.DataFrame(), np.array([1, 0, 1, 0], np.int8), np.array(["a", "a", "b", "b"]))
+    values = pool.measure(halving.Goal("dp"), yes)
     assert (values.accuracy.value, values.metric.value) == (0.75, 0.0)
 
 
 def test_the_order_of_choice() -> None:
-    goal = race.read_goal(0.2, None, 2.0)
+    goal = halving.read_goal(0.2, None, 2.0)
     metric = np.array([0.30, 0.10, 0.15, 0.05, 0.25])
     accuracy = np.array([0.80, 0.79, 0.795, 0.70, 0.79])
-    order, reached = race.rank(goal, metric, accuracy, np.array([0.78]))
+    order, reached = halving.rank(goal, metric, accuracy, np.array([0.78]))
     assert order.tolist() == [2, 1, 4, 0, 3]  # the target, then nearness, then what loses too much
     assert reached.tolist() == [False, True, True, False, False]
     assert "at most 0.2" in goal.words
-    ratio = race.rank(race.Goal("dp_ratio", 0.8, 0.5), metric, accuracy, np.array([0.0]))
+    ratio = halving.rank(halving.Goal("dp_ratio", 0.8, 0.5), metric, accuracy, np.array([0.0]))
     assert ratio[0].tolist() == [0, 4, 2, 1, 3]
 
 
 def test_the_last_digit_of_a_float_decides_nothing() -> None:
-    goal = race.read_goal(0.1, None, 3.0)
+    goal = halving.read_goal(0.1, None, 3.0)
     metric, accuracy = np.array([0.4 - 0.3, 0.05]), np.array([0.8, 0.83 - 0.06])
-    assert race.rank(goal, metric, accuracy, np.array([0.83 - 0.03]))[1].tolist() == [True, False]
+    assert halving.rank(goal, metric, accuracy, np.array([0.83 - 0.03]))[1].tolist() == [True, False]
     assert 0.4 - 0.3 > 0.1
 
 

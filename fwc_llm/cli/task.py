@@ -6,11 +6,10 @@ from pathlib import Path
 from shutil import copytree
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.cli import options as flags
+from fwc_llm.cli import flags
 from fwc_llm.cli.console import lines, notes, out, working
 from fwc_llm.errors import FwcError
 from fwc_llm.files import failing_as, resource_dir, write_whole
-from fwc_llm.models import open_model, traits
 from fwc_llm.runs.settings import Settings
 
 if TYPE_CHECKING:
@@ -206,7 +205,7 @@ def _findings(task: "Task") -> Iterator[str]:
     """Says which defaults change, what is thin or refused, and what to do."""
     from fwc_llm.prompts import templates
     from fwc_llm.runs.defaults import fit_defaults
-    from fwc_llm.runs.plan import bare_prompt
+    from fwc_llm.runs.plan import bare_prompt, default_model
     from fwc_llm.runs.splits import whole_step
 
     settings, notes = fit_defaults(task, Settings())
@@ -216,16 +215,14 @@ def _findings(task: "Task") -> Iterator[str]:
     yield from (f"CHECK: {sentence}" for sentence in task.checks.sentences)
     if settings.base_parity is not None:
         step = whole_step(task.groups, settings.base_parity)
-        yield f"refused: --n-test that is no multiple of {step}, unless with --base-parity none"
+        yield f"--n-test is rounded to a multiple of {step}, unless with --base-parity none"
     for group, (no, yes) in zip(task.groups, task.cells_of(task.pool()).tolist(), strict=True):
         for answer, count in (("no", no), ("yes", yes)):
             if count == 0:
                 yield f"refused: --shots balanced and fwc: {group} has no {answer}; merge it by a map"
         if no + yes < _FEW:
             yield f"{group} has only {no + yes} rows: its rates will say little; a map can merge groups"
-    try:
-        traits(open_model("surrogate")).check(bare_prompt(task, "default"))
-    except FwcError:
+    if default_model(task) != "surrogate":
         yield "refused: --model surrogate, which knows only adult and census; use --model baseline"
     for name in templates():
         try:

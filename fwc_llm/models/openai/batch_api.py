@@ -16,7 +16,7 @@ from fwc_llm.errors import FwcError, ProviderError, StorageError
 from fwc_llm.files import reason, whole_file
 from fwc_llm.models.base import Model
 from fwc_llm.models.openai.chat import ChatModel
-from fwc_llm.models.openai.retry import AttemptError, Reach
+from fwc_llm.models.openai.retry import AttemptError, FailureScope
 from fwc_llm.untrusted import one_line, whole
 
 if TYPE_CHECKING:
@@ -142,7 +142,9 @@ class BatchClient:
             except AttemptError as error:
                 failure = error
             except (ConnectionError, TimeoutError) as error:
-                failure = AttemptError(Reach.ATTEMPT, f"the connection failed ({type(error).__name__})")
+                failure = AttemptError(
+                    FailureScope.ATTEMPT, f"the connection failed ({type(error).__name__})"
+                )
             except OSError as error:
                 raise StorageError(f"cannot read or write a batch file: {reason(error)}") from None
             except Exception as error:
@@ -151,9 +153,9 @@ class BatchClient:
                 raise GoneError(
                     f"the service has no Batch API, or lost a batch or a file of it ({failure}): {_LIVE}"
                 )
-            if failure.reach is Reach.RUN:
+            if failure.scope is FailureScope.RUN:
                 raise ProviderError(self._model.explain(failure))
-            if failure.reach is not Reach.ATTEMPT:
+            if failure.scope is not FailureScope.ATTEMPT:
                 raise ProviderError(self._model.redact(f"the Batch API refuses this ({failure}): {_LIVE}"))
             if attempt < _ATTEMPTS:
                 await asyncio.sleep(failure.retry_after or self._backoff * 2.0 ** (attempt - 1))
@@ -176,7 +178,7 @@ class BatchClient:
         """The id in an answer of the service; it becomes part of addresses."""
         value = getattr(answer, name, None)
         if not isinstance(value, str) or not ID.fullmatch(value) or self._model.redact(value) != value:
-            raise AttemptError(Reach.ATTEMPT, f"the service's answer has no usable {name}")
+            raise AttemptError(FailureScope.ATTEMPT, f"the service's answer has no usable {name}")
         return value
 
     def _read(self, batch: Any) -> BatchState:
@@ -201,7 +203,9 @@ async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     rest, size = b"", 0
     async for part in parts:
         if (size := size + len(part)) > MOST_RESULT_BYTES:
-            raise AttemptError(Reach.UNCLEAR, f"a result file is larger than {MOST_RESULT_BYTES:,} bytes")
+            raise AttemptError(
+                FailureScope.UNCLEAR, f"a result file is larger than {MOST_RESULT_BYTES:,} bytes"
+            )
         *lines, rest = (rest + part).split(b"\n")
         for line in lines:
             yield line

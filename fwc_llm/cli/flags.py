@@ -1,16 +1,15 @@
-"""Shared by commands: flags made from models, their help, completion, lists, examples, `--json`."""
+"""Shared by commands: flags made from models, their completion, lists, examples, `--json`."""
 
 import inspect
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from fwc_llm.cli.console import notes, write
+from fwc_llm.cli.program import EVERYDAY, GROUPS, Command
 from fwc_llm.errors import FwcError
 from fwc_llm.files import json_text
 from fwc_llm.options import COST, EXPERIMENT, SERVICE, Options, default_words, extended, facts_of
@@ -116,15 +115,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "task copy": ("fwc-llm task copy adult -o mine.toml",),
     "task freeze": ("fwc-llm task freeze my.toml -o task.json",),
     "template init": ("fwc-llm template init wording --from paper",),
-}
-# What --help shows of commands with many options; --help-all shows the rest.
-EVERYDAY = {
-    "eval": "experiment task protected model shots m n_test repeats out base_url dry_run max_cost fail_if "
-    "as_json",
-    "tune": "task protected model target_dp max_loss rows candidates m out base_url max_cost as_json",
-    "audit": "predictions protected answer label positive p_yes missing weight cluster out report fail_if "
-    "as_json",
-    "shots": "task protected strategy m epsilon option ids data compare out as_json",
 }
 
 
@@ -314,47 +304,3 @@ def _epilog(command: str) -> str:
     lines = map(_as_text, EXAMPLES[command])
     more = [f"`fwc-llm {command} --help-all` shows every option."] if command in EVERYDAY else []
     return "\n\n".join(("Examples:" if len(EXAMPLES[command]) > 1 else "Example:", *lines, *more))
-
-
-class _Plain:
-    """Help in which a flag, `--help` itself included, has no placeholder; of `EVERYDAY` commands a part."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """The parameters, ready to be shown."""
-        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        for param in params:
-            if param.metavar is None and getattr(param, "is_flag", False):
-                param.metavar = ""
-        return params
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help: `--help-all` shows every option."""
-        everyday = EVERYDAY.get(self.name or "", "").split()  # type: ignore[attr-defined]
-        for param in self.params:  # type: ignore[attr-defined]
-            param.hidden = bool(everyday) and param.name not in everyday and "--help-all" not in sys.argv
-        super().format_help(ctx, formatter)  # type: ignore[misc]
-
-
-class Command(_Plain, TyperCommand):
-    """A command whose help shows its everyday options."""
-
-
-class Group(_Plain, TyperGroup):
-    """A command with commands of its own, such as `task`."""
-
-
-app = typer.Typer(
-    name="fwc-llm",
-    cls=Group,
-    help="Choose the examples of a prompt so that a language model's answers about a table become fairer, "
-    "and measure whether they do.",
-    epilog="Start with `fwc-llm eval`: a complete run on a simulated census, without key, network or data.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help", "--help-all"]},
-)
-GROUPS = {
-    "": app,
-    "task": typer.Typer(help="Task files for tables of your own.", no_args_is_help=True, cls=Group),
-    "template": typer.Typer(help="Template sets of your own.", no_args_is_help=True, cls=Group),
-}

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import typer
 
-from fwc_llm.cli import app
-from fwc_llm.cli.options import EVERYDAY, EXAMPLES, completed
+from fwc_llm.cli.flags import EVERYDAY, EXAMPLES, completed
+from fwc_llm.cli.program import every_command
 from tests.command import Run
 
 
 def commands() -> Iterator[tuple[str, Any]]:
     """Every command by its full name."""
-    root: Any = typer.main.get_command(app)
+    root: Any = every_command()
     for name, command in root.commands.items():
         inner = getattr(command, "commands", {}).items()
         yield from [(f"{name} {word}", one) for word, one in inner] or [(name, command)]

@@ -1,0 +1,110 @@
+"""The program and its commands, none of which is imported before it is invoked."""
+
+import re
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+# The module of every command, in the order of the help; "task" and "template" are groups.
+MODULES = {
+    "eval": "eval", "shots": "shots", "tune": "tune", "prompt": "prompt", "tasks": "task", "power": "power",
+    "runs": "runs", "report": "report", "compare": "report", "audit": "audit", "gate": "gate",
+    "monitor": "monitor", "rescore": "rescore", "bundle": "bundle", "verify": "verify",
+    "serve-surrogate": "serve", "warm-up": "warm_up", "doctor": "doctor", "task": "task", "template": "task",
+}  # fmt: skip
+# What --help shows of commands with many options; --help-all shows the rest.
+EVERYDAY = {
+    "eval": "experiment task protected model shots m n_test repeats out base_url dry_run max_cost fail_if "
+    "as_json",
+    "tune": "task protected model target_dp max_loss rows candidates m out base_url max_cost as_json",
+    "audit": "predictions protected answer label positive p_yes missing weight cluster out report fail_if "
+    "as_json",
+    "shots": "task protected strategy m epsilon option ids data compare out as_json",
+}
+
+
+class _Plain:
+    """Help in which a flag, `--help` itself included, has no placeholder; of `EVERYDAY` commands a part."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The parameters, ready to be shown."""
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if param.metavar is None and getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help: `--help-all` shows every option."""
+        everyday = EVERYDAY.get(self.name or "", "").split()  # type: ignore[attr-defined]
+        for param in self.params:  # type: ignore[attr-defined]
+            param.hidden = bool(everyday) and param.name not in everyday and "--help-all" not in sys.argv
+        super().format_help(ctx, formatter)  # type: ignore[misc]
+
+
+class Command(_Plain, TyperCommand):
+    """A command whose help shows its everyday options."""
+
+
+class CommandGroup(_Plain, TyperGroup):
+    """A command with commands of its own, such as `task`."""
+
+
+class Program(CommandGroup):
+    """All commands; those that `load` has not imported are known by name and summary."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of all commands."""
+        return list(MODULES)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command, or what stands in its place in the list of commands."""
+        if cmd_name in self.commands or cmd_name not in MODULES:
+            return super().get_command(ctx, cmd_name)
+        group = getattr(GROUPS.get(cmd_name), "info", None)
+        return Command(cmd_name, help=group.help if group else _summary(cmd_name))
+
+
+def _summary(name: str) -> str:
+    """The first line of a command's docstring; its module is read, not imported, which takes a second."""
+    source = Path(__file__).with_name(f"{MODULES[name]}.py").read_text(encoding="utf-8")
+    found = re.search(rf'^@(?:flags\.)?command\("{name}".*?^    """(.+?)(?:"""|$)', source, re.M | re.S)
+    return found[1] if found else ""
+
+
+app = typer.Typer(
+    name="fwc-llm",
+    cls=Program,
+    help="Choose the examples of a prompt so that a language model's answers about a table become fairer, "
+    "and measure whether they do.",
+    epilog="Start with `fwc-llm eval`: a complete run on a simulated census, without key, network or data.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help", "--help-all"]},
+)
+GROUPS = {
+    "": app,
+    "task": typer.Typer(help="Task files for tables of your own.", no_args_is_help=True, cls=CommandGroup),
+    "template": typer.Typer(help="Template sets of your own.", no_args_is_help=True, cls=CommandGroup),
+}
+for _name in ("task", "template"):
+    app.add_typer(GROUPS[_name], name=_name)
+
+
+def load(words: Sequence[str]) -> None:
+    """Import the command that begins the `words`; for a name that is none, and to complete, all of them."""
+    name = next((word for word in words if not word.startswith("-")), None)
+    for module in {MODULES[name]} if name in MODULES else {*MODULES.values()} if name else ():
+        import_module(f"fwc_llm.cli.{module}")
+
+
+def every_command() -> Any:
+    """The program with every command imported, in the order of the help."""
+    load(["*"])
+    app.registered_commands.sort(key=lambda command: [*MODULES].index(str(command.name)))
+    return typer.main.get_command(app)

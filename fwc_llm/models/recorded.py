@@ -1,0 +1,101 @@
+"""The replies that a run's journal holds, read and checked line by line."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, NonNegativeInt, Strict, ValidationError
+
+from fwc_llm.errors import FwcError, StorageError
+from fwc_llm.files import failing_as, open_binary
+from fwc_llm.models.base import Reply, UsageKey
+from fwc_llm.schema import first_mistake
+from fwc_llm.untrusted import parse_json, storable
+
+FORMAT = "fwc-llm-journal/1"
+FILE_NAME = "journal.jsonl"
+HEADER = json.dumps({"format": FORMAT}, separators=(",", ":")).encode() + b"\n"
+
+_Probability = Annotated[float, Field(ge=0, le=1)]
+_Token = Annotated[tuple[Annotated[str, Strict()], Annotated[float, Strict()] | None], Strict(False)]
+_Message = dict[Literal["role", "content", "name"], str]
+
+
+class _Record(BaseModel, strict=True):
+    """A record as its readers need it; further keys are nobody's concern."""
+
+    request: Annotated[str, Field(pattern=r"^(?:[0-9a-f]{2})+$")]
+    text: str | None
+    arm: str | None = None
+    repeat: NonNegativeInt | None = None
+    row: str | None = None
+    variant: str | None = None
+    finish_reason: str | None = None
+    error: str | None = None
+    model: str | None = None
+    fingerprint: str | None = None
+    latency: float | None = None
+    truncated: bool | None = None
+    refusal: bool | None = None
+    reasoned: bool | None = None
+    batch: bool | None = None
+    usage: dict[UsageKey, NonNegativeInt] | None = None
+    most_usage: dict[UsageKey, NonNegativeInt] | None = None
+    unknown_attempts: NonNegativeInt | None = None
+    logprobs: list[_Token] | None = None  # a number is None where it once was -Infinity
+    p_yes: _Probability | None = None
+    others: dict[str, _Probability | None] | None = None
+    prompt: list[_Message] | None = None
+    prefix: list[_Message] | None = None
+
+
+def read_records(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield every record of a journal, which may be written to at this moment.
+
+    Errors: `FwcError` for a foreign file and a damaged line; `StorageError` for a file that cannot be read.
+    """
+    with failing_as(StorageError, f"cannot read {path}: "), open_binary(path) as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):  # being written, or torn
+                return
+            if number == 1:
+                check_header(line, path)
+            else:
+                yield parse_record(line, path, number)
+
+
+def reply_of(record: Mapping[str, Any]) -> Reply:
+    """Return a journal's record as the reply that it was, as far as that decides the answer."""
+    names = ("finish_reason", "error", "refusal", "reasoned", "p_yes")
+    fields = {name: record[name] for name in names if record.get(name) is not None}
+    pairs = ((token, value) for token, value in record.get("logprobs") or () if value is not None)
+    return Reply(record["text"], logprobs=tuple(pairs) or None, **fields)
+
+
+def check_header(line: bytes, path: Path) -> None:
+    """`FwcError` unless this is the first line of a journal."""
+    try:
+        header = parse_json(line)
+    except ValueError:
+        header = None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise FwcError(
+            f"{path} is not a journal of this tool (its first line does not say {FORMAT}): "
+            "name a new folder with --out"
+        )
+
+
+def parse_record(line: bytes, path: Path, number: int) -> dict[str, Any]:
+    """Return a line of a journal as a record; `FwcError` for a damaged one."""
+    record: Any = None
+    try:
+        record = parse_json(line)
+        _Record.model_validate(record)
+    except ValueError as error:
+        why = first_mistake(error, record) if isinstance(error, ValidationError) else "it is not JSON"
+        raise FwcError(
+            f"{path} is damaged in line {number} ({why}): restore the file, "
+            "or remove that line to have its request asked again"
+        ) from None
+    return {**record, **{name: storable(record[name]) for name in ("text", "error") if record.get(name)}}

@@ -1,0 +1,134 @@
+"""`replay:FOLDER`: the replies that a run's journal holds, given again to the same questions."""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from pydantic import BaseModel
+
+from fwc_llm.errors import FwcError, ProviderError
+from fwc_llm.files import failing_as, home_expanded, read_text, sha256
+from fwc_llm.models.base import Messages, Reply, RowContext, Usage
+from fwc_llm.models.client import Client
+from fwc_llm.models.recorded import FILE_NAME, read_records, reply_of
+from fwc_llm.schema import check
+from fwc_llm.untrusted import parse_json, visible
+
+PREFIX = "replay:"
+REPLAYED = "replayed"  # the parameter with the journal's sha256
+
+_Key = tuple[str, int, str, str]  # arm, repeat, row, variant
+
+
+class _Source(BaseModel, strict=True):
+    """What a replay needs of a run.json."""
+
+    model: str
+    parameters: dict[str, Any]
+    settings: dict[str, Any]
+    simulated: bool
+    simulated_answers: bool | None = None
+    reference: bool | None = None
+
+
+class Replay:
+    """The replies of a run, given again without a model, a network or a key.
+
+    A question of a run gets the reply to the same messages in the same arm, repeat, row and variant. Where
+    these differ, and in an application's own tests, each asking of some messages gets the next of their
+    replies. The name is that of the model that was asked, with the word "replayed"; a simulation
+    stays marked.
+
+    Errors: `FwcError` for a folder without a run, a journal without prompts, and parameters other than those
+    of the run; `ProviderError` for a question that was not asked, or not as often.
+    """
+
+    local = True
+
+    def __init__(self, name: str, client: Client) -> None:
+        self.opened_as = name
+        folder = home_expanded(name.removeprefix(PREFIX))
+        described, journal = folder / "run.json", folder / FILE_NAME
+        with failing_as(FwcError, f"cannot read {visible(str(described))}: ", "; name the folder of a run"):
+            content = parse_json(read_text(described))
+        source = check(_Source, content, f"{visible(str(described))} is damaged")
+        self._folder = visible(str(folder))
+        self.name = f"{visible(source.model)} (replayed from {visible(folder.resolve().name)})"
+        self.parameters: Mapping[str, Any] = {**source.parameters, REPLAYED: sha256(journal)}
+        self.api = str(source.settings.get("api", "chat"))
+        answers = source.simulated if source.simulated_answers is None else source.simulated_answers
+        self.simulated, self.reference = answers, bool(source.reference)
+        tokens = {} if client.max_tokens is None else {"max_tokens": client.max_tokens}
+        for option, value in {**client.params, **tokens}.items():
+            if (recorded := source.parameters.get(option)) != value:
+                raise FwcError(f"{option} is {value!r}: the run in {self._folder} has {recorded!r}")
+        self._replies: dict[str, dict[_Key, Reply]] = defaultdict(dict)
+        self._given: set[_Key] = set()
+        for key, messages, reply in _recorded(journal):
+            self._replies[messages][key] = reply
+        self._keys = {key for replies in self._replies.values() for key in replies}
+        if not self._replies:
+            raise FwcError(
+                f"{visible(str(journal))} holds no prompts: an older version made it, or it is empty"
+            )
+
+    def next_reply(self, messages: Messages) -> Reply | None:
+        """Return the next reply to these messages that was not given yet; None where there is no more."""
+        replies = self._replies.get(_text(messages), {})
+        key = next((key for key in replies if key not in self._given), None)
+        return None if key is None else self._give(key, replies)
+
+    async def ask(self, messages: Messages) -> Reply:
+        """Return the next reply to these messages."""
+        return self._next(messages, "a question")
+
+    async def ask_row(self, messages: Messages, asked: RowContext) -> Reply:
+        """Return the reply to these messages in the same place of the run, else the next one to them."""
+        key = asked.arm, asked.repeat, asked.row, asked.variant
+        if key in (replies := self._replies.get(_text(messages), {})):
+            return self._give(key, replies)
+        other = ", which was asked with another prompt" if key in self._keys else ""
+        return self._next(messages, f"arm {visible(asked.arm)!r}, row {visible(asked.row)}{other}")
+
+    async def aclose(self) -> None:
+        """There is nothing to close."""
+
+    def _give(self, key: _Key, replies: Mapping[_Key, Reply]) -> Reply:
+        self._given.add(key)
+        return replies[key]
+
+    def _next(self, messages: Messages, question: str) -> Reply:
+        if (reply := self.next_reply(messages)) is not None:
+            return reply
+        times = len(self._replies.get(_text(messages), {}))
+        raise ProviderError(
+            f"{question}: {f'asked only {times} times' if times else 'not asked'} in the run in "
+            f"{self._folder}; rows, examples, template and version must be those of that run (its "
+            "experiment.toml has the options)"
+        )
+
+
+def _text(messages: Messages) -> str:
+    return json.dumps([[m["role"], m["content"], m.get("name", "")] for m in messages])
+
+
+def _recorded(journal: Any) -> list[tuple[_Key, str, Reply]]:
+    """Key, messages and reply of every question; an error where it never had an answer."""
+    prefixes: dict[tuple[str, int], Messages] = {}
+    found: dict[str, tuple[_Key, str, Reply]] = {}
+    for record in read_records(journal):
+        arm, repeat = record.get("arm") or "", record.get("repeat") or 0
+        prefix = prefixes.setdefault((arm, repeat), record.get("prefix") or [])
+        if not record.get("prompt") or (record["text"] is None and record["request"] in found):
+            continue
+        reply = replace(
+            reply_of(record),
+            usage=Usage(**record["usage"]) if record.get("usage") else None,
+            others=record.get("others"), model=record.get("model"), fingerprint=record.get("fingerprint"),
+            truncated=bool(record.get("truncated")), latency=float(record.get("latency") or 0.0),
+        )  # fmt: skip
+        key = arm, repeat, record.get("row") or "", record.get("variant") or ""
+        found[record["request"]] = key, _text([*prefix, *record["prompt"]]), reply
+    return list(found.values())

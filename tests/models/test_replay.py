@@ -1,0 +1,100 @@
+"""Replays: a run's replies come again for the same questions, and for no others."""
+
+import json
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fwc_llm import FwcError, Messages, Reply, evaluate, open_model
+from fwc_llm.errors import ProviderError
+from fwc_llm.models import traits
+from fwc_llm.tasks import Task
+
+ARMS = ("zero", "zero+removal", "balanced")
+OPTIONS: dict[str, Any] = {
+    "n_test": 8, "m": 4, "samples": 2, "counterfactual": True, "base_parity": None, "progress": False,
+}  # fmt: skip
+
+
+@pytest.fixture
+def moody() -> Any:
+    """A model that answers the same question differently every time; every ninth row has no answer."""
+    calls = count()
+
+    async def moody(messages: Messages) -> Reply:
+        number = next(calls)
+        if number % 9 == 8:
+            return Reply(None, error="busy")
+        return Reply(("yes", "no")[number // 3 % 2], finish_reason="stop", p_yes=(number % 97) / 97)
+
+    return moody
+
+
+def numbers(folder: Path) -> Any:
+    """All of results.json but what tells the two runs apart."""
+    data = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    return {key: value for key, value in data.items() if key not in {"model", "local"}}
+
+
+def test_a_replay_gives_every_reply_again_in_its_place(two: Task, moody: Any, tmp_path: Path) -> None:
+    """Arms, samples and changed levels may send the same messages, and were answered differently."""
+    source, copy = tmp_path / "source", tmp_path / "copy"
+    first = evaluate(two, moody, ARMS, out=source, **OPTIONS)
+    name = f"replay:{source}"
+    again = evaluate(two, name, ARMS, out=copy, **OPTIONS)
+    assert again.answers().equals(first.answers())
+    assert numbers(copy) == numbers(source)
+    assert first.data["unanswered"] > 0
+    evaluate(two, name, ("balanced", "zero"), out=tmp_path / "part", **OPTIONS)  # other arms are not needed
+    resumed = evaluate(two, name, ARMS, out=copy, **OPTIONS)  # rows without an answer are asked again
+    assert resumed.answers().equals(first.answers())
+    assert f'"{name}"' in (copy / "experiment.toml").read_text(encoding="utf-8")
+    page = again.report(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "replayed" in page
+    assert "moody" in page
+
+
+def test_the_marks_of_the_source_stay(tmp_path: Path) -> None:
+    options: Any = {"n_test": 8, "base_parity": None, "progress": False}
+    evaluate("census", "surrogate", ("zero",), out=tmp_path / "source", **options)
+    evaluate("census", f"replay:{tmp_path / 'source'}", ("zero",), out=tmp_path / "once", **options)
+    twice = evaluate("census", f"replay:{tmp_path / 'once'}", ("zero",), out=tmp_path / "twice", **options)
+    assert twice.data["simulated_answers"]
+    assert "surrogate (replayed" in twice.data["model"]
+    model = open_model(f"replay:{tmp_path / 'source'}")
+    assert (traits(model).local, traits(model).simulated, traits(model).reference) == (True, True, False)
+
+
+def test_other_questions_are_refused_by_name(two: Task, moody: Any, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    options = OPTIONS | {"samples": 1, "counterfactual": False}
+    evaluate(two, moody, ("zero", "balanced"), out=source, **options)
+    for number, (arm, changed, words) in enumerate([
+        ("balanced", {"m": 8}, "arm 'balanced', row .*another prompt"),
+        ("zero", {"n_test": 16}, "arm 'zero', row .*not asked"),
+        ("random", {}, "arm 'random', row .*not asked"),
+        ("zero", {"samples": 2}, "asked only 1 times"),
+    ]):  # fmt: skip
+        with pytest.raises(ProviderError, match=words):
+            evaluate(two, f"replay:{source}", (arm,), out=tmp_path / str(number), **options | changed)
+
+
+@pytest.mark.parametrize(
+    ("damage", "options", "words"),
+    [
+        (None, {"params": {"temperature": 1}}, "temperature is 1: .* has None"),
+        (None, {"max_tokens": 9}, "max_tokens is 9"),
+        (None, {"base_url": "http://127.0.0.1:1/v1"}, "in this process"),
+        (("run.json", "{}"), {}, "run.json is damaged"), (("run.json", ""), {}, "name the folder of a run"),
+        (("journal.jsonl", "{}\n"), {}, "not a journal"),
+        (("journal.jsonl", '{"format":"fwc-llm-journal/1"}\n'), {}, "no prompts"),
+    ],
+)  # fmt: skip
+def test_bad_input(two: Task, moody: Any, tmp_path: Path, damage: Any, options: Any, words: str) -> None:
+    evaluate(two, moody, ("zero",), out=tmp_path, n_test=8, base_parity=None, progress=False)
+    if damage is not None:
+        (tmp_path / damage[0]).write_text(damage[1], encoding="utf-8")
+    with pytest.raises(FwcError, match=words):
+        open_model(f"replay:{tmp_path}", **options)
