@@ -144,8 +144,10 @@ def audit(
     summarized = made.document["ll144"]
     refused = summarized["refused"] if ll144 is not None and law == "csv" else ""
     if ll144 is not None and not refused:
+        from fwc_llm.report.local_law_144 import missing as to_state
+
         write_whole(write_summaries([summarized], law), ll144)
-        console.notes(f"wrote {ll144}")
+        console.notes(f"wrote {ll144}", *to_state(summarized))
     if report is not None or figures is not None:
         from fwc_llm.cli.report import draw
 

@@ -11,7 +11,7 @@ from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.intervals import DIFFERS, INCONCLUSIVE, NOT_SHOWN, WITHIN
 from fwc_llm.metrics.planning import Assumptions, Design, limit_of, smallest
 from fwc_llm.metrics.predicted_probabilities import OPPOSITE
-from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES
+from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, scope_words
 from fwc_llm.report.number_format import day, interval, number, percent
 
 if TYPE_CHECKING:
@@ -102,7 +102,9 @@ def findings(stats: Mapping[str, Any], created: str = "") -> list[dict[str, str]
     if telling:
         lead = best or (base if base in telling else telling[0])
         answer = _rates_and_gap(arms[lead], tests.get(lead), base)
-        if perfect := [row[GAP] for row in stats["context"] if row["name"] == "oracle" and row[GAP]]:
+        if perfect := [
+            row[GAP] for row in stats["context"] if row["name"] == "oracle" and row[GAP] is not None
+        ]:
             answer += f"; true answers have {number(perfect[0], 0, 100)}"
         answer += f".{_accuracy(arms[lead], tests.get(lead), base)} {asked(stats, created)}."
         named = f"Best: {lead}. " if best else ""
@@ -115,12 +117,13 @@ def findings(stats: Mapping[str, Any], created: str = "") -> list[dict[str, str]
         others = sorted(
             (name for name in telling if name != lead), key=lambda name: arms[name][GAP]["value"] or 0
         )
-        for name in others[:_MOST]:
+        told = others if len(others) <= _MOST else [name for name in others if name == base]
+        for name in told:
             arm, test = arms[name], tests.get(name)
             text = f"{_rates_and_gap(arm, test, base)}.{_accuracy(arm, test, base)}"
             sentences.append({"arm": name, "text": text})
-        if more := len(others) - _MOST:
-            sentences += [{"arm": "", "text": f"{more} more arms are in the table."}] * (more > 0)
+        if more := len(others) - len(told):
+            sentences.append({"arm": "", "text": f"{more} more arms are in the table."})
     sentences += alike
     sentences += [sentence for arm in stats["arms"] for sentence in _silence(arm)]
     sentences += [{"arm": "", "text": text} for text in (*_undecided(tests, base), *missed(stats))]
@@ -170,7 +173,7 @@ def _rates_and_gap(arm: Mapping[str, Any], test: Mapping[str, Any] | None, base:
     ends = [min(rates, key=lambda name: rates[name]), max(rates, key=lambda name: rates[name])]
     low, high = (f"{number(rates[name], 0, 100)} % of {_cut(name)}" for name in ends)
     of = f", the ends of {len(rates)} groups" if len(rates) > 2 else ""
-    text = f"yes for {low} and {high}{of}, a gap of {number(gap['value'], 0, 100)} points"
+    text = f"yes for {low} and {high}{of}, a gap of {_points(gap['value'])}"
     if gap["low"] is not None:
         text += f" ({interval((gap['low'], gap['high']), 0, 100)})"
     text += {
@@ -190,6 +193,11 @@ def _accuracy(arm: Mapping[str, Any], test: Mapping[str, Any] | None, base: str)
     if test is not None and test["accuracy"]["verdict"] in (DIFFERS, WITHIN):
         text += f", {_change(test['accuracy'], ('less', 'more'), base)}"
     return f"{text}."
+
+
+def _points(value: float) -> str:
+    points = number(value, 0, 100)
+    return f"{points} point" + "s" * (points != "1")
 
 
 def _change(change: Mapping[str, Any], words: tuple[str, str], base: str) -> str:
@@ -229,7 +237,11 @@ def missed(stats: Mapping[str, Any]) -> Iterator[str]:
     sizes = [
         f"{size} points of {name}" for size, name in zip(between, ("DP gap", "accuracy"), strict=True) if size
     ]
-    parts = [f"differences between arms under {' or '.join(sizes)}"] if sizes else []
+    parts = list[str]()
+    if sizes:
+        first = stats["comparisons"][0]
+        scope = scope_words(THESE_EXAMPLES if first["reason"] else first["of"], stats["with_examples"])
+        parts.append(f"differences between arms ({scope}) under {' or '.join(sizes)}")
     if alone := smallest([arm[GAP] for arm in stats["arms"] if not arm["alike"]]):
         parts.append(f"gaps of one arm under {alone} points")
     if parts:

@@ -95,9 +95,9 @@ def _group_rates(rates: Mapping[str, float | None], few: bool) -> list[str]:
     """Rates of yes in percent: of each group, or with their names those of the lowest and the highest."""
     known = {name: rate for name, rate in rates.items() if rate is not None}
     if few or not known:
-        return [number(rate, 0, 100) for rate in rates.values()] if few else [DASH, DASH]
+        return [number(rate, 1, 100) for rate in rates.values()] if few else [DASH, DASH]
     ends = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
-    return [f"{number(known[name], 0, 100)} {name}" for name in ends]
+    return [f"{number(known[name], 1, 100)} {name}" for name in ends]
 
 
 def _round_up(value: float) -> float:

@@ -164,10 +164,8 @@ def texts(rows: Iterable[Row]) -> list[list[str]]:
 
 
 class _Fitting:
-    """A section's table as wide as the terminal allows; else intervals stand on lines of their own.
-
-    Where that is still too wide, several tables have a part of the columns each, or, where these are fewer,
-    a column for each row.
+    """A section's table as wide as the terminal allows; else intervals stand on lines of their own, and where
+    that is still too wide several tables have a part of the columns each.
     """
 
     def __init__(self, section: Section) -> None:
@@ -176,28 +174,22 @@ class _Fitting:
         self.lines = [[_short(heading) for heading in section.headings], *rows]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        unlimited = options.update_width(10_000)
+        unlimited, end = options.update_width(10_000), len(self.lines[0])
 
         def fits(table: Table) -> bool:
             return Measurement.get(console, unlimited, table).maximum <= options.max_width
 
-        def parts(lines: list[list[str]], keys: int) -> list[Table]:
-            tables, start = list[Table](), keys
-            while start < len(lines[0]):
-                end = start + 1
-                while end < len(lines[0]) and fits(_table(lines, keys, start, end + 1)):
-                    end += 1
-                tables.append(_table(lines, keys, start, end))
-                start = end
-            return tables
-
-        whole = _table(self.lines, self.keys, self.keys, len(self.lines[0]), stacked=False)
-        if fits(whole) or len(self.lines[0]) == self.keys:
+        whole = _table(self.lines, self.keys, self.keys, end, stacked=False)
+        start = self.keys
+        if fits(whole) or start == end:
             yield whole
             return
-        names = ["", *(" · ".join(line[: self.keys]) for line in self.lines[1:])]
-        turned = [names, *map(list, zip(*(line[self.keys :] for line in self.lines), strict=True))]
-        yield from min(parts(self.lines, self.keys), parts(turned, 1), key=len)
+        while start < end:
+            last = start + 1
+            while last < end and fits(_table(self.lines, self.keys, start, last + 1)):
+                last += 1
+            yield _table(self.lines, self.keys, start, last)
+            start = last
 
 
 def _table(lines: Sequence[Sequence[str]], keys: int, start: int, end: int, stacked: bool = True) -> Table:
