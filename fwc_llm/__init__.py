@@ -11,7 +11,7 @@ from fwc_llm.version import __version__ as __version__
 if TYPE_CHECKING:
     from fwc_llm.answers import Answer as Answer
     from fwc_llm.answers import parse_answer as parse_answer
-    from fwc_llm.cells import Record as Record
+    from fwc_llm.cell_rules import Record as Record
     from fwc_llm.coreset import FairCoreset as FairCoreset
     from fwc_llm.coreset import FairWASP as FairWASP
     from fwc_llm.coreset import Transport as Transport
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "answers": ("Answer", "parse_answer"),
-    "cells": ("Record",),
+    "cell_rules": ("Record",),
     "coreset": ("FairCoreset", "FairWASP", "Transport", "fair_transport"),
     "errors": ("FwcError", "IncompleteRunError", "InputError", "InterruptedRunError", "ProviderError"),
     "evaluation.evaluate": ("evaluate",),

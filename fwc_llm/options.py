@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from fwc_llm.errors import FwcError, did_you_mean
-from fwc_llm.schema import Checked, first_mistake
+from fwc_llm.validation import Checked, first_error
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _WIDTH = 110
@@ -27,7 +27,7 @@ class Options(Checked):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise FwcError(first_mistake(error, values)) from None
+            raise FwcError(first_error(error, values)) from None
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:

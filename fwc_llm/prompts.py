@@ -4,7 +4,7 @@ A template set is a folder with `system.j2`, `shots.j2` and `query.j2`; prompts/
 `questions.j2` says the question for models that take it apart from the input; without it the set `decision`'s
 is taken.
 A template adds a message by calling `message(role)`. Messages are values and never parsed from text, so no
-cell can end one or begin another (`records.py` defines what a cell may show).
+cell can end one or begin another (`prompt_rows.py` defines what a cell may show).
 
 The fixed part, system and examples, is rendered once per `Prompt` and comes first, so that providers can
 cache it; the queried row comes last.
@@ -23,12 +23,12 @@ from jinja2 import FileSystemLoader, StrictUndefined
 from jinja2.exceptions import TemplateNotFound, TemplateSyntaxError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from fwc_llm.cells import Record
+from fwc_llm.cell_rules import Record
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import read_text, resource_dir
 from fwc_llm.models.base import CRITERIA, QUESTION
-from fwc_llm.records import ShownColumns, ShownRow, clean, decimal
-from fwc_llm.untrusted import storable
+from fwc_llm.prompt_rows import ShownColumns, ShownRow, clean, decimal
+from fwc_llm.sanitize import utf8_safe
 from fwc_llm.words import YES_NO
 
 if TYPE_CHECKING:
@@ -233,12 +233,12 @@ class TemplateSet:
             roles = (QUESTION,) if file == _QUESTIONS else _ROLES
             if role not in roles:
                 raise FwcError(f"{self.folder / file}: no role {role!r}, only {', '.join(roles)}")
-            content = storable(caller().strip())
+            content = utf8_safe(caller().strip())
             if not content:
                 raise FwcError(f"{self.folder / file}: a message of role {role!r} is empty")
             messages.append({"role": role, "content": content})
             if name is not None:
-                messages[-1]["name"] = storable(str(name))
+                messages[-1]["name"] = utf8_safe(str(name))
             return ""
 
         try:

@@ -17,9 +17,9 @@ from pydantic import AfterValidator, AllowInfNan, BeforeValidator, Field, Strict
 
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import read_text, reason
-from fwc_llm.schema import Checked, check
-from fwc_llm.table_words import UNKNOWN as UNKNOWN  # what a missing value becomes under missing = "category"
-from fwc_llm.untrusted import parse_toml
+from fwc_llm.sanitize import parse_toml
+from fwc_llm.validation import Checked, check
+from fwc_llm.words import UNKNOWN as UNKNOWN  # what a missing value becomes under missing = "category"
 from fwc_llm.words import YES_NO
 
 Kind = Literal["numeric", "categorical", "ordinal"]
@@ -174,7 +174,7 @@ class Protected(Checked):
         return self.levels or (f"at most {self.above:g}", f"above {self.above:g}")
 
 
-class Condition(Checked):
+class RowFilter(Checked):
     """A condition that a row must meet to be in the table, on a column that may have any role.
 
     Limits are for numbers; a row without the value does not meet them, nor a list of `values`.
@@ -207,7 +207,7 @@ class Condition(Checked):
         return f"{self.column} {' and '.join(parts)}"
 
 
-class Outcome(Checked):
+class OutcomeColumn(Checked):
     """The outcome: "yes" where the value is one of `positive`, or (strictly) above `above`.
 
     Other values than `positive` and `negative` mean no, or their rows are dropped, as `others` says; without
@@ -336,8 +336,8 @@ class TaskFile(Checked):
     fields: tuple[FileColumn, ...] = Field(alias="columns", min_length=1)
     values: Mapping[str, Mapping[str, str]] = {}
     source: Source = Field(alias="data")
-    keep: tuple[Condition, ...] = ()  # every row of the table meets all of them
-    outcome: Outcome
+    keep: tuple[RowFilter, ...] = ()  # every row of the table meets all of them
+    outcome: OutcomeColumn
     offered: tuple[Protected, ...] = Field(alias="protected", min_length=1)
     use_protected: Values = ()
     licence: str = ""
@@ -409,6 +409,11 @@ class TaskFile(Checked):
         if self.use_protected:
             return tuple(by_name[name] for name in dict.fromkeys(self.use_protected))
         return tuple(attribute for attribute in self.offered if not attribute.optional)
+
+    @property
+    def notations(self) -> dict[str, Written]:
+        """How the numbers of each column of the file are written."""
+        return {item.name: item.written for item in self.fields}
 
     @property
     def words(self) -> Mapping[str, str]:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from markupsafe import Markup
 
-from fwc_llm.cells import Domain, FrozenTask, Record, clean_record
+from fwc_llm.cell_rules import Domain, FrozenTask, Record, clean_record
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import home_expanded, json_text, read_text, reason, resource_dir, write_whole
 from fwc_llm.notebook import MOST_ROWS, figure, note, table
-from fwc_llm.schema import check
+from fwc_llm.sanitize import parse_json
 from fwc_llm.taskfile import ENDINGS, Column, Source, TaskFile, choose, parse_taskfile, read_taskfile
-from fwc_llm.untrusted import parse_json
+from fwc_llm.validation import check
 from fwc_llm.values import as_text, is_null
 from fwc_llm.words import YES_NO, spellings
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from narwhals.typing import IntoFrame
 
+    from fwc_llm.data.clean_table import CleanTables, RowCount
     from fwc_llm.data.disk_table import DiskTable
-    from fwc_llm.data.table import RowCount, Tables
     from fwc_llm.data.table_checks import TableChecks
 
 _FEWEST_TO_NAME, _NAMES_LEVEL = 30, 0.99  # rows of a value that names a level, and their share of that level
@@ -59,7 +59,7 @@ class Task:
     protected: tuple[str, ...]
     outcome: str
     rules: TaskFile = field(repr=False)
-    load: "Callable[[], Tables]" = field(repr=False)
+    load: "Callable[[], CleanTables]" = field(repr=False)
     locate: Callable[[], tuple[Path, ...] | None] = field(repr=False, default=lambda: ())
     simulated: bool = False
     licence: str = ""
@@ -158,8 +158,8 @@ class Task:
         """What every column holds in the whole table, by its name."""
         if self.frozen is not None:
             return self.frozen.domains
-        if self.whole is not None:
-            return self.whole.domains
+        if self.disk_table is not None:
+            return self.disk_table.domains
         from fwc_llm.data.disk_table import domains
 
         return domains(self.columns, lambda name: [self.table[name]])
@@ -223,7 +223,7 @@ class Task:
 
     def sensitive(self, frame: "pd.DataFrame") -> "np.ndarray":
         """The protected level (n,) of every row as str; several attributes are crossed with " & "."""
-        from fwc_llm.data.table import crossed
+        from fwc_llm.data.clean_table import crossed
 
         return crossed(frame, self.protected)
 
@@ -231,7 +231,7 @@ class Task:
         """The outcome (n,) of every row as int8: 1 is yes."""
         return (frame[self.outcome] == "yes").to_numpy(dtype="int8")
 
-    def judged(self, weight: str, cluster: str) -> "Task":
+    def with_columns(self, weight: str, cluster: str) -> "Task":
         """The same table with other columns for weights and people; empty: none."""
         for name in filter(None, (weight, cluster)):
             self.column(name)
@@ -286,8 +286,8 @@ class Task:
         """The protected levels in the order of their base rates in the whole table, lowest first."""
         import numpy as np
 
-        if self.whole is not None:
-            levels, counts = np.array(self.whole.levels), self.whole.counts
+        if self.disk_table is not None:
+            levels, counts = np.array(self.disk_table.levels), self.disk_table.counts
         else:
             levels, codes = np.unique(self.sensitive(self.table), return_inverse=True)
             counts = np.bincount(2 * codes + self.labels(self.table), minlength=2 * len(levels)).reshape(
@@ -299,8 +299,8 @@ class Task:
         """The frame's rows by group and answer (G, 2), "no" before "yes"; of a sample those of its table."""
         import numpy as np
 
-        if self.whole is not None:
-            return self.whole.counts[[self.whole.levels.index(group) for group in self.groups]]
+        if self.disk_table is not None:
+            return self.disk_table.counts[[self.disk_table.levels.index(group) for group in self.groups]]
         places = {group: place for place, group in enumerate(self.groups)}
         codes = np.array([places[level] for level in self.sensitive(frame).tolist()], dtype=np.intp)
         return np.bincount(2 * codes + self.labels(frame), minlength=2 * len(places)).reshape(-1, 2)
@@ -312,13 +312,13 @@ class Task:
             return self.frozen.fingerprint
         from fwc_llm.data.disk_table import fingerprint
 
-        if self.whole is not None:
-            return self.whole.fingerprint
+        if self.disk_table is not None:
+            return self.disk_table.fingerprint
         table = self.table
         return fingerprint(self.columns, [table.index], lambda name: [table[name]])
 
     @property
-    def whole(self) -> "DiskTable | None":
+    def disk_table(self) -> "DiskTable | None":
         """The table on disk where it is too large for memory: pool and test are then a sample of it."""
         return self._tables.whole
 
@@ -326,10 +326,10 @@ class Task:
         """The whole table; of one on disk the sample, then those of the rows with these ids it lacks."""
         import pandas as pd
 
-        if self.whole is None:
+        if self.disk_table is None:
             return self.table
         lacking = set(ids) - set(self.table.index)
-        return pd.concat([self.table, self.whole.take(self.whole.find(lacking))])
+        return pd.concat([self.table, self.disk_table.take(self.disk_table.find(lacking))])
 
     @cached_property
     def table(self) -> "pd.DataFrame":
@@ -340,7 +340,7 @@ class Task:
         return pool if test is pool else pd.concat([pool, test])
 
     @cached_property
-    def _tables(self) -> "Tables":
+    def _tables(self) -> "CleanTables":
         return self.load()
 
 
@@ -442,7 +442,7 @@ def _thawed(path: Path) -> Task:
     if frozen.simulated:
         task = census_task()
 
-    def load() -> "Tables":
+    def load() -> "CleanTables":
         raise FwcError(f"{path} is a frozen task, which has no rows: name the task that was frozen")
 
     if lacking := {column.name for column in task.shown} - set(frozen.domains):
@@ -489,7 +489,7 @@ def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int 
     options = {name: value for name, value in named.items() if value is not None}
     adult = read_taskfile(resource_dir("evals/tasks") / "adult.toml")
 
-    def load() -> "Tables":
+    def load() -> "CleanTables":
         from fwc_llm.data.census import census_tables
 
         return census_tables(adult, **options)
@@ -537,8 +537,8 @@ def _of_frame(
     words: Mapping[str, str] | str,
 ) -> Task:
     """The task that is drafted for a frame; the lines of `answer` say which outcome means yes, if any do."""
-    from fwc_llm.data.reading import frame_table, title_of, titles_of
-    from fwc_llm.data.table import clean_tables
+    from fwc_llm.data.clean_table import clean_tables
+    from fwc_llm.data.raw_table import frame_table, title_of, titles_of
     from fwc_llm.data.task_inference import draft_frame
 
     table = frame_table(frame)
@@ -552,7 +552,9 @@ def _of_frame(
     lines = "".join(f"{key} = {json.dumps(word)}\n" for key, word in spelled.items())
     text = drafted.text.replace("\n[outcome]\n", f"\n[outcome]\n{lines}", 1)
     taskfile = parse_taskfile(text, Path("the data frame"), "table")
-    raw = replace(table, markers=frozenset(taskfile.source.markers)).frame(raw.columns.tolist(), "row")
+    raw = replace(table, markers=frozenset(taskfile.source.markers)).frame(
+        raw.columns.tolist(), "row", taskfile.notations
+    )
     return replace(_of_file(taskfile), load=lambda: clean_tables(taskfile, [raw]), locate=lambda: ())
 
 
@@ -568,7 +570,7 @@ def _of_file(
         taskfile = taskfile.model_copy(update={"source": _elsewhere(taskfile.source, str(data))})
     folders = data_folders(data_dir, beside)
 
-    def load() -> "Tables":
+    def load() -> "CleanTables":
         from fwc_llm.data.load import load_tables
 
         return load_tables(taskfile, folders)

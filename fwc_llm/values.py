@@ -7,8 +7,8 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
+from fwc_llm.sanitize import utf8_safe
 from fwc_llm.taskfile import Written
-from fwc_llm.untrusted import storable
 
 # What may stand around a number: a currency's sign or letters, a per cent sign, spaces.
 _CODES = (
@@ -34,28 +34,28 @@ def is_null(cell: Any) -> bool:
     return type(cell).__name__.startswith("float") and bool(cell != cell)
 
 
-def as_text(cell: Any) -> str:
+def as_text(cell: Any, written: Written = "") -> str:
     """A typed cell as people write it: 39.0 is "39", True is "true", a float32 has its own shortest digits.
 
-    A list or an object is its JSON.
+    A number has the decimal sign of `written`. A list or an object is its JSON.
     """
     kind = type(cell).__name__
     if kind == "bool":  # numpy's, too
         return str(cell).lower()
-    if isinstance(cell, float) or kind in ("float32", "float16"):
-        number = float(str(cell))
-        return str(int(number)) if number.is_integer() else str(cell)
-    if isinstance(cell, Decimal):
-        return format(cell, "f")
+    if isinstance(cell, float | Decimal) or kind in ("float32", "float16"):
+        text = format(cell, "f") if isinstance(cell, Decimal) else str(cell)
+        if not isinstance(cell, Decimal) and float(text).is_integer():
+            text = str(int(float(text)))
+        return text.replace(".", ",") if written == "1.234,5" and "e" not in text else text
     if isinstance(cell, date):
         return str(cell).removesuffix(" 00:00:00")
     if isinstance(cell, timedelta):  # pandas writes its own in another way
         return str(timedelta(cell.days, cell.seconds, cell.microseconds))
     if isinstance(cell, dict | list) or kind == "ndarray":
-        return storable(json.dumps(cell, ensure_ascii=False, default=_listed))
+        return utf8_safe(json.dumps(cell, ensure_ascii=False, default=_listed))
     if isinstance(cell, bytes):  # as some writers of Parquet keep texts
         return cell.decode("utf-8", "backslashreplace")
-    return storable(str(cell))
+    return utf8_safe(str(cell))
 
 
 def _listed(cell: Any) -> Any:

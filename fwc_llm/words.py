@@ -1,7 +1,8 @@
-"""The words in which a task's answers are said."""
+"""Words for yes, no and unknown: those a task's answers are said in, and those that tables have."""
 
 import re
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 Words = Mapping[str, str | Sequence[str]]  # how "yes" and "no" are said: a word, or several
 YES_NO: Mapping[str, str] = {"yes": "yes", "no": "no"}
@@ -40,3 +41,109 @@ def spellings(question: str, words: Words) -> dict[str, list[str]]:
                 spelled["yes"].append(yes)
                 spelled["no"] += [no] * (no not in spelled["no"])
     return spelled
+
+
+# --- Words that tables have
+
+YES_WORDS = {
+    "yes", "y", "true", "t", "1", "good", "positive", "pos", "approved", "approve", "accepted", "accept",
+    "granted", "grant", "hired", "admitted", "admit", "passed", "pass", "paid", "repaid",
+    "ja", "j", "oui", "si", "sí", "sim", "da", "wahr", "vrai", "verdadero", "verdadeiro", "vero",
+    "bewilligt", "genehmigt", "angenommen", "zusage", "accordé", "accepté", "aprobado", "aprovado",
+}  # fmt: skip
+NO_WORDS = {
+    "no", "n", "false", "f", "0", "bad", "negative", "neg", "rejected", "reject", "denied", "deny",
+    "declined", "decline", "refused", "refuse", "not", "failed", "fail", "unpaid",
+    "nein", "non", "não", "nao", "niet", "nee", "nej", "falsch", "faux", "falso", "abgelehnt", "absage",
+    "refusé", "rejeté", "rechazado", "denegado", "rejeitado", "negado", "respinto",
+}  # fmt: skip
+UNKNOWN = "unknown"  # the category of all people whose category is not known
+
+
+def _folded(text: str) -> str:
+    """The words of a cell without case, accents and punctuation."""
+    letters = unicodedata.normalize("NFKD", text.casefold())
+    return " ".join(re.findall(r"\w+", "".join(c for c in letters if not unicodedata.combining(c))))
+
+
+_WORDS = {_folded(words) for words in """
+unknown|unk|missing|undisclosed|unspecified|unstated|unreported|unrecorded|undeclared|undetermined
+unidentified|unavailable|unanswered|withheld|n/a|n.a.|no answer|no response|no data|no information|none given
+don't know|do not know|dk/na|rather not say
+unbekannt|unbek.|keine Angabe|keine Angaben|ohne Angabe|k.A.|o.A.|k. W.|n. v.|keine Antwort|weiß nicht
+weiß ich nicht|fehlt|fehlend|fehlende Angabe
+inconnu|inconnue|manquant|n.c.|n.d.|n.r.|s.o.|ne sait pas|ne se prononce pas|sans réponse|sans objet
+desconocido|desconocida|no consta|no sabe|no responde|no contesta|ns/nc|s/d|sin dato|sin datos|sin información
+sin especificar|sin respuesta
+desconhecido|desconhecida|ignorado|ignorada|sem informação|sem dados|sem resposta|s/i|n/i
+sconosciuto|sconosciuta|ignoto|ignota|mancante|dato mancante|n.p.
+onbekend|geen opgave|geen antwoord|n.v.t.
+okänd|okänt|uppgift saknas|ukjent|ukendt|tuntematon|ei tiedossa
+nieznane|nieznany|nieznana|brak danych|b.d.|b/d|neznámé|neznámý|neuvedeno|necunoscut|ismeretlen|nincs adat
+bilinmiyor|belirtilmemiş|άγνωστο|неизвестно|нет данных|未知|不详|不明|无|無回答|未回答|미상|무응답|غير معروف
+""".replace("\n", "|").split("|") if words}  # fmt: skip
+# "sex unknown", "not disclosed", "non renseigné", "nicht angegeben", "race not provided by applicant"
+_NOT_STATED = re.compile(
+    r"(?!.*\b(other|or|oder)\b)(\w+ ){0,2}(unknown|undisclosed|unspecified|unbekannt)( \w+){0,4}"
+    r"|(\w+ ){0,3}(not|nicht|non|no|nao|niet|ej|ikke|nie|не) ?(known|disclosed|specified|stated|given"
+    r"|provided|reported|recorded|available|answered|declared|determined|identified|indicated|collected|supplied"
+    r"|applicable|angegeben|bekannt|erfasst|erhoben|genannt|verfugbar|renseignee?|precisee?|communiquee?"
+    r"|specifiee?|declaree?|indiquee?|disponible|disponivel|disponibile|especificad[oa]|informad[oa]"
+    r"|declarad[oa]|indicad[oa]|revelad[oa]|specificat[oa]|dichiarat[oa]|indicat[oa]|not[oa]|opgegeven"
+    r"|bekend|ingevuld|angivet|oppgitt|oplyst|podano|указано|указан)( by .*)?"
+)
+# "prefer not to say", "decline to self-identify", "möchte ich nicht sagen", "préfère ne pas répondre"
+_REFUSED = re.compile(
+    r"(?=.*\b(not|don t|declined?|declines|refused?|refuses|nicht|ne|no|nao|non|niet)\b)(\w+ )*(say|state"
+    r"|answer|disclose|to self identify|to identify|self identify|specify|respond|report|share|sagen|angeben"
+    r"|antworten|repondre|dire|preciser|decir|decirlo|responder|contestar|dizer|informar|rispondere|dirlo|zeggen)"
+    r"( my .*| this| it)?|prefer not"
+)
+_OF_PEOPLE = {"declined", "refused", "not asked", "null", "-", "--", "–", "—", ".", "?", "*", "/"}
+_FOR_NUMBERS = _OF_PEOPLE | {
+    "na", "none", "nil", "nan", "nd", "nc", "ka", "sd", "x", "xx", "tbd", "tba", "..", "...", "…", "---",
+    "***", "entfällt", "néant", "#n/a", "#na", "#value!", "#ref!", "#div/0!", "#null!", "#num!", "#name?",
+    "#nv", "#wert!", "#bezug!",
+}  # fmt: skip
+_LONGEST = 100  # characters of a cell that may say so
+
+
+def is_unknown(cell: str) -> bool:
+    """Whether a cell says in words that its value is not known ("keine Angabe", "prefer not to say")."""
+    words = "" if len(cell) > _LONGEST or re.search(r"\d", cell) else _folded(cell)
+    return words in _WORDS or bool(_NOT_STATED.fullmatch(words) or _REFUSED.fullmatch(words))
+
+
+def is_marker(cell: str) -> bool:
+    """Whether a cell among numbers stands for a missing one ("k.A.", "-", "#N/A")."""
+    return cell.strip().casefold() in _FOR_NUMBERS or is_unknown(cell)
+
+
+def is_unknown_category(level: str) -> bool:
+    """Whether a level of a protected attribute stands for people whose category is not known."""
+    return level.strip().casefold() in _OF_PEOPLE or is_unknown(level)
+
+
+def merged_categories(levels: Iterable[str], words: Collection[str] = (), missing: bool = False) -> list[str]:
+    """The levels of one protected attribute that become "unknown": several that say so, or one in `words`.
+
+    One spelling alone stays as it is; `missing` says that values are missing, which is a spelling too. "NA"
+    says unknown unless another level is a code of two letters, such as "WH" or "DE".
+    """
+    listed, named = list(levels), {word.strip().casefold() for word in words}
+    codes = any(re.fullmatch("[A-Z]{2}", level) for level in listed if level != "NA")
+    said = [level for level in listed if level.strip().casefold() in named or (level == "NA" and not codes)]
+    known = [level for level in listed if level not in said and is_unknown_category(level)]
+    return said + known if said or len(known) + missing > 1 else []
+
+
+def means_yes(values: Collection[str]) -> tuple[list[str], list[str], list[str]]:
+    """The values that mean yes, those that mean no, and those that say neither.
+
+    Of two values the one beside a yes means no.
+    """
+    yes = [value for value in values if value.casefold() in YES_WORDS or value.startswith(">")]
+    if len(values) == 2 and len(yes) == 1:
+        return yes, [value for value in values if value not in yes], []
+    no = [value for value in values if value not in yes and value.casefold() in NO_WORDS]
+    return yes, no, [value for value in values if value not in yes and value not in no]

@@ -23,7 +23,7 @@ from fwc_llm.apportion import largest_remainder
 from fwc_llm.files import write_whole
 from fwc_llm.notebook import MOST_ROWS, element, figure, note, table, visible
 from fwc_llm.progress import Progress, Silent, Terminal, choose
-from fwc_llm.records import ColumnFormatter, clean, decimal
+from fwc_llm.prompt_rows import ColumnFormatter, clean, decimal
 from fwc_llm.tasks import Column
 
 

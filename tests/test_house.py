@@ -23,15 +23,15 @@ PACKAGE = CHECKOUT / "fwc_llm"
 # The rooms from the ground up: each may know of those above it in this list, none of those below, and
 # `ALONE` narrows that where a room is meant to stand alone.
 ORDER = (
-    "errors", "apportion", "files", "lazy", "untrusted", "version", "notebook", "plotting",
-    "schema", "options", "table_words", "words", "taskfile", "values", "cells",
-    "coreset", "metrics", "progress", "data", "tasks", "records", "shots", "models", "answers",
+    "errors", "apportion", "files", "lazy", "sanitize", "version", "notebook", "plotting",
+    "validation", "options", "words", "taskfile", "values", "cell_rules",
+    "coreset", "metrics", "progress", "data", "tasks", "prompt_rows", "shots", "models", "answers",
     "testing", "prompts", "gates", "runs", "report", "evaluation", "inspect", "cli",
 )  # fmt: skip
 BASE = set(ORDER[: ORDER.index("taskfile")])
 ALONE = {
     "taskfile": BASE, "coreset": BASE, "metrics": BASE, "models": BASE | {"coreset", "metrics"},
-    "data": BASE | {"taskfile", "values", "cells", "progress"},
+    "data": BASE | {"taskfile", "values", "cell_rules", "progress"},
 }  # fmt: skip
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
@@ -267,7 +267,7 @@ fwc_llm.evaluat
 
 REVEALED = [
     "fwc_llm.tasks.Task", "fwc_llm.shots.base.Shots", "pandas.core.frame.DataFrame",
-    "fwc_llm.shots.base.Example", "fwc_llm.cells.Record", "fwc_llm.models.base.ChatMessage",
+    "fwc_llm.shots.base.Example", "fwc_llm.cell_rules.Record", "fwc_llm.models.base.ChatMessage",
     "fwc_llm.evaluation.result.Result",
     "pathlib.Path", "fwc_llm.report.compare.RunComparison", "fwc_llm.models.base.Model",
     "fwc_llm.errors.Scored | None", "fwc_llm.coreset.estimator.FairCoreset",

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fwc_llm.prompt_rows import clean
 from fwc_llm.prompts import Prompt
-from fwc_llm.records import clean
 from fwc_llm.shots.base import Example, Shots
 from fwc_llm.tasks import load_task
 from tests.wordings import CHATS

@@ -9,7 +9,7 @@ passes, which call `build_prompt` record by record. `python -m evals.packages` m
 import argparse
 import time
 
-from fwc_llm.cells import Record
+from fwc_llm.cell_rules import Record
 from fwc_llm.errors import FwcError
 from fwc_llm.prompts import build_prompt, templates
 from fwc_llm.shots.base import Example, Shots

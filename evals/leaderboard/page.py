@@ -10,8 +10,8 @@ from evals.leaderboard.protocol import FORMAT, ROWS, TASKS
 from fwc_llm.errors import FwcError
 from fwc_llm.files import failing_as, read_text, write_whole
 from fwc_llm.report.table_model import escaped
+from fwc_llm.sanitize import parse_json
 from fwc_llm.tasks import load_task
-from fwc_llm.untrusted import parse_json
 
 Entry = dict[str, Any]
 _KINDS = {"natural": "Rows as they fall", "parity": "Base rates 0.5 apart"}

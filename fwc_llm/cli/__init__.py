@@ -10,7 +10,7 @@ import typer
 
 from fwc_llm.cli.program import app, load
 from fwc_llm.errors import FwcError, InterruptedRunError
-from fwc_llm.untrusted import storable, visible
+from fwc_llm.sanitize import replace_invisible, utf8_safe
 
 # What typer raises for arguments that it cannot read; only this one of its kind has a public name.
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
@@ -74,12 +74,12 @@ def _at_a_request_to_end(handler: Any) -> None:
 
 def _check_arguments() -> None:
     for number, argument in enumerate(sys.argv[1:], 1):
-        if storable(argument) != argument:
-            raise FwcError(f"argument {number}, {storable(argument)!r}, is not UTF-8 text: give it in UTF-8")
+        if utf8_safe(argument) != argument:
+            raise FwcError(f"argument {number}, {utf8_safe(argument)!r}, is not UTF-8 text: give it in UTF-8")
 
 
 def _refuse(text: str, code: int) -> int:
     """Print the reason to standard error, made safe: it may quote a cell, a file or a service."""
     with suppress(OSError):
-        print(visible(text), file=sys.stderr)
+        print(replace_invisible(text), file=sys.stderr)
     return code

@@ -42,7 +42,7 @@ def audit(
         "The values that mean yes, comma-separated. [default: yes, 1 or true]", metavar="VALUES"
     ),
     positive_answer: str | None = option(
-        "As --positive, of --answer alone: where labels say it otherwise.", metavar="VALUES"
+        "As --positive, of --answer or --reply alone: where labels say it otherwise.", metavar="VALUES"
     ),
     positive_label: str | None = option("As --positive, of --label alone.", metavar="VALUES"),
     negative: str | None = option("The values that mean no, comma-separated.", metavar="VALUES"),
@@ -111,7 +111,7 @@ def audit(
     from fwc_llm.report.audit_file import AuditOptions, audit_of_file
     from fwc_llm.report.formats import choose_format, write_document, write_summaries
     from fwc_llm.report.terminal import MORE, everything, summary
-    from fwc_llm.schema import check
+    from fwc_llm.validation import check
 
     gates, settings = Gates.read(fail_if, undecided, junit), read(Settings, options)
     if report is not None:

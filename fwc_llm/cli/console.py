@@ -10,7 +10,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from fwc_llm.progress import Terminal
-from fwc_llm.untrusted import visible, visible_json
+from fwc_llm.sanitize import escape_invisible, replace_invisible
 
 
 class SafeConsole(Console):
@@ -20,7 +20,7 @@ class SafeConsole(Console):
         """All output passes through here, that of progress bars and tables too."""
         for segment in super().render(renderable, options):
             text, style, control = segment
-            yield segment if control or text.isprintable() else Segment(visible(text), style)
+            yield segment if control or text.isprintable() else Segment(replace_invisible(text), style)
 
     def on_broken_pipe(self) -> None:
         """The reader has closed the pipe (`fwc-llm eval | head`): stop printing, keep the exit code."""
@@ -53,7 +53,7 @@ def write(text: str, is_json: bool = False) -> None:
     if sys.stdout is None:  # closed by whoever started this (>&-)
         return
     try:
-        sys.stdout.write(visible_json(text) if is_json else visible(text))
+        sys.stdout.write(escape_invisible(text) if is_json else replace_invisible(text))
         sys.stdout.flush()
     except BrokenPipeError:
         let_go(sys.stdout)

@@ -14,8 +14,8 @@ from typer.models import OptionInfo
 from fwc_llm.cli.flags import words
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import read_text, reason
-from fwc_llm.schema import first_mistake
-from fwc_llm.untrusted import parse_toml
+from fwc_llm.sanitize import parse_toml
+from fwc_llm.validation import first_error
 
 _LARGEST = 1 << 20  # bytes
 _NUMBERS_ARE_TEXT = ConfigDict(coerce_numbers_to_str=True)  # where text is wanted: `epsilon = 0.01`
@@ -64,7 +64,7 @@ def _as_given(value: Any, annotation: Any, where: str) -> Any:
     try:
         return TypeAdapter(annotation, config=_NUMBERS_ARE_TEXT).validate_python(value)
     except ValidationError as error:
-        raise FwcError(f"{where}: {first_mistake(error, value)}") from None
+        raise FwcError(f"{where}: {first_error(error, value)}") from None
 
 
 def _placed(options: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from fwc_llm.cli.program import EVERYDAY, GROUPS, Command
 from fwc_llm.errors import FwcError
 from fwc_llm.files import json_text
 from fwc_llm.options import COST, EXPERIMENT, SERVICE, Options, default_words, extended, facts_of
-from fwc_llm.untrusted import parse_json
+from fwc_llm.sanitize import parse_json
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo

@@ -8,7 +8,7 @@ from fwc_llm.cli import flags
 from fwc_llm.errors import FwcError
 from fwc_llm.files import read_text, reason
 from fwc_llm.runs.settings import Settings
-from fwc_llm.untrusted import parse_json
+from fwc_llm.sanitize import parse_json
 
 _SETTINGS = (
     "m", "epsilon", "n_test", "base_parity", "seed", "api", "template", "consistency", "weights",

@@ -100,7 +100,7 @@ def shots(
 
             names = flags.words(strategy) or None
             lines = compare_strategies(table, names, m, limit, seed, settings.template, model, options, step)
-        elif table.whole is not None and strategy in (None, "fwc") and max_prompt_tokens is None:
+        elif table.disk_table is not None and strategy in (None, "fwc") and max_prompt_tokens is None:
             chosen = disk_shots(table, m, limit, seed, order, step, **options)
         else:
             choose = _chooser(table, strategy or "fwc", limit, seed, order, options)

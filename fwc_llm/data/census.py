@@ -17,7 +17,7 @@ import pandas as pd
 from fwc_llm.taskfile import TaskFile
 
 if TYPE_CHECKING:
-    from fwc_llm.data.table import Tables
+    from fwc_llm.data.clean_table import CleanTables
 
 TABLES = Path(__file__).with_name("census.json")
 N_POOL, N_TEST = 30_162, 15_060  # as many as Adult has without missing values
@@ -25,12 +25,14 @@ SEED = 1994  # the year of the census behind Adult; no other seed was tried
 _TRIES = 60  # redraws of a value that an earlier table has a count for
 
 
-def census_tables(adult: TaskFile, n_pool: int = N_POOL, n_test: int = N_TEST, seed: int = SEED) -> "Tables":
+def census_tables(
+    adult: TaskFile, n_pool: int = N_POOL, n_test: int = N_TEST, seed: int = SEED
+) -> "CleanTables":
     """`n_pool` rows to choose examples from and `n_test` rows to draw test rows from, as clean tables.
 
     They have the columns of `adult`, the task file of the task "adult".
     """
-    from fwc_llm.data.table import Tables
+    from fwc_llm.data.clean_table import CleanTables
 
     frames = []
     for part, (n, name) in enumerate(((n_pool, "data"), (n_test, "test"))):
@@ -40,7 +42,7 @@ def census_tables(adult: TaskFile, n_pool: int = N_POOL, n_test: int = N_TEST, s
         frame.index = pd.Index([f"census.{name}:{row}" for row in range(1, n + 1)], dtype="str")
         frames.append(frame.astype({outcome: "str"}))
     note = f"simulated, seed {seed}: {n_pool:,} rows to choose examples from, {n_test:,} to test on"
-    return Tables(frames[0], frames[1], (note,))
+    return CleanTables(frames[0], frames[1], (note,))
 
 
 def simulate(n: int, seed: int | tuple[int, ...] = SEED) -> pd.DataFrame:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fwc_llm.cells import Domain
+from fwc_llm.cell_rules import Domain
+from fwc_llm.sanitize import parse_finite, utf8_safe
 from fwc_llm.taskfile import Column
-from fwc_llm.untrusted import finite, storable
 from fwc_llm.values import as_number
 
 if TYPE_CHECKING:
@@ -169,5 +169,7 @@ def _values(values: Collection[Any], numeric: bool) -> Any:
     import pyarrow as pa
 
     if numeric:
-        return pa.array({number for value in values if (number := finite(value)) is not None}, pa.float64())
-    return pa.array({storable(value) for value in values if isinstance(value, str)}, pa.string())
+        return pa.array(
+            {number for value in values if (number := parse_finite(value)) is not None}, pa.float64()
+        )
+    return pa.array({utf8_safe(value) for value in values if isinstance(value, str)}, pa.string())

@@ -10,10 +10,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fwc_llm.data.clean_table import (
+    CleanedCounts,
+    CleanTables,
+    check_whole,
+    clean,
+    clean_tables,
+    crossed,
+    loss_notes,
+)
 from fwc_llm.data.disk_table import ID, LABEL, LEVEL, POSITION, DiskTable
 from fwc_llm.data.locate import locate_or_download
-from fwc_llm.data.reading import arrow_table, bases_of, open_parquet, open_table
-from fwc_llm.data.table import CleanedCounts, Tables, check_whole, clean, clean_tables, crossed, loss_notes
+from fwc_llm.data.raw_table import arrow_table, bases_of, open_parquet, open_table
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import failing_as
 from fwc_llm.taskfile import TaskFile
@@ -22,7 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def load_tables(task: TaskFile, folders: Sequence[Path]) -> "Tables":
+def load_tables(task: TaskFile, folders: Sequence[Path]) -> "CleanTables":
     """Find (or download) the files of `task`, read and clean them; `FwcError` for missing or faulty data."""
     import pandas as pd
 
@@ -42,7 +50,7 @@ def load_tables(task: TaskFile, folders: Sequence[Path]) -> "Tables":
             if expected and hashlib.sha256(content).hexdigest() != expected:
                 notes.append(f"{path} differs from the published file (its sha256 is another)")
             table = open_table(path, content, task.source, [item.name for item in task.fields])
-            parts.append(table.frame(names, label_of[path]))
+            parts.append(table.frame(names, label_of[path], task.notations))
         raws.append(pd.concat(parts))
         if not len(raws[-1]):
             raise FwcError(f"{paths[0]}: the table has no rows")
@@ -84,7 +92,7 @@ def is_large(task: TaskFile, paths: Sequence[Path]) -> bool:
     return rows > LARGE
 
 
-def load_large(task: TaskFile, paths: Sequence[Path]) -> Tables:
+def load_large(task: TaskFile, paths: Sequence[Path]) -> CleanTables:
     """Clean the rows of the files block by block into a temporary file, and read a sample of them.
 
     A table of which no more than `LARGE` clean rows are left is all in memory. `FwcError`, before any row is
@@ -110,9 +118,9 @@ def load_large(task: TaskFile, paths: Sequence[Path]) -> Tables:
     name = task.source.files[0].rpartition("/")[2]
     notes = [f"{name}: {rows.kept:,} of {rows.read:,} rows kept", *loss_notes(rows, counts)]
     if len(sample) == len(table):
-        return Tables(frame, frame, tuple(notes), rows)
+        return CleanTables(frame, frame, tuple(notes), rows)
     notes.append(f"the table stays on disk: examples are chosen among {len(frame):,} of its rows")
-    return Tables(frame, frame, tuple(notes), rows, table)
+    return CleanTables(frame, frame, tuple(notes), rows, table)
 
 
 def _blocks(task: TaskFile, paths: Sequence[Path], names: Sequence[str]) -> "Iterator[pd.DataFrame]":
@@ -127,7 +135,7 @@ def _blocks(task: TaskFile, paths: Sequence[Path], names: Sequence[str]) -> "Ite
                 for batch in file.iter_batches(BLOCK, columns=listed):
                     rows = range(first + 1, first + len(batch) + 1)
                     block = arrow_table(path, pa.Table.from_batches([batch]), task.source, rows)
-                    yield block.frame(names, label_of[path])
+                    yield block.frame(names, label_of[path], task.notations)
                     first += len(batch)
             except (pa.ArrowException, OSError, ValueError) as error:
                 raise FwcError(f"{path} cannot be read after row {first:,}: {error}") from error

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from fwc_llm import progress
 from fwc_llm.errors import FwcError
 from fwc_llm.files import home_expanded, is_file, whole_file
+from fwc_llm.sanitize import replace_invisible
 from fwc_llm.taskfile import LOOPBACK, TaskFile, is_safe_address
-from fwc_llm.untrusted import visible
 
 MIRROR_VARIABLE = "FWC_LLM_DATA_URL"  # takes the place of https://archive.ics.uci.edu/ml/… in downloads
 _TIMEOUT = 30.0  # seconds without a byte
@@ -104,7 +104,7 @@ def _download(task: TaskFile, name: str, folders: Sequence[Path]) -> Path:
     address = os.environ.get(MIRROR_VARIABLE) or task.source.url
     url = f"{address.rstrip('/')}/{name.rpartition('/')[2]}"
     try:
-        with progress.choose().working(f"downloading {visible(url)}"):
+        with progress.choose().working(f"downloading {replace_invisible(url)}"):
             _fetch(url, target, task.source.sha256[name])
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise FwcError(

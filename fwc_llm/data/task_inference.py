@@ -14,13 +14,14 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from fwc_llm.data.reading import open_table, sniff_source
+from fwc_llm.data.raw_table import LARGEST_EXACT, open_table, sniff_source
 from fwc_llm.data.table_checks import check_table
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as
-from fwc_llm.table_words import YES_WORDS, is_marker, is_unknown, means_yes, merged_categories
+from fwc_llm.sanitize import parse_toml
 from fwc_llm.taskfile import LAYOUT, Source, Written, format_of, parse_taskfile
 from fwc_llm.values import as_number, as_plain
+from fwc_llm.words import YES_WORDS, is_marker, is_unknown, means_yes, merged_categories
 
 _FEW = 10  # a numeric column with at most so many distinct whole values may be a code
 _FEW_MISSING = 0.03  # rows with missing values are dropped where they are at most this share of all rows
@@ -54,7 +55,7 @@ _TOTAL = re.compile(
     r"|total g[eé]n[eé]ral|totale|totaal|razem|ogółem|average|mean|durchschnitt|mittelwert)\b\W*"
 )
 _WHERE = {"feature": "", "extra": "", "id": "; it is not shown", "drop": "; it is left out"}
-# What is done to somebody: "Should this loan be approved?"
+# What is done to somebody: "Should this case be approved?"
 _DONE = r"(approv|accept|grant|hir|admitt|promot|select|invit|fund|shortlist|award|reject|deni|releas)"
 
 
@@ -236,7 +237,8 @@ def how_written(counts: Mapping[str, int]) -> Notation | None:
     best, least = None, most
     for unit in ("", *(unit for unit, n in units.most_common(1) if n > most and len(cells) > 2)):
         for way in ways:
-            odd = [c for c in cells if as_number(as_plain(c.removesuffix(unit).rstrip(), way)) is None]
+            read = {c: as_number(as_plain(c.removesuffix(unit).rstrip(), way)) for c in cells}
+            odd = [c for c, number in read.items() if number is None or abs(number) >= LARGEST_EXACT]
             rows = sum(cells[cell] for cell in odd)
             if rows < least or (best is None and rows == least):
                 best, least = Notation(way, unit, tuple(odd)), rows
@@ -307,7 +309,7 @@ def draft_task(
 ) -> Draft:
     """Draft a task file, to be written into the folder `beside`, for the table at `path`.
 
-    `unknown` are words of this table for a value that is not known, besides those of `table_words.py`.
+    `unknown` are words of this table for a value that is not known, besides those of `words.py`.
     `layout` has `sheet`, `skip` and `comment` as `Source` does.
 
     Raises `FwcError` when `path` is no table with a header line, or lacks a column that is named, and when
@@ -480,8 +482,14 @@ class _Drafting:
 
     def draft(self, beside: Path, answer: Sequence[str] = ()) -> Draft:
         """The draft, to be written into the folder `beside`; `answer` are lines about the outcome."""
-        example, above, lines, doubt = self._answer()
-        question = draft_question(self.path.stem, self.outcome, None if answer else example, above)
+        positive, above, lines, doubt = self._answer()
+        if answer:
+            rules = parse_toml("\n".join(answer))
+            positive, above = (
+                next(iter(rules.get("positive", ())), None),
+                rules.get("threshold", {}).get("above"),
+            )
+        question = draft_question(self.outcome, positive, above)
         self.checks.append(f"question: {question} Write it as a person would ask it, as a yes-no question")
         text = [
             f"# A task for fwc-llm, drafted from {_one_line(self.path.name)} "
@@ -557,6 +565,12 @@ class _Drafting:
             line = f"# positive = […] # CHECK: name the values that mean yes, of {listed}"
             return next(iter(counts), "…"), None, [line], f"{where}: say which values mean yes: {listed}"
         lines = [f"positive = {_toml(yes)} # CHECK: the values are {listed}", f"negative = {_toml(no)}"]
+        if (
+            len(yes) == len(no) == 1
+            and yes[0].isalpha()
+            and yes[0].casefold() not in ("yes", "true", "y", "t")
+        ):
+            lines.append(f'# words = "values" # prompts and replies then say {yes[0]!r} and {no[0]!r}')
         taken = f"{', '.join(map(repr, yes))} was taken for yes, {', '.join(map(repr, no))} for no"
         if others:
             neither = ", ".join(map(_one_line, others))
@@ -608,24 +622,14 @@ def _quartiles(cells: pd.Series, profile: ColumnProfile) -> tuple[float, ...]:
     return tuple(rounded if len(set(rounded)) == len(limits) else limits)
 
 
-def draft_question(stem: str, outcome: str, positive: str | None, above: float | None) -> str:
-    """Return the question for a table called `stem`; yes means the value `positive`, or above a number."""
-    noun, words = _noun(stem), spoken(outcome)
-    if above is not None:
-        return f"Is the {words} of this {noun} above {above:g}?"
-    for text in (outcome, positive or ""):
-        if done := re.search(rf"(?i)(?:^|[ _-]){_DONE}", text):
-            return f"Should this {noun} be {done[1].lower()}ed?"
-    if positive is None or positive.casefold() in YES_WORDS - {"good", "positive"}:
-        return f"Is the answer to “{words}” yes for this {noun}?"
-    return f"Is the {words} of this {noun} {positive}?"
-
-
-def _noun(stem: str) -> str:
-    """Names one row of a table called `stem`."""
-    words = [word for word in re.findall(r"[^\W\d_]+", stem.casefold()) if word not in ("data", "table")]
-    noun = re.sub("ies$", "y", " ".join(words)).replace("people", "person") or "person"
-    return re.sub("(?<![sui])s$", "", noun)
+def draft_question(outcome: str, positive: str | None, above: float | None) -> str:
+    """Return a question in the table's words; yes means the value `positive`, or above a number."""
+    is_yes = positive is None or positive.casefold() in YES_WORDS
+    for text in (positive or "", *([outcome] if is_yes and above is None else [])):
+        if done := re.match(rf"(?i)(?:.*[ _-])?(?<!not[ _-]){_DONE}", text):
+            return f"Should this case be {done[1].lower()}ed?"
+    value = f"above {above:g}" if above is not None else f"“{positive or 'yes'}”"
+    return f"Is “{spoken(outcome)}” {value} in this case?"
 
 
 def spoken(name: str) -> str:

@@ -14,11 +14,11 @@ from fwc_llm.apportion import largest_remainder
 from fwc_llm.errors import FwcError
 from fwc_llm.files import read_text, reason
 from fwc_llm.runs.splits import Split
+from fwc_llm.sanitize import replace_invisible
 from fwc_llm.shots import is_per_row, select_shots, strategies
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.registry import ONLY_BY_NAME
 from fwc_llm.tasks import Task
-from fwc_llm.untrusted import visible
 
 # Of counter-stereotypical slots: the share of yes of the group with the lowest base rate (the group with the
 # highest gets as many no), and how much more than the average of the examples that group has.
@@ -94,7 +94,7 @@ def read_instructions(source: str | Path | Iterable[str]) -> tuple[list[str], li
                     )
                 return [], folders
             source = read_text(Path(source)).splitlines()
-        sentences = dict.fromkeys(" ".join(visible(line).split()) for line in source)
+        sentences = dict.fromkeys(" ".join(replace_invisible(line).split()) for line in source)
     except (OSError, ValueError) as error:
         raise FwcError(f"cannot read the instructions {source}: {reason(error)}") from None
     sentences.pop("", None)

@@ -31,10 +31,10 @@ from fwc_llm.runs.results import write_questions
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.threshold_selection import TRIED, check_probability
 from fwc_llm.runs.watch import KEPT_BACK, UnreadError, Watch
+from fwc_llm.sanitize import replace_invisible
 from fwc_llm.shots import save_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.tasks import Task, load_task
-from fwc_llm.untrusted import visible
 
 _TRIALS = 4
 
@@ -377,7 +377,7 @@ class Job:
             if reply["reason"] in KEPT_BACK:
                 continue
             if reply["text"] is None or json_answer(reply["text"]) not in self.plan.task.words.values():
-                text = visible(" ".join((reply["text"] or "").split()))
+                text = replace_invisible(" ".join((reply["text"] or "").split()))
                 return str(reply["error"] or f"it replied “{text[:80]}”")
         return ""
 

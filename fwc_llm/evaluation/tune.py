@@ -47,10 +47,10 @@ from fwc_llm.runs.results import VALUES, Replies
 from fwc_llm.runs.settings import Api, Settings
 from fwc_llm.runs.splits import Split, hold_out, nearest_whole
 from fwc_llm.runs.watch import Watch
+from fwc_llm.sanitize import replace_invisible
 from fwc_llm.shots import save_shots, select_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.select import check_order
-from fwc_llm.untrusted import visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -180,7 +180,11 @@ class _Tuning:
             sentences = self.propose(lines) if self.propose else ()
             if isinstance(sentences, str):
                 raise FwcError("propose(front) returned a text: return a list of sentences")
-            new = [line for line in dict.fromkeys(" ".join(visible(s).split()) for s in sentences) if line]
+            new = [
+                line
+                for line in dict.fromkeys(" ".join(replace_invisible(s).split()) for s in sentences)
+                if line
+            ]
             self.proposed.append([sentence for sentence in new if sentence not in tried])
             self.folder.write_json(FILE_NAME, {**self.asked, "proposed": self.proposed})
         before = list(self.arms)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.confidence_sequences import ConfidenceSequence
 from fwc_llm.metrics.counts import REPLIES, TABLE
-from fwc_llm.untrusted import shortened
+from fwc_llm.sanitize import truncate
 
 KEY_OF = {metric.gate: metric.key for metric in (*TABLE, *REPLIES)}
 UNTIL_VERDICT = (
@@ -106,4 +106,4 @@ def _refusal(text: str, why: str) -> FwcError:
 
 
 def _quoted(text: str) -> str:
-    return f'"{shortened(text, 200)}"'
+    return f'"{truncate(text, 200)}"'

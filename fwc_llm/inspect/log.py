@@ -17,8 +17,8 @@ from fwc_llm.models.client import Client
 from fwc_llm.models.inspect import from_chat, generate_options, read_log, to_reply
 from fwc_llm.runs import folder as layout
 from fwc_llm.runs.journal import Journal, PlannedCall, make_record, request_id
-from fwc_llm.schema import check
-from fwc_llm.untrusted import one_line, parse_json
+from fwc_llm.sanitize import as_single_line, parse_json
+from fwc_llm.validation import check
 from fwc_llm.words import YES_NO
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def _parameters(log: "EvalLog", logprobs: bool) -> dict[str, Any]:
 
 def _reply(sample: "EvalSample") -> Reply:
     if sample.error is not None:
-        return Reply(text=None, error=one_line(sample.error.message))
+        return Reply(text=None, error=as_single_line(sample.error.message))
     if sample.invalidation is not None:
         return Reply(text=None, error="the sample was invalidated in its log")
     return to_reply(sample.output)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from fwc_llm.metrics.counts import Codes, Floats, Labels, count_cells, levels_of
 from fwc_llm.metrics.sampling_design import AS_NO, AS_THEY_FALL, SamplingDesign
 from fwc_llm.metrics.variance import REASONS, ArmArrays, Assist
-from fwc_llm.table_words import is_unknown_category
+from fwc_llm.words import is_unknown_category
 
 if TYPE_CHECKING:
     import pandas as pd

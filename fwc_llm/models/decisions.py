@@ -16,7 +16,7 @@ from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import CRITERIA, QUESTION, Message, Messages, Reply, role_of
 from fwc_llm.models.openai.chat import ChatModel, check_parameters, name_in, read_usage
 from fwc_llm.models.openai.retry import AttemptError, FailureScope, body_failure
-from fwc_llm.untrusted import finite, one_line
+from fwc_llm.sanitize import as_single_line, parse_finite
 
 MAIN = "answer"  # the name under which the question itself is sent
 _KEYS = {"decisions": ("probability",), "systemone": ("noul", "probability")}  # where P(yes) stands
@@ -122,7 +122,7 @@ def p_yes(answer: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:
         kind = repr(answer["type"])[:40]
         raise AttemptError(FailureScope.UNCLEAR, f"an answer that is no P(yes) (its type is {kind})", 200)
     value = next((answer[key] for key in keys if key in answer), "missing")
-    number = finite(value)
+    number = parse_finite(value)
     if number is None or not 0.0 <= number <= 1.0:
         shown = repr(value)[:40]
         raise AttemptError(
@@ -134,7 +134,7 @@ def p_yes(answer: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:
 def _said_of_cuts(part: Any) -> str:
     """Report what a part of a response says of an input that was cut off; "" where it says nothing."""
     cuts = {name: part[name] for name in _CUT if part.get(name)} if isinstance(part, Mapping) else {}
-    return ", ".join(f"{name}: {one_line(str(value))[:40]}" for name, value in cuts.items())
+    return ", ".join(f"{name}: {as_single_line(str(value))[:40]}" for name, value in cuts.items())
 
 
 class DecisionModel(ChatModel):

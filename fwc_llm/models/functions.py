@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Messages, Model, Reply
-from fwc_llm.untrusted import finite, one_line, shortened, storable, visible
+from fwc_llm.sanitize import as_single_line, parse_finite, replace_invisible, truncate, utf8_safe
 
 PREFIX = "python:"
 TIMEOUT = 300.0
@@ -75,7 +75,7 @@ class FunctionModel:
         self._function: Any = function.ask_many if isinstance(function, BatchFunction) else function
         self._qualified = qualified_name(function)
         self.name = name or PREFIX + self._qualified
-        if not finite(timeout) or timeout <= 0:
+        if not parse_finite(timeout) or timeout <= 0:
             raise FwcError(f"timeout is {timeout!r}: give seconds above 0")
         if threads < 1:
             raise FwcError(f"threads is {threads!r}: give a whole number from 1 up")
@@ -85,7 +85,7 @@ class FunctionModel:
             own = dict(parameters or {})
             json.dumps(own, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise FwcError(f"parameters cannot be written as JSON ({one_line(str(error))})") from None
+            raise FwcError(f"parameters cannot be written as JSON ({as_single_line(str(error))})") from None
         self.simulated = simulated
         self.parameters = {"function": self._qualified, **_bound(function), **own}
         self._timeout, self._threads = float(timeout), threads
@@ -107,7 +107,7 @@ class FunctionModel:
             raise
         except Exception as error:
             raised = f"it raised {type(error).__name__}: {error}".rstrip(": ")
-            words = str(error) if isinstance(error, NoAnswerError) else one_line(raised)
+            words = str(error) if isinstance(error, NoAnswerError) else as_single_line(raised)
             reply = Reply(text=None, error=words)
         return replace(reply, latency=reply.latency or asyncio.get_running_loop().time() - began)
 
@@ -198,7 +198,7 @@ def read_answer(answer: Any) -> Reply:
     if isinstance(answer, Reply):
         return _checked(answer)
     if isinstance(answer, str):
-        return Reply(text=shortened(storable(answer)))
+        return Reply(text=truncate(utf8_safe(answer)))
     if isinstance(answer, bool) or not isinstance(answer, Real):
         return Reply(text=None, error=f"it returned {_kind(answer)}: {_WANTED}")
     value: Any = answer
@@ -222,10 +222,10 @@ def _checked(reply: Reply) -> Reply:
     error = "it gave no text and no reason" if reply.text is None and not reply.error else reply.error
     return replace(
         reply,
-        text=None if reply.text is None else shortened(storable(reply.text)),
-        error=None if error is None else one_line(error),
-        logprobs=tuple(pair for pair in reply.logprobs or () if finite(pair[1]) is not None) or None,
-        latency=finite(reply.latency) or 0.0,
+        text=None if reply.text is None else truncate(utf8_safe(reply.text)),
+        error=None if error is None else as_single_line(error),
+        logprobs=tuple(pair for pair in reply.logprobs or () if parse_finite(pair[1]) is not None) or None,
+        latency=parse_finite(reply.latency) or 0.0,
         raw=raw,
     )
 
@@ -271,4 +271,4 @@ def _kind(value: Any) -> str:
     if value is None:
         return "nothing (None)"
     name = type(value).__name__
-    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {visible(name)}"
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {replace_invisible(name)}"

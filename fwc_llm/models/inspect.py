@@ -6,6 +6,7 @@ Inspect's messages and outputs are mapped to ours here and nowhere else. Extra: 
 import asyncio
 import math
 import os
+import random
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import SIMULATED, Message, Messages, Reply, is_simulation
+from fwc_llm.models.base import SIMULATED, Attempts, Message, Messages, Reply, is_simulation
 from fwc_llm.models.client import Client
 from fwc_llm.models.openai import chat
 from fwc_llm.models.openai.retry import AttemptError, FailureScope, Pace, http_failure
-from fwc_llm.schema import first_mistake
-from fwc_llm.untrusted import Secret, one_line, storable, tamed
+from fwc_llm.sanitize import Secret, as_single_line, sanitize_json, utf8_safe
+from fwc_llm.validation import first_error
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 PREFIX = "inspect:"
 _ATTEMPT_SECONDS = 60.0
+_LONGEST_BACKOFF = 30.0  # seconds between two attempts at one row
+_NOT_SENT = ("ConnectError", "ConnectTimeout")  # of httpx
 _MARKUP = re.compile(r"\[/?[a-z ]*\]")
 _HOLDS_A_KEY = re.compile(r"(?:_|^)(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE)
 _FINISHED = {"max_tokens": "length", "model_length": "length", "unknown": None}
@@ -54,7 +57,7 @@ def read_log(path: Path) -> "EvalLog":
     try:
         return read_eval_log(path, resolve_attachments="core", exclude_fields={"events", "store"})
     except Exception as error:  # whatever a zip file, a JSON document and a schema can be wrong in
-        why = one_line(str(error)) or type(error).__name__
+        why = as_single_line(str(error)) or type(error).__name__
         raise FwcError(
             f"{path} is no log of Inspect (.eval or .json), or is damaged: {why}; `fwc-llm audit` "
             "reads the results of other tools, and writes their page with --report"
@@ -81,7 +84,7 @@ def generate_options(model: str, client: Client) -> dict[str, Any]:
     try:
         GenerateConfig(**sent)
     except ValidationError as error:
-        raise FwcError(f"parameter {first_mistake(error, sent)}") from None
+        raise FwcError(f"parameter {first_error(error, sent)}") from None
     return sent
 
 
@@ -111,7 +114,7 @@ def from_chat(messages: str | Sequence[Any]) -> list[Message]:
     return ours
 
 
-def to_reply(output: "ModelOutput", clean: Callable[[str], str] = storable) -> Reply:
+def to_reply(output: "ModelOutput", clean: Callable[[str], str] = utf8_safe) -> Reply:
     """Read a model's output as every other service's reply is read; `clean` is applied to its texts.
 
     A prompt that is too long for the model is no reply: Inspect gives the service's refusal as a text.
@@ -120,7 +123,7 @@ def to_reply(output: "ModelOutput", clean: Callable[[str], str] = storable) -> R
     if output.choices and output.stop_reason == "model_length" and not (usage and usage.output_tokens):
         refused = output.completion
     if not output.choices or refused:
-        why = one_line(clean(refused or "a response without choices"))
+        why = as_single_line(clean(refused or "a response without choices"))
         return Reply(text=None, error=f"the service refuses this row ({why})", latency=seconds)
     choice = output.choices[0]
     content, details, text = choice.message.content, choice.stop_details, choice.message.text
@@ -148,15 +151,15 @@ def to_reply(output: "ModelOutput", clean: Callable[[str], str] = storable) -> R
             },
         },
     }
-    return chat.read_reply(tamed(body, clean), latency=seconds)
+    return chat.read_reply(sanitize_json(body, clean), latency=seconds)
 
 
 class InspectModel(chat.Service):
     """A model behind one of Inspect's providers, with the interface of every other model.
 
-    `params` of the client are the options of Inspect's `GenerateConfig`. Inspect retries, as its provider
-    sees fit, until the row's `deadline`. The provider finds its key where Inspect's documentation says,
-    unless `api_key_env` names a variable.
+    `params` of the client are the options of Inspect's `GenerateConfig`. What Inspect would retry is sent
+    again here, until the row's `deadline`, so that a budget counts every attempt. The provider finds its key
+    where Inspect's documentation says, unless `api_key_env` names a variable.
 
     Errors: `FwcError` for options that make no sense, for a provider that Inspect does not know and, before
     the first request, for a missing key or package; `ProviderError` when the service rejects the run.
@@ -185,6 +188,10 @@ class InspectModel(chat.Service):
 
     async def ask(self, messages: Messages) -> Reply:
         """Ask until there is a reply, the row proves unanswerable, or its deadline has passed."""
+        return await self.ask_within(messages, Attempts())
+
+    async def ask_within(self, messages: Messages, attempts: Attempts) -> Reply:
+        """As `ask`; `attempts` hears of those that were lost and is asked before each further one."""
         from inspect_ai.model import GenerateConfig
 
         model, client = self._opened(), self._options
@@ -197,28 +204,43 @@ class InspectModel(chat.Service):
             )
         tokens = sum(len(message["content"]) for message in messages) // 4
         await self._pace.turn(tokens)
-        began = time.monotonic()
+        began, number = time.monotonic(), 1
         config = GenerateConfig(
             max_connections=client.concurrency,
+            max_retries=0,
             adaptive_connections=False,
             timeout=math.ceil(client.deadline),
             attempt_timeout=math.ceil(min(_ATTEMPT_SECONDS, client.deadline)),
             **chat.raise_token_limit(self.parameters, messages),
         )
-        try:
-            async with asyncio.timeout(client.deadline):
-                output = await model.generate(to_chat(messages), config=config)
-        except (FwcError, MemoryError):
-            raise
-        except Exception as error:
-            return self._no_reply(self._failure(error), time.monotonic() - began)
+        left = client.deadline
+        while True:
+            try:
+                async with asyncio.timeout(left):
+                    output = await model.generate(to_chat(messages), config=config)
+                break
+            except (FwcError, MemoryError):
+                raise
+            except Exception as error:
+                failure, again = self._failure(error), type(error).__name__ == "RetryError"
+            attempts.lost(failure.billed)
+            wait = min(2.0 ** (number - 1), _LONGEST_BACKOFF) * (0.5 + random.random())
+            left = began + client.deadline - time.monotonic() - wait
+            if again and left > 0.0:
+                await asyncio.sleep(wait)
+                if not await attempts.again():
+                    failure.reason = f"no money is left for another attempt; last: {failure}"
+                    again = False
+            if not again or left <= 0.0:
+                return replace(self._no_reply(failure, time.monotonic() - began), attempts=number)
+            number += 1
         self._failed_in_a_row = 0
         reply = to_reply(output, self.redact)
         if reply.usage is not None:
             self._pace.settle(tokens, reply.usage.prompt_tokens + reply.usage.completion_tokens)
         if client.logprobs and reply.text is not None and reply.logprobs is None:
             self._tell(f"{self.name} gives no log-probabilities: P(yes) stays unknown")
-        return replace(reply, latency=time.monotonic() - began)
+        return replace(reply, attempts=number, latency=time.monotonic() - began)
 
     async def aclose(self) -> None:
         """Close all connections; the next question opens new ones."""
@@ -242,6 +264,9 @@ class InspectModel(chat.Service):
                 )
             except Exception as error:  # a missing key or package, an unknown provider, whatever it imports
                 raise FwcError(f"Inspect cannot open {self.where} ({self._error_text(error)})") from None
+            sdk = vars(self._model.api).get("client")
+            if hasattr(sdk, "max_retries"):  # the SDKs of OpenAI and Anthropic would repeat a request
+                sdk.max_retries = 0
         return self._model
 
     def _error_text(self, error: BaseException) -> str:
@@ -249,7 +274,7 @@ class InspectModel(chat.Service):
         words = str(getattr(error, "provider_message", None) or getattr(error, "message", None) or error)
         if type(error).__name__ == "PrerequisiteError":  # Inspect prints it in colours
             words = _MARKUP.sub("", words)
-        return one_line(self.redact(words)) or type(error).__name__
+        return as_single_line(self.redact(words)) or type(error).__name__
 
     def _failure(self, error: Exception) -> AttemptError:
         """Classify what Inspect raised as any service's failure is classified."""
@@ -258,6 +283,7 @@ class InspectModel(chat.Service):
             failure.reason = f"no reply within the deadline of {self._options.deadline:g} s"
         cause: BaseException | None = error
         while cause is not None:  # Inspect wraps what the provider's SDK raised
+            failure.sent = failure.sent and type(cause).__name__ not in _NOT_SENT
             status, body = getattr(cause, "status_code", None), getattr(cause, "body", None)
             if isinstance(status, int) and status >= 400:
                 told = body if isinstance(body, Mapping) else {"message": self._error_text(cause)}

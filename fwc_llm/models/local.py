@@ -19,7 +19,7 @@ from fwc_llm.models.client import Client
 from fwc_llm.models.openai.chat import Notice, Service, raise_token_limit, read_reply, request_parameters
 from fwc_llm.models.openai.prices import family_of
 from fwc_llm.models.openai.retry import AttemptError
-from fwc_llm.untrusted import storable, visible, whole
+from fwc_llm.sanitize import parse_uint, replace_invisible, utf8_safe
 
 PREFIX = "gguf:"
 PACKAGED = "smollm2"
@@ -44,7 +44,7 @@ def model_file(name: str) -> Path:
             path = next(Path(spec.submodule_search_locations[0]).glob("*.gguf"), path)
     if needed:
         raise FwcError(f"{name} needs what is not installed: {' && '.join(needed)}")
-    shown = visible(str(path))
+    shown = replace_invisible(str(path))
     with failing_as(FwcError, f"cannot read {shown}: "), open_binary(path) as file:
         if file.read(4) != b"GGUF":
             raise FwcError(f"{shown} is no GGUF file: write {PREFIX}/path/to/model.gguf")
@@ -75,7 +75,7 @@ class LocalModel(Service):
         self._engine = {"n_ctx": _CONTEXT, "threads": _free_processors(), "slots": 1}
         for option in self._engine.keys() & params:
             number_of = params.pop(option)
-            if not (number := whole(number_of, 1 << 24)):
+            if not (number := parse_uint(number_of, 1 << 24)):
                 raise FwcError(f"{option} is {number_of!r}: give a whole number above 0 (--param {option}=…)")
             self._engine[option] = number
         self._options = client.updated(params=params, logprobs=True)
@@ -99,7 +99,7 @@ class LocalModel(Service):
     async def ask(self, messages: Messages) -> Reply:
         """Ask once; llama.cpp works on as many questions at once as it has slots."""
         sent = raise_token_limit(self._sent, messages)
-        body = {**sent, "messages": [{**m, "content": storable(m["content"])} for m in messages]}
+        body = {**sent, "messages": [{**m, "content": utf8_safe(m["content"])} for m in messages]}
         async with self._turn:
             began = time.monotonic()
             answered = await asyncio.to_thread(self._answer, body)  # llama.cpp cannot be stopped
@@ -157,8 +157,8 @@ class LocalModel(Service):
                 self._server = xllamacpp.Server(engine)
             except RuntimeError as error:
                 raise FwcError(
-                    f"llama.cpp cannot load {visible(str(self._path))} ({error}): it is damaged, or the "
-                    "memory is too small"
+                    f"llama.cpp cannot load {replace_invisible(str(self._path))} ({error}): it is damaged, "
+                    "or the memory is too small"
                 ) from None
         return self._server
 

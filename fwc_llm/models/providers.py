@@ -15,7 +15,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Model
 from fwc_llm.models.client import Client
 from fwc_llm.models.functions import PREFIX, as_model
-from fwc_llm.untrusted import one_line
+from fwc_llm.sanitize import as_single_line
 
 ENTRY_POINTS = "fwc_llm.models"
 OURS = ("azure:", "baseline", "gguf:", "inspect:", "python:", "replay:", "smollm2", "surrogate")
@@ -73,4 +73,4 @@ def _run(what: str, call: Callable[[], Any]) -> Any:
     except FwcError:
         raise
     except (Exception, SystemExit) as error:
-        raise FwcError(f"{what}: {one_line(f'{type(error).__name__}: {error}')}") from None
+        raise FwcError(f"{what}: {as_single_line(f'{type(error).__name__}: {error}')}") from None

@@ -10,8 +10,8 @@ from pydantic import BaseModel, Field, NonNegativeInt, Strict, ValidationError
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import failing_as, open_binary
 from fwc_llm.models.base import Reply, UsageKey
-from fwc_llm.schema import first_mistake
-from fwc_llm.untrusted import parse_json, storable
+from fwc_llm.sanitize import parse_json, utf8_safe
+from fwc_llm.validation import first_error
 
 FORMAT = "fwc-llm-journal/1"
 FILE_NAME = "journal.jsonl"
@@ -93,9 +93,9 @@ def parse_record(line: bytes, path: Path, number: int) -> dict[str, Any]:
         record = parse_json(line)
         _Record.model_validate(record)
     except ValueError as error:
-        why = first_mistake(error, record) if isinstance(error, ValidationError) else "it is not JSON"
+        why = first_error(error, record) if isinstance(error, ValidationError) else "it is not JSON"
         raise FwcError(
             f"{path} is damaged in line {number} ({why}): restore the file, "
             "or remove that line to have its request asked again"
         ) from None
-    return {**record, **{name: storable(record[name]) for name in ("text", "error") if record.get(name)}}
+    return {**record, **{name: utf8_safe(record[name]) for name in ("text", "error") if record.get(name)}}

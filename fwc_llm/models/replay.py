@@ -13,8 +13,8 @@ from fwc_llm.files import failing_as, home_expanded, read_text, sha256
 from fwc_llm.models.base import Messages, Reply, RowContext, Usage
 from fwc_llm.models.client import Client
 from fwc_llm.models.recorded import FILE_NAME, read_records, reply_of
-from fwc_llm.schema import check
-from fwc_llm.untrusted import parse_json, visible
+from fwc_llm.sanitize import parse_json, replace_invisible
+from fwc_llm.validation import check
 
 PREFIX = "replay:"
 REPLAYED = "replayed"  # the parameter with the journal's sha256
@@ -51,11 +51,15 @@ class Replay:
         self.opened_as = name
         folder = home_expanded(name.removeprefix(PREFIX))
         described, journal = folder / "run.json", folder / FILE_NAME
-        with failing_as(FwcError, f"cannot read {visible(str(described))}: ", "; name the folder of a run"):
+        with failing_as(
+            FwcError, f"cannot read {replace_invisible(str(described))}: ", "; name the folder of a run"
+        ):
             content = parse_json(read_text(described))
-        source = check(_Source, content, f"{visible(str(described))} is damaged")
-        self._folder = visible(str(folder))
-        self.name = f"{visible(source.model)} (replayed from {visible(folder.resolve().name)})"
+        source = check(_Source, content, f"{replace_invisible(str(described))} is damaged")
+        self._folder = replace_invisible(str(folder))
+        self.name = (
+            f"{replace_invisible(source.model)} (replayed from {replace_invisible(folder.resolve().name)})"
+        )
         self.parameters: Mapping[str, Any] = {**source.parameters, REPLAYED: sha256(journal)}
         self.api = str(source.settings.get("api", "chat"))
         answers = source.simulated if source.simulated_answers is None else source.simulated_answers
@@ -71,7 +75,7 @@ class Replay:
         self._keys = {key for replies in self._replies.values() for key in replies}
         if not self._replies:
             raise FwcError(
-                f"{visible(str(journal))} holds no prompts: an older version made it, or it is empty"
+                f"{self._folder}/{FILE_NAME} holds no prompts: an older version made it, or it is empty"
             )
 
     def next_reply(self, messages: Messages) -> Reply | None:
@@ -90,7 +94,9 @@ class Replay:
         if key in (replies := self._replies.get(_text(messages), {})):
             return self._give(key, replies)
         other = ", which was asked with another prompt" if key in self._keys else ""
-        return self._next(messages, f"arm {visible(asked.arm)!r}, row {visible(asked.row)}{other}")
+        return self._next(
+            messages, f"arm {replace_invisible(asked.arm)!r}, row {replace_invisible(asked.row)}{other}"
+        )
 
     async def aclose(self) -> None:
         """There is nothing to close."""

@@ -29,8 +29,8 @@ from fwc_llm.report.provenance import ABOUT, DECISIONS
 from fwc_llm.report.rows import rows_of_audit
 from fwc_llm.runs.folder import command, versions
 from fwc_llm.runs.settings import Settings
-from fwc_llm.schema import Checked
 from fwc_llm.taskfile import LAYOUT, About
+from fwc_llm.validation import Checked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,7 +107,7 @@ def audit_of_file(
     columns = {name: column for name, column in roles.items() if column is not None}
     key, threshold = asked.key or asked.row or "", HALF if asked.threshold is None else asked.threshold
     layout = {name: getattr(asked, name) for name in LAYOUT}
-    texts = [*names, label, asked.answer]
+    texts = [*names, label, asked.answer, settings.cluster]
     everybody = read_population(population, key, texts, layout) if population else None
     decisions = DecisionValues(
         asked.positive, asked.negative, asked.others, predictions.name, columns, typed=True
@@ -146,7 +146,8 @@ def audit_of_file(
     audits = {}
     for name, view in by_attribute(crossed).items():
         if everybody is not None:
-            view = of_population(view, everybody, key, label, decisions, asked.answer, asked.unknown)
+            options = label, decisions, asked.answer, asked.unknown, settings.cluster
+            view = of_population(view, everybody, key, *options)
         audits[name] = Audit(view)
     audited = audited or time.strftime("%Y-%m-%dT%H:%M:%S%z")
     source = asked.answer or asked.reply or asked.p_yes or f"{asked.score} above its median"
@@ -192,7 +193,9 @@ def _check_options(asked: AuditOptions, of_population: bool) -> None:
         "name the column of predictions (--answer), replies (--reply), probabilities (--p-yes) or scores "
         "(--score)": not (answers or asked.p_yes or asked.score),
         "--reply parses the answers, and --answer gives them: leave out one of them": len(answers) > 1,
-        "--positive-answer is for --answer: replies are parsed": asked.reply and asked.positive_answer,
+        "--reply with --positive-answer needs --negative: the word in which replies say no": (
+            asked.reply and asked.positive_answer and not asked.negative
+        ),
         "--threshold makes answers of --p-yes, and --answer gives the answers: leave out one of them": (
             answers and at is not None
         ),

@@ -15,13 +15,13 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from fwc_llm.answers import parse_answer
-from fwc_llm.data import reading
-from fwc_llm.data.reading import RawTable, at, opened, table_of_rows
+from fwc_llm.data import raw_table
+from fwc_llm.data.raw_table import RawTable, at, opened, table_of_rows
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Reply
 from fwc_llm.models.inspect import read_log
-from fwc_llm.schema import first_mistake
 from fwc_llm.taskfile import DEFAULT_MARKERS
+from fwc_llm.validation import first_error
 
 _OBJECT = dict[str, Any] | None
 
@@ -114,15 +114,15 @@ def open_results(path: Path, content: bytes, **layout: Any) -> RawTable:
     """
     if path.suffix == ".eval":
         return table_of_rows(path, list(_inspect(path)), DEFAULT_MARKERS)
-    source = reading.sniff_source(path, content, **layout)
+    source = raw_table.sniff_source(path, content, **layout)
     if source.format != "jsonl":
-        table = reading.open_table(path, content, source)
+        table = raw_table.open_table(path, content, source)
         kind = _kind(table.titles, False)
         if kind is None:
             return table
         frame = table.frame(table.titles, path.name).fillna("")
         return _table(path, kind, frame.to_dict("records"))
-    whole = reading.json_value(path, reading.unpacked(path, content)[1])
+    whole = raw_table.json_value(path, raw_table.unpacked(path, content)[1])
     if isinstance(whole, dict):
         if kind := _kind(whole, True):
             return _table(path, kind, whole)
@@ -131,7 +131,7 @@ def open_results(path: Path, content: bytes, **layout: Any) -> RawTable:
         if {"columns", "data"} <= whole.keys():  # pandas' "split"
             _check(path, whole, {"columns": list[str | int], "data": list[list[Any]]})
             whole = [dict(zip(map(str, whole["columns"]), line, strict=False)) for line in whole["data"]]
-    rows = reading.json_rows(path, [whole] if isinstance(whole, dict) and _kind(whole, False) else whole)
+    rows = raw_table.json_rows(path, [whole] if isinstance(whole, dict) and _kind(whole, False) else whole)
     kind = _kind(rows[0], False) if rows else None
     return _table(path, kind, rows) if kind else table_of_rows(path, rows, source.markers)
 
@@ -192,7 +192,7 @@ def _check(where: Path | str, value: Any, types: Mapping[str, Any]) -> None:
         try:
             _adapter(expected).validate_python(found)
         except ValidationError as error:
-            raise FwcError(f"{where}: {place or 'rows'}: {first_mistake(error, found)}") from None
+            raise FwcError(f"{where}: {place or 'rows'}: {first_error(error, found)}") from None
 
 
 def _inspect(path: Path) -> Iterator[dict[str, Any]]:

@@ -15,8 +15,8 @@ from fwc_llm.report.number_format import DASH, day, number
 from fwc_llm.report.provenance import ABOUT, FOR_LAW
 from fwc_llm.report.table_model import Section
 from fwc_llm.report.tidy_csv import head
-from fwc_llm.table_words import UNKNOWN
-from fwc_llm.untrusted import visible
+from fwc_llm.sanitize import replace_invisible
+from fwc_llm.words import UNKNOWN
 
 RULE = "Summary of results under 6 RCNY §§ 5-301 to 5-304"
 ADVICE = "6 RCNY §§ 5-301 to 5-304, read on 22 Nov 2026 in secondary sources: check that it is in force."
@@ -175,4 +175,10 @@ def sections(summarized: Mapping[str, Any]) -> Section:
 def _cell(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
-    return DASH if value == "" else number(value, 3) if isinstance(value, float) else visible(str(value))
+    return (
+        DASH
+        if value == ""
+        else number(value, 3)
+        if isinstance(value, float)
+        else replace_invisible(str(value))
+    )

@@ -29,8 +29,8 @@ from fwc_llm.report.html import environment
 from fwc_llm.report.number_format import DASH, number
 from fwc_llm.report.predictions_reader import read_predictions
 from fwc_llm.report.table_model import Section, difference, valued
-from fwc_llm.schema import Checked, check
-from fwc_llm.untrusted import parse_json
+from fwc_llm.sanitize import parse_json
+from fwc_llm.validation import Checked, check
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,11 +25,12 @@ from fwc_llm.metrics.run_answers import as_names, mapped
 from fwc_llm.report.external_results import open_results
 from fwc_llm.taskfile import UNKNOWN
 from fwc_llm.values import as_number, as_plain
+from fwc_llm.words import YES_NO, Words
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fwc_llm.data.reading import RawTable
+    from fwc_llm.data.raw_table import RawTable
     from fwc_llm.metrics.run_answers import Names
     from fwc_llm.taskfile import Written
 
@@ -58,7 +59,8 @@ def read_predictions(
 
     The file is what `read_columns` reads. `columns` maps columns of `audit` (answer, label, arm, repeat, row,
     p_yes, score, examples, weight, cluster, given) to columns of the file. Where `decisions` names values,
-    labels and answers become yes and no. With `replies` the answers are what models wrote, to be parsed.
+    labels and answers become yes and no. With `replies` the answers are what models wrote, to be parsed, by
+    the words for yes of `decisions.by_column["answer"]` and its negative ones, if there are any.
     Without an answer it is yes where `p_yes` reaches the `threshold`, or the `score` is above its median.
     `missing` says what becomes of rows without a protected value, a label or another value that is needed:
     they are refused, left out ("drop"), or, without a protected value, a group. Notes on that and on columns
@@ -89,7 +91,10 @@ def read_predictions(
     table: dict[str, Any] = {name: read[column] for name, column in columns.items()}
     unread = Counter[str]()
     if replies:
-        parsed = {text: parse_answer(text) for text in table["answer"].unique().tolist()}
+        words: Words = YES_NO
+        if decisions is not None and (yes := decisions.by_column.get("answer")):
+            words = {"yes": decisions.values(yes, {}), "no": decisions.values(decisions.negative, {})}
+        parsed = {text: parse_answer(text, words) for text in table["answer"].unique().tolist()}
         table["reason"] = mapped(table["answer"], lambda text: parsed[text].reason)
         table["answer"] = mapped(table["answer"], lambda text: parsed[text].value or "")
         unread = Counter(reason for reason in table["reason"] if reason)
@@ -137,7 +142,7 @@ def _without_missing(
     numbers: Sequence[Any],
 ) -> "tuple[pd.DataFrame, list[str]]":
     """The table without rows that lack a value that is needed, and how many these are in each group."""
-    from fwc_llm.data.table import crossed
+    from fwc_llm.data.clean_table import crossed
 
     needed = [*protected, *(name for name in columns if name not in {"answer", "p_yes", "score"})]
     empty = {name: ((table[name] == "") | table[name].isna()).to_numpy(dtype=bool) for name in needed}

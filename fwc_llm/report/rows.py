@@ -18,7 +18,7 @@ from fwc_llm.notebook import visible
 from fwc_llm.runs.folder import COUNTERFACTUAL, RunFolder
 from fwc_llm.runs.journal import Key, key_of
 from fwc_llm.runs.recorded_run import Run
-from fwc_llm.untrusted import shortened, storable
+from fwc_llm.sanitize import truncate, utf8_safe
 
 _ANSWERS = {1.0: "yes", 0.0: "no"}
 
@@ -118,7 +118,7 @@ class Pack:
     """
 
     def __init__(self, arms: Sequence[str]) -> None:
-        self._arms = [visible(storable(arm)) for arm in arms]
+        self._arms = [visible(utf8_safe(arm)) for arm in arms]
         self._groups, self._reasons, self._texts = dict[str, int](), {"": 0}, {"": 0}
         self._fixed, self._queries = dict[tuple[Any, ...], int](), dict[tuple[Any, ...], int]()
         self._left = _MOST_CHARACTERS
@@ -179,17 +179,17 @@ class Pack:
         }
 
     def _short(self, text: str) -> str:
-        return visible(shortened(storable(text), _LONGEST_NAME))
+        return visible(truncate(utf8_safe(text), _LONGEST_NAME))
 
     def _text(self, text: str) -> int:
-        shown = visible(shortened(storable(text), _LONGEST_REPLY))
+        shown = visible(truncate(utf8_safe(text), _LONGEST_REPLY))
         return _number(self._texts, shown if shown in self._texts or self._room(len(shown)) else _FULL)
 
     def _messages(self, messages: Messages | None, numbers: dict[tuple[Any, ...], int]) -> int:
         if messages is None:
             return _NONE
         shown = tuple(
-            (m["role"], visible(m.get("name", "")), visible(shortened(m["content"]))) for m in messages
+            (m["role"], visible(m.get("name", "")), visible(truncate(m["content"]))) for m in messages
         )
         if shown not in numbers and not self._room(sum(len(part[2]) for part in shown)):
             return _NONE
@@ -218,4 +218,4 @@ def json_block(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in _ESCAPED:  # faster than translate() on a text of megabytes
         text = text.replace(character, f"\\u{ord(character):04x}")
-    return storable(text)
+    return utf8_safe(text)

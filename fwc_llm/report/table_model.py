@@ -16,7 +16,7 @@ from rich.text import Text
 
 from fwc_llm.notebook import figure, note, table
 from fwc_llm.report.number_format import DASH, interval, number, signed
-from fwc_llm.untrusted import visible
+from fwc_llm.sanitize import replace_invisible
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~])")
 _LONGEST = 40  # characters of a name in the terminal
@@ -155,7 +155,7 @@ def markdown(section: Section, level: int = 3) -> Iterator[str]:
 
 def escaped(value: TableCell | str) -> str:
     """Return text on one line, with Markdown's own characters escaped."""
-    return _MARKUP.sub(r"\\\1", visible(" ".join(str(value).split())))
+    return _MARKUP.sub(r"\\\1", replace_invisible(" ".join(str(value).split())))
 
 
 def texts(rows: Iterable[Row]) -> list[list[str]]:
@@ -210,5 +210,5 @@ def _stacked(cell: str) -> str:
 
 
 def _short(name: str) -> str:
-    shown = visible(name)
+    shown = replace_invisible(name)
     return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"

@@ -5,7 +5,7 @@ from typing import Any
 
 from fwc_llm.metrics.arm_comparison import COMPARED
 from fwc_llm.metrics.counts import METRICS, REPLY_RATES, TABLE
-from fwc_llm.untrusted import as_cell, visible
+from fwc_llm.sanitize import escape_formula, replace_invisible
 
 COLUMNS = (
     *("run", "task", "model", "simulated", "arm", "repeat", "group", "metric", "value", "low", "high", "n"),
@@ -29,7 +29,10 @@ def as_csv(lines: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """Return lines as CSV with these columns; text that a spreadsheet would run is made harmless."""
     import pandas as pd
 
-    texts = ({k: visible(as_cell(v)) if isinstance(v, str) else v for k, v in line.items()} for line in lines)
+    texts = (
+        {k: replace_invisible(escape_formula(v)) if isinstance(v, str) else v for k, v in line.items()}
+        for line in lines
+    )
     table = pd.DataFrame(list(texts), columns=list(columns), dtype=object)
     return str(table.to_csv(index=False, lineterminator="\n"))
 

@@ -9,7 +9,7 @@ from fwc_llm.files import read_text
 from fwc_llm.metrics.counts import TABLE
 from fwc_llm.report.number_format import interval, number
 from fwc_llm.report.table_model import Section
-from fwc_llm.untrusted import parse_json
+from fwc_llm.sanitize import parse_json
 
 FILE_NAME = "tuning.json"
 # Forms of its reaction that predict recordings no worse disagree about the sign (evals/surrogate.md).

@@ -43,11 +43,11 @@ from fwc_llm.runs.recorded_run import read_run, score_run
 from fwc_llm.runs.results import questions, score
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.threshold_selection import FILE_NAME as POOL
-from fwc_llm.schema import check
+from fwc_llm.sanitize import parse_json, parse_toml
 from fwc_llm.shots.storage import load_shots, shots_json
 from fwc_llm.taskfile import asks_the_same
 from fwc_llm.tasks import load_task, task_names
-from fwc_llm.untrusted import parse_json, parse_toml
+from fwc_llm.validation import check
 from fwc_llm.version import __version__
 from fwc_llm.words import YES_NO
 

@@ -34,8 +34,8 @@ from fwc_llm.models.openai.retry import AttemptError, http_failure
 from fwc_llm.progress import Progress
 from fwc_llm.runs.budget import Budget
 from fwc_llm.runs.journal import Journal, PlannedCall, call_id, make_record, parameters_json
-from fwc_llm.schema import first_mistake
-from fwc_llm.untrusted import parse_json, whole
+from fwc_llm.sanitize import parse_json, parse_uint
+from fwc_llm.validation import first_error
 
 _Id = Annotated[str, Field(pattern=f"^(?:{ID.pattern})$")]
 FIRST_POLL_SECONDS, POLL_GROWTH = 1.0, 1.5
@@ -300,7 +300,7 @@ def batch_reply(result: Mapping[str, Any]) -> Reply:
     """The reply in one line of a result file. `AttemptError` for a line that holds none, whatever it is."""
     response = result.get("response")
     response = response if isinstance(response, Mapping) else {}
-    status, body = whole(response.get("status_code"), 600) or 200, response.get("body")
+    status, body = parse_uint(response.get("status_code"), 600) or 200, response.get("body")
     if error := result.get("error"):  # it was not worked on
         status, body = 400, {"error": error}
     if status != 200:
@@ -319,5 +319,5 @@ def _read_state(folder: Path) -> list[_BatchPart]:
     except FileNotFoundError:
         return []
     except (OSError, ValueError) as error:
-        why = first_mistake(error, {}) if isinstance(error, ValidationError) else reason(error)
+        why = first_error(error, {}) if isinstance(error, ValidationError) else reason(error)
         raise FwcError(f"{state} is damaged ({why}): restore it, or remove {folder}") from None

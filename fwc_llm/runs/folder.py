@@ -24,9 +24,9 @@ from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import LARGEST_FILE, failing_as, is_file, json_text, open_binary, read_text, whole_file
 from fwc_llm.models.base import UsageKey
 from fwc_llm.runs.settings import Settings
-from fwc_llm.schema import check
+from fwc_llm.sanitize import escape_formula, parse_json, unescape_formula
 from fwc_llm.taskfile import asks_the_same
-from fwc_llm.untrusted import as_cell, from_cell, parse_json
+from fwc_llm.validation import check
 
 FORMAT = "fwc-llm-run/1"
 QUESTION_COLUMNS = ("arm", "repeat", "row", "variant", "group", "label")
@@ -182,7 +182,10 @@ class RunFolder:
             writer.writeheader()
             for row in rows:
                 writer.writerow(
-                    {name: as_cell(value) if isinstance(value, str) else value for name, value in row.items()}
+                    {
+                        name: escape_formula(value) if isinstance(value, str) else value
+                        for name, value in row.items()
+                    }
                 )
 
     def read_answers(self) -> Iterator[dict[str, str]]:
@@ -206,7 +209,9 @@ class RunFolder:
                         f"{again}"
                     )
                 number += 1
-                yield {name: from_cell(cell) if cell[:1] == "'" else cell for name, cell in row.items()}
+                yield {
+                    name: unescape_formula(cell) if cell[:1] == "'" else cell for name, cell in row.items()
+                }
         if 0 < number < (expected := self.describe().get("calls") or 0):
             raise FwcError(f"{path} is damaged: it has {number:,} of the run's {expected:,} answers; {again}")
 

@@ -30,7 +30,7 @@ from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import check_regular, failing_as, whole_file
 from fwc_llm.models.base import Messages, Model, Reply, RowContext, Usage
 from fwc_llm.models.recorded import FILE_NAME, FORMAT, HEADER, check_header, parse_record, read_records
-from fwc_llm.untrusted import parse_json
+from fwc_llm.sanitize import parse_json
 from fwc_llm.words import YES_NO, Words
 
 if TYPE_CHECKING:

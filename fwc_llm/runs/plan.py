@@ -299,7 +299,8 @@ class Plan:
     def variants(self, row: str, values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """The row itself, then, for the probes, the row with something changed."""
         yield "", values
-        yield from name_variants(self._named, row, values)
+        if self._named:
+            yield from name_variants(self._named, row, values)
         for proxies in self._proxies:
             yield from proxies.variants(values)
         for name in self.task.protected if self.settings.counterfactual else ():
@@ -397,14 +398,17 @@ def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "Task":
     """The task with the weights and people of the settings, where these name them."""
     if settings.against not in ("", "all", *arms):
         raise FwcError(f"against is {settings.against!r}: name an arm ({', '.join(arms)}), or all")
+    from fwc_llm.metrics.sampling_design import ASSIST, WEIGHTS, check_pairs
+
     if settings.until_decided:
         from fwc_llm.gates.condition import check_arms
 
         check_arms(settings.until_decided, arms)
     weight = settings.weight or "" if "weight" in settings.model_fields_set else task.weight
+    check_pairs([*[ASSIST] * settings.assist, *[WEIGHTS] * bool(weight)])
     cluster = settings.cluster or ""
     if (weight, cluster) != (task.weight, task.cluster):
-        task = task.judged(weight, cluster)
+        task = task.with_columns(weight, cluster)
     for name in filter(None, (cluster, settings.given)):
         if task.column(name).name in (*task.protected, task.outcome):
             raise FwcError(f"{name!r} is a protected attribute or the outcome: name another column")
@@ -566,8 +570,8 @@ def describe_asked(
         "rows": task.rows.as_json() if task.rows else None,
         "population": population(task),
     }
-    if task.whole is not None:
-        described["sample"] = {"rows": len(task.pool()), "of": len(task.whole)}
+    if task.disk_table is not None:
+        described["sample"] = {"rows": len(task.pool()), "of": len(task.disk_table)}
     if task.text:  # so that a report needs nothing but this folder and the data
         described["task_file"] = task.text
     return described

@@ -26,7 +26,7 @@ from fwc_llm.runs.hashes import write_hashes
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.results import score
 from fwc_llm.runs.stored_predictions import predictions
-from fwc_llm.untrusted import parse_json
+from fwc_llm.sanitize import parse_json
 
 if TYPE_CHECKING:
     from fwc_llm.metrics.run_answers import Names

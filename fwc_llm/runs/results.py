@@ -29,7 +29,7 @@ from fwc_llm.runs.multi_row_requests import ROWS, split_record
 from fwc_llm.runs.settings import FITTED
 from fwc_llm.runs.threshold_selection import FILE_NAME as POOL_FILE
 from fwc_llm.runs.threshold_selection import at_threshold, choose_thresholds
-from fwc_llm.untrusted import shortened
+from fwc_llm.sanitize import truncate
 from fwc_llm.words import Words
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _parsed(record: Mapping[str, Any], words: Words) -> tuple[Any, ...]:
     if record["text"] is None:
         return _Last().cells
     answer, why, p_yes = parsed(reply_of(record), words).values()
-    return answer or "", why, None if p_yes is None else float(p_yes), sys.intern(shortened(record["text"]))
+    return answer or "", why, None if p_yes is None else float(p_yes), sys.intern(truncate(record["text"]))
 
 
 def score(

@@ -6,8 +6,8 @@ from typing import Any, Literal, TypeAlias
 from pydantic import field_validator, model_validator
 
 from fwc_llm.options import SERVICE, UNREAD_HELP, VERDICT, Options, option
+from fwc_llm.sanitize import parse_finite
 from fwc_llm.shots.base import DEFAULT_M
-from fwc_llm.untrusted import finite
 
 Api: TypeAlias = Literal["chat", "decisions", "systemone"]
 DECISION_TEMPLATE = "decision"
@@ -163,7 +163,7 @@ class Settings(Options):
         if value is None or value in FITTED:
             return value
         try:
-            number = finite(float(value) if isinstance(value, str) else value)
+            number = parse_finite(float(value) if isinstance(value, str) else value)
         except ValueError:
             number = None
         if number is None or not 0.0 <= number <= 1.0:

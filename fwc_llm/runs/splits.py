@@ -54,11 +54,11 @@ def draw_split(
     cell with too few rows (naming it).
     """
     asked = n_test, base_parity, np.random.default_rng(seed)
-    if task.whole is not None:
-        free = np.ones(len(task.whole), dtype=bool)
+    if task.disk_table is not None:
+        free = np.ones(len(task.disk_table), dtype=bool)
         if len(not_equal_to):
-            free[task.whole.equal(value_names(task), set(row_values(task, not_equal_to)))] = False
-        test = task.whole.take(draw(task, task.whole.cells, free, *asked))
+            free[task.disk_table.equal(value_names(task), set(row_values(task, not_equal_to)))] = False
+        test = task.disk_table.take(draw(task, task.disk_table.cells, free, *asked))
     else:
         table = task.test()
         free = ~equal_rows(task, table, not_equal_to)
@@ -237,11 +237,12 @@ def table_of(task: "Task") -> "FeatureTable":
     """
     from fwc_llm.metrics.prediction_powered import FeatureTable
 
-    if task.whole is not None:
+    if task.disk_table is not None:
         raise FwcError("assisted estimates need a table in memory: this one is read from disk in parts")
     rows = task.test()
     features = rows[[column.name for column in task.shown if column.name not in task.protected]]
-    return FeatureTable(rows.index, task.sensitive(rows), task.labels(rows), features)
+    people = rows[task.cluster].to_numpy() if task.cluster else None
+    return FeatureTable(rows.index, task.sensitive(rows), task.labels(rows), features, people)
 
 
 def value_names(task: Task) -> list[str]:

@@ -12,7 +12,7 @@ from fwc_llm.models.openai.chat import REASONING_TOKENS, asks_json
 from fwc_llm.models.recorded import reply_of
 from fwc_llm.runs.journal import Journal, PlannedCall, parsed
 from fwc_llm.runs.multi_row_requests import ROWS
-from fwc_llm.untrusted import visible
+from fwc_llm.sanitize import replace_invisible
 
 FIRST = 12  # replies of an arm
 KEPT_BACK = ("refused", "filtered")  # findings, not faults
@@ -72,7 +72,7 @@ class Watch:
             return
         reasons = Counter(answer["reason"] for answer in answers)
         counted = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
-        text = visible(" ".join(next((reply.text for reply in replies if reply.text), "").split()))
+        text = replace_invisible(" ".join(next((reply.text for reply in replies if reply.text), "").split()))
         shown = f"one of them: “{text[:_SHOWN]}{'…' * (len(text) > _SHOWN)}”" if text else "they are empty"
         raise UnreadError(
             f"none of the first {FIRST} replies of {arm} holds an answer ({counted}; {shown}): "

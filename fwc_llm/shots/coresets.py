@@ -100,7 +100,7 @@ def disk_shots(
     )
     if settings["slots"] not in RULES:
         raise FwcError(f"slots={settings['slots']!r}: for a table on disk, name one of {', '.join(RULES)}")
-    whole = task.whole
+    whole = task.disk_table
     assert whole is not None
     columns = list(dict.fromkeys([*(column.name for column in task.features), *filter(None, [task.weight])]))
     weight = whole.names[task.weight] if task.weight else None

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.progress import choose as show
+from fwc_llm.sanitize import parse_finite
 from fwc_llm.shots.base import DEFAULT_M, Example, Request, Shots
 from fwc_llm.shots.registry import find_strategy
-from fwc_llm.untrusted import finite
 
 if TYPE_CHECKING:
     import numpy as np
@@ -142,7 +142,7 @@ def check_examples(examples: tuple[Example, ...], where: str) -> None:
         if example.label not in {"yes", "no"}:
             raise FwcError(f"{where}: row {example.row!r} has the label {example.label!r}, not 'yes' or 'no'")
         weight = example.weight
-        if weight is not None and not ((number := finite(weight)) is not None and number >= 0):
+        if weight is not None and not ((number := parse_finite(weight)) is not None and number >= 0):
             raise FwcError(
                 f"{where}: row {example.row!r} has the weight {repr(weight)[:60]}; weights are finite and "
                 "not negative"

@@ -17,11 +17,11 @@ from pydantic import BaseModel
 from fwc_llm.data.locate import cache_folder
 from fwc_llm.errors import FwcError
 from fwc_llm.files import json_text, read_text, write_whole
-from fwc_llm.schema import check
+from fwc_llm.sanitize import parse_json
 from fwc_llm.shots.base import DEFAULT_M, Example, Shots
 from fwc_llm.shots.registry import is_kept
 from fwc_llm.shots.select import check_examples, select_shots
-from fwc_llm.untrusted import parse_json
+from fwc_llm.validation import check
 from fwc_llm.version import __version__
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def _key(
     depends = [meaning, dict(task.column_weights), columns, choice, versions]
     digest = hashlib.sha256(json.dumps(depends, sort_keys=True).encode("utf-8", "surrogatepass"))
     rows = task.pool() if pool is None else pool
-    if rows is not task.pool() or task.whole is not None:  # the fingerprint does not say which rows
+    if rows is not task.pool() or task.disk_table is not None:  # the fingerprint does not say which rows
         from pandas.util import hash_pandas_object
 
         digest.update(hash_pandas_object(rows).to_numpy().tobytes())

@@ -40,6 +40,14 @@ def test_replies_are_parsed_and_labels_may_have_words_of_their_own(fwc: Run, tmp
     assert arm["coverage"] == 1.0
     assert arm["accuracy"]["value"] == pytest.approx(3 / 6)
     assert "--reply" in fwc(*words, "--reply", "reply", "--answer", "decision", code=2).line
+    said = (
+        path.read_text().replace("Yes", "Bewilligt").replace("no,", "Abgelehnt,").replace("No.", "abgelehnt")
+    )
+    path.write_text(said)
+    german = ("--reply", "reply", "--positive-answer", "bewilligt")
+    (arm,) = statistics(fwc, *words, *german, "--negative", "abgelehnt")["arms"]
+    assert arm["coverage"] == pytest.approx(4 / 6)
+    assert "--negative" in fwc(*words, *german, code=2).line
 
 
 def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:

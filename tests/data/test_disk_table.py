@@ -73,8 +73,8 @@ def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Task, Task]:
     monkeypatch.setattr(load, "LARGE", HELD)
     monkeypatch.setattr(load, "BLOCK", BLOCK)
     outer = load_task(tmp_path / "task.toml")
-    assert inner.whole is None
-    assert outer.whole is not None
+    assert inner.disk_table is None
+    assert outer.disk_table is not None
     return inner, outer
 
 
@@ -142,7 +142,7 @@ def test_rows_that_are_left_may_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     inner.pool()
     monkeypatch.setattr(load, "LARGE", 1000)
     outer = load_task(path)
-    assert outer.whole is None
+    assert outer.disk_table is None
     assert outer.pool() is outer.test()
     assert_frame_equal(outer.pool(), inner.pool())
 

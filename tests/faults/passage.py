@@ -26,8 +26,8 @@ from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.plan import Plan, make_plan
 from fwc_llm.runs.recorded_run import score_run as score
 from fwc_llm.runs.settings import Settings
+from fwc_llm.sanitize import replace_invisible
 from fwc_llm.tasks import census_task
-from fwc_llm.untrusted import visible
 from tests.faults.loopback import HttpReply, HttpRequest, answered, asked, serve_in_thread
 from tests.faults.table import KEY, Fault
 
@@ -109,7 +109,9 @@ def passage(
     answered = Counter(record["request"] for record in records if record["text"] is not None)
     if len(answered) != N or set(answered.values()) != {1}:
         wrong.append(f"{len(answered)} of {N} answers are journaled, {answered.most_common(1)}")
-    shown = {name: visible(render([folder], name)) for name in formats} | {"table": _printed(result)}
+    shown = {name: replace_invisible(render([folder], name)) for name in formats} | {
+        "table": _printed(result)
+    }
     steering = [name for name, text in shown.items() if any(map(text.count, _STEERING))]
     wrong += [f"the {name} steers a terminal" for name in steering]
     wrong += _leaks(folder, [*said, *shown.values()])

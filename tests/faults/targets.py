@@ -42,9 +42,9 @@ from fwc_llm.runs.listing import expanded, list_runs
 from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.recorded_run import score_run as score
 from fwc_llm.runs.settings import Settings
+from fwc_llm.sanitize import parse_json, replace_invisible
 from fwc_llm.shots import load_shots, save_shots, select_shots
 from fwc_llm.tasks import Task, load_task
-from fwc_llm.untrusted import parse_json, visible
 from tests.conftest import CHECKOUT
 from tests.faults.loopback import completion
 from tests.faults.mutation import HOSTILE_NUMBERS, damaged, hostile
@@ -170,7 +170,7 @@ def reply(rng: random.Random) -> None:
         read = Reply(None, error=str(failure))
     record = make_record("ab" * 16, _CALL, read)
     json.dumps(record, ensure_ascii=False, allow_nan=False).encode("utf-8")
-    visible(str(record))
+    replace_invisible(str(record))
 
 
 def headers(rng: random.Random) -> None:

@@ -11,6 +11,7 @@ from fwc_llm import evaluate, open_model
 from fwc_llm.answers import parse_answer
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models import Reply, Usage
+from fwc_llm.models.base import Attempts
 from fwc_llm.models.inspect import require_inspect
 from tests.conftest import missing
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serving
@@ -88,6 +89,30 @@ def test_a_row_has_a_deadline() -> None:
     (reply,), _, _ = asked(HttpReply(completion("Yes"), delay=5.0), deadline=0.3)
     assert reply.text is None
     assert "no reply within the deadline of 0.3 s" in str(reply.error)
+
+
+def test_every_attempt_is_one_request_that_a_budget_hears_of() -> None:
+    heard = list[bool]()
+
+    class Poor(Attempts):
+        def lost(self, billed: bool) -> None:
+            heard.append(billed)
+
+        async def again(self) -> bool:
+            return len(heard) < 2
+
+    def make(**options: Any) -> Any:
+        model: Any = open_model(NAME, **options)
+        model.ask = partial(model.ask_within, attempts=Poor())
+        return model
+
+    (reply,), _, requests = over_http(refusal(500, "out of order"), make, deadline=60.0)
+    assert "no money is left" in str(reply.error)
+    assert (len(requests), reply.attempts, heard) == (
+        2,
+        2,
+        [True, True],
+    )  # Inspect and the SDK send none more
 
 
 def test_what_a_provider_cannot_do_is_said_once() -> None:

@@ -27,7 +27,7 @@ from fwc_llm.runs.hashes import write_hashes
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.recorded_run import read_run, score_run
 from fwc_llm.runs.results import score
-from fwc_llm.untrusted import parse_json
+from fwc_llm.sanitize import parse_json
 from tests.command import Run
 from tests.data.tables import write_task
 from tests.faults.batch_service import BatchService

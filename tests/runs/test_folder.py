@@ -19,7 +19,7 @@ from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.recorded_run import read_run
 from fwc_llm.runs.recorded_run import score_run as score
 from fwc_llm.runs.results import Replies, arm_metrics
-from fwc_llm.untrusted import shortened, storable
+from fwc_llm.sanitize import truncate, utf8_safe
 from tests.faults.passage import N, plan, run_plan
 from tests.models.four_members import FourMembers
 
@@ -80,7 +80,7 @@ def test_every_reader_reads_what_a_reply_holds(tmp_path: Path, text: str) -> Non
     assert result.unanswered == 0
     assert rescore(tmp_path / "run").data == result.data
     replies = [row["reply"] for row in RunFolder(tmp_path / "run").read_answers()]
-    assert (len(replies), replies.count(shortened(storable(text)))) == (N, N / 2)
+    assert (len(replies), replies.count(truncate(utf8_safe(text)))) == (N, N / 2)
     assert set(result.answers()["reply"]) == set(replies)
     read_run(tmp_path / "run")
 

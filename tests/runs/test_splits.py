@@ -80,7 +80,7 @@ def test_rows_that_equal_an_example_are_not_drawn(task: Task) -> None:
 
 def test_no_person_stands_in_test_rows_validation_rows_and_examples(task: Task) -> None:
     """People are told apart by the column x, which a third of them share with a test row."""
-    judged = task.judged("", "x")
+    judged = task.with_columns("", "x")
     split = draw_split(judged, 12, 0.0, 3)
     validation, left = hold_out(judged, split, 12, 0.0, 3)
     people = [set(rows["x"]) for rows in (split.test, validation, split.pool[left.candidates])]

@@ -22,7 +22,7 @@ import pandas as pd
 from fwc_llm.coreset.problem.frames import Columns, are_paths, is_dask, is_dataset, take_named
 from fwc_llm.coreset.threads import count_threads
 from fwc_llm.errors import InputError
-from fwc_llm.untrusted import shortened, visible
+from fwc_llm.sanitize import replace_invisible, truncate
 
 Part = TypeVar("Part")
 _VALUES = 2**22  # of a block: 32 MiB as float64
@@ -202,7 +202,7 @@ def _reading(name: str) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError, ValueError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
-        told = visible(shortened(lines[0], 300))
+        told = replace_invisible(truncate(lines[0], 300))
         raise InputError(
             f"{name} cannot be read: {told}; only Parquet files are read by path, others as a pyarrow Dataset"
         ) from error
@@ -219,7 +219,7 @@ def _open_files(X: Any) -> tuple[Any, str]:
     except ImportError:
         raise InputError("to read files takes pyarrow: pip install 'fwc-llm[parquet]'") from None
     expanded = [os.path.expanduser(os.fspath(path)) for path in (X if isinstance(X, list | tuple) else [X])]
-    name = shortened(", ".join(expanded), 300)
+    name = truncate(", ".join(expanded), 300)
     paths: Any = [file for path in expanded for file in _files(path)]
     if len(expanded) == 1 and os.path.isdir(expanded[0]):
         paths = expanded[0]  # its folders may be partitions
@@ -325,7 +325,7 @@ class DaskTable(BlockTable):
         except InputError:
             raise
         except Exception as error:
-            cause = visible(shortened(f"{type(error).__name__}: {error}", 300))
+            cause = replace_invisible(truncate(f"{type(error).__name__}: {error}", 300))
             raise InputError(f"{self.name} cannot be computed ({cause})") from error
 
 

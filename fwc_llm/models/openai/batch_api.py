@@ -17,7 +17,7 @@ from fwc_llm.files import reason, whole_file
 from fwc_llm.models.base import Model
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.models.openai.retry import AttemptError, FailureScope
-from fwc_llm.untrusted import one_line, whole
+from fwc_llm.sanitize import as_single_line, parse_uint
 
 if TYPE_CHECKING:
     import openai
@@ -193,8 +193,8 @@ class BatchClient:
             None if getattr(batch, name, None) is None else self._id(batch, name)
             for name in ("output_file_id", "error_file_id")
         ]
-        done = [whole(getattr(counts, name, None)) or 0 for name in ("completed", "failed")]
-        words = one_line(self._model.redact("; ".join(texts)))
+        done = [parse_uint(getattr(counts, name, None)) or 0 for name in ("completed", "failed")]
+        words = as_single_line(self._model.redact("; ".join(texts)))
         return BatchState(str(getattr(batch, "status", "")), done[0], done[1], files[0], files[1], words)
 
 

@@ -27,16 +27,16 @@ from fwc_llm.models.openai.retry import (
     body_failure,
     http_failure,
 )
-from fwc_llm.untrusted import (
+from fwc_llm.sanitize import (
     LIKE_A_KEY,
     Secret,
-    finite,
-    one_line,
+    as_single_line,
+    parse_finite,
     parse_json,
-    shortened,
-    tamed_json,
-    visible,
-    whole,
+    parse_uint,
+    replace_invisible,
+    sanitize_json_text,
+    truncate,
 )
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ def check_parameters(params: Mapping[str, Any], ours: Collection[str]) -> None:
         text = json.dumps({parameter: value}, default=str)
         if _NAMES_A_KEY.search(text) or LIKE_A_KEY.search(text):
             raise FwcError(
-                f"parameter {visible(parameter)[:40]!r} may hold a key, which a run's files would show: put "
-                "the key into an environment variable and name that with --api-key-env"
+                f"parameter {replace_invisible(parameter)[:40]!r} may hold a key, which a run's files would "
+                "show: put the key into an environment variable and name that with --api-key-env"
             )
         if parameter in ours:
             raise FwcError(f"parameter {parameter!r} cannot be set here: leave out --param {parameter}")
@@ -135,7 +135,7 @@ def raise_token_limit(sent: Mapping[str, Any], messages: Messages) -> dict[str, 
         return dict(sent)
     left_out = RESPONSE_FORMAT if asks_json(sent) else ""
     return {
-        name: value + more if name in _LIMITS and whole(value) else value
+        name: value + more if name in _LIMITS and parse_uint(value) else value
         for name, value in sent.items()
         if name != left_out
     }
@@ -160,7 +160,7 @@ def read_reply(body: Any, latency: float = 0.0) -> Reply:
     text = text if isinstance(text, str) else ""
     calls_tool = not text.strip() and bool(message.get("tool_calls") or message.get("function_call"))
     return Reply(
-        text=shortened(text),
+        text=truncate(text),
         finish_reason=name_in(choice, "finish_reason"),
         refusal=bool(refusal) or calls_tool,
         reasoned=bool(message.get("reasoning_content") or message.get("reasoning")),
@@ -197,13 +197,13 @@ def read_usage(usage: Any, prompt: str, completion: str) -> Usage | None:
     details = details if isinstance(details, Mapping) else {}
     cached, written = details.get("cached_tokens"), details.get("cache_write_tokens")
     counts = (usage.get(prompt), usage.get(completion), cached, written)
-    return Usage(*(whole(count, _MOST_TOKENS) or 0 for count in counts))
+    return Usage(*(parse_uint(count, _MOST_TOKENS) or 0 for count in counts))
 
 
 def name_in(body: Mapping[str, Any], field: str) -> str | None:
     """A short text in what a service sent, or None."""
     value = body.get(field)
-    return shortened(value, _LONGEST_NAME) if isinstance(value, str) else None
+    return truncate(value, _LONGEST_NAME) if isinstance(value, str) else None
 
 
 def _logprobs(logprobs: Any, in_json: bool) -> tuple[tuple[str, float], ...] | None:
@@ -235,7 +235,7 @@ def _logprobs(logprobs: Any, in_json: bool) -> tuple[tuple[str, float], ...] | N
 def _top_tokens(top: Any, before: str) -> Iterator[tuple[str, float]]:
     """Yield the tokens that begin with `before`, without that, and their log-probabilities."""
     for each in top[:_MOST_LOGPROBS] if isinstance(top, list) else ():
-        logprob = finite(each.get("logprob")) if isinstance(each, Mapping) else None
+        logprob = parse_finite(each.get("logprob")) if isinstance(each, Mapping) else None
         token = str(each.get("token"))[:_LONGEST_NAME] if logprob is not None else ""
         if logprob is not None and token.startswith(before):
             yield token.removeprefix(before), logprob
@@ -263,7 +263,7 @@ class Service:
     @property
     def completion_limit(self) -> int | None:
         """The most tokens that one reply can have, or None."""
-        limits = [whole(self.parameters.get(name)) for name in _LIMITS]
+        limits = [parse_uint(self.parameters.get(name)) for name in _LIMITS]
         return max((limit for limit in limits if limit), default=None)
 
     def _request_parameters(self) -> Mapping[str, Any]:
@@ -299,7 +299,7 @@ class Service:
 
     def _tell(self, notice: str) -> None:
         """Say something once."""
-        notice = self.redact(visible(notice))
+        notice = self.redact(replace_invisible(notice))
         if notice not in self.notices and len(self.notices) < _MOST_NOTICES:
             self.notices.append(notice)
             if self._notice is not None:
@@ -357,7 +357,7 @@ def check_address(url: str) -> None:
             "the base URL holds a user, a password, a query or a key: give the address alone, and a key by "
             "--api-key-env"
         )
-    shown = visible(url)[:200]
+    shown = replace_invisible(url)[:200]
     try:
         parts = urlsplit(url)
         good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
@@ -662,11 +662,11 @@ class ChatModel(Service):
 
     def read_body(self, text: str) -> Any:
         """Parse what a service sent: a bounded value without the key, the text where it is not JSON."""
-        return tamed_json(text, self.redact)
+        return sanitize_json_text(text, self.redact)
 
     def _cause(self, error: BaseException) -> str:
         cause = error.__cause__ or error
-        return one_line(f"{type(cause).__name__}: {self.redact(str(cause))}".rstrip(": "))
+        return as_single_line(f"{type(cause).__name__}: {self.redact(str(cause))}".rstrip(": "))
 
     def sdk(self) -> "openai.AsyncOpenAI":
         """The SDK's client, opened if need be; it retries nothing by itself.

@@ -13,8 +13,8 @@ from pydantic import BaseModel, Field, NonNegativeFloat, ValidationError
 from fwc_llm.errors import FwcError
 from fwc_llm.files import read_text
 from fwc_llm.models.base import Usage
-from fwc_llm.schema import first_mistake
-from fwc_llm.untrusted import parse_toml
+from fwc_llm.sanitize import parse_toml
+from fwc_llm.validation import first_error
 
 _PRICES = Path(__file__).with_name("prices.toml")
 _FAMILIES = Path(__file__).with_name("families.toml")
@@ -98,7 +98,7 @@ def _read(path: Path) -> dict[str, dict[str, Price]]:
             prices[api] = {name: Price(**{**usual, "model": name, **entry}) for name, entry in models}
         return prices
     except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-        why = first_mistake(error, {}) if isinstance(error, ValidationError) else error
+        why = first_error(error, {}) if isinstance(error, ValidationError) else error
         raise FwcError(
             f"{path} is not a price file ({why}): it needs `date` and, under [models], "
             'lines like "gpt-4o" = { input = 2.5, cached = 1.25, output = 10 }, in dollars per million tokens'

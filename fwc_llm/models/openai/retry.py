@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import Any
 
-from fwc_llm.untrusted import one_line, whole
+from fwc_llm.sanitize import as_single_line, parse_uint
 
 QUOTA_CODES = {"insufficient_quota", "billing_not_active", "billing_hard_limit_reached", "access_terminated"}
 _MODEL_CODES = {"model_not_found", "deploymentnotfound", "model_not_available"}
@@ -102,7 +102,9 @@ def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptE
     scope = FailureScope.ATTEMPT
     if 300 <= status < 400:
         scope = FailureScope.RUN
-        message = f"a redirect to {one_line(headers.get('location', '?'))}; give that address as --base-url"
+        message = (
+            f"a redirect to {as_single_line(headers.get('location', '?'))}; give that address as --base-url"
+        )
     elif filtered:
         scope = FailureScope.ROW
     elif codes & (QUOTA_CODES | _KEY_CODES | _MODEL_CODES) or status in {401, 402, 403, 404}:
@@ -127,7 +129,7 @@ def body_failure(body: Any) -> AttemptError:
     """The failure behind a response with status 200 that is no completion."""
     if isinstance(body, Mapping) and body.get("error"):
         error, message = _error(body)
-        status = whole(error.get("code"), 600) or whole(error.get("status"), 600) or 0
+        status = parse_uint(error.get("code"), 600) or parse_uint(error.get("status"), 600) or 0
         if status >= 400:
             return http_failure(status, body, {})
         code = _word(error, "code").lower()
@@ -136,7 +138,7 @@ def body_failure(body: Any) -> AttemptError:
     if isinstance(body, str):
         kind = "HTML" if body.lstrip()[:1] == "<" else "text"
         return AttemptError(
-            FailureScope.ATTEMPT, f"{kind} instead of JSON, with status 200: {one_line(body)}", 200
+            FailureScope.ATTEMPT, f"{kind} instead of JSON, with status 200: {as_single_line(body)}", 200
         )
     return AttemptError(FailureScope.ATTEMPT, "a response without choices", 200)
 
@@ -160,12 +162,12 @@ def _error(body: Any) -> tuple[Mapping[str, Any], str]:
     if not isinstance(error, Mapping):
         error = {"message": error}
     message = error.get("message") or error.get("detail") or (body if isinstance(body, str) else "")
-    return error, one_line(str(message))
+    return error, as_single_line(str(message))
 
 
 def _word(error: Mapping[str, Any], name: str) -> str:
     """A code or name in an error, which is short."""
-    return one_line(str(error.get(name) or ""))[:_LONGEST_WORD]
+    return as_single_line(str(error.get(name) or ""))[:_LONGEST_WORD]
 
 
 class Pace:

@@ -1,7 +1,7 @@
 """Rules for one cell: from its text to the value that a task works with.
 
-The loader maps them over the texts of columns (`data.table`), `clean_record` applies them to one row. Neither
-pandas nor numpy is imported, so that a service that builds prompts stays small.
+The loader maps them over the texts of columns (`data.clean_table`), `clean_record` applies them to one row.
+Neither pandas nor numpy is imported, so that a service that builds prompts stays small.
 """
 
 import operator
@@ -15,16 +15,16 @@ from typing import Any, Literal, get_args
 from pydantic import field_serializer
 
 from fwc_llm.errors import FwcError, did_you_mean
-from fwc_llm.schema import Checked
-from fwc_llm.taskfile import UNKNOWN, Condition, FileColumn, Number, Protected, TaskFile, Written
+from fwc_llm.taskfile import UNKNOWN, FileColumn, Number, Protected, RowFilter, TaskFile, Written
+from fwc_llm.validation import Checked
 from fwc_llm.values import as_number, as_plain, as_text, is_null
 
 _COMPARE = {"above": operator.gt, "at_least": operator.ge, "below": operator.lt, "at_most": operator.le}
 
 
-def cell_text(cell: Any, markers: Collection[str]) -> str | None:
+def cell_text(cell: Any, markers: Collection[str], written: Written = "") -> str | None:
     """Return the stripped text of a typed cell; None if it is empty or a marker."""
-    text = "" if is_null(cell) else as_text(cell).strip()
+    text = "" if is_null(cell) else as_text(cell, written).strip()
     return None if not text or text in markers else text
 
 
@@ -33,17 +33,13 @@ def is_edited(item: FileColumn) -> bool:
     return bool(item.strip_suffix or item.strip_zeros or item.written or item.bands)
 
 
-def edited(task: TaskFile, item: FileColumn, text: str, typed: bool = False) -> str:
-    """Strip suffix and zeros, write a number plainly, or name its band.
-
-    A `typed` number is written plainly already: its text 1.234 is no 1,234.
-    """
+def edited(task: TaskFile, item: FileColumn, text: str) -> str:
+    """Strip suffix and zeros, write a number plainly, or name its band."""
     if item.strip_suffix:
         text = text.removesuffix(item.strip_suffix).rstrip()
     if item.strip_zeros:
         text = strip_zeros(text)
-    if item.written and not typed:
-        text = as_plain(text, item.written)
+    text = as_plain(text, item.written)
     if item.bands and text not in _band_names(item.bands):
         text = _band_names(item.bands)[bisect_left(item.bands, parse_number(task, item.name, text))]
     return text
@@ -75,7 +71,7 @@ def parse_number(task: TaskFile, column: str, text: str) -> float:
     )
 
 
-def meets(task: TaskFile, condition: Condition, text: str | None) -> bool:
+def meets(task: TaskFile, condition: RowFilter, text: str | None) -> bool:
     """Whether a cell meets a condition; a missing one meets no limit and no list."""
     if text is None:
         return not (condition.limits or condition.values)
@@ -230,9 +226,9 @@ def _texts(task: TaskFile, domains: Mapping[str, Domain], raw: Mapping[str, Any]
         if item.name not in raw or item.name == task.outcome.source:
             continue
         cell = raw[item.name]
-        text, typed = cell_text(cell, markers.union(item.markers)), not isinstance(cell, str)
+        text, typed = cell_text(cell, markers.union(item.markers), item.written), not isinstance(cell, str)
         if text is not None and (item.use == "column" or item.name in maps):
-            text = edited(task, item, text, typed)
+            text = edited(task, item, text)
             listed = maps.get(item.name) or (item.name in domains and domains[item.name].values) or ()
             if typed and item.kind != "numeric" and text not in listed:
                 meant = {other for other in map(str, listed) if _means(text, other)}

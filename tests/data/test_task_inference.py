@@ -12,10 +12,10 @@ from evals.walks.loans import loans
 from fwc_llm.cli.task import init
 from fwc_llm.data.task_inference import draft_question, draft_task, profile_column
 from fwc_llm.errors import FwcError
-from fwc_llm.table_words import means_yes
 from fwc_llm.taskfile import read_taskfile
 from fwc_llm.tasks import load_task
 from fwc_llm.values import as_plain
+from fwc_llm.words import means_yes
 
 
 @pytest.mark.parametrize(
@@ -185,20 +185,18 @@ def test_no_line_proposes_which_value_is_yes(tmp_path: Path, values: tuple[str, 
 
 
 @pytest.mark.parametrize(
-    ("stem", "outcome", "positive", "above", "question"),
+    ("outcome", "positive", "above", "question"),
     [
-        ("loan_applications_2023", "approved", "Yes", None, "Should this loan application be approved?"),
-        ("loans", "decision", "rejected", None, "Should this loan be rejected?"),
-        ("applicants", "hired", "1", None, "Should this applicant be hired?"),
-        ("companies_2023", "credit_risk", "good", None, "Is the credit risk of this company good?"),
-        ("people", "income", None, 50000.0, "Is the income of this person above 50000?"),
-        ("data", "y", "yes", None, "Is the answer to “y” yes for this person?"),
+        ("approved", "Yes", None, "Should this case be approved?"),
+        ("decision", "rejected", None, "Should this case be rejected?"),
+        ("approved", "No", None, "Is “approved” “No” in this case?"),
+        ("not_approved", "1", None, "Is “not approved” “1” in this case?"),
+        ("Kredit", "bewilligt", None, "Is “Kredit” “bewilligt” in this case?"),
+        ("income", None, 50000.0, "Is “income” above 50000 in this case?"),
     ],
 )
-def test_draft_questions(
-    stem: str, outcome: str, positive: str | None, above: float | None, question: str
-) -> None:
-    assert draft_question(stem, outcome, positive, above) == question
+def test_draft_questions(outcome: str, positive: str | None, above: float | None, question: str) -> None:
+    assert draft_question(outcome, positive, above) == question
 
 
 @pytest.mark.parametrize(
@@ -219,7 +217,7 @@ def test_the_messy_table_is_drafted_well_in_either_writing(tmp_path: Path, germa
     (tmp_path / "loans.csv").write_bytes(loans(german))
     init(tmp_path / "loans.csv", ["ethnicity"], "approved", None, "", "", 0, "", False)
     task = load_task(tmp_path / "loans.toml")
-    assert task.question == "Should this loan be approved?"
+    assert task.question == "Should this case be approved?"
     names = ["age", "annual_income", "loan_amount", "credit_score", "employment", "purpose"]
     assert [column.name for column in task.features] == names
     pool = task.pool()

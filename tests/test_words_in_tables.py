@@ -2,7 +2,7 @@
 
 import pytest
 
-from fwc_llm.table_words import is_marker, is_unknown, is_unknown_category, merged_categories
+from fwc_llm.words import is_marker, is_unknown, is_unknown_category, merged_categories
 
 UNKNOWN = """
 Unknown|Not Disclosed|Prefer not to say|N/A|Undisclosed|Unbekannt|Decline to self-identify|keine Angabe|k. A.

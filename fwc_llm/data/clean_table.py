@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from fwc_llm.cells import (
+from fwc_llm.cell_rules import (
     can_be_unknown,
     edited,
     find_level,
@@ -21,8 +21,8 @@ from fwc_llm.cells import (
     parse_value,
 )
 from fwc_llm.errors import FwcError
-from fwc_llm.taskfile import UNKNOWN, Column, FileColumn, Outcome, TaskFile
-from fwc_llm.untrusted import visible
+from fwc_llm.sanitize import replace_invisible
+from fwc_llm.taskfile import UNKNOWN, Column, FileColumn, OutcomeColumn, TaskFile
 
 if TYPE_CHECKING:
     from fwc_llm.data.disk_table import DiskTable
@@ -69,14 +69,16 @@ class RowCount:
 
         Chance is judged by Pearson's chi-squared test that all groups lose the same share.
         """
-        from scipy.stats import chi2_contingency
+        from scipy.special import chdtrc  # scipy.stats takes a second to import
 
         counts = self.counts[(self.counts["kept"] > 0) | ~self.counts.index.str.contains(UNKNOWN)]
         lost = counts["read"] - counts["kept"]
         share = lost / counts["read"]
         if len(counts) < 2 or share.max() - share.min() < _LEAST_DIFFERENCE:
             return None
-        if chi2_contingency([counts["kept"], lost], correction=False).pvalue >= _SIGNIFICANT:
+        overall = lost.sum() / counts["read"].sum()
+        statistic = (counts["read"] * (share - overall) ** 2).sum() / (overall * (1 - overall))
+        if chdtrc(len(counts) - 1, statistic) >= _SIGNIFICANT:
             return None
         return (
             f"groups lose rows unequally: {share.idxmax()} {share.max():.1%}, {share.idxmin()} "
@@ -127,7 +129,7 @@ class CleanedCounts:
 
 
 @dataclass(frozen=True)
-class Tables:
+class CleanTables:
     """`pool` and `test` (the same frame where the table is one file), and what was kept and dropped.
 
     `rows` counts the rows that were read and kept; None where there was nothing to lose. Of a table that
@@ -141,7 +143,7 @@ class Tables:
     whole: "DiskTable | None" = None
 
 
-def clean_tables(task: TaskFile, raws: Sequence[pd.DataFrame]) -> Tables:
+def clean_tables(task: TaskFile, raws: Sequence[pd.DataFrame]) -> CleanTables:
     """Clean the frames of texts of `task` (one, or pool and test) into frames as `Task.pool` describes them.
 
     Raises `FwcError` for anything in the data that contradicts the task file, naming value, row and remedy.
@@ -156,7 +158,7 @@ def clean_tables(task: TaskFile, raws: Sequence[pd.DataFrame]) -> Tables:
             raise FwcError(f"{task.path}: {name}: no row is left after the missing-value rule")
         notes.append(f"{name.rpartition('/')[2]}: {len(frame):,} of {len(raw):,} rows kept")
     frames = [frame.astype(counts.dtypes(task.columns)) for frame in frames]
-    return Tables(frames[0], frames[-1], (*notes, *loss_notes(rows, counts)), rows)
+    return CleanTables(frames[0], frames[-1], (*notes, *loss_notes(rows, counts)), rows)
 
 
 def clean(task: TaskFile, raw: pd.DataFrame, counts: CleanedCounts) -> pd.DataFrame:
@@ -290,12 +292,12 @@ def check_whole(task: TaskFile, counts: CleanedCounts) -> RowCount:
     return rows
 
 
-def _meaning(rule: Outcome, counts: CleanedCounts) -> str:
+def _meaning(rule: OutcomeColumn, counts: CleanedCounts) -> str:
     """Say which values of the outcome mean yes and no, as 'approved: yes = "Ja" (12), no = "Nein" (9)'."""
     sides = []
     for answer in ("yes", "no"):
         values = [
-            f'"{visible(value)}" ({count:,})'
+            f'"{replace_invisible(value)}" ({count:,})'
             for value, count in counts.outcomes.most_common()
             if _means_yes(rule, value) == (answer == "yes")
         ]
@@ -304,10 +306,10 @@ def _meaning(rule: Outcome, counts: CleanedCounts) -> str:
             values = [f"{side} {rule.above:g} ({counts.answers[answer]:,})"]
         more = f" and {len(values) - _MOST_VALUES} more" if len(values) > _MOST_VALUES else ""
         sides.append(f"{answer} = {', '.join(values[:_MOST_VALUES])}{more}")
-    return f"{visible(rule.source)}: {', '.join(sides)}"
+    return f"{replace_invisible(rule.source)}: {', '.join(sides)}"
 
 
-def _means_yes(rule: Outcome, value: str) -> bool:
+def _means_yes(rule: OutcomeColumn, value: str) -> bool:
     return value in rule.positive if rule.positive else value.casefold() in _PLAIN_YES
 
 
@@ -375,7 +377,7 @@ def _outcome(task: TaskFile, cells: pd.Series, counts: CleanedCounts) -> pd.Seri
     return answers
 
 
-def _check_outcome(where: str, rule: Outcome, counts: Counter[str]) -> None:
+def _check_outcome(where: str, rule: OutcomeColumn, counts: Counter[str]) -> None:
     """Refuse values of the outcome whose meaning the task file leaves open."""
     values = f"{len(counts)} values, " if len(counts) > 1 else ""
     values += ", ".join(f"{value!r} ({count:,})" for value, count in counts.most_common(_MOST_VALUES))

@@ -12,7 +12,7 @@ import gzip
 import importlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from io import BytesIO, StringIO
@@ -25,8 +25,8 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm.errors import FwcError, did_you_mean
-from fwc_llm.taskfile import DEFAULT_MARKERS, Source, format_of
-from fwc_llm.untrusted import parse_json, storable
+from fwc_llm.sanitize import parse_json, utf8_safe
+from fwc_llm.taskfile import DEFAULT_MARKERS, Source, Written, format_of
 from fwc_llm.values import as_text, is_null
 
 NEEDS_OPENPYXL = (
@@ -34,7 +34,7 @@ NEEDS_OPENPYXL = (
 )
 NEEDS_PYARROW = "{}: reading Parquet needs pyarrow: pip install 'fwc-llm[parquet]'"
 _SNIFFED = 200  # records of a CSV file that show its separator
-_LARGEST_EXACT = 2**53  # a spreadsheet's numbers are doubles, which beyond it are no longer every integer
+LARGEST_EXACT = 2**53  # a double, such as a spreadsheet's number, is beyond it no longer every integer
 _SEP_LINE = re.compile(r'"?sep=(.)"?\r?$', re.IGNORECASE | re.MULTILINE)  # Excel's own first line
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 
@@ -62,11 +62,11 @@ class RawTable:
             if name not in self.titles and not self._base(name):
                 raise self._lacks(name)
 
-    def texts(self, name: str) -> "pd.Categorical[Any]":
+    def texts(self, name: str, written: Written = "") -> "pd.Categorical[Any]":
         """A column's texts (n,) without spaces around them as categories; a missing one has the code -1.
 
         `name` is a title, or a path into the column's cells ("choices[0].text"). A title that stands twice
-        must stand over equal cells (`FwcError`).
+        must stand over equal cells (`FwcError`). Typed numbers are `written` as the column's texts are.
         """
         if name not in self.titles:
             title = self._base(name)
@@ -74,9 +74,9 @@ class RawTable:
             inner = [at(cell, name[len(title) :]) for cell in cells]
             if not title or (inner and all(map(is_null, inner))):
                 raise self._lacks(name)
-            return as_categories(pd.Series(inner, dtype=object), self.markers)
+            return as_categories(pd.Series(inner, dtype=object), self.markers, written)
         positions = [position for position, title in enumerate(self.titles) if title == name]
-        first, *others = map(self.categories, positions)
+        first, *others = (as_categories(self.cells_of(k), self.markers, written) for k in positions)
         if any(not pd.Series(first).astype("str").equals(pd.Series(c).astype("str")) for c in others):
             raise FwcError(
                 f"{self.where}: the header names column {name!r} more than once, and the columns differ: "
@@ -88,10 +88,11 @@ class RawTable:
         """The texts of the column at a position, as those of `texts`."""
         return as_categories(self.cells_of(position), self.markers)
 
-    def frame(self, names: Sequence[str], label: str) -> pd.DataFrame:
+    def frame(self, names: Sequence[str], label: str, written: Mapping[str, Written] = {}) -> pd.DataFrame:
         """The columns `names` as a frame of texts, whose row ids begin with `label`."""
         ids = pd.Index([f"{label}:{number}" for number in self.numbers], dtype="str")
-        return pd.DataFrame({name: self.texts(name).astype("str") for name in names}, index=ids)
+        texts = {name: self.texts(name, written.get(name, "")).astype("str") for name in names}
+        return pd.DataFrame(texts, index=ids)
 
     def _base(self, name: str) -> str:
         """The longest title into whose cells the path `name` leads; empty where there is none."""
@@ -130,7 +131,7 @@ def opened(cell: Any) -> Any:
         return cell
 
 
-def as_categories(cells: Any, markers: Iterable[str]) -> "pd.Categorical[Any]":
+def as_categories(cells: Any, markers: Iterable[str], written: Written = "") -> "pd.Categorical[Any]":
     """The texts of typed cells (n,) as categories; the code is -1 where one is null, empty or a marker."""
     column: Any = cells if isinstance(cells, pd.Series) else pd.Series(cells, dtype=object)
     exact = getattr(column.dtype, "numpy_dtype", column.dtype)  # of nullable and Arrow columns
@@ -142,11 +143,13 @@ def as_categories(cells: Any, markers: Iterable[str]) -> "pd.Categorical[Any]":
         code, values = column.cat.codes.to_numpy(), column.cat.categories.tolist()
     else:
         if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) != "string":
-            column = pd.Series([None if is_null(cell) else as_text(cell) for cell in column], dtype=object)
+            column = pd.Series(
+                [None if is_null(cell) else as_text(cell, written) for cell in column], dtype=object
+            )
         code, different = pd.factorize(column)
         values = different.tolist()
     missing = {"", *(marker.strip() for marker in markers)}
-    known = [None if is_null(value) else as_text(value).strip() for value in values]
+    known = [None if is_null(value) else as_text(value, written).strip() for value in values]
     texts = [None if text in missing else text for text in known]
     merged, names = pd.factorize(np.array([*texts, None], dtype=object))  # the code -1 takes the last
     return pd.Categorical.from_codes(merged[code], pd.Index(names, dtype="str"))
@@ -344,7 +347,7 @@ def _table_of_columns(
     where: Path | str, columns: Iterable[tuple[str, Any]], numbers: Sequence[Any], markers: Iterable[str]
 ) -> RawTable:
     spread = [part for title, cells in columns for part in _spread(title, cells)]
-    titles = [storable(title.strip()) for title, _ in spread]
+    titles = [utf8_safe(title.strip()) for title, _ in spread]
     return RawTable(where, titles, numbers, lambda position: spread[position][1], frozenset(markers))
 
 
@@ -473,7 +476,7 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
         column = [cells[position] if position < len(cells) else None for _, cells in rows]
         for (number, _), cell in zip(rows, column, strict=True):
             where = f"{path}: cell {column_letter(position + 1)}{number} of column {titles[position]!r}"
-            if isinstance(cell, int | float) and abs(cell) > _LARGEST_EXACT:
+            if isinstance(cell, int | float) and abs(cell) > LARGEST_EXACT:
                 raise FwcError(
                     f"{where} holds the number {cell}, of which a spreadsheet keeps 15 digits: two ids may "
                     "have become one; format the column as text before it is filled, or read it from CSV"

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fwc_llm.untrusted import (
+from fwc_llm.sanitize import (
     LARGEST_VALUE,
     Secret,
-    finite,
+    escape_invisible,
+    parse_finite,
     parse_json,
-    shortened,
-    storable,
-    tamed,
-    visible,
-    visible_json,
-    whole,
+    parse_uint,
+    replace_invisible,
+    sanitize_json,
+    truncate,
+    utf8_safe,
 )
 
 ANY_TEXT = st.text(st.characters(categories=None), max_size=60)  # surrogates and controls included
@@ -47,48 +47,54 @@ def test_numbers_without_end() -> None:
 
 
 def test_what_counts_as_a_number() -> None:
-    assert [whole(value) for value in (0, 7, 7.0, 2**53 - 1)] == [0, 7, 7, 2**53 - 1]
+    assert [parse_uint(value) for value in (0, 7, 7.0, 2**53 - 1)] == [0, 7, 7, 2**53 - 1]
     bad = (-1, 0.5, 2**53, 10**400, math.inf, math.nan, True, "7", None, [7])
-    assert [whole(value) for value in bad] == [None] * len(bad)
-    assert [finite(value) for value in (10**400, math.nan, False, "1", 3)] == [None, None, None, None, 3.0]
+    assert [parse_uint(value) for value in bad] == [None] * len(bad)
+    assert [parse_finite(value) for value in (10**400, math.nan, False, "1", 3)] == [
+        None,
+        None,
+        None,
+        None,
+        3.0,
+    ]
 
 
 @given(ANY_TEXT)
 def test_every_text_can_be_stored_and_shown(text: str) -> None:
-    storable(text).encode("utf-8")
-    shown = visible(text)
+    utf8_safe(text).encode("utf-8")
+    shown = replace_invisible(text)
     shown.encode("utf-8")
     assert not any(0x7F <= ord(c) <= 0x9F or (ord(c) < 32 and c not in "\n\t") for c in shown)
-    assert visible(shown) == shown
+    assert replace_invisible(shown) == shown
 
 
 @pytest.mark.parametrize(
     "mark", ["\x1b]52;c;AAAA\x07", "\x9b2J", "\u202e", "\u2066", "\r", "\ud800", "\u2028"]
 )
 def test_what_steers_a_terminal_is_replaced(mark: str) -> None:
-    assert mark[0] not in visible(f"a{mark}b")
-    assert visible(f"a{mark}b").startswith("a\ufffd")
-    kept = visible_json(json.dumps([f"a{mark}b"], ensure_ascii=False))
+    assert mark[0] not in replace_invisible(f"a{mark}b")
+    assert replace_invisible(f"a{mark}b").startswith("a\ufffd")
+    kept = escape_invisible(json.dumps([f"a{mark}b"], ensure_ascii=False))
     assert mark[0] not in kept
     assert json.loads(kept) == [f"a{mark}b"]
 
 
 def test_ordinary_texts_are_shown_as_they_are() -> None:
     for text in ("Müller & Søn", "日本語", "می\u200cخواهم", "👩\u200d🔬", "a\tb\nc", "−0.5 ± 0.1"):
-        assert visible(text) == text
-        assert storable(text) == text
+        assert replace_invisible(text) == text
+        assert utf8_safe(text) == text
 
 
 def test_long_texts_are_cut_and_marked() -> None:
-    assert shortened("x" * 10, 10) == "x" * 10
-    cut = shortened("x" * 200_000)
+    assert truncate("x" * 10, 10) == "x" * 10
+    cut = truncate("x" * 200_000)
     assert len(cut) == 65_536
     assert cut.endswith("… [cut: it had 200,000 characters]")
 
 
 @given(ANY_JSON)
 def test_tamed_json_can_be_written(value: object) -> None:
-    json.dumps(tamed(value), ensure_ascii=False).encode("utf-8")
+    json.dumps(sanitize_json(value), ensure_ascii=False).encode("utf-8")
 
 
 def test_nesting_without_end_is_refused() -> None:
@@ -96,12 +102,12 @@ def test_nesting_without_end_is_refused() -> None:
     for _ in range(100_000):
         deep = [deep]
     with pytest.raises(ValueError, match="nested"):
-        tamed(deep)
+        sanitize_json(deep)
 
 
 def test_a_tamed_value_has_a_size() -> None:
     many = {"texts": ["x" * 60_000] * 100, "items": [[1] * 1000] * 10_000}
-    assert len(json.dumps(tamed(many))) < 4 * LARGEST_VALUE
+    assert len(json.dumps(sanitize_json(many))) < 4 * LARGEST_VALUE
 
 
 KEY = "sk-plant/ed+0123456789=abcDEFghij"
@@ -114,9 +120,9 @@ def test_a_key_is_taken_out_in_any_case(text: str) -> None:
 
 def test_escapes_of_json_hide_no_key_and_a_cut_comes_after_the_redaction() -> None:
     escaped = "".join(f"\\u{ord(character):04X}" for character in KEY)
-    told = json.dumps(tamed(parse_json(f'{{"{KEY}": "bad {escaped}"}}'), Secret(KEY).redact))
+    told = json.dumps(sanitize_json(parse_json(f'{{"{KEY}": "bad {escaped}"}}'), Secret(KEY).redact))
     assert told.count("[key]") == 2
-    assert KEY[:5] not in tamed("x" * 65_490 + KEY + "y" * 100, Secret(KEY).redact)
+    assert KEY[:5] not in sanitize_json("x" * 65_490 + KEY + "y" * 100, Secret(KEY).redact)
 
 
 def test_a_word_is_no_key() -> None:

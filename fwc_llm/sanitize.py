@@ -36,7 +36,7 @@ def parse_json(text: str | bytes, strict: bool = False) -> Any:
         return json.loads(
             text,
             parse_constant=constant,
-            parse_float=lambda number: finite(float(number)),
+            parse_float=lambda number: parse_finite(float(number)),
             parse_int=lambda number: int(number) if len(number) <= _MOST_DIGITS else None,
         )
     except RecursionError:
@@ -51,15 +51,15 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise ValueError("it is nested too deep") from None
 
 
-def whole(value: Any, most: int = _LARGEST_WHOLE) -> int | None:
+def parse_uint(value: Any, most: int = _LARGEST_WHOLE) -> int | None:
     """`value` as a whole number from 0 to below `most`, or None if it is none."""
-    number = finite(value)
+    number = parse_finite(value)
     if number is None or not 0 <= number < most or number != int(number):
         return None
     return int(value)
 
 
-def finite(value: Any) -> float | None:
+def parse_finite(value: Any) -> float | None:
     """`value` as a finite number, or None if it is none; true and false are no numbers."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
@@ -70,14 +70,14 @@ def finite(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def storable(text: str) -> str:
+def utf8_safe(text: str) -> str:
     """`text` as UTF-8 can hold it: half of a surrogate pair becomes its escape."""
     if text.isascii():
         return text
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def shortened(text: str, most: int = LONGEST_TEXT) -> str:
+def truncate(text: str, most: int = LONGEST_TEXT) -> str:
     """`text`, cut and marked as cut where it is longer than `most`."""
     if len(text) <= most:
         return text
@@ -85,10 +85,10 @@ def shortened(text: str, most: int = LONGEST_TEXT) -> str:
     return text[: max(most - len(mark), 0)] + mark
 
 
-def one_line(text: str) -> str:
+def as_single_line(text: str) -> str:
     """`text` on one line of at most 300 characters that a terminal can show, without HTML tags."""
-    line = " ".join(_TAG.sub(" ", shortened(text, 10 * _LONGEST_LINE)).split())
-    return shortened(visible(storable(line)), _LONGEST_LINE)
+    line = " ".join(_TAG.sub(" ", truncate(text, 10 * _LONGEST_LINE)).split())
+    return truncate(replace_invisible(utf8_safe(line)), _LONGEST_LINE)
 
 
 class Secret:
@@ -103,23 +103,23 @@ class Secret:
         return self._pattern.sub("[key]", text)
 
 
-def as_cell(text: str) -> str:
+def escape_formula(text: str) -> str:
     """`text` as a cell of a CSV file: what a spreadsheet would take for a formula gets an apostrophe."""
     return f"'{text}" if _FORMULA.match(text) else text
 
 
-def from_cell(cell: str) -> str:
-    """The text that `as_cell` wrote."""
+def unescape_formula(cell: str) -> str:
+    """The text that `escape_formula` wrote."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell, 1) else cell
 
 
-def tamed(value: Any, clean: Callable[[str], str] = storable) -> Any:
+def sanitize_json(value: Any, clean: Callable[[str], str] = utf8_safe) -> Any:
     """Parsed JSON whose every text is clean, and cut where one is too long or all together are too large."""
     left = LARGEST_VALUE
 
     def text_of(text: str) -> str:
         nonlocal left
-        cleaned = shortened(storable(clean(text)), min(LONGEST_TEXT, max(left, 0)))
+        cleaned = truncate(utf8_safe(clean(text)), min(LONGEST_TEXT, max(left, 0)))
         left -= len(cleaned)
         return cleaned
 
@@ -140,34 +140,34 @@ def tamed(value: Any, clean: Callable[[str], str] = storable) -> Any:
         raise ValueError("it is nested too deep") from None
 
 
-def tamed_json(text: str, clean: Callable[[str], str]) -> Any:
-    """The `tamed` value that `text` writes; the text where it is not JSON."""
+def sanitize_json_text(text: str, clean: Callable[[str], str]) -> Any:
+    """The `sanitize_json` value that `text` writes; the text where it is not JSON."""
     try:
-        return tamed(parse_json(text), clean)
+        return sanitize_json(parse_json(text), clean)
     except ValueError:
-        return tamed(text, clean)
+        return sanitize_json(text, clean)
 
 
-def visible(text: str) -> str:
+def replace_invisible(text: str) -> str:
     """`text` for a terminal: what would steer it, turn text around or hide becomes U+FFFD.
 
     Line ends and tabs stay. All that a terminal is shown goes through here.
     """
     if text.isprintable():
         return text
-    return "".join(map(_visible, text))
+    return "".join(map(_replace, text))
 
 
-def visible_json(text: str) -> str:
-    """JSON for a terminal: what `visible` would replace becomes JSON's escape, so that it still parses."""
+def escape_invisible(text: str) -> str:
+    """JSON for a terminal, in which escapes stand for what `replace_invisible` replaces."""
     if text.isprintable():
         return text
     return "".join(
-        character if _visible(character) == character else json.dumps(character)[1:-1] for character in text
+        character if _replace(character) == character else json.dumps(character)[1:-1] for character in text
     )
 
 
-def _visible(character: str) -> str:
+def _replace(character: str) -> str:
     if character.isprintable() or character in "\n\t" or character in _JOINERS:
         return character
     if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp"):

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from fwc_llm.errors import FwcError, did_you_mean
-from fwc_llm.untrusted import LIKE_A_KEY
+from fwc_llm.sanitize import LIKE_A_KEY
 
 _LONGEST = 300  # characters of a part of a message
 
@@ -34,10 +34,10 @@ def check(model: type[AnyModel], data: Any, where: str) -> AnyModel:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise FwcError(f"{where}: {first_mistake(error, data)}") from None
+        raise FwcError(f"{where}: {first_error(error, data)}") from None
 
 
-def first_mistake(error: ValidationError, data: Any) -> str:
+def first_error(error: ValidationError, data: Any) -> str:
     """Say which key of `data` the first mistake is at, what is wrong, and what stands there.
 
     An entry of a list is named by its `name` or `column`, where it has one, else by its number from 1.

@@ -24,7 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwc_llm import audit
-from fwc_llm.data.reading import frame_table
+from fwc_llm.data.raw_table import frame_table
 from fwc_llm.errors import FwcError
 from fwc_llm.report.predictions_reader import read_columns
 from fwc_llm.tasks import load_task
