@@ -92,10 +92,11 @@ def draw(pages: Mapping[Path, Path], table: str) -> None:
         for page, picture in pages.items():
             window = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
             window.goto(page.resolve().as_uri())
-            first, clip = window.locator(".first"), None
+            first = window.locator(".first")
+            clip: Any = None
             if first.count() == 1:  # all of the table, however long
                 box: Any = first.bounding_box()
-                clip: Any = {"x": 0, "y": 0, "width": WIDTH, "height": box["y"] + box["height"] + 10}
+                clip = {"x": 0, "y": 0, "width": WIDTH, "height": box["y"] + box["height"] + 10}
             shot = window.screenshot(full_page=clip is not None, clip=clip)
             window.close()
             text = PngImagePlugin.PngInfo()
