@@ -28,6 +28,7 @@ MENU: dict[str, tuple[str, ...]] = {
         "docs/report.md",
         "docs/duties.md",
         "docs/numbers.md",
+        "docs/glossary.md",
         "docs/faq.md",
     ),
     "Models and runs": (
@@ -35,6 +36,7 @@ MENU: dict[str, tuple[str, ...]] = {
         "docs/decision-models.md",
         "evals/results/leaderboard.md",
         "evals/leaderboard/README.md",
+        "evals/results/real-model.md",
         "evals/real_model/plan.md",
         "docs/local-models.md",
         "docs/providers.md",
