@@ -9,6 +9,7 @@ from scipy.stats import fisher_exact
 
 from evals.coverage.impact import measure, worlds
 from evals.coverage.verdicts import faults
+from fwc_llm.metrics import adverse_impact
 from fwc_llm.metrics.adverse_impact import FISHER, LEAST_SHARE, four_fifths, impact_tables, views
 from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.metrics.run_answers import is_known
@@ -272,3 +273,12 @@ def test_the_short_version_of_the_record_is_accepted(name: str) -> None:
     tally = measure(world, runs=60)
     assert not faults(tally, strict=False)
     assert sum(one.given for one in tally.intervals.values()) > 300
+
+
+def test_fishers_test_is_that_of_scipy() -> None:
+    rng = np.random.default_rng(0)
+    for n in (1, 5, 30, 400, 50_000):
+        yes = rng.binomial(n, rng.random((20, 2)))
+        for first, second in yes.tolist():
+            table = np.array([[first, n - first], [second, n - second]])
+            assert adverse_impact.fisher_exact(table) == pytest.approx(fisher_exact(table).pvalue, rel=1e-9)
