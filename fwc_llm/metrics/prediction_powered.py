@@ -16,17 +16,20 @@ on them is a ratio, such as the true positive rate R = E[decision · label] / E[
 that of its linearised variable, label (decision − R) / E[label] (Särndal et al., section 5.5).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Floats
-from fwc_llm.metrics.variance import ArmArrays, RateEstimates
+from fwc_llm.metrics.intervals import critical_value
+from fwc_llm.metrics.sampling_design import ASSIST, WEIGHTS, check_pairs
+from fwc_llm.metrics.variance import ArmArrays, RateEstimates, codes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,6 +42,8 @@ MOST = 50_000  # rows not asked about that are predicted; of more, a sample
 FOLDS = 10
 _C = 0.5  # inverse strength of the predictor's ridge
 _LARGEST = 2.0  # λ: predictions are shrunken, so that more than 1 may be best
+BY_CHANCE = 0.001  # how often rows that were asked at random are refused
+_CELL = "group and label"
 RATES_ASSISTED = ("accuracy", "rate", "true_positive_rate", "false_positive_rate")
 
 
@@ -47,18 +52,30 @@ class FeatureTable:
     """All N rows that test rows are drawn from: their names, groups and labels (N,), and features.
 
     Where labels are what is predicted, `label` has the decisions, 2 for one that could not be parsed.
-    `features` (N, …) has a column each, numbers or texts, without the outcome; None of its rows may be an
-    example of its own.
+    `features` (N, …) has a column each, numbers or texts, without the outcome; none of its rows may be an
+    example. `people` (N,) names the person of each row, where one may have several; `titles` are what
+    features that are numbered are called.
     """
 
     rows: "pd.Index[Any]"
     group: "np.ndarray"
     label: "np.ndarray"
     features: "pd.DataFrame"
+    people: Any = None
+    titles: Sequence[str] = ()
 
-    @cached_property
+    @property
     def matrix(self) -> Floats:
         """The features (N, p): numbers standardised, categories a column each, group by label as well."""
+        return self._encoded[0]
+
+    @property
+    def names(self) -> list[str]:
+        """The feature that each column (p,) of the matrix is made of."""
+        return [self.titles[int(n)] if n.isdecimal() and self.titles else n for n in self._encoded[1]]
+
+    @cached_property
+    def _encoded(self) -> tuple[Floats, list[str]]:
         import pandas as pd
         from sklearn.compose import make_column_transformer
         from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -68,12 +85,14 @@ class FeatureTable:
         numbers, values = list(values.columns), values.fillna(values.mean().fillna(0.0))
         texts = [name for name in self.features.columns if name not in numbers]
         frame = pd.concat([self.features[texts].astype(str), values], axis=1)
-        frame["\x1fgroup and label"] = pd.Series(self.group, frame.index).astype(str) + self.label.astype(str)
-        rare = OneHotEncoder(min_frequency=10, handle_unknown="infrequent_if_exist", sparse_output=False)
-        encode = make_column_transformer(
-            (StandardScaler(), numbers), (rare, [*texts, "\x1fgroup and label"])
+        frame[_CELL] = pd.Series(self.group, frame.index).astype(str) + self.label.astype(str)
+        rare = OneHotEncoder(
+            min_frequency=10, handle_unknown="infrequent_if_exist", sparse_output=False,
+            feature_name_combiner=lambda name, _: str(name),
         )  # fmt: skip
-        return np.asarray(encode.fit_transform(frame), np.float64)
+        encode = make_column_transformer((StandardScaler(), numbers), (rare, [*texts, _CELL]))
+        matrix = np.asarray(encode.fit_transform(frame), np.float64)
+        return matrix, [name.partition("__")[2] for name in encode.get_feature_names_out()]
 
 
 @dataclass(frozen=True)
@@ -83,13 +102,17 @@ class Predictions:
     `predicted` (n,) is P(yes) by a predictor that saw no row of the question's `fold` (n,), and `means`
     (K, G, 2) the mean that the predictor of each fold gives to the rows of each group and label that were not
     asked about, of which there are `rows` (G, 2). `of_labels`: the labels' P(yes) is predicted, and decisions
-    (no, yes, not parsed) stand in the place of labels.
+    (no, yes, not parsed) stand in the place of labels. Where people have several rows, `unit` (n,) numbers
+    them, and `others` (4, U) has of each person and cell the unit, the cell, the number of rows that were not
+    asked about, and the sum of their predictions.
     """
 
     predicted: Floats
     fold: Codes
     means: Floats
     rows: Floats
+    unit: Codes = field(default_factory=lambda: np.zeros(0, np.int64))
+    others: Floats = field(default_factory=lambda: np.zeros((4, 0)))
     of_labels: bool = False
 
     @property
@@ -108,7 +131,8 @@ class Predictions:
         The first (C,) is added to shares, the second (C,) multiplies their effective rows, the third (n,) is
         taken from each question's influence, which then grows by the fourth (C,).
         """
-        if rate not in self.rates:
+        people = sample.cluster is not None
+        if rate not in self.rates or (people and len(self.unit) != len(sample.row)):
             return None
         hits, counted = RATES[rate].hits * 1.0, RATES[rate].counted * 1.0  # (predicted, kind)
         if not self.of_labels:
@@ -129,8 +153,7 @@ class Predictions:
             return np.asarray(np.bincount(by_cell[here], values.ravel()[here], strata), float)
 
         rest = of_cells(self.rows * eligible)
-        asked = eligible[kind] * (1.0 if sample.weight is None else sample.weight)
-        asked = asked / np.bincount(stratum, asked, strata)[stratum]
+        asked = eligible[kind] / np.bincount(stratum, eligible[kind], strata)[stratum]
         if_no, if_yes = (np.tile(hit, sample.groups) for hit in hits)
         if self.of_labels:
             base = np.bincount(stratum, asked * (weight > 0), strata)[by_cell]
@@ -146,8 +169,9 @@ class Predictions:
         psi = np.nan_to_num(weight / part[stratum] * (value - share[stratum]))
         away = np.nan_to_num(asked * (hit - np.bincount(stratum, asked * hit, strata)[stratum]))
         # Units within strata, U of them.
-        many = int(sample.unit.max(initial=-1)) + 1
-        key, first, place = np.unique(stratum * many + sample.unit, return_index=True, return_inverse=True)
+        unit = self.unit if people else sample.unit
+        many = 1 + int(max(unit.max(initial=-1), self.others[0].max(initial=-1)))
+        key, first, place = np.unique(stratum * many + unit, return_index=True, return_inverse=True)
         of, fold = key // many, self.fold[first]
         answers, control, each, counted_of = (
             np.bincount(place.ravel(), values) for values in (psi, away, asked, weight)
@@ -158,9 +182,21 @@ class Predictions:
         number, enough = (np.bincount(of, values > 0, strata) for values in (each, counted_of))
         weights = weights * rest / (rest + number)  # (K, C)
         before = np.bincount(of, answers**2, strata)
-        after = np.bincount(of, (answers - weights[fold, of] * control) ** 2, strata)
+        corrected = answers - weights[fold, of] * control
+        after = np.bincount(of, corrected**2, strata)
         spread = np.bincount(stratum, asked * hit**2, strata) - np.bincount(stratum, asked * hit, strata) ** 2
         whole = after + (weights**2).mean(0) * spread / rest
+        if people:  # rows that were not asked about are no further draws
+            own, cells = self.others[:2].astype(np.int64)
+            n, hits_of = self.others[2] * np.tile(eligible, sample.groups)[cells], self.others[3]
+            hits_of = hits_of * if_yes[cells] + (n - hits_of) * if_no[cells]
+            keep = (by_cell[cells] >= 0) & (n > 0)
+            own, n, hits_of, other = own[keep], n[keep], hits_of[keep], by_cell[cells][keep]
+            total = np.bincount(other, n, strata)[other]
+            off = hits_of - n * (np.bincount(other, hits_of, strata) / np.bincount(other, n, strata))[other]
+            everyone, index = np.unique(np.append(key, other * many + own), return_inverse=True)
+            both = np.bincount(index.ravel(), np.append(corrected, weights.mean(0)[other] * off / total))
+            whole = np.bincount(everyone // many, np.nan_to_num(both) ** 2, strata)
         worth, scale = before / whole, np.sqrt(whole / after)
         of_question = weights[self.fold, stratum]
         shift = -np.bincount(stratum, of_question * asked * (hit - means[self.fold, stratum]), strata)
@@ -188,11 +224,15 @@ def assisted_samples(
 
     Folds go by row, or person: all answers about one, of all arms and repeats, are in one fold. `of_labels`:
     the table has decisions in the place of labels, which are predicted. Raises `FwcError` for a table that
-    lacks a row that was asked about, has one twice, or says other things about one.
+    lacks a row that was asked about, has one twice, or says other things about one, for answers with weights,
+    and where rows were not asked about at random.
     """
     import pandas as pd
 
     first = next(iter(samples.values()))
+    check_pairs([ASSIST, *[WEIGHTS] * (first.weight is not None)])
+    if first.cluster is not None and table.people is None:
+        raise FwcError("the table does not name the people who have several rows: leave out cluster")
     names = list(dict.fromkeys(name for a in run.answers.values() for name in a.row))
     place = table.rows.get_indexer(pd.Index(names)) if table.rows.is_unique else np.zeros(0, dtype=np.intp)
     if not table.rows.is_unique:
@@ -210,22 +250,64 @@ def assisted_samples(
     if first.rows < MIN_ROWS:
         return dict(samples)
     rest = np.setdiff1d(np.arange(len(table.rows)), place)
-    code = pd.Index(run.groups, dtype=object).get_indexer(pd.Index(table.group[rest], dtype=object))
-    rest, code = rest[code >= 0], code[code >= 0]
-    kinds = 3 if of_labels else 2
-    cell = kinds * code + table.label[rest]
+    code = pd.Index(run.groups, dtype=object).get_indexer(pd.Index(table.group, dtype=object))
+    rest, kinds = rest[code[rest] >= 0], 3 if of_labels else 2
+    cell = (kinds * code + table.label)[rest]
     size = np.bincount(cell, minlength=kinds * first.groups).astype(np.float64)
     if len(rest) > MOST:
         chosen = np.random.default_rng(0).choice(len(rest), MOST, replace=False)
         rest, cell = rest[chosen], cell[chosen]
-    units = int(max(sample.unit.max() for sample in samples.values())) + 1
-    fold = np.random.default_rng(0).permutation(units) % FOLDS
-    assisted = {}
+    stratum = kinds * code + table.label if first.design.labels_fixed else code
+    check_balance(table, np.unique(place[first.row]), rest, stratum.astype(np.int64))
+    x, people = table.matrix, None if first.cluster is None else codes(np.asarray(table.people).astype(str))
+    units = first.unit if people is None else people
+    fold, assisted = np.random.default_rng(0).permutation(int(units.max()) + 1) % FOLDS, {}
     for arm, sample in samples.items():
-        x = table.matrix
-        own = _predictions(sample, x[place[sample.row]], fold[sample.unit], x[rest], cell, size, of_labels)
-        assisted[arm] = replace(sample, assist=own)
+        asked = place[sample.row]
+        unit = sample.unit if people is None else people[asked]
+        found = _predictions(sample, x[asked], fold[unit], x[rest], cell, size, of_labels)
+        if found and people is not None:
+            found = replace(found, unit=unit, others=_by_person(people[rest], cell, found.others))
+        assisted[arm] = replace(sample, assist=found)
     return assisted
+
+
+def check_balance(table: FeatureTable, asked: Codes, rest: Codes, stratum: Codes) -> None:
+    """Refuse rows whose features differ, beyond chance, from those of the rows that were not asked about.
+
+    `asked` and `rest` are indices of the table's rows, `stratum` (N,) is what the design fixed the number of.
+    A feature's mean difference within strata is set against its standard error over rows (people), which is
+    never below that of the whole table, at the level `BY_CHANCE` over all columns (Bonferroni).
+    """
+    shared = np.intersect1d(stratum[asked], stratum[rest])
+    asked, rest = (rows[np.isin(stratum[rows], shared)] for rows in (asked, rest))
+    if min(len(asked), len(rest)) < 2:
+        return
+    people = np.arange(len(stratum)) if table.people is None else codes(np.asarray(table.people).astype(str))
+    everyone, x = np.concatenate([asked, rest]), table.matrix
+    pooled = (_within(x[everyone], stratum[everyone]) ** 2).mean(0)
+    share = np.bincount(stratum[asked], minlength=int(shared.max()) + 1) / len(asked)
+    difference, variance = np.zeros(x.shape[1]), np.zeros(x.shape[1])
+    for rows, sign in ((asked, 1), (rest, -1)):
+        part = (share / np.maximum(np.bincount(stratum[rows], minlength=len(share)), 1))[stratum[rows]]
+        sums = sparse.csr_array((part, (codes(people[rows]), np.arange(len(rows)))))
+        sampled = (np.asarray(sums @ _within(x[rows], stratum[rows])) ** 2).sum(0)
+        difference += sign * (part @ x[rows])
+        variance += np.maximum(sampled, (part**2).sum() * pooled)
+    errors = np.abs(difference) / np.sqrt(np.maximum(variance, 1e-24))
+    worst, units = int(np.argmax(errors)), len(np.unique(people[asked]))
+    if errors[worst] > critical_value(2, 1, max(1.0, units - 1.0), 1 - BY_CHANCE / len(errors)):
+        raise FwcError(
+            f"the rows that were asked about differ from the others in {table.names[worst]!r} beyond chance: "
+            "other rows assist only answers to rows that were drawn at random"
+        )
+
+
+def _within(x: Floats, stratum: Codes) -> Floats:
+    """The distance of each row (n, p) from the mean of its stratum (n,)."""
+    member = sparse.csr_array((np.ones(len(x)), (stratum, np.arange(len(x)))))
+    mean = (member @ x) / np.maximum(np.bincount(stratum), 1)[:, None]
+    return np.asarray(x - mean[stratum])
 
 
 @np.errstate(divide="ignore", invalid="ignore")
@@ -242,6 +324,7 @@ def _predictions(
         target = np.asarray(np.where(np.isnan(sample.p_yes), target, sample.p_yes), np.float64)
     predicted, cells, shape = np.zeros(len(fold)), len(size), (sample.groups, -1)
     means, count = np.full((FOLDS, cells), np.nan), np.bincount(cell, minlength=cells)
+    total = np.zeros(len(rest))
     for place in range(FOLDS):
         train, here = known & (fold != place), fold == place
         yes = target[train]
@@ -253,8 +336,18 @@ def _predictions(
         if here.any():
             predicted[here] = model.predict_proba(x[here])[:, 1]
         if len(rest):
-            means[place] = np.bincount(cell, model.predict_proba(rest)[:, 1], cells) / count
-    return Predictions(predicted, fold, means.reshape(FOLDS, *shape), size.reshape(shape), of_labels)
+            of_rest = model.predict_proba(rest)[:, 1]
+            means[place], total = np.bincount(cell, of_rest, cells) / count, total + of_rest / FOLDS
+    numbers = means.reshape(FOLDS, *shape), size.reshape(shape)
+    return Predictions(predicted, fold, *numbers, others=total, of_labels=of_labels)
+
+
+def _by_person(person: Codes, cell: Codes, predicted: Floats) -> Floats:
+    """Person, cell, number of rows and sum of predictions (4, U) of each person in each cell."""
+    cells = int(cell.max(initial=0)) + 1
+    key, index, n = np.unique(person * cells + cell, return_inverse=True, return_counts=True)
+    total = np.bincount(index.ravel(), predicted, len(key))
+    return np.stack([key // cells, key % cells, n, total]).astype(np.float64)
 
 
 def effective_sample_size(plain: ArmEstimates, assisted: ArmEstimates, key: str) -> int | None:

@@ -327,7 +327,10 @@ def _about_repeats(run: RunAnswers) -> Iterator[str]:
 def _about_predictions(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[str]:
     """Says what rows that were not asked about add to the same answers."""
     if run.assist and not run.assists:
-        yield f"Nothing is assisted: it takes {MIN_ROWS} rows, and answers that are not all alike."
+        yield (
+            f"Nothing is assisted: it takes {MIN_ROWS} rows, drawn at random, without weights, and answers "
+            "that differ."
+        )
     elif run.assist:
         yield "Values, intervals and verdicts are assisted by predictions for rows that were not asked about."
     for arm in content["arms"]:

@@ -177,13 +177,17 @@ class ArmArrays:
     @cached_property
     def rows_of_groups(self) -> Floats:
         """The distinct rows of each group (G,)."""
-        first = np.unique(self.row, return_index=True)[1]
+        return self._distinct(self.row)
+
+    def _distinct(self, unit: Codes) -> Floats:
+        """The distinct units (n,) of each group (G,)."""
+        first = np.unique(self.group * (int(unit.max(initial=0)) + 1) + unit, return_index=True)[1]
         return np.bincount(self.group[first], minlength=self.groups).astype(np.float64)
 
     @cached_property
     def eligible_groups(self) -> Codes:
         """The groups that have at least `min_group` rows (people); all of them where fewer than two have."""
-        large = np.flatnonzero(self.rows_of_groups >= self.design.min_group)
+        large = np.flatnonzero(self._distinct(self.unit) >= self.design.min_group)
         return large if len(large) > 1 and self.design.min_group > 1 else np.arange(self.groups)
 
     @cached_property
@@ -458,7 +462,7 @@ def mean_shares(
         part = np.bincount(stratum, weight, strata)
         share = np.bincount(stratum, weight * value, strata) / part
         share = np.where(share < _ROUNDING, 0.0, np.where(share > 1 - _ROUNDING, 1.0, share))
-        rows, units = _effective_rows(sample, weight, value, share, stratum, strata)
+        rows, units, spread, place = _effective_rows(sample, weight, value, share, stratum, strata)
         residual = weight * (value - np.where(np.isnan(values), 0.0, values)[owner])
         if sample.assist and (change := sample.assist.adjusted(sample, rate, weight, value, share, stratum)):
             moved, worth, control, scale = change
@@ -470,7 +474,6 @@ def mean_shares(
         shift = part**2 * (1 - parsed) / parsed * (share - values[of_stratum]) ** 2 / units
         low, high = wilson(share, rows)
         residual = residual - (np.bincount(stratum, residual, strata) / size)[stratum]
-        few = np.sqrt(np.where(units > 1, units / (units - 1), 1.0))[stratum]
 
         def total(parts: Floats) -> Floats:
             sums = np.bincount(of_stratum, np.where(part > 0, parts, 0.0), owners)
@@ -479,16 +482,14 @@ def mean_shares(
         extra, plain = total(shift), total(part**2 * share * (1 - share) / rows) + total(shift)
         two_rows = total(2.0 * part**3 / units**2)
     people = sample.cluster is not None
-    influence = Influence(residual * few, owner, owners, sample.unit, people, sample.redrawn)
+    psi = residual * bias_reduced(weight, stratum, place)
+    influence = Influence(psi, owner, owners, sample.unit, people, sample.redrawn)
     variance, freedom = plain, np.full(owners, np.inf)
     if not np.isin(value, (0.0, 1.0)).all():
         freedom = influence.freedom
     if sample.weight is not None or people:
         variance = np.where(np.isnan(values), np.nan, np.maximum(plain, influence.over_units))
-    if people:
-        number = int(sample.unit.max()) + 1
-        counted_units = np.unique((owner * number + sample.unit)[weight > 0])
-        freedom = np.minimum(freedom, np.bincount(counted_units // number, minlength=owners) - 1.0)
+        freedom = np.minimum(freedom, _freedom(spread, place, owner, owners, sample.unit))
     below, above = (np.sqrt(total((part * (share - end)) ** 2) + Z**2 * extra) for end in (low, high))
     return RateEstimates(
         sample, values, per_repeat, below, above, plain, variance, two_rows, freedom, influence
@@ -497,33 +498,58 @@ def mean_shares(
 
 def _effective_rows(
     sample: ArmArrays, weight: Floats, value: Floats, share: Floats, stratum: Codes, strata: int
-) -> tuple[Floats, Floats]:
-    """The rows (C,) that each stratum's questions count as, and its units (C,), whether counted or not.
+) -> tuple[Floats, Floats, Floats, Codes]:
+    """The rows (C,) that each stratum's questions count as, and its units (C,), whether counted or not; of
+    each unit within a stratum (U,) the variance of its sum that the design makes, and the index (n,) of each
+    question's unit.
 
     (Σ w)² / Σ w² questions over Kish's (1965) design effect 1 + ρ (m − 1) of asking one unit m times. The
     correlation ρ is the larger of the stratum's own and that of all strata together, from 0 to 1, and 1 where
     it cannot be estimated.
     """
-    part, squares = (np.bincount(stratum, each, strata) for each in (weight, weight**2))
+    part, squares = (np.bincount(stratum, power, strata) for power in (weight, weight**2))
     off = np.where(weight > 0, weight * (value - share[stratum]), 0.0)
     asked, questions = np.bincount(stratum, weight > 0, strata), part**2 / squares
     independent = asked / (asked - 1) * np.bincount(stratum, off**2, strata)
     if not np.isin(value, (0.0, 1.0)).all():
         questions = questions * np.where(independent > 0, share * (1 - share) * squares / independent, 1.0)
-    if sample.cluster is None and sample.rows == len(stratum):
-        return questions, np.bincount(stratum, minlength=strata).astype(np.float64)
-    number = int(sample.unit.max(initial=-1)) + 1
-    key, place = np.unique(stratum * number + sample.unit, return_inverse=True)
-    of, place = key // number, place.ravel()
-    each = np.bincount(place, weight)
-    more = np.bincount(of, each**2, strata) / squares - 1.0
-    seen = np.bincount(of, each > 0, strata)
+    of, place = stratum, np.arange(len(stratum))
+    if sample.cluster is not None or sample.rows < len(stratum):
+        number = int(sample.unit.max(initial=-1)) + 1
+        key, place = np.unique(stratum * number + sample.unit, return_inverse=True)
+        of, place = key // number, place.ravel()
+    sums, alone = np.bincount(place, weight), np.bincount(place, weight**2)
+    more = np.bincount(of, sums**2, strata) / squares - 1.0
+    seen = np.bincount(of, sums > 0, strata)
     excess = seen / (seen - 1) * np.bincount(of, np.bincount(place, off) ** 2, strata) - independent
-    estimable = (independent > 0) & (seen > 1) & (more > 0)
+    estimable = (independent > 0) & (seen > 1) & (more > _ROUNDING)
     pooled = excess[estimable].sum() / (independent * more)[estimable].sum() if estimable.any() else 1.0
     own = np.where(estimable, excess / (independent * more), 1.0)
-    effect = 1.0 + np.clip(np.maximum(own, pooled), 0.0, 1.0) * np.maximum(more, 0.0)
-    return questions / effect, np.bincount(of, minlength=strata).astype(np.float64)
+    correlation = np.clip(np.maximum(own, pooled), 0.0, 1.0)
+    effect = 1.0 + correlation * np.maximum(more, 0.0)
+    spread = alone + correlation[of] * (sums**2 - alone)
+    return questions / effect, np.bincount(of, minlength=strata).astype(np.float64), spread, place
+
+
+def bias_reduced(weight: Floats, stratum: Any, place: Codes) -> Floats:
+    """Return what residuals (n,) are multiplied by: 1 / √(1 − h), h the leverage of the unit `place` (n,) in
+    its stratum (CR2: Bell & McCaffrey 2002; Pustejovsky & Tipton 2018); 1 for an only unit.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        leverage = np.bincount(place, weight)[place] / np.bincount(stratum, weight)[stratum]
+        return np.where(leverage < 1 - _ROUNDING, 1 / np.sqrt(1 - leverage), 1.0)
+
+
+def _freedom(spread: Floats, place: Codes, owner: Codes, owners: int, unit: Codes) -> Floats:
+    """The degrees of freedom (O,) of variances over units (Satterthwaite 1946): (Σ v)² / Σ v² of units whose
+    sums have the variances v, and at most one fewer than there are units.
+    """
+    number, first = int(unit.max()) + 1, np.unique(place, return_index=True)[1]
+    key, index = np.unique((owner * number + unit)[first], return_inverse=True)
+    of, v = key // number, np.bincount(index.ravel(), spread)
+    units, total, squares = (np.bincount(of, power, owners) for power in (v > 0, v, v**2))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(squares > 0, np.minimum(units - 1.0, total**2 / squares), 0.0)
 
 
 def auc_shares(sample: ArmArrays) -> RateEstimates:
@@ -545,11 +571,10 @@ def auc_shares(sample: ArmArrays) -> RateEstimates:
     for group in range(sample.groups):
         here = np.flatnonzero((sample.group == group) & ~np.isnan(score))
         values[group], psi[here] = of(here)
-        of_label = [here[sample.label[here] == side] for side in (0, 1)]
-        units = [len(np.unique(sample.unit[rows])) for rows in of_label]
-        for rows, number in zip(of_label, units, strict=True):
-            psi[rows] *= np.sqrt(number / max(1, number - 1))
-        few[group] = min(units)
+        psi[here] *= bias_reduced(
+            weight[here], sample.label[here], codes(sample.unit[here] * 2 + sample.label[here])
+        )
+        few[group] = min(len(np.unique(sample.unit[here][sample.label[here] == side])) for side in (0, 1))
         per_repeat[:, group] = [of(here[sample.repeat[here] == r])[0] for r in range(sample.repeats)]
     people = sample.cluster is not None
     influence = Influence(psi, sample.group, sample.groups, sample.unit, people, sample.redrawn)

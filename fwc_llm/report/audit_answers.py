@@ -159,7 +159,7 @@ def audit(
     decisions = DecisionValues(positive, negative, others)
     if population is not None:
         everybody = population_of(
-            frame_table(population), named, [*levels, titles["label"], titles["answer"]]
+            frame_table(population), named, [*levels, titles["label"], titles["answer"], titles["cluster"]]
         )
         frame = with_population(frame, everybody, named, [*levels, titles["answer"]])
     answered = from_frame(
@@ -179,9 +179,8 @@ def audit(
     unused = unused_columns(raw.titles, used, titles["weight"], titles["cluster"])
     answered = replace(answered, unused=(*answered.unused, *unused))
     if population is not None:
-        answered = of_population(
-            answered, everybody, named, titles["label"], decisions, titles["answer"], unknown
-        )
+        options = titles["label"], decisions, titles["answer"], unknown, titles["cluster"]
+        answered = of_population(answered, everybody, named, *options)
     if cluster is None:
         repeated = repeated_note(raw, titles["answer"], *numbers)
         answered = replace(answered, unused=(*answered.unused, *repeated))

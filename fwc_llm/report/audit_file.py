@@ -107,7 +107,7 @@ def audit_of_file(
     columns = {name: column for name, column in roles.items() if column is not None}
     key, threshold = asked.key or asked.row or "", HALF if asked.threshold is None else asked.threshold
     layout = {name: getattr(asked, name) for name in LAYOUT}
-    texts = [*names, label, asked.answer]
+    texts = [*names, label, asked.answer, settings.cluster]
     everybody = read_population(population, key, texts, layout) if population else None
     decisions = DecisionValues(
         asked.positive, asked.negative, asked.others, predictions.name, columns, typed=True
@@ -146,7 +146,8 @@ def audit_of_file(
     audits = {}
     for name, view in by_attribute(crossed).items():
         if everybody is not None:
-            view = of_population(view, everybody, key, label, decisions, asked.answer, asked.unknown)
+            options = label, decisions, asked.answer, asked.unknown, settings.cluster
+            view = of_population(view, everybody, key, *options)
         audits[name] = Audit(view)
     audited = audited or time.strftime("%Y-%m-%dT%H:%M:%S%z")
     source = asked.answer or asked.reply or asked.p_yes or f"{asked.score} above its median"

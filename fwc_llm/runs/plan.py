@@ -397,11 +397,14 @@ def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "Task":
     """The task with the weights and people of the settings, where these name them."""
     if settings.against not in ("", "all", *arms):
         raise FwcError(f"against is {settings.against!r}: name an arm ({', '.join(arms)}), or all")
+    from fwc_llm.metrics.sampling_design import ASSIST, WEIGHTS, check_pairs
+
     if settings.until_decided:
         from fwc_llm.gates.condition import check_arms
 
         check_arms(settings.until_decided, arms)
     weight = settings.weight or "" if "weight" in settings.model_fields_set else task.weight
+    check_pairs([*[ASSIST] * settings.assist, *[WEIGHTS] * bool(weight)])
     cluster = settings.cluster or ""
     if (weight, cluster) != (task.weight, task.cluster):
         task = task.with_columns(weight, cluster)

@@ -241,7 +241,8 @@ def table_of(task: "Task") -> "FeatureTable":
         raise FwcError("assisted estimates need a table in memory: this one is read from disk in parts")
     rows = task.test()
     features = rows[[column.name for column in task.shown if column.name not in task.protected]]
-    return FeatureTable(rows.index, task.sensitive(rows), task.labels(rows), features)
+    people = rows[task.cluster].to_numpy() if task.cluster else None
+    return FeatureTable(rows.index, task.sensitive(rows), task.labels(rows), features, people)
 
 
 def value_names(task: Task) -> list[str]:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 FILE_NAME = "assisted.json"
-_KINDS: Any = {"predicted": np.float64, "fold": np.int64, "means": np.float64, "rows": np.float64}
+_KINDS: Any = dict.fromkeys(("predicted", "means", "rows", "others"), np.float64)
+_KINDS |= dict.fromkeys(("fold", "unit"), np.int64)
 
 
 class _PredictionsFile(BaseModel):
@@ -43,7 +44,8 @@ def predictions(
 ) -> dict[str, Predictions]:
     """Return the predictions that a run's folder keeps, by arm; with the `task`, they are made if need be.
 
-    None for few rows, answers all alike, other answers, and another table than that of the `fingerprint`.
+    None for few rows, answers all alike, weights, rows that were not asked about at random, other answers,
+    and another table than that of the `fingerprint`.
     """
     path = folder / FILE_NAME
     if task is None and not path.is_file():
@@ -55,7 +57,10 @@ def predictions(
             return {arm: _arrays(lists) for arm, lists in content.arms.items()}
     if task is None or task.disk_table is not None or task.fingerprint != fingerprint:
         return {}
-    samples = assisted_samples(answered, answered.plain_samples, table_of(task))
+    try:
+        samples = assisted_samples(answered, answered.plain_samples, table_of(task))
+    except FwcError:  # weights, or rows that were not asked about at random
+        return {}
     by_arm = {arm: sample.assist for arm, sample in samples.items()}
     arms = {arm: _lists(found) for arm, found in by_arm.items() if isinstance(found, Predictions)}
     content = _PredictionsFile(answers=key, table=task.fingerprint, arms=arms)
@@ -79,5 +84,5 @@ def _lists(assist: Predictions) -> dict[str, list[Any]]:
 
 
 def _arrays(lists: Mapping[str, list[Any]]) -> Predictions:
-    arrays: dict[str, Any] = {name: np.array(lists[name], kind) for name, kind in _KINDS.items()}
+    arrays: dict[str, Any] = {n: np.array(lists[n], kind) for n, kind in _KINDS.items() if n in lists}
     return Predictions(**arrays)

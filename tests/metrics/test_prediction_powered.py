@@ -207,6 +207,47 @@ def test_all_answers_about_a_row_are_in_one_fold() -> None:
     assert set(sample.assist.fold.tolist()) == set(range(FOLDS))
 
 
+def test_rows_that_were_not_asked_at_random_are_refused_by_the_column_that_differs() -> None:
+    everybody, _ = population(11)
+    columns, rng = ["id", "sex", "was", "said"], np.random.default_rng(0)
+    everybody = everybody.assign(was=np.where(rng.random(len(everybody)) < 0.15, "yes", "no"))
+    answered = everybody.assign(said=np.where(everybody["x"] > 0, "yes", "no"))
+    old = 8.0 ** everybody["x"].rank(pct=True)
+    assert audit(
+        answered.sample(200, random_state=0)[columns], **LABELS, population=everybody
+    ).answered.assists
+    with pytest.raises(FwcError, match="differ from the others in 'x'"):
+        audit(answered.sample(200, weights=old, random_state=0)[columns], **LABELS, population=everybody)
+    parity = answered.groupby(["sex", "was"]).sample(50, random_state=0)[columns]
+    with pytest.raises(FwcError, match="group and label"):  # read as rows as they fall
+        audit(parity, **LABELS, population=everybody)
+    assert audit(parity, **LABELS, population=everybody, design="group and label").answered.assists
+
+
+def test_rows_of_the_same_people_are_no_further_draws_and_weights_are_refused() -> None:
+    """Unasked rows of the people asked about counted as independent: the variance was that of 800 rows."""
+    rng, n = np.random.default_rng(12), 2000
+    who, base = np.arange(n) // 20, rng.standard_normal(n // 20)
+    x = base[who] + 0.3 * rng.standard_normal(n)
+    everybody = pd.DataFrame({"id": np.arange(n), "sex": np.array([*"fm"])[who % 2], "was": "no", "who": who})
+    everybody["x"] = x
+    said = np.where(rng.random(n) < 1 / (1 + np.exp(-3 * x)), "yes", "no")
+    asked = everybody.assign(said=said)[["id", "sex", "was", "who", "said"]].sample(300, random_state=0)
+    nameless = everybody.drop(columns="who")
+    tables = (None, "who"), (everybody, "who"), (nameless, None)
+    arms = [
+        audit(asked, **LABELS, population=table, cluster=people).to_dict()["arms"][0]
+        for table, people in tables
+    ]
+    widths = [sum(rate["high"] - rate["low"] for rate in arm["groups"].values()) for arm in arms]
+    assert 0.75 * widths[0] < widths[1] < 0.97 * widths[0], "100 people tell little more than they did"
+    assert widths[2] < 0.6 * widths[0]
+    with pytest.raises(FwcError, match="no column 'who'"):
+        audit(asked, **LABELS, population=nameless, cluster="who")
+    with pytest.raises(FwcError, match="weights"):
+        audit(asked.assign(w=1.5), **LABELS, population=everybody, weight="w")
+
+
 def test_odd_columns_of_a_population_are_read_and_none_may_say_who_was_asked() -> None:
     people, asked = population(10)
 

@@ -5,13 +5,17 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 
 from fwc_llm import FwcError, Messages, Reply, evaluate, open_model
 from fwc_llm.errors import ProviderError
 from fwc_llm.models import traits
 from fwc_llm.tasks import Task
+from fwc_llm.testing import answers
+from tests.models.asking import ask
 
+REAL = Path(__file__).parents[1] / "recorded_runs" / "qwen"  # 48 replies of a real model about Adult
 ARMS = ("zero", "zero+removal", "balanced")
 OPTIONS: dict[str, Any] = {
     "n_test": 8, "m": 4, "samples": 2, "counterfactual": True, "base_parity": None, "progress": False,
@@ -98,3 +102,30 @@ def test_bad_input(two: Task, moody: Any, tmp_path: Path, damage: Any, options: 
         (tmp_path / damage[0]).write_text(damage[1], encoding="utf-8")
     with pytest.raises(FwcError, match=words):
         open_model(f"replay:{tmp_path}", **options)
+
+
+def test_the_replies_of_a_real_model(adult: Task, tmp_path: Path) -> None:
+    """Qwen2.5-Coder-1.5B-Instruct was asked; its numbers come out again."""
+    recorded = json.loads((REAL / "results.json").read_text(encoding="utf-8"))
+    arms = ("zero", *(str(REAL / "given" / f"{name}.json") for name in ("balanced-1", "fwc-1")))
+    options: Any = {"n_test": 16, "base_parity": 0.5, "seed": 99, "progress": False}
+    result = evaluate(adult, f"replay:{REAL}", arms, out=tmp_path / "again", **options)
+    assert numbers(tmp_path / "again")["arms"] == recorded["arms"]
+    assert result.answers()["p_yes"].between(0, 1, inclusive="neither").all()
+    assert not result.data["simulated"]
+
+
+def test_an_application_is_tested_with_recorded_replies() -> None:
+    first = json.loads((REAL / "journal.jsonl").read_text(encoding="utf-8").splitlines()[1])
+    messages = first["prefix"] + first["prompt"]
+    with answers(REAL):
+        said = openai.OpenAI().chat.completions.create(model="x", messages=messages)
+    assert (said.choices[0].message.content, said.model) == (first["text"], first["model"])
+    with (
+        pytest.raises(AssertionError, match="the test did not expect"),
+        answers(REAL),
+        pytest.raises(openai.BadRequestError),
+    ):
+        openai.OpenAI().chat.completions.create(model="x", messages=messages[1:])
+    with pytest.raises(ProviderError, match="asked only 1 times"):
+        ask(open_model(f"replay:{REAL}"), messages, times=2)

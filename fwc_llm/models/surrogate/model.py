@@ -35,7 +35,7 @@ _SPREAD = np.array([13.13, 2.55, 7406.0, 404.0, 11.98])
 _FARTHEST = 3.0  # a numeric attribute counts for at most so many standard deviations
 _REACH = 4.0  # distance over which an example's say falls by e
 CONTEXT = ("examples", "vote", "surprise", "own", "other")
-FORMS = ("surprise+rates", "rates", "vote+surprise")  # the first predicts unseen recordings best
+FORMS = ("surprise+rates", "rates", "vote+surprise")  # the default first; on unseen recordings they tie
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,185 @@
+"""Scores of the arms and their bootstrap, by the plan: as answered, centred, fitted.
+
+Arrays: A arms, n rows (the same in all arms), D draws, 4 cells of group and label (0·no, 0·yes, 1·no, 1·yes).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import logit
+
+from fwc_llm.answers import parse_answer
+from fwc_llm.metrics.decision_thresholds import most_accurate, threshold_curve
+from fwc_llm.models import Reply
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+_ANSWERS = ("accuracy", "dp", "eo")
+METRICS = {"as answered": _ANSWERS, "centred": _ANSWERS, "fitted": _ANSWERS, "ranking": ("auc",)}
+DRAWS, _CHUNK, _BINS, SEED = 10_000, 500, 10, 1
+LEAST_DIFFERENT = 5  # answers of an arm that differ from the rest, for the arm to count as answered
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The complete arms of an experiment: which strategy each is of, and what was said of every row."""
+
+    arms: tuple[str, ...]
+    groups: tuple[str, str]
+    group: npt.NDArray[np.intp] = field(repr=False)  # (n,)
+    label: npt.NDArray[np.intp] = field(repr=False)  # (n,)
+    said: Flags = field(repr=False)  # (A, n), answered yes
+    p_yes: Floats = field(repr=False)  # (A, n)
+
+    @property
+    def log_odds(self) -> Floats:
+        """Log-odds of P(yes) (A, n)."""
+        return np.asarray(logit(np.clip(self.p_yes, 1e-9, 1 - 1e-9)))
+
+    @property
+    def cell(self) -> npt.NDArray[np.intp]:
+        """Cell of each row (n,)."""
+        return 2 * self.group + self.label
+
+    def sets(self) -> dict[str, list[int]]:
+        """Arms of each strategy, by their number."""
+        found: dict[str, list[int]] = {}
+        for number, arm in enumerate(self.arms):
+            found.setdefault(strategy_of(arm), []).append(number)
+        return found
+
+    def fitted(self) -> Flags:
+        """Yes (A, n) at the threshold that is most accurate on the other half of the rows, in two folds."""
+        fold = np.random.default_rng(SEED).permutation(len(self.label)) % 2
+        yes = np.zeros_like(self.said)
+        for arm, p in enumerate(self.p_yes):
+            for half in (0, 1):
+                there, here = fold != half, fold == half
+                curve = threshold_curve(p[there], self.label[there], self.group[there].astype(str))
+                yes[arm, here] = p[here] >= curve.thresholds[most_accurate(curve)]
+        return yes
+
+
+def strategy_of(arm: str) -> str:
+    """The strategy of an arm called `strategy-seed`."""
+    return arm.partition("-")[0]
+
+
+def read_experiment(rows: Sequence[Mapping[str, str]], expected: Sequence[str]) -> Experiment:
+    """Return the arms that answer every row that `zero` does, in the expected order."""
+    by_arm: dict[str, dict[str, Mapping[str, str]]] = {}
+    for row in rows:
+        by_arm.setdefault(row["arm"], {})[row["row"]] = row
+    order = list(by_arm["zero"])
+    arms = tuple(arm for arm in expected if by_arm.get(arm, {}).keys() == set(order))
+    table = [[by_arm[arm][row] for row in order] for arm in arms]
+    first = table[0]
+    groups = sorted({row["group"] for row in first})
+    if len(groups) != 2:
+        raise SystemExit(f"two groups are needed, not {groups}")
+    return Experiment(
+        arms,
+        (groups[0], groups[1]),
+        np.array([groups.index(row["group"]) for row in first]),
+        np.array([int(row["label"] == "yes") for row in first]),
+        np.array([[parse_answer(Reply(row["reply"])).value == "yes" for row in arm] for arm in table]),
+        np.array([[float(row["p_yes"]) for row in arm] for arm in table]),
+    )
+
+
+def measure(rates: Floats, share: Floats) -> Floats:
+    """Accuracy, DP gap and EO gap (…, 3) from the rates of yes in the cells (…, 4) and the cells' shares."""
+    correct = rates * [0, 1, 0, 1] + (1 - rates) * [1, 0, 1, 0]
+    by_group = [(rates * share)[..., part].sum(-1) / share[part].sum() for part in (slice(2), slice(2, 4))]
+    odds = np.abs(rates[..., :2] - rates[..., 2:]).max(-1)
+    return np.stack([(correct * share).sum(-1), np.abs(by_group[0] - by_group[1]), odds], -1)
+
+
+def bootstrap(data: Experiment, redraw_sets: bool, draws: int = DRAWS) -> dict[str, Floats]:
+    """Metrics (D + 1, strategies, M) by scoring: of the data, then of each draw.
+
+    Rows are resampled within cells, the same ones in all arms; sets within strategies, where asked for. The
+    centre of the log-odds is estimated anew in each draw; the thresholds of `fitted` stay.
+    """
+    rng = np.random.default_rng(SEED)
+    n, sets = len(data.label), data.sets()
+    share = np.bincount(data.cell, minlength=4) / n
+    fitted = data.fitted()
+    parts: dict[str, list[Floats]] = {name: [] for name in METRICS}
+    for first in range(0, draws + 1, _CHUNK):
+        count = min(_CHUNK, draws + 1 - first)
+        weight = np.zeros((count, n))
+        for rows in (np.flatnonzero(data.cell == cell) for cell in range(4)):
+            weight[:, rows] = rng.multinomial(len(rows), np.full(len(rows), 1 / len(rows)), count)
+        if first == 0:
+            weight[0] = 1.0
+        centre = weight @ data.log_odds.T / n
+        yes = {"as answered": data.said[None], "fitted": fitted[None]}
+        yes["centred"] = data.log_odds[None] > centre[:, :, None]
+        chosen = [
+            rng.choice(arms, (count, len(arms))) if redraw_sets else np.tile(arms, (count, 1))
+            for arms in sets.values()
+        ]
+        for arms, drawn in zip(sets.values(), chosen, strict=True):
+            drawn[: first == 0] = arms
+        for name, answered in yes.items():
+            cells = [data.cell == cell for cell in range(4)]
+            rates = [(weight[:, None, c] * answered[..., c]).sum(-1) / c.sum() for c in cells]
+            found = [measure(_mean(np.stack(rates, -1), arms), share) for arms in chosen]
+            parts[name].append(np.stack(found, 1))
+        areas = np.stack([_auc(p, data.label, weight) for p in data.p_yes], 1)[..., None]
+        parts["ranking"].append(np.stack([_mean(areas, arms) for arms in chosen], 1))
+    return {name: np.concatenate(part) for name, part in parts.items()}
+
+
+def _mean(values: Floats, arms: npt.NDArray[np.intp]) -> Floats:
+    """Mean (D, …) of the values (D, A, …) over the arms (D, K) of each draw."""
+    return np.asarray(values[np.arange(len(values))[:, None], arms].mean(1))
+
+
+def _auc(p: Floats, label: npt.NDArray[np.intp], weight: Floats) -> Floats:
+    """Area under the ROC curve (D,) of the scores `p` (n,), with the weights (D, n) of the rows."""
+    values, place = np.unique(p, return_inverse=True)
+    at_value = [np.zeros((len(weight), len(values))) for _ in (0, 1)]
+    for kind in (0, 1):
+        for row in np.flatnonzero(label == kind):
+            at_value[kind][:, place[row]] += weight[:, row]
+    no, yes = at_value
+    below = np.cumsum(no, 1) - no / 2
+    return np.asarray((yes * below).sum(1) / (yes.sum(1) * no.sum(1)))
+
+
+def interval(draws: Floats) -> list[float]:
+    """The 95 % percentile interval of the draws after the first."""
+    return [float(value) for value in np.quantile(draws[1:], (0.025, 0.975))]
+
+
+def p_value(draws: Floats) -> float:
+    """Two-sided p-value of a difference of 0, by the draws."""
+    after = draws[1:]
+    return float(min(1.0, 2 * (1 + min((after <= 0).sum(), (after >= 0).sum())) / (1 + len(after))))
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """Holm's adjusted p-values."""
+    order, adjusted, largest = np.argsort(values), [0.0] * len(values), 0.0
+    for number, place in enumerate(order):
+        largest = max(largest, min(1.0, (len(values) - number) * values[place]))
+        adjusted[place] = largest
+    return adjusted
+
+
+def calibration(data: Experiment) -> Iterator[dict[str, Any]]:
+    """Expected calibration error of each arm by group: ten bins of equal width, weighted by their rows."""
+    for arm, p in zip(data.arms, data.p_yes, strict=True):
+        errors = {}
+        for number, name in enumerate(data.groups):
+            here = data.group == number
+            bins = np.minimum((p[here] * _BINS).astype(int), _BINS - 1)
+            gaps = [abs((p[here] - data.label[here])[bins == b].sum()) for b in range(_BINS)]
+            errors[name] = float(sum(gaps) / here.sum())
+        yield {"arm": arm, "calibration_error": errors}

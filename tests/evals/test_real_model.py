@@ -1,0 +1,77 @@
+"""The report on a real model: its scores against independent ones, its verdicts on answers that are known."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from evals.real_model import ask
+from evals.real_model.report import scores, verdicts
+from evals.real_model.scores import bootstrap, holm, read_experiment, strategy_of
+
+ARMS = ["zero", *(f"{name}-{seed}" for seed in (1, 2, 3) for name in ("fwc", "balanced"))]
+N = 200
+
+
+def made(shift: dict[str, float], noise: float = 1.0, arms: list[str] = ARMS) -> list[dict[str, str]]:
+    """Recorded replies: log-odds follow the label, and men's are `shift` of the arm's strategy higher."""
+    rng = np.random.default_rng(0)
+    men, label = np.arange(N) % 2, np.arange(N) // 2 % 4 < 1 + 2 * (np.arange(N) % 2)
+    own = rng.normal(size=N)
+    rows = []
+    for arm in arms:
+        log_odds = -3 + 2.0 * label + shift[strategy_of(arm)] * men + own + noise * rng.normal(size=N)
+        for row, value in enumerate(log_odds):
+            rows.append({
+                "arm": arm, "row": f"r{row}", "group": ("Female", "Male")[men[row]],
+                "label": "yes" if label[row] else "no", "reply": "Yes." if value > 0 else "No",
+                "p_yes": str(1 / (1 + np.exp(-value))),
+            })  # fmt: skip
+    return rows
+
+
+def test_the_first_draw_is_the_data_and_intervals_hold_it() -> None:
+    data = read_experiment(made({"zero": 1.0, "fwc": 1.0, "balanced": 1.0}), ARMS)
+    draws = bootstrap(data, redraw_sets=True, draws=200)
+    chosen = data.sets()["fwc"]
+    centred = data.log_odds[chosen] > data.log_odds[chosen].mean(1, keepdims=True)
+    rates = [centred[:, data.group == group].mean() for group in (0, 1)]
+    accuracy, gap, _ = draws["centred"][0, list(data.sets()).index("fwc")]
+    assert accuracy == pytest.approx((centred == data.label).mean())
+    assert gap == pytest.approx(abs(rates[0] - rates[1]))
+    areas = [roc_auc_score(data.label, data.p_yes[arm]) for arm in chosen]
+    assert draws["ranking"][0, list(data.sets()).index("fwc"), 0] == pytest.approx(np.mean(areas))
+    low, high = np.quantile(draws["centred"][1:, 0, 1], (0.025, 0.975))
+    assert low < draws["centred"][0, 0, 1] < high
+
+
+def judged(shift: dict[str, float], **options: Any) -> list[str]:
+    data = read_experiment(made(shift, **options), ARMS)
+    found = scores(data)["contrasts"]
+    return [each["verdict"].partition(" (")[0] for each in verdicts(found)]
+
+
+def test_verdicts_on_known_answers() -> None:
+    assert judged({"zero": 3.0, "fwc": 0.0, "balanced": 3.0}, noise=0.3) == ["support", "support"]
+    assert judged({"zero": 1.0, "fwc": 1.0, "balanced": 1.0}, noise=0.0)[0] == "refuted"
+    assert judged({"zero": 1.0, "fwc": 0.9, "balanced": 1.0}, noise=3.0)[0] == "these rows do not settle it"
+    few = [arm for arm in ARMS if not arm.endswith(("2", "3"))]
+    assert all(
+        "one set" in verdict for verdict in judged(dict.fromkeys(("zero", "fwc", "balanced"), 1.0), arms=few)
+    )
+
+
+def test_arms_that_were_not_asked_in_full_are_left_out() -> None:
+    rows = made(dict.fromkeys(("zero", "fwc", "balanced"), 1.0))
+    assert read_experiment(rows[:-1], ARMS).arms == tuple(ARMS[:-1])
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+
+
+def test_what_was_recorded_is_of_the_plan_and_whole() -> None:
+    rows = ask.read_answers()
+    keys = [(row["experiment"], row["arm"], row["row"]) for row in rows]
+    assert len(set(keys)) == len(keys) >= 600
+    assert {row["arm"] for row in rows if row["experiment"] == "A"} <= set(ask.arms_of("A"))
+    assert all(Path(ask.SHOTS / f"{arm}.json").is_file() for arm in ask.arms_of("A")[1:])
