@@ -264,20 +264,20 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
     different = countable and len(distinct) == n
     if different and numeric and not named and max(whole) - min(whole) >= 2 * n:
         different = all(low < high for low, high in pairwise(map(float, cells)))  # numbered as they came
+    zeros = any(cell[0] == "0" for cell in some)
     zip_codes = "CHECK: ZIP codes: numbers only in looks, and they may stand for the protected group"
     free_text = f"CHECK: free text, {len(distinct):,} different ones"
     looks = (
         (not distinct, "it has no values"),
         (len(distinct) == 1 and n > 2, "CHECK: it has the same value in every row"),
         (are(_DATE), "CHECK: dates; to use them, turn them into numbers, such as days or years"),
-        (re.search(_ZIP_NAME, name), zip_codes),
+        (re.search(_ZIP_NAME, name) or (many and not named and zeros and are(r"\d{5}(-\d{4})?")), zip_codes),
         (different and words >= 4, free_text),
         (different, "CHECK: every value differs, so it was taken for an id"),
         (
             countable and named and len(distinct) > len(seen) / 4,
             'CHECK: identifiers, some repeated; role = "extra" and --cluster count people in place of rows',
         ),
-        (many and are(r"\d{5}(-\d{4})?") and any(cell[0] == "0" for cell in some), zip_codes),
         (numeric, ""),
         (re.search(_PERSON_NAME, name) and len(distinct) > _MANY_TEXTS, "CHECK: names of people"),
         (len(distinct) > _MANY_TEXTS and words >= 4, free_text),
