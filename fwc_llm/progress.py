@@ -22,7 +22,7 @@ _LINE_SECONDS = 5.0  # between two lines where nothing can be overwritten
 
 @dataclass(frozen=True)
 class Progress:
-    """A run's progress. `total` is None when unknown; `rate` is requests a second since it started.
+    """A run's progress. `total` is None when unknown; `rate` is requests a second, lately.
 
     `done` questions have a reply, `errors` none; `skipped` were answered before. `cost` is what the run has
     cost so far, earlier passes included, in dollars; None where no price is known.

@@ -28,6 +28,7 @@ MENU: dict[str, tuple[str, ...]] = {
         "docs/report.md",
         "docs/duties.md",
         "docs/numbers.md",
+        "docs/glossary.md",
         "docs/faq.md",
     ),
     "Models and runs": (

@@ -136,7 +136,12 @@ def before_asking(out: Path | None) -> Iterator[None]:
 
 
 def ask_all(
-    jobs: "Sequence[Job]", out: Path | None, cancel_batch: bool, closing: str = "", as_json: bool = False
+    jobs: "Sequence[Job]",
+    out: Path | None,
+    cancel_batch: bool,
+    closing: str = "",
+    as_json: bool = False,
+    verbose: bool = False,
 ) -> "dict[str, Result]":
     """Ask each model under a progress bar, print the results, then the closing words.
 
@@ -179,7 +184,7 @@ def ask_all(
         add_references([result.folder for result in answered.values()], jobs[0].plan.task)
     problem = problem or _problem(results, rejected, group, jobs[0].client.strict)
     if not as_json:
-        _print_results(jobs, results, group)
+        _print_results(jobs, results, group, verbose)
     elif problem and results:
         print_json(eval_json(jobs, results))
     if problem:
@@ -242,7 +247,9 @@ def _answered(results: "Mapping[str, Result]") -> "dict[str, Result]":
     return {name: result for name, result in results.items() if result.unanswered < result.data["requests"]}
 
 
-def _print_results(jobs: "Sequence[Job]", results: "Mapping[str, Result]", group: "Group | None") -> None:
+def _print_results(
+    jobs: "Sequence[Job]", results: "Mapping[str, Result]", group: "Group | None", verbose: bool
+) -> None:
     """Print the results of runs, whole or in part; nothing where no request has a reply."""
     from fwc_llm.report.cost import cost_line
     from fwc_llm.report.terminal import models_table, run_table
@@ -254,7 +261,9 @@ def _print_results(jobs: "Sequence[Job]", results: "Mapping[str, Result]", group
     console.notes(*jobs[0].plan.task.notes)
     console.notes(*(text for result in answered.values() for text in reparsed(result.data)))
     folders = [result.folder for result in answered.values()]
-    console.out.print(models_table([*map(read_run, folders)]) if group else run_table(folders[0]))
+    console.out.print(
+        models_table([*map(read_run, folders)], verbose) if group else run_table(folders[0], verbose)
+    )
     for job in jobs:
         finished = answered.get(job.model.name)
         if finished is not None and not (finished.data["simulated_answers"] or finished.data["reference"]):

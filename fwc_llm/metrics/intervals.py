@@ -8,7 +8,6 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
 from scipy.special import betaincinv, chdtri, ndtr, ndtri, stdtr, stdtrit
 
 from fwc_llm.metrics.counts import Floats
@@ -147,6 +146,8 @@ def range_critical_value(width: float, freedom: float = np.inf) -> float:
         x = np.array([critical + width, -critical])
         chances = ndtr(x) if freedom == np.inf else stdtr(freedom, x)
         return float(chances[0] - chances[1]) - LEVEL
+
+    from scipy.optimize import brentq  # a quarter of a second to import
 
     return float(brentq(within, 0.0, critical_value(2, 1, freedom) + 1e-9))
 

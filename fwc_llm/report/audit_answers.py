@@ -67,18 +67,18 @@ class Audit:
 
     def __str__(self) -> str:
         from fwc_llm.report.table_model import as_text
-        from fwc_llm.report.terminal import statistics_table
+        from fwc_llm.report.terminal import summary
 
-        return as_text(statistics_table(self._statistics))
+        return as_text(summary(self._statistics))
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
-        from fwc_llm.report.sections import rates, results
+        from fwc_llm.report.sections import first, rates
         from fwc_llm.report.table_model import notebook
 
-        shown = results(self._statistics), rates(self._statistics)
+        shown = first(self._statistics), rates(self._statistics)
         return notebook("Values with 95 % intervals", *shown)
 
 

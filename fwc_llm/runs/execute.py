@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from fwc_llm.runs.journal import Journal, PlannedCall, call_id, make_record, par
 from fwc_llm.runs.watch import Watch
 
 _REPORT_SECONDS = 0.1
+_LATELY = 50  # replies that the rate is of: arms differ in their pace, and a machine in its load
 # After a fatal error or at the cost limit, what is already under way may still come in (it may be paid for).
 _GRACE_SECONDS = 5.0
 
@@ -95,7 +97,8 @@ class _Execution:
         self.stopped: str | None = None
         self.closing = False
         self.settled = asyncio.Event()
-        self.began = self.reported = time.monotonic()
+        self.reported = time.monotonic()
+        self.lately = deque([self.reported], _LATELY + 1)  # when the last replies came
 
     async def work(self) -> None:
         """Answer one call after another; where that fails, nobody begins another."""
@@ -134,6 +137,7 @@ class _Execution:
         self.under_way.discard(request)
         self.errors += reply.text is None
         self.done += reply.text is not None
+        self.lately.append(time.monotonic())
         if self.watch is not None:
             self.watch.end(call)
             if reply.text is not None:
@@ -172,7 +176,7 @@ class _Execution:
         self.reported = time.monotonic()
         if self.progress is None:
             return
-        rate = (self.done + self.errors) / max(self.reported - self.began, 1e-9)
+        rate = (len(self.lately) - 1) / max(self.reported - self.lately[0], 1e-9)
         cost = self.journal.cost(self.price) if self.price else None
         with suppress(OSError, ValueError):  # a closed terminal must not end the run
             self.progress(Progress(self.done, self.errors, self.skipped, self.total, rate, cost))

@@ -299,7 +299,8 @@ class Plan:
     def variants(self, row: str, values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """The row itself, then, for the probes, the row with something changed."""
         yield "", values
-        yield from name_variants(self._named, row, values)
+        if self._named:
+            yield from name_variants(self._named, row, values)
         for proxies in self._proxies:
             yield from proxies.variants(values)
         for name in self.task.protected if self.settings.counterfactual else ():

@@ -95,6 +95,11 @@ class Run:
         return bool(self.described.get("reference", False))
 
     @property
+    def created(self) -> str:
+        """When the run began, in ISO 8601; empty where that is not recorded."""
+        return str(self.described.get("created") or "")
+
+    @property
     def n_test(self) -> int:
         """The test rows of a repeat."""
         until = self.results.get("until_decided")
