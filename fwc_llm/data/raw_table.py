@@ -437,11 +437,11 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
     for number, cells in rows:
         outside = next((k for k in range(len(header), len(cells)) if cells[k] is not None), None)
         if outside is not None:
-            titles = not any(isinstance(cell, int | float) for cell in cells)
+            text = not any(isinstance(cell, int | float) for cell in cells)
             above = f": if row {number} is the header: --skip {number - 1} (skip = {number - 1} under [data])"
             raise FwcError(
                 f"{path}: cell {column_letter(outside + 1)}{number} is outside of the {len(header)} titled "
-                f"columns{above * (titles and (len(header) == 1 or number == rows[0][0]))}"
+                f"columns{above * (text and (len(header) == 1 or number == rows[0][0]))}"
             )
 
     @cache
