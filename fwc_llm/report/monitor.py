@@ -308,7 +308,7 @@ def sequence(counts: Codes, metric: Metric, checks: int = 1) -> Floats:
     rows = counts.sum((2, 3))
     large, looks = rows >= MIN_ROWS_FIRST_LOOK, ConfidenceSequence(checks, _TIGHTEST)
     of = zip(np.maximum(rows.sum(1), 1).tolist(), np.maximum(large.sum(1), 2).tolist(), strict=True)
-    reach = np.array([[looks.reach(n, groups, len(metric.rates))] for n, groups in of]) / Z
+    reach = np.array([[looks.critical_value(n, groups, len(metric.rates))] for n, groups in of]) / Z
     found = np.full((3, len(counts)), np.nan)
     for rate in metric.rates:
         n, hits = (counts[..., kinds].sum(-1) for kinds in (RATES[rate].counted, RATES[rate].hits))
