@@ -20,6 +20,7 @@ from fwc_llm.coreset.distance import wasserstein
 from fwc_llm.coreset.out_of_core.block_tables import BlockTable, open_table
 from fwc_llm.coreset.out_of_core.certifying_pass import certify_table
 from fwc_llm.coreset.out_of_core.sampling_pass import SamplePass, run_sampling_pass
+from fwc_llm.coreset.outer_bound import check_pairs, outer_bound
 from fwc_llm.coreset.problem.allocation import count_slots
 from fwc_llm.coreset.problem.cells import check_attributes, groups_of, limits_of, overall_target
 from fwc_llm.coreset.problem.encoded_input import EncodedInput, Estimator, ProblemParams
@@ -97,6 +98,8 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         crossed: whether the combinations of several protected attributes keep the limit, or, if False, the
             levels of each: combinations may then lack outcomes, and {level: limit} has the levels of all
             attributes ("0: x" and "1: x" if two share x). HiGHS solves the inner problem, which takes longer.
+        prove: whether to find `outer_bound_`, with support "rows" or "features" and at most 25 million pairs
+            of a row and a candidate. It takes up to 20 CPU seconds for 5,000 rows.
 
     Attributes:
         representatives_: (m, p) features in the units of X; a pandas DataFrame when X was a DataFrame.
@@ -108,6 +111,8 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         objective_: Wasserstein distance between rows and coreset, in units of the cost; with a penalty, plus
             penalty · `imbalance_`.
         lower_bound_: lower bound of the inner problem for these representatives, part of the certificate.
+        outer_bound_: with `prove`, a lower bound of the objective of every choice of rows with these slots
+            (docs/method.md, "The outer bound"); else None.
         violation_: largest |p(y|d) / p_T(y) − 1|, of `weights_`.
         imbalance_: share of `weights_` that would have to change its outcome for exact parity in every level.
         labels_: (n,) the representative that carries each row in the optimal plan; the one with the largest
@@ -148,6 +153,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
     column_weights: ColumnWeights = None
     penalty: float | None = None
     crossed: bool = True
+    prove: bool = False
 
     # Hardly anybody who passes `sensitive` means something else, so `fit` and `score` ask for it.
     __metadata_request__fit = {"sensitive": True, "progress": UNUSED}  # noqa: RUF012
@@ -189,22 +195,33 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         self._check_parameters()
         by_position = candidates is not None or (not isinstance(self.init, str) and np.ndim(self.init) == 1)
         columns, table, sample_pass = Columns(X, y, sensitive, sample_weight), None, None
+        self.outer_bound_: float | None = None
+        self.proven_: bool = False
         if not (by_position and isinstance(X, np.memmap)):  # an array for those who need one
             table = open_table(columns, check_jobs(self.n_jobs))
         if table is not None and by_position:
             raise InputError("candidates and an init of row numbers need the rows in memory: leave them out")
         say = progress or (lambda words: None)
         if table is not None and table.n > self._sample_size():
+            if self.prove:
+                raise InputError(f"prove needs all {table.n:,} rows in memory: leave it out, or raise sample")
             sample_pass = self._sample_pass(table, say)
             rows = sample_pass.rows
         else:
             rows = ProblemParams.of(self).read(columns if table is None else table.whole())
         problem = self._problem(rows, candidates)
+        if self.prove:
+            check_pairs(problem)
         best, steps = self._solve(problem, rows)
         points = self._represent(best, problem, rows, None if sample_pass is None else sample_pass.positions)
         if table is None or sample_pass is None:
             inner, shares = steps.certify(points)
             self._certify(shares.weights(), inner.objective, inner.lower_bound, best, problem)
+            if self.prove and best.rows is not None:
+                self.outer_bound_ = inner.lower_bound
+                if not self.proven_:
+                    bound = outer_bound(problem, best.rows, inner.prices, inner.objective)
+                    self.outer_bound_ = min(bound, inner.lower_bound)
             self.labels_: np.ndarray | None = np.full(rows.n, -1, np.int32)
             self.labels_[rows.of_all(np.arange(rows.n))] = main_labels(shares)
             return self
@@ -329,6 +346,10 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             value = getattr(self, name)
             if value != "auto" and not isinstance(value, bool):
                 raise InputError(f"{name}={value!r}: use True, False or 'auto'")
+        if not isinstance(self.prove, bool) or (self.prove and self.support == "free"):
+            raise InputError(
+                f"prove={self.prove!r}: use True or False; True needs support='rows' or 'features'"
+            )
         check_jobs(self.n_jobs)
 
     def _problem(self, rows: EncodedInput, candidates: Any) -> Problem:

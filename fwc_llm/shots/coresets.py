@@ -28,12 +28,18 @@ from fwc_llm.shots.select import order_shots
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
-_ON_DISK = ("slots", "n_init", "max_iter", "column_weights", "penalty")
+_ON_DISK = ("slots", "n_init", "max_iter", "column_weights", "penalty", "prove")
 _DRAWS = 10_000  # times m: far beyond what any table of distinct rows needs
 
 
 @strategy(
-    slots="balanced-positive", n_init=None, max_iter=300, column_weights=None, penalty=None, crossed=True
+    slots="balanced-positive",
+    n_init=None,
+    max_iter=300,
+    column_weights=None,
+    penalty=None,
+    crossed=True,
+    prove=False,
 )
 def fwc(
     request: Request,
@@ -43,6 +49,7 @@ def fwc(
     column_weights: Any,
     penalty: float | None,
     crossed: bool,
+    prove: bool,
 ) -> Shots:
     """The m real rows and weights whose distribution is closest to the table's, within the parity limit ε.
 
@@ -54,7 +61,8 @@ def fwc(
     `Female:no=6,Female:yes=2,Male:no=6,Male:yes=2`), `n_init` restarts and
     `max_iter` iterations of the solver (its defaults unless given), `column_weights` of features in the
     distance (a mapping, or the text `age=2,hours=0.5`; by default the task's), `penalty` (a soft limit in the
-    place of ε), `crossed` (False: the levels of each protected attribute keep ε, not their combinations).
+    place of ε), `crossed` (False: the levels of each protected attribute keep ε, not their combinations),
+    `prove` (True: also a lower bound over all choices of rows; docs/method.md, "The outer bound").
 
     The certificate (docs/method.md, "The certificate of a selection") holds objective, lower bound,
     violation, slots per cell, row ids, weights, iterations, restarts, seed and the table's fingerprint.
@@ -67,7 +75,7 @@ def fwc(
         counts = {(level, LABELS.index(label)): n for (level, label), n in read_slots(slots, request).items()}
     settings = _settings(task, request.m, request.epsilon, request.seed, column_weights, penalty)
     settings |= {"slots": counts, "max_iter": max_iter, **({} if n_init is None else {"n_init": n_init})}
-    estimator = FairCoreset(**settings, crossed=crossed).fit(
+    estimator = FairCoreset(**settings, crossed=crossed, prove=prove).fit(
         features_frame(task, pool),
         task.labels(pool),
         task.sensitive(pool) if crossed else pool[list(task.protected)],
@@ -144,6 +152,8 @@ def _certified(request: Request, estimator: FairCoreset, slots: str) -> Shots:
     recorded = {name: value for name, value in recorded.items() if value is not None}
     if not estimator.crossed:
         recorded["crossed"] = False
+    if estimator.prove:
+        recorded["prove"] = True
     task, rows, weights = request.task, request.pool, np.asarray(estimator.weights_)
     sensitive, labels = task.sensitive(rows), task.labels(rows)
     options: dict[str, Any] = {"epsilon": estimator.epsilon, "slots": slots, **recorded}
@@ -151,6 +161,7 @@ def _certified(request: Request, estimator: FairCoreset, slots: str) -> Shots:
     certificate = {
         "objective": float(estimator.objective_),
         "lower_bound": float(estimator.lower_bound_),
+        **({} if estimator.outer_bound_ is None else {"outer_bound": estimator.outer_bound_}),
         "violation": float(estimator.violation_),
         **({} if estimator.penalty is None else {"imbalance": estimator.imbalance_}),
         "slots": [

@@ -146,6 +146,10 @@ def test_soft_limits_and_limits_of_each_attribute_are_recorded(two: Task) -> Non
     each: Any = select_shots(both, "fwc", 40, epsilon=0.1, crossed=False)
     assert each.options["crossed"] is False
     assert each.certificate["violation"] <= 0.1 + 1e-9
+    proven: Any = select_shots(two, "fwc", 12, prove=True)
+    assert 0 < proven.certificate["outer_bound"] <= proven.certificate["objective"]
+    assert "outer_bound" not in soft.certificate
+    json.dumps(proven.certificate)
 
 
 def test_weights_of_columns_are_given_or_the_task_s(two: Task) -> None:

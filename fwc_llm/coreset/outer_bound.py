@@ -1,0 +1,145 @@
+"""The outer bound: no choice of rows for the same slots, however weighted, has a lower objective.
+
+Lagrangian relaxation. Row i has the mass r_i, cell g has s_g slots, and candidate j of cell g(j) may carry
+any part of a row. The sum of each row's parts gets a multiplier λ_i, each cell's mass a price u_g. For any
+such numbers
+
+    L(λ, u) = Σ_i r_i λ_i + Σ_g (the sum of the s_g least ρ_j in g) + min {⟨u, w⟩ : w fair, Σ_g w_g = 1}
+    ρ_j     = Σ_i r_i min(0, c_ij − u_g(j) − λ_i)
+
+is a lower bound. It is that of p-medians (Beasley 1985, *A note on solving large p-median problems*) with the
+parity limit beside. A subgradient method raises it: steps by Polyak (1969), directions by Camerini, Fratta
+and Maffioli (1975). The relaxation is linear, so that a gap may stay though the coreset is the best.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fwc_llm.coreset.problem.ground_cost import blocks, cost_matrix
+from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.errors import InputError
+
+_PAIRS = 25_000_000  # of a row and a candidate, whose costs are kept as float32
+_AT_ONCE = 65_536  # of them, which fit into the cache
+_STEPS = 600  # at most
+_MEMORY = 0.7  # of the last direction, in the next
+_PATIENCE = 15  # steps without a gain, after which they are half as long
+_SHORTEST = 1e-3
+_ROUNDING = 2.0**-53
+
+
+def check_pairs(problem: Problem) -> None:
+    """Refuse a table that is too large to prove anything about.
+
+    Raises:
+        InputError: more than 25 million pairs of a row and a candidate.
+    """
+    n, q = problem.table.n, len(problem.candidates()[0])
+    if n * q > _PAIRS:
+        raise InputError(
+            f"prove compares {n:,} rows with {q:,} candidates, and can do so with {_PAIRS:,} pairs: there is "
+            "no outer bound for larger tables; leave out prove, or pass fewer candidates"
+        )
+
+
+def outer_bound(problem: Problem, rows: np.ndarray, prices: np.ndarray, objective: float) -> float:
+    """A lower bound of the objectives of all coresets of rows with these slots.
+
+    Args:
+        problem: whose support is rows or features.
+        rows: (m,) a good coreset, in cell order.
+        prices: (G,) of its inner problem.
+        objective: of it.
+    """
+    relaxation = _Relaxation(problem, prices)
+    start = relaxation.costs(rows, problem.cell_of) - prices[problem.cell_of]
+    multipliers = np.sort(start, axis=1)[:, :2].mean(axis=1)  # between the nearest and the next
+    best, length, idle = -np.inf, 1.0, 0
+    where = top = (multipliers, prices)
+    direction = (np.zeros(len(multipliers)), np.zeros(len(prices)))
+    for _ in range(_STEPS):
+        value, slopes = relaxation.evaluate(*where)
+        if value > best:
+            best, top, idle = value, where, 0
+        else:
+            idle += 1
+        if idle == _PATIENCE:
+            length, idle, where = length / 2, 0, top
+            direction = (0 * direction[0], 0 * direction[1])
+            if length < _SHORTEST:
+                break
+            continue
+        direction = (slopes[0] + _MEMORY * direction[0], slopes[1] + _MEMORY * direction[1])
+        size = relaxation.mass @ direction[0] ** 2 + direction[1] @ direction[1]
+        if size == 0 or value >= objective:  # nothing is left to gain
+            break
+        step = length * (objective - value) / size
+        where = (where[0] + step * direction[0], where[1] + step * direction[1])
+    return relaxation.certified(*top)
+
+
+class _Relaxation:
+    """L and its slopes; its costs (n, q) are kept as float32, for speed."""
+
+    def __init__(self, problem: Problem, prices: np.ndarray) -> None:
+        self.problem, self.fair = problem, problem.parity_set
+        n, masses = problem.table.n, problem.masses
+        self.mass = np.full(n, 1 / n) if masses is None else masses.values / masses.total
+        self.candidates, self.cell = problem.candidates()
+        self.cost = np.empty((n, len(self.cell)), np.float32)
+        for block in blocks(n):
+            self.cost[block] = self.costs(self.candidates, self.cell, block)
+        # Of groups of levels HiGHS finds the minimum, and no masses that attain it: the prices stay.
+        self.moving = self.fair is not None and self.fair.groups is None
+        self.least, self.wanted = 0.0, np.zeros(problem.cells.n_cells)
+        if self.fair is not None and not self.moving:
+            self.least = self.fair.best(prices)[0]
+
+    def costs(self, rows: np.ndarray, cell: np.ndarray, block: slice = slice(None)) -> np.ndarray:
+        """(b, r) float64 costs of a block of the table to some of its rows, which stand for `cell` (r,)."""
+        table, from_cell = self.problem.table, self.problem.cells.cell[block]
+        apart = cost_matrix(table.take(block), table.take(rows), self.problem.cost)
+        return np.asarray(apart + self.problem.move[from_cell][:, cell])
+
+    def evaluate(
+        self, multipliers: np.ndarray, prices: np.ndarray
+    ) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
+        """L, up to float32, and its slopes: by row (n,), for a unit of mass, and by cell (G,)."""
+        gain = np.zeros(len(self.cell))
+        price, limit = prices[self.cell].astype(np.float32), multipliers.astype(np.float32)[:, None]
+        mass = self.mass.astype(np.float32)
+        height = max(1, _AT_ONCE // len(self.cell))
+        for low in range(0, len(self.cost), height):
+            block = self.cost[low : low + height] - limit[low : low + height]
+            block -= price
+            gain += mass[low : low + height] @ np.minimum(block, 0, out=block)
+        chosen = self._least(gain)
+        carried = self.cost[:, chosen] - price[chosen] < limit
+        if self.fair is not None and self.moving:
+            self.least, vertex = self.fair.best(prices)
+            self.wanted = self.fair.masses(vertex)
+        slope = self.wanted - np.bincount(self.cell[chosen], self.mass @ carried, len(prices))
+        value = self.mass @ multipliers + gain[chosen].sum() + self.least
+        return float(value), (1.0 - carried.sum(axis=1), slope * self.moving)
+
+    def certified(self, multipliers: np.ndarray, prices: np.ndarray) -> float:
+        """L in float64, less all that rounding may have added."""
+        gain, table = np.zeros(len(self.cell)), self.problem.table
+        for block in blocks(table.n):
+            over = self.costs(self.candidates, self.cell, block) - prices[self.cell]
+            gain += self.mass[block] @ np.minimum(over - multipliers[block, None], 0)
+        least = 0.0 if self.fair is None else self.fair.best(prices)[0]
+        size = float(self.mass @ np.abs(multipliers)) + float(np.abs(prices).max())
+        error = _ROUNDING * (table.n + 2 * table.p + 16) * (self.problem.m + 2) * size
+        return float(self.mass @ multipliers) + float(gain[self._least(gain)].sum()) + least - error
+
+    def _least(self, gain: np.ndarray) -> np.ndarray:
+        """The candidates (m,) of the least ρ in each cell, as many as it has slots."""
+
+        def chosen() -> Iterator[np.ndarray]:
+            for g in np.flatnonzero(self.problem.seats):
+                members, count = np.flatnonzero(self.cell == g), self.problem.seats[g]
+                yield members[np.argpartition(gain[members], count - 1)[:count]]
+
+        return np.concatenate(list(chosen()))
