@@ -100,7 +100,8 @@ def _crossed(first: FairCoreset, second: FairCoreset, support: str, rng: np.rand
                 given[slot] = others[slot]
         return given
     if isinstance(first.representatives_, pd.DataFrame):
-        return first.representatives_.where(~swapped, second.representatives_, axis=0)
+        given = [m.representatives_.reset_index(drop=True) for m in (first, second)]
+        return pd.concat([given[0][~swapped], given[1][swapped]]).sort_index()
     return np.where(swapped[:, None], second.representatives_, first.representatives_)
 
 
