@@ -2,8 +2,9 @@
 
 The run is `fwc-llm eval` without options, a simulated census and a simulated model. From it come the console
 blocks that follow a comment `<!-- demonstration: PARTS -->` on a page, and docs/pictures/report.png, whose
-text has the table that it shows. `--check` writes nothing and ends with 1 where a page says something else;
-it needs no browser. The picture needs Playwright, a chromium on the PATH, and Pillow (extra `[plot]`).
+text has the table that it shows; beside it pictures of ten arms, an audit and a published summary. `--check`
+writes nothing and ends with 1 where a page says something else; it needs no browser.
+The pictures need Playwright, a chromium on the PATH, and Pillow (extra `[plot]`).
 """
 
 import argparse
@@ -23,7 +24,10 @@ from evals.site.pages import CHECKOUT, DOCS
 PICTURE = DOCS / "pictures" / "report.png"
 PAGES = (DOCS / "start.md", DOCS / "numbers.md")
 COMMAND = "fwc-llm eval --out demo"
-WIDTH = 1080  # of the window, in its own pixels
+WIDTH, HEIGHT = 1080, 900  # of the window, in its own pixels
+TEN_ARMS = (
+    "zero,random,strata,balanced,fwc,kmeans,minority,zero+instruction,balanced+instruction,fwc+instruction"
+)
 COLOURS = 160  # text and lines of a page look the same with so few, at half the size
 _BLOCK = re.compile(r"<!-- demonstration: (?P<parts>[a-z, ]+) -->\n```console\n.*?^```$", re.S | re.M)
 
@@ -50,14 +54,11 @@ def run(folder: Path) -> str:
 
 
 def parts_of(shown: str) -> dict[str, str]:
-    """Return the sentences, the table of results and the rates of yes of what the terminal shows."""
-    head, _, rest = "\n".join(map(str.rstrip, shown.splitlines())).partition("\nResults\n")
-    sentences = head.partition("\n")[2]
-    results = rest.partition("\nIn brackets")[0]
-    rates = rest.partition("\nRate of yes per group\n")[2].partition("\nShares of yes")[0]
-    tables = {"results": results, "rates": rates}
-    lines = {name: [line for line in text.splitlines() if line.strip()] for name, text in tables.items()}
-    return {"sentences": sentences, **{name: "\n".join(kept) for name, kept in lines.items()}}
+    """Return the sentences and the table of what the terminal shows."""
+    _, _, rest = "\n".join(map(str.rstrip, shown.splitlines())).partition("SIMULATED ANSWERS\n")
+    sentences, heading, table = rest.partition("\nArm ")
+    sentences = re.sub(r",\s\d{1,2}\s[A-Z][a-z]{2}\s\d{4}\.", "", sentences)  # the day of this run
+    return {"sentences": sentences, "results": (heading + table).partition("\n(…)")[0].strip("\n")}
 
 
 def written(page: str, parts: Mapping[str, str]) -> str:
@@ -79,8 +80,8 @@ def picture_says(picture: Path) -> str:
         return str(opened.info.get("table", ""))
 
 
-def draw(page: Path, picture: Path, table: str) -> None:
-    """Draw the first screen of a report as a PNG whose text is `table`."""
+def draw(pages: Mapping[Path, Path], table: str) -> None:
+    """Draw the first screen of each page as a PNG, by its path; its text is the `table` of the first."""
     from PIL import Image, PngImagePlugin
     from playwright.sync_api import sync_playwright
 
@@ -88,18 +89,44 @@ def draw(page: Path, picture: Path, table: str) -> None:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--headless", "--no-sandbox", "--disable-gpu"]
         )
-        window = browser.new_page(viewport={"width": WIDTH, "height": 900}, color_scheme="light")
-        window.goto(page.as_uri())
-        first = window.locator(".first").first.bounding_box()
-        if first is None:
-            raise SystemExit("the report has no results to draw")
-        clip: Any = {"x": 0, "y": 0, "width": WIDTH, "height": first["y"] + first["height"] + 10}
-        shot = window.screenshot(full_page=True, clip=clip)
+        for page, picture in pages.items():
+            window = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
+            window.goto(page.resolve().as_uri())
+            first = window.locator(".first")
+            clip: Any = None
+            if first.count() == 1:  # all of the table, however long
+                box: Any = first.bounding_box()
+                clip = {"x": 0, "y": 0, "width": WIDTH, "height": box["y"] + box["height"] + 10}
+            shot = window.screenshot(full_page=clip is not None, clip=clip)
+            window.close()
+            text = PngImagePlugin.PngInfo()
+            text.add_itxt("table", table if picture == PICTURE else "")
+            drawn = Image.open(io.BytesIO(shot)).convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE)
+            drawn.save(picture, optimize=True, pnginfo=text)
         browser.close()
-    text = PngImagePlugin.PngInfo()
-    text.add_itxt("table", table)
-    drawn = Image.open(io.BytesIO(shot)).convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE)
-    drawn.save(picture, optimize=True, pnginfo=text)
+
+
+def pages_of(folder: Path) -> dict[Path, Path]:
+    """Write the pages that are drawn: of the demonstration, ten arms, an audit, and a published summary."""
+    from fwc_llm import load_task
+
+    load_task("census").pool().to_csv(folder / "simulated-census.csv", index=False)
+    audit = "audit simulated-census.csv --answer income --positive yes --protected sex,race --no-rows"
+    for command in (
+        "report demo --no-rows -o demo.html",
+        f"eval --shots {TEN_ARMS} --n-test 300 --out ten",
+        "report ten --no-rows -o ten.html",
+        f"{audit} --small keep --report audit.html --ll144 ll144.html",
+    ):
+        subprocess.run(
+            [sys.executable, "-m", "fwc_llm", *command.split()],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+    names = {"demo": PICTURE.stem, "ten": "ten-arms", "audit": "audit", "ll144": "ll144"}
+    return {folder / f"{page}.html": PICTURE.with_stem(name) for page, name in names.items()}
 
 
 def main() -> int:
@@ -118,11 +145,7 @@ def main() -> int:
             return bool(differing)
         for page, text in texts.items():
             page.write_text(text, encoding="utf-8")
-        subprocess.run(
-            [sys.executable, "-m", "fwc_llm", "report", "demo", "--no-rows"],
-            cwd=folder, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, check=True,
-        )  # fmt: skip
-        draw((folder / "demo" / "report.html").resolve(), PICTURE, parts["results"])
+        draw(pages_of(folder), parts["results"])
     print(f"wrote {', '.join(path.name for path in (*PAGES, PICTURE))}")
     return 0
 

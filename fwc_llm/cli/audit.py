@@ -99,6 +99,7 @@ def audit(
     fail_if: list[str] | None = FAIL_IF,
     undecided: Undecided = UNDECIDED,
     junit: Path | None = JUNIT,
+    verbose: bool = flags.VERBOSE,
     as_json: bool = JSON,
     **options: Any,
 ) -> None:
@@ -109,9 +110,7 @@ def audit(
     from fwc_llm.files import json_text, sha256, write_whole
     from fwc_llm.report.audit_file import AuditOptions, audit_of_file
     from fwc_llm.report.formats import choose_format, write_document, write_summaries
-    from fwc_llm.report.impact import selected
-    from fwc_llm.report.table_model import terminal
-    from fwc_llm.report.terminal import probability_tables, statistics_table
+    from fwc_llm.report.terminal import MORE, everything, summary
     from fwc_llm.validation import check
 
     gates, settings = Gates.read(fail_if, undecided, junit), read(Settings, options)
@@ -132,19 +131,23 @@ def audit(
     made = audit_of_file(predictions, check(AuditOptions, asked, "the options of the audit"), population)
     gates.begin(made.crossed.arms)
     views = made.document["audit"]["attributes"]
-    rows = sum(map(len, made.crossed.answers.values()))
     for (name, of_attribute), view in zip(() if as_json else made.audits.items(), views, strict=False):
-        console.lines(f"{predictions.name} by {name}: {rows:,} predictions", style="bold")
-        console.out.print(statistics_table(of_attribute.to_dict(), view))
-        console.out.print(probability_tables(of_attribute.to_dict()))
+        console.lines(f"{predictions.name} by {name}", style="bold")
+        created = made.document["created"]
+        console.out.print(summary(of_attribute.to_dict(), created, view, verbose))
+    for entry in made.report()["runs"] if verbose and not as_json else ():
+        console.lines(str(entry["label"]), style="bold")
+        console.out.print(everything(entry))
+    if not verbose and not as_json:
+        console.out.print(MORE, style="dim")
     console.notes(made.ties, *(made.notes if as_json else ()))
-    for view in () if as_json else views:
-        console.out.print(terminal(selected(view)))
     summarized = made.document["ll144"]
     refused = summarized["refused"] if ll144 is not None and law == "csv" else ""
     if ll144 is not None and not refused:
+        from fwc_llm.report.local_law_144 import missing as to_state
+
         write_whole(write_summaries([summarized], law), ll144)
-        console.notes(f"wrote {ll144}")
+        console.notes(f"wrote {ll144}", *to_state(summarized))
     if report is not None or figures is not None:
         from fwc_llm.cli.report import draw
 

@@ -98,6 +98,7 @@ def evaluate(
         "--until-decided",
         panel=VERDICT,
     ),
+    verbose: bool = flags.VERBOSE,
     as_json: bool = flags.JSON,
     **options: Any,
 ) -> None:
@@ -153,7 +154,7 @@ def evaluate(
         print_forecast(jobs, as_json)
         return
     closing = _EXPLANATION.format(**job.plan.settings.as_json()) if demonstration else ""
-    results = ask_all(jobs, out, cancel_batch, closing, as_json)
+    results = ask_all(jobs, out, cancel_batch, closing, as_json, verbose)
     folders = {name: result.folder for name, result in results.items()}
     settle_folders(gates, folders, eval_json(jobs, results) if as_json else None)
 

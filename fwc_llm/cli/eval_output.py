@@ -42,14 +42,16 @@ def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
     design = design_of(plan.task, settings.n_test, settings.base_parity, settings.repeats, settings.min_group)
     if as_json:
         document = {"format": "fwc-llm-forecast/1", "models": models, "dollars_most": total}
-        print_json({**document, "smallest": smallest(design)})
+        expected = jobs[0].expected_questions
+        document |= {"smallest": smallest(design)} | ({"until_decided": expected} if expected else {})
+        print_json(document)
         return
     for job, numbers in forecasts:
         console.lines(*_forecast_lines(job, numbers))
     if len(jobs) > 1 and all(dollars):
         console.lines(f"all {len(jobs)} models: at most ${total:.2f}")
-    arms, until = [arm.name for arm in plan.arms], settings.until_decided
-    console.lines(*(expected_lines(design, until, arms, settings.margin) if until else power_lines(design)))
+    lines = expected_lines(jobs[0].expected_questions) if settings.until_decided else power_lines(design)
+    console.lines(*lines)
 
 
 def _forecast_lines(job: "Job", numbers: "Forecast | None") -> Iterator[str]:
@@ -136,7 +138,12 @@ def before_asking(out: Path | None) -> Iterator[None]:
 
 
 def ask_all(
-    jobs: "Sequence[Job]", out: Path | None, cancel_batch: bool, closing: str = "", as_json: bool = False
+    jobs: "Sequence[Job]",
+    out: Path | None,
+    cancel_batch: bool,
+    closing: str = "",
+    as_json: bool = False,
+    verbose: bool = False,
 ) -> "dict[str, Result]":
     """Ask each model under a progress bar, print the results, then the closing words.
 
@@ -179,7 +186,7 @@ def ask_all(
         add_references([result.folder for result in answered.values()], jobs[0].plan.task)
     problem = problem or _problem(results, rejected, group, jobs[0].client.strict)
     if not as_json:
-        _print_results(jobs, results, group)
+        _print_results(jobs, results, group, verbose)
     elif problem and results:
         print_json(eval_json(jobs, results))
     if problem:
@@ -242,7 +249,9 @@ def _answered(results: "Mapping[str, Result]") -> "dict[str, Result]":
     return {name: result for name, result in results.items() if result.unanswered < result.data["requests"]}
 
 
-def _print_results(jobs: "Sequence[Job]", results: "Mapping[str, Result]", group: "Group | None") -> None:
+def _print_results(
+    jobs: "Sequence[Job]", results: "Mapping[str, Result]", group: "Group | None", verbose: bool
+) -> None:
     """Print the results of runs, whole or in part; nothing where no request has a reply."""
     from fwc_llm.report.cost import cost_line
     from fwc_llm.report.terminal import models_table, run_table
@@ -254,7 +263,9 @@ def _print_results(jobs: "Sequence[Job]", results: "Mapping[str, Result]", group
     console.notes(*jobs[0].plan.task.notes)
     console.notes(*(text for result in answered.values() for text in reparsed(result.data)))
     folders = [result.folder for result in answered.values()]
-    console.out.print(models_table([*map(read_run, folders)]) if group else run_table(folders[0]))
+    console.out.print(
+        models_table([*map(read_run, folders)], verbose) if group else run_table(folders[0], verbose)
+    )
     for job in jobs:
         finished = answered.get(job.model.name)
         if finished is not None and not (finished.data["simulated_answers"] or finished.data["reference"]):

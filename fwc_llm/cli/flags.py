@@ -70,6 +70,7 @@ COMMENT: str = option("The text that begins lines to be left out, such as #.", d
 NO_ROWS: bool = switch("Reports hold no rows, prompts or replies: they may be people's records.", "--no-rows")
 FIGURES: Path | None = option("Write the charts to this folder, as SVG and PNG. Extra: plot.", metavar="DIR")
 JSON: bool = switch("Print everything as one JSON document; notes go to standard error.", "--json")
+VERBOSE: bool = switch("Print every table and note, not the answer alone.", "--verbose", "-v")
 APPENDIX: bool = switch("Print the page whole, not only its first screen.", "--appendix")
 CANCEL_BATCH: bool = switch(
     "Cancel the folder's batches that are under way and ask their open questions live. [default: wait]",

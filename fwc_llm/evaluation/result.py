@@ -183,13 +183,13 @@ class Result:
 
     def _repr_html_(self) -> str:
         """The arms with intervals, or why there are none."""
-        from fwc_llm.report.sections import rates, results
+        from fwc_llm.report.sections import first, rates
         from fwc_llm.report.table_model import Section, notebook
 
         notes, shown = [self._missing] if self.unanswered else [], []
         try:
             audited = self.audit().to_dict()
-            shown = [results(audited), rates(audited)]
+            shown = [first(audited), rates(audited)]
         except FwcError as error:
             notes.append(str(error))
         notes.append(f"everything is in {self.folder}")

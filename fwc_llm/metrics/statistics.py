@@ -10,13 +10,15 @@ import numpy as np
 from fwc_llm.metrics import arm_estimates, counts
 from fwc_llm.metrics.alike import centred
 from fwc_llm.metrics.arm_comparison import comparisons
+from fwc_llm.metrics.confidence_sequences import ConfidenceSequence
+from fwc_llm.metrics.group_sequential import GroupSequential
 from fwc_llm.metrics.intervals import INCONCLUSIVE
 from fwc_llm.metrics.perturbation_effects import flips, probes, repetition_statistics
 from fwc_llm.metrics.predicted_probabilities import decision_notes, probability_statistics
 from fwc_llm.metrics.prediction_powered import MIN_ROWS, RATES_ASSISTED, effective_sample_size
 from fwc_llm.metrics.run_answers import RunAnswers, is_known, views
 from fwc_llm.metrics.sampling_design import AS_NO, WORST
-from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, ArmArrays, scope_words
+from fwc_llm.metrics.variance import MIN_SETS, ArmArrays
 
 SMALL = 10  # rows a repeat; a group below says little
 _LISTED = 4  # groups that a note names
@@ -256,14 +258,17 @@ def notes(run: RunAnswers, content: Mapping[str, Any]) -> list[str]:
     ]
 
 
+_KIND = {GroupSequential: "repeated confidence intervals", ConfidenceSequence: "confidence sequences"}
+
+
 def _about_looks(run: RunAnswers) -> Iterator[str]:
     if (looks := run.design.sequential) is not None:
         rows, most, ended = next(iter(run.samples.values())).rows, looks.most, looks.ended
         saved = f", {most - rows:,} questions an arm saved" if rows < most and not ended else ""
         yield (
             f"Asked until decided: {rows:,} of at most {most:,} rows{saved}{'; ' * bool(ended)}{ended}. "
-            "Intervals are of the population and hold at every look; tests of a fixed number of rows are "
-            "left out."
+            f"Intervals are {_KIND[type(looks)]} of the population, which hold at all looks together; tests "
+            "of a fixed number of rows are left out."
         )
 
 
@@ -362,32 +367,13 @@ def _about_unread(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _about_power(content: Mapping[str, Any]) -> Iterator[str]:
-    """Says what this design would miss, by the arms' own answers."""
-    tests = [test["these_examples"] if test["reason"] else test for test in content["comparisons"]]
-    missed = []
-    if between := [
-        *_below([test[_PARITY] for test in tests], "{:.3f} of DP gap"),
-        *_below([test["accuracy"] for test in tests], "{:.1f} points of accuracy", 100),
-    ]:
-        of = THESE_EXAMPLES if content["comparisons"][0]["reason"] else content["comparisons"][0]["of"]
-        of_what = scope_words(of, content["with_examples"])
-        missed.append(f"differences between two arms below {' and '.join(between)} ({of_what})")
-    alone = [arm[_PARITY] for arm in content["arms"] if not arm["alike"]]
-    missed += _below(alone, "a DP gap below {:.3f}")
+    """Says how many rows would settle the gaps that cannot be told."""
     needed = [(arm["arm"], arm[_PARITY]["rows_needed"], arm[_PARITY]["margin"]) for arm in content["arms"]]
     if told := [f"{rows:,} rows ({arm})" for arm, rows, _ in needed if rows]:
         yield (
             f"A DP gap that cannot be told: if the groups are treated alike, {listed(told)} would show it to "
             f"be within {needed[0][2]:g}, 4 times in 5."
         )
-    if missed:
-        yield f"At least 1 in 5 such samples would miss {', and '.join(missed)}."
-
-
-def _below(tests: Sequence[Mapping[str, Any]], words: str, scale: int = 1) -> list[str]:
-    """The largest of the smallest differences that are found, in words; none where none is known."""
-    smallest = [test["smallest_found"] for test in tests if not np.isnan(test["smallest_found"])]
-    return [words.format(scale * min(1.0, max(smallest)))] if smallest else []
 
 
 def _about_arms(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[str]:

@@ -67,18 +67,18 @@ class Audit:
 
     def __str__(self) -> str:
         from fwc_llm.report.table_model import as_text
-        from fwc_llm.report.terminal import statistics_table
+        from fwc_llm.report.terminal import summary
 
-        return as_text(statistics_table(self._statistics))
+        return as_text(summary(self._statistics))
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
-        from fwc_llm.report.sections import rates, results
+        from fwc_llm.report.sections import first, rates
         from fwc_llm.report.table_model import notebook
 
-        shown = results(self._statistics), rates(self._statistics)
+        shown = first(self._statistics), rates(self._statistics)
         return notebook("Values with 95 % intervals", *shown)
 
 
@@ -141,8 +141,9 @@ def audit(
     """
     import pandas as pd
 
-    from fwc_llm.data.raw_table import frame_table, title_of, titles_of
+    from fwc_llm.data.raw_table import frame_table, titles_of
     from fwc_llm.report.predictions_reader import as_numbers, filled, population_of, repeated_note
+    from fwc_llm.values import title_of
 
     raw, groups = frame_table(answers), titles_of(answers, protected)
     roles = {"answer": answer, "label": label, "weight": weight, "cluster": cluster, "given": given}

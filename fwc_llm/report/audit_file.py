@@ -258,6 +258,7 @@ def _describe(audit: Audit, source: Mapping[str, Any], title: str, keep_small: b
     unanswered = sum(int((a.reason == "error").sum()) for a in answers.values())
     hashes = {"run.json": _sha256(record), "answers.csv": source["sha256"], "results.json": _sha256(stats)}
     hashes["table as used"] = source["sha256"]
+    answer, *others = findings(stats, record["created"])
     return entry(
         label,
         list(answers),
@@ -265,7 +266,7 @@ def _describe(audit: Audit, source: Mapping[str, Any], title: str, keep_small: b
         provenance={"about": dict.fromkeys(ABOUT), "task": None, "hashes": hashes},
         about={**record, "returned_models": []},
         paragraph=what_was_decided(where, list(answers), stats),
-        findings=[*four_fifths(impact["attributes"][-1]), *findings(stats)],
+        findings=[answer, *four_fifths(impact["attributes"][-1]), *others],
         statistics=stats,
         cost={"requests": calls, "unanswered": unanswered, "usage": {}},
     )

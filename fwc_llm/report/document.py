@@ -60,7 +60,7 @@ def make_document(
         add_references([run.folder for run in runs], table)
     if assist:
         runs = [assisted(run, table, missing) for run in runs]
-    described = [_describe(run, table, missing) for run in runs]
+    described = [describe_run(run, table, missing) for run in runs]
     if with_rows:
         for run, entry in zip(runs, described, strict=True):
             entry["browser"] = rows_of_run(run)
@@ -86,6 +86,7 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
     """
     stats, is_run = run["statistics"], DECISIONS not in run["about"]
     shown = [
+        first_section(run),
         sections.results(stats),
         sections.rates(stats),
         sections.further(stats),
@@ -101,7 +102,6 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
         at_threshold(run["threshold"]),
         tuned(run["tuning"]),
         sections.references(stats),
-        sections.context(stats),
         sections.repetition(stats),
         *([costs(run)] if is_run else []),
         *([ll144.sections(run["ll144"])] if run.get("ll144") else []),
@@ -114,7 +114,7 @@ def first_section(run: Mapping[str, Any]) -> Section:
     """Return the table that a page opens with: the arms of a run, the groups of an audit."""
     if DECISIONS in run["about"] and len(run["statistics"]["arms"]) == 1:
         return selected(run["audit"]["attributes"][-1])
-    return sections.results(run["statistics"])
+    return sections.first(run["statistics"])
 
 
 def find_task(
@@ -147,7 +147,8 @@ def find_task(
     return task, ""
 
 
-def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
+def describe_run(run: Run, task: "Task | None" = None, missing: str = "") -> dict[str, Any]:
+    """Return one run as an entry of a document's `runs`; `missing` says why there is no `task` with data."""
     stats = statistics(run.answered, references_of(run))
     stats["notes"] += wording_lines(run.results)
     return entry(
@@ -171,7 +172,7 @@ def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
                 if name
             ),
             *low_coverage(run.results["arms"], run.described["settings"]["min_coverage"]),
-            *findings(stats),
+            *findings(stats, run.created),
         ],
         statistics=stats,
         missing=missing,

@@ -104,7 +104,7 @@ def _head(run: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"> **Reference, no language model.** {source}.", "")
     yield from (escaped(run["paragraph"]), "")
     for finding in run["findings"]:
-        arm = f"**{escaped(finding['arm'])}** " if finding["arm"] else ""
+        arm = f"**{escaped(finding['arm'])}**: " if finding["arm"] else ""
         yield f"- {arm}{escaped(finding['text'])}"
     yield ""
 

@@ -12,14 +12,14 @@ from markupsafe import Markup
 from fwc_llm.notebook import visible
 from fwc_llm.report import charts
 from fwc_llm.report.document import first_section, sections_of
+from fwc_llm.report.narrative import asked
 from fwc_llm.report.number_format import DASH, number, percent
 from fwc_llm.report.provenance import DECISIONS, SIGNED
 from fwc_llm.report.rows import json_block
-from fwc_llm.report.sections import overview
+from fwc_llm.report.sections import DEFINITIONS, overview
 from fwc_llm.report.table_model import TableCell
 from fwc_llm.shots.base import Certificate
 
-_SCRIPTS = ("rows_model.js", "rows_detail.js", "rows_view.js")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
@@ -56,6 +56,8 @@ def environment() -> jinja2.Environment:
         "shape": charts.shape_path,
         "sections_of": sections_of,
         "first_section": first_section,
+        "definitions": DEFINITIONS,
+        "asked": asked,
         "certificate": Certificate,
         "signed": SIGNED,
         "dash": DASH,
@@ -70,9 +72,8 @@ def _script(with_rows: bool) -> dict[str, Any]:
     """
     if not with_rows:
         return {"policy": Markup(f"{_POLICY}; script-src 'none'"), "script": None}
-    folder = files("fwc_llm.report") / "templates"
-    parts = "".join((folder / name).read_text(encoding="utf-8") for name in _SCRIPTS)
-    script = f'"use strict";\n(() => {{\n{parts}}})();\n'
+    source = (files("fwc_llm.report") / "templates" / "rows.js").read_text(encoding="utf-8")
+    script = f'"use strict";\n(() => {{\n{source}}})();\n'
     checksum = b64encode(hashlib.sha256(script.encode()).digest()).decode()
     allowed = f"script-src 'sha256-{checksum}'; require-trusted-types-for 'script'; trusted-types 'none'"
     return {"policy": Markup(f"{_POLICY}; {allowed}"), "script": Markup(script)}

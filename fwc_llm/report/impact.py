@@ -5,11 +5,12 @@ they are re-weighted to the table's own rates, or withheld (docs/statistics.md, 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.metrics.adverse_impact import REWEIGHTED, WITHHELD, impact_tables
 from fwc_llm.report.number_format import DASH, defined, interval, number, p_value
-from fwc_llm.report.table_model import Row, Section, TableCell, difference, valued
+from fwc_llm.report.table_model import Row, Scale, Section, TableCell, difference, valued
 from fwc_llm.runs.recorded_run import Run
 from fwc_llm.runs.splits import population
 
@@ -114,13 +115,19 @@ def _asked(view: Mapping[str, Any], by: str) -> Section:
     return _table(view, f"Rows and answers, {by}", headings, rows, notes=notes)
 
 
-def selected(view: Mapping[str, Any], reweighted: bool = False) -> Section:
-    """Return the selection rates and impact ratios of one attribute of `impact_tables`."""
+def selected(view: Mapping[str, Any], reweighted: bool = False, most: int = 0) -> Section:
+    """Return the selection rates and impact ratios of one attribute of `impact_tables`.
+
+    With `most` it is in brief: of more groups those with the lowest ratios, without counts.
+    """
+    more = max(len(arm["groups"]) for arm in view["arms"]) - most if most else 0
+    if most:
+        view = {**view, "arms": [arm | {"groups": _lowest(arm["groups"], most)} for arm in view["arms"]]}
     rows: list[Row] = []
     for arm, name, group in _lines(view):
         ratio = _with_ends(group, "impact_ratio", "impact_ratio_", 2)
         if name == arm["reference"]:
-            ratio = TableCell(number(group["impact_ratio"], 2), "the highest rate")
+            ratio = replace(ratio, note="the highest rate")
         rule, verdict = group["four_fifths"], TableCell(DASH)
         if rule is not None:
             below = "below" if rule["below"] else "not below"
@@ -133,10 +140,27 @@ def selected(view: Mapping[str, Any], reweighted: bool = False) -> Section:
         headings[:3] = ["Yes, test rows", "Selection rate, reweighted", "Impact ratio, reweighted"]
     elif view["weighted"]:
         headings[:3] = ["Selected, unweighted", "Selection rate, weighted", "Impact ratio, weighted"]
+    title = f"Who was selected, by {view['attribute']}"
+    if most:
+        notes = [f"{more} more groups have higher ratios, or none."] * (more > 0)
+        return _table(view, title, headings[1:4], [row[1:4] for row in rows], notes=notes)
     notes = [*_reading(view), *_reasons(view, {"impact_ratio": "Impact ratio"})]
     intro = "Selection rates and impact ratios, with 95 % intervals; a ratio is to the highest rate."
-    title = f"Who was selected, by {view['attribute']}"
-    return _table(view, title, headings, rows, notes=notes, intro=intro, name="selection")
+    keys = 1 + (len(view["arms"]) > 1)
+    scales = {keys + 1: Scale(0.0, 1.0), keys + 2: Scale(0.0, 1.0, 0.8)}
+    return _table(view, title, headings, rows, notes=notes, intro=intro, name="selection", scales=scales)
+
+
+def _lowest(groups: Mapping[str, Any], most: int) -> dict[str, Any]:
+    """The groups with the lowest impact ratios, and the one with the highest."""
+    defined = [name for name, group in groups.items() if group["impact_ratio"] is not None]
+    order = sorted(defined, key=lambda name: groups[name]["impact_ratio"])
+    order = [
+        *order[: most - 1],
+        *order[max(most - 1, len(order) - 1) :],
+        *(n for n in groups if n not in order),
+    ]
+    return {name: groups[name] for name in order[:most]}
 
 
 def _pairs(view: Mapping[str, Any], by: str) -> Section:

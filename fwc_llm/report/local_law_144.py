@@ -11,25 +11,23 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fwc_llm.metrics.adverse_impact import AS_DRAWN
-from fwc_llm.report.number_format import DASH, number
+from fwc_llm.report.number_format import DASH, day, number
 from fwc_llm.report.provenance import ABOUT, FOR_LAW
 from fwc_llm.report.table_model import Section
 from fwc_llm.report.tidy_csv import head
 from fwc_llm.sanitize import replace_invisible
 from fwc_llm.words import UNKNOWN
 
-RULE = "6 RCNY § 5-301 to 5-304, read 2026-11-22 in secondary sources: check that it is in force"
+RULE = "Summary of results under 6 RCNY §§ 5-301 to 5-304"
+ADVICE = "6 RCNY §§ 5-301 to 5-304, read on 22 Nov 2026 in secondary sources: check that it is in force."
 COLUMNS = (
     *("run", "task", "model", "arm", "table", "category", "applicants", "no_answer", "selected"),
     *("selection_rate", "impact_ratio", "note", "simulated", "reference", "rates_of"),
     *("above_median", "scoring_rate", "scoring_impact_ratio"),
 )
 SMALL = ("keep", "exclude")
-_MISSING = "missing"
+NOT_STATED = "not stated"
 _COUNTS = "applicants", "no_answer", "selected", "above_median"
-_NO_REASON = (
-    "missing: --small exclude --because TEXT states it, --small keep (fwc-llm audit) leaves nobody out"
-)
 
 
 def refusal(audit: Mapping[str, Any], where: str) -> str:
@@ -66,18 +64,18 @@ def summary(
     """Return what § 5-303 has published: `rule`, `refused` (why there is no table), `about` and `lines`.
 
     `heading` has the cells that all lines share. `about` says what [about] of a task file does, `audited`
-    when the numbers were made, `because` why small categories are left out. What nobody said is "missing".
+    when the numbers were made, `because` why small categories are left out.
     """
     refused = refusal(audit, str(heading["run"]))
     views = () if refused else audit["attributes"]
     lines = [
         {**heading, **line} for view in views for arm in view["arms"] for line in _table(view, arm, because)
     ]
-    stated = {key: about.get(key) or _MISSING for key in ABOUT | FOR_LAW}
+    stated = {key: about.get(key) or NOT_STATED for key in ABOUT | FOR_LAW}
     groups = [g for view in views for arm in view["arms"] for g in arm["groups"].values()]
     left_out = any(group["reason"].startswith("left out") for group in groups)
     entries = {
-        "Date of the bias audit, § 5-303 (a)": audited or _MISSING,
+        "Date of the bias audit, § 5-303 (a)": day(audited) if audited else NOT_STATED,
         "Date of distribution of the tool, § 5-303 (a)": stated["distributed"],
         "Independent auditor, § 5-301 (a)": stated["auditor"],
         "Historical or test data, § 5-302": stated["data_kind"],
@@ -88,7 +86,7 @@ def summary(
         "How categories are known": stated["categories"],
     }
     if left_out:
-        entries["Why categories under 2 % are left out, § 5-301 (d)"] = because or _NO_REASON
+        entries["Why categories under 2 % are left out, § 5-301 (d)"] = because or NOT_STATED
     return {"rule": RULE, "refused": refused, "about": entries, "lines": lines}
 
 
@@ -126,15 +124,27 @@ def _table(view: Mapping[str, Any], arm: Mapping[str, Any], because: str) -> Ite
 
 def _note(group: Mapping[str, Any], because: str) -> str:
     if group["reason"].startswith("left out"):
-        return f"{group['reason']} ({group['share']:.2%}); reason: {because or _MISSING}"
+        return f"{group['reason']} ({group['share']:.2%}); reason: {because or NOT_STATED}"
     reasons = {"undefined": group["reason"], "score": group.get("scoring_reason") or ""}
     parts = [f"{what}: {reason}" for what, reason in reasons.items() if reason]
     return "; ".join([*parts, *["under 2 % of the rows, kept"] * bool(group["small"])])
 
 
+def missing(summarized: Mapping[str, Any]) -> Iterator[str]:
+    """Say what somebody who publishes a summary still has to state, and check."""
+    yield ADVICE
+    if lacking := [entry for entry, text in summarized["about"].items() if NOT_STATED in text]:
+        how = "--about KEY=TEXT, --small exclude --because TEXT"
+        yield f"Not stated in the summary: {'; '.join(lacking)} ({how})."
+
+
 def sections(summarized: Mapping[str, Any]) -> Section:
     """Return a summary as a section: what § 5-303 asks for, then the table of each attribute."""
-    parts = [Section("What is published, § 5-303", ["Entry", "Stated"], [*summarized["about"].items()])]
+    stated = [
+        (name.replace("§ ", "§\u00a0").replace(" (", "\u00a0("), text)
+        for name, text in summarized["about"].items()
+    ]
+    parts = [Section("What is published, § 5-303", ["Entry", "Stated"], stated)]
     tables: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for line in summarized["lines"]:
         tables.setdefault((line["arm"], line["table"]), []).append(line)
@@ -142,19 +152,29 @@ def sections(summarized: Mapping[str, Any]) -> Section:
         "category": "Category", "applicants": "Applicants", "no_answer": "No answer", "selected": "Selected",
         "selection_rate": "Selection rate", "impact_ratio": "Impact ratio",
         "above_median": "Above the median", "scoring_rate": "Scoring rate",
-        "scoring_impact_ratio": "Impact ratio of scores", "rates_of": "Rates are of", "note": "Note",
+        "scoring_impact_ratio": "Impact ratio of scores",
     }  # fmt: skip
+    several, by_note = len({arm for arm, _ in tables}) > 1, dict[str, dict[str, None]]()
     for (arm, name), lines in tables.items():
         shown = [key for key in headings if any(line.get(key, "") != "" for line in lines)]
         rows = [[_cell(line.get(key, "")) for key in shown] for line in lines]
-        parts.append(Section(f"By {name}, {arm}", [headings[key] for key in shown], rows))
-    why = f"No table: {summarized['refused']}. " if summarized["refused"] else ""
+        for line in lines:
+            by_note.setdefault(line["note"], {})[line["category"]] = None
+        parts.append(Section(f"By {name}{f', {arm}' * several}", [headings[key] for key in shown], rows))
+    notes = [f"{', '.join(names)}: {text}." for text, names in by_note.items() if text]
+    why = f" No table: {summarized['refused']}." if summarized["refused"] else ""
     return Section(
-        "New York City Local Law 144", intro=f"{why}{summarized['rule']}.", parts=parts, name="ll144"
+        "New York City Local Law 144",
+        intro=f"{summarized['rule']}.{why}",
+        parts=parts,
+        notes=notes,
+        name="ll144",
     )
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
     return (
         DASH
         if value == ""

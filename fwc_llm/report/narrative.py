@@ -4,23 +4,20 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.gates.condition import UNTIL_VERDICT, parse_condition, sequence_of
 from fwc_llm.metrics.arm_comparison import COMPARED
-from fwc_llm.metrics.confidence_sequences import expected
 from fwc_llm.metrics.decision_thresholds import HALF
-from fwc_llm.metrics.intervals import DIFFERS, NOT_SHOWN, WITHIN
+from fwc_llm.metrics.intervals import DIFFERS, INCONCLUSIVE, NOT_SHOWN, WITHIN
 from fwc_llm.metrics.planning import Assumptions, Design, limit_of, smallest
 from fwc_llm.metrics.predicted_probabilities import OPPOSITE
-from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES
-from fwc_llm.report.number_format import interval, number, percent
+from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, scope_words
+from fwc_llm.report.number_format import day, interval, number, percent
 
 if TYPE_CHECKING:
     from fwc_llm.runs.recorded_run import Run
 
 GAP = COMPARED[1]
-_NAMES = {GAP: "the DP gap", "accuracy": "accuracy"}
 _MOST = 4  # differences that have a sentence of their own
-_MOST_BELOW = 20  # groups below four fifths, the largest
+_MOST_BELOW = 3  # groups below four fifths, the lowest
 
 
 def what_was_run(run: "Run", stats: Mapping[str, Any]) -> str:
@@ -89,78 +86,191 @@ def low_coverage(arms: Sequence[Mapping[str, Any]], least: float) -> Iterator[di
             yield {"arm": "", "text": f"{text} (below {least:.0%}): all numbers are of these alone."}
 
 
-def findings(stats: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return what a reader should take away: the arm that a sentence is about (`arm`), and the rest (`text`).
+def findings(stats: Mapping[str, Any], created: str = "") -> list[dict[str, str]]:
+    """Return the answer, then what the other arms do: the arm that a sentence is about (`arm`), and `text`.
 
-    Arms that answered all rows alike, the first other arm's gap, groups that are refused more often, then the
-    arms that differ, with sizes, those against the first arm first; what does not differ is one sentence.
-    Last, a perfect classifier.
+    An arm is best only where its gap is shown to be below the first arm's (`best_arm`). `created` is the date
+    that the answer ends with. Then come arms that answer all rows alike, refusals that differ between groups,
+    and last the differences that so few rows would miss.
     """
-    first, sentences = stats["arms"][0], list(all_alike(stats))
-    if told := [arm for arm in stats["arms"] if not arm["alike"]]:
-        sentences.append({"arm": told[0]["arm"], "text": _gap_of(told[0])})
-    if first["arm"] == "answers":  # of an audit that names nobody
-        text = _gap_of(first).replace("says", "say", 1).replace("has", "have", 1)
-        sentences = [{"arm": "", "text": f"The answers {text}"}]
+    arms, base, tests = _against_first(stats)
+    best, alike = best_arm(stats), list(all_alike(stats))
+    telling = [name for name, arm in arms.items() if not arm["alike"]]
+    sentences = list[dict[str, str]]()
+    if telling:
+        lead = best or (base if base in telling else telling[0])
+        answer = _rates_and_gap(arms[lead], tests.get(lead), base)
+        if perfect := [
+            row[GAP] for row in stats["context"] if row["name"] == "oracle" and row[GAP] is not None
+        ]:
+            answer += f"; true answers have {number(perfect[0], 0, 100)}"
+        answer += f".{_accuracy(arms[lead], tests.get(lead), base)} {asked(stats, created)}."
+        named = f"Best: {lead}. " if best else ""
+        if len(arms) > 1 and not best:
+            named = f"No arm is clearly better than {base}. "
+        if not best and lead != "answers":  # of an audit that names nobody
+            named += f"{lead}: "
+        answer = answer if named.endswith(": ") else answer[0].upper() + answer[1:]
+        sentences.append({"arm": "", "text": named + answer})
+        others = sorted(
+            (name for name in telling if name != lead), key=lambda name: arms[name][GAP]["value"] or 0
+        )
+        told = others if len(others) <= _MOST else [name for name in others if name == base]
+        for name in told:
+            arm, test = arms[name], tests.get(name)
+            text = f"{_rates_and_gap(arm, test, base)}.{_accuracy(arm, test, base)}"
+            sentences.append({"arm": name, "text": text})
+        if more := len(others) - len(told):
+            sentences.append({"arm": "", "text": f"{more} more arms are in the table."})
+    sentences += alike
     sentences += [sentence for arm in stats["arms"] for sentence in _silence(arm)]
-    differing = [test for test in stats["comparisons"] if _metrics_of(test)]
-    differing.sort(key=lambda test: test["first"] != first["arm"])
-    if len(differing) <= _MOST:
-        sentences += [{"arm": test["second"], "text": _changes(test)} for test in differing]
-    else:
-        sentences += [{"arm": "", "text": text} for text in _collapsed(differing, first["arm"])]
-    same, alike, untold = list[str](), list[str](), dict[str, list[str]]()
-    for test in stats["comparisons"]:
-        if test["first"] != first["arm"] or test in differing or (test["alike"] and not test["same"]):
+    sentences += [{"arm": "", "text": text} for text in (*_undecided(tests, base), *missed(stats))]
+    return sentences
+
+
+def best_arm(stats: Mapping[str, Any]) -> str | None:
+    """Return the arm of the smallest gap of those shown to be better than the first; None for none.
+
+    Better is a smaller DP gap at no loss of accuracy beyond the margin, by intervals widened for the number
+    of comparisons. An arm that answers all rows alike is never better.
+    """
+    arms, _, tests = _against_first(stats)
+
+    def is_better(name: str, test: Mapping[str, Any]) -> bool:
+        gap, accuracy = test[GAP], test["accuracy"]
+        shown = gap["verdict"] in (DIFFERS, WITHIN) and gap["difference"] < 0
+        loses = stats["labelled"] and (accuracy["low"] is None or accuracy["low"] < -stats["margin"])
+        return shown and not loses and not arms[name]["alike"]
+
+    better = [name for name, test in tests.items() if is_better(name, test)]
+    return min(better, key=lambda name: arms[name][GAP]["value"], default=None)
+
+
+def _against_first(stats: Mapping[str, Any]) -> tuple[dict[str, Any], str, dict[str, Any]]:
+    """The arms by name, the one that others are compared with, and the comparisons with it by the other."""
+    arms = {arm["arm"]: arm for arm in stats["arms"]}
+    base = stats["comparisons"][0]["first"] if stats["comparisons"] else next(iter(arms))
+    return arms, base, {test["second"]: test for test in stats["comparisons"] if test["first"] == base}
+
+
+def asked(stats: Mapping[str, Any], created: str = "") -> str:
+    """Return how many rows were asked about, and when."""
+    arm = stats["arms"][0]
+    repeats = len(arm[GAP]["per_repeat"]) or 1
+    rows = f"{arm['n'] // repeats:,} rows" + (f" in each of {repeats} repeats" if repeats > 1 else "")
+    return f"{rows}, {day(created)}" if created else rows
+
+
+def _rates_and_gap(arm: Mapping[str, Any], test: Mapping[str, Any] | None, base: str) -> str:
+    """The lowest and highest rate of yes, the gap, and how it differs from the first arm's."""
+    gap = arm[GAP]
+    groups = [group for group in arm["groups"].items() if group[1]["rate"] is not None and group[1]["judged"]]
+    if gap["value"] is None or not groups:
+        return f"no DP gap to give, {arm['reasons'].get(GAP, 'it is not defined')}"
+    rates = {name: group["rate"] for name, group in groups}
+    ends = [min(rates, key=lambda name: rates[name]), max(rates, key=lambda name: rates[name])]
+    low, high = (f"{number(rates[name], 0, 100)} % of {_cut(name)}" for name in ends)
+    of = f", the ends of {len(rates)} groups" if len(rates) > 2 else ""
+    text = f"yes for {low} and {high}{of}, a gap of {_points(gap['value'])}"
+    if gap["low"] is not None:
+        text += f" ({interval((gap['low'], gap['high']), 0, 100)})"
+    text += {
+        NOT_SHOWN: ", no difference that matters",
+        WITHIN: ", less than the margin",
+        INCONCLUSIVE: ", too few rows to tell whether the groups differ",
+    }.get(gap["verdict"], "")
+    if test is not None and test[GAP]["verdict"] in (DIFFERS, WITHIN):
+        text += f", {_change(test[GAP], ('less', 'more'), base)}"
+    return text
+
+
+def _accuracy(arm: Mapping[str, Any], test: Mapping[str, Any] | None, base: str) -> str:
+    if arm["accuracy"]["value"] is None:
+        return ""
+    text = f" {number(arm['accuracy']['value'], 0, 100)} % right"
+    if test is not None and test["accuracy"]["verdict"] in (DIFFERS, WITHIN):
+        text += f", {_change(test['accuracy'], ('less', 'more'), base)}"
+    return f"{text}."
+
+
+def _points(value: float) -> str:
+    points = number(value, 0, 100)
+    return f"{points} point" + "s" * (points != "1")
+
+
+def _change(change: Mapping[str, Any], words: tuple[str, str], base: str) -> str:
+    """A difference that is shown, in points, with its interval."""
+    ends = sorted(abs(change[end]) for end in ("low", "high"))
+    size = f"{number(abs(change['difference']), 0, 100)} {words[change['difference'] > 0]} than {_cut(base)}"
+    return f"{size} ({interval(ends, 0, 100)})"
+
+
+def _undecided(tests: Mapping[str, Mapping[str, Any]], base: str) -> Iterator[str]:
+    """Which arms are not shown to differ from the first, and why."""
+    by_reason = dict[str, list[str]]()
+    for name, test in tests.items():
+        verdicts = {test[metric]["verdict"] for metric in COMPARED} - {None}
+        if verdicts & {DIFFERS, WITHIN} or (test["alike"] and not test["same"]):
             continue
-        shown = {test[metric]["verdict"] for metric in COMPARED} - {None} == {NOT_SHOWN}
-        why = test["reason"] or "cannot be told from these rows"
-        arms = same if test["same"] else alike if shown else untold.setdefault(why, [])
-        arms.append(test["second"])
-    others = list[str]()
-    if same:
-        verb = "gives" if len(same) == 1 else "give"
-        others.append(f"{_listed(same)} {verb} the same answers as {first['arm']}.")
-    if alike:
-        of = "DP gap or accuracy" if stats["labelled"] else "DP gap"
-        others.append(f"No difference from {first['arm']} shown in {of}: {_listed(alike)}.")
-    for why, arms in untold.items():
-        differ = "differs" if len(arms) == 1 else "differ"
-        others.append(f"Whether {_listed(arms)} {differ} from {first['arm']} {why}.")
-    perfect = [r["demographic_parity_difference"] for r in stats["context"] if r["name"] == "oracle"]
-    if perfect and (perfect[0] or 0) > 0:
-        gap = number(perfect[0], 0, 100)
-        others.append(f"On these rows even perfect answers have a DP gap of {gap} points.")
-    return sentences + [{"arm": "", "text": text} for text in others]
+        why = "{}: no clear difference from {} (too few rows)."
+        if test["same"]:
+            why = "{}: the same answers as {}."
+        elif verdicts == {NOT_SHOWN}:
+            why = "{}: no difference from {} that matters."
+        elif test["reason"]:
+            why = f"{{}}: whether they differ from {{}} {test['reason']}."
+        by_reason.setdefault(why, []).append(name)
+    yield from (why.format(_listed(names), base) for why, names in by_reason.items())
+
+
+def missed(stats: Mapping[str, Any]) -> Iterator[str]:
+    """Say which differences these rows would miss at least once in five times."""
+
+    def smallest(tests: Sequence[Mapping[str, Any]]) -> str:
+        known = [test["smallest_found"] for test in tests if test["smallest_found"] is not None]
+        return number(min(1.0, max(known)), 1, 100) if known else ""
+
+    tests = [test["these_examples"] if test["reason"] else test for test in stats["comparisons"]]
+    between = [smallest([test[metric] for test in tests]) for metric in (GAP, "accuracy")]
+    sizes = [
+        f"{size} points of {name}" for size, name in zip(between, ("DP gap", "accuracy"), strict=True) if size
+    ]
+    parts = list[str]()
+    if sizes:
+        first = stats["comparisons"][0]
+        scope = scope_words(THESE_EXAMPLES if first["reason"] else first["of"], stats["with_examples"])
+        parts.append(f"differences between arms ({scope}) under {' or '.join(sizes)}")
+    if alone := smallest([arm[GAP] for arm in stats["arms"] if not arm["alike"]]):
+        parts.append(f"gaps of one arm under {alone} points")
+    if parts:
+        yield f"What these rows could have missed: {'; '.join(parts)}."
 
 
 def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield a sentence, as `findings` has them, for every group below four fifths; one where none is.
+    """Yield which groups are below four fifths, as `findings` has sentences, or that none is.
 
     `view` is one of the `attributes` of `impact_tables`.
     """
     for arm in view["arms"]:
         who = arm["arm"] if len(view["arms"]) > 1 else ""
         judged = {name: group for name, group in arm["groups"].items() if group["four_fifths"]}
-        shown = {
-            name: f"{_cut(name)} is selected {number(group['impact_ratio'], 2)} "
-            f"({interval((group['impact_ratio_low'], group['impact_ratio_high']), 2)})"
-            for name, group in judged.items()
+        order = sorted(judged, key=lambda name: judged[name]["impact_ratio"])
+        ratios = {
+            name: f"{_cut(name)} {number(judged[name]['impact_ratio'], 2)} "
+            f"({interval((judged[name]['impact_ratio_low'], judged[name]['impact_ratio_high']), 2)})"
+            for name in order
         }
-        below = [name for name, group in judged.items() if group["four_fifths"]["below"]]
-        largest = sorted(below, key=lambda name: -judged[name]["rows"])[:_MOST_BELOW]
-        for name in (name for name in below if name in largest):
-            chance = "" if judged[name]["four_fifths"]["settled"] else ", but the interval reaches above"
-            text = f"{shown[name]} times as often as {_cut(arm['reference'])}: below four fifths{chance}."
-            yield {"arm": who, "text": text}
-        if len(below) > _MOST_BELOW:
-            yield {"arm": who, "text": f"{len(below) - _MOST_BELOW:,} more groups are below four fifths."}
-        if judged and not below:
-            least = min(judged, key=lambda name: judged[name]["impact_ratio"])
-            text = "No group is below four fifths"
-            if not judged[least]["four_fifths"]["settled"]:
-                text = "Whether a group is below four fifths is undecided"
-            yield {"arm": who, "text": f"{text}: {shown[least]} times as often as {_cut(arm['reference'])}."}
+        settled = [name for name in order if judged[name]["four_fifths"]["settled"]]
+        below = [name for name in settled if judged[name]["four_fifths"]["below"]]
+        open_ = [name for name in order if name not in settled]
+        rate = f"four fifths of the rate of {_cut(arm['reference'] or '')}"
+        for names, text in ((below, f"Below {rate}"), (open_, f"Too few rows to tell whether below {rate}")):
+            if names:
+                more = f" and {len(names) - _MOST_BELOW} more" if len(names) > _MOST_BELOW else ""
+                listed = ", ".join(ratios[name] for name in names[:_MOST_BELOW])
+                yield {"arm": who, "text": f"{text}: {listed}{more}."}
+        if judged and not below and not open_:
+            yield {"arm": who, "text": f"No group is below {rate}; the lowest: {ratios[order[0]]}."}
 
 
 def all_alike(stats: Mapping[str, Any]) -> Iterator[dict[str, str]]:
@@ -195,66 +305,9 @@ def _silence(arm: Mapping[str, Any]) -> Iterator[dict[str, str]]:
             ends = interval((gap["low"], gap["high"]), 0, 100)
             text = (
                 f"{words} rows of {_cut(most)} {points} points more often than of {_cut(least)} ({high} % "
-                f"against {low} %; 95 % interval {ends} points; {_told(gap['verdict'])})."
+                f"against {low} %; {ends})."
             )
             yield {"arm": arm["arm"], "text": text}
-
-
-def _told(verdict: str | None) -> str:
-    """A verdict on groups in words."""
-    if verdict in (DIFFERS, WITHIN):
-        return "the groups differ" + ", by less than the margin" * (verdict == WITHIN)
-    return verdict or ""
-
-
-def _gap_of(arm: Mapping[str, Any]) -> str:
-    """The groups that are farthest apart, by how much, and the verdict on it."""
-    gap = arm["demographic_parity_difference"]
-    groups = [named for named in arm["groups"].items() if named[1]["rate"] is not None]
-    rates = {name: group["rate"] for name, group in groups if group.get("judged", True)}
-    if gap["value"] is None or not rates:
-        reason = arm["reasons"].get("demographic_parity_difference", "it is not defined")
-        return f"has no DP gap to give: {reason}."
-    least, most = min(rates, key=lambda name: rates[name]), max(rates, key=lambda name: rates[name])
-    if not gap["value"]:
-        return "says yes to all groups equally often."
-    ends = interval((gap["low"], gap["high"]), 0, 100)
-    points, low, high = (number(value, 0, 100) for value in (gap["value"], rates[least], rates[most]))
-    verdict = f"; {_told(gap['verdict'])}" if gap["verdict"] else ""
-    sizes = f"{low} % against {high} %; 95 % interval of this DP gap {ends} points{verdict}"
-    return f"says yes to {_cut(least)} {points} points less often than to {_cut(most)} ({sizes})."
-
-
-def _metrics_of(test: Mapping[str, Any]) -> list[str]:
-    return [metric for metric in reversed(COMPARED) if test[metric]["verdict"] in (DIFFERS, WITHIN)]
-
-
-def _changes(test: Mapping[str, Any]) -> str:
-    parts = []
-    for metric in _metrics_of(test):
-        change, verb = test[metric], "lowers" if test[metric]["difference"] < 0 else "raises"
-        size, ends = abs(change["difference"]), sorted(abs(change[end]) for end in ("low", "high"))
-        less = ", less than the margin" * (change["verdict"] == WITHIN)
-        shown = f"{number(size, 1, 100)} points ({interval(ends, 1, 100)}{less})"
-        parts.append(f"{verb} {_NAMES[metric]} by {shown}")
-    return f"{' and '.join(parts)} against {test['first']}."
-
-
-def _collapsed(differing: Sequence[Mapping[str, Any]], first: str) -> Iterator[str]:
-    """Many differences: those from the first arm by what they change and from how much to how much."""
-    for metric, name in _NAMES.items():
-        tests = [test for test in differing if test["first"] == first and metric in _metrics_of(test)]
-        for verb, sign in (("lower", -1), ("raise", 1)):
-            here = [test for test in tests if sign * test[metric]["difference"] > 0]
-            if here:
-                ends = sorted(abs(test[metric]["difference"]) for test in here)
-                sizes = [number(end, 1, 100) for end in ends]
-                arms = _listed([test["second"] for test in here])
-                size = sizes[0] if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]}"
-                verb = verb if len(here) > 1 else f"{verb}s"
-                yield f"{arms} {verb} {name} by {size} points against {first}."
-    if others := sum(test["first"] != first for test in differing):
-        yield f"{others} further pairs of arms differ (“Which arms differ”)."
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -318,24 +371,18 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
     return [*lines, *_limits(design, assumed), _assuming(design, assumed)]
 
 
-def expected_lines(
-    design: Design, conditions: Sequence[str], arms: Sequence[str], margin: float
-) -> list[str]:
-    """Return how many rows are asked until `dp > bound` is decided, by simulation, at a few true gaps.
-
-    The first condition on dp counts, or the margin where the verdict is to be told.
-    """
-    most = round(design.rows.sum())
-    parsed = [None if text == UNTIL_VERDICT else parse_condition(text) for text in conditions]
-    bounds = [margin if c is None else c.bound for c in parsed if c is None or c.metric == "dp"]
-    looks, shares = sequence_of(conditions, arms, most), design.rows.sum(1)[design.judged]
-    if not bounds or looks is None or len(shares) < 2:
+def expected_lines(expected: Mapping[str, Any] | None) -> list[str]:
+    """Return what a run asks until it is decided, beside a fixed sample (`runs.sample_sizes`), in words."""
+    if expected is None:
         return []
-    lines = [f"until dp > {bounds[0]:g} is decided, at most {most:,} rows (simulated, rates around 50 %):"]
-    for gap, rows, decided in expected(shares.tolist(), bounds[0], looks):
-        asked = f"{rows:,.0f} rows on average, {rows / most:.0%}"
-        lines.append(f"  true gap {gap:.2f}: {asked}; decided in {decided:.0%} of such runs")
-    return lines
+    most, fixed = expected["most"], expected["fixed"]
+    lines = [
+        f"until {expected['condition']} is decided, at most {most:,} rows (simulated, rates around 50 %):"
+    ]
+    for at in expected["gaps"]:
+        asked = f"{at['rows']:,} rows on average, {at['rows'] / most:.0%}"
+        lines.append(f"  true gap {at['gap']:.2f}: {asked}; decided in {at['decided']:.0%} of such runs")
+    return [*lines, *([f"  a fixed sample that decides as often: {fixed:,} rows"] if fixed else [])]
 
 
 def _finds(size: Mapping[str, Any]) -> str:

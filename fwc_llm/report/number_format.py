@@ -1,9 +1,11 @@
 """Numbers as text, everywhere alike: terminal, Markdown and page show the same digits."""
 
 import math
+import re
 from collections.abc import Sequence
 
 DASH = "–"
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
 
 def defined(value: float | None) -> bool:
@@ -53,3 +55,13 @@ def p_value(value: float | None) -> str:
     if value is None or math.isnan(value):
         return DASH
     return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def day(time: str) -> str:
+    """Return the day of a time in ISO 8601, "26 Nov 2026"; other text as it is."""
+    found = re.match(r"(\d{4})-(\d\d)-(\d\d)", time)
+    return (
+        f"{int(found[3])} {_MONTHS[int(found[2]) - 1]} {found[1]}"
+        if found and 1 <= int(found[2]) <= 12
+        else time
+    )

@@ -12,7 +12,7 @@ from fwc_llm.metrics.intervals import DIFFERS, INCONCLUSIVE, NOT_SHOWN, WITHIN
 from fwc_llm.metrics.variance import THESE_EXAMPLES, THIS_STRATEGY, scope_words
 from fwc_llm.report.narrative import lost_lines
 from fwc_llm.report.number_format import DASH, interval, mean_and_sd, number, p_value, percent
-from fwc_llm.report.table_model import Row, Section, TableCell, difference, valued
+from fwc_llm.report.table_model import Row, Scale, Section, TableCell, difference, valued
 
 Stats = Mapping[str, Any]
 HEADLINE = [metric for metric in TABLE if metric.headline]
@@ -26,18 +26,94 @@ _COMPARISON = (
     *("DP gap", "p (adjusted)", "Verdict", "Speaks of", "Answers"),
 )
 MARKS = {DIFFERS: "≠", WITHIN: "≠≈", NOT_SHOWN: "≈", INCONCLUSIVE: "?", None: ""}
+DEFINITIONS = {  # of headings
+    "Accuracy %": "the share of answers that agree with the true outcome.",
+    "DP gap": "the largest rate of yes of any group less the smallest (demographic parity difference).",
+    "DP ratio": "the smallest rate of yes of any group divided by the largest (demographic parity ratio).",
+    "EO gap": "the larger of the gaps in true and in false positive rates (equalized odds difference).",
+    "TPR gap": "the gap in true positive rates (equal opportunity).",
+    "FPR gap": "the gap in false positive rates.",
+    "Precision gap": "the gap in the share of right answers among those answered yes (predictive parity).",
+    "Coverage": "the share of replies that hold a yes or a no; other numbers are of these alone.",
+    "Selection rate": "the share of the rows answered that got a yes.",
+    "Impact ratio": "a group's selection rate divided by the highest group's.",
+    "Four fifths": "whether the impact ratio is below 0.8, a rule of practice.",
+    "Shortfall": "how many more would have to be selected for an impact ratio of 1.",
+    "AUC": "how often a yes has a higher P(yes) than a no; 0.5 is chance.",
+    "Brier score": "the mean squared error of P(yes); 0.25 is a coin's.",
+    "Calibration error": "how far P(yes) is from the share of yes, on average over ten bins.",
+    "p (adjusted)": "the p-value, adjusted for the number of comparisons (Holm).",
+    "Verdict": "what the interval, widened for the number of comparisons, says of the difference.",
+}
+_MOST_GROUPS = 3  # whose rates stand in the first table
 _BESIDE = 4  # arms that stand beside each other where groups are rows
+
+
+def first(stats: Stats) -> Section:
+    """Return the arms, the smallest gap first: rates of groups, gap and accuracy with charts, true answers.
+
+    Of more than three groups the lowest and the highest rate stand for all.
+    """
+    labelled, arms = stats["labelled"], sorted(stats["arms"], key=_by_gap)
+    judged = [group["group"] for group in stats["groups"] if group["judged"]]
+    few = len(judged) <= _MOST_GROUPS
+    shown = [GAP, *[ACCURACY] * labelled]
+    coverage = any(arm["coverage"] < 1 for arm in arms)
+    rows: list[Row] = [
+        [
+            arm["arm"],
+            *_group_rates({name: arm["groups"][name]["rate"] for name in judged}, few),
+            *_values(arm, shown),
+            *[percent(arm["coverage"])] * coverage,
+        ]
+        for arm in arms
+    ]
+    true_gap = next((row[GAP.key] for row in stats["context"] if row["name"] == "oracle"), None)
+    if labelled:
+        base = {group["group"]: group["base_rate"] for group in stats["groups"] if group["judged"]}
+        perfect = [*_group_rates(base, few), number(true_gap, GAP.digits), "100", *[""] * coverage]
+        rows.append(["true answers", *perfect])
+    headings = (
+        ["Arm", *(f"Yes, {name} %" for name in judged)] if few else ["Arm", "Lowest rate %", "Highest rate %"]
+    )
+    headings += [*(metric.title for metric in shown), *["Coverage"] * coverage]
+    place = headings.index(GAP.title)
+    ends = [end for arm in arms for end in (arm[GAP.key]["high"], arm[GAP.key]["value"]) if end is not None]
+    scales = {place: Scale(0.0, _round_up(max([*ends, true_gap or 0.0])), true_gap, stats["margin"])}
+    if labelled:
+        scales[place + 1] = Scale(0.0, 1.0, factor=100.0)
+    notes = [legend(stats), *_undefined(stats, shown)]
+    return Section("Results", headings, rows, notes, name="first", scales=scales)
+
+
+def _by_gap(arm: Stats) -> tuple[bool, bool, float]:
+    gap = arm[GAP.key]["value"]
+    return bool(arm["alike"]), gap is None, gap or 0.0
+
+
+def _group_rates(rates: Mapping[str, float | None], few: bool) -> list[str]:
+    """Rates of yes in percent: of each group, or with their names those of the lowest and the highest."""
+    known = {name: rate for name, rate in rates.items() if rate is not None}
+    if few or not known:
+        return [number(rate, 1, 100) for rate in rates.values()] if few else [DASH, DASH]
+    ends = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
+    return [f"{number(known[name], 1, 100)} {name}" for name in ends]
+
+
+def _round_up(value: float) -> float:
+    """The next end of an axis: 0.1, 0.2, 0.3, 0.4, 0.5, 1."""
+    return next(end for end in (0.1, 0.2, 0.3, 0.4, 0.5, 1.0) if value <= end)
 
 
 def results(stats: Stats) -> Section:
     """Return the arms with their values and 95 % intervals; a mark is the verdict on the gap before it."""
     metrics = [metric for metric in HEADLINE if stats["labelled"] or metric.rates == ("rate",)]
     rows = [[arm["arm"], *_values(arm, metrics), percent(arm["coverage"])] for arm in stats["arms"]]
-    perfect = stats.get("perfect_gap")  # of right answers to designed rows
-    beside = f" (perfect model: {perfect:.2f})" if perfect else ""
-    titles = [metric.title + beside * (metric is GAP) for metric in metrics]
     notes = [*_reading(stats), *_undefined(stats, metrics), *stats["notes"]]
-    return Section("Results", ["Arm", *titles, "Coverage"], rows, notes, name="results")
+    if perfect := stats.get("perfect_gap"):  # of right answers to designed rows
+        notes.insert(0, f"In this design even correct answers have a DP gap of {perfect:.2f}.")
+    titles = [metric.title for metric in metrics]
+    return Section("All headline metrics", ["Arm", *titles, "Coverage"], rows, notes, name="results")
 
 
 def _values(arm: Stats, metrics: Sequence[Metric]) -> Iterator[TableCell | str]:
@@ -95,27 +171,22 @@ def overview(runs: Sequence[tuple[str, Stats]], title: str) -> Section:
 def _reading(stats: Stats) -> Iterator[str]:
     """Explains the results, in sentences that hold for these."""
     if len(stats["arms"][0]["accuracy"]["per_repeat"]) > 1:
-        yield "The DP gap is that of the mean rates; noise does not add to it as it does to a mean of gaps."
+        yield "The DP gap compares each group's rate averaged over the repeats."
     kinds = {
-        THESE_EXAMPLES: "rows, asked in the same way (these examples)",
-        THIS_STRATEGY: "rows and other draws of the examples (this strategy)",
+        THESE_EXAMPLES: "It covers other rows with these examples; several repeats cover other examples too.",
+        THIS_STRATEGY: "It covers other rows and other draws of the examples.",
     }
-    if not stats["with_examples"]:
-        yield "In brackets 95 % intervals: they hold for other rows, answered in the same way."
-        kinds = {}
-    for of, what in kinds.items():
+    for of, covers in kinds.items() if stats["with_examples"] else ():
         if arms := [arm["arm"] for arm in stats["arms"] if arm["of"] == of]:
-            which = "They" if len(arms) == len(stats["arms"]) else f"Those of {', '.join(arms)}"
-            yield f"In brackets 95 % intervals. {which} hold for other {what}."
+            yield covers if len(arms) == len(stats["arms"]) else f"{', '.join(arms)}: {covers}"
     yield legend(stats)
 
 
 def legend(stats: Stats) -> str:
-    """Return what the marks mean."""
+    """Return what intervals and marks mean."""
     return (
-        "The verdict on each gap: ≠ the groups differ (the interval leaves equality out), ≈ no difference "
-        f"shown (it ends within {stats['arms'][0][GAP.key]['margin']:g}; of a ratio, above "
-        f"{RATIO_MARGIN:g}), ≠≈ they differ, by less than that, ? cannot be told."
+        "(…) 95 % interval.   ≠ groups differ   ≠≈ by less than the margin   ≈ no difference that matters "
+        f"(under {stats['margin']:g}; of a ratio, above {RATIO_MARGIN:g})   ? too few rows to tell"
     )
 
 
@@ -137,7 +208,9 @@ def rates(stats: Stats) -> Section:
     notes = ["Shares of yes with 95 % intervals. The DP gap is the largest less the smallest."]
     sizes = [group["n"] for group in stats["groups"] for _ in range(len(rows) // len(stats["groups"]))]
     title = "Rate of yes per group"
-    return Section(title, headings, rows, notes, keys=1 if beside else 2, name="rates", sizes=sizes)
+    keys = 1 if beside else 2
+    scales = {column: Scale(0.0, 1.0) for column in range(keys + len(leading), len(headings))}
+    return Section(title, headings, rows, notes, keys=keys, name="rates", sizes=sizes, scales=scales)
 
 
 def paper(stats: Stats) -> Section:
@@ -171,10 +244,7 @@ def comparisons(stats: Stats) -> Section:
     )
     if not stats["with_examples"]:
         intro = "All arms decided about the same rows, so differences are taken row by row."
-    notes = [
-        "The verdict is that of an interval as wide as all comparisons together make it: it leaves out 0 "
-        "(differs), ends within the margin (no difference shown), does both, or neither (cannot be told)."
-    ]
+    notes = ["Verdicts use intervals widened for the number of comparisons."]
     rows = _compared(stats, ("first", "second"), stats["with_examples"])
     return Section("Which arms differ", _COMPARISON, rows, notes, intro)
 
@@ -221,20 +291,6 @@ def references(stats: Stats) -> Section:
     ]
     headings = ["Line", *(metric.title for metric in PLAIN)]
     return Section("Reference lines", headings, values, notes, intro, parts=[tests], name="references")
-
-
-def context(stats: Stats) -> Section:
-    """Return the metrics of perfect answers to the same rows, beside the chart of accuracy and DP gap."""
-    rows = [
-        ["Right answers", *(number(row[metric.key], metric.digits, metric.scale) for metric in PLAIN)]
-        for row in stats["context"]
-    ]
-    intro = (
-        "Right answers to the same rows have a DP gap too, where the groups’ true shares of yes differ. In "
-        "the chart up is better, left is fairer."
-    )
-    headings = ["Answers", *(metric.title for metric in PLAIN)]
-    return Section("Accuracy against the DP gap", headings, rows, intro=intro, name="tradeoff")
 
 
 def lost(counts: Mapping[str, Any] | None) -> Section:

@@ -25,11 +25,15 @@ _MOST_ROWS, _MOST_NOTES = 100, 20  # of one table
 
 @dataclass(frozen=True)
 class TableCell:
-    """One value: its text, a `mark` behind it (≠, ≈, ~), and a `note` in smaller print, its interval say."""
+    """One value: its text, a `mark` behind it (≠, ≈, ~), and a `note` in smaller print, its interval say.
+
+    `plotted` has the numbers low, value, high for a chart in the cell.
+    """
 
     text: str
     note: str = ""
     mark: str = ""
+    plotted: tuple[float | None, float | None, float | None] | None = None
 
     def __str__(self) -> str:
         marked = f"{self.text} {self.mark}" if self.mark else self.text
@@ -40,10 +44,29 @@ Row = Sequence[TableCell | str]
 
 
 @dataclass(frozen=True)
+class Scale:
+    """The axis of the charts in a column's cells: its ends, a dashed `line`, and a band up to `band`.
+
+    `factor` turns values into what the headings' ends show.
+    """
+
+    low: float
+    high: float
+    line: float | None = None
+    band: float | None = None
+    factor: float = 1.0
+
+    def at(self, value: float) -> float:
+        """Return the place of a value, in percent of the axis."""
+        return round(100 * min(1.0, max(0.0, (value - self.low) / (self.high - self.low))), 2)
+
+
+@dataclass(frozen=True)
 class Section:
     """A titled table with a sentence above (`intro`) and `notes` below; `parts` are sections inside of it.
 
     The first `keys` columns name a row. `name` is that by which the page finds the charts that belong here.
+    `scales` has the columns whose cells are drawn as well, by their place.
     Of very many rows a section keeps those with the largest `sizes`, or the first, and says so.
     """
 
@@ -56,6 +79,7 @@ class Section:
     name: str = ""
     parts: Sequence["Section"] = field(default=())
     sizes: Sequence[float | None] = ()
+    scales: Mapping[int, Scale] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         number, more = len(self.rows), len(self.notes) - _MOST_NOTES
@@ -78,7 +102,8 @@ def valued(
 ) -> TableCell:
     """Return the value `key` with its interval, whose keys begin with `ends`: `low` and `high`."""
     limits = interval((of[f"{ends}low"], of[f"{ends}high"]), digits if scale == 1 else 1, scale)
-    return TableCell(number(of[key], digits, scale), "" if limits == DASH else limits, mark)
+    plotted = of[f"{ends}low"], of[key], of[f"{ends}high"]
+    return TableCell(number(of[key], digits, scale), "" if limits == DASH else limits, mark, plotted)
 
 
 def difference(test: Mapping[str, Any], digits: int, scale: float = 1.0) -> TableCell:
@@ -139,10 +164,8 @@ def texts(rows: Iterable[Row]) -> list[list[str]]:
 
 
 class _Fitting:
-    """A section's table as wide as the terminal allows; else intervals stand on lines of their own.
-
-    Where that is still too wide, several tables have a part of the columns each, or, where these are fewer,
-    a column for each row.
+    """A section's table as wide as the terminal allows; else intervals stand on lines of their own, and where
+    that is still too wide several tables have a part of the columns each.
     """
 
     def __init__(self, section: Section) -> None:
@@ -151,33 +174,27 @@ class _Fitting:
         self.lines = [[_short(heading) for heading in section.headings], *rows]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        unlimited = options.update_width(10_000)
+        unlimited, end = options.update_width(10_000), len(self.lines[0])
 
         def fits(table: Table) -> bool:
             return Measurement.get(console, unlimited, table).maximum <= options.max_width
 
-        def parts(lines: list[list[str]], keys: int) -> list[Table]:
-            tables, start = list[Table](), keys
-            while start < len(lines[0]):
-                end = start + 1
-                while end < len(lines[0]) and fits(_table(lines, keys, start, end + 1)):
-                    end += 1
-                tables.append(_table(lines, keys, start, end))
-                start = end
-            return tables
-
-        whole = _table(self.lines, self.keys, self.keys, len(self.lines[0]), stacked=False)
-        if fits(whole) or len(self.lines[0]) == self.keys:
+        whole = _table(self.lines, self.keys, self.keys, end, stacked=False)
+        start = self.keys
+        if fits(whole) or start == end:
             yield whole
             return
-        names = ["", *(" · ".join(line[: self.keys]) for line in self.lines[1:])]
-        turned = [names, *map(list, zip(*(line[self.keys :] for line in self.lines), strict=True))]
-        yield from min(parts(self.lines, self.keys), parts(turned, 1), key=len)
+        while start < end:
+            last = start + 1
+            while last < end and fits(_table(self.lines, self.keys, start, last + 1)):
+                last += 1
+            yield _table(self.lines, self.keys, start, last)
+            start = last
 
 
 def _table(lines: Sequence[Sequence[str]], keys: int, start: int, end: int, stacked: bool = True) -> Table:
     """The first `keys` columns of lines and those from start to end; the first line has the headings."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     chosen = [[*line[:keys], *line[start:end]] for line in lines]
     headings, *rows = [[Text(_stacked(cell) if stacked else cell) for cell in line] for line in chosen]
     for place, heading in enumerate(headings):

@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fwc_llm.metrics.counts import METRICS, REPLY_RATES
+from fwc_llm.metrics.arm_comparison import COMPARED
+from fwc_llm.metrics.counts import METRICS, REPLY_RATES, TABLE
 from fwc_llm.sanitize import escape_formula, replace_invisible
 
 COLUMNS = (
     *("run", "task", "model", "simulated", "arm", "repeat", "group", "metric", "value", "low", "high", "n"),
-    *("reference", "attribute", "against", "basis", "note"),
+    *("reference", "attribute", "against", "basis", "note", "verdict"),
 )
 _COUNTS = ("rows", "questions", "selected", "not_selected", "unparsed", "no_reply", "in_table")
 _RATES = ("true_positive_rate", "false_positive_rate", "precision")
@@ -54,11 +55,26 @@ def _of_run(run: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield from _all(counts, group=entry["group"], n=entry["read"])
     for arm in run["statistics"]["arms"]:
         yield from ({"arm": arm["arm"]} | line for line in _of_arm(arm))
+    yield from _comparisons(run["statistics"]["comparisons"], "first", "second")
     yield from _of_audit(run["audit"])
-    n = run["statistics"]["arms"][0]["n"]
-    for entry in (run["statistics"].get("reference_lines") or {"lines": ()})["lines"]:
+    n, references = run["statistics"]["arms"][0]["n"], run["statistics"].get("reference_lines")
+    for entry in references["lines"] if references else ():
         for metric in METRICS:
             yield _line(metric, entry[metric], arm=entry["line"], n=n, reference="true")
+    yield from _comparisons(references["comparisons"] if references else (), "line", "arm")
+
+
+def _comparisons(tests: Iterable[Mapping[str, Any]], first: str, second: str) -> Iterator[dict[str, Any]]:
+    for test in tests:
+        where = {
+            "arm": test[second],
+            "against": test[first],
+            "n": test["n"],
+            "note": test["reason"] or test["of"],
+        }
+        for metric in COMPARED:
+            yield where | _line(f"{metric}_difference", test[metric], "difference")
+            yield where | {"metric": f"{metric}_p_adjusted", "value": test[metric]["p_adjusted"]}
 
 
 def _all(counts: Mapping[str, Any], **more: Any) -> Iterator[dict[str, Any]]:
@@ -70,12 +86,12 @@ def _line(
 ) -> dict[str, Any]:
     """A number with its interval, whose keys begin with `ends`."""
     limits = {end: of[f"{ends}{end}"] for end in ("low", "high") if f"{ends}{end}" in of}
-    return {"metric": metric, "value": of[key], **limits, **more}
+    return {"metric": metric, "value": of[key], **limits, "verdict": of.get("verdict") or "", **more}
 
 
 def _of_arm(arm: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     n, probabilities = arm["n"], arm["probabilities"] or {}
-    for metric in METRICS:
+    for metric in (metric.key for metric in TABLE if metric.key in arm):
         each = arm[metric]["per_repeat"]
         yield _line(metric, arm[metric], n=n)
         for repeat, value in enumerate(each):

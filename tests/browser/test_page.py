@@ -27,18 +27,24 @@ OVERFLOWING = """() => [...document.querySelectorAll('body *')].filter(element =
   return box.width > 0 && (box.right > innerWidth + 0.5 || box.left < -0.5);
 }).map(element => element.outerHTML.slice(0, 120))"""
 
-# Heads of columns in which a word stands on two lines.
-HEADS = r"""() => [...document.querySelectorAll('thead th')].filter(head => {
-  const words = head.textContent.trim().split(/\s+/), range = document.createRange(), node = head.firstChild;
-  const hidden = getComputedStyle(head.closest('thead')).position === 'absolute';
-  if (!node || hidden || !head.getBoundingClientRect().width) return false;
-  let start = 0;
-  return words.some(word => {
-    start = node.textContent.indexOf(word, start);
-    range.setStart(node, start); range.setEnd(node, start + word.length);
-    return new Set([...range.getClientRects()].map(box => box.top)).size > 1;
-  });
+# Heads of columns and rows in which a word stands on two lines.
+HEADS = r"""() => [...document.querySelectorAll('th')].filter(head => {
+  const part = head.closest('thead'), hidden = part && getComputedStyle(part).position === 'absolute';
+  if (hidden || !head.getBoundingClientRect().width) return false;
+  const nodes = document.createTreeWalker(head, NodeFilter.SHOW_TEXT), range = document.createRange();
+  for (let node = nodes.nextNode(); node; node = nodes.nextNode()) {
+    for (const word of node.textContent.matchAll(/[^\s+\u002d]+/g)) {
+      if (word[0].length > 30) continue;  // of no language
+      range.setStart(node, word.index); range.setEnd(node, word.index + word[0].length);
+      if (new Set([...range.getClientRects()].map(box => box.top)).size > 1) return true;
+    }
+  }
+  return false;
 }).map(head => head.textContent)"""
+# Texts of the first screen that are smaller than 11 px.
+SMALL = """() => [...document.querySelectorAll('.first *')].filter(
+  element => element.textContent.trim() && parseFloat(getComputedStyle(element).fontSize) < 11
+).map(element => element.outerHTML.slice(0, 120))"""
 
 
 View = tuple[Page, list[str]]
@@ -129,11 +135,24 @@ def test_the_pages_policy_stops_scripts_and_requests(page: Page, report: Path) -
 def test_it_reads_without_javascript(browser: Browser, report: Path) -> None:
     opened = browser.new_page(java_script_enabled=False)
     opened.goto(report.as_uri())
-    assert opened.locator(".first table tbody tr").count() == 3
+    assert opened.locator(".first table tbody tr").count() == 4  # true answers too
     opened.locator("summary", has_text="One full prompt").click()
     opened.locator("summary", has_text="zero").last.click()
     assert opened.locator("details[open] pre").first.is_visible()
     opened.close()
+
+
+def test_a_term_is_defined_for_pointer_and_keyboard(page: Page, report: Path) -> None:
+    page.goto(report.as_uri())
+    tip = "e => getComputedStyle(e, '::after').content"
+    term = page.locator(".first abbr").first
+    assert term.evaluate(tip) == "none"
+    term.focus()
+    assert "demographic parity difference" in term.evaluate(tip)
+    page.locator("h1").hover()
+    page.keyboard.press("Tab")
+    term.hover()
+    assert "demographic parity difference" in term.evaluate(tip)
 
 
 def test_dark_is_dark_and_light_is_light(browser: Browser, report: Path) -> None:
@@ -169,12 +188,12 @@ def test_the_first_screen(
 ) -> None:
     opened = browser.new_page(viewport={"width": width, "height": height})
     opened.goto((report if arms == 3 else many).as_uri())
-    assert opened.locator(".first tbody tr").count() == arms
-    for part in ("ul.findings li", ".first table", ".first svg[role=img]"):
+    assert opened.locator(".first tbody tr").count() == arms + 1  # true answers too
+    for part in ("li.answer", ".first table", ".first svg.plot"):
         box = opened.locator(part).first.bounding_box()
         assert box["y"] + box["height"] <= height, part
     assert opened.locator("details[open]").count() == 0
-    assert opened.evaluate(HEADS) == []
+    assert opened.evaluate(HEADS) == opened.evaluate(SMALL) == []
     assert pages(opened.pdf(format="A4")) <= 3
     opened.close()
 
@@ -183,7 +202,8 @@ def test_on_paper(page: Page, report: Path, run: Path, data_dir: Path, tmp_path:
     page.goto(report.as_uri())
     page.emulate_media(media="print", color_scheme="light")
     page.set_viewport_size({"width": 700, "height": 1000})
-    assert page.evaluate(OVERFLOWING) == []
+    assert page.evaluate(OVERFLOWING) == page.evaluate(HEADS) == page.evaluate(SMALL) == []
+    assert page.locator(".legend").is_visible()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.locator(".record .signature").is_visible()
     short = pages(page.pdf(format="A4"))

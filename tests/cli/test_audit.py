@@ -74,17 +74,22 @@ def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
         "unknown": ("1", "", "", "", "", ""),
     }
     assert out["X"]["note"] == "left out: under 2 % of the rows (1.92%); reason: One person."
-    assert "reason: missing" in rows()["X"]["note"]
+    assert "reason: not stated" in rows()["X"]["note"]
     kept = rows("--small", "keep", "--about", "source=HR <b>", "--about", "data_kind=historical")
     assert [kept[sex]["impact_ratio"] for sex in "FMX"] == ["0.3", "0.4483", "1.0"]
     assert "--because" in fwc(*words, "--small", "exclude").line
     assert "'sauce'" in fwc(*words, "--about", "sauce=HR").line
     page, text = tmp_path / "ll.html", tmp_path / "ll.md"
-    assert fwc(*words, "--ll144", page, "--about", "source=HR <b>").code == 0
+    told = fwc(*words, "--ll144", page, "--about", "source=HR <b>", code=0)
+    assert "in force" in told.err
+    assert "Historical or test data" in told.err
     assert fwc(*words, "--ll144", text).code == 0
-    for part in ("HR &lt;b&gt;", r"distribution of the tool, § 5-303 \(a\)</th>.*missing", "read 2026-11-22"):
+    for part in ("HR &lt;b&gt;", r"distribution of the tool, §.5-303.\(a\)</th>.*not stated"):
         assert re.search(part, page.read_text())
-    assert "| Historical or test data, § 5-302 | missing |" in text.read_text()
+    published = re.sub(r"<style>.*?</style>", "", page.read_text(), flags=re.S)
+    assert not re.search(r"--\w|\d{4}-\d\d-\d\d|in force|fwc-llm", published)  # for its maker
+    assert len(re.findall("its category is not known|category is not known", published)) == 1
+    assert "| Historical or test data, §\u00a05-302 | not stated |" in text.read_text()
     again = pd.concat([pd.read_csv(path, dtype=str).assign(id=np.arange(52), time=time) for time in range(2)])
     again.to_csv(tmp_path / "again.csv", index=False)
     table.unlink()
@@ -280,7 +285,7 @@ def test_a_semicolon_table_without_labels(fwc: Run, tmp_path: Path) -> None:
     path, out, page = tmp_path / "export.csv", tmp_path / "audit.json", tmp_path / "audit.html"
     path.write_bytes(frame.to_csv(index=False, sep=";").encode("cp1252"))
     words = ("audit", path, "--answer", "Eingeladen", "--protected", "Geschlecht", "--positive", "Ja")
-    words = (*words, "--weight", "Gewicht", "--given", "Abteilung", "--missing", "drop")
+    words = (*words, "--weight", "Gewicht", "--given", "Abteilung", "--missing", "drop", "--verbose")
     outcome = fwc(*words, "-o", out, "--report", page, "--fail-if", "accuracy < 0.5", "--fail-if", "fpr > 0")
     assert outcome.code == 6, outcome.err
     for said in ("four fifths", "2 of 400 rows have no Geschlecht and are left out: unknown 2.", "no labels"):

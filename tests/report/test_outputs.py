@@ -45,6 +45,17 @@ def test_csv_is_tidy_and_has_the_jsons_numbers(make_run: MakeRun) -> None:
         rates = {line["group"]: float(line["value"]) for line in own if line["metric"] == "rate"}
         assert rates == {name: group["rate"] for name, group in arm["groups"].items()}
     assert len([one for one in found if one["metric"] == "accuracy" and one["repeat"]]) == 3 * 2
+    (run,) = document["runs"]
+    for test in run["statistics"]["comparisons"]:
+        (line,) = (
+            one for one in found
+            if (one["arm"], one["against"], one["metric"])
+            == (test["second"], test["first"], "demographic_parity_difference_difference")
+        )  # fmt: skip
+        gap = test["demographic_parity_difference"]
+        assert (float(line["value"]), line["verdict"]) == (gap["difference"], gap["verdict"] or "")
+    metrics = {metric.key for metric in TABLE if metric.key in run["statistics"]["arms"][0]}
+    assert metrics <= {one["metric"] for one in found}
 
 
 def test_a_formula_does_not_reach_a_spreadsheet(make_run: MakeRun) -> None:

@@ -14,9 +14,12 @@ from fwc_llm import FwcError, Result, audit, evaluate, load_task
 from fwc_llm.metrics.counts import METRICS
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.models.openai.prices import price_of
-from fwc_llm.report.charts import Axis, forest, group_rates, tradeoff, wrapped
+from fwc_llm.report.charts import Axis
 from fwc_llm.report.cost import cost, cost_line
 from fwc_llm.report.document import make_document
+from fwc_llm.report.narrative import missed
+from fwc_llm.report.sections import first
+from fwc_llm.report.table_model import Scale
 from fwc_llm.runs.recorded_run import read_run
 from fwc_llm.runs.stored_predictions import FILE_NAME
 from fwc_llm.tasks import Task
@@ -70,34 +73,20 @@ def test_ticks_are_round_and_on_the_axis(low: float, span: float) -> None:
         )
 
 
-def test_names_break_behind_a_plus_and_fit() -> None:
-    assert wrapped("balanced+instruction") == ["balanced+", "instruction"]
-    assert wrapped("Asian or Pacific Islander") == ["Asian or", "Pacific", "Islander"]
-    assert max(map(len, wrapped("a" * 60))) == 15
-
-
-def test_equal_arms_are_one_mark_with_both_numbers(make_run: MakeRun) -> None:
-    one = {"Female": (0.2, 0.6), "Male": (0.4, 0.8)}
-    stats = statistics(read_run(make_run(rates={"zero": one, "fwc": one}, unparsed=0.0)).answered)
-    twin = stats | {"arms": [stats["arms"][0], stats["arms"][0] | {"arm": "twin"}]}
-    (mark,) = tradeoff(twin)["marks"]
-    assert (mark["number"], mark["names"]) == ("1 2", ["zero", "twin"])
-    assert len(forest(twin, "accuracy")["rows"]) == 2
-
-
-def test_marks_stand_at_their_values(make_run: MakeRun) -> None:
-    found = statistics(read_run(make_run()).answered)
-    chart = tradeoff(found)
-    for mark, arm in zip(chart["marks"], found["arms"], strict=True):
-        assert mark["x"] == chart["x"].at(arm["demographic_parity_difference"]["value"])
-        assert mark["y"] == chart["y"].at(arm["accuracy"]["value"])
-        assert mark["up"] == (chart["y"].at(arm["accuracy"]["low"]), chart["y"].at(arm["accuracy"]["high"]))
-    names = [name for mark in chart["context"] for name in mark["names"]]
-    assert names == ["oracle"]
-    assert len(names) == len(found["context"])
-    rates = group_rates(found)
-    assert [row["name"] for row in rates["rows"]] == ["true share of yes", "zero", "balanced", "fwc"]
-    assert rates["rows"][0]["span"] == (rates["x"].at(0.25), rates["x"].at(0.75))
+def test_the_first_table_is_drawn_at_its_values(make_run: MakeRun) -> None:
+    """Arms by their gap, the true answers last; each chart's marks are the cell's own numbers."""
+    found = statistics(read_run(make_run(unparsed=0.0)).answered)
+    table = first(found)
+    assert [row[0] for row in table.rows] == ["fwc", "balanced", "zero", "true answers"]
+    gap = list(table.headings).index("DP gap")
+    assert table.scales[gap].line == pytest.approx(0.5)
+    for row in table.rows[:-1]:
+        arm = arm_of(found, row[0])["demographic_parity_difference"]
+        assert row[gap].plotted == (arm["low"], arm["value"], arm["high"])
+        assert table.scales[gap].at(arm["value"]) == pytest.approx(
+            100 * arm["value"] / table.scales[gap].high, abs=0.01
+        )
+    assert Scale(0.0, 0.5).at(2.0) == 100.0
 
 
 # --- What a run used and cost
@@ -148,15 +137,17 @@ def test_a_run_says_what_it_would_miss() -> None:
     assert gap == pytest.approx(2 * shown["smallest_found"], rel=0.1)
     alone = found["arms"][0]["demographic_parity_difference"]
     assert alone["smallest_found"] == pytest.approx(2.8016 * 2 * np.sqrt(0.25 / 200), rel=0.1)
-    (note,) = (note for note in found["notes"] if "would miss" in note)
-    assert f"below {gap:.3f} of DP gap and {100 * shown['smallest_found']:.1f} points of accuracy" in note
+    (note,) = missed(found)
+    assert (
+        f"{100 * gap:.1f} points of DP gap or {100 * shown['smallest_found']:.1f} points of accuracy" in note
+    )
     assert "(these examples)" in note
 
 
 def test_it_says_so_of_strategies_where_it_can() -> None:
     for repeats, of in ((3, "these examples"), (8, "this strategy")):
         found = audit(answers(repeats)).to_dict()
-        (note,) = (note for note in found["notes"] if "would miss" in note)
+        (note,) = missed(found)
         assert f"({of})" in note
     (test,) = found["comparisons"]
     assert test["accuracy"]["smallest_found"] > test["these_examples"]["accuracy"]["smallest_found"]
