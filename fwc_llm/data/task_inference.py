@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -132,9 +132,7 @@ def profile_column(
         doubt = f"{_listed(kept)} made one category, unknown" if kept else "" if part else _same(distinct)
         profile = ColumnProfile("categorical", missing="category" if kept else "", markers=kept)
         return profile.checked(doubt)
-    profile = ColumnProfile(
-        "numeric", written=notation.written, unit=notation.unit, markers=kept, odd=notation.odd
-    )
+    profile = replace(notation, markers=kept)
     return profile.checked(
         *_not_numbers(cells, counts, profile), *([] if part else _doubts(profile, counts, distinct))
     )
@@ -209,17 +207,8 @@ def _may_be_code(code: float, rest: Sequence[float], counts: Mapping[float, int]
     return spike or beyond > max(rest[-1] - rest[0], _FEW) or alone
 
 
-@dataclass(frozen=True)
-class Notation:
-    """How a column's numbers are written, what follows them, and the `odd` texts that are no such numbers."""
-
-    written: Written = ""
-    unit: str = ""
-    odd: tuple[str, ...] = ()
-
-
-def how_written(counts: Mapping[str, int]) -> Notation | None:
-    """The notation in which at least 95 % of the cells are numbers, given each text's count; or None.
+def how_written(counts: Mapping[str, int]) -> ColumnProfile | None:
+    """The profile by whose notation at least 95 % of the cells are numbers, given each text's count; or None.
 
     Words for a missing value do not count. Of two notations that read as many cells, the one in which
     separators stand between thousands.
@@ -241,7 +230,8 @@ def how_written(counts: Mapping[str, int]) -> Notation | None:
             odd = [c for c, number in read.items() if number is None or abs(number) >= LARGEST_EXACT]
             rows = sum(cells[cell] for cell in odd)
             if rows < least or (best is None and rows == least):
-                best, least = Notation(way, unit, tuple(odd)), rows
+                best = ColumnProfile("numeric", written=way, unit=unit, odd=tuple(odd))
+                least = rows
             if not odd:
                 return best
     return best
@@ -370,7 +360,7 @@ class _Drafting:
                 where = f"{self.path}: protected attribute, outcome or weight"
                 raise FwcError(f"{where}: there is no column {name!r}{hint}")
         self.totals = dict(self._total_lines())
-        self.raw = self.raw.drop(index=[row for row, (_, text) in self.totals.items() if text])
+        self.raw = self.raw.drop(index=list(self.totals))
         self.profiles = {str(name): self._profile(str(name)) for name in self.raw}
         self.cells = {
             name: _without(self.raw[name], (*profile.markers, *profile.odd))
@@ -395,18 +385,12 @@ class _Drafting:
             self.profiles |= {name: self._with_missing(name) for name in self.missing}
 
     def _total_lines(self) -> Iterator[tuple[str, tuple[str, str]]]:
-        """The last rows that are no record but a sum: no outcome, and a word for it or the column's total.
-
-        Each with the column and the word by which it can be left out; empty texts: there is no such word.
-        """
-        for place in (len(self.raw) - 1, len(self.raw) - 2):
-            if place < 2 or pd.notna(self.raw[self.outcome].iloc[place]):
-                continue
-            row = self.raw.iloc[place].dropna()
-            if word := next(((str(k), str(v)) for k, v in row.items() if _TOTAL.fullmatch(str(v))), None):
-                yield str(row.name), word
-            elif any(_is_sum(self.raw[name].iloc[: place + 1]) for name in row.index):
-                yield str(row.name), ("", "")
+        """The last rows without an outcome that are no record, by a word for a total: column and word."""
+        for row in self.raw.iloc[2:].tail(2).itertuples():
+            cells = self.raw.loc[row.Index].dropna()
+            word = next(((str(k), str(v)) for k, v in cells.items() if _TOTAL.fullmatch(str(v))), None)
+            if word and self.outcome not in cells:
+                yield str(row.Index), word
 
     def _profile(self, name: str) -> ColumnProfile:
         cells = self.raw[name]
@@ -453,7 +437,7 @@ class _Drafting:
         self.profiles |= {n: self.profiles[n].checked(told) for n, told in checked.columns.items()}
         self.checks += filter(None, [checked.repeated])
         for row, (column, word) in self.totals.items():
-            how = f"left out by keep, {column} without {word!r}" if word else "take it out of the table"
+            how = f"left out by keep, {column} without {word!r}"
             self.checks.append(f"row {row} looks like a total, not a record: {how}")
 
     def _with_missing(self, name: str) -> ColumnProfile:
@@ -512,7 +496,7 @@ class _Drafting:
             text += [f"separator = {_toml(self.source.separator)}", "header = true"]
             if self.source.encoding != "utf-8-sig":
                 text.append(f'encoding = "{self.source.encoding}" # CHECK: it is no UTF-8')
-        for column, word in filter(all, self.totals.values()):
+        for column, word in self.totals.values():
             text += [
                 "",
                 "[[keep]]",
@@ -600,16 +584,6 @@ class _Drafting:
             return []
         listed = ", ".join(f"{_toml(value)} = {_toml(names[value])}" for value in list(counts)[:20])
         return [f"# map = {{ {listed} }} # CHECK: group levels by giving them one name"]
-
-
-def _is_sum(cells: pd.Series) -> bool:
-    """Whether the last number is the sum of the others, in one of the notations."""
-    for written in get_args(Written):
-        numbers = [as_number(as_plain(cell, written)) for cell in cells.dropna()]
-        if len(numbers) > 2 and None not in numbers:
-            *parts, last = (number or 0.0 for number in numbers)
-            return last != 0 and any(parts) and math.isclose(math.fsum(parts), last, rel_tol=1e-6)
-    return False
 
 
 def _quartiles(cells: pd.Series, profile: ColumnProfile) -> tuple[float, ...]:
