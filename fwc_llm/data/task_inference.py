@@ -110,14 +110,14 @@ def profile_column(
     """
     counts = {str(cell): int(n) for cell, n in cells.value_counts().items()}
     words = {word.casefold() for word in unknown}
-    said = {cell for cell in counts if cell.casefold() in words}
-    markers = said | set(filter(is_marker, counts))
-    notation = how_written({cell: n for cell, n in counts.items() if cell not in said})
+    stated = {cell for cell in counts if cell.casefold() in words}
+    markers = stated | set(filter(is_marker, counts))
+    notation = how_written({cell: n for cell, n in counts.items() if cell not in stated})
     if notation and notation.odd and len(counts) - len(markers) - len(notation.odd) <= _FEW:
         notation = None  # codes, of which some are letters
     if notation is None:
         several = sum(map(is_unknown, counts)) + bool(cells.isna().any()) > 1
-        markers = said | set(filter(is_unknown, counts)) if said or several else set()
+        markers = stated | set(filter(is_unknown, counts)) if stated or several else set()
         if part:
             some = merged_categories(counts, unknown, bool(cells.isna().any()))
             markers = set(some if part == "protected" else ())
@@ -245,14 +245,14 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
     numbers = [number for cell in distinct if (number := as_number(cell)) is not None]
     whole = [number for number in numbers if number.is_integer()]
     countable = many and (not numeric or len(whole) == len(distinct))
-    named = re.search(_ID_NAME, name) is not None
+    has_id_name = re.search(_ID_NAME, name) is not None
 
     def are(pattern: str) -> bool:
         """Whether nearly all values match."""
         return sum(bool(re.fullmatch(pattern, cell)) for cell in some) >= 0.95 * len(some)
 
     different = countable and len(distinct) == n
-    if different and numeric and not named and max(whole) - min(whole) >= 2 * n:
+    if different and numeric and not has_id_name and max(whole) - min(whole) >= 2 * n:
         different = all(low < high for low, high in pairwise(map(float, cells)))  # numbered as they came
     zeros = any(cell[0] == "0" for cell in some)
     zip_codes = "CHECK: ZIP codes: numbers only in looks, and they may stand for the protected group"
@@ -261,11 +261,14 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
         (not distinct, "it has no values"),
         (len(distinct) == 1 and n > 2, "CHECK: it has the same value in every row"),
         (are(_DATE), "CHECK: dates; to use them, turn them into numbers, such as days or years"),
-        (re.search(_ZIP_NAME, name) or (many and not named and zeros and are(r"\d{5}(-\d{4})?")), zip_codes),
+        (
+            re.search(_ZIP_NAME, name) or (many and not has_id_name and zeros and are(r"\d{5}(-\d{4})?")),
+            zip_codes,
+        ),
         (different and words >= 4, free_text),
         (different, "CHECK: every value differs, so it was taken for an id"),
         (
-            countable and named and len(distinct) > len(seen) / 4,
+            countable and has_id_name and len(distinct) > len(seen) / 4,
             'CHECK: identifiers, some repeated; role = "extra" and --cluster count people in place of rows',
         ),
         (numeric, ""),
@@ -291,11 +294,11 @@ def draft_task(
     path: Path,
     protected: Sequence[str],
     outcome: str,
-    beside: Path,
+    folder: Path,
     unknown: Collection[str] = (),
     **layout: Any,
 ) -> Draft:
-    """Draft a task file, to be written into the folder `beside`, for the table at `path`.
+    """Draft a task file, to be written into the folder `folder`, for the table at `path`.
 
     `unknown` are words of this table for a value that is not known, besides those of `words.py`.
     `layout` has `sheet`, `skip` and `comment` as `Source` does.
@@ -318,7 +321,7 @@ def draft_task(
         if times > 1
     ]
     raw = table.frame([name for name, times in times_of.items() if times == 1], path.name)
-    draft = _Drafting(path, source, raw, protected, outcome, checks, "", unknown).draft(beside)
+    draft = _Drafting(path, source, raw, protected, outcome, checks, "", unknown).draft(folder)
     parse_taskfile(draft.text, path)
     return draft
 
@@ -434,7 +437,7 @@ class _Drafting:
             answers,
             {name: classes(name) for name in self.protected},
         )
-        self.profiles |= {n: self.profiles[n].checked(told) for n, told in checked.columns.items()}
+        self.profiles |= {n: self.profiles[n].checked(doubt) for n, doubt in checked.columns.items()}
         self.checks += filter(None, [checked.repeated])
         for row, (column, word) in self.totals.items():
             how = f"left out by keep, {column} without {word!r}"
@@ -462,8 +465,8 @@ class _Drafting:
         doubt = f"{share} are missing, and a number cannot be unknown: these rows are dropped"
         return replace(profile, missing="drop").checked(doubt)
 
-    def draft(self, beside: Path, answer: Sequence[str] = ()) -> Draft:
-        """The draft, to be written into the folder `beside`; `answer` are lines about the outcome."""
+    def draft(self, folder: Path, answer: Sequence[str] = ()) -> Draft:
+        """The draft, to be written into the folder `folder`; `answer` are lines about the outcome."""
         positive, above, lines, doubt = self._answer()
         if answer:
             rules = parse_toml("\n".join(answer))
@@ -488,7 +491,7 @@ class _Drafting:
             "]",
             "",
             "[data]",
-            f"file = {_toml(os.path.relpath(self.path, beside).replace(os.sep, '/'))}",
+            f"file = {_toml(os.path.relpath(self.path, folder).replace(os.sep, '/'))}",
         ]
         text += [f'format = "{self.source.format}"'] if self.source.format != format_of(self.path) else []
         text += [f"{key} = {_toml(value)}" for key in LAYOUT if (value := getattr(self.source, key))]
