@@ -109,8 +109,8 @@ class CleanedCounts:
     """Counts over the blocks of a table that are cleaned one by one, for what only all rows can tell.
 
     `outcomes` are the cells of the outcome column, `answers` what they mean; `levels` the protected levels by
-    attribute; `integral` says of every numeric column whether all of its numbers are whole; `filled` counts the
-    missing values by column that became a category; `rows` are the counts of the blocks.
+    attribute; `integral`: whether all numbers of a column are whole; `filled` the missing values by column
+    that became a category; `rows` are the counts of the blocks.
     """
 
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -122,11 +122,9 @@ class CleanedCounts:
 
     def dtypes(self, columns: Sequence[Column]) -> dict[str, str]:
         """The type of every column, by its name: numbers are int64 where all are whole."""
-        numeric = {True: "int64", False: "float64"}
-        return {
-            c.name: numeric[self.integral.get(c.name, True)] if c.kind == "numeric" else "str"
-            for c in columns
-        }
+        number = {True: "int64", False: "float64"}
+        kinds = {c.name: c.kind == "numeric" and number[self.integral.get(c.name, True)] for c in columns}
+        return {name: kind or "str" for name, kind in kinds.items()}
 
 
 @dataclass(frozen=True)

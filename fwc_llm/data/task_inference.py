@@ -389,11 +389,11 @@ class _Drafting:
 
     def _total_lines(self) -> Iterator[tuple[str, tuple[str, str]]]:
         """The last rows without an outcome that are no record, by a word for a total: column and word."""
-        for row in self.raw.iloc[2:].tail(2).itertuples():
-            cells = self.raw.loc[row.Index].dropna()
-            word = next(((str(k), str(v)) for k, v in cells.items() if _TOTAL.fullmatch(str(v))), None)
-            if word and self.outcome not in cells:
-                yield str(row.Index), word
+        for row, cells in self.raw.iloc[2:].tail(2).iterrows():
+            texts = {str(name): str(cell) for name, cell in cells.dropna().items()}
+            word = next(((name, text) for name, text in texts.items() if _TOTAL.fullmatch(text)), None)
+            if word and self.outcome not in texts:
+                yield str(row), word
 
     def _profile(self, name: str) -> ColumnProfile:
         cells = self.raw[name]
