@@ -1,4 +1,4 @@
-"""Model-assisted estimates: the rows that were not asked about make the answers to the others say more.
+"""Prediction-powered inference: rows that were not asked about reduce the variance of the answers.
 
 Features, group and label of all rows of the table are known. A predictor of the model's own answers, trained
 on the rows that were asked about and cross-fitted, predicts them for all rows; the asked ones correct its
