@@ -1,313 +1,270 @@
-"""What stopping at a verdict costs and risks, simulated: wrong stops at the bound, and questions saved.
+"""Asking until decided, beside a fixed sample, simulated: what it asks, decides and gets wrong.
 
     python -m evals.stopping --record
 
-Paths are answers in the order asked, with the looks and limits of `eval --until-decided`, at most 2,000
-questions an arm. Rates lie exactly at the bound of a gate: whoever fails or passes it there is wrong in one
-of its two senses (> and ≥). Assisted paths have a predictor that explains 55 % of the variance of the
-answers, cross-fitted weights, and 15,060 rows; `--fitted N` has N more whose predictor the package learns.
+A path is a run of at most 2,000 questions, which ends at the look that decides `dp > 0.1`, or the gate that
+is named. At the bound whoever fails or passes is wrong in one of the gate's two senses (> and ≥): each may
+happen in 2.5 % of paths.
 """
 
 import argparse
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.audit_table import from_frame
-from fwc_llm.metrics.confidence_sequences import MIN_ROWS_FIRST_LOOK, ConfidenceSequence
-from fwc_llm.metrics.intervals import Z, wilson
-from fwc_llm.metrics.prediction_powered import FOLDS, MIN_ROWS_OF_STRATUM, FeatureTable, assisted_samples
+from fwc_llm.metrics.confidence_sequences import ConfidenceSequence
+from fwc_llm.metrics.group_sequential import GAPS, INFLATION, GroupSequential, equal_looks, simulate
+from fwc_llm.metrics.intervals import Z
+from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_samples
+from fwc_llm.metrics.sampling_design import SamplingDesign
+from fwc_llm.metrics.variance import ArmArrays
+from fwc_llm.runs.splits import interleave_cells
 
 RESULTS = Path(__file__).resolve().parent / "results"
-MOST, ROWS, EXPLAINED, AT_ONCE = 2_000, 15_060, 0.55, 500
-BOUND = 0.1
-_TABLE, _SLOPE = 6_000, 1.78  # rows, and a probit of which 55 % is explained
-Floats = np.ndarray
+MOST, BOUND, TABLE = 2_000, 0.1, 6_000
+DP, EO, RATIO = "demographic_parity_difference", "equalized_odds_difference", "demographic_parity_ratio"
+Draw = Callable[[np.random.Generator], tuple[ArmArrays, np.ndarray]]
 
 
 @dataclass(frozen=True)
 class World:
-    """Rates of yes (G, 2) of each group's rows with label no and yes, gates, and the bound of those on gaps.
-
-    `shares` (G,) are the groups' shares of the rows, equal without any; `base` is that of label yes. Gates on
-    accuracy have its true value as bound.
+    """What is drawn for a path: the answers to all questions that it may ask, in their order, and after how
+    many of them it looks; the metric of the gate, and its bound, at which the truth lies.
     """
 
     name: str
-    rates: tuple[tuple[float, float], ...]
-    gates: tuple[str, ...] = ("dp",)
+    draw: Draw
+    metric: str = DP
     bound: float = BOUND
-    shares: tuple[float, ...] = ()
-    base: float = 0.5
-
-    @property
-    def part(self) -> Floats:
-        """The groups' shares (G,)."""
-        return np.array(self.shares or [1 / len(self.rates)] * len(self.rates))
-
-    @property
-    def looks(self) -> list[int]:
-        """After how many rows a run looks; a group that will have fewer than 30 is not waited for."""
-        waited = self.part[self.part * MOST >= MIN_ROWS_FIRST_LOOK]
-        return ConfidenceSequence(1, MOST).rows(int(np.ceil(MIN_ROWS_FIRST_LOOK / waited.min())))
 
 
-def even(*rates: float) -> tuple[tuple[float, float], ...]:
-    """Rates that do not depend on the label."""
-    return tuple((rate, rate) for rate in rates)
+def rows(
+    rng: np.random.Generator, rates: tuple[float, ...] = (0.45, 0.55), base: float = 0.5, eo: float = 0.0
+) -> tuple[ArmArrays, np.ndarray]:
+    """Rows as they fall, of groups of equal size; the second group's true positive rate is `eo` lower."""
+    group, label = rng.integers(0, len(rates), MOST), (rng.random(MOST) < base).astype(int)
+    p = np.array(rates)[group] + (0.2 * (2 * label - 1) - eo * label * (group == 1) if eo else 0.0)
+    answer, none = (rng.random(MOST) < p).astype(float), np.zeros(MOST, dtype=np.int64)
+    sample = ArmArrays(answer, label, group, none, np.arange(MOST), len(rates))
+    return sample, np.array(equal_looks(MOST))
 
 
-AT_THE_BOUND = (
-    World("2 groups, near one half", even(0.45, 0.55)),
-    World("2 groups, near 0", even(0.001, 0.101)),
-    World("2 groups, one of 5 % of the rows", even(0.45, 0.55), shares=(0.95, 0.05)),
-    World("2 groups, one of 5 %, near 0", even(0.101, 0.001), shares=(0.95, 0.05)),
-    World("5 groups, all apart", even(0.45, 0.475, 0.5, 0.525, 0.55)),
-    World("5 groups, four pairs at the bound", even(0.45, 0.45, 0.5, 0.55, 0.55)),
-    World("3 groups, one of 1 %, all judged", even(0.5, 0.5, 0.6), shares=(0.5, 0.49, 0.01)),
-    World("2 groups, three gates at once", ((0.35, 0.7), (0.25, 0.6)), ("dp", "eo", "accuracy")),
-    World("2 groups, EO, 10 % have the label yes", ((0.2, 0.9), (0.2, 0.8)), ("eo",), base=0.1),
-    World("2 groups, EO, 3 %", ((0.2, 0.9), (0.2, 0.8)), ("eo",), base=0.03),
-    World("accuracy of 0.99", ((0.01, 0.99), (0.01, 0.99)), ("accuracy",)),
-    World("accuracy of 0.5", ((0.5, 0.5), (0.5, 0.5)), ("accuracy",)),
+def weighted(rng: np.random.Generator) -> tuple[ArmArrays, np.ndarray]:
+    """Sampling weights whose logarithm has a standard deviation of 1."""
+    sample, looks = rows(rng)
+    return replace(sample, weight=rng.lognormal(0, 1, MOST)), looks
+
+
+def unread(rng: np.random.Generator) -> tuple[ArmArrays, np.ndarray]:
+    """Of the second group's answers yes one in five is no answer: the gap that is read is near 0."""
+    sample, looks = rows(rng)
+    lost = (sample.group == 1) & (sample.answer == 1) & (rng.random(MOST) < 0.2)
+    return replace(sample, answer=np.where(lost, np.nan, sample.answer)), looks
+
+
+def designed(rng: np.random.Generator) -> tuple[ArmArrays, np.ndarray]:
+    """A base parity of 0: every beginning has the same shares of group and label."""
+    group, label = np.repeat([0, 1], MOST // 2), np.tile([0, 1], MOST // 2)
+    order = interleave_cells(2 * group + label)
+    sample, looks = rows(rng)
+    p = 0.2 + 0.5 * label + 0.1 * group
+    answer, design = (rng.random(MOST) < p) * 1.0, SamplingDesign(labels_fixed=True)
+    return replace(sample, answer=answer[order], label=label[order], group=group[order], design=design), looks
+
+
+def people(rng: np.random.Generator, number: int = 400, spread: float = 1.0) -> tuple[ArmArrays, np.ndarray]:
+    """People of unequal size, whose answers correlate by 0.5; those of many rows get a yes more often."""
+    size = np.ceil(3 * rng.lognormal(0, spread, number)).astype(int)
+    group = rng.integers(0, 2, number)
+    mean = 0.45 + 0.1 * group + 0.1 * np.where(size > np.median(size), 1, -1)
+    chance = rng.beta(mean, 1 - mean)  # correlation 1 / (1 + 1)
+    person = np.repeat(np.arange(number), size)
+    answer, none = (
+        (rng.random(len(person)) < chance[person]).astype(float),
+        np.zeros(len(person), dtype=np.int64),
+    )
+    sample = ArmArrays(answer, none, group[person], none, np.arange(len(person)), 2, cluster=person)
+    return sample, np.cumsum(size)[np.array(equal_looks(number)) - 1]
+
+
+COUNTED = {  # rates, and shares of the rows
+    "2 groups, near one half": ((0.45, 0.55), (1, 1)),
+    "2 groups, near 0": ((0.001, 0.101), (1, 1)),
+    "2 groups, one of 5 % of the rows": ((0.45, 0.55), (0.05, 0.95)),
+    "5 groups, all apart": ((0.45, 0.475, 0.5, 0.525, 0.55), (1,) * 5),
+    "5 groups, four pairs at the bound": ((0.45, 0.45, 0.5, 0.55, 0.55), (1,) * 5),
+}
+WORLDS = (
+    World("EO, 10 % have the label yes", lambda rng: rows(rng, (0.5, 0.5), 0.1, 0.1), EO),
+    World("DP ratio of 0.8", lambda rng: rows(rng, (0.4, 0.5)), RATIO, 0.8),
+    World("base parity", designed),
+    World("--weight", weighted),
+    World("--unread worst, 20 % of one group's yes", unread),
+    World("--cluster, 400 people", people),
+    World("--cluster, 100 people, very unequal", lambda rng: people(rng, 100, 1.5)),
 )
-GAPS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 
 
-def counted(world: World, paths: int, rng: np.random.Generator) -> Floats:
-    """Return the counts (P, L, G, 2, 2) of answers no and yes by group and label at each look."""
-    cells = np.outer(world.part, (1 - world.base, world.base))
-    asked = np.stack(
-        [rng.multinomial(n, cells.ravel(), paths) for n in np.diff(world.looks, prepend=0)], axis=1
-    ).reshape(paths, -1, *cells.shape)
-    yes = rng.binomial(asked, np.array(world.rates))
-    return np.stack([asked - yes, yes], -1).cumsum(1)
+def path(world: World, rng: np.random.Generator) -> tuple[int, float]:
+    """Return how many rows a run asks, and whether it failed the gate (1), passed (0) or neither (NaN)."""
+    sample, looks = world.draw(rng)
+    design = replace(sample.design, sequential=GroupSequential(tuple(looks.tolist())))
+    columns = "answer", "label", "group", "repeat", "row", "weight", "cluster"
+    for asked in looks.tolist():
+        arrays = {name: getattr(sample, name) for name in columns}
+        part: Any = {name: None if values is None else values[:asked] for name, values in arrays.items()}
+        low, high = estimate(replace(sample, **part, design=design))[world.metric].decisive
+        if low > world.bound or high <= world.bound:
+            return asked, float(low > world.bound)
+    return int(looks[-1]), np.nan
 
 
-def predicted(world: World, paths: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Return assisted rates and effective rows (P, L, G), as `assisted.Predictions.adjusted` has them."""
-    groups = len(world.rates)
-    looks, shape = world.looks, (paths, MOST // groups)
-    ends = np.array(looks) // groups
-    sums, mean_rest = np.zeros((paths, len(looks), groups, FOLDS, 5)), np.empty((paths, len(looks), groups))
-    left = ROWS // groups - ends
-    for group, (rate, _) in enumerate(world.rates):
-        f, y, fold, others = answers(rate, shape, rng)
-        both = np.stack([np.ones(shape), y, f, y * f, f * f], -1)
-        for k in range(FOLDS):
-            sums[:, :, group, k] = (both * (fold == k)[..., None]).cumsum(1)[:, ends - 1]
-        mean_rest[..., group] = (others[:, None] + f.sum(1, keepdims=True) - f.cumsum(1)[:, ends - 1]) / left
-    return assisted(sums, mean_rest, left[:, None])
-
-
-def answers(rate: float, shape: tuple[int, int], rng: np.random.Generator) -> tuple[Floats, ...]:
-    """Return predictions, answers and folds (P, n), and the sum of the other rows' predictions (P,)."""
-    size = 1 / EXPLAINED - 1
-    f = rng.beta(rate * size, (1 - rate) * size, shape)
-    y, fold = (rng.random(shape) < f) * 1.0, rng.integers(0, FOLDS, shape)
-    others = ROWS // (MOST // shape[1]) - shape[1]
-    return f, y, fold, rng.normal(others * rate, np.sqrt(others * rate * (1 - rate) * EXPLAINED), shape[0])
-
-
-def assisted(sums: Floats, mean_rest: Floats, left: Floats) -> tuple[Floats, Floats]:
-    """Return assisted shares and effective rows (P, L, G).
-
-    `sums` (P, L, G, K, 5) are those of 1, y, f, y f and f² of each fold, `mean_rest` (P, L, G) the mean
-    prediction of the `left` (L, 1) rows. Groups are equally large and share the weight of a fold.
-    """
-    n, yes, f, product, square = np.moveaxis(sums, -1, 0)
-    total = n.sum(-1)
-    share, middle = (part.sum(-1, keepdims=True) / total[..., None] for part in (yes, f))
-    cross = product - middle * yes - share * f + n * middle * share
-    control = square - 2 * middle * f + n * middle**2
-    own = yes - 2 * share * yes + n * share**2
-
-    def elsewhere(part: Floats) -> Floats:
-        of_all = part.sum(-2, keepdims=True)
-        return np.asarray(of_all.sum(-1, keepdims=True) - of_all)
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        weight = np.clip(np.nan_to_num(elsewhere(cross) / elsewhere(control)), 0, 2)
-        weight = weight * (left / (left + total))[..., None]
-        before, after = own.sum(-1), (own - 2 * weight * cross + weight**2 * control).sum(-1)
-        whole = after + (weight**2).mean(-1) * control.sum(-1) * total / left
-        moved = share[..., 0] - (weight * (f - n * mean_rest[..., None])).sum(-1) / total
-        used = (total >= MIN_ROWS_OF_STRATUM) & (before > whole) & (moved >= 0) & (moved <= 1)
-        return np.where(used, moved, share[..., 0]), np.where(used, total * before / whole, total)
-
-
-def limits(shares: Floats, rows: Floats, asked: list[int], checks: int = 1, kinds: int = 1) -> Floats:
-    """Return limits (2, P, L) of the largest gap of shares (P, L, G), or of shares of all (P, L, 1).
-
-    At each look so many rows are `asked` (L,).
-    """
-    groups, looks = shares.shape[-1], ConfidenceSequence(checks, MOST)
-    grown = np.array([looks.reach(n, max(2, groups), kinds) for n in asked]) / Z
-    low, high = wilson(shares, rows)
-    if groups == 1:
-        below, above = (shares - low)[..., 0], (high - shares)[..., 0]
-        return np.stack([shares[..., 0] - grown * below, shares[..., 0] + grown * above])
-    ends = np.zeros((2, *shares.shape[:2]))
-    for one, other in combinations(range(groups), 2):
-        gap = shares[..., other] - shares[..., one]
-        down = grown * np.hypot((shares - low)[..., other], (high - shares)[..., one])
-        up = grown * np.hypot((high - shares)[..., other], (shares - low)[..., one])
-        ends = np.maximum(ends, [np.maximum(gap - down, -gap - up), np.maximum(gap + up, down - gap)])
-    return ends
-
-
-def ever(world: World, paths: int, assist: bool) -> tuple[Floats, Floats, Floats]:
-    """Return whether some gate (P,) is ever failed, and passed, and at which row all are decided, if ever."""
-    rng = np.random.default_rng([len(world.rates), assist, len(world.gates)])
-    parts = []
-    for start in range(0, paths, AT_ONCE):
-        every = list(_gates(world, min(AT_ONCE, paths - start), assist, rng))
-        failed = np.array([low > bound for (low, _), bound in every])
-        passed = np.array([high <= bound for (_, high), bound in every])
-        done = (failed | passed).all(0)
-        when = np.where(done.any(1), np.array(world.looks)[done.argmax(1)], MOST + 1)
-        parts.append((failed.any((0, 2)), passed.any((0, 2)), when))
-    failed, passed, when = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return failed, passed, when
-
-
-def _gates(
-    world: World, paths: int, assist: bool, rng: np.random.Generator
-) -> Iterator[tuple[Floats, float]]:
-    """Yield limits (2, P, L) and bound of each gate; NaN where something is undefined."""
-    asked = world.looks, len(world.gates)
-    if assist:
-        yield limits(*predicted(world, paths, rng), *asked), world.bound
-        return
-    counts = counted(world, paths, rng)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for gate in world.gates:
-            if gate == "dp":
-                n = counts.sum((-1, -2))
-                yield limits(counts.sum(-2)[..., 1] / n, n, *asked), world.bound
-            elif gate == "eo":
-                n = counts.sum(-1)
-                each = [limits(counts[..., k, 1] / n[..., k], n[..., k], *asked, 2) for k in (0, 1)]
-                yield np.maximum(*each), world.bound
-            else:
-                n = counts.sum((-1, -2, -3))[..., None]
-                right = (counts[..., 0, 0] + counts[..., 1, 1]).sum(-1)[..., None]
-                truth = [(1 - world.base) * (1 - no) + world.base * yes for no, yes in world.rates]
-                yield limits(right / n, n, *asked), float(world.part @ np.array(truth))
-
-
-def fitted(gap: float, paths: int) -> dict[str, Any]:
-    """Return what becomes of `dp > 0.1` where the package learns the predictor."""
-    groups, looks = np.array(["a", "b"]), World("", even(0.5, 0.5)).looks
-    failed, passed, when = np.zeros((3, paths))
-    for path in range(paths):
-        rng = np.random.default_rng([path, round(1000 * gap)])
-        x, level = rng.normal(size=(_TABLE, 3)), np.arange(_TABLE) % 2
-        middle = ndtri(0.5 + gap * (level - 0.5)) * np.sqrt(1 + _SLOPE**2)
-        answer = np.where(rng.random(_TABLE) < ndtr(middle + _SLOPE * x[:, 0]), "yes", "no")
-        frame = pd.DataFrame({"row": np.arange(_TABLE).astype(str), "group": groups[level], "answer": answer})
+def assisted(gap: float, paths: int) -> dict[str, Any]:
+    """Return what becomes of `dp > 0.1` with a predictor that the package learns at every look."""
+    groups, level = np.array(["a", "b"]), np.arange(TABLE) % 2
+    asked, found = np.zeros(paths), np.full(paths, np.nan)
+    for number in range(paths):
+        rng = np.random.default_rng([number, round(1000 * gap)])
+        x, slope = rng.normal(size=(TABLE, 3)), 1.78  # a probit of which 55 % is explained
+        middle = ndtri(0.5 + gap * (level - 0.5)) * np.sqrt(1 + slope**2)
+        answer = np.where(rng.random(TABLE) < ndtr(middle + slope * x[:, 0]), "yes", "no")
+        frame = pd.DataFrame({"row": np.arange(TABLE).astype(str), "group": groups[level], "answer": answer})
         frame["label"] = "no"
         features = pd.DataFrame(x, columns=["x", "y", "z"])
-        table = FeatureTable(pd.Index(frame["row"]), groups[level], np.zeros(_TABLE, dtype=int), features)
-        for asked in looks:
-            run = from_frame(frame.iloc[:asked], "group")
-            run = replace(run, design=replace(run.design, sequential=ConfidenceSequence(1, MOST)))
-            found = estimate(assisted_samples(run, run.samples, table)["answers"])[
-                "demographic_parity_difference"
-            ]
-            failed[path], passed[path] = found.low > BOUND, found.high <= BOUND
-            when[path] = asked
-            if failed[path] or passed[path]:
+        table = FeatureTable(pd.Index(frame["row"]), groups[level], np.zeros(TABLE, dtype=int), features)
+        for rows_asked in equal_looks(MOST):
+            run = from_frame(frame.iloc[:rows_asked], "group")
+            run = replace(run, design=replace(run.design, sequential=GroupSequential(equal_looks(MOST))))
+            low, high = estimate(assisted_samples(run, run.samples, table)["answers"])[DP].decisive
+            asked[number] = rows_asked
+            if low > BOUND or high <= BOUND:
+                found[number] = low > BOUND
                 break
-    stopped = failed + passed > 0
+    return _summary(asked, found)
+
+
+def _summary(asked: np.ndarray, found: np.ndarray) -> dict[str, Any]:
     return {
-        "paths": paths, "failed": failed.mean(), "passed": passed.mean(),
-        "asked": when.mean() / MOST, "decided": stopped.mean(),
+        "paths": len(found), "failed": float((found == 1).mean()), "passed": float((found == 0).mean()),
+        "rows": round(float(asked.mean())),
     }  # fmt: skip
 
 
-def measured(paths: int, fitted_paths: int) -> dict[str, Any]:
+def inflation(power: float, paths: int = 400_000) -> tuple[float, float]:
+    """Return, of Brownian paths at ten looks, the share that ever crosses without a drift, and N over the
+    fixed sample of equal error and `power`.
+    """
+    design, share = GroupSequential(equal_looks(MOST)), np.arange(1, 11) / 10
+    path = np.random.default_rng(0).normal(size=(paths, 10)).cumsum(1) * np.sqrt(0.1)
+    bound = np.array([design.critical_value(rows) for rows in design.rows]) * np.sqrt(share)
+
+    def crossed(drift: float) -> float:
+        return float((np.abs(path + drift * share) > bound).any(1).mean())
+
+    drift = brentq(lambda drift: crossed(drift) - power, 0.5, 8.0)
+    return crossed(0.0), (drift / (Z + float(ndtri(power)))) ** 2
+
+
+def measured(paths: int, assisted_paths: int) -> dict[str, Any]:
     """Return everything that the record has."""
-    bound, saved = {}, {}
-    for world in AT_THE_BOUND:
-        for assist in (False, True) if world.gates == ("dp",) and not world.shares else (False,):
-            failed, passed, _ = ever(world, paths, assist)
-            both = failed.mean(), passed.mean(), (failed | passed).mean()
-            bound[f"{world.name}, {'assisted' if assist else 'plain'}"] = both
-    for gap in GAPS:
-        world = World("", even(0.5 - gap / 2, 0.5 + gap / 2))
-        times = [ever(world, paths // 5, assist)[2] for assist in (False, True)]
-        saved[f"{gap:g}"] = [[np.minimum(t, MOST).mean() / MOST, (t <= MOST).mean()] for t in times]
-    learnt = {f"{gap:g}": fitted(gap, fitted_paths) for gap in (BOUND, 0.0, 0.2) if fitted_paths}
-    return {"paths": paths, "bound": bound, "saved": saved, "fitted": learnt}
+    most, design = 20 * paths, GroupSequential(equal_looks(MOST))
+    wrong = {name: _summary(*simulate(*of, (BOUND, BOUND), design, most)) for name, of in COUNTED.items()}
+    for number, world in enumerate(WORLDS):
+        rng = np.random.default_rng(number)
+        asked, found = np.array([path(world, rng) for _ in range(paths)]).T
+        wrong[world.name] = _summary(asked, found)
+    fixed = GroupSequential((round(MOST / INFLATION),))
+    saved = {}
+    for gap in (*GAPS, 0.15):
+        rates, both = (0.5 - gap / 2, 0.5 + gap / 2), (BOUND, BOUND)
+        runs = [
+            simulate(rates, (1, 1), both, one, most) for one in (design, fixed, ConfidenceSequence(1, MOST))
+        ]
+        saved[f"{gap:g}"] = [[round(float(n.mean())), float(np.mean(above >= 0))] for n, above in runs]
+    learnt = {f"{gap:g}": assisted(gap, assisted_paths) for gap in (BOUND, 0.0, 0.2) if assisted_paths}
+    brownian = {f"{power:g}": inflation(power) for power in (0.5, 0.8, 0.9, 0.99)}
+    return {"paths": paths, "wrong": wrong, "saved": saved, "assisted": learnt, "inflation": brownian}
 
 
 def as_markdown(record: dict[str, Any]) -> str:
     """Return the record as a page."""
+    level = record["inflation"]["0.8"][0]
     lines = [
-        "# Stopping when a gate is decided: what it risks and saves",
+        "# Until decided, beside a fixed sample",
         "",
-        f"Simulated, by `{record['command']}`, seeds fixed. At most {MOST:,} questions an arm.",
+        f"Simulated by `{record['command']}` in {record['minutes']:.0f} minutes, seeds fixed. Ten looks, at "
+        f"most {MOST:,} questions an arm.",
         "",
-        f"## Wrong stops: {record['paths']:,} paths with rates exactly at the bound",
+        "## What it costs",
         "",
-        "Gates `dp > 0.1` where no other is named; the three at once are it, `eo > 0.1` and one on accuracy. "
-        "Ever failed or passed, at any look; at most 0.054 is asked for.",
+        f"Of 400,000 Brownian paths without a drift {level:.4f} ever cross (0.05 is spent). The most that is "
+        "asked, over the fixed sample of equal error and power:",
         "",
-        "| world | failed | passed | either |",
-        "|---|---:|---:|---:|",
+        "| power | times |",
+        "|---|---:|",
+        *(f"| {power} | {times:.3f} |" for power, (_, times) in record["inflation"].items()),
+        "",
+        f"`dp > 0.1`, two groups, rates near one half, {20 * record['paths']:,} paths; rows on average:",
+        "",
+        "| true gap | until decided | decided | fixed sample | decided | confidence sequence | decided |",
+        "|---|---:|---:|---:|---:|---:|---:|",
     ]
-    for name, ever in record["bound"].items():
-        lines.append(f"| {name} | {' | '.join(f'{one:.4f}' for one in ever)} |")
+    for gap, designs in sorted(record["saved"].items(), key=lambda item: float(item[0])):
+        lines.append(f"| {gap} | {' | '.join(f'{rows:,} | {decided:.1%}' for rows, decided in designs)} |")
     lines += [
         "",
-        f"## Questions asked: `dp > 0.1`, two groups, rates near one half, {record['paths'] // 5:,} paths",
+        "## Wrong stops: paths whose truth lies at the bound",
         "",
-        f"Assisted: a predictor that explains {EXPLAINED:.0%} of the variance.",
+        f"At most 2.5 % either way, ± {1.96 * np.sqrt(0.025 * 0.975 / record['paths']):.1%} by simulation "
+        f"where {record['paths']:,} paths go through the package's estimates at every look. Several groups "
+        "err less: only pairs at the bound can.",
         "",
-        "| true gap | plain: asked | decided | assisted: asked | decided |",
-        "|---|---:|---:|---:|---:|",
+        "| world | paths | failed | passed |",
+        "|---|---:|---:|---:|",
+        *(
+            f"| {name} | {of['paths']:,} | {of['failed']:.2%} | {of['passed']:.2%} |"
+            for name, of in record["wrong"].items()
+        ),
     ]
-    for gap, both in record["saved"].items():
-        lines.append(f"| {gap} | {' | '.join(f'{one:.0%}' for pair in both for one in pair)} |")
-    if record["fitted"]:
+    if record["assisted"]:
         lines += [
             "",
-            "## The same with a predictor that the package learns from the answers",
+            f"## With `--assist`: a predictor learnt at every look, from a table of {TABLE:,} rows",
             "",
-            "| true gap | paths | failed | passed | asked | decided |",
-            "|---|---:|---:|---:|---:|---:|",
+            "| true gap | paths | failed | passed | rows asked |",
+            "|---|---:|---:|---:|---:|",
         ]
-    for gap, got in record["fitted"].items():
-        cells = f"{got['failed']:.3f} | {got['passed']:.3f} | {got['asked']:.0%} | {got['decided']:.0%}"
-        lines.append(f"| {gap} | {got['paths']} | {cells} |")
+    for gap, of in record["assisted"].items():
+        lines.append(f"| {gap} | {of['paths']} | {of['failed']:.1%} | {of['passed']:.1%} | {of['rows']:,} |")
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
     """Measure, print, and with `--record` write evals/results/stopping.md and .json."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--paths", type=int, default=10_000)
-    parser.add_argument("--fitted", type=int, default=0, metavar="N")
+    parser.add_argument("--paths", type=int, default=1_000)
+    parser.add_argument("--assisted", type=int, default=100, metavar="N")
     parser.add_argument("--record", action="store_true")
-    asked = parser.parse_args()
-    record = measured(asked.paths, asked.fitted)
-    chosen = "".join(
-        f" --{name} {value}" for name, value in (("paths", asked.paths), ("fitted", asked.fitted))
-        if value != parser.get_default(name)
-    )  # fmt: skip
-    record["command"] = f"python -m evals.stopping{chosen}{' --record' * asked.record}"
+    options = parser.parse_args()
+    begun, command = time.monotonic(), "python -m evals.stopping"
+    record = measured(options.paths, options.assisted)
+    for name in ("paths", "assisted"):
+        if getattr(options, name) != parser.get_default(name):
+            command += f" --{name} {getattr(options, name)}"
+    record |= {"command": command + " --record" * options.record, "minutes": (time.monotonic() - begun) / 60}
     page = as_markdown(record)
     print(page)
-    if asked.record:
+    if options.record:
         (RESULTS / "stopping.md").write_text(page, encoding="utf-8")
         (RESULTS / "stopping.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 

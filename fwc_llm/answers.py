@@ -98,8 +98,8 @@ _FILLERS = _one_of(
     """so, thus, therefore, hence, overall, then, and, but, well, okay, ok, hmm+, wait, actually, rather,
     sorry, i mean, sure, certainly, absolutely, definitely, clearly, simply, still, almost, very, most,
     highly, likely, unlikely, probably, presumably, in conclusion, in short, in summary, no doubt,
-    without doubt, assistant, also, daher, wahrscheinlich, vermutlich, eher, donc, probablement, entonces,
-    probablemente, quindi, probabilmente, portanto, provavelmente"""
+    without doubt, assistant, also, daher, wahrscheinlich, vermutlich, eher, leider, donc,
+    malheureusement, probablement, entonces, probablemente, quindi, probabilmente, portanto, provavelmente"""
 )
 _FILLED = re.compile(rf"(?:{_FILLERS}[\s,:;]+)+", re.IGNORECASE)
 _START = re.compile(  # of a sentence, with the mark of a list
@@ -125,8 +125,8 @@ _LABEL = re.compile(r"\w+(?: \w+){0,3} ?: ?")  # all of a reply but the answer
 _SUBJECT = re.compile(  # of words other than yes and no
     r"\b"
     + _one_of(
-        """application, request, claim, loan, credit, antrag, kredit, bewerbung, demande, solicitud, domanda,
-        richiesta, pedido"""
+        """application, request, claim, loan, credit, antrag, kredit, darlehen, bewerbung, demande, prêt,
+        solicitud, domanda, richiesta, pedido"""
     )
     + r"(?: \w{1,20}){0,3} "
     + _one_of("is, should be, would be, wird, ist, est, es, è, é, sera, será, sarà")
@@ -175,10 +175,10 @@ _CONDITION = re.compile(
     re.IGNORECASE,
 )
 _TO_USER = re.compile(
-    r"[\s,;:–—-]*"
+    r"[\s,;:–—-]*(?:sure[\s,]+)?"
     + _one_of(
-        r"""I (?:understand|see|got it)\b, understood, let me (?:look|analy[sz]e|think|check|see|review),
-        let['’]s, here(?:['’]s| is| are), of course, thanks?\b,
+        r"""I (?:understand|see|got it)\b, understood, let me (?:look|analy[sz]e|think|check|see|review|know),
+        gerne?\b, let['’]s, here(?:['’]s| is| are), of course, thanks?\b,
         (?:that|this)(?:['’]s| is) an? \w+ (?:question|one|task|case)"""
     ),
     re.IGNORECASE,

@@ -17,7 +17,7 @@ from fwc_llm.notebook import MOST_ROWS, figure, note, table
 from fwc_llm.sanitize import parse_json
 from fwc_llm.taskfile import ENDINGS, Column, Source, TaskFile, choose, parse_taskfile, read_taskfile
 from fwc_llm.validation import check
-from fwc_llm.values import as_text, is_null
+from fwc_llm.values import as_text, at, bases_of, is_null, title_of
 from fwc_llm.words import YES_NO, spellings
 
 if TYPE_CHECKING:
@@ -139,9 +139,12 @@ class Task:
             raise FwcError(
                 f"a row is a mapping or Series of column names to values, not {type(raw).__name__}"
             )
-        cells = {str(name).strip(): cell for name, cell in raw.items()}
+        cells = {title_of(name): cell for name, cell in raw.items()}
         if not isinstance(raw, Mapping) and (values := self._handed_out(raw.name, cells)):
             return Record(self.name, values)
+        for name in {item.name for item in self.rules.fields} - cells.keys():
+            if base := max(bases_of([name]) & cells.keys(), key=len, default=""):
+                cells[name] = at(cells[base], name[len(base) :])
         return clean_record(self.rules, self.name, self.domains, cells)
 
     def _handed_out(self, row: Any, cells: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -538,7 +541,7 @@ def _of_frame(
 ) -> Task:
     """The task that is drafted for a frame; the lines of `answer` say which outcome means yes, if any do."""
     from fwc_llm.data.clean_table import clean_tables
-    from fwc_llm.data.raw_table import frame_table, title_of, titles_of
+    from fwc_llm.data.raw_table import frame_table, titles_of
     from fwc_llm.data.task_inference import draft_frame
 
     table = frame_table(frame)

@@ -3,11 +3,12 @@
 import json
 import math
 import re
+from collections.abc import Iterable
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
-from fwc_llm.sanitize import utf8_safe
+from fwc_llm.sanitize import parse_json, utf8_safe
 from fwc_llm.taskfile import Written
 
 # What may stand around a number: a currency's sign or letters, a per cent sign, spaces.
@@ -25,6 +26,7 @@ _GROUPED = {
     "1,234.5": re.compile(r"(?:\d{1,3}(?:[,'’\s]\d{3})+|\d*)(?:\.\d*)?"),
     "1.234,5": re.compile(r"(?:\d{1,3}(?:[.'’\s]\d{3})+|\d*)(?:,\d*)?"),
 }
+_STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")  # of a path
 
 
 def is_null(cell: Any) -> bool:
@@ -61,6 +63,38 @@ def as_text(cell: Any, written: Written = "") -> str:
 def _listed(cell: Any) -> Any:
     """What JSON has no type for: the items of an array, else the text."""
     return cell.tolist() if type(cell).__name__ == "ndarray" else as_text(cell)
+
+
+def bases_of(names: Iterable[str]) -> set[str]:
+    """The names, and the columns into which they may be paths: "a", "a.b" and "a.b[0]" of "a.b[0]"."""
+    return {name[: end.start()] for name in names for end in re.finditer(r"[.\[]|$", name)}
+
+
+def at(value: Any, path: str) -> Any:
+    """What stands at a path ("choices[0].text") in a value of JSON, also of JSON in a text; else None."""
+    for key, number in _STEP.findall(path):
+        if isinstance(value, str):
+            value = opened(value)
+        if isinstance(value, list) and number and int(number) < len(value):
+            value = value[int(number)]
+        else:
+            value = value.get(key) if isinstance(value, dict) and key else None
+    return value
+
+
+def opened(cell: Any) -> Any:
+    """The object, list or text that a cell holds as JSON; any other cell as it is."""
+    try:
+        return parse_json(cell) if isinstance(cell, str) and cell[:1] in ("{", "[", '"') else cell
+    except ValueError:
+        return cell
+
+
+def title_of(name: Any) -> str:
+    """The title of a column whose name may be any label; of a tuple its parts, joined by dots."""
+    return (
+        ".".join(str(part) for part in name if part != "") if isinstance(name, tuple) else str(name).strip()
+    )
 
 
 def as_number(cell: str) -> float | None:

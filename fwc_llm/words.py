@@ -46,13 +46,13 @@ def spellings(question: str, words: Words) -> dict[str, list[str]]:
 # --- Words that tables have
 
 YES_WORDS = {
-    "yes", "y", "true", "t", "1", "good", "positive", "pos", "approved", "approve", "accepted", "accept",
-    "granted", "grant", "hired", "admitted", "admit", "passed", "pass", "paid", "repaid",
+    "yes", "y", "true", "t", "1", "1.0", "good", "positive", "pos", "approved", "approve", "accepted",
+    "accept", "granted", "grant", "hired", "admitted", "admit", "passed", "pass", "paid", "repaid",
     "ja", "j", "oui", "si", "sí", "sim", "da", "wahr", "vrai", "verdadero", "verdadeiro", "vero",
     "bewilligt", "genehmigt", "angenommen", "zusage", "accordé", "accepté", "aprobado", "aprovado",
 }  # fmt: skip
 NO_WORDS = {
-    "no", "n", "false", "f", "0", "bad", "negative", "neg", "rejected", "reject", "denied", "deny",
+    "no", "n", "false", "f", "0", "0.0", "bad", "negative", "neg", "rejected", "reject", "denied", "deny",
     "declined", "decline", "refused", "refuse", "not", "failed", "fail", "unpaid",
     "nein", "non", "não", "nao", "niet", "nee", "nej", "falsch", "faux", "falso", "abgelehnt", "absage",
     "refusé", "rejeté", "rechazado", "denegado", "rejeitado", "negado", "respinto",
@@ -69,7 +69,7 @@ def _folded(text: str) -> str:
 _WORDS = {_folded(words) for words in """
 unknown|unk|missing|undisclosed|unspecified|unstated|unreported|unrecorded|undeclared|undetermined
 unidentified|unavailable|unanswered|withheld|n/a|n.a.|no answer|no response|no data|no information|none given
-don't know|do not know|dk/na|rather not say
+don't know|do not know|dk/na|rather not say|blank|leer
 unbekannt|unbek.|keine Angabe|keine Angaben|ohne Angabe|k.A.|o.A.|k. W.|n. v.|keine Antwort|weiß nicht
 weiß ich nicht|fehlt|fehlend|fehlende Angabe
 inconnu|inconnue|manquant|n.c.|n.d.|n.r.|s.o.|ne sait pas|ne se prononce pas|sans réponse|sans objet
@@ -99,7 +99,22 @@ _REFUSED = re.compile(
     r"|antworten|repondre|dire|preciser|decir|decirlo|responder|contestar|dizer|informar|rispondere|dirlo|zeggen)"
     r"( my .*| this| it)?|prefer not"
 )
-_OF_PEOPLE = {"declined", "refused", "not asked", "null", "-", "--", "–", "—", ".", "?", "*", "/"}
+_OF_PEOPLE = {
+    "declined",
+    "refused",
+    "not asked",
+    "null",
+    "\\n",
+    "<na>",
+    "-",
+    "--",
+    "–",
+    "—",
+    ".",
+    "?",
+    "*",
+    "/",
+}
 _FOR_NUMBERS = _OF_PEOPLE | {
     "na", "none", "nil", "nan", "nd", "nc", "ka", "sd", "x", "xx", "tbd", "tba", "..", "...", "…", "---",
     "***", "entfällt", "néant", "#n/a", "#na", "#value!", "#ref!", "#div/0!", "#null!", "#num!", "#name?",

@@ -88,7 +88,7 @@ def test_one_answer_that_stands_alone_is_read(text: str, value: str) -> None:
         ("n\u200bo", "other"), ("yеs", "other"), ("?!", "other"),  # the second with a Cyrillic letter
         ("If he is married: yes", "other"), ("smoker: yes", "other"), ("Yes, well, it depends.", "other"),
         ("I don't think the answer is yes.", "other"),
-        ("No worries!", "other"),
+        ("No worries!", "other"), ("Yes, sure, let me know the rest.", "other"),
         ("The answer for example 3 is yes.", "other"), ("Some would say the answer is yes.", "other"),
         ("39, Private, Male, no", "other"), ('{"married": "yes", "age": 3}', "other"),
         ("no. of hours: 40", "other"),
@@ -117,7 +117,8 @@ def test_how_the_reply_ended_counts() -> None:
         (GERMAN, "Bewilligt.", "yes"), (GERMAN, "**Entscheidung:** abgelehnt", "no"),
         (GERMAN, "ABGELEHNT, weil", "no"),
         (GERMAN, "Der Antrag wird bewilligt.", "yes"), (GERMAN, "nicht bewilligt", None),
-        (GERMAN, "ja", None),
+        (GERMAN, "ja", None), ({"yes": "ja", "no": "nein"}, "Ja, gerne helfe ich.", None),
+        ({"yes": "ja", "no": "nein"}, "Leider nein.", "no"),
         (GERMAN, "Die Antwort ist nicht abgelehnt.", None), (GERMAN, "bewilligt oder abgelehnt", None),
         ({"yes": "approved", "no": "not approved"}, "Not approved", "no"),
         ({"yes": ">50K", "no": "<=50K"}, "≤ 50K", "no"), ({"yes": ["sí", "yes"], "no": ["no"]}, "Si.", "yes"),

@@ -207,8 +207,13 @@ def test_a_key_left_out_of_json_lines_is_a_missing_value(tmp_path: Path) -> None
     task = load_task(path)
     for k in range(4):
         assert build_prompt(task, rows[k]) == build_prompt(task, task.table.iloc[k])
-    with pytest.raises(FwcError, match="no value in column 'x'"):
-        task.record({"sex": "f"})
+    nested = [{"of": row, "y": row.pop("y")} for row in rows]
+    (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, nested)))
+    path.write_text(re.sub('"(x|sex|colour)"', r'"of.\1"', path.read_text()))
+    task = load_task(path)
+    assert build_prompt(task, nested[0]) == build_prompt(task, task.table.iloc[0])
+    with pytest.raises(FwcError, match=r"no value in column 'of\.x'"):
+        task.record({"of": {"sex": "f"}})
 
 
 # --- A service without the table

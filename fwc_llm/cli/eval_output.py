@@ -42,14 +42,16 @@ def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
     design = design_of(plan.task, settings.n_test, settings.base_parity, settings.repeats, settings.min_group)
     if as_json:
         document = {"format": "fwc-llm-forecast/1", "models": models, "dollars_most": total}
-        print_json({**document, "smallest": smallest(design)})
+        expected = jobs[0].expected_questions
+        document |= {"smallest": smallest(design)} | ({"until_decided": expected} if expected else {})
+        print_json(document)
         return
     for job, numbers in forecasts:
         console.lines(*_forecast_lines(job, numbers))
     if len(jobs) > 1 and all(dollars):
         console.lines(f"all {len(jobs)} models: at most ${total:.2f}")
-    arms, until = [arm.name for arm in plan.arms], settings.until_decided
-    console.lines(*(expected_lines(design, until, arms, settings.margin) if until else power_lines(design)))
+    lines = expected_lines(jobs[0].expected_questions) if settings.until_decided else power_lines(design)
+    console.lines(*lines)
 
 
 def _forecast_lines(job: "Job", numbers: "Forecast | None") -> Iterator[str]:

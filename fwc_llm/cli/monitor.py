@@ -1,4 +1,4 @@
-"""`fwc-llm monitor`: decisions that keep coming, watched by sequences that hold at every look."""
+"""`fwc-llm monitor`: decisions that keep coming, by confidence sequences and alarms of a change."""
 
 from pathlib import Path
 from typing import Literal
@@ -13,51 +13,67 @@ def monitor(
     fail_if: list[str] = option(
         'A condition that must not hold, such as "dp > 0.1"; repeatable.', "--fail-if", default=...
     ),
-    state: Path = option("The file that keeps counts and hashes between calls.", default=...),
+    state: Path = option("The SQLite file that keeps counts and hashes between calls.", default=...),
     answer: str = option("The column of decisions.", default=..., metavar="COLUMN"),
     protected: str = option("Protected columns, separated by commas: crossed.", default=...),
     key: str = option("The column that names the row; each counts once.", default=..., metavar="COLUMN"),
     label: str | None = option("The column of true outcomes, where there is one.", metavar="COLUMN"),
-    positive: str | None = option("The value that means yes. [default: yes, 1 or true]"),
+    positive: str | None = option("The values that mean yes. [default: yes, 1 or true]", metavar="VALUES"),
+    negative: str | None = option("The values that mean no, comma-separated.", metavar="VALUES"),
+    others: Literal["no", "drop"] | None = option("Values that are neither: no, or drop their rows."),
+    unknown: str = option("Further words for an unknown category.", default="", metavar="WORDS"),
     missing: Literal["refuse", "drop", "group"] = option(
         "Rows without a protected value or a label: refuse, drop, or group (a group of its own).",
         default="refuse",
     ),
     time: str | None = option("The column with the time of a decision. [default: as they stand]"),
-    by: str | None = option("The column with the version of the model: each has a line.", metavar="COLUMN"),
-    run_length: int = option(
-        "An alarm of a change is false at most once in so many decisions, on average.", default=100_000, min=1
+    period: Literal["day", "week", "month", "quarter", "year", "call"] | None = option(
+        "Length of a period. [default: month where --time has dates, else call]"
     ),
+    by: str | None = option("The column with the version of the model: each has a line.", metavar="COLUMN"),
+    window: str | None = option(
+        "Decisions whose mean must keep to the bound: all, a number of latest periods, or the period of the "
+        "first. [default: since the last alarm]",
+        metavar="PERIOD",
+    ),
+    run_length: int = option("Decisions to a false alarm, on average at least.", default=100_000, min=1),
+    acknowledge: str | None = option("Note this reason on the alarms of earlier calls.", metavar="TEXT"),
+    forget: list[str] | None = option("Delete the decision with this key; repeatable.", metavar="KEY"),
     sheet: str = SHEET,
     skip: int = SKIP,
     comment: str = COMMENT,
-    report: Path | None = option("Write the sequence as a page to this file (.html)."),
+    report: Path | None = option("Write a page with charts over time to this file (.html)."),
+    title: str | None = option("Title of the page. [default: the file's name]", metavar="TEXT"),
     undecided: Undecided = UNDECIDED,
     junit: Path | None = JUNIT,
     as_json: bool = JSON,
 ) -> None:
     """Watch decisions that keep coming: each call adds those that are new in FILE.
 
-    Intervals hold at every call, and a detector finds changes that a running mean hides.
+    Exit code 5 where this call logs an alarm, or where the mean of --window is beyond the bound.
     """
     from fwc_llm.cli.console import notes, out
     from fwc_llm.files import write_whole
-    from fwc_llm.report.monitor import monitor as watch
-    from fwc_llm.report.monitor import page, sections
+    from fwc_llm.report.monitor import watch
+    from fwc_llm.report.monitor_page import decide, document, page, sections
+    from fwc_llm.report.monitor_state import open_state
     from fwc_llm.report.table_model import terminal
 
     gates = Gates.read(fail_if, undecided, junit)
-    columns = {
-        "answer": answer, "label": label, "positive": positive, "protected": words(protected), "key": key,
-        "missing": missing, "time": time, "by": by,
+    options = {
+        "answer": answer, "label": label, "protected": list(words(protected)), "key": key, "missing": missing,
+        "time": time, "by": by, "unknown": list(words(unknown)), "period": period, "run_length": run_length,
     }  # fmt: skip
+    values = {"positive": positive, "negative": negative, "others": others}
     layout = {"sheet": sheet, "skip": skip, "comment": comment}
-    seen, checks = watch(decisions, state, gates.conditions, columns, run_length, layout)
-    if report is not None:
-        write_whole(page(seen, checks, decisions.name), report)
-        notes(f"wrote {report}")
-    write_whole(seen.model_dump_json(indent=1) + "\n", state, "the state ")
+    with open_state(state) as (opened, first):
+        seen = watch(
+            opened, first, decisions, gates.conditions, options, values, forget or (), acknowledge, layout
+        )
+        checks = decide(seen, window)
+        if report is not None:
+            write_whole(page(seen, checks, title or decisions.name), report)
+    notes(*seen.notes, f"wrote {report}" if report is not None else "")
     for section in () if as_json else sections(seen):
         out.print(terminal(section))
-    document = {"format": seen.format, "history": seen.history, "counts": seen.counts} if as_json else None
-    gates.conclude({decisions.name: checks}, (), document)
+    gates.conclude({decisions.name: checks}, (), document(seen) if as_json else None)

@@ -56,7 +56,7 @@ def power(
     from fwc_llm.models.openai.prices import price_of
     from fwc_llm.report.narrative import expected_lines, power_lines
     from fwc_llm.runs.defaults import fit_defaults
-    from fwc_llm.runs.sample_sizes import needed, sample_cost
+    from fwc_llm.runs.sample_sizes import needed, questions_until_decided, sample_cost
     from fwc_llm.runs.splits import design_of
 
     if detect is not None and not 0.0 < detect < 1.0:
@@ -76,6 +76,7 @@ def power(
             cost = sample_cost(table, arms, settings, opened, price_of(opened.name, prices), batch)
     designs = [] if detect is None else list(needed(table, detect, settings, len(arms), assumptions, cost))
     console.notes(*notes)
+    expected = questions_until_decided(design, settings, arms)
     if as_json:
         document = {
             "format": "fwc-llm-power/1",
@@ -92,6 +93,7 @@ def power(
             "limit": {name: limit_of(name, design, assumptions) for name in _QUESTIONS},
             "detect": detect,
             "needed": designs,
+            **({"until_decided": expected} if expected else {}),
         }
         flags.print_json(document)
         return
@@ -99,7 +101,7 @@ def power(
         f"{table.name}: {settings.n_test:,} test rows, {repeats} repeat{'s' * (repeats > 1)}, "
         f"arms {', '.join(arms)}: {design.requests * len(arms):,} requests",
         *power_lines(design, assumptions),
-        *expected_lines(design, settings.until_decided, arms, settings.margin),
+        *expected_lines(expected),
     )
     if detect is not None:
         _print_needed(detect, designs, cost)

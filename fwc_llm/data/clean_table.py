@@ -384,7 +384,8 @@ def _check_outcome(where: str, rule: OutcomeColumn, counts: Counter[str]) -> Non
     if not rule.positive:
         if len(counts) == 2 and {value.casefold() for value in counts} in _PLAIN_PAIRS:
             return
-        raise FwcError(f'{where} has {values}, and no positive ones are named: positive = ["…"]')
+        above = ", or for numbers threshold = { above = NUMBER }" * (len(counts) > 2)
+        raise FwcError(f'{where} has {values}, and no positive ones are named: positive = ["…"]{above}')
     for value in rule.positive:
         if value not in counts:
             raise FwcError(f"{where}: the positive value {value!r} does not occur; the column has {values}")

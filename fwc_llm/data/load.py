@@ -21,10 +21,11 @@ from fwc_llm.data.clean_table import (
 )
 from fwc_llm.data.disk_table import ID, LABEL, LEVEL, POSITION, DiskTable
 from fwc_llm.data.locate import locate_or_download
-from fwc_llm.data.raw_table import arrow_table, bases_of, open_parquet, open_table
+from fwc_llm.data.raw_table import arrow_table, open_parquet, open_table
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import failing_as
 from fwc_llm.taskfile import TaskFile
+from fwc_llm.values import bases_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -27,7 +27,7 @@ import pandas as pd
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.sanitize import parse_json, utf8_safe
 from fwc_llm.taskfile import DEFAULT_MARKERS, Source, Written, format_of
-from fwc_llm.values import as_text, is_null
+from fwc_llm.values import as_number, as_text, at, bases_of, is_null, title_of
 
 NEEDS_OPENPYXL = (
     "{}: reading Excel needs openpyxl: pip install 'fwc-llm[excel]', or save the sheet as CSV (UTF-8)"
@@ -36,7 +36,6 @@ NEEDS_PYARROW = "{}: reading Parquet needs pyarrow: pip install 'fwc-llm[parquet
 _SNIFFED = 200  # records of a CSV file that show its separator
 LARGEST_EXACT = 2**53  # a double, such as a spreadsheet's number, is beyond it no longer every integer
 _SEP_LINE = re.compile(r'"?sep=(.)"?\r?$', re.IGNORECASE | re.MULTILINE)  # Excel's own first line
-_STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,31 +103,6 @@ class RawTable:
         separator = "; is the separator right?" if len(self.titles) == 1 and not self.hint else ""
         hint = did_you_mean(name, self.titles)
         return FwcError(f"{self.where}: there is no column {name!r}{hint}{separator}{self.hint}")
-
-
-def bases_of(names: Iterable[str]) -> set[str]:
-    """The names, and the columns into which they may be paths: "a", "a.b" and "a.b[0]" of "a.b[0]"."""
-    return {name[: end.start()] for name in names for end in re.finditer(r"[.\[]|$", name)}
-
-
-def at(value: Any, path: str) -> Any:
-    """What stands at a path ("choices[0].text") in a value of JSON, also of JSON in a text; else None."""
-    for key, number in _STEP.findall(path):
-        if isinstance(value, str):
-            value = opened(value)
-        if isinstance(value, list) and number and int(number) < len(value):
-            value = value[int(number)]
-        else:
-            value = value.get(key) if isinstance(value, dict) and key else None
-    return value
-
-
-def opened(cell: Any) -> Any:
-    """The object, list or text that a cell holds as JSON; any other cell as it is."""
-    try:
-        return parse_json(cell) if isinstance(cell, str) and cell[:1] in ("{", "[", '"') else cell
-    except ValueError:
-        return cell
 
 
 def as_categories(cells: Any, markers: Iterable[str], written: Written = "") -> "pd.Categorical[Any]":
@@ -200,16 +174,23 @@ def sniff_source(path: Path, content: bytes, **layout: Any) -> Source:
     source = Source(file=path.name, format=format_of(inner), **layout)
     if source.format != "csv":
         return source
+    if not content.strip():
+        raise FwcError(f"{path} is empty")
     source = source.model_copy(update={"encoding": _encoding(content)})
     fitting: list[tuple[bool, int, Source]] = []
     for separator in (",", ";", "\t", "|", " "):
+        if separator == " " and fitting:  # spaces may stand around another separator
+            break
         tried = source.model_copy(update={"separator": separator})
         widths = Counter(len(record) for _, record in islice(csv_records(path, content, tried), _SNIFFED))
         for width, times in widths.most_common(1):
             if width > 1 and times > widths.total() / 2:  # the reader names the lines that have another
                 fitting.append((len(widths) == 1, width, tried))
     if not fitting:
-        raise FwcError(f"{path} is no table: no separator cuts its lines into the same number of columns")
+        raise FwcError(
+            f"{path} is no table: no separator cuts its lines into the same number of columns; is a quote "
+            "left open, or does text stand above the header (--skip)?"
+        )
     return max(fitting, key=lambda one: one[:2])[2]
 
 
@@ -237,9 +218,10 @@ def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str]) 
     lines: list[int] = []
     for line, record in records:
         if len(record) != len(header):
+            last = next(records, None) is None
             raise FwcError(
                 f"{path}:{line}: {len(record)} values where {len(header)} columns are expected; "
-                + _mismatch(source, header, line, len(record), bool(lines))
+                + _mismatch(source, header, line, record, not lines, last)
             )
         cells += map(shared.setdefault, record, record)
         lines.append(line)
@@ -249,15 +231,19 @@ def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str]) 
     )
 
 
-def _mismatch(source: Source, header: Sequence[str], line: int, width: int, later: bool) -> str:
-    """The remedy for a line that is not as long as the header; `later`: there are rows before it."""
+def _mismatch(
+    source: Source, header: Sequence[str], line: int, record: Sequence[str], first: bool, last: bool
+) -> str:
+    """The remedy for a line that is not as long as the header: the `first` below it, or the `last`."""
     if source.header and (mark := re.match(r"#|//|%|;", header[0])) and not source.comment:
         return (
             f"comments begin with {mark[0]!r}: --comment '{mark[0]}' (comment = \"{mark[0]}\" under [data])"
         )
-    if source.header and len(header) < width and (len(header) == 1 or not later):
-        above = line - 1
-        return f"if line {line} is the header: --skip {above} (skip = {above} under [data])"
+    titles = source.header and len(header) < len(record) and all(as_number(cell) is None for cell in record)
+    if titles and (first or len(header) == 1):
+        return f"if line {line} is the header: --skip {line - 1} (skip = {line - 1} under [data])"
+    if last and len(record) < len(header) and (word := record[0].partition(" ")[0]):
+        return f"if this last line is a note: --comment {word!r} (comment = {word!r} under [data])"
     return f"check the separator ({source.separator!r}), the columns and stray separators or quotes"
 
 
@@ -451,10 +437,11 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
     for number, cells in rows:
         outside = next((k for k in range(len(header), len(cells)) if cells[k] is not None), None)
         if outside is not None:
+            text = not any(isinstance(cell, int | float) for cell in cells)
             above = f": if row {number} is the header: --skip {number - 1} (skip = {number - 1} under [data])"
             raise FwcError(
                 f"{path}: cell {column_letter(outside + 1)}{number} is outside of the {len(header)} titled "
-                f"columns{above * (len(header) == 1 or number == rows[0][0])}"
+                f"columns{above * (text and (len(header) == 1 or number == rows[0][0]))}"
             )
 
     @cache
@@ -545,13 +532,6 @@ def _foreign(frame: Any) -> tuple[list[Any], list[Any], Sequence[Any]]:
     columns = [table.get_column(name) for name in table.columns]
     cells = [list(c.to_numpy()) if c.dtype == nw.Float32 else c.to_list() for c in columns]
     return table.columns, cells, range(len(table))
-
-
-def title_of(name: Any) -> str:
-    """The title of a column whose name may be any label; of a tuple its parts, joined by dots."""
-    return (
-        ".".join(str(part) for part in name if part != "") if isinstance(name, tuple) else str(name).strip()
-    )
 
 
 def titles_of(frame: Any, names: Any) -> list[str]:

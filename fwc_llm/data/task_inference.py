@@ -40,7 +40,7 @@ _DATE = (
 _ZIP_NAME = r"(?i)(^|[ _-])(zip|zipcode|postal|postcode|plz|postleitzahl)|zip_?code"
 _ID_NAME = (
     r"(^|[ _-])((?i:id|uuid|guid|ssn|number|num|nr|no|key|ref|reference|n[uú]mero|matricule))$|Id$|ID$"
-    r"|(?i:nummer|kennung|aktenzeichen)$"
+    r"|(?i:nummer|nr\.?|kennung|aktenzeichen)$"
 )
 _PERSON_NAME = r"(?i)(^|[ _-])((first|last|full|given|sur|family)[ _-]?)?name$|surname"
 _UNIT = re.compile(r"[-+]?\d[\d.,']*\s*(?P<unit>[^\d\s.,+-]{1,8}\.?)")
@@ -264,16 +264,14 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
     different = countable and len(distinct) == n
     if different and numeric and not named and max(whole) - min(whole) >= 2 * n:
         different = all(low < high for low, high in pairwise(map(float, cells)))  # numbered as they came
+    zeros = any(cell[0] == "0" for cell in some)
+    zip_codes = "CHECK: ZIP codes: numbers only in looks, and they may stand for the protected group"
     free_text = f"CHECK: free text, {len(distinct):,} different ones"
     looks = (
         (not distinct, "it has no values"),
         (len(distinct) == 1 and n > 2, "CHECK: it has the same value in every row"),
         (are(_DATE), "CHECK: dates; to use them, turn them into numbers, such as days or years"),
-        (
-            re.search(_ZIP_NAME, name)
-            or (len(distinct) > _MANY_TEXTS and are(r"\d{5}(-\d{4})?") and any(c[0] == "0" for c in some)),
-            "CHECK: ZIP codes: numbers only in looks, and they may stand for the protected group",
-        ),
+        (re.search(_ZIP_NAME, name) or (many and not named and zeros and are(r"\d{5}(-\d{4})?")), zip_codes),
         (different and words >= 4, free_text),
         (different, "CHECK: every value differs, so it was taken for an id"),
         (
@@ -626,7 +624,7 @@ def draft_question(outcome: str, positive: str | None, above: float | None) -> s
     """Return a question in the table's words; yes means the value `positive`, or above a number."""
     is_yes = positive is None or positive.casefold() in YES_WORDS
     for text in (positive or "", *([outcome] if is_yes and above is None else [])):
-        if done := re.match(rf"(?i)(?:.*[ _-])?(?<!not[ _-]){_DONE}", text):
+        if done := re.match(rf"(?i)(?:.*[ _.-])?(?<!not[ _-]){_DONE}", text):
             return f"Should this case be {done[1].lower()}ed?"
     value = f"above {above:g}" if above is not None else f"“{positive or 'yes'}”"
     return f"Is “{spoken(outcome)}” {value} in this case?"

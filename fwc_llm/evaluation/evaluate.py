@@ -29,6 +29,7 @@ from fwc_llm.runs.journal import Journal, PlannedCall, call_id, parameters_json
 from fwc_llm.runs.plan import Plan, describe_asked, make_plan
 from fwc_llm.runs.results import write_questions
 from fwc_llm.runs.settings import Settings
+from fwc_llm.runs.splits import design_of
 from fwc_llm.runs.threshold_selection import TRIED, check_probability
 from fwc_llm.runs.watch import KEPT_BACK, UnreadError, Watch
 from fwc_llm.sanitize import replace_invisible
@@ -115,6 +116,8 @@ def prepare(
     See `evaluate` for the arguments. `notice` receives the notes of the model's client. `named` is the name
     or the file that the task was read from, where it is a value; `no_rows` leaves rows out of reports.
     """
+    if client.max_cost is not None and not settings.model_fields_set & {"n_test", "stopping"}:
+        settings = settings.updated(stopping="confidence-sequence") if settings.until_decided else settings
     needs_p = settings.threshold is not None and settings.api == "chat" and not client.logprobs
     needs_p = needs_p and isinstance(model, str)
     client = client.updated(logprobs=True) if needs_p else client
@@ -159,6 +162,17 @@ class Job:
             return no_price(self.model.name)
         return price_of(self.model.name, self.client.prices, self.plan.settings.api)
 
+    @cached_property
+    def expected_questions(self) -> dict[str, Any] | None:
+        """What a run that asks until it is decided is expected to ask; see `questions_until_decided`."""
+        from fwc_llm.runs.sample_sizes import questions_until_decided
+
+        plan, settings = self.plan, self.plan.settings
+        drawn = settings.n_test, settings.base_parity, settings.repeats, settings.min_group
+        return questions_until_decided(
+            design_of(plan.task, *drawn), settings, [arm.name for arm in plan.arms]
+        )
+
     def forecast(self) -> Forecast:
         """Count what the run would use, without asking anything."""
         return forecast(self.model, self.plan.calls(), self.price, self.client.batch)
@@ -202,7 +216,7 @@ class Job:
                 write_questions(folder, part)
                 folder.begin(described)  # last: a folder with a run.json is complete
                 if until:
-                    folder.change(calls=part.n_questions, ended="")
+                    folder.change(calls=part.n_questions, ended="", expected=self.expected_questions)
             except StorageError as error:  # before the first request it counts as bad input (exit code 2)
                 raise FwcError(str(error)) from None
             if begun and on_resume is not None:

@@ -1,12 +1,14 @@
 """Conditions of gates: `accuracy < 0.8`, `dp[fwc] - dp[zero] > 0`, `abs(eo[fwc] - eo[zero]) > 0.05`."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.confidence_sequences import ConfidenceSequence
 from fwc_llm.metrics.counts import REPLIES, TABLE
+from fwc_llm.metrics.group_sequential import GroupSequential
 from fwc_llm.sanitize import truncate
 
 KEY_OF = {metric.gate: metric.key for metric in (*TABLE, *REPLIES)}
@@ -75,7 +77,7 @@ def parse_condition(text: str) -> GateCondition:
 
 
 def check_sequences(texts: Sequence[str]) -> None:
-    """Refuse conditions for which there is no confidence sequence: `FwcError`."""
+    """Refuse conditions that have no interval at every look: `FwcError`."""
     for text in texts:
         if text == UNTIL_VERDICT:
             continue
@@ -92,13 +94,20 @@ def check_arms(texts: Sequence[str], arms: Sequence[str]) -> None:
             parse_condition(text).check_arms(arms)
 
 
-def sequence_of(
-    texts: Sequence[str], arms: Sequence[str], most: int, ended: str = ""
-) -> ConfidenceSequence | None:
-    """Return the looks of a run that asks until conditions are decided; None without any."""
+def sequential_design(
+    settings: Mapping[str, Any], arms: Sequence[str], looks: Sequence[int] | None, ended: str = ""
+) -> GroupSequential | ConfidenceSequence | None:
+    """Return the design of a run that asks until conditions are decided; None of another run.
+
+    `looks` are the rows at its looks, the last of them the cap. A run without (of an earlier version) has a
+    confidence sequence, as one whose `stopping` says so.
+    """
+    texts = settings.get("until_decided") or ()
+    if texts and looks and settings["stopping"] == "group-sequential":
+        return GroupSequential(tuple(looks), ended)
     named = [None if text == UNTIL_VERDICT else parse_condition(text).arm for text in texts]
     checks = sum(len(arms) if arm is None else 1 for arm in named)
-    return ConfidenceSequence(checks, most, ended) if checks else None
+    return ConfidenceSequence(checks, settings["n_test"], ended) if checks else None
 
 
 def _refusal(text: str, why: str) -> FwcError:

@@ -12,6 +12,7 @@ from typing import Literal
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.confidence_sequences import ConfidenceSequence
+from fwc_llm.metrics.group_sequential import GroupSequential
 
 Unread = Literal["worst", "as-no", "ignore"]  # what replies without an answer are taken for
 WORST: Unread = "worst"
@@ -43,7 +44,7 @@ class SamplingDesign:
     min_group: int = 1
     margin: float = 0.05
     labelled: bool = True
-    sequential: ConfidenceSequence | None = None
+    sequential: GroupSequential | ConfidenceSequence | None = None
     unread: Unread = WORST
     model: bool = False
 

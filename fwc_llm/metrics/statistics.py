@@ -10,6 +10,8 @@ import numpy as np
 from fwc_llm.metrics import arm_estimates, counts
 from fwc_llm.metrics.alike import centred
 from fwc_llm.metrics.arm_comparison import comparisons
+from fwc_llm.metrics.confidence_sequences import ConfidenceSequence
+from fwc_llm.metrics.group_sequential import GroupSequential
 from fwc_llm.metrics.intervals import INCONCLUSIVE
 from fwc_llm.metrics.perturbation_effects import flips, probes, repetition_statistics
 from fwc_llm.metrics.predicted_probabilities import decision_notes, probability_statistics
@@ -256,14 +258,17 @@ def notes(run: RunAnswers, content: Mapping[str, Any]) -> list[str]:
     ]
 
 
+_KIND = {GroupSequential: "repeated confidence intervals", ConfidenceSequence: "confidence sequences"}
+
+
 def _about_looks(run: RunAnswers) -> Iterator[str]:
     if (looks := run.design.sequential) is not None:
         rows, most, ended = next(iter(run.samples.values())).rows, looks.most, looks.ended
         saved = f", {most - rows:,} questions an arm saved" if rows < most and not ended else ""
         yield (
             f"Asked until decided: {rows:,} of at most {most:,} rows{saved}{'; ' * bool(ended)}{ended}. "
-            "Intervals are of the population and hold at every look; tests of a fixed number of rows are "
-            "left out."
+            f"Intervals are {_KIND[type(looks)]} of the population, which hold at all looks together; tests "
+            "of a fixed number of rows are left out."
         )
 
 

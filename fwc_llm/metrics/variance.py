@@ -9,7 +9,7 @@ variance are its effective rows, and Wilson's limits at these give the interval 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -123,16 +123,19 @@ class ArmArrays:
 
     def critical_values(self, freedom: Floats, groups: int = 2, kinds: int = 1) -> Floats:
         """Return how many standard errors all differences keep within, at each freedom (P,)."""
-        if self.design.sequential is not None:
-            return np.full(len(freedom), self.design.sequential.reach(self.rows, groups, kinds))
         values, index = np.unique(freedom, return_inverse=True)
-        return np.array([critical_value(groups, kinds, float(value)) for value in values])[index.ravel()]
+        of = (
+            partial(self.design.sequential.critical_value, self.rows)
+            if self.design.sequential
+            else critical_value
+        )
+        return np.array([of(groups, kinds, float(value)) for value in values])[index.ravel()]
 
     def p_value(self, errors: float, groups: int, kinds: int, freedom: float) -> float:
-        """Return how often the largest difference lies so many standard errors from 0 by chance."""
-        if self.design.sequential is not None:
-            return self.design.sequential.p_value(errors, self.rows, groups, kinds)
-        return p_value(errors, groups, kinds, freedom)
+        """Return how often the largest difference lies so many standard errors from 0 by chance; NaN where
+        asking may stop early, which no test of a fixed number of rows bears.
+        """
+        return np.nan if self.design.sequential else p_value(errors, groups, kinds, freedom)
 
     @cached_property
     def parsed(self) -> npt.NDArray[np.bool_]:

@@ -34,7 +34,6 @@ _LONGEST_BACKOFF = 30.0  # seconds between two attempts at one row
 _NOT_SENT = ("ConnectError", "ConnectTimeout")  # of httpx
 _MARKUP = re.compile(r"\[/?[a-z ]*\]")
 _HOLDS_A_KEY = re.compile(r"(?:_|^)(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE)
-_FINISHED = {"max_tokens": "length", "model_length": "length", "unknown": None}
 _NAME = "name"  # Inspect's messages have no name; it travels in their metadata
 # What this client or its caller decides, and what would let another model answer.
 _OURS = {
@@ -137,7 +136,7 @@ def to_reply(output: "ModelOutput", clean: Callable[[str], str] = utf8_safe) -> 
         "choices": [
             {
                 "message": {"content": text, "refusal": text if refuses else None},
-                "finish_reason": _FINISHED.get(choice.stop_reason, choice.stop_reason),
+                "finish_reason": choice.stop_reason,
                 "logprobs": choice.logprobs.model_dump() if choice.logprobs is not None else None,
             }
         ],

@@ -1,283 +1,330 @@
-"""Decisions that keep coming: a state of counts and hashes, sequences of all so far, evidence of change."""
+"""Decisions that keep coming: counts by period, metrics with confidence sequences, alarms of a change."""
 
-import secrets
 import time
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import pairwise
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-from pydantic import Base64Bytes, Field
 
 from fwc_llm.errors import FwcError
-from fwc_llm.files import is_file, read_text
-from fwc_llm.gates import Check, decide, parse_condition
-from fwc_llm.gates.change import check_watched, collected, total
-from fwc_llm.gates.condition import KEY_OF, GateCondition
-from fwc_llm.metrics.arm_comparison import from_intervals
-from fwc_llm.metrics.arm_estimates import estimate
-from fwc_llm.metrics.audit_table import DecisionValues, from_frame
+from fwc_llm.gates.change_detection import Alarm, Detector, check_watched
+from fwc_llm.gates.condition import GateCondition
+from fwc_llm.metrics.audit_table import DecisionValues, from_frame, plain_text
 from fwc_llm.metrics.confidence_sequences import MIN_ROWS_FIRST_LOOK, ConfidenceSequence
-from fwc_llm.metrics.counts import UNPARSED, count_cells, measure
-from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers
-from fwc_llm.metrics.statistics import plain
-from fwc_llm.report.charts import Axis
-from fwc_llm.report.html import environment
-from fwc_llm.report.number_format import DASH, number
+from fwc_llm.metrics.counts import RATES, UNPARSED, Codes, Floats, Metric
+from fwc_llm.metrics.intervals import Z, ratio_limits, wilson
+from fwc_llm.metrics.run_answers import as_names, mapped, one_name
+from fwc_llm.report.monitor_state import BEFORE, FirstState, State
 from fwc_llm.report.predictions_reader import read_predictions
-from fwc_llm.report.table_model import Section, difference, valued
-from fwc_llm.sanitize import parse_json
-from fwc_llm.validation import Checked, check
+from fwc_llm.values import as_number
+from fwc_llm.words import UNKNOWN, merged_categories
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_MOST = 3_333  # rows, of which 0.3 are where the sequence is tightest
-_KINDS = ["no", "yes", ""]
+    from fwc_llm.metrics.run_answers import Names
 
-_ByAnswer = Annotated[list[int], Field(min_length=3, max_length=3)]  # no, yes and unparsed
-Counts = dict[str, Annotated[list[_ByAnswer], Field(min_length=2, max_length=2)]]  # by group; labels no, yes
-
-
-class State(Checked):
-    """The summary of all decisions so far: no cell and no name of a row."""
-
-    format: Literal["fwc-llm-monitor/1"] = "fwc-llm-monitor/1"
-    asked: dict[str, Any]
-    salt: str = Field(default_factory=lambda: secrets.token_hex(8))
-    seen: Base64Bytes = b""  # a hash of each row's name, then one of each content, eight bytes each
-    counts: dict[str, Counts] = Field(default_factory=dict)  # by version
-    evidence: dict[str, dict[str, list[float]]] = Field(default_factory=dict)  # by condition
-    history: list[dict[str, Any]] = Field(default_factory=list)
-
-    @property
-    def hashes(self) -> npt.NDArray[np.uint64]:
-        """The hashes (2, n): of names, and of contents."""
-        return np.frombuffer(self.seen, np.uint64).reshape(2, -1)
-
-    @property
-    def groups(self) -> Counts:
-        """The counts of all versions together."""
-        together: Counts = {}
-        for counts in self.counts.values():
-            _sum(together, counts)
-        return together
+_TIGHTEST = 3_333  # rows, of which 0.3 are where the sequence is tightest
+_MOST_GROUPS = 100  # every pair of them is compared
 
 
-def _sum(counts: Counts, more: Mapping[str, Any]) -> None:
-    """Add the counts of each group."""
-    for group, own in more.items():
-        counts[group] = (np.array(counts.get(group, 0)) + own).tolist()
+@dataclass(frozen=True)
+class _Meanings(DecisionValues):
+    """What values mean; also those that earlier calls had, whose meaning stays."""
+
+    seen: dict[str, bool | None] = field(default_factory=dict)
+
+    def meaning(self, counts: Mapping[str, int], column: str) -> dict[str, bool | None]:
+        """Return what each value means, None: its rows are left out."""
+        known = {**dict.fromkeys(self.seen, 0), **counts}
+        if self.positive and self.negative:  # a call of few decisions need not hold both
+            options = self.values(self.positive, known) + self.values(self.negative, known)
+            known = {**dict.fromkeys(options, 0), **known}
+        found = super().meaning(known, column)
+        for value, means in found.items():
+            if self.seen.setdefault(value, means) is not means:
+                raise FwcError(f"{self.where}: {value!r:.80} had another meaning in earlier calls")
+        return found
 
 
-def monitor(
-    path: Path,
-    state_file: Path,
-    conditions: Sequence[GateCondition],
-    columns: Mapping[str, Any],
-    run_length: int,
-    layout: Mapping[str, Any] = {},
-) -> tuple[State, list[Check]]:
-    """Return the state after the decisions of a file that are new, and what is decided now.
+class _DecisionRows(NamedTuple):
+    """Decisions in the order of their time: `kind` is 3 · label + answer; `days` are None without dates."""
 
-    `columns` has `answer`, `label`, `positive`, `protected`, `key`, and `time` and `by` or None; `layout` is
-    that of `read_columns`. Alarms of a change are false at most once in `run_length` decisions on average.
-    Raises `FwcError` for conditions that are not watched, a state of other columns or conditions, and rows
-    that are there twice or were changed.
+    key: "pd.Series[str]"
+    group: "Names"
+    kind: Codes
+    version: "Names"
+    time: list[Any]
+    days: list[date] | None
+
+
+@dataclass(frozen=True)
+class Monitored:
+    """What is known after a call: counts (P, G, 2, 3) by period, in order, and (V, G, 2, 3) by version.
+
+    `summary` is that of the state. `new` are the alarms that this call logged.
     """
+
+    detectors: Sequence[Detector]
+    summary: Mapping[str, Any]
+    periods: list[dict[str, Any]]
+    by_period: Codes
+    by_version: Codes
+    new: list[dict[str, Any]]
+    notes: Sequence[str]
+
+
+def watch(
+    state: State,
+    first: FirstState | None,
+    path: Path,
+    conditions: Sequence[GateCondition],
+    options: Mapping[str, Any],
+    values: Mapping[str, Any] = {},
+    forget: Sequence[str] = (),
+    acknowledge: str | None = None,
+    layout: Mapping[str, Any] = {},
+) -> Monitored:
+    """Add the decisions of a file that are new to an open state, and log alarms.
+
+    `options`, which a state keeps to, are `answer`, `label`, `protected`, `key`, `missing`, `time`, `by`,
+    `unknown`, `period`, `run_length`; `values` are `positive`, `negative` and `others` of `DecisionValues`;
+    the rest are options of the command. Raises `FwcError` for conditions without a detector, a state of other
+    options, and decisions that are there twice or were changed.
+    """
+    summary = state.summary
     for condition in conditions:
-        check_watched(condition, columns["label"] is not None)
-    asked = {**columns, "protected": list(columns["protected"]), "conditions": [c.text for c in conditions]}
-    asked["run_length"] = run_length
-    state = State(asked=asked)
-    if is_file(state_file):
-        try:
-            state = check(State, parse_json(read_text(state_file)), str(state_file))
-        except (OSError, ValueError) as error:
-            raise FwcError(f"{state_file} is no state of `fwc-llm monitor`: {error}") from None
-        for name in (name for name in asked if state.asked.get(name) != asked[name]):
-            raise FwcError(
-                f"{state_file} monitors {name} {state.asked.get(name)!r}, not {asked[name]!r}: name another "
-                "file with --state"
-            )
-    frame, whole = _read(path, columns, layout)
-    if whole is None and not state.history:
+        check_watched(condition, options["label"] is not None)
+    known, asked = summary["asked"], {**options, "conditions": [condition.text for condition in conditions]}
+    asked["period"] = asked["period"] or known.get("period")
+    for name in (name for name in asked if name in known and known[name] != asked[name]):
+        raise FwcError(
+            f"{state.path} monitors {name} {known[name]!r}, not {asked[name]!r}: name another state"
+        )
+    for alarm in summary["alarms"]:
+        alarm["acknowledged"] = alarm["acknowledged"] or acknowledge
+    state.forget(forget)
+    meanings = _Meanings(**values, where=path.name, typed=True, seen=summary["values"])
+    rows, notes = _read(path, options, meanings, layout)
+    if rows is None and not summary["periods"]:
         raise FwcError(f"{path} has no decisions")
-    key, entry = KEY_OF[conditions[0].metric], dict[str, Any](new=0, value_of_new=None)
-    if whole is not None:
-        fresh, state = _unseen(state, frame, path)
-        new = whole.where(fresh)
-        _add(state, new, frame["by"].astype(str).to_numpy()[fresh] if columns["by"] else "", conditions)
-        entry["new"] = len(new)
-        if len(new):
-            counts, _ = count_cells(new.answer, new.label, new.group)
-            entry["value_of_new"] = float(measure(counts).values[key][0])
-    answered = _answered(state.groups, asked, len(conditions))
-    if entry["new"] or not state.history:
-        metric = estimate(answered.samples["answers"])[key]
-        entry |= {
-            "at": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "rows": len(answered.answers["answers"]),
-            "value": metric.value, "low": metric.low, "high": metric.high,
-            "evidence": {c.text: total(state.evidence[c.text]) for c in conditions},
-        }  # fmt: skip
-        state.history.append(plain(entry))
-    return state, _decided(state, answered, conditions, run_length)
+    counts, saved, detectors = state.counts("version").sum(0), summary["detectors"], list[Detector]()
+    for condition in conditions:
+        begun = Detector(condition, counts, int(counts.sum()))
+        detectors.append(
+            Detector.read(condition, saved[condition.text]) if condition.text in saved else begun
+        )
+    new = list[dict[str, Any]]()
+    if rows is not None:
+        asked["period"] = asked["period"] or ("month" if rows.days else "call")
+        cell, touched, more = _add(state, first, rows, path, asked)
+        for detector in detectors:
+            for alarm in detector.watch(cell, asked["run_length"] * len(conditions)):
+                new += _logged(summary, detector.condition.text, alarm)
+        for period in touched:
+            summary["periods"][period]["evidence"] = {d.condition.text: d.evidence for d in detectors}
+        notes = [*notes, *more]
+    summary |= {"asked": asked, "detectors": {d.condition.text: d.to_dict() for d in detectors}}
+    names = [period["period"] for period in summary["periods"]]
+    order = sorted(range(len(names)), key=lambda p: (names[p] != BEFORE, _call(names[p]), names[p]))
+    periods, by_period = [summary["periods"][p] for p in order], state.counts("period")[order]
+    return Monitored(detectors, summary, periods, by_period, state.counts("version"), new, notes)
+
+
+def _call(period: str) -> int:
+    """The number of a period that is a call; 0 for others."""
+    return int(period.removeprefix("call ")) if period.startswith("call ") else 0
+
+
+def _read(
+    path: Path, options: Mapping[str, Any], decisions: DecisionValues, layout: Mapping[str, Any]
+) -> tuple[_DecisionRows | None, Sequence[str]]:
+    """The decisions of a file, None where it has none, and notes on what was left out."""
+    roles = {"row": options["key"], **{name: options[name] for name in ("answer", "label", "time", "by")}}
+    columns, protected = {name: column for name, column in roles.items() if column}, options["protected"]
+    rule = options["missing"]
+    frame, notes = read_predictions(path, columns, protected, decisions, missing=rule, layout=layout)
+    if not len(frame):
+        return None, notes
+    moments: list[Any] = [None] * len(frame)
+    days = None
+    if options["time"]:
+        seconds, written = _times(as_names(frame["time"].array), f"{path}: {options['time']!r}")
+        order = np.argsort(seconds, kind="stable")
+        frame, moments = frame.iloc[order].reset_index(drop=True), seconds[order].tolist()
+        days = [written[place] for place in order] if written else None
+    for name in protected:  # one by one: what a level means must not depend on the other levels of a call
+        levels = as_names(frame[name].array)
+        unknown = {
+            level for level in levels.categories if merged_categories([level], options["unknown"], True)
+        }
+        frame[name] = mapped(levels, lambda level: UNKNOWN if level in unknown else level)  # noqa: B023
+    said = (decisions.positive, decisions.negative, decisions.others) != (None,) * 3
+    label, meanings = "label" if options["label"] else None, None if said else decisions
+    audited = from_frame(
+        frame, protected=protected, unknown=None, label=label, decisions=meanings, least_groups=1
+    )
+    answers = audited.answers["answers"]
+    kind = 3 * answers.label.astype(np.int64)
+    kind += np.where(np.isnan(answers.answer), UNPARSED, answers.answer).astype(np.int64)
+    version = as_names(frame["by"].array) if options["by"] else one_name("", len(frame))
+    return _DecisionRows(frame["row"].astype(str), answers.group, kind, version, moments, days), notes
+
+
+def _times(texts: "Names", where: str) -> tuple[Floats, list[date] | None]:
+    """Times (n,) in seconds, UTC without a zone, and their dates as written; or numbers, without dates."""
+    texts = texts.remove_unused_categories()
+    numbers = [as_number(text) for text in texts.categories]
+    if None not in numbers:
+        return np.array(numbers, np.float64)[texts.codes], None
+    times = list[datetime]()
+    for text in texts.categories:
+        try:
+            moment = datetime.fromisoformat(f"{text}-01" if len(text) == len("2026-11") else text)
+            times.append(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+        except ValueError:
+            raise FwcError(
+                f"{where} has {text!r:.60}, no time of ISO 8601 such as 2026-11-27T09:30"
+            ) from None
+    seconds = np.array([(moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() for moment in times])
+    return seconds[texts.codes], [times[code].date() for code in texts.codes]
+
+
+def _period(day: date, kind: str) -> str:
+    year, week, _ = day.isocalendar()
+    names = {"day": day.isoformat(), "week": f"{year:04}-W{week:02}", "month": day.isoformat()[:7]}
+    return (names | {"quarter": f"{day.year:04}-Q{(day.month + 2) // 3}", "year": f"{day.year:04}"})[kind]
 
 
 def _add(
-    state: State, new: ArmAnswers, version: npt.NDArray[Any] | str, conditions: Sequence[GateCondition]
-) -> None:
-    """Add new decisions to the state's counts, by their `version`, and to its evidence."""
-    names, group = list(new.group.categories), np.asarray(new.group.codes, np.int64)
-    answer = np.where(np.isnan(new.answer), UNPARSED, new.answer).astype(np.int64)
-    cell, versions = group * 6 + 3 * new.label + answer, np.broadcast_to(version, len(new))
-    for name in dict.fromkeys(versions.tolist()):
-        counts = np.bincount(cell[versions == name], minlength=6 * len(names)).reshape(-1, 2, 3)
-        there = np.flatnonzero(counts.any((1, 2)))
-        _sum(state.counts.setdefault(name, {}), {names[place]: counts[place] for place in there})
-    for condition in conditions:
-        before = state.evidence.get(condition.text, {})
-        state.evidence[condition.text] = collected(before, condition, new.answer, new.label, group, names)
-
-
-def _read(path: Path, columns: Mapping[str, Any], layout: Mapping[str, Any]) -> "tuple[pd.DataFrame, Any]":
-    """The file's decisions in the order of their time, as a frame and as answers; None where it has none."""
-    import pandas as pd
-
-    roles = {"row": columns["key"], **{name: columns[name] for name in ("answer", "label", "time", "by")}}
-    named = {name: column for name, column in roles.items() if column}
-    frame, _ = read_predictions(
-        path,
-        named,
-        columns["protected"],
-        DecisionValues(columns["positive"]),
-        missing=columns["missing"],
-        layout=layout,
-    )
-    if not len(frame):
-        return frame, None
-    if columns["time"]:
-        when = frame["time"].astype(str)
-        try:
-            numbers = pd.to_numeric(when, errors="coerce")
-            moments = numbers if numbers.notna().all() else pd.to_datetime(when, format="ISO8601", utc=True)
-        except ValueError as error:
+    state: State, first: FirstState | None, rows: _DecisionRows, path: Path, asked: Mapping[str, Any]
+) -> tuple[Codes, set[int], list[str]]:
+    """Add what is new; return its cells (n,) in their order, the numbers of its periods, and notes."""
+    summary, notes = state.summary, list[str]()
+    hashed, counted, forgotten = state.known(rows.key)
+    if first is not None:
+        others = rows.key[~np.isin(hashed, first.keys)]
+        if not counted or state.known(others.map(plain_text))[1]:
             raise FwcError(
-                f"{path}: {columns['time']!r} holds times that ISO 8601 does not write so: {error!s:.60}"
-            ) from None
-        frame = frame.iloc[np.argsort(moments.to_numpy(), kind="stable")].reset_index(drop=True)
-    label = "label" if columns["label"] else None
-    answered = from_frame(frame, protected=columns["protected"], unknown=None, label=label, least_groups=1)
-    return frame, answered.answers["answers"]
+                f"{path} has no key of {state.path}, of an earlier version, or spells one in another way: "
+                "give old decisions too, or begin a new state with --state and all decisions"
+            )
+        notes.append(f"{state.path} is an SQLite file now; {state.path.name}.old is what it was")
+    cell = 6 * _numbers(rows.group, summary["groups"]) + rows.kind
+    version = _numbers(rows.version, summary["versions"])
+    if (groups := len(summary["groups"])) > _MOST_GROUPS:
+        raise FwcError(f"{path}: {groups} groups are too many to compare all pairs: protect fewer columns")
+    content = list(zip(cell.tolist(), version.tolist(), rows.time, strict=True))
+    places = {key: place for place, key in enumerate(hashed.tolist())}
+    for key, before in counted.items():
+        if before[0] is not None and before != content[places[key]]:
+            raise FwcError(
+                f"{path}: the row {rows.key[places[key]]!r:.80} was seen before and has changed: decisions "
+                "stay as they were made; restore it, or begin a new state with --state"
+            )
+    fresh = [place for key, place in places.items() if key not in counted and key not in forgotten]
+    if not fresh:
+        return cell[:0], set(), notes
+    names = [f"call {1 + sum(period['period'] != BEFORE for period in summary['periods'])}"] * len(cell)
+    if asked["period"] != "call":
+        if rows.days is None:
+            raise FwcError(f"--period {asked['period']} needs dates: name their column with --time")
+        names = [_period(day, asked["period"]) for day in rows.days]
+    numbers = {period["period"]: number for number, period in enumerate(summary["periods"])}
+    now, decision = time.strftime("%Y-%m-%dT%H:%M:%S%z"), int(state.counts("version").sum())
+    for place in fresh:
+        decision += 1
+        number = numbers.setdefault(names[place], len(numbers))
+        if number == len(summary["periods"]):
+            summary["periods"].append({"period": names[place]})
+        if not summary["marks"] or summary["marks"][-1][1] != number:  # where a period begins
+            summary["marks"].append([decision, number])
+    touched = [numbers[names[place]] for place in fresh]
+    for number in set(touched):
+        summary["periods"][number]["at"] = now
+    state.add(sorted((hashed.item(place), *content[place]) for place in fresh))
+    which, n = np.unique([touched, version[fresh], cell[fresh]], axis=1, return_counts=True)
+    state.count(zip(*which.tolist(), n.tolist(), strict=True))
+    if asked["time"]:
+        times = [rows.time[place] for place in fresh]
+        latest = summary.setdefault("latest", times[0])
+        if late := sum(moment < latest for moment in times):
+            notes.append(f"{late:,} decisions are older than some before; alarms take them as they came")
+        summary["latest"] = max(latest, times[-1])
+    return cell[fresh], set(touched), notes
 
 
-def _unseen(state: State, frame: "pd.DataFrame", path: Path) -> tuple[npt.NDArray[np.bool_], State]:
-    """True for new rows (n,), and the state that has seen them."""
-    import pandas as pd
-
-    content = frame.drop(columns="row").astype(str)
-    key, now = (
-        pd.util.hash_pandas_object(part, index=False, hash_key=state.salt).to_numpy()
-        for part in (frame["row"].astype(str), content)
-    )
-    seen, before = state.hashes
-    place = pd.Index(seen).get_indexer(key)
-    old = place >= 0
-    changed = np.flatnonzero(old)[before[place[old]] != now[old]]
-    if len(changed):
-        row = frame["row"].iloc[int(changed[0])]
-        raise FwcError(
-            f"{path}: the row {row!r} was seen before and has changed: a sequence is of decisions as they "
-            "were made; restore it, or begin a new state with --state"
-        )
-    both = np.concatenate([[seen, before], np.stack([key, now])[:, ~old]], axis=1)
-    return ~old, state.model_copy(update={"seen": both.tobytes()})
+def _numbers(names: "Names", known: list[str]) -> Codes:
+    """The place of each name (n,) in a list, to which new ones are added."""
+    place = {name: number for number, name in enumerate(known)}
+    for name in names.unique():
+        if place.setdefault(name, len(known)) == len(known):
+            known.append(name)
+    places = np.array([place.get(name, -1) for name in names.categories], np.int64)
+    return np.asarray(places[names.codes])
 
 
-def _answered(counts: Counts, asked: Mapping[str, Any], checks: int) -> RunAnswers:
-    """The decisions that counts stand for, with intervals that hold at every look."""
-    import pandas as pd
+def _logged(summary: Mapping[str, Any], condition: str, alarm: Alarm) -> list[dict[str, Any]]:
+    """Log an alarm, and return it if it is new: a chain of alarms has each comparison once.
 
-    cells = np.array(list(counts.values())).reshape(-1, 2, 3)
-    group, label, answer = np.unravel_index(np.repeat(np.arange(cells.size), cells.ravel()), cells.shape)
-    names = {"group": (group, list(counts)), "label": (label, ["no", "yes"]), "answer": (answer, _KINDS)}
-    columns = {n: pd.Categorical.from_codes(codes, pd.Index(texts)) for n, (codes, texts) in names.items()}
-    answered = from_frame(
-        pd.DataFrame(columns), attributes=asked["protected"], label="label" if asked["label"] else None,
-        min_group=MIN_ROWS_FIRST_LOOK, least_groups=1,
-    )  # fmt: skip
-    return replace(answered, design=replace(answered.design, sequential=ConfidenceSequence(checks, _MOST)))
+    A chain ends with twice as many decisions without an alarm as the longest of its alarms took to be found.
+    """
+    marks, alarms = summary["marks"], [one for one in summary["alarms"] if one["condition"] == condition]
 
+    def period(decision: int) -> str:
+        place = bisect_right(marks, decision, key=lambda mark: int(mark[0])) - 1
+        return str(summary["periods"][marks[place][1]]["period"])
 
-def _decided(
-    state: State, answered: RunAnswers, conditions: Sequence[GateCondition], run_length: int
-) -> list[Check]:
-    sample, checks = answered.samples["answers"], list[Check]()
-    few = sample.rows_of_groups[sample.eligible_groups].min() < MIN_ROWS_FIRST_LOOK
-    limit = run_length * len(conditions)
-    for condition in conditions:
-        now = decide(condition, answered)[0]
-        if few:
-            why = f"{condition.text}: a group has fewer than {MIN_ROWS_FIRST_LOOK} decisions so far"
-            now = Check(condition.text, "undecided", why, now.value)
-        evidence, change = total(state.evidence[condition.text]), f"change: {condition.text}"
-        changed = evidence >= limit
-        words = "it changed" if changed else "no change shown"
-        why = (
-            f"{change}: {words}, evidence {evidence:,.3g}, alarm at {limit:,} (at most one false alarm in "
-            f"{run_length:,} decisions on average)"
-        )
-        checks += [now, Check(change, "failed" if changed else "passed", why, evidence)]
-    return checks
+    groups = [summary["groups"][group] for group in alarm.groups]
+    chain = alarms[-1]["chain"] if alarms else alarm.since
+    of_chain = [one for one in alarms if one["chain"] == chain]
+    took = max([alarm.until - alarm.since, *(one["took"] for one in of_chain)])
+    if of_chain and alarm.since - max(one["until"] for one in of_chain) > 2 * took:
+        of_chain, chain, took = [], alarm.since, alarm.until - alarm.since
+    ends = {"until": alarm.until, "to": period(alarm.until), "took": took}
+    for one in of_chain:
+        if (one["rate"], one["groups"]) == (alarm.rate, groups):
+            one |= {**ends, "inside": np.add(one["inside"], alarm.inside).tolist()}
+            return []
+    named = {"from": period(alarm.since), **ends, "groups": groups, "acknowledged": None}
+    summary["alarms"].append({"condition": condition, "chain": chain, **alarm._asdict(), **named})
+    return [summary["alarms"][-1]]
 
 
-def sections(state: State) -> list[Section]:
-    """Return the sequence of all calls, and versions side by side, as tables."""
-    conditions = state.asked["conditions"]
-    rows = [
-        [
-            entry["at"][:16], f"{entry['rows']:,}", f"{entry['new']:,}", number(entry["value_of_new"], 3),
-            valued(entry, 3),
-            *(f"{entry['evidence'][text]:,.3g}" for text in conditions),
-        ]
-        for entry in state.history
-    ]  # fmt: skip
-    heads = "Call", "Decisions", "New", "Of the new", "Of all", *(f"Evidence: {text}" for text in conditions)
-    sequence = Section(f"{conditions[0]}, call by call", heads, rows, name="sequence")
-    return [sequence, *([_by_version(state)] if len(state.counts) > 1 else [])]
+@np.errstate(invalid="ignore", divide="ignore")
+def sequence(counts: Codes, metric: Metric, checks: int = 1) -> Floats:
+    """Return a metric of counts (P, G, 2, 3) with the limits of its confidence sequence (3, P).
 
-
-def _by_version(state: State) -> Section:
-    """Each version's DP gap, and its difference to the version before, as they first came."""
-    gaps = {}
-    for name, counts in state.counts.items():
-        if len(counts) > 1:
-            sample = _answered(counts, state.asked, len(state.counts)).samples["answers"]
-            gaps[name] = sample.rows, estimate(sample)["demographic_parity_difference"]
-    drift = {name: from_intervals(gaps[before][1], gaps[name][1]) for before, name in pairwise(gaps)}
-    rows = [
-        [
-            name, f"{rows:,}", valued(vars(gap), 3),
-            difference(vars(drift[name]), 3) if name in drift else DASH,
-        ]
-        for name, (rows, gap) in gaps.items()
-    ]  # fmt: skip
-    return Section("By version", ("Version", "Decisions", "DP gap", "Less the one before"), rows)
-
-
-def page(state: State, checks: Sequence[Check], title: str) -> str:
-    """Return the state as one HTML page, with a picture of the sequence; it loads nothing."""
-    bound = parse_condition(state.asked["conditions"][0]).bound
-    ends = [entry[name] for entry in state.history for name in ("high", "value_of_new")]
-    x = Axis(0.0, max(2.0, float(len(state.history))), 46.0, 620.0)
-    y = Axis(0.0, min(1.0, max([0.1, bound, *filter(None, ends)]) * 1.1), 250.0, 12.0)
-    names = ("value_of_new", "value", "low", "high")
-    marks = [
-        {"x": x.at(place + 0.5), **{name: y.at(entry[name]) for name in names}}
-        for place, entry in enumerate(state.history)
-    ]
-    shown = {"title": title, "checks": checks, "sections": sections(state)}
-    return environment().get_template("monitor.html.j2").render(shown, marks=marks, y=y, bound=y.at(bound))
+    Limits hold at every call together, for so many `checks`. Groups of fewer than 30 decisions are left out;
+    all is NaN where fewer than two are left.
+    """
+    if metric.kind == "share":
+        counts = counts.sum(1, keepdims=True)
+    rows = counts.sum((2, 3))
+    large, looks = rows >= MIN_ROWS_FIRST_LOOK, ConfidenceSequence(checks, _TIGHTEST)
+    of = zip(np.maximum(rows.sum(1), 1).tolist(), np.maximum(large.sum(1), 2).tolist(), strict=True)
+    reach = np.array([[looks.critical_value(n, groups, len(metric.rates))] for n, groups in of]) / Z
+    found = np.full((3, len(counts)), np.nan)
+    for rate in metric.rates:
+        n, hits = (counts[..., kinds].sum(-1) for kinds in (RATES[rate].counted, RATES[rate].hits))
+        p = np.where(large, hits / n, np.nan)
+        low, high = wilson(p, n)
+        below, above = reach * (p - low), reach * (high - p)
+        if metric.kind == "share":
+            return np.asarray(np.clip([p[:, 0], (p - below)[:, 0], (p + above)[:, 0]], 0, 1))
+        for i, j in combinations(range(counts.shape[1]), 2):
+            gap = p[:, i] - p[:, j]
+            down, up = np.hypot(below[:, i], above[:, j]), np.hypot(above[:, i], below[:, j])
+            pair = np.abs(gap), np.maximum(gap - down, -gap - up), np.maximum(gap + up, down - gap)
+            if metric.kind == "ratio":
+                under = ratio_limits(p[:, i], below[:, i], p[:, j], above[:, j])
+                over = ratio_limits(p[:, j], below[:, j], p[:, i], above[:, i])
+                least, most = np.minimum(p[:, i], p[:, j]), np.maximum(p[:, i], p[:, j])
+                pair = least / most, np.minimum(under, over), 1 / np.maximum(under, over)
+            found = (np.fmin if metric.kind == "ratio" else np.fmax)(found, pair)
+    return np.asarray(np.clip(found, 0, 1))

@@ -4,9 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.gates.condition import UNTIL_VERDICT, parse_condition, sequence_of
 from fwc_llm.metrics.arm_comparison import COMPARED
-from fwc_llm.metrics.confidence_sequences import expected
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.intervals import DIFFERS, INCONCLUSIVE, NOT_SHOWN, WITHIN
 from fwc_llm.metrics.planning import Assumptions, Design, limit_of, smallest
@@ -373,24 +371,18 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
     return [*lines, *_limits(design, assumed), _assuming(design, assumed)]
 
 
-def expected_lines(
-    design: Design, conditions: Sequence[str], arms: Sequence[str], margin: float
-) -> list[str]:
-    """Return how many rows are asked until `dp > bound` is decided, by simulation, at a few true gaps.
-
-    The first condition on dp counts, or the margin where the verdict is to be told.
-    """
-    most = round(design.rows.sum())
-    parsed = [None if text == UNTIL_VERDICT else parse_condition(text) for text in conditions]
-    bounds = [margin if c is None else c.bound for c in parsed if c is None or c.metric == "dp"]
-    looks, shares = sequence_of(conditions, arms, most), design.rows.sum(1)[design.judged]
-    if not bounds or looks is None or len(shares) < 2:
+def expected_lines(expected: Mapping[str, Any] | None) -> list[str]:
+    """Return what a run asks until it is decided, beside a fixed sample (`runs.sample_sizes`), in words."""
+    if expected is None:
         return []
-    lines = [f"until dp > {bounds[0]:g} is decided, at most {most:,} rows (simulated, rates around 50 %):"]
-    for gap, rows, decided in expected(shares.tolist(), bounds[0], looks):
-        asked = f"{rows:,.0f} rows on average, {rows / most:.0%}"
-        lines.append(f"  true gap {gap:.2f}: {asked}; decided in {decided:.0%} of such runs")
-    return lines
+    most, fixed = expected["most"], expected["fixed"]
+    lines = [
+        f"until {expected['condition']} is decided, at most {most:,} rows (simulated, rates around 50 %):"
+    ]
+    for at in expected["gaps"]:
+        asked = f"{at['rows']:,} rows on average, {at['rows'] / most:.0%}"
+        lines.append(f"  true gap {at['gap']:.2f}: {asked}; decided in {at['decided']:.0%} of such runs")
+    return [*lines, *([f"  a fixed sample that decides as often: {fixed:,} rows"] if fixed else [])]
 
 
 def _finds(size: Mapping[str, Any]) -> str:

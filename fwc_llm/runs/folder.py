@@ -50,7 +50,7 @@ _FREE = {
     "margin", "min_group", "min_coverage", "weight", "given", "against", "task_file", "parser",
 }  # fmt: skip
 # Keys that folders of an earlier version lack.
-LATER = {"table_checks", "words", "reference", "rows", "task_file", "population", "variations"}
+LATER = {"table_checks", "words", "reference", "rows", "task_file", "population", "variations", "looks"}
 
 
 @dataclass(frozen=True)
@@ -386,6 +386,7 @@ class Described(_Run):
     versions: dict[str, str] | None = None
     calls: _Count | None = None
     ended: str | None = None
+    looks: list[_Count] | None = None
     table_checks: dict[str, str] | None = None
     unread: bool | None = None
     epochs: _Count | None = None

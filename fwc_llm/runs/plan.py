@@ -23,7 +23,7 @@ from fwc_llm.runs.journal import PlannedCall
 from fwc_llm.runs.multi_row_requests import ROWS, joint_messages
 from fwc_llm.runs.perturbations import Proxies, find_proxies, name_variants, named_levels, with_first_name
 from fwc_llm.runs.settings import Settings
-from fwc_llm.runs.splits import Split, cells_of_rows, draw_split, interleave_cells, population
+from fwc_llm.runs.splits import Split, cells_of_rows, draw_split, interleave_cells, population, whole_people
 from fwc_llm.runs.threshold_selection import draw_validation_rows
 from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots, select_shots
 from fwc_llm.shots.base import Shots
@@ -33,6 +33,8 @@ from fwc_llm.shots.storage import kept_shots
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fwc_llm.metrics.confidence_sequences import ConfidenceSequence
+    from fwc_llm.metrics.group_sequential import GroupSequential
     from fwc_llm.tasks import Task
 
 
@@ -82,6 +84,7 @@ class Plan:
     """A whole run before its first request.
 
     `moved` says which defaults had to move; `saved` are the examples that were given, by their arms' source.
+    `sequential` is the design of a run that asks until it is decided, with looks at whole people.
     """
 
     task: "Task"
@@ -90,6 +93,7 @@ class Plan:
     repeats: tuple[Repeat, ...]
     moved: tuple[str, ...] = ()
     saved: Mapping[str, Shots] = field(default_factory=dict, repr=False)
+    sequential: "GroupSequential | ConfidenceSequence | None" = None
 
     @property
     def notes(self) -> list[str]:
@@ -155,15 +159,27 @@ class Plan:
     def looks(self) -> list[int]:
         """The numbers of test rows at which a run that asks until it is decided looks at its answers.
 
-        The first has enough rows of every group that has as many in all.
+        The first has enough rows (people) of every group that has as many in all.
         """
-        from fwc_llm.metrics.confidence_sequences import MIN_ROWS_FIRST_LOOK, ConfidenceSequence
+        from fwc_llm.metrics.confidence_sequences import MIN_ROWS_FIRST_LOOK
 
+        if self.sequential is None:
+            return []
         least = max(MIN_ROWS_FIRST_LOOK, self.settings.min_group)
-        groups = self.task.sensitive(self.repeats[0].split.test)
-        places = [np.flatnonzero(groups == group) for group in np.unique(groups)]
-        first = max((int(each[least - 1]) + 1 for each in places if len(each) >= least), default=len(groups))
-        return ConfidenceSequence(1, len(groups)).rows(max(first, 2 * least))
+        groups = self.task.sensitive(self.repeats[0].split.test)[self.ends - 1]
+        of_groups = [self.ends[groups == group] for group in np.unique(groups)]
+        first = max((int(ends[least - 1]) for ends in of_groups if len(ends) >= least), default=0)
+        return self.sequential.looks(first)
+
+    @cached_property
+    def ends(self) -> "np.ndarray":
+        """The numbers of test rows (U,) after which a person, or a row, is complete."""
+        test = self.repeats[0].split.test
+        ends = np.arange(1, len(test) + 1)
+        if not self.task.cluster:
+            return ends
+        people = test[self.task.cluster].to_numpy()
+        return np.asarray(ends[np.append(people[1:] != people[:-1], True)])
 
     @property
     def row_columns(self) -> dict[str, str]:
@@ -366,6 +382,11 @@ def make_plan(
 def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | None") -> Plan:
     """The plan with the rows and examples of every repeat."""
     task, settings = plan.task, plan.settings
+    if settings.until_decided and task.cluster and settings.base_parity is not None:
+        raise FwcError(
+            "until_decided (--until-decided) asks about whole people, whom a base parity would divide: leave "
+            "--cluster out, or give --base-parity none"
+        )
     fixed_values = [example.values for shots in plan.saved.values() for example in shots.examples]
     repeats: list[Repeat] = []
     for index in range(settings.repeats):
@@ -373,6 +394,8 @@ def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | N
         drawn = split or draw_split(task, settings.n_test, settings.base_parity, seed, fixed_values)
         if settings.until_decided and settings.base_parity is not None:
             drawn = replace(drawn, test=drawn.test.iloc[interleave_cells(cells_of_rows(task, drawn.test))])
+        elif settings.until_decided and task.cluster:
+            drawn = replace(drawn, test=drawn.test.iloc[whole_people(drawn.test[task.cluster], seed)])
         validation, drawn = draw_validation_rows(task, drawn, settings, seed, fixed_values)
         by_source, chosen = dict(plan.saved), dict[str, Shots]()  # by source: before an arm orders them
         for arm in plan.arms:
@@ -385,6 +408,13 @@ def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | N
         again = range(index * settings.samples, (index + 1) * settings.samples)
         repeats += [Repeat(sample, seed, drawn, chosen, validation) for sample in again]
     plan = replace(plan, repeats=tuple(repeats))
+    if settings.until_decided:
+        from fwc_llm.gates.condition import sequential_design
+        from fwc_llm.metrics.group_sequential import equal_looks
+
+        looks = plan.ends[np.array(equal_looks(len(plan.ends))) - 1].tolist()
+        names = [arm.name for arm in plan.arms]
+        plan = replace(plan, sequential=sequential_design(settings.as_json(), names, looks))
     if settings.rows_per_request > 1 and len(repeats[0].shots) < len(plan.arms):
         raise FwcError(
             "rows_per_request puts rows under the same examples: leave out arms that choose them for each row"
@@ -560,6 +590,7 @@ def describe_asked(
         **({"untrue": plan.untrue} if plan.untrue else {}),
         **({"variations": plan.variations} if plan.variations else {}),
         **({"table_checks": checks} if (checks := task.checks.as_json(task.cluster)) else {}),
+        **({"looks": list(rows)} if (rows := getattr(plan.sequential, "rows", ())) else {}),
         **({"probe_notes": plan.probe_notes} if plan.probe_notes else {}),
         "settings": plan.settings.as_json(),
         "fingerprint": task.fingerprint,

@@ -13,7 +13,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import read_text
-from fwc_llm.gates.condition import sequence_of
+from fwc_llm.gates.condition import sequential_design
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.audit_table import check_arms, groups_by_rate
 from fwc_llm.metrics.counts import COUNTED, TABLE, measure
@@ -128,11 +128,8 @@ class Run:
                 self.times,
                 settings["min_group"],
                 settings["margin"],
-                sequential=sequence_of(
-                    settings.get("until_decided") or (),
-                    self.arms,
-                    settings["n_test"],
-                    self.described.get("ended") or "",
+                sequential=sequential_design(
+                    settings, self.arms, self.described.get("looks"), self.described.get("ended") or ""
                 ),
                 unread=self.unread or settings.get("unread") or WORST,
                 model=True,

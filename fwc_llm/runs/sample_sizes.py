@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fwc_llm.metrics.planning import QUESTIONS, Assumptions, steps_needed
+from fwc_llm.gates.condition import UNTIL_VERDICT, parse_condition, sequential_design
+from fwc_llm.metrics.group_sequential import equal_looks, expected_rows
+from fwc_llm.metrics.planning import QUESTIONS, Assumptions, Design, steps_needed
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, THIS_STRATEGY
 from fwc_llm.models.base import Model
 from fwc_llm.models.openai.prices import Price
@@ -51,6 +53,27 @@ def needed(
             of = THIS_STRATEGY if strategy else THESE_EXAMPLES
             line = {"question": question, "of": of, "repeats": count, "n_test": n_test, "requests": requests}
             yield line | dollars
+
+
+def questions_until_decided(design: Design, settings: Settings, arms: Sequence[str]) -> dict[str, Any] | None:
+    """Return what a run asks until its first condition on the DP gap is decided, at a few true gaps.
+
+    Simulated (`metrics.group_sequential.expected_rows`), for rates around one half and rows that are drawn
+    one by one; `condition` says what is decided. None of a run without such a condition, or with one group.
+    """
+    most, shares = round(design.rows.sum()), design.rows.sum(1)[design.judged]
+    sequential = sequential_design(settings.as_json(), arms, equal_looks(most))
+    if sequential is None or len(shares) < 2:
+        return None
+    for text in settings.until_decided:
+        if text == UNTIL_VERDICT:
+            words, bounds = f"the DP gap's verdict, margin {settings.margin:g},", (0.0, settings.margin)
+        elif (condition := parse_condition(text)).metric == "dp":
+            words, bounds = text, (condition.bound, condition.bound)
+        else:
+            continue
+        return {"condition": words, **expected_rows(shares.tolist(), bounds, sequential)}
+    return None
 
 
 def sample_cost(

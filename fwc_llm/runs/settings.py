@@ -43,6 +43,13 @@ class Settings(Options):
         VERDICT,
         flag="",
     )
+    stopping: Literal["group-sequential", "confidence-sequence"] = option(
+        "group-sequential",
+        "Until decided: ten `group-sequential` looks up to --n-test, or a `confidence-sequence`, for asking "
+        "without a known end.",
+        VERDICT,
+        shown="group-sequential; confidence-sequence where --max-cost alone ends the run",
+    )
     n_test: int = option(
         _rows,
         "Test rows per repeat.",
@@ -189,11 +196,15 @@ class Settings(Options):
 
             check_sequences(self.until_decided)
             alone = {"repeats": 1, "samples": 1, "rows_per_request": 1, "threshold": None, "probe": ()}
-            alone |= {"counterfactual": False, "consistency": False, "cluster": None}
+            alone |= {"counterfactual": False, "consistency": False}
             if others := [name for name, usual in alone.items() if getattr(self, name) != usual]:
                 raise ValueError(
                     f"until_decided (--until-decided) does not go with {others[0]}: its intervals are of "
                     "rows that are each asked once"
+                )
+            if self.cluster and self.stopping != "group-sequential":
+                raise ValueError(
+                    "a confidence sequence does not go with cluster: give n_test (--n-test), the cap"
                 )
         return self
 

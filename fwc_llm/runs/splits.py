@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fwc_llm.metrics.prediction_powered import FeatureTable
 
 
-_VALIDATION = 1  # beside the seed: validation rows are drawn apart from test rows
+_VALIDATION, _PEOPLE = 1, 2  # beside the seed: what is drawn apart from test rows
 
 
 @dataclass(frozen=True)
@@ -152,6 +152,13 @@ def interleave_cells(cells: np.ndarray) -> np.ndarray:
         here = np.flatnonzero(cells == cell)
         rank[here] = (np.arange(len(here)) + 0.5) / len(here)
     return np.argsort(rank, kind="stable")
+
+
+def whole_people(people: Any, seed: int) -> np.ndarray:
+    """An order of rows (n,) in which whole people come in random order, however many rows they have."""
+    names, code = np.unique(np.asarray(people, dtype=str), return_inverse=True)
+    rank = np.random.default_rng([seed, _PEOPLE]).permutation(len(names))
+    return np.argsort(rank[code], kind="stable")
 
 
 def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> np.ndarray:

@@ -177,6 +177,14 @@ def test_tasks_audits_and_frames_have_the_same_people(fwc: Run, tmp_path: Path) 
     assert {task.fingerprint for task in tasks} == {tasks[0].fingerprint}
 
 
+def test_typed_numbers_are_read_in_the_notation_of_the_texts_beside_them() -> None:
+    pay = [1.234 + k if k % 2 else f"{k + 1}.234,5" for k in range(80)]
+    frame = pd.DataFrame({"pay": pay, "sex": ["f", "m"] * 40, "ok": [0, 1, 1, 0] * 20})
+    task = load_task(frame, protected="sex", outcome="ok")
+    assert task.pool()["pay"].tolist()[:4] == [1234.5, 2.234, 3234.5, 4.234]
+    assert [task.record(frame.iloc[k]).values["pay"] for k in range(4)] == task.pool()["pay"].tolist()[:4]
+
+
 def test_labels_of_columns_may_be_integers_and_tuples() -> None:
     frame = pd.DataFrame({"pay": np.arange(80) % 17, "sex": ["f", "m"] * 40, "ok": [0, 1, 1, 0] * 20})
     numbered, paired = frame.set_axis([2, 0, 1], axis=1), frame.copy()
@@ -185,7 +193,8 @@ def test_labels_of_columns_may_be_integers_and_tuples() -> None:
     assert audit(numbered, answer=1, protected=0).to_dict()["arms"] == expected
     assert audit(paired, answer=("y", ""), protected=("x", "sex")).to_dict()["arms"] == expected
     assert load_task(numbered, protected=0, outcome=1).protected == ("0",)
-    assert load_task(paired, protected=[("x", "sex")], outcome=("y", "")).protected == ("x.sex",)
+    task = load_task(paired, protected=[("x", "sex")], outcome=("y", ""))
+    assert task.record(paired.iloc[0].to_dict()).values == {"x.pay": 0, "x.sex": "f"}
     with pytest.raises(FwcError, match="data frame of pandas, Polars"):
         load_task({"a": [1]}, protected="a", outcome="a")  # type: ignore[arg-type]
 
@@ -267,6 +276,13 @@ LAYOUTS: dict[str, tuple[Any, tuple[str, ...], str, int]] = {
     "notes.xlsx": (lambda path: workbook(path, [["# one"], ["# two"]]), ("--comment", "#"), "--skip 2", 4),
     "title.csv": (lambda path: path.write_text(f"Loans 2025\n\n{TEXT}"), ("--skip", "1"), "--skip 2", 4),
     "notes.csv": (lambda path: path.write_text(f"# a\n# b\n{TEXT}"), ("--comment", "#"), "--comment '#'", 4),
+    "spaces.csv": (lambda path: path.write_text(TEXT.replace(",", " ; ")), (), "", 2),
+    "source.csv": (
+        lambda path: path.write_text(f"{TEXT}\nSource: us"),
+        ("--comment", "Source:"),
+        "'Source:'",
+        2,
+    ),
     "sep.csv": (lambda path: path.write_text("sep=;\n" + TEXT.replace(",", ";")), (), "", 3),
     "blank.xlsx": (with_blank_row, (), "", 2),
 }

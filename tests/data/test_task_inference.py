@@ -46,6 +46,8 @@ NOTES = ["wants to pay back the money early", "no complaints from this customer 
         ("notes", [f"{NOTES[k % 3]} {k}" for k in range(60)], "drop", None, ""),
         ("email", [f"p{k}@example.org" for k in range(60)], "id", None, ""),
         ("customer_id", [f"{1000 + k // 2 * 17}" for k in range(60)], "drop", None, ""),
+        ("Kundennr", [f"0{6000 + 37 * k % 997}" for k in range(60)], "id", None, ""),
+        ("account", [f"{9 * 10**17 + k // 2}" for k in range(60)], "feature", "categorical", ""),
         ("case", [f"C-{k:03d}" for k in range(60)], "id", None, ""),
         ("last_name", [f"Name{k // 2}" for k in range(60)], "drop", None, ""),
         ("branch", ["Berlin"] * 60, "drop", None, ""),
@@ -91,7 +93,7 @@ def test_what_a_person_would_see_is_flagged(cells: list[str], words: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "odd", ["k.A.", "n/a", "-", "unbekannt", "NULL", "#N/A", "s/d", "non renseigné", "."]
+    "odd", ["k.A.", "n/a", "-", "unbekannt", "NULL", "#N/A", "s/d", "non renseigné", ".", "\\N", "(leer)"]
 )
 @pytest.mark.parametrize(
     "number", ["{0},{1:02d}", "1.{0},{1:02d} EUR", "${0}.{1:02d}", "{0}", "{0} km", "{1} %"]
@@ -204,7 +206,9 @@ def test_draft_questions(outcome: str, positive: str | None, above: float | None
     [
         (("Y", "N"), ["Y"]), (("True", "False"), ["True"]), (("0", "1"), ["1"]), (("ja", "nein"), ["ja"]),
         (("Yes", "yes", "NO", "no"), ["Yes", "yes"]), ((">50K", "<=50K"), [">50K"]),
-        (("approved", "rejected"), ["approved"]), (("high", "low"), []), (("1", "2"), ["1"]),
+        (("approved", "rejected"), ["approved"]),
+        (("abgelehnt", "bewilligt"), ["bewilligt"]), (("0.0", "1.0"), ["1.0"]),
+        (("high", "low"), []), (("1", "2"), ["1"]),
         (("yes", "no", "perhaps"), ["yes"]),
     ],
 )  # fmt: skip

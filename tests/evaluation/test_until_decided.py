@@ -6,17 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.special import ndtri
 
 from fwc_llm import Client, FwcError, Result, Settings, evaluate
 from fwc_llm.metrics.arm_estimates import estimate
-from fwc_llm.metrics.confidence_sequences import ConfidenceSequence, simulate
+from fwc_llm.metrics.confidence_sequences import ConfidenceSequence
+from fwc_llm.metrics.group_sequential import GroupSequential, equal_looks, nominal_levels, simulate
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.verification import verify
 from fwc_llm.runs.recorded_run import read_run
 from fwc_llm.runs.splits import interleave_cells
+from fwc_llm.tasks import load_task
 from tests.command import Run
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
+from tests.people import make_people, write_people
 
 GAP = "demographic_parity_difference"
 OPTIONS: dict[str, Any] = {"arms": ["zero", "balanced"], "m": 4, "n_test": 400}
@@ -58,7 +63,12 @@ def test_asking_stops_and_everything_is_of_the_rows_that_were_asked(stopped: Res
     sample = read_run(stopped.folder).answered.samples["zero"]
     gap, fixed = estimate(sample)[GAP], estimate(read_run(whole.folder).answered.samples["zero"])[GAP]
     assert gap.high - gap.low > 1.3 * (fixed.high - fixed.low)
-    assert (gap.p_value < 0.05) == (gap.low > 0)
+    assert np.isnan(gap.p_value)
+    record = json.loads((stopped.folder / "run.json").read_text())
+    assert record["looks"] == [40 * k for k in range(1, 11)]
+    assert rows in record["looks"]
+    assert [at["gap"] for at in record["expected"]["gaps"]] == [0, 0.05, 0.1, 0.2, 0.3]
+    assert record["expected"]["fixed"] == 385
 
 
 def test_a_run_goes_on_and_ends_where_it_would_have_ended(stopped: Result, tmp_path: Path) -> None:
@@ -87,7 +97,7 @@ def test_a_limit_of_cost_ends_it_at_a_look_that_is_whole(tmp_path: Path) -> None
         client = Client(base_url=f"{url}/v1", prices=prices, concurrency=1)
         few, some = (
             evaluate("census", "my-model", out=tmp_path / str(c), client=client, max_cost=c, **OPTIONS)
-            for c in (0.05, 0.25)
+            for c in (0.05, 0.35)
         )
     assert "--max-cost" in few.data["stopped"]  # before the first look
     assert (some.data["stopped"], some.unanswered) == (None, 0)
@@ -158,18 +168,91 @@ def test_every_beginning_of_the_order_has_the_same_shares() -> None:
         np.testing.assert_allclose(share, [0.125, 0.375, 0.375, 0.125], atol=1.01 / n)
 
 
+def test_boundaries_are_those_of_the_literature() -> None:
+    """Lan and DeMets' two-sided boundaries of O'Brien and Fleming's form, 5 looks (Reboussin et al. 2000)."""
+    levels = nominal_levels((0.2, 0.4, 0.6, 0.8, 1.0))
+    published = [4.8769, 3.3569, 2.6803, 2.2898, 2.0310]
+    assert ndtri((1 + np.array(levels)) / 2) == pytest.approx(published, abs=2e-4)
+    design = GroupSequential(equal_looks(2000))
+    assert [design.critical_value(rows) for rows in (2000, 1999, 1)] == sorted(
+        design.critical_value(rows) for rows in (2000, 1801, 200)
+    )
+    assert equal_looks(7) == tuple(range(1, 8))
+
+
+@pytest.mark.parametrize(
+    "design",
+    [GroupSequential(equal_looks(2000)), GroupSequential(tuple(range(1, 241))), ConfidenceSequence(1, 2000)],
+)
 @pytest.mark.parametrize("rates", [[0.45, 0.55], [0.02, 0.12], [0.5, 0.6, 0.5, 0.5]])
-def test_wrong_verdicts_at_the_bound_are_rare_at_all_looks_together(rates: list[float]) -> None:
-    _, failed = simulate(rates, [1.0] * len(rates), 0.1, ConfidenceSequence(1, 2000), 2000)
-    assert (failed == 1).mean() <= 0.054
-    assert (failed == 0).mean() <= 0.054
-    rows, failed = simulate([0.4, 0.6], [0.5, 0.5], 0.1, ConfidenceSequence(1, 2000), 500)
-    assert rows.mean() < 0.5 * 2000
-    assert np.isnan(failed).mean() < 0.1
+def test_wrong_verdicts_at_the_bound_are_rare_at_all_looks_together(rates: list[float], design: Any) -> None:
+    """Also where a run looks after every row."""
+    _, failed = simulate(rates, [1.0] * len(rates), (0.1, 0.1), design, 2000)
+    assert max((failed == 1).mean(), (failed == 0).mean()) <= 0.025 + 2.6 * np.sqrt(0.025 * 0.975 / 2000)
 
 
-def test_the_reach_of_a_look_and_its_p_value_agree() -> None:
-    looks = ConfidenceSequence(3, 1000)
-    for rows in (60, 300, 1000):
-        assert looks.p_value(looks.reach(rows, 3, 2), rows, 3, 2) == pytest.approx(0.05)
-        assert looks.reach(rows, 3, 2) > looks.reach(rows) > 2.5
+def test_a_known_end_decides_more_often_than_a_sequence_without_one() -> None:
+    """At gaps of 0.05 and 0.15 around a bound of 0.1, with no more rows."""
+    for gap in (0.05, 0.15):
+        of = [0.5 - gap / 2, 0.5 + gap / 2], [1, 1], (0.1, 0.1)
+        (rows, found), (more, less) = (
+            simulate(*of, design, 500)
+            for design in (GroupSequential(equal_looks(2000)), ConfidenceSequence(1, 2000))
+        )
+        assert np.isfinite(found).mean() > 0.5 > np.isfinite(less).mean()
+        assert rows.mean() < more.mean()
+
+
+def aged(messages: Any) -> str:
+    """Both groups alike."""
+    age = re.findall(r"age: (\d+)", messages[-1]["content"])[-1]
+    return "yes" if int(age) > 45 else "no"
+
+
+def by_group(messages: Any) -> str:
+    return "yes" if messages[-1]["content"].split("group: ")[1].startswith("a") else "no"
+
+
+@pytest.mark.parametrize(("model", "giant"), [(by_group, 0), (aged, 0), (aged, 500)])
+def test_with_people_looks_are_at_whole_people(model: Any, giant: int, tmp_path: Path) -> None:
+    """Of one to five rows each, or one of them of half of all rows."""
+    rng = np.random.default_rng(0)
+    size = rng.integers(1, 6, 400)
+    size[0] += giant
+    person = np.repeat(np.arange(400), size)
+    frame = make_people(len(person), 2).assign(note=person, group=rng.choice(["a", "b"], 400)[person])
+    options = {
+        "arms": ["zero"],
+        "until_decided": "dp > 0.1",
+        "cluster": "note",
+        "n_test": 900,
+        "base_parity": None,
+    }
+    task = load_task(write_people(tmp_path, frame))
+    result = evaluate(task, model, out=tmp_path / "run", **options)
+    looks = json.loads((tmp_path / "run" / "run.json").read_text())["looks"]
+    people = pd.read_csv(tmp_path / "run" / "answers.csv")["cluster"]
+    assert people.nunique() == (people != people.shift()).sum()  # whole people, one after another
+    assert result.data["until_decided"]["rows"] in looks
+    assert (verify(tmp_path / "run")["differs"], len(looks)) == (0, 10)
+    wanted = {"failed"} if model is by_group else {"undecided"} if giant else {"passed", "undecided"}
+    assert result.check("dp > 0.1").outcome in wanted
+    for more, why in (
+        ({"base_parity": 0.5}, "divide"),
+        ({"stopping": "confidence-sequence"}, "go with cluster"),
+    ):
+        with pytest.raises(FwcError, match=why):
+            evaluate(task, model, **options | {"n_test": 400} | more)
+
+
+def test_a_cap_is_kept_and_without_one_a_sequence_is_taken(stopped: Result, tmp_path: Path) -> None:
+    for cap in (600, 200):
+        with pytest.raises(FwcError, match="n_test"):
+            evaluate("census", unequal, out=stopped.folder, **OPTIONS | {"n_test": cap})
+    free = OPTIONS | {"max_cost": 1.0, "arms": ["zero"]}
+    del free["n_test"]
+    result = evaluate("census", "surrogate", out=tmp_path / "run", **free)
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert (record["settings"]["stopping"], "looks" in record) == ("confidence-sequence", False)
+    assert result.data["until_decided"]["of"] == 2000
+    assert isinstance(read_run(tmp_path / "run").answered.design.sequential, ConfidenceSequence)

@@ -9,7 +9,7 @@ import respx
 from fwc_llm.answers import parse_answer, probability
 from fwc_llm.errors import FwcError
 from fwc_llm.models import Usage
-from fwc_llm.models.openai.chat import ChatModel
+from fwc_llm.models.openai.chat import ChatModel, read_reply
 from tests.faults.loopback import HttpReply, completion
 from tests.models.asking import KEY, MESSAGES, ask, over_http, quick, sent
 
@@ -157,13 +157,23 @@ def test_a_reply_is_read_whole(provider: respx.MockRouter) -> None:
 @pytest.mark.parametrize(
     ("message", "text", "refused"),
     [({"content": None, "refusal": "I can't."}, "I can't.", True), ({}, "", False),
-     ({"content": [{"type": "text", "text": "Yes"}]}, "Yes", False)],
+     ({"content": [{"type": "text", "text": "Yes"}]}, "Yes", False),
+     ({"content": [{"type": "refusal", "refusal": "No."}]}, "No.", True)],
 )  # fmt: skip
 def test_replies_of_many_servers(provider: respx.MockRouter, message: Any, text: str, refused: bool) -> None:
     provider.post("/chat/completions").respond(json={"choices": [{"message": message}], "debug": KEY})
     reply = ask(quick())
     assert (reply.text, reply.refusal, reply.usage, reply.model) == (text, refused, None, None)
     assert KEY not in repr(reply.raw)
+
+
+@pytest.mark.parametrize(
+    ("finish", "reason"),
+    [("SAFETY", "filtered"), ("max_tokens", "truncated"), ("refusal", "refused"), ("STOP", "other")],
+)
+def test_how_other_makers_say_that_a_reply_ended(finish: str, reason: str) -> None:
+    body = {"choices": [{"message": {"content": "Well"}, "finish_reason": finish}]}
+    assert parse_answer(read_reply(body)).reason == reason
 
 
 def _position(token: str, *top: str) -> dict[str, Any]:

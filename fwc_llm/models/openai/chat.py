@@ -47,6 +47,10 @@ OPENAI_URL = "https://api.openai.com/v1"
 DEPRECATIONS = "https://platform.openai.com/docs/deprecations"
 AZURE_VERSION = "2024-10-21"
 FILTERED = "content_filter"  # the finish_reason of what a filter kept back
+# As other makers say it: Gemini, Zhipu, Anthropic, Inspect.
+_FINISHED = {"max_tokens": "length", "model_length": "length", "unknown": None} | dict.fromkeys(
+    ("safety", "prohibited_content", "blocklist", "sensitive", "content-filter"), FILTERED
+)
 ANSWER_TOKENS = 20  # enough for "Yes" and for telling a refusal from it (DecodingTrust's limit)
 JSON_TOKENS = 60  # enough for an object with one answer and white space
 REASONING_TOKENS = 2000  # the limit of a reasoning model includes its reasoning
@@ -156,13 +160,16 @@ def read_reply(body: Any, latency: float = 0.0) -> Reply:
         parts = [part for part in content if isinstance(part, Mapping)]
         answers = (part for part in parts if not re.search("think|reason", str(part.get("type"))))
         content = "".join(str(part.get("text") or "") for part in answers)
+        refusal = refusal or "".join(str(part.get("refusal") or "") for part in parts)
     text = content if isinstance(content, str) and content else refusal
     text = text if isinstance(text, str) else ""
+    finish = name_in(choice, "finish_reason")
+    finish = _FINISHED.get((finish or "").lower(), finish)
     calls_tool = not text.strip() and bool(message.get("tool_calls") or message.get("function_call"))
     return Reply(
         text=truncate(text),
-        finish_reason=name_in(choice, "finish_reason"),
-        refusal=bool(refusal) or calls_tool,
+        finish_reason=finish,
+        refusal=bool(refusal) or calls_tool or finish == "refusal",
         reasoned=bool(message.get("reasoning_content") or message.get("reasoning")),
         logprobs=_logprobs(choice.get("logprobs"), json_answer(text) is not None),
         usage=read_usage(body.get("usage"), "prompt_tokens", "completion_tokens"),

@@ -1,0 +1,234 @@
+"""What `fwc-llm monitor` says: checks, alarms, tables by period and version, a page with charts."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fwc_llm.errors import FwcError
+from fwc_llm.gates import Check
+from fwc_llm.gates.change_detection import Detector
+from fwc_llm.gates.decide import Outcome
+from fwc_llm.metrics.confidence_sequences import MIN_ROWS_FIRST_LOOK
+from fwc_llm.metrics.counts import RATES, Codes, Floats
+from fwc_llm.metrics.statistics import plain
+from fwc_llm.report.charts import Axis
+from fwc_llm.report.html import environment
+from fwc_llm.report.monitor import Monitored, sequence
+from fwc_llm.report.monitor_state import BEFORE
+from fwc_llm.report.number_format import number
+from fwc_llm.report.table_model import Row, Section, valued
+
+_GROUPS, _PERIODS = 8, 60  # most of them that a table and a chart show
+_SEQUENCE = "value", "low", "high"
+
+
+def decide(seen: Monitored, window: str | None = None) -> list[Check]:
+    """Return two checks of each condition: its metric in a window, and whether this call logged an alarm.
+
+    `window` is "all", a number of latest periods, or the period of the first decision; None: since the last
+    alarm. An alarm that goes on fails no further call: then the metric since is not checked by itself.
+    """
+    checks = list[Check]()
+    for detector in seen.detectors:
+        text, (counts, where) = detector.condition.text, _window(seen, detector, window)
+        logged, new = (_of(detector, alarms) for alarms in (seen.summary["alarms"], seen.new))
+        limit = seen.summary["asked"]["run_length"] * len(seen.detectors)
+        why, since = f"no alarm: change of {text} (evidence {detector.evidence:,.0f} of {limit:,})", ""
+        if logged:
+            groups = [seen.summary["groups"].index(group) for group in logged[-1]["groups"]]
+            of_groups = detector.counts[
+                [group for group in groups if group < len(detector.counts)] or slice(None)
+            ]
+            outcome = _check(detector, of_groups, "", len(seen.detectors)).outcome
+            since = {"passed": "it is over", "failed": "it goes on"}.get(
+                outcome, "whether it goes on is open"
+            )
+            why = "; ".join(alarm_sentence(detector, alarm) for alarm in new or logged[-1:])
+            why += "" if new else f"; {since}"
+        if window is not None or since in ("", "it is over"):
+            checks.append(_check(detector, counts, where, len(seen.detectors)))
+        evidence = max([alarm["evidence"] for alarm in new], default=detector.evidence)
+        checks.append(Check(f"change: {text}", "failed" if new else "passed", why, evidence))
+    return checks
+
+
+def _of(detector: Detector, alarms: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [alarm for alarm in alarms if alarm["condition"] == detector.condition.text]
+
+
+def _window(seen: Monitored, detector: Detector, window: str | None) -> tuple[Codes, str]:
+    """The counts (G, 2, 3) of a window, and words for it."""
+    if window is None:
+        return detector.counts, "since the last alarm" if _of(detector, seen.summary["alarms"]) else "so far"
+    names = [period["period"] for period in seen.periods]
+    start = 0 if window == "all" else names.index(window) if window in names else None
+    if start is None and window.isdecimal() and int(window):
+        start = max(0, len(names) - int(window))
+    if start is None:
+        raise FwcError(f"--window {window!r:.40} is no period, no number of periods and not all")
+    return seen.by_period[start:].sum(0), f"since {names[start] or 'the first'}"
+
+
+def _check(detector: Detector, counts: Codes, where: str, checks: int) -> Check:
+    """Whether the metric of counts (G, 2, 3) is beyond the bound."""
+    condition, gap = detector.condition, detector.metric.kind == "gap"
+    value, low, high = sequence(counts[None], detector.metric, checks)[:, 0].tolist()
+    outcome: Outcome = "undecided"
+    why = f"{condition.bound:g} lies within: wait for more decisions"
+    if np.isnan(low):
+        why = f"two groups need {MIN_ROWS_FIRST_LOOK} of them: wait for more decisions"
+    elif low > condition.bound if gap else high < condition.bound:
+        outcome, why = "failed", "all of it is beyond the bound"
+    elif high <= condition.bound if gap else low >= condition.bound:
+        outcome, why = "passed", "none of it is beyond the bound"
+    about = f"{number(value)} ({number(low)} to {number(high)}) of {counts.sum():,} decisions {where}"
+    return Check(condition.text, outcome, f"{condition.text}: {about}; {why}", value, low, high)
+
+
+def alarm_sentence(detector: Detector, alarm: Mapping[str, Any]) -> str:
+    """Return since when an alarm is, the rates of its groups in it, and the metric before."""
+    values = []
+    for stretch in ("inside", "before"):
+        n, hits = np.reshape(alarm[stretch], (2, 2)).T
+        with np.errstate(invalid="ignore", divide="ignore"):
+            rates = hits / n
+            metric = {"gap": rates[0] - rates[1], "ratio": rates[1] / rates[0], "share": rates[0]}
+        values.append(number(metric[detector.metric.kind], 2))
+        if stretch == "inside" and alarm["groups"]:
+            rate = alarm["rate"].replace("_", " ")
+            pairs = zip(alarm["groups"], rates, strict=True)
+            values[0] += f" ({rate}: {', '.join(f'{group} {number(share, 2)}' for group, share in pairs)})"
+    since = alarm["from"] or "before this state"
+    noted = f"; acknowledged: {alarm['acknowledged']}" if alarm["acknowledged"] else ""
+    name = detector.condition.metric
+    return f"ALARM since {since}: {name} of new decisions {values[0]}, before {values[1]}{noted}"
+
+
+def document(seen: Monitored) -> dict[str, Any]:
+    """Return everything for JSON: periods, counts by version, and alarms."""
+    metric, rows = seen.detectors[0].metric, seen.by_period.sum((1, 2, 3))
+
+    def named(counts: Codes) -> dict[str, Any]:
+        return {g: of.tolist() for g, of in zip(seen.summary["groups"], counts, strict=True) if of.any()}
+
+    columns = {
+        "new": rows, "rows": rows.cumsum(), "value_of_new": sequence(seen.by_period, metric)[0],
+        **dict(zip(_SEQUENCE, _so_far(seen, seen.detectors[0]), strict=True)),
+    }  # fmt: skip
+    history = [
+        {
+            **period,
+            **{name: values[p] for name, values in columns.items()},
+            "counts": named(seen.by_period[p]),
+        }
+        for p, period in enumerate(seen.periods)
+        if period["period"] != BEFORE
+    ]
+    counts = dict(zip(seen.summary["versions"], map(named, seen.by_version), strict=True))
+    history = [*seen.summary["earlier"], *map(plain, history)]
+    return {
+        "format": "fwc-llm-monitor/1",
+        "history": history,
+        "counts": counts,
+        "alarms": seen.summary["alarms"],
+    }
+
+
+def _so_far(seen: Monitored, detector: Detector) -> Floats:
+    """The metric (3, P) of all decisions up to the end of each period, with its sequence."""
+    return sequence(seen.by_period.cumsum(0), detector.metric, len(seen.detectors))
+
+
+def _rates(seen: Monitored, rate: str) -> tuple[Floats, list[tuple[int, str]]]:
+    """A rate (P, G) by period and group, and the number and name of the largest groups."""
+    n, hits = (seen.by_period[..., kinds].sum(-1) for kinds in (RATES[rate].counted, RATES[rate].hits))
+    largest = sorted(np.argsort(-seen.by_period.sum((0, 2, 3)), kind="stable")[:_GROUPS].tolist())
+    with np.errstate(invalid="ignore"):
+        return hits / n, [(group, seen.summary["groups"][group]) for group in largest]
+
+
+def _title(detector: Detector) -> str:
+    return detector.metric.title.replace(" %", "")
+
+
+def sections(seen: Monitored) -> list[Section]:
+    """Return a table of periods for each condition, the latest first, and one of versions."""
+    return [*(_by_period(seen, detector) for detector in seen.detectors), *_by_version(seen)]
+
+
+def _by_period(seen: Monitored, detector: Detector) -> Section:
+    metric, so_far, of_new = (
+        detector.metric,
+        _so_far(seen, detector),
+        sequence(seen.by_period, detector.metric)[0],
+    )
+    heads, columns = ["Period", "Decisions"], list[Floats]()
+    for rate in metric.rates:
+        rates, groups = _rates(seen, rate)
+        heads += [f"{name}, {rate.replace('_', ' ')}" for _, name in groups]
+        columns += [rates[:, group] for group, _ in groups]
+    rows: list[Row] = [
+        [
+            period["period"] or "earlier", f"{seen.by_period[p].sum():,}",
+            *(number(column[p], 2) for column in columns), number(of_new[p]),
+            valued(dict(zip(_SEQUENCE, so_far[:, p].tolist(), strict=True)), 3),
+        ]
+        for p, period in enumerate(seen.periods)
+    ]  # fmt: skip
+    heads += [f"{_title(detector)}, new decisions", f"{_title(detector)}, all so far"]
+    notes = [alarm_sentence(detector, alarm) for alarm in _of(detector, seen.summary["alarms"])[::-1]]
+    return Section(detector.condition.text, heads, rows[::-1], notes, name="sequence")
+
+
+def _by_version(seen: Monitored) -> list[Section]:
+    versions, detector = seen.summary["versions"], seen.detectors[0]
+    values = sequence(seen.by_version, detector.metric, len(versions)).T.tolist()
+    rows: list[Row] = [
+        [version, f"{counts.sum():,}", valued(dict(zip(_SEQUENCE, of, strict=True)), 3)]
+        for version, counts, of in zip(versions, seen.by_version, values, strict=True)
+    ]
+    heads = "Version", "Decisions", _title(detector)
+    return [Section("By version", heads, rows)] * (len(versions) > 1)
+
+
+def page(seen: Monitored, checks: Sequence[Check], title: str) -> str:
+    """Return one HTML page with charts of the groups' rates and of the metric over time; it loads nothing."""
+    values = {"title": title, "checks": checks, "sections": sections(seen), "asked": seen.summary["asked"]}
+    charts = [_charts(seen, detector) for detector in seen.detectors]
+    return environment().get_template("monitor.html.j2").render(values, charts=charts)
+
+
+def _charts(seen: Monitored, detector: Detector) -> dict[str, Any]:
+    """The place of every mark of a condition's two charts, of the latest periods."""
+    names = [period["period"] or "earlier" for period in seen.periods][-_PERIODS:]
+    x, bound = Axis(-0.5, len(names) - 0.5, 46.0, 326.0), detector.condition.bound
+    step = -(-len(names) // 5)
+    ticks = [(x.at(p), names[p].removeprefix("call ")) for p in range(0, len(names), step)]
+
+    def axis(values: Sequence[Floats], percent: bool = False) -> Axis:
+        known = np.concatenate([np.ravel(of) for of in values])
+        ends = np.nanmin(known, initial=1.0), np.nanmax(known, initial=0.0)
+        return Axis(max(0.0, ends[0] - 0.05), min(1.0, ends[1] + 0.05), 250.0, 12.0, percent)
+
+    def marks(values: Floats, y: Axis) -> list[tuple[float | None, float | None]]:
+        return [(x.at(p), y.at(value)) for p, value in enumerate(values.tolist()) if not np.isnan(value)]
+
+    rates, groups = _rates(seen, rate := detector.metric.rates[0])
+    rates, of_new = rates[-_PERIODS:], sequence(seen.by_period, detector.metric)[0, -_PERIODS:]
+    value, low, high = _so_far(seen, detector)[:, -_PERIODS:]
+    left = axis([rates[:, [group for group, _ in groups]]], True)
+    right = axis([of_new, low, high, np.array([bound])])
+    lines = [(name, marks(rates[:, group], left)) for group, name in groups]
+    bars = [(*one, other[1]) for one, other in zip(marks(low, right), marks(high, right), strict=True)]
+    place = {name: p for p, name in enumerate(names)}
+    alarms = [
+        (x.at(place.get(alarm["from"], 0) - 0.5), x.at(place[alarm["to"]] + 0.5))
+        for alarm in _of(detector, seen.summary["alarms"])
+        if alarm["to"] in place
+    ]
+    return {
+        "title": detector.condition.text, "rate": rate.replace("_", " "), "metric": _title(detector),
+        "ticks": ticks, "left": left, "lines": lines, "right": right, "bars": bars, "bound": right.at(bound),
+        "dots": marks(value, right), "rings": marks(of_new, right), "alarms": alarms,
+    }  # fmt: skip
