@@ -102,7 +102,7 @@ def _group_rates(rates: Mapping[str, float | None], few: bool) -> list[str]:
 
 def _round_up(value: float) -> float:
     """The next end of an axis: 0.1, 0.2, 0.3, 0.4, 0.5, 1."""
-    return next(end for end in (0.1, 0.2, 0.3, 0.4, 0.5, 1.0) if value <= end)
+    return next((end for end in (0.1, 0.2, 0.3, 0.4, 0.5) if value <= end), 1.0)
 
 
 def results(stats: Stats) -> Section:
