@@ -180,7 +180,7 @@ def test_refused_and_filtered_groups_are_findings_and_gates(tmp_path: Path) -> N
     assert arm["replies"]["coverage_difference"]["verdict"] == "differs"
     text = " ".join(str(found).split())
     assert "zero: refuses rows of Female" in text
-    assert "zero filters rows of Female" in text
+    assert "zero: filters rows of Female" in text
     page = render([result.folder], "md")
     assert "| zero | Filtered |" in page
     metrics = {line.split(",")[7] for line in render([result.folder], "csv").splitlines()}
