@@ -86,7 +86,7 @@ def test_a_drift_is_found_that_the_mean_of_all_hides(watch: Run, tmp_path: Path)
     assert "By version" in text
     assert "ALARM since 2026-11-04" in text
     assert not re.search("<b>|<i>Loans", text)
-    assert text.count("<circle") == 20  # two groups, all so far, and each day
+    assert text.count("<circle") == 22  # two groups, all so far, each day, and a legend
     again = json.loads(watch(day(5), "--json", *more[:2]).out)  # nothing new, and only a part of the file
     assert (again["history"], again["counts"]) == (document["history"], document["counts"])
 
