@@ -218,7 +218,7 @@ def _undecided(tests: Mapping[str, Mapping[str, Any]], base: str) -> Iterator[st
         elif verdicts == {NOT_SHOWN}:
             why = "{}: no difference from {} that matters."
         elif test["reason"]:
-            why = f"{{}}: whether they differ from {{}} {test['reason']}."
+            why = f"{{}}: a difference from {{}} {test['reason']}."
         by_reason.setdefault(why, []).append(name)
     yield from (why.format(_listed(names), base) for why, names in by_reason.items())
 

@@ -83,7 +83,7 @@ def first(stats: Stats) -> Section:
     if labelled:
         scales[place + 1] = Scale(0.0, 1.0, factor=100.0)
     notes = [legend(stats), *_undefined(stats, shown)]
-    return Section("Results", headings, rows, notes, name="first", scales=scales)
+    return Section("Results", headings, rows, notes, name="arms", scales=scales)
 
 
 def _by_gap(arm: Stats) -> tuple[bool, bool, float]:
