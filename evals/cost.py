@@ -25,6 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from evals.paper.recorded import FILES, FOLDER
 from fwc_llm.answers import parse_answer
+from fwc_llm.errors import FwcError
 from fwc_llm.metrics.arm_comparison import compare
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.audit_table import from_frame
@@ -91,9 +92,11 @@ def _frame(task: Task, answers: Mapping[str, str | None]) -> pd.DataFrame:
 
 
 def worth_of(frame: pd.DataFrame, table: FeatureTable, design: str) -> dict[str, Any]:
-    """Return values, intervals and rows' worth of one arm's answers, plain and assisted."""
-    run = from_frame(frame, design)
-    plain, assisted = _both(run, table)
+    """Return values, intervals and rows' worth of one arm's answers, plain and assisted; else why not."""
+    try:
+        plain, assisted = _both(from_frame(frame, design), table)
+    except FwcError as error:
+        return {"refused": str(error).partition(":")[0]}
     return {
         metric: {
             "plain": [plain[metric].value, plain[metric].low, plain[metric].high],
@@ -149,7 +152,10 @@ def simulate(table: FeatureTable, chance: np.ndarray, world: tuple[Any, ...], ru
         run = from_frame(
             pd.DataFrame({**frame, "answer": answer}), "group and label" if designed else "group"
         )
-        both = _both(run, table)
+        try:
+            both = _both(run, table)
+        except FwcError:  # one draw in a thousand looks as if it were none at random
+            continue
         worths.append((effective_sample_size(both[0], both[1], METRICS[0]) or np.nan) / both[0].sample.rows)
         for place, one in enumerate(both):
             ends = np.array([(one[metric].low, one[metric].high) for metric in METRICS])
@@ -291,10 +297,13 @@ def _whole(numbers: np.ndarray) -> np.ndarray:
 def goals(result: dict[str, Any]) -> Iterator[str]:
     """Yield what was aimed at, what was measured, and whether that is enough."""
     for design, least in (("group and label", 1.7), ("group", 2.2)):
-        lowest = min(one[design][METRICS[0]]["worth"] for one in result["recorded"].values())
-        yield f"Rows' worth of the DP gap on recorded answers, strata by {design}, at least {least}: " + (
-            f"lowest {lowest:.2f}, {_met(lowest >= least)}"
-        )
+        of_design = [one[design] for one in result["recorded"].values()]
+        if worths := [one[METRICS[0]]["worth"] for one in of_design if "refused" not in one]:
+            yield f"Rows' worth of the DP gap on recorded answers, strata by {design}, at least {least}: " + (
+                f"lowest {min(worths):.2f}, {_met(min(worths) >= least)}"
+            )
+        if refused := [one["refused"] for one in of_design if "refused" in one]:
+            yield f"Strata by {design}: refused for {len(refused)} of {len(of_design)} files ({refused[0]})"
     if not result["simulated"]:
         return
     worlds = list(result["simulated"].values())
@@ -331,7 +340,8 @@ def as_markdown(result: dict[str, Any]) -> str:
         "# What predictions of the answers are worth",
         "",
         f"Made by `{result['command']}`, seed fixed, one core. Rows' worth: how many times the rows the "
-        "plain estimate of the DP gap (ratio, EO gap, accuracy) would need for the same variance.",
+        "plain estimate of the DP gap (ratio, EO gap, accuracy) would need for the same variance."
+        + (f" Recorded answers anew by `{result['anew']}`." if "anew" in result else ""),
         "",
         *(f"* {goal}." for goal in goals(result)),
         "",
@@ -342,6 +352,9 @@ def as_markdown(result: dict[str, Any]) -> str:
     ]
     for name, designs in result["recorded"].items():
         for design, found in designs.items():
+            if "refused" in found:
+                lines.append(f"| {name} | {design} | refused | | | | | |")
+                continue
             gap = found[METRICS[0]]
             ends = ["{:.3f} ({:.3f} to {:.3f})".format(*gap[kind]) for kind in ("plain", "assisted")]
             worths = [f"{found[metric]['worth']:.2f}" for metric in METRICS]
@@ -440,6 +453,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chance = 1 / (1 + np.exp(-log_odds.get(kind, odds)))
         whole = replace(table, group=few) if kind == TINY else table
         simulated[name] = simulate(whole, chance, world, given.runs)
+    before = json.loads((RESULTS / "cost.json").read_text(encoding="utf-8"))
     result = {
         "command": f"python -m evals.cost --record --runs {given.runs}",
         "runs": given.runs,
@@ -451,6 +465,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for name, world in worlds.items()
         },
     }
+    if not given.runs:  # the simulations that were recorded
+        kept = {name: before[name] for name in ("command", "runs", "simulated", "allocated")}
+        result |= kept | {"anew": "python -m evals.cost --record --runs 0"}
     if given.out:
         (given.out / "cost.json").write_text(json.dumps(result, ensure_ascii=False) + "\n", encoding="utf-8")
         (given.out / "cost.md").write_text(as_markdown(result), encoding="utf-8")

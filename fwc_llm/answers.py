@@ -330,7 +330,7 @@ def _pattern(*words: tuple[str, ...]) -> re.Pattern[str]:
     for value, of_value in zip(("yes", "no"), words, strict=True):
         for word in map(_normal, of_value):
             bare = "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
-            spelled += [(each.strip(), value) for each in {word, bare}]
+            spelled += [(spelling.strip(), value) for spelling in {word, bare}]
     parts = []
     for word, value in sorted(spelled, key=lambda pair: -len(pair[0])):
         pieces = re.findall(r"\w+|[^\w\s]", word)
@@ -386,14 +386,14 @@ def _with_json_read(text: str, words: Words) -> str:
 def _json_answers(pairs: tuple[tuple[str, Any], ...], words: Words) -> Iterator[Value]:
     """The answers in an object's pairs: under keys such as "answer", or under its only key."""
     pairs = tuple(pair for pair in pairs if not _ASIDE_KEY.search(pair[0]))
-    named = tuple(pair for pair in pairs if _ANSWER_KEY.fullmatch(pair[0]))
-    for _, item in named or (pairs if len(pairs) == 1 else ()):
+    under_answer = tuple(pair for pair in pairs if _ANSWER_KEY.fullmatch(pair[0]))
+    for _, item in under_answer or (pairs if len(pairs) == 1 else ()):
         if isinstance(item, tuple):
             yield from _json_answers(item, words)
         elif isinstance(item, str):
             answer = parse_answer(item, words).value
             yield from () if answer is None else (answer,)
-        elif item in (0, 1) and named and "yes" in said(words["yes"]):
+        elif item in (0, 1) and under_answer and "yes" in said(words["yes"]):
             yield "yes" if item else "no"
 
 

@@ -61,12 +61,12 @@ def parse_number(task: TaskFile, column: str, text: str) -> float:
     parsed = as_number(text)
     if parsed is not None:
         return parsed
-    what = f"{text!r} in the numeric column {column!r}"
+    fault = f"{text!r} in the numeric column {column!r}"
     for written in get_args(Written):
         if as_plain(text, written) != text:
-            raise FwcError(f'{what}: say how its numbers are written, written = "{written}", in {task.path}')
+            raise FwcError(f'{fault}: say how its numbers are written, written = "{written}", in {task.path}')
     raise FwcError(
-        f"{what} is no finite number; repair it, list it as a missing_marker, or make the column "
+        f"{fault} is no finite number; repair it, list it as a missing_marker, or make the column "
         f'kind = "categorical" in {task.path}'
     )
 
@@ -201,8 +201,8 @@ def clean_record(task: TaskFile, name: str, domains: Mapping[str, Domain], raw: 
         if text is None and item.role == "extra":
             continue
         if text is None:
-            what = f"has no value in column {key!r}: fill it in" if known else f"lacks the attribute {key!r}"
-            raise FwcError(f"the record {what}{'' if known else did_you_mean(key, raw)}")
+            fault = f"has no value in column {key!r}: fill it in" if known else f"lacks the attribute {key!r}"
+            raise FwcError(f"the record {fault}{'' if known else did_you_mean(key, raw)}")
         if attribute:
             domain = domains[attribute.name]
             is_level = find_level(attribute, text) is None and text in (domain.values or ())

@@ -197,8 +197,8 @@ class RowFilter(Checked):
     @property
     def limits(self) -> dict[str, float]:
         """The limits by their keys."""
-        named = {name: getattr(self, name) for name in ("above", "at_least", "below", "at_most")}
-        return {name: limit for name, limit in named.items() if limit is not None}
+        limits = {name: getattr(self, name) for name in ("above", "at_least", "below", "at_most")}
+        return {name: limit for name, limit in limits.items() if limit is not None}
 
     def __str__(self) -> str:
         parts = [f"{name.replace('_', ' ')} {limit:g}" for name, limit in self.limits.items()]
@@ -483,8 +483,8 @@ def parse_taskfile(text: str, path: Path, name: str = "") -> TaskFile:
             f"{path} is no TOML file: {error}; `fwc-llm task init DATA.csv` writes a task file to start from"
         ) from error
     task = check(TaskFile, data, str(path))
-    own = {"name": name or task.name or path.stem, "title": task.title or path.stem}
-    return task.model_copy(update={**own, "path": path, "text": text})
+    names = {"name": name or task.name or path.stem, "title": task.title or path.stem}
+    return task.model_copy(update={**names, "path": path, "text": text})
 
 
 def choose(task: TaskFile, key: Literal["use_protected", "weight"], value: str | Sequence[str]) -> TaskFile:
@@ -515,7 +515,7 @@ def asks_the_same(text: str, other: str) -> bool:
 def _asked(text: str) -> dict[str, Any]:
     task = parse_taskfile(text, Path("task.toml"))
     readers = {"title", "note", "licence", "citation", "told", "offered", "use_protected", "source"}
-    asked = task.model_dump(exclude=readers | {"base_parity"})  # a run records its own
-    asked["protected"] = [attribute.model_dump(exclude={"optional"}) for attribute in task.protected]
-    asked["files"] = task.source.files  # how it is written shows in the table's fingerprint
-    return asked
+    content = task.model_dump(exclude=readers | {"base_parity"})  # a run records its own
+    content["protected"] = [attribute.model_dump(exclude={"optional"}) for attribute in task.protected]
+    content["files"] = task.source.files  # how it is written shows in the table's fingerprint
+    return content

@@ -82,9 +82,9 @@ class Task:
     @property
     def features(self) -> tuple[Column, ...]:
         """The columns of X: the features, without protected attributes, extras and outcome."""
-        apart = {*self.protected, self.outcome}
+        excluded = {*self.protected, self.outcome}
         return tuple(
-            column for column in self.columns if column.role == "feature" and column.name not in apart
+            column for column in self.columns if column.role == "feature" and column.name not in excluded
         )
 
     @property
@@ -323,7 +323,7 @@ class Task:
     @property
     def disk_table(self) -> "DiskTable | None":
         """The table on disk where it is too large for memory: pool and test are then a sample of it."""
-        return self._tables.whole
+        return self._tables.disk_table
 
     def including(self, ids: "Collection[str]") -> "pd.DataFrame":
         """The whole table; of one on disk the sample, then those of the rows with these ids it lacks."""
@@ -412,14 +412,14 @@ def load_task(
         return replace(task, question=question or task.question)
     if any(option is not None for option in (outcome, positive, above, others, words, question)):
         raise FwcError("outcome, positive, above, others, words and question are for a data frame alone")
-    text, beside = str(name), None
+    text, folder = str(name), None
     if text.endswith(".json"):
         if any(option is not None for option in (protected, weight, data)):
             raise FwcError(f"{text} is a frozen task: choose protected, weight and data when you freeze it")
         return _thawed(home_expanded(text))
     if text.endswith(".toml"):
         path = home_expanded(text)
-        taskfile, beside = read_taskfile(path), path.resolve().parent
+        taskfile, folder = read_taskfile(path), path.resolve().parent
     elif text in task_names():
         file = "adult" if text == "census" else text
         taskfile = read_taskfile(resource_dir("evals/tasks") / f"{file}.toml")
@@ -432,7 +432,7 @@ def load_task(
         if protected is not None and _names(protected) != list(census.protected):
             raise FwcError(f"the simulated census offers {', '.join(census.offered)} alone as protected")
         return replace(census, weight=_chosen(taskfile, None, weight).weight)
-    return _of_file(_chosen(taskfile, protected, weight), data_dir, beside, data)
+    return _of_file(_chosen(taskfile, protected, weight), data_dir, folder, data)
 
 
 def _thawed(path: Path) -> Task:
@@ -488,8 +488,8 @@ def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int 
     By default both sizes equal Adult's. Columns, words, protected attribute, outcome and question are those
     of the task "adult".
     """
-    named = {"n_pool": n_pool, "n_test": n_test, "seed": seed}
-    options = {name: value for name, value in named.items() if value is not None}
+    given = {"n_pool": n_pool, "n_test": n_test, "seed": seed}
+    options = {name: value for name, value in given.items() if value is not None}
     adult = read_taskfile(resource_dir("evals/tasks") / "adult.toml")
 
     def load() -> "CleanTables":
@@ -564,14 +564,14 @@ def _of_frame(
 def _of_file(
     taskfile: TaskFile,
     data_dir: str | Path | None = None,
-    beside: Path | None = None,
+    folder: Path | None = None,
     data: str | Path | None = None,
 ) -> Task:
     from fwc_llm.data.locate import data_folders, find_files
 
     if data is not None:
         taskfile = taskfile.model_copy(update={"source": _elsewhere(taskfile.source, str(data))})
-    folders = data_folders(data_dir, beside)
+    folders = data_folders(data_dir, folder)
 
     def load() -> "CleanTables":
         from fwc_llm.data.load import load_tables
@@ -594,7 +594,7 @@ def _of_file(
         outcome=taskfile.outcome.source,
         load=load,
         locate=locate,
-        folder=beside,
+        folder=folder,
         offered=tuple(attribute.name for attribute in taskfile.offered),
         usual=tuple(attribute.name for attribute in taskfile.offered if not attribute.optional),
         data=taskfile.source.files[0] if data is not None else "",

@@ -41,6 +41,8 @@ def as_text(cell: Any, written: Written = "") -> str:
 
     A number has the decimal sign of `written`. A list or an object is its JSON.
     """
+    if isinstance(cell, str):  # almost every cell
+        return cell if cell.isascii() else utf8_safe(cell)
     kind = type(cell).__name__
     if kind == "bool":  # numpy's, too
         return str(cell).lower()

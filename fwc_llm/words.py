@@ -145,11 +145,11 @@ def merged_categories(levels: Iterable[str], words: Collection[str] = (), missin
     One spelling alone stays as it is; `missing` says that values are missing, which is a spelling too. "NA"
     says unknown unless another level is a code of two letters, such as "WH" or "DE".
     """
-    listed, named = list(levels), {word.strip().casefold() for word in words}
+    listed, extra = list(levels), {word.strip().casefold() for word in words}
     codes = any(re.fullmatch("[A-Z]{2}", level) for level in listed if level != "NA")
-    said = [level for level in listed if level.strip().casefold() in named or (level == "NA" and not codes)]
-    known = [level for level in listed if level not in said and is_unknown_category(level)]
-    return said + known if said or len(known) + missing > 1 else []
+    stated = [level for level in listed if level.strip().casefold() in extra or (level == "NA" and not codes)]
+    known = [level for level in listed if level not in stated and is_unknown_category(level)]
+    return stated + known if stated or len(known) + missing > 1 else []
 
 
 def means_yes(values: Collection[str]) -> tuple[list[str], list[str], list[str]]:

@@ -100,7 +100,8 @@ def _crossed(first: FairCoreset, second: FairCoreset, support: str, rng: np.rand
                 given[slot] = others[slot]
         return given
     if isinstance(first.representatives_, pd.DataFrame):
-        return first.representatives_.where(~swapped, second.representatives_, axis=0)
+        one, other = (model.representatives_.reset_index(drop=True) for model in (first, second))
+        return pd.concat([one[~swapped], other[swapped]]).sort_index()
     return np.where(swapped[:, None], second.representatives_, first.representatives_)
 
 

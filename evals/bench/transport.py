@@ -50,7 +50,7 @@ def main() -> None:
         print(_row_line(rows[-1]), flush=True)
     print(_TIES_HEAD, flush=True)
     tied = []
-    for levels, outcomes in ((2, 2), (4, 4), (32, 2), (128, 2)):
+    for levels, outcomes in ((2, 2), (8, 2), (4, 4), (32, 2), (128, 2)):
         tied.append(ties(100_000, levels, outcomes))
         print(_tie_line(tied[-1]), flush=True)
     if options.record:

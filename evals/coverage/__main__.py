@@ -13,6 +13,7 @@ from typing import Any
 
 from rich.progress import Progress
 
+from evals.coverage.pairs import LOOKS, PAIRS, measure_pair
 from evals.coverage.populations import populations, quick_populations
 from evals.coverage.report import as_json, as_markdown
 from evals.coverage.tally import Tally, measure
@@ -82,7 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--quick", action="store_true", help="a few populations; records nothing without --out"
     )
     parser.add_argument(
-        "--only", default="", help="populations whose name holds this text; records nothing either"
+        "--only",
+        default="",
+        help="populations and pairs whose name holds this text; --out adds to its record",
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
@@ -94,11 +97,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("runs and processes are whole numbers from 1 up")
     known = quick_populations() if given.quick else list(populations())
     worlds = [world for world in known if given.only in world.name]
-    if not worlds:
+    pairs = [pair for pair in PAIRS if given.only in pair.name] if not given.quick or given.only else []
+    if not worlds and not pairs:
         parser.error(f"no population has {given.only!r} in its name")
     with Progress(disable=not sys.stderr.isatty()) as bar:
         tallies = run(worlds, runs, given.seed, given.processes, bar, given.kept)
-    about = {
+        with ProcessPoolExecutor(given.processes) as pool:
+            most = min(runs, LOOKS[-1]) if given.runs is not None else LOOKS[-1]
+            tasks = {pool.submit(measure_pair, pair, most, given.seed): pair.name for pair in pairs}
+            found = {tasks[done]: done.result() for done in _watched(tasks, "all pairs", bar)}
+    about: dict[str, Any] = {
         "command": " ".join(
             ["python -m evals.coverage", shlex.join(sys.argv[1:] if arguments is None else arguments)]
         ),
@@ -107,8 +115,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "runs": runs,
         "of": len(list(populations())),
     }
-    result = as_json(about, worlds, tallies)
     folder = given.out or (None if given.quick or given.only else RESULTS)
+    recorded = folder / "coverage.json" if folder and given.only else None
+    before = json.loads(recorded.read_text(encoding="utf-8")) if recorded and recorded.exists() else {}
+    about |= {name: before[name] for name in ("command", "runs") if name in before}
+    result = as_json(about, tallies, {pair.name: found[pair.name] for pair in pairs}, before)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "coverage.json").write_text(json.dumps(result, ensure_ascii=False) + "\n", encoding="utf-8")

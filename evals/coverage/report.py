@@ -4,18 +4,26 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from evals.coverage.pairs import LOOKS, table_of_pairs
 from evals.coverage.tally import Tally
 from evals.coverage.verdicts import LEAST_COVERAGE, MOST_TYPE_I, faults
-from evals.coverage.worlds import World
 
 
 def as_json(
-    about: Mapping[str, Any], worlds: Sequence[World], tallies: Mapping[str, Tally]
+    about: Mapping[str, Any],
+    tallies: Mapping[str, Tally],
+    pairs: Mapping[str, Tally],
+    before: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the record as plain objects."""
-    populations = [{"name": world.name, **tallies[world.name].as_json()} for world in worlds]
-    wrong = {world.name: faults(tallies[world.name]) for world in worlds}
-    return {**about, "populations": populations, "faults": wrong, "accepted": not any(wrong.values())}
+    """Return the record as plain objects, with what was recorded `before` of all that is not measured now."""
+    result = dict(about)
+    for kind, measured in (("populations", tallies), ("pairs", pairs)):
+        known = {one["name"]: one for one in before.get(kind, ())}
+        known |= {name: {"name": name, **tally.as_json()} for name, tally in measured.items()}
+        result[kind] = list(known.values())
+    everything = [*result["populations"], *result["pairs"]]
+    wrong = {one["name"]: faults(Tally.from_json(one)) for one in everything}
+    return {**result, "faults": wrong, "accepted": not any(wrong.values())}
 
 
 def as_markdown(result: Mapping[str, Any]) -> str:
@@ -36,11 +44,11 @@ def as_markdown(result: Mapping[str, Any]) -> str:
             "sees the answers alone. The truth is the population's.",
             "",
             f"Accepted is what the simulation shows to be better than a coverage of {LEAST_COVERAGE} "
-            f"(95 % are claimed) or a type-I error of {MOST_TYPE_I} (5 %): the 95 % limit of the simulated "
-            "share must exclude it. No value may lie outside its own interval, and no verdict or p-value say "
-            "otherwise.",
+            f"(95 % are claimed) or a type-I error of {MOST_TYPE_I} (5 %): the limit of the simulated share, "
+            "at 1.75 standard errors, must exclude it: a true 0.91 is found out nine times in ten. No "
+            "value may lie outside its own interval, and no verdict or p-value say otherwise.",
             "",
-            "**Everything is accepted.**" if not bad else f"**Not accepted, in {len(bad)} populations:**",
+            "**Everything is accepted.**" if not bad else f"**Not accepted, in {len(bad)} of all:**",
             *(["", *bad] if bad else []),
             "",
             "| interval | mean coverage | least | where | mean width |",
@@ -50,6 +58,20 @@ def as_markdown(result: Mapping[str, Any]) -> str:
             "| test | type I, mean | most | where |",
             "|---|---:|---:|---|",
             *_tests(populations),
+            "",
+            "## Pairs of options",
+            "",
+            "Groups and arms are alike, people have unequal numbers of rows, answers are lost so as to feign "
+            "a gap. The least coverage of a pair's intervals (DP gap, accuracy, rates, two arms, "
+            f"parity within strata, probes) after {', '.join(map(str, LOOKS[:-1]))} or {LOOKS[-1]:,} runs, "
+            "the first at which all are accepted. The simulation's own standard error is 0.015, 0.009 and "
+            "0.005. A pair that is refused is refused by `fwc-llm` too.",
+            "",
+            *table_of_pairs({one["name"]: one for one in result["pairs"]}),
+            "",
+            "| interval | mean coverage | least | where | mean width |",
+            "|---|---:|---:|---|---:|",
+            *_intervals(result["pairs"]),
             "",
         ]
     )

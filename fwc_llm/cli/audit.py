@@ -105,7 +105,7 @@ def audit(
 ) -> None:
     """Measure accuracy and fairness of predictions in a file, with intervals and comparisons of arms.
 
-    Nothing is assumed about how rows were drawn: labels count as random, as in any sample.
+    Intervals take rows (with --cluster, people) as independent random draws.
     """
     from fwc_llm.files import json_text, sha256, write_whole
     from fwc_llm.report.audit_file import AuditOptions, audit_of_file

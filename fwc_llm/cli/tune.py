@@ -13,8 +13,6 @@ from fwc_llm.shots.base import DEFAULT_M
 if TYPE_CHECKING:
     from fwc_llm.evaluation.tune import Tuned
 
-_MOST_LINES = 12
-
 
 @flags.command("tune", Settings, Client, names=("n_test", "base_parity", "seed", "api"))
 def tune(
@@ -51,6 +49,7 @@ def tune(
     data_dir: Path | None = flags.DATA_DIR,
     cancel_batch: bool = flags.CANCEL_BATCH,
     dry_run: bool = flags.DRY_RUN,
+    verbose: bool = flags.VERBOSE,
     as_json: bool = flags.JSON,
     **options: Any,
 ) -> None:
@@ -78,7 +77,7 @@ def tune(
     elif dry_run:
         console.lines(tuned.verdict)
     else:
-        _report(tuned)
+        _report(tuned, verbose)
     if tuned.result is not None and tuned.result.unanswered:
         why = tuned.result.data["stopped"] or f"{tuned.result.unanswered} questions have no reply"
         where = quote(str(tuned.folder))
@@ -100,17 +99,19 @@ def _as_json(tuned: "Tuned") -> dict[str, Any]:
     }
 
 
-def _report(tuned: "Tuned") -> None:
-    """The candidates as a table, what was chosen, and the test beside it."""
+def _report(tuned: "Tuned", verbose: bool) -> None:
+    """What was chosen, the candidates, and the test beside them; `verbose`: with all that was tested."""
     from fwc_llm.report.table_model import terminal
-    from fwc_llm.report.terminal import run_table
+    from fwc_llm.report.terminal import MORE, answer, run_table
     from fwc_llm.report.tuning import candidates, describe_tuning, validation
 
-    console.out.print(terminal(candidates(tuned.tuning, _MOST_LINES)))
     console.lines(tuned.verdict)
+    console.out.print(terminal(candidates(tuned.tuning, verbose)))
     if tuned.result is not None:
         console.out.print(terminal(validation(describe_tuning(tuned.tuning, tuned.result.data))))
-        console.out.print(run_table(tuned.result.folder))
+        console.out.print(run_table(tuned.result.folder, verbose) if verbose else answer(tuned.result.folder))
+    if not verbose:
+        console.notes(MORE)
     if tuned.shots is not None:
         wording = "" if tuned.template == "default" else f", in the wording {tuned.template}"
         console.notes(f"the examples are in {tuned.folder / 'shots.json'}{wording}")

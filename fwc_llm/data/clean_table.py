@@ -109,23 +109,22 @@ class CleanedCounts:
     """Counts over the blocks of a table that are cleaned one by one, for what only all rows can tell.
 
     `outcomes` are the cells of the outcome column, `answers` what they mean; `levels` the protected levels by
-    attribute; `whole` says of every numeric column whether all of its numbers are whole; `filled` counts the
-    missing values by column that became a category; `rows` are the counts of the blocks.
+    attribute; `integral`: whether all numbers of a column are whole; `filled` the missing values by column
+    that became a category; `rows` are the counts of the blocks.
     """
 
     outcomes: Counter[str] = field(default_factory=Counter)
     answers: Counter[str] = field(default_factory=Counter)
     levels: dict[str, Counter[str]] = field(default_factory=dict)
-    whole: dict[str, bool] = field(default_factory=dict)
+    integral: dict[str, bool] = field(default_factory=dict)
     filled: Counter[str] = field(default_factory=Counter)
     rows: list[pd.DataFrame] = field(default_factory=list)
 
     def dtypes(self, columns: Sequence[Column]) -> dict[str, str]:
         """The type of every column, by its name: numbers are int64 where all are whole."""
-        numeric = {True: "int64", False: "float64"}
-        return {
-            c.name: numeric[self.whole.get(c.name, True)] if c.kind == "numeric" else "str" for c in columns
-        }
+        number = {True: "int64", False: "float64"}
+        kinds = {c.name: c.kind == "numeric" and number[self.integral.get(c.name, True)] for c in columns}
+        return {name: kind or "str" for name, kind in kinds.items()}
 
 
 @dataclass(frozen=True)
@@ -133,14 +132,14 @@ class CleanTables:
     """`pool` and `test` (the same frame where the table is one file), and what was kept and dropped.
 
     `rows` counts the rows that were read and kept; None where there was nothing to lose. Of a table that
-    stays on disk, the `whole`, the frame is a sample.
+    stays on disk, the `disk_table`, the frame is a sample.
     """
 
     pool: pd.DataFrame
     test: pd.DataFrame
     notes: tuple[str, ...]
     rows: RowCount | None = None
-    whole: "DiskTable | None" = None
+    disk_table: "DiskTable | None" = None
 
 
 def clean_tables(task: TaskFile, raws: Sequence[pd.DataFrame]) -> CleanTables:
@@ -194,7 +193,7 @@ def clean(task: TaskFile, raw: pd.DataFrame, counts: CleanedCounts) -> pd.DataFr
                 continue
         if item.kind == "numeric":
             cells = numbers(task, cells)
-            counts.whole[item.name] = counts.whole.get(item.name, True) and cells.dtype == "int64"
+            counts.integral[item.name] = counts.integral.get(item.name, True) and cells.dtype == "int64"
         elif item.kind == "ordinal":
             cells = _mapped(cells, partial(parse_value, task, item))
         values[item.name] = cells
@@ -252,14 +251,14 @@ def filter_rows(
 def _remedies(task: TaskFile, item: FileColumn, missing: Mapping[str, np.ndarray], within: np.ndarray) -> str:
     """What a missing value in one column may become, and how many of the rows `within` (n,) would stay."""
     rows, outcome = int(within.sum()), item.name == task.outcome.source
-    here, anywhere = rows - int(missing[item.name].sum()), np.logical_or.reduce(list(missing.values()))
-    ways = [f'missing = "drop" ({here:,} of {rows:,} rows stay)']
+    remaining, lacking = rows - int(missing[item.name].sum()), np.logical_or.reduce(list(missing.values()))
+    ways = [f'missing = "drop" ({remaining:,} of {rows:,} rows stay)']
     if item.kind == "categorical" and not outcome:
         ways.append('missing = "category"')
     elif item.kind == "numeric" and not outcome:
         ways.append('kind = "categorical" with bands = […] and missing = "category"')
-    top = rows - int(anywhere.sum())
-    least = f' (missing = "drop" at the top of the file would keep {top:,})' if top < here else ""
+    top = rows - int(lacking.sum())
+    least = f' (missing = "drop" at the top of the file would keep {top:,})' if top < remaining else ""
     return f"give this column {' or '.join(ways)}{least}"
 
 
@@ -316,8 +315,8 @@ def _means_yes(rule: OutcomeColumn, value: str) -> bool:
 def numbers(task: TaskFile, cells: pd.Series) -> pd.Series:
     """A numeric column: int64 when every value is whole, else float64. Text and infinities are refused."""
     column = _mapped(cells, partial(parse_number, task, str(cells.name)), float)
-    whole = bool((column == column.round()).all() and (column.abs() < 2**53).all())
-    return column.astype("int64") if whole else column
+    integral = bool((column == column.round()).all() and (column.abs() < 2**53).all())
+    return column.astype("int64") if integral else column
 
 
 def _mapped(cells: pd.Series, rule: Callable[[str], Any], dtype: Any = "str") -> pd.Series:

@@ -79,7 +79,9 @@ class DiskTable:
 
         wanted, order = np.unique(np.asarray(positions, dtype=np.int64), return_inverse=True)
         rows = ds.dataset(self.path).take(pa.array(wanted), columns=[ID, *self.names.values()]).to_pandas()
-        frame: pd.DataFrame = rows.rename(columns={place: name for name, place in self.names.items()})
+        frame: pd.DataFrame = rows.rename(
+            columns={field_name: name for name, field_name in self.names.items()}
+        )
         frame = frame.astype(dict(self.dtypes))
         return frame.set_axis(pd.Index(frame.pop(ID).to_list(), dtype="str"), axis=0).iloc[order]
 
@@ -95,7 +97,7 @@ class DiskTable:
             for name, cells in zip(names, zip(*rows, strict=True), strict=True)
         }
         candidates, wanted_rows = self._where(wanted), set(rows)
-        columns = [candidates[place].to_pylist() for place in wanted]
+        columns = [candidates[field_name].to_pylist() for field_name in wanted]
         same = np.array([row in wanted_rows for row in zip(*columns, strict=True)], dtype=bool)
         positions: np.ndarray = np.asarray(candidates[POSITION])[same]
         return positions
@@ -129,8 +131,8 @@ def fingerprint(
     digest = hashlib.sha256()
 
     def add(parts: "Iterable[pd.Index | pd.Series]") -> None:
-        for place, part in enumerate(parts):
-            digest.update(("\x1f" * (place > 0) + "\x1f".join(part.tolist())).encode())
+        for field_name, part in enumerate(parts):
+            digest.update(("\x1f" * (field_name > 0) + "\x1f".join(part.tolist())).encode())
 
     add(ids)
     for column in columns:

@@ -61,8 +61,8 @@ def load_tables(task: TaskFile, folders: Sequence[Path]) -> "CleanTables":
 
 def _needed(task: TaskFile) -> list[str]:
     """The columns to be read: all but those with the role "drop" that nothing else uses."""
-    beside = {attribute.source for attribute in task.protected} | {rule.column for rule in task.keep}
-    return [item.name for item in task.fields if item.use != "drop" or item.name in beside]
+    used_elsewhere = {attribute.source for attribute in task.protected} | {rule.column for rule in task.keep}
+    return [item.name for item in task.fields if item.use != "drop" or item.name in used_elsewhere]
 
 
 def _labels(paths: Sequence[Path]) -> dict[Path, str]:
@@ -167,8 +167,8 @@ def _write(task: TaskFile, path: Path, frames: "Iterable[pd.DataFrame]") -> None
         }
         first += len(frame)
         table = pa.table(arrays)
-        what = f"the clean rows cannot be written to {path}: "
-        with failing_as(StorageError, what, "; TMPDIR names another place"):
+        prefix = f"the clean rows cannot be written to {path}: "
+        with failing_as(StorageError, prefix, "; TMPDIR names another place"):
             writer = writer or pq.ParquetWriter(path, table.schema)
             writer.write_table(table)
     if writer is not None:

@@ -74,8 +74,8 @@ def locate_or_download(task: TaskFile, folders: Sequence[Path]) -> tuple[tuple[P
         return tables
     if task.source.url:
         return tuple((_download(task, name, folders),) for name in task.source.files)
-    here = [name for name in task.source.files for folder in folders if _named(folder / name)]
-    lacking = next((name for name in task.source.files if name not in here), task.source.files[0])
+    found = [name for name in task.source.files for folder in folders if _named(folder / name)]
+    lacking = next((name for name in task.source.files if name not in found), task.source.files[0])
     if home_expanded(lacking).is_absolute():
         raise FwcError(f"{lacking}: there is no such file, and none that this pattern names")
     raise FwcError(
@@ -122,8 +122,8 @@ def _fetch(url: str, target: Path, sha256: str) -> None:
         raise ValueError("it is no https address")
     target.parent.mkdir(parents=True, exist_ok=True)
     request = urllib.request.Request(url, headers={"User-Agent": "fwc-llm"})
-    here = urlsplit(url).hostname in LOOPBACK  # to this machine no proxy is the way
-    proxies = [urllib.request.ProxyHandler({})] if here else []
+    found = urlsplit(url).hostname in LOOPBACK  # to this machine no proxy is the way
+    proxies = [urllib.request.ProxyHandler({})] if found else []
     with urllib.request.build_opener(*proxies).open(request, timeout=_TIMEOUT) as response:
         content = response.read(_LARGEST)
     digest = hashlib.sha256(content).hexdigest()

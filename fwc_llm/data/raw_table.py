@@ -259,11 +259,11 @@ def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[in
         ) from error
     if "\0" in text:
         raise FwcError(f"{path} is no table: it holds zero bytes; is it a binary file?")
-    own = _SEP_LINE.match(text)
-    file, above = StringIO(text, newline=""), max(source.skip, int(own is not None))
+    sep_line = _SEP_LINE.match(text)
+    file, above = StringIO(text, newline=""), max(source.skip, int(sep_line is not None))
     for _ in range(above):
         file.readline()
-    separator = own[1] if own else source.separator
+    separator = sep_line[1] if sep_line else source.separator
     reader = csv.reader(file, delimiter=separator, skipinitialspace=True)
     start, comment = above + 1, source.comment
     try:
@@ -388,7 +388,7 @@ def arrow_table(path: Path, file: Any, source: Source, numbers: Sequence[int]) -
         name, before = schema.names[position], schema.names[:position]
         try:
             part = file.read(columns=[name]) if hasattr(file, "read") else file
-            same = [place for place, title in enumerate(part.column_names) if title == name]
+            same = [index for index, title in enumerate(part.column_names) if title == name]
             column = part.column(same[before.count(name)])
         except Exception as error:  # as in `open_parquet`
             raise FwcError(f"{path} is no Parquet table: {error}") from error

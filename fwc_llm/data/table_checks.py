@@ -76,13 +76,13 @@ def check_table(
         if _numbers_rows(frame[name]):
             sentences[name] = 'every value differs, as of an identifier; role = "id" hides it'
             continue
-        told = [
-            _sentence(target, target == outcome, told)
+        finding = [
+            _sentence(target, target == outcome, finding)
             for target, codes in classes.items()
-            if (told := _told(cells, codes, fold, target == outcome))
+            if (finding := _told(cells, codes, fold, target == outcome))
         ]
-        if told:
-            sentences[name] = "; ".join(told)
+        if finding:
+            sentences[name] = "; ".join(finding)
     repeated, material = repeated_rows(frame)
     return TableChecks(sentences, repeated, material)
 
@@ -91,15 +91,15 @@ def _numbers_rows(cells: pd.Series) -> bool:
     """Whether a column seems to number or name its rows: different texts, or whole numbers that rise."""
     if len(cells) <= _NUMBERED or not cells.is_unique:
         return False
-    whole = pd.api.types.is_integer_dtype(cells)
-    return bool(cells.is_monotonic_increasing) if whole else not pd.api.types.is_numeric_dtype(cells)
+    integral = pd.api.types.is_integer_dtype(cells)
+    return bool(cells.is_monotonic_increasing) if integral else not pd.api.types.is_numeric_dtype(cells)
 
 
-def _sentence(target: str, is_outcome: bool, told: str) -> str:
+def _sentence(target: str, is_outcome: bool, finding: str) -> str:
     if is_outcome:
-        return f"it tells the answer, {target} ({told}); drop it unless it is known before the decision"
+        return f"it tells the answer, {target} ({finding}); drop it unless it is known before the decision"
     return (
-        f"it tells the protected attribute {target} ({told}), contradicts its counterfactual and counts "
+        f"it tells the protected attribute {target} ({finding}), contradicts its counterfactual and counts "
         "twice in distances; drop it"
     )
 
@@ -111,12 +111,12 @@ def _told(cells: pd.Series, classes: Codes, fold: Codes, one_sided: bool) -> str
     if not 1 < len(sizes) <= _MOST_CLASSES:
         return ""
     classes, fold = classes[known], fold[known]
-    told = _of_values(_coded(cells[known]), classes, fold, sizes, one_sided)
+    finding = _of_values(_coded(cells[known]), classes, fold, sizes, one_sided)
     empty = cells[known].isna().to_numpy()
-    if told or not empty.any():
-        return told
-    told = _of_values(empty.astype(np.int64), classes, fold, sizes, one_sided)
-    return f"where it is empty, {told}" if told else ""
+    if finding or not empty.any():
+        return finding
+    finding = _of_values(empty.astype(np.int64), classes, fold, sizes, one_sided)
+    return f"where it is empty, {finding}" if finding else ""
 
 
 def _coded(cells: pd.Series) -> Codes:
@@ -144,13 +144,13 @@ def _of_values(codes: Codes, classes: Codes, fold: Codes, sizes: Codes, one_side
     if by_chance >= _LEAST_ERRORS and n - right <= _FEWER_ERRORS * by_chance:
         return f"alone it is right in {100 * right / n:.3g} % of the rows"
     for kind in range(kinds):
-        here = counts[..., kind]
+        in_class = counts[..., kind]
         if _LEAST_ERRORS <= sizes[kind] <= n - _LEAST_ERRORS:
-            auc = _auc(share[..., kind].ravel(), here.ravel(), (counts.sum(2) - here).ravel())
+            auc = _auc(share[..., kind].ravel(), in_class.ravel(), (counts.sum(2) - in_class).ravel())
             if auc > _AUC:
                 return f"alone it has an AUC of {auc:.3f}"
         pure = (guess[..., 0] == kind) & (share[..., kind] > 1 - _PURE)
-        rows, wrong = counts[pure].sum(), counts[pure].sum() - here[pure].sum()
+        rows, wrong = counts[pure].sum(), counts[pure].sum() - in_class[pure].sum()
         chance = rows * (1 - sizes[kind] / n)
         covered = (rows - wrong) / sizes[kind]
         if one_sided and chance >= _LEAST_ERRORS and wrong <= _PURE * chance and covered >= _COVERED:
@@ -160,8 +160,8 @@ def _of_values(codes: Codes, classes: Codes, fold: Codes, sizes: Codes, one_side
 
 def _auc(scores: Floats, yes: npt.NDArray[Any], no: npt.NDArray[Any]) -> float:
     """The AUC of scores (k,) that `yes` and `no` (k,) rows have; ties count half."""
-    values, place = np.unique(scores, return_inverse=True)
-    above, below = np.bincount(place, yes, len(values)), np.bincount(place, no, len(values))
+    values, index = np.unique(scores, return_inverse=True)
+    above, below = np.bincount(index, yes, len(values)), np.bincount(index, no, len(values))
     return float((above * (np.cumsum(below) - below / 2)).sum() / max(above.sum() * below.sum(), 1.0))
 
 
@@ -172,8 +172,8 @@ def repeated_rows(frame: pd.DataFrame) -> tuple[str, bool]:
     often as any two rows do, or a few times as often. Of coarse columns alone nothing can be told.
     """
     n, rng, columns = len(frame), np.random.default_rng(0), list[tuple[float, int, Keys]]()
-    for place in range(frame.shape[1]):
-        cells = frame.iloc[:, place]
+    for index in range(frame.shape[1]):
+        cells = frame.iloc[:, index]
         cells = cells.astype(str) if cells.dtype == object else cells  # lists have no hash
         codes, values = pd.factorize(cells, use_na_sentinel=False)
         if len(values) < n:  # an id has another value in a copy

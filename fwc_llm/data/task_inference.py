@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -110,14 +110,14 @@ def profile_column(
     """
     counts = {str(cell): int(n) for cell, n in cells.value_counts().items()}
     words = {word.casefold() for word in unknown}
-    said = {cell for cell in counts if cell.casefold() in words}
-    markers = said | set(filter(is_marker, counts))
-    notation = how_written({cell: n for cell, n in counts.items() if cell not in said})
+    stated = {cell for cell in counts if cell.casefold() in words}
+    markers = stated | set(filter(is_marker, counts))
+    notation = how_written({cell: n for cell, n in counts.items() if cell not in stated})
     if notation and notation.odd and len(counts) - len(markers) - len(notation.odd) <= _FEW:
         notation = None  # codes, of which some are letters
     if notation is None:
         several = sum(map(is_unknown, counts)) + bool(cells.isna().any()) > 1
-        markers = said | set(filter(is_unknown, counts)) if said or several else set()
+        markers = stated | set(filter(is_unknown, counts)) if stated or several else set()
         if part:
             some = merged_categories(counts, unknown, bool(cells.isna().any()))
             markers = set(some if part == "protected" else ())
@@ -132,9 +132,7 @@ def profile_column(
         doubt = f"{_listed(kept)} made one category, unknown" if kept else "" if part else _same(distinct)
         profile = ColumnProfile("categorical", missing="category" if kept else "", markers=kept)
         return profile.checked(doubt)
-    profile = ColumnProfile(
-        "numeric", written=notation.written, unit=notation.unit, markers=kept, odd=notation.odd
-    )
+    profile = replace(notation, markers=kept)
     return profile.checked(
         *_not_numbers(cells, counts, profile), *([] if part else _doubts(profile, counts, distinct))
     )
@@ -209,17 +207,8 @@ def _may_be_code(code: float, rest: Sequence[float], counts: Mapping[float, int]
     return spike or beyond > max(rest[-1] - rest[0], _FEW) or alone
 
 
-@dataclass(frozen=True)
-class Notation:
-    """How a column's numbers are written, what follows them, and the `odd` texts that are no such numbers."""
-
-    written: Written = ""
-    unit: str = ""
-    odd: tuple[str, ...] = ()
-
-
-def how_written(counts: Mapping[str, int]) -> Notation | None:
-    """The notation in which at least 95 % of the cells are numbers, given each text's count; or None.
+def how_written(counts: Mapping[str, int]) -> ColumnProfile | None:
+    """The profile by whose notation at least 95 % of the cells are numbers, given each text's count; or None.
 
     Words for a missing value do not count. Of two notations that read as many cells, the one in which
     separators stand between thousands.
@@ -241,7 +230,8 @@ def how_written(counts: Mapping[str, int]) -> Notation | None:
             odd = [c for c, number in read.items() if number is None or abs(number) >= LARGEST_EXACT]
             rows = sum(cells[cell] for cell in odd)
             if rows < least or (best is None and rows == least):
-                best, least = Notation(way, unit, tuple(odd)), rows
+                best = ColumnProfile("numeric", written=way, unit=unit, odd=tuple(odd))
+                least = rows
             if not odd:
                 return best
     return best
@@ -255,14 +245,14 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
     numbers = [number for cell in distinct if (number := as_number(cell)) is not None]
     whole = [number for number in numbers if number.is_integer()]
     countable = many and (not numeric or len(whole) == len(distinct))
-    named = re.search(_ID_NAME, name) is not None
+    has_id_name = re.search(_ID_NAME, name) is not None
 
     def are(pattern: str) -> bool:
         """Whether nearly all values match."""
         return sum(bool(re.fullmatch(pattern, cell)) for cell in some) >= 0.95 * len(some)
 
     different = countable and len(distinct) == n
-    if different and numeric and not named and max(whole) - min(whole) >= 2 * n:
+    if different and numeric and not has_id_name and max(whole) - min(whole) >= 2 * n:
         different = all(low < high for low, high in pairwise(map(float, cells)))  # numbered as they came
     zeros = any(cell[0] == "0" for cell in some)
     zip_codes = "CHECK: ZIP codes: numbers only in looks, and they may stand for the protected group"
@@ -271,11 +261,14 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
         (not distinct, "it has no values"),
         (len(distinct) == 1 and n > 2, "CHECK: it has the same value in every row"),
         (are(_DATE), "CHECK: dates; to use them, turn them into numbers, such as days or years"),
-        (re.search(_ZIP_NAME, name) or (many and not named and zeros and are(r"\d{5}(-\d{4})?")), zip_codes),
+        (
+            re.search(_ZIP_NAME, name) or (many and not has_id_name and zeros and are(r"\d{5}(-\d{4})?")),
+            zip_codes,
+        ),
         (different and words >= 4, free_text),
         (different, "CHECK: every value differs, so it was taken for an id"),
         (
-            countable and named and len(distinct) > len(seen) / 4,
+            countable and has_id_name and len(distinct) > len(seen) / 4,
             'CHECK: identifiers, some repeated; role = "extra" and --cluster count people in place of rows',
         ),
         (numeric, ""),
@@ -301,11 +294,11 @@ def draft_task(
     path: Path,
     protected: Sequence[str],
     outcome: str,
-    beside: Path,
+    folder: Path,
     unknown: Collection[str] = (),
     **layout: Any,
 ) -> Draft:
-    """Draft a task file, to be written into the folder `beside`, for the table at `path`.
+    """Draft a task file, to be written into the folder `folder`, for the table at `path`.
 
     `unknown` are words of this table for a value that is not known, besides those of `words.py`.
     `layout` has `sheet`, `skip` and `comment` as `Source` does.
@@ -328,7 +321,7 @@ def draft_task(
         if times > 1
     ]
     raw = table.frame([name for name, times in times_of.items() if times == 1], path.name)
-    draft = _Drafting(path, source, raw, protected, outcome, checks, "", unknown).draft(beside)
+    draft = _Drafting(path, source, raw, protected, outcome, checks, "", unknown).draft(folder)
     parse_taskfile(draft.text, path)
     return draft
 
@@ -370,7 +363,7 @@ class _Drafting:
                 where = f"{self.path}: protected attribute, outcome or weight"
                 raise FwcError(f"{where}: there is no column {name!r}{hint}")
         self.totals = dict(self._total_lines())
-        self.raw = self.raw.drop(index=[row for row, (_, text) in self.totals.items() if text])
+        self.raw = self.raw.drop(index=list(self.totals))
         self.profiles = {str(name): self._profile(str(name)) for name in self.raw}
         self.cells = {
             name: _without(self.raw[name], (*profile.markers, *profile.odd))
@@ -395,18 +388,12 @@ class _Drafting:
             self.profiles |= {name: self._with_missing(name) for name in self.missing}
 
     def _total_lines(self) -> Iterator[tuple[str, tuple[str, str]]]:
-        """The last rows that are no record but a sum: no outcome, and a word for it or the column's total.
-
-        Each with the column and the word by which it can be left out; empty texts: there is no such word.
-        """
-        for place in (len(self.raw) - 1, len(self.raw) - 2):
-            if place < 2 or pd.notna(self.raw[self.outcome].iloc[place]):
-                continue
-            row = self.raw.iloc[place].dropna()
-            if word := next(((str(k), str(v)) for k, v in row.items() if _TOTAL.fullmatch(str(v))), None):
-                yield str(row.name), word
-            elif any(_is_sum(self.raw[name].iloc[: place + 1]) for name in row.index):
-                yield str(row.name), ("", "")
+        """The last rows without an outcome that are no record, by a word for a total: column and word."""
+        for row, cells in self.raw.iloc[2:].tail(2).iterrows():
+            texts = {str(name): str(cell) for name, cell in cells.dropna().items()}
+            word = next(((name, text) for name, text in texts.items() if _TOTAL.fullmatch(text)), None)
+            if word and self.outcome not in texts:
+                yield str(row), word
 
     def _profile(self, name: str) -> ColumnProfile:
         cells = self.raw[name]
@@ -450,10 +437,10 @@ class _Drafting:
             answers,
             {name: classes(name) for name in self.protected},
         )
-        self.profiles |= {n: self.profiles[n].checked(told) for n, told in checked.columns.items()}
+        self.profiles |= {n: self.profiles[n].checked(doubt) for n, doubt in checked.columns.items()}
         self.checks += filter(None, [checked.repeated])
         for row, (column, word) in self.totals.items():
-            how = f"left out by keep, {column} without {word!r}" if word else "take it out of the table"
+            how = f"left out by keep, {column} without {word!r}"
             self.checks.append(f"row {row} looks like a total, not a record: {how}")
 
     def _with_missing(self, name: str) -> ColumnProfile:
@@ -478,8 +465,8 @@ class _Drafting:
         doubt = f"{share} are missing, and a number cannot be unknown: these rows are dropped"
         return replace(profile, missing="drop").checked(doubt)
 
-    def draft(self, beside: Path, answer: Sequence[str] = ()) -> Draft:
-        """The draft, to be written into the folder `beside`; `answer` are lines about the outcome."""
+    def draft(self, folder: Path, answer: Sequence[str] = ()) -> Draft:
+        """The draft, to be written into the folder `folder`; `answer` are lines about the outcome."""
         positive, above, lines, doubt = self._answer()
         if answer:
             rules = parse_toml("\n".join(answer))
@@ -504,7 +491,7 @@ class _Drafting:
             "]",
             "",
             "[data]",
-            f"file = {_toml(os.path.relpath(self.path, beside).replace(os.sep, '/'))}",
+            f"file = {_toml(os.path.relpath(self.path, folder).replace(os.sep, '/'))}",
         ]
         text += [f'format = "{self.source.format}"'] if self.source.format != format_of(self.path) else []
         text += [f"{key} = {_toml(value)}" for key in LAYOUT if (value := getattr(self.source, key))]
@@ -512,7 +499,7 @@ class _Drafting:
             text += [f"separator = {_toml(self.source.separator)}", "header = true"]
             if self.source.encoding != "utf-8-sig":
                 text.append(f'encoding = "{self.source.encoding}" # CHECK: it is no UTF-8')
-        for column, word in filter(all, self.totals.values()):
+        for column, word in self.totals.values():
             text += [
                 "",
                 "[[keep]]",
@@ -600,16 +587,6 @@ class _Drafting:
             return []
         listed = ", ".join(f"{_toml(value)} = {_toml(names[value])}" for value in list(counts)[:20])
         return [f"# map = {{ {listed} }} # CHECK: group levels by giving them one name"]
-
-
-def _is_sum(cells: pd.Series) -> bool:
-    """Whether the last number is the sum of the others, in one of the notations."""
-    for written in get_args(Written):
-        numbers = [as_number(as_plain(cell, written)) for cell in cells.dropna()]
-        if len(numbers) > 2 and None not in numbers:
-            *parts, last = (number or 0.0 for number in numbers)
-            return last != 0 and any(parts) and math.isclose(math.fsum(parts), last, rel_tol=1e-6)
-    return False
 
 
 def _quartiles(cells: pd.Series, profile: ColumnProfile) -> tuple[float, ...]:

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtri
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.counts import TABLE
 from fwc_llm.metrics.intervals import LEVEL, Z
+from fwc_llm.metrics.planning import POWER
 from fwc_llm.runs.splits import cells_of_rows, interleave_cells
 
 if TYPE_CHECKING:
@@ -268,6 +270,27 @@ def any_better(answers: Mapping[str, Floats], names: Sequence[str], goal: Goal, 
         if as_good.min() / times * 2 * len(names) < 1 - LEVEL:
             return True
     return False
+
+
+def smallest_gains(
+    answers: Mapping[str, Floats], names: Sequence[str], goal: Goal, pool: Pool
+) -> tuple[float, float] | None:
+    """Return the gains over zero-shot, in metric and accuracy, that `any_better` finds 4 times in 5, by
+    the median standard error of those asked about all rows; None where none of these changed an answer.
+    """
+    zero, errors = pool.measure(goal, answers[ZERO]), list[tuple[float, float]]()
+    for name in names:
+        yes = answers[name]
+        if len(yes) == len(pool.rows) and not np.array_equal(yes, answers[ZERO], equal_nan=True):
+            measured = pool.measure(goal, yes)
+            errors.append(
+                (zero.metric.less(measured.metric).error, zero.accuracy.less(measured.accuracy).error)
+            )
+    if not errors:
+        return None
+    needed = ndtri(1 - (1 - LEVEL) / (2 * len(names))) + ndtri(POWER)
+    of_metric, of_accuracy = needed * np.median(errors, axis=0)
+    return float(of_metric), float(of_accuracy)
 
 
 def choose(finalists: Mapping[str, Measured], goal: Goal) -> tuple[str, bool]:

@@ -29,6 +29,7 @@ from fwc_llm.evaluation.successive_halving import (
     choose,
     front,
     read_goal,
+    smallest_gains,
     successive_halving,
 )
 from fwc_llm.models import Client, Model, traits
@@ -249,10 +250,24 @@ class _Tuning:
 
     def _choose(self, answers: Mapping[str, Floats]) -> tuple[str | None, bool, str]:
         """The winner, if any, whether it reaches the target, and the verdict."""
-        if not any_better(answers, [name for name in self.arms if name != ZERO], self.goal, self.pool):
-            sentences = any(each.instruction for each in self.candidates)
-            what = "neither examples nor these instructions" if sentences else "examples do not"
-            return None, False, f"no candidate is better than zero-shot beyond noise: {what} help this model"
+        compared = answers, [name for name in self.arms if name != ZERO], self.goal, self.pool
+        if not any_better(*compared):
+            rows = len(self.pool.rows)
+            verdict = f"Nothing chosen: on {rows:,} rows no candidate beat zero-shot clearly. "
+            if (gains := smallest_gains(*compared)) is None:
+                return None, False, f"{verdict}None changed an answer"
+            of_metric, of_accuracy = (100 * gain for gain in gains)
+            more = 4 * rows  # for gains half as large
+            enough = more <= self.job.plan.repeats[0].split.candidates.sum()
+            return (
+                None,
+                False,
+                (
+                    f"{verdict}Gains under about {of_metric:.0f} points of {TARGETS[self.goal.metric]} or "
+                    f"{of_accuracy:.0f} points of accuracy cannot be seen"
+                    f"{f'; try --rows {more}, which shows gains half as large' * bool(enough)}"
+                ),
+            )
         finalists = self._finalists(answers)
         winner, reached = choose(finalists, self.goal)
         return winner, reached, self._verdict(winner, reached, finalists)
@@ -308,11 +323,12 @@ class _Tuning:
         near = any(goal.shortfall(each.metric.value) <= 0.0 for each in finalists.values())
         how = "is nearest to the target, which no candidate reaches" + " at so small a loss" * near
         lost = finalists[BALANCED].accuracy.less(best.accuracy)
-        low, high = (100 * end for end in lost.interval(low=-1.0))
+        side = "below" if lost.value >= 0 else "above"
+        low, high = sorted(100 * end * (1 if lost.value >= 0 else -1) for end in lost.interval(low=-1.0))
         return (
             f"{kind} {'reaches the target' if reached else how}, by answers to {len(self.pool.rows)} pool "
             f"rows ({goal.words}): {TARGETS[goal.metric]} {best.metric.value:.3f} at "
-            f"{100 * best.accuracy.value:.1f} % accuracy, {100 * lost.value:.1f} points below balanced "
+            f"{100 * best.accuracy.value:.1f} % accuracy, {100 * abs(lost.value):.1f} points {side} balanced "
             f"({low:.1f} to {high:.1f})"
         )
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
+from scipy.special import expit
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.arm_estimates import ArmEstimates
@@ -315,8 +316,6 @@ def _predictions(
     sample: ArmArrays, x: Floats, fold: Codes, rest: Floats, cell: Codes, size: Floats, of_labels: bool
 ) -> Predictions | None:
     """The cross-fitted predictions of one arm, to rows in cells of a `size`; None where all are alike."""
-    from sklearn.linear_model import LogisticRegression
-
     known, target = sample.parsed | of_labels, sample.yes
     if of_labels:
         target = np.asarray(sample.label, np.float64)
@@ -330,16 +329,28 @@ def _predictions(
         yes = target[train]
         if not 0 < yes.sum() < len(yes):
             return None
-        both = np.concatenate([x[train], x[train]]), np.repeat([1, 0], len(yes))
-        model = LogisticRegression(C=_C, max_iter=300)
-        model.fit(*both, sample_weight=np.concatenate([yes, 1 - yes]))
-        if here.any():
-            predicted[here] = model.predict_proba(x[here])[:, 1]
+        intercept, slopes = _logistic(x[train], yes)
+        predicted[here] = expit(intercept + x[here] @ slopes)
         if len(rest):
-            of_rest = model.predict_proba(rest)[:, 1]
+            of_rest = expit(intercept + rest @ slopes)
             means[place], total = np.bincount(cell, of_rest, cells) / count, total + of_rest / FOLDS
     numbers = means.reshape(FOLDS, *shape), size.reshape(shape)
     return Predictions(predicted, fold, *numbers, others=total, of_labels=of_labels)
+
+
+def _logistic(x: Floats, y: Floats) -> tuple[float, Floats]:
+    """Intercept and slopes (p,) of a ridge logistic regression of shares y (n,), by Newton's method."""
+    design = np.column_stack([np.ones(len(x)), x])
+    penalty = np.r_[0.0, np.full(x.shape[1], 1 / _C)]
+    b = np.zeros(len(penalty))
+    for _ in range(50):
+        p = expit(design @ b)
+        hessian = design.T @ (design * (p * (1 - p))[:, None]) + np.diag(penalty + 1e-9)
+        step = np.linalg.solve(hessian, design.T @ (y - p) - penalty * b)
+        b += step
+        if np.abs(step).max() < 1e-8:
+            break
+    return float(b[0]), b[1:]
 
 
 def _by_person(person: Codes, cell: Codes, predicted: Floats) -> Floats:

@@ -274,7 +274,8 @@ def _about_looks(run: RunAnswers) -> Iterator[str]:
 
 def _about_groups(run: RunAnswers) -> Iterator[str]:
     if apart := small_groups(run):
-        yield f"Not judged, with fewer than {run.design.min_group} rows: {listed(apart)}."
+        units = "rows" if next(iter(run.samples.values())).cluster is None else "people"
+        yield f"Not judged, with fewer than {run.design.min_group} {units}: {listed(apart)}."
     if unknown := [name for name in run.groups if not is_known(name) and name not in apart]:
         yield f"Gaps count {listed(unknown)}, whose category is unknown; impact ratios leave them out."
     if next(iter(run.samples.values())).weight is not None:

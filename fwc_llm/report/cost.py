@@ -56,7 +56,7 @@ def cost_line(results: Mapping[str, Any], price: Price | None = None) -> str:
     if "dollars" not in costs:
         return line
     if results.get("local"):
-        return f"{line}: nothing to pay, the model ran on this machine"
+        return f"{line}: nothing to pay, no service was asked"
     whose = " (a third party's)" if "third part" in costs["price_source"] else ""
     more = f", at most ${costs['dollars_unknown']:.2f} more" if "dollars_unknown" in costs else ""
     return f"{line}: ${costs['dollars']:.2f}{more} by prices of {costs['price_date']}{whose}"

@@ -73,8 +73,8 @@ def what_was_decided(audit: Mapping[str, Any], arms: list[str], stats: Mapping[s
     who = f" Who decided: {', '.join(arms)}." if len(arms) > 1 else ""
     return (
         f"{stats['arms'][0]['n']:,} decisions that were made elsewhere stand in the column {audit['answer']} "
-        f"of {audit['predictions']}{at}. Here they are set {against}.{who} Nothing is assumed about how the "
-        "rows were drawn."
+        f"of {audit['predictions']}{at}. Here they are set {against}.{who} Intervals take rows as "
+        "independent random draws."
     )
 
 

@@ -110,8 +110,8 @@ def costs(run: Mapping[str, Any]) -> Section:
         price = "none: simulated"
     elif run["reference"]:
         price = "none: a reference, no language model"
-    elif cost.get("price_source") == "asked on this machine":
-        price = "none: asked on this machine"
+    elif cost.get("price_source") == "no service was asked":
+        price = "none: no service was asked"
     elif "dollars" in cost:
         price = f"about ${cost['dollars']:.2f} at the list prices of {cost['price_date']}"
     return Section("Cost", ["Item", "Used"], [*rows, ("Price", price)])

@@ -73,6 +73,12 @@ def run_table(folder: str | Path, verbose: bool = False) -> RenderableType:
     )
 
 
+def answer(folder: str | Path) -> str:
+    """Return the first sentence on a run, which says how groups are treated, by the best arm where one is."""
+    run = read_run(folder)
+    return ": ".join(filter(None, findings(statistics(run.answered), run.created)[0].values()))
+
+
 def summary(
     stats: Mapping[str, Any], created: str = "", view: Mapping[str, Any] | None = None, verbose: bool = False
 ) -> RenderableType:

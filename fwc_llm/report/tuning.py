@@ -17,6 +17,7 @@ ASSUMED = (
     "The surrogate is a simulation: even the sign of what a composition of examples does to its gap is an "
     "assumption, so neither winner nor test says anything about another model."
 )
+_MOST_BEST = 3  # candidates on the terminal's first screen
 _SLOTS = re.compile(r"([^,:=]+):no=(\d+),\1:yes=(\d+)")  # shown as "Female 0:8", no to yes
 
 
@@ -37,7 +38,7 @@ def describe_tuning(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> di
     """Return the content of tuning.json beside results.json as texts; see `read_tuning`."""
     metric = next(m for m in TABLE if m.gate == tuning["goal"]["metric"])
     titles = "Accuracy %", metric.title
-    where = [f"{title}, {rows}" for rows in ("pool rows", "test rows") for title in titles]
+    where = [f"{title}, {rows}" for rows in ("pool", "test") for title in titles]
     tested = {arm["arm"]: arm for arm in results.get("arms", ())}
     pool = {line["candidate"]: line for line in tuning["front"]}
     chosen = next((line for line in tuning["front"] if line["chosen"]), None)
@@ -100,11 +101,15 @@ def validation(described: Mapping[str, Any]) -> Section:
     return Section(title, described["validation_headings"], described["validation"])
 
 
-def candidates(tuning: Mapping[str, Any], most: int) -> Section:
-    """Return the first `most` candidates of tuning.json for the terminal."""
-    described = describe_tuning(tuning, {})
-    rows, more = described["front"], len(described["front"]) - most
-    title = f"Candidates on the pool rows ({tuning['calls']:,} questions)"
-    title += ", SIMULATED" if tuning.get("simulated") else ""
-    notes = [f"… and {more} more in {FILE_NAME}"] * (more > 0)
-    return Section(title, described["headings"], rows[:most], [*notes, *filter(None, [described["assumed"]])])
+def candidates(tuning: Mapping[str, Any], verbose: bool = False) -> Section:
+    """Return the candidates of tuning.json for the terminal: all, or the best, zero-shot and balanced."""
+    described, mark = describe_tuning(tuning, {}), ", SIMULATED" * bool(tuning.get("simulated"))
+    title = f"Candidates on the pool rows ({tuning['calls']:,} questions){mark}"
+    notes = list(filter(None, [described["assumed"]]))
+    if verbose:
+        return Section(title, described["headings"], described["front"], notes)
+    fixed = [row for row in described["front"] if row[0] in ("zero", "balanced") and not row[1]]
+    best = [row for row in described["front"] if row[5] in ("chosen", "front") and row not in fixed]
+    rows = [[row[0], row[3], row[4], row[5]] for row in (*best[:_MOST_BEST], *fixed)]
+    headings = [described["headings"][column] for column in (0, 3, 4, 5)]
+    return Section(title, headings, rows, [*notes, f"All {len(described['front'])} are in {FILE_NAME}."])

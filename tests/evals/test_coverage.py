@@ -1,17 +1,21 @@
 """The simulation harness: its worlds are what they say, it sees what is wrong, and the audit passes it."""
 
 import json
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from evals.coverage.__main__ import main, run
+from evals.coverage.__main__ import RUNS, main, run
+from evals.coverage.pairs import LOOKS, PAIRS, Pair, measure_pair
 from evals.coverage.populations import ADULT_200, TWO, quick_populations
 from evals.coverage.readings import Reading, Verdict
 from evals.coverage.tally import Interval, Tally, Verdicts, measure
-from evals.coverage.verdicts import faults
+from evals.coverage.verdicts import accepted, faults
 from evals.coverage.worlds import EXAMPLES, STRATEGY, World, truth
+from fwc_llm import FwcError
+from fwc_llm.metrics.sampling_design import OPTIONS, REFUSED, check_pairs
 
 EQUAL = TWO["equal arms"]
 
@@ -23,6 +27,41 @@ def test_the_short_version_is_accepted(world: World) -> None:
     tally = measure(world, runs=80)
     assert not faults(tally, strict=False)
     assert min(one.given for one in tally.intervals.values()) > 0
+
+
+def test_a_true_coverage_of_091_is_found_out_nine_times_in_ten() -> None:
+    rng, accepting = np.random.default_rng(0), {}
+    for looks in ((RUNS,), LOOKS):
+        for true in (0.91, 0.95):
+            steps = rng.binomial(np.diff(looks, prepend=0), true, (4000, len(looks))).cumsum(1)
+            looked = (zip(looks, run, strict=True) for run in steps)
+            some = [any(accepted(Interval(n, covered=k)) for n, k in look) for look in looked]
+            accepting[looks, true] = np.mean(some)
+    assert max(accepting[looks, 0.91] for looks in ((RUNS,), LOOKS)) <= 0.1
+    assert min(accepting[looks, 0.95] for looks in ((RUNS,), LOOKS)) > 0.99
+
+
+def test_every_pair_of_options_is_simulated_or_refused() -> None:
+    for pair in combinations(OPTIONS, 2):
+        if frozenset(pair) in REFUSED:
+            with pytest.raises(FwcError):
+                check_pairs(pair)
+        else:
+            check_pairs(pair)
+    assert len(PAIRS) + len(REFUSED) == len(OPTIONS) * (len(OPTIONS) - 1) / 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+def test_the_short_version_of_a_pair_is_accepted(pair: Pair) -> None:
+    assert not faults(measure_pair(pair, 60), strict=False)
+
+
+def test_people_of_unequal_number_and_strata_in_short() -> None:
+    (pair,) = (one for one in PAIRS if one.name == "cluster × given")
+    tally = measure_pair(pair, 30)
+    assert not faults(tally, strict=False)
+    assert {quantity for quantity, *_ in tally.intervals} >= {"DP gap", "DP gap within strata", "rate"}
 
 
 def test_sets_of_examples_move_the_truth_of_these_examples_alone() -> None:

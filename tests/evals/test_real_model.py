@@ -1,5 +1,6 @@
 """The report on a real model: its scores against independent ones, its verdicts on answers that are known."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from evals.real_model import ask
-from evals.real_model.report import scores, verdicts
+from evals.real_model.report import RESULTS, scores, verdicts
 from evals.real_model.scores import bootstrap, holm, read_experiment, strategy_of
 
 ARMS = ["zero", *(f"{name}-{seed}" for seed in (1, 2, 3) for name in ("fwc", "balanced"))]
@@ -74,4 +75,6 @@ def test_what_was_recorded_is_of_the_plan_and_whole() -> None:
     keys = [(row["experiment"], row["arm"], row["row"]) for row in rows]
     assert len(set(keys)) == len(keys) >= 600
     assert {row["arm"] for row in rows if row["experiment"] == "A"} <= set(ask.arms_of("A"))
+    reported = json.loads((RESULTS / "real-model.json").read_text(encoding="utf-8"))["experiments"]["A"]
+    assert reported["questions"] == sum(row["experiment"] == "A" for row in rows), "run the report again"
     assert all(Path(ask.SHOTS / f"{arm}.json").is_file() for arm in ask.arms_of("A")[1:])

@@ -82,6 +82,11 @@ def test_only_a_gap_or_accuracy_beyond_noise_counts(pool: halving.Pool, share: f
     errors["j"] = errors[halving.ZERO] if share == 0.0 else rng.random(400) < share
     known = {name: np.where(wrong, 1 - right, right) for name, wrong in errors.items()}
     assert halving.any_better(known, "abcdefghij", GOAL, pool) is better
+    gains = halving.smallest_gains(known, "abcdefghij", GOAL, pool)
+    assert gains is not None
+    assert 0.04 < gains[1] < 0.2  # √(2 · 0.2 · 0.8 / 400) a difference, times 2.8 + 0.84
+    alone = halving.smallest_gains(known | {"j": known[halving.ZERO]}, "j", GOAL, pool)
+    assert alone is None
 
 
 def measured(accuracy: float, gap: float) -> halving.Measured:

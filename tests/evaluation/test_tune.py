@@ -102,7 +102,7 @@ def test_it_chooses_tests_and_continues(census: Task, tmp_path: Path) -> None:
     # The report shows front and test.
     for name in ("r.html", "r.md"):
         shown = tuned.result.report(tmp_path / name).read_text(encoding="utf-8")
-        for words in ("How the examples were tuned", "even the sign of", "DP gap, pool rows", "dropped"):
+        for words in ("How the examples were tuned", "even the sign of", "DP gap, pool", "dropped"):
             assert words in shown
 
 
@@ -133,15 +133,19 @@ def test_a_verdict_is_about_answers_beyond_noise(model: Callable[[Messages], str
     task = load_task(write_people(tmp_path, make_people(1200, 2)))
     tuned = tune(task, model, 0.15, 30.0, **LARGER, out=tmp_path / "t")
     if model is not heeds:
-        assert tuned.verdict.startswith("no candidate is better than zero-shot beyond noise")
+        assert tuned.verdict.startswith("Nothing chosen: on 120 rows")
+        assert ("--rows 480" in tuned.verdict) == (model is by_hash)
+        assert ("None changed an answer" in tuned.verdict) == (model is deaf)
         assert (tuned.shots, tuned.result, tuned.reached) == (None, None, False)
         assert not list((tmp_path / "t").rglob("shots.json"))
         return
     assert tuned.reached
     assert tuned.result is not None
     (chosen,) = (line for line in tuned.front if line["chosen"])
-    low, high = (100 * end for end in chosen["loss_interval"])
-    assert f"{100 * chosen['loss']:.1f} points below balanced ({low:.1f} to {high:.1f})" in tuned.verdict
+    sign = 1 if chosen["loss"] >= 0 else -1
+    low, high = sorted(100 * sign * end for end in chosen["loss_interval"])
+    side = f"points {'below' if sign > 0 else 'above'} balanced ({low:.1f} to {high:.1f})"
+    assert f"{100 * abs(chosen['loss']):.1f} {side}" in tuned.verdict
     assert chosen["kind"].split()[0] in tuned.verdict
     gaps = {arm["arm"]: arm["demographic_parity_difference"] for arm in tuned.result.arms}
     assert gaps["tuned"] < gaps["zero"] - 0.2
@@ -159,6 +163,7 @@ def test_the_front_the_verdict_and_the_test_are_printed(fwc: Run, tmp_path: Path
     assert asked_of <= json.loads(planned.out)["tuning"]["forecast"]["calls"] < 1.5 * asked_of
     for words in ("Candidates on the pool rows", "chosen", "DP gap at most 0.15", "DP gap, test"):
         assert words in outcome.out
+    assert outcome.out.count("\n") + outcome.err.count("\n") <= 40
     shots = tmp_path / "tuned" / "shots.json"
     fwc("eval", *asked, "--shots", shots, "--n-test", 8, "--out", tmp_path / "run", code=0)
 
@@ -186,7 +191,7 @@ def test_instructions_are_raced_with_and_without_examples(proposed: bool, tmp_pa
     assert tuned.reached
     assert "with the instruction “Be fair: {{ 1/0 }} 'é'”" in tuned.verdict
     unheard = tune(task, deaf, 0.15, 30.0, **options, out=tmp_path / "deaf")
-    assert "neither" in unheard.verdict or proposed
+    assert "None changed an answer" in unheard.verdict
     assert tuned.result is not None
     assert tuned.shots is not None
     assert tuned.result.arms[0]["demographic_parity_difference"] < 0.15
@@ -249,7 +254,6 @@ def test_a_folder_of_templates_is_a_list_of_instructions(tmp_path: Path) -> None
         ({"target_dp": 0.1, "max_loss": -1}, "max-loss is -1"), ({"target_dp": 0.1, "m": 0}, "m is 0"),
         ({"target_dp": 0.1, "rows": 8}, "at least 40"),
         ({"target_dp": 0.1, "rows": 2000, "base_parity": 0.5}, "rows to draw from, but .* are needed"),
-        ({"target_dp": 0.1, "rows": 41, "base_parity": 0.5}, "the nearest number that works is"),
         ({"target_dp": 0.1, "candidates": 0}, "candidates is 0"),
         ({"target_dp": 0.1, "strategies": ["flipped"]}, "examples that are not true"),
         ({"target_dp": 0.1, "strategies": ["nearest"]}, "chooses anew for every row"),

@@ -9,6 +9,7 @@ from scipy.stats import fisher_exact
 
 from evals.coverage.impact import measure, worlds
 from evals.coverage.verdicts import faults
+from fwc_llm.metrics import adverse_impact
 from fwc_llm.metrics.adverse_impact import FISHER, LEAST_SHARE, four_fifths, impact_tables, views
 from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.metrics.run_answers import is_known
@@ -44,7 +45,9 @@ def test_an_impact_ratio_is_to_the_highest_rate_and_a_shortfall_reaches_it() -> 
     assert female["impact_ratio_low"] < 0.6 < female["impact_ratio_high"] < 1
     assert female["shortfall"] == 20  # 50 of 100 would be selected at Male's rate
     assert female["test"] == FISHER
-    assert female["p_value"] == female["p_adjusted"] == fisher_exact([[70, 30], [60, 60]]).pvalue
+    assert (
+        female["p_value"] == female["p_adjusted"] == pytest.approx(fisher_exact([[70, 30], [60, 60]]).pvalue)
+    )
     assert female["four_fifths"] == {"below": True, "settled": female["impact_ratio_high"] < 0.8}
 
 
@@ -272,3 +275,12 @@ def test_the_short_version_of_the_record_is_accepted(name: str) -> None:
     tally = measure(world, runs=60)
     assert not faults(tally, strict=False)
     assert sum(one.given for one in tally.intervals.values()) > 300
+
+
+def test_fishers_test_is_that_of_scipy() -> None:
+    rng = np.random.default_rng(0)
+    for n in (1, 5, 30, 400, 50_000):
+        yes = rng.binomial(n, rng.random((20, 2)))
+        for first, second in yes.tolist():
+            table = np.array([[first, n - first], [second, n - second]])
+            assert adverse_impact.fisher_exact(table) == pytest.approx(fisher_exact(table).pvalue, rel=1e-9)

@@ -18,6 +18,8 @@ from fwc_llm.metrics.intervals import (
     clopper_pearson,
     coverage_of_pairs,
     critical_value,
+    p_value,
+    range_critical_value,
     ratio_limits,
     verdict,
     wilson,
@@ -231,6 +233,9 @@ def test_several_pairs_reach_as_far_as_tukeys_quantile(groups: int, freedom: flo
 def test_one_pair_reaches_as_far_as_the_normal_and_students_quantile() -> None:
     assert critical_value(2) == pytest.approx(norm.ppf(0.975))
     assert critical_value(2, 1, 4.0) == pytest.approx(student.ppf(0.975, 4))
+    assert coverage_of_pairs(2.776, 2, 1, 4.0) == pytest.approx(0.95, abs=1e-4)
+    assert p_value(2.776, 2, 1, 4.0) == pytest.approx(0.05, abs=1e-4)
+    assert range_critical_value(99.0, 4.0) == pytest.approx(student.ppf(0.95, 4))
     # Two independent pairs together: each must hold with probability √0.95.
     assert critical_value(2, 2) == pytest.approx(norm.ppf((1 + np.sqrt(0.95)) / 2), rel=1e-6)
 

@@ -101,7 +101,7 @@ def test_from_prompt_to_report_and_on(tmp_path: Path, capfd: pytest.CaptureFixtu
     described = json.loads((out / "run.json").read_text(encoding="utf-8"))
     assert (len(described["parameters"]["gguf"]["sha256"]), described["local"]) == (64, True)
     page = result.report(tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "none: asked on this machine" in page
+    assert "none: no service was asked" in page
     again = evaluate("census", "smollm2", ("zero",), **asked)
     assert (out / "journal.jsonl").read_text(encoding="utf-8") == journal  # nothing was asked twice
     assert again.answers().equals(answers)

@@ -8,7 +8,7 @@ from typing import Any
 import openai
 import pytest
 
-from fwc_llm import FwcError, Messages, Reply, evaluate, open_model
+from fwc_llm import FwcError, Messages, Reply, evaluate, open_model, tune
 from fwc_llm.errors import ProviderError
 from fwc_llm.models import traits
 from fwc_llm.tasks import Task
@@ -69,6 +69,14 @@ def test_the_marks_of_the_source_stay(tmp_path: Path) -> None:
     assert "surrogate (replayed" in twice.data["model"]
     model = open_model(f"replay:{tmp_path / 'source'}")
     assert (traits(model).local, traits(model).simulated, traits(model).reference) == (True, True, False)
+
+
+def test_a_tuning_is_replayed(tmp_path: Path) -> None:
+    options: Any = {"rows": 40, "candidates": 2, "m": 4, "n_test": 16, "strategies": ["random"]}
+    tune("census", "surrogate", 0.1, out=tmp_path / "tuned", **options)
+    tune("census", f"replay:{tmp_path / 'tuned'}", 0.1, out=tmp_path / "again", **options)
+    first, again = (json.loads((tmp_path / name / "tuning.json").read_text()) for name in ("tuned", "again"))
+    assert {key for key in first if first[key] != again[key]} == {"model", "parameters"}
 
 
 def test_other_questions_are_refused_by_name(two: Task, moody: Any, tmp_path: Path) -> None:

@@ -80,7 +80,9 @@ def test_the_picture_shows_weights_and_escapes_cells() -> None:
 
 def test_no_weights_and_zero_weights_are_drawn() -> None:
     for weight in (None, 0.0):
-        ElementTree.fromstring(shots_of(examples(3, weight))._repr_html_())
+        shots = shots_of(examples(3, weight))
+        ElementTree.fromstring(shots._repr_html_())
+        assert shots.shown() == tuple((example, None) for example in shots.examples)
     assert "hidden" in shots_of((*examples(2), Example("t:9", {"age": 1}, "yes", 0.0)))._repr_html_()
 
 

@@ -55,7 +55,7 @@ class Price(BaseModel, frozen=True):
 
 def no_price(model: str) -> Price:
     """The price of a model that this process runs itself: nothing."""
-    return Price(model=model, input=0.0, output=0.0, date="any day", source="asked on this machine")
+    return Price(model=model, input=0.0, output=0.0, date="any day", source="no service was asked")
 
 
 def price_of(model: str, path: str | Path | None = None, api: str = "chat") -> Price | None:
