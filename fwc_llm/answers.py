@@ -29,9 +29,8 @@ PARSER = 2  # version of these rules, which runs record; runs without the key we
 LEAST_MASS = 0.05
 _SEARCHED = 50_000  # characters at each end of a longer reply
 _CONTEXT = 300  # characters before and after an answer
-_RUN = re.compile(
-    r"\S{1,500}"
-)  # normalized at once, which takes the square of the marks that follow a letter
+# Normalized at once, which takes the square of the marks that follow a letter.
+_RUN = re.compile(r"\S{1,500}")
 
 
 def _one_of(patterns: str) -> str:
@@ -414,10 +413,8 @@ def _found(text: str, pattern: re.Pattern[str], cut: bool, of_task: bool) -> Ans
         sentence = max((m.end() for m in _SENTENCE_END.finditer(text, line, start)), default=line)
         before = text[sentence:start]
         rest = _SENTENCE_END.split(text[stop : stop + _CONTEXT], maxsplit=2)
-        starts, opens = (
-            bool(_START.fullmatch(before)) and not (_value(match) == "yes" and _CROSS.search(before)),
-            True,
-        )
+        starts = bool(_START.fullmatch(before)) and not (_value(match) == "yes" and _CROSS.search(before))
+        opens = True
         if starts:
             greeting = text[begin:sentence].rstrip()
             alone = sentence == line and not _FIRST.search(text[stop:].partition("\n")[0])

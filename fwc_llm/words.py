@@ -9,15 +9,13 @@ YES_NO: Mapping[str, str] = {"yes": "yes", "no": "no"}
 
 # Function words, two of which tell the language of a question, by that language's yes and no.
 LANGUAGES = {
-    (
-        "ja",
-        "nein",
-    ): "ist wird hat sind werden haben der das dieser diese dieses eine einen und mehr als nicht",
+    ("ja", "nein"):
+        "ist wird hat sind werden haben der das dieser diese dieses eine einen und mehr als nicht",
     ("oui", "non"): "est cette cet ces une le les du des et plus que sera elle il personne",
     ("sí", "no"): "es está esta este una el los las del y más que será ha tiene persona",
     ("sì", "no"): "è questa questo una il gli della del e più che sarà ha persona",
     ("sim", "não"): "é esta este uma o os do da e mais que será tem pessoa",
-}
+}  # fmt: skip
 _ENGLISH = {"the", "is", "does", "did", "this", "of", "are"}
 
 
@@ -69,7 +67,7 @@ def _folded(text: str) -> str:
 _WORDS = {_folded(words) for words in """
 unknown|unk|missing|undisclosed|unspecified|unstated|unreported|unrecorded|undeclared|undetermined
 unidentified|unavailable|unanswered|withheld|n/a|n.a.|no answer|no response|no data|no information|none given
-don't know|do not know|dk/na|rather not say|blank|leer
+don't know|do not know|dk/na|rather not say
 unbekannt|unbek.|keine Angabe|keine Angaben|ohne Angabe|k.A.|o.A.|k. W.|n. v.|keine Antwort|weiß nicht
 weiß ich nicht|fehlt|fehlend|fehlende Angabe
 inconnu|inconnue|manquant|n.c.|n.d.|n.r.|s.o.|ne sait pas|ne se prononce pas|sans réponse|sans objet
@@ -100,21 +98,9 @@ _REFUSED = re.compile(
     r"( my .*| this| it)?|prefer not"
 )
 _OF_PEOPLE = {
-    "declined",
-    "refused",
-    "not asked",
-    "null",
-    "\\n",
-    "<na>",
-    "-",
-    "--",
-    "–",
-    "—",
-    ".",
-    "?",
-    "*",
-    "/",
-}
+    "declined", "refused", "not asked", "null", "\\n", "<na>", "(leer)", "(blank)", "-", "--", "–", "—",
+    ".", "?", "*", "/",
+}  # fmt: skip
 _FOR_NUMBERS = _OF_PEOPLE | {
     "na", "none", "nil", "nan", "nd", "nc", "ka", "sd", "x", "xx", "tbd", "tba", "..", "...", "…", "---",
     "***", "entfällt", "néant", "#n/a", "#na", "#value!", "#ref!", "#div/0!", "#null!", "#num!", "#name?",

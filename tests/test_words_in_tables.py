@@ -6,7 +6,7 @@ from fwc_llm.words import is_marker, is_unknown, is_unknown_category, merged_cat
 
 UNKNOWN = """
 Unknown|Not Disclosed|Prefer not to say|N/A|Undisclosed|Unbekannt|Decline to self-identify|keine Angabe|k. A.
-I don't wish to answer|Race Not Available|Sex unknown|Unknown / undisclosed|Not specified|Declined
+(leer)|I don't wish to answer|Race Not Available|Sex unknown|Unknown / undisclosed|Not specified|Declined
 Information not provided by applicant in mail, internet, or telephone application|Refused
 did not answer|Möchte ich nicht sagen|nicht angegeben|non renseigné|préfère ne pas répondre
 desconocida|No especificado|prefiero no decirlo|-|okänt
@@ -14,7 +14,7 @@ não informado|Sconosciuto|onbekend|preferisco non rispondere|Wil niet zeggen|н
 """
 KNOWN = """
 Female|Other|White|None of the above|Nonbinary|Prefer to self-describe|Non-Hispanic White|divers|x|no|Norway
-does not identify as male or female|No religion|Other or unknown|None
+Leer|does not identify as male or female|No religion|Other or unknown|None
 """
 
 

@@ -64,12 +64,12 @@ def fetch(model: ModelFile, folder: Path) -> Path:
     if not path.is_file():
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            whole = Path(scratch) / model.name
-            with whole.open("wb") as file:
+            assembled = Path(scratch) / model.name
+            with assembled.open("wb") as file:
                 for number in range(1, model.parts + 1):
                     file.write(_part(model, number, Path(scratch)))
-            check(model, whole)
-            whole.rename(path)
+            check(model, assembled)
+            assembled.rename(path)
     check(model, path)
     return path
 

@@ -77,7 +77,7 @@ def scores(data: Experiment) -> dict[str, Any]:
     def entry(scoring: str, metric: int, first: str, second: str = "") -> dict[str, Any]:
         draws = {kind: table[scoring][:, number[first], metric] for kind, table in kinds.items()}
         if second:
-            draws = {k: each - kinds[k][scoring][:, number[second], metric] for k, each in draws.items()}
+            draws = {k: value - kinds[k][scoring][:, number[second], metric] for k, value in draws.items()}
         found: dict[str, Any] = {
             "value": float(draws["examples"][0]),
             "examples": interval(draws["examples"]),
@@ -87,7 +87,7 @@ def scores(data: Experiment) -> dict[str, Any]:
         return found
 
     def entries(*names: str) -> dict[str, Any]:
-        return {s: {m: entry(s, k, *names) for k, m in enumerate(each)} for s, each in METRICS.items()}
+        return {s: {m: entry(s, k, *names) for k, m in enumerate(metrics)} for s, metrics in METRICS.items()}
 
     yes = {name: [int(data.said[arm].sum()) for arm in arms] for name, arms in sets.items()}
     most = len(data.label) - LEAST_DIFFERENT
@@ -110,20 +110,20 @@ def scores(data: Experiment) -> dict[str, Any]:
 
 def verdicts(contrasts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The plan's verdict on `fwc` against zero-shot and against balanced examples, centred."""
-    primary = [each for each in contrasts if each["first"] == "fwc"]
-    adjusted = holm([each["centred"]["dp"].get("p", 1.0) for each in primary])
+    primary = [contrast for contrast in contrasts if contrast["first"] == "fwc"]
+    adjusted = holm([contrast["centred"]["dp"].get("p", 1.0) for contrast in primary])
     found = []
-    for each, p in zip(primary, adjusted, strict=True):
-        gap, accuracy = (each["centred"][metric].get("strategy") for metric in ("dp", "accuracy"))
+    for contrast, p in zip(primary, adjusted, strict=True):
+        gap, accuracy = (contrast["centred"][metric].get("strategy") for metric in ("dp", "accuracy"))
         if gap is None:
             verdict = "not judged, one set of examples does not show a strategy"
         elif gap[1] < 0 and p < 0.05 and accuracy[0] >= -MARGIN:
             verdict = f"support (Holm p {p:.2g})"
-        elif each["second"] == "zero" and (gap[0] > -MARGIN or accuracy[1] < -MARGIN):
+        elif contrast["second"] == "zero" and (gap[0] > -MARGIN or accuracy[1] < -MARGIN):
             verdict = f"refuted (Holm p {p:.2g})"
         else:
             verdict = f"these rows do not settle it (Holm p {p:.2g})"
-        found.append({"against": each["second"], "verdict": verdict})
+        found.append({"against": contrast["second"], "verdict": verdict})
     return found
 
 
@@ -164,14 +164,15 @@ def page(content: Mapping[str, Any]) -> str:
         found = content["experiments"][name]
         if not found["complete"]:
             continue
+        so_far = "so far " * bool(found["missing"])
         blocks += [
             f"## Qwen2.5-Coder-{model}-Instruct, experiment {name}",
             f"{found['questions']:,} of {found['planned']:,} questions are asked, in "
             f"{found['seconds'] / 3600:.1f} hours. Complete: {', '.join(found['complete'])}. "
             f"Missing: {', '.join(found['missing']) or 'nothing'}.",
             *(
-                f"**FWC against {_NAMES[each['against']]}, centred DP gap: {each['verdict']}.**"
-                for each in found["verdicts"]
+                f"**FWC against {_NAMES[judged['against']]}, centred DP gap: {so_far}{judged['verdict']}.**"
+                for judged in found["verdicts"]
             ),
             _NOTE,
             *(f"### {scoring.capitalize()}\n\n" + _table(found, scoring) for scoring in METRICS),
@@ -218,18 +219,18 @@ def _markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in table)
 
 
-def _difference(each: Mapping[str, Any]) -> str:
-    return f"{_NAMES[each['first']]} − {_NAMES[each['second']]}"
+def _difference(contrast: Mapping[str, Any]) -> str:
+    return f"{_NAMES[contrast['first']]} − {_NAMES[contrast['second']]}"
 
 
 def _cell_of(
-    found: Mapping[str, Any], each: Mapping[str, Any], scoring: str, metric: str, *kinds: str
+    found: Mapping[str, Any], contrast: Mapping[str, Any], scoring: str, metric: str, *kinds: str
 ) -> str:
     """A difference, unless an arm's answers as given are no evidence."""
-    known = [found["strategies"][each[side]]["evidence"] for side in ("first", "second")]
+    known = [found["strategies"][contrast[side]]["evidence"] for side in ("first", "second")]
     if scoring == "as answered" and not all(known):
         return "no evidence"
-    return _cell(each[scoring][metric], "+.2f", kinds or ("strategy", "examples"))
+    return _cell(contrast[scoring][metric], "+.2f", kinds or ("strategy", "examples"))
 
 
 def _table(found: Mapping[str, Any], scoring: str) -> str:
@@ -241,8 +242,8 @@ def _table(found: Mapping[str, Any], scoring: str) -> str:
             title += "; no evidence" * (not entry["evidence"])
         lines.append([f"{title})", *(_cell(entry[scoring][metric], ".2f") for metric in METRICS[scoring])])
     lines += [
-        [_difference(each), *(_cell_of(found, each, scoring, metric) for metric in METRICS[scoring])]
-        for each in found["contrasts"]
+        [_difference(contrast), *(_cell_of(found, contrast, scoring, metric) for metric in METRICS[scoring])]
+        for contrast in found["contrasts"]
     ]
     return _markdown(["", *(_TITLES[metric] for metric in METRICS[scoring])], lines)
 
@@ -256,14 +257,14 @@ def _calibration(found: Mapping[str, Any]) -> str:
 def _side_by_side(content: Mapping[str, Any]) -> str:
     real = content["experiments"]["A"]
     columns = {"1.5B, centred": (real, "centred"), "1.5B": (real, "as answered")}
-    columns |= {f"{form}, simulated": (each, "as answered") for form, each in content["surrogate"].items()}
+    columns |= {f"{form}, simulated": (found, "as answered") for form, found in content["surrogate"].items()}
     others = {(e["source"], e["first"], e["second"]): e for e in content["recorded"]}
     lines = []
-    for number, each in enumerate(real["contrasts"]):
+    for number, contrast in enumerate(real["contrasts"]):
         for metric in ("dp", "accuracy"):
-            known = [others.get((s, each["first"], each["second"])) for s in ("recorded", "paper")]
+            known = [others.get((s, contrast["first"], contrast["second"])) for s in ("recorded", "paper")]
             lines.append([
-                f"{_TITLES[metric]}, {_difference(each)}",
+                f"{_TITLES[metric]}, {_difference(contrast)}",
                 *(_cell_of(f, f["contrasts"][number], s, metric, "strategy") for f, s in columns.values()),
                 *(f"{entry[metric]:+.2f}".replace("-", "−") if entry else "–" for entry in known),
             ])  # fmt: skip

@@ -67,7 +67,8 @@ class Replay:
         tokens = {} if client.max_tokens is None else {"max_tokens": client.max_tokens}
         for option, value in {**client.params, **tokens}.items():
             if (recorded := source.parameters.get(option)) != value:
-                raise FwcError(f"{option} is {value!r}: the run in {self._folder} has {recorded!r}")
+                was = f"the run in {self._folder} was asked with {recorded!r}"
+                raise FwcError(f"{option} is {value!r}, but {was}: leave it out")
         self._replies: dict[str, dict[_Key, Reply]] = defaultdict(dict)
         self._given: set[_Key] = set()
         for key, messages, reply in _recorded(journal):
@@ -86,17 +87,16 @@ class Replay:
 
     async def ask(self, messages: Messages) -> Reply:
         """Return the next reply to these messages."""
-        return self._next(messages, "a question")
+        return self._next(messages, "a question", "was never asked")
 
-    async def ask_row(self, messages: Messages, asked: RowContext) -> Reply:
+    async def ask_row(self, messages: Messages, context: RowContext) -> Reply:
         """Return the reply to these messages in the same place of the run, else the next one to them."""
-        key = asked.arm, asked.repeat, asked.row, asked.variant
+        key = context.arm, context.repeat, context.row, context.variant
         if key in (replies := self._replies.get(_text(messages), {})):
             return self._give(key, replies)
-        other = ", which was asked with another prompt" if key in self._keys else ""
-        return self._next(
-            messages, f"arm {replace_invisible(asked.arm)!r}, row {replace_invisible(asked.row)}{other}"
-        )
+        never = "was asked with another prompt" if key in self._keys else "was never asked"
+        question = f"arm {replace_invisible(context.arm)!r}, row {replace_invisible(context.row)}"
+        return self._next(messages, question, never)
 
     async def aclose(self) -> None:
         """There is nothing to close."""
@@ -105,14 +105,13 @@ class Replay:
         self._given.add(key)
         return replies[key]
 
-    def _next(self, messages: Messages, question: str) -> Reply:
+    def _next(self, messages: Messages, question: str, never: str) -> Reply:
         if (reply := self.next_reply(messages)) is not None:
             return reply
         times = len(self._replies.get(_text(messages), {}))
         raise ProviderError(
-            f"{question}: {f'asked only {times} times' if times else 'not asked'} in the run in "
-            f"{self._folder}; rows, examples, template and version must be those of that run (its "
-            "experiment.toml has the options)"
+            f"{question} {f'was asked only {times} times' if times else never} in the run in {self._folder}: "
+            "take its rows, examples, template and version (experiment.toml there has the options)"
         )
 
 

@@ -127,11 +127,13 @@ def selected(view: Mapping[str, Any], reweighted: bool = False, most: int = 0) -
     for arm, name, group in _lines(view):
         ratio = _with_ends(group, "impact_ratio", "impact_ratio_", 2)
         if name == arm["reference"]:
-            ratio = replace(ratio, note="the highest rate")
+            ratio = replace(ratio, note="" if most else "the highest rate")
         rule, verdict = group["four_fifths"], TableCell(DASH)
         if rule is not None:
             below = "below" if rule["below"] else "not below"
             verdict = TableCell(below, "" if rule["settled"] else "undecided")
+            if most and verdict.note:
+                verdict = TableCell(verdict.note)
         chosen = f"{_count(group['selected'])} of {_count(group['selected'] + group['not_selected'])}"
         rate = _with_ends(group, "selection_rate", "", 3)
         rows.append([chosen, rate, ratio, verdict, _count(group["shortfall"])])

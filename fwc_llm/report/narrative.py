@@ -158,7 +158,7 @@ def asked(stats: Mapping[str, Any], created: str = "") -> str:
     arm = stats["arms"][0]
     repeats = len(arm[GAP]["per_repeat"]) or 1
     rows = f"{arm['n'] // repeats:,} rows" + (f" in each of {repeats} repeats" if repeats > 1 else "")
-    return f"{rows}, {day(created)}" if created else rows
+    return ", ".join(filter(None, (rows, day(created))))
 
 
 def _rates_and_gap(arm: Mapping[str, Any], test: Mapping[str, Any] | None, base: str) -> str:
@@ -218,7 +218,7 @@ def _undecided(tests: Mapping[str, Mapping[str, Any]], base: str) -> Iterator[st
         elif verdicts == {NOT_SHOWN}:
             why = "{}: no difference from {} that matters."
         elif test["reason"]:
-            why = f"{{}}: whether they differ from {{}} {test['reason']}."
+            why = f"{{}}: a difference from {{}} {test['reason']}."
         by_reason.setdefault(why, []).append(name)
     yield from (why.format(_listed(names), base) for why, names in by_reason.items())
 

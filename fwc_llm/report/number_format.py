@@ -58,10 +58,6 @@ def p_value(value: float | None) -> str:
 
 
 def day(time: str) -> str:
-    """Return the day of a time in ISO 8601, "26 Nov 2026"; other text as it is."""
-    found = re.match(r"(\d{4})-(\d\d)-(\d\d)", time)
-    return (
-        f"{int(found[3])} {_MONTHS[int(found[2]) - 1]} {found[1]}"
-        if found and 1 <= int(found[2]) <= 12
-        else time
-    )
+    """Return the day of a time in ISO 8601, "26 Nov 2026"; nothing of other text, which may be anybody's."""
+    found = re.match(r"(\d{4})-(0[1-9]|1[0-2])-(\d\d)", time)
+    return f"{int(found[3])} {_MONTHS[int(found[2]) - 1]} {found[1]}" if found else ""

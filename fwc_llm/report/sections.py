@@ -83,7 +83,7 @@ def first(stats: Stats) -> Section:
     if labelled:
         scales[place + 1] = Scale(0.0, 1.0, factor=100.0)
     notes = [legend(stats), *_undefined(stats, shown)]
-    return Section("Results", headings, rows, notes, name="first", scales=scales)
+    return Section("Results", headings, rows, notes, name="arms", scales=scales)
 
 
 def _by_gap(arm: Stats) -> tuple[bool, bool, float]:
@@ -102,7 +102,7 @@ def _group_rates(rates: Mapping[str, float | None], few: bool) -> list[str]:
 
 def _round_up(value: float) -> float:
     """The next end of an axis: 0.1, 0.2, 0.3, 0.4, 0.5, 1."""
-    return next(end for end in (0.1, 0.2, 0.3, 0.4, 0.5, 1.0) if value <= end)
+    return next((end for end in (0.1, 0.2, 0.3, 0.4, 0.5) if value <= end), 1.0)
 
 
 def results(stats: Stats) -> Section:

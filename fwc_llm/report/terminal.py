@@ -53,7 +53,13 @@ def run_table(folder: str | Path, verbose: bool = False) -> RenderableType:
         title.append("  REFERENCE, NO LANGUAGE MODEL", style="bold black on cyan")
     stats = statistics(run.answered, references_of(run))
     low = low_coverage(run.results["arms"], run.described["settings"]["min_coverage"])
-    lines = [run.missing, *wording_lines(run.results), *lost_lines(run.results.get("rows"))]
+    untrue = run.described.get("untrue") or {}
+    lines = [
+        run.missing,
+        *(f"{arm}: {warning}." for arm, warning in untrue.items()),
+        *wording_lines(run.results),
+        *lost_lines(run.results.get("rows")),
+    ]
     if (run.described.get("parameters") or {}).get("logprobs") and not any(
         arm["probabilities"] for arm in stats["arms"]
     ):
@@ -91,6 +97,8 @@ def summary(
     table = selected(view, most=_MOST_GROUPS) if view and of_groups else sections.first(stats)
     of_one = tuple(f"{arm['arm']}{end}" for arm in stats["arms"] for end in ":,")
     notes = [note for note in stats["notes"] if not note.startswith(of_one)][:_MOST_NOTES]
+    if any(arm["conditional_parity"] for arm in stats["arms"]):  # was asked for
+        notes += [note for note in stats["notes"] if note.startswith(of_one) and " strat" in note]
     return Group(
         *(Text(": ".join(filter(None, finding.values()))) for finding in findings(stats, created)),
         terminal(replace(table, title="")),

@@ -110,8 +110,8 @@ def test_the_tables_text_is_the_jsons(view: View, document: dict[str, Any]) -> N
 
 def test_a_planted_script_stays_text(page: Page, report: Path) -> None:
     page.goto(report.as_uri())
-    page.evaluate("document.querySelectorAll('details').forEach(element => element.open = true)")
     assert page.evaluate("[...document.scripts].map(e => e.type)") == ["application/json", ""]  # ours
+    page.evaluate("document.querySelectorAll('details').forEach(element => element.open = true)")
     assert page.locator("img").count() == 0
     assert EVIL[:-1] in page.locator("table.examples").all_inner_texts()[-1]
     assert "owned" not in page.title()

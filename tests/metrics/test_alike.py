@@ -144,7 +144,7 @@ def test_a_run_says_so_first_and_no_gate_is_decided(denied: Result) -> None:
     assert denied.data["arms"][0]["verdict"][GAP] == arm[GAP]["verdict"] == "cannot be told"
     assert arm[GAP]["rows_needed"] is None, "more rows would not tell"
     first = str(found).splitlines()[0]
-    assert first.startswith("zero answered no to all 200 rows: the gap says nothing")
+    assert first.startswith("zero: answered no to all 200 rows: the gap says nothing")
     answers = denied.answers()
     odds = logit(answers["p_yes"].astype(float))
     rates = (odds > odds.mean()).groupby(answers["group"]).mean().to_dict()
@@ -179,8 +179,8 @@ def test_refused_and_filtered_groups_are_findings_and_gates(tmp_path: Path) -> N
     assert arm["replies"]["coverage"]["value"] == arm["coverage"]
     assert arm["replies"]["coverage_difference"]["verdict"] == "differs"
     text = " ".join(str(found).split())
-    assert "zero refuses rows of Female" in text
-    assert "zero filters rows of Female" in text
+    assert "zero: refuses rows of Female" in text
+    assert "zero: filters rows of Female" in text
     page = render([result.folder], "md")
     assert "| zero | Filtered |" in page
     metrics = {line.split(",")[7] for line in render([result.folder], "csv").splitlines()}

@@ -19,7 +19,7 @@ from fwc_llm.report.document import make_document
 from fwc_llm.report.figures import write_figures
 from fwc_llm.report.formats import render
 from fwc_llm.report.narrative import best_arm, findings
-from fwc_llm.report.number_format import interval, mean_and_sd, number, p_value, percent, signed
+from fwc_llm.report.number_format import day, interval, mean_and_sd, number, p_value, percent, signed
 from fwc_llm.report.table_model import as_text
 from fwc_llm.report.terminal import run_table
 from fwc_llm.runs.folder import RunFolder
@@ -198,6 +198,7 @@ def test_equal_arms_are_said_to_be_equal(make_run: MakeRun) -> None:
         (mean_and_sd(0.7654, 0.0163, 100, 2), "76.54 ± 1.63"), (mean_and_sd(0.7654, None, 100, 2), "76.54"),
         (mean_and_sd(None, None), "–"), (interval((0.1, 0.2), 2), "0.10 to 0.20"),
         (interval((0.1, float("nan"))), "–"), (p_value(0.0004), "<0.001"), (p_value(0.0416), "0.042"),
+        (day("2026-11-06T01:00:00+0000"), "6 Nov 2026"), (day("2026-13-06"), ""), (day("\x1b[2J"), ""),
     ],
 )  # fmt: skip
 def test_numbers_are_written_alike_everywhere(text: str, wanted: str) -> None:
