@@ -76,8 +76,8 @@ def _forecast_lines(job: "Job", numbers: "Forecast | None") -> Iterator[str]:
         yield f"at most {numbers.completion_tokens:,} completion tokens"
     if numbers.dollars is None or numbers.dollars_most is None or numbers.price is None:
         why = f"no price of {name} is known; give a price file with --prices"
-        own = f"{name} is a function of yours, which alone knows what it asks"
-        yield f"cost unknown: {own if _is_function(job) else why}"
+        unknown = f"{name} is a function of yours, which alone knows what it asks"
+        yield f"cost unknown: {unknown if _is_function(job) else why}"
         return
     least, most = f"${numbers.dollars:.2f}", f"${numbers.dollars_most:.2f}"
     cost = most if least == most else f"{least} with the cache, {most} without"
@@ -344,6 +344,6 @@ def run_json(folder: Path, results: Mapping[str, Any], price: "Price | None" = N
 
 def eval_json(jobs: "Sequence[Job]", results: "Mapping[str, Result]") -> dict[str, Any]:
     """The JSON of `fwc-llm eval --json`, before its gates are decided."""
-    shown = {job.model.name: job.price for job in jobs if job.model.name in results}
-    runs = [run_json(results[name].folder, results[name].data, price) for name, price in shown.items()]
+    prices = {job.model.name: job.price for job in jobs if job.model.name in results}
+    runs = [run_json(results[name].folder, results[name].data, price) for name, price in prices.items()]
     return {"format": "fwc-llm-eval/1", "runs": runs, "gates": [], "gate_notes": []}

@@ -175,8 +175,8 @@ def command(name: str, *models: type[Options], names: Sequence[str] = ()) -> Cal
         for parameter in inspect.signature(function).parameters.values():
             if parameter.name in _COMPLETED:
                 parameter.default.autocompletion = completed(parameter.name)
-        group, _, own = name.rpartition(" ")
-        GROUPS[group].command(own, cls=Command, epilog=_epilog(name))(function)
+        group, _, last = name.rpartition(" ")
+        GROUPS[group].command(last, cls=Command, epilog=_epilog(name))(function)
         return function
 
     return register

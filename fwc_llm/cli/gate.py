@@ -63,10 +63,10 @@ class Gates:
             return cls((), None, None)
         from fwc_llm.gates import parse_condition
 
-        asked = {
+        conditions = {
             replace(condition, text=""): condition for condition in map(parse_condition, fail_if)
         }  # each once
-        return cls(list(asked.values()), undecided, junit)
+        return cls(list(conditions.values()), undecided, junit)
 
     def begin(self, arms: Sequence[str]) -> None:
         """Refuse arms that are not there."""

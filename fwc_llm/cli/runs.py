@@ -23,8 +23,8 @@ def runs(
     if not listed:
         console.notes(f"{folder} holds no run")
     for run in listed:
-        own = Path(run["folder"])
-        where = own.relative_to(folder) if own != folder else own
+        path = Path(run["folder"])
+        where = path.relative_to(folder) if path != folder else path
         state = "complete" if run["complete"] else f"{run['answered']:,} of {run['requests']:,} answered"
         mark = ", simulated" if run["simulated"] else ""
         when = run["created"][:16].replace("T", " ")

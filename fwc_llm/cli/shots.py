@@ -184,9 +184,9 @@ def _show(
         console.notes(chosen.untrue, style="bold")
     proof = chosen.certificate or {}
     if {"objective", "lower_bound", "violation"} <= set(proof):
-        what = "distance and penalty" if "imbalance" in proof else "distance"
+        measure = "distance and penalty" if "imbalance" in proof else "distance"
         console.notes(
-            f"certificate: {what} {proof['objective']:.6f}, lower bound of the inner problem "
+            f"certificate: {measure} {proof['objective']:.6f}, lower bound of the inner problem "
             f"{proof['lower_bound']:.6f}, largest parity violation {proof['violation']:.6f}"
         )
     if "outer_bound" in proof:

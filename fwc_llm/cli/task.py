@@ -46,9 +46,9 @@ def tasks(data_dir: Path | None = flags.DATA_DIR, as_json: bool = flags.JSON) ->
             levels = "" if task["groups"] is None else f" ({', '.join(task['groups'])})"
             others = ", ".join(name for name in task["offered"] if name not in task["protected"])
             offered = f"{', '.join(task['protected'])}{levels}{f'; or {others}' if others else ''}"
-            place = f"in {task['data']}; " if task["data"] else ""
+            location = f"in {task['data']}; " if task["data"] else ""
             lines(f"{task['task']}: {task['title']}; {rows}protected {offered}")
-            lines(f"  {place}{task['licence']}; {task['citation']}")
+            lines(f"  {location}{task['licence']}; {task['citation']}")
 
 
 def _described(task: "Task") -> dict[str, Any]:

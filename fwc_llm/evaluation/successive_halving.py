@@ -1,4 +1,4 @@
-"""The race of `tune`: a goal, candidates measured on few rows, and more rows for those that may still win."""
+"""Successive halving of the candidates of `tune`: a goal, few rows for all, more for those that may win."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

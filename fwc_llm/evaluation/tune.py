@@ -123,8 +123,8 @@ class _Tuning:
     def candidates(self) -> list[Candidate]:
         return [each for name, each in self.arms.items() if name not in FIXED]
 
-    def race(self) -> dict[str, Floats]:
-        """Race in the folder, or take up the race that was interrupted there."""
+    def ask_candidates(self) -> dict[str, Floats]:
+        """Ask by successive halving in the folder, or go on with what was interrupted there."""
         budget = self.job.budget()
         self.job.preflight()
         folder = self.folder
@@ -340,7 +340,7 @@ class _Tuning:
             return make_plan(task, arms, settings, progress=step, split=split)
 
     def forecast(self, split: Split | None) -> Forecast:
-        """Count the most that the race and the test use: as if the longest prompts stayed in the race.
+        """Count the most that candidates and test use: as if the longest prompts stayed to the end.
 
         Sentences that are proposed while it runs are not known yet.
         """
@@ -526,7 +526,7 @@ def tune(
         asked["forecast"] = {**asdict(numbers), "price": numbers.price and numbers.price.model_dump()}
         return Tuned(folder.path, _expected(bare, numbers), False, None, templates[0], {**asked, "front": []})
     try:
-        return tuning.conclude(tuning.race(), split if test else None)
+        return tuning.conclude(tuning.ask_candidates(), split if test else None)
     except KeyboardInterrupt:
         raise InterruptedRunError(
             f"interrupted; the same command with --out {quote(str(folder.path))} continues"

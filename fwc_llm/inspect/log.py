@@ -76,13 +76,13 @@ def import_log(log: str | Path, out: str | Path) -> Result:
     record = read_log(path)
     content = _content(record, path)
     epochs = record.eval.config.epochs or 1
-    place = {str(name): number for number, name in enumerate(record.eval.dataset.sample_ids or ())}
+    order = {str(name): number for number, name in enumerate(record.eval.dataset.sample_ids or ())}
     arms = content["run"]["arms"]
     samples = _whole_rows(
         [(_question(sample, arms, epochs, path), sample) for sample in record.samples or ()]
     )
     samples.sort(
-        key=lambda asked: (asked[0]["repeat"], arms.index(asked[0]["arm"]), place.get(str(asked[1].id), 0))
+        key=lambda pair: (pair[0]["repeat"], arms.index(pair[0]["arm"]), order.get(str(pair[1].id), 0))
     )
     if not samples:
         raise FwcError(f"{path} holds no sample that was asked in full: there is nothing to report")
@@ -103,11 +103,10 @@ def import_log(log: str | Path, out: str | Path) -> Result:
         folder.write_questions([question for question, _ in samples])
         _write_examples(folder, content["shots"], described["arms"], samples, epochs)
         folder.begin(described)
-        asked, stopped = int(content["run"]["calls"]) * epochs, None
-        if len(samples) < asked or record.status != "success":
-            stopped = (
-                f"{len(samples):,} of {asked:,} questions are in the log of Inspect (status: {record.status})"
-            )
+        planned, stopped = int(content["run"]["calls"]) * epochs, None
+        if len(samples) < planned or record.status != "success":
+            part = f"{len(samples):,} of {planned:,} questions are in the log of Inspect"
+            stopped = f"{part} (status: {record.status})"
         return Result(folder.path, score_run(folder, journal, stopped))
 
 
@@ -149,7 +148,7 @@ def _whole_rows(samples: _Asked) -> _Asked:
     for question, _ in samples:
         if not question["variant"]:
             seen.setdefault((question["repeat"], question["row"]), set()).add(question["arm"])
-    return [asked for asked in samples if seen.get((asked[0]["repeat"], asked[0]["row"])) == arms]
+    return [pair for pair in samples if seen.get((pair[0]["repeat"], pair[0]["row"])) == arms]
 
 
 def _described(

@@ -83,13 +83,13 @@ def decisions() -> Metric:
 
 def _rows(scores: list[SampleScore]) -> list[dict[str, Any]]:
     """The questions with their answers. A question that comes again is one of the next epoch."""
-    asked: dict[Any, int] = {}
+    numbers: dict[Any, int] = {}
     rows = []
     for sample_score in scores:
         row = dict(sample_score.sample_metadata or {})
         if row.get("variant"):
             continue
-        epoch = asked[sample_score.sample_id] = asked.get(sample_score.sample_id, -1) + 1
+        epoch = numbers[sample_score.sample_id] = numbers.get(sample_score.sample_id, -1) + 1
         # Any numbers do that tell repeats and epochs apart.
         row["repeat"] = row["repeat"] * 1_000_000 + epoch
         reason = (sample_score.score.metadata or {}).get("reason", "")
@@ -207,8 +207,8 @@ def _build(name: str) -> Callable[..., Task]:
         return _task(plan, logprobs)
 
     build.__doc__ = f"Decisions over the table {name!r}: accuracy and demographic parity."
-    shown = [parameter for parameter in Settings.parameters() if parameter.name not in _RENAMED]
-    registered: Callable[..., Task] = task(name=name)(extended(build, shown))
+    parameters = [parameter for parameter in Settings.parameters() if parameter.name not in _RENAMED]
+    registered: Callable[..., Task] = task(name=name)(extended(build, parameters))
     return registered
 
 
@@ -222,17 +222,17 @@ class SurrogateAPI(ModelAPI):  # type: ignore[misc]
 
     def __init__(self, model_name: str, config: GenerateConfig | None = None, **options: Any) -> None:
         super().__init__(model_name, config=config or GenerateConfig())
-        named = sorted(options.keys() - {"base_url", "api_key"})
-        if model_name != NAME or named:
-            what = f"option {named[0]!r}" if named else f"model {model_name!r}"
-            raise refused(f"there is no {what} of fwc: the one model is fwc/{NAME}, without options")
+        unknown = sorted(options.keys() - {"base_url", "api_key"})
+        if model_name != NAME or unknown:
+            subject = f"option {unknown[0]!r}" if unknown else f"model {model_name!r}"
+            raise refused(f"there is no {subject} of fwc: the one model is fwc/{NAME}, without options")
 
     async def generate(self, input: list[Any], tools: Any, tool_choice: Any, config: GenerateConfig) -> Any:
         """Answer at once. Raises `UnreadablePromptError` for a prompt that asks about no person."""
         messages = from_chat(input)
         reply = Surrogate(config.temperature or 0.0, config.seed or 0).reply(messages)
-        asked = {"model": NAME, "logprobs": True, "top_logprobs": 2}
-        return await model_output_from_openai(chat_body(Call(CHAT, asked, messages), reply))
+        request = {"model": NAME, "logprobs": True, "top_logprobs": 2}
+        return await model_output_from_openai(chat_body(Call(CHAT, request, messages), reply))
 
     async def count_text_tokens(self, text: str) -> int:
         """Words: the surrogate has no tokens, and Inspect's own count would fetch a tokenizer."""

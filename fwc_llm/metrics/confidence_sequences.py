@@ -35,22 +35,14 @@ class ConfidenceSequence:
     most: int
     ended: str = ""
 
-    def alpha(self, groups: int = 2, kinds: int = 1) -> float:
-        """Return the error that one pair of groups, one rate and one check has."""
-        return (1 - LEVEL) / (max(1, self.checks) * kinds * max(1, groups * (groups - 1) // 2))
-
-    def _intrinsic_time(self, rows: float, alpha: float) -> float:
-        """n ρ² at so many rows."""
-        best = -lambertw(-(alpha**2) / np.e, -1).real - 1.0
-        return float(best * rows / (_TIGHTEST * self.most))
-
     def critical_value(self, rows: int, groups: int = 2, kinds: int = 1, freedom: float = np.inf) -> float:
         """Return how many standard errors all differences keep within at every look, at `rows` rows.
 
         Errors count as known: `freedom` is that of a fixed sample, and is not used.
         """
-        alpha = self.alpha(groups, kinds)
-        time = self._intrinsic_time(rows, alpha)
+        alpha = (1 - LEVEL) / (max(1, self.checks) * kinds * max(1, groups * (groups - 1) // 2))
+        tightest = -lambertw(-(alpha**2) / np.e, -1).real - 1.0  # n ρ² there
+        time = tightest * rows / (_TIGHTEST * self.most)
         return float(np.sqrt((time + 1) / time * np.log((time + 1) / alpha**2)))
 
     def looks(self, first: int) -> list[int]:

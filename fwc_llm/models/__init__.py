@@ -51,18 +51,18 @@ def open_model(
     no key is needed until the first question.
     """
     client = client or Client(**options)
-    here = client.base_url is None
-    if not here and name.startswith(("python:", "gguf:", "replay:")):
+    default_service = client.base_url is None
+    if not default_service and name.startswith(("python:", "gguf:", "replay:")):
         raise FwcError(f"{name} is asked in this process, not at {client.base_url}: leave out one of the two")
-    if name.partition(":")[0] == "surrogate" and here:
+    if name.partition(":")[0] == "surrogate" and default_service:
         from fwc_llm.models.surrogate.model import FORMS, Surrogate
 
         return Surrogate(form=name.partition(":")[2] or FORMS[0])
-    if name == "baseline" and here:
+    if name == "baseline" and default_service:
         from fwc_llm.models.baseline import Baseline
 
         return Baseline()
-    if name.startswith("gguf:") or (name == "smollm2" and here):
+    if name.startswith("gguf:") or (name == "smollm2" and default_service):
         from fwc_llm.models.local import LocalModel
 
         return LocalModel(name, client, notice)

@@ -27,8 +27,8 @@ def is_simulation(
     """
     name = (model or "").rpartition("/")[2]
     said = [value for key, value in (headers or {}).items() if key.lower().endswith(HEADER)]
-    named = name.partition(":")[0] == "surrogate" or name.endswith("(simulated)")
-    return named or SIMULATED in f"{fingerprint} {said}"
+    by_name = name.partition(":")[0] == "surrogate" or name.endswith("(simulated)")
+    return by_name or SIMULATED in f"{fingerprint} {said}"
 
 
 class Message(TypedDict):

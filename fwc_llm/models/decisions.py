@@ -71,11 +71,11 @@ def take_apart(messages: Messages) -> Parts:
     """The questions and the input of a prompt. Without a question the last message is one."""
     questions = {m.get("name") or MAIN: m["content"] for m in messages if m["role"] == QUESTION}
     # These services know no names.
-    shown = tuple(Message(role=role_of(m), content=m["content"]) for m in messages if m["role"] != QUESTION)
+    turns = tuple(Message(role=role_of(m), content=m["content"]) for m in messages if m["role"] != QUESTION)
     meant = [name for name in questions if name.startswith(CRITERIA)]
     criteria = {name.removeprefix(CRITERIA): questions.pop(name) for name in meant}
-    main = questions.pop(MAIN, shown[-1]["content"] if shown else "")
-    return Parts({MAIN: main, **questions}, shown, criteria)
+    main = questions.pop(MAIN, turns[-1]["content"] if turns else "")
+    return Parts({MAIN: main, **questions}, turns, criteria)
 
 
 def _with_criteria(parts: Parts, name: str) -> str:
@@ -88,8 +88,8 @@ def conversation(text: str) -> list[Message]:
     """The examples and the record in one text as turns of a chat, for texts that `Parts.text` makes."""
     pieces = _EXAMPLE.split(text)  # records and answers in turn
     return [
-        {"role": "assistant" if place % 2 else "user", "content": piece.strip()}
-        for place, piece in enumerate(pieces)
+        {"role": "assistant" if index % 2 else "user", "content": piece.strip()}
+        for index, piece in enumerate(pieces)
     ]
 
 
@@ -106,9 +106,9 @@ def answers_by_name(body: Any, questions: Mapping[str, str]) -> dict[str, Mappin
             names = list(questions)
         answers = dict(zip(names, answers, strict=True)) if len({*names}) == len(names) else {}
     answers = answers if isinstance(answers, Mapping) else {}
-    named = {name: answers[name] for name in questions if isinstance(answers.get(name), Mapping)}
-    if len(named) == len(questions):
-        return named
+    found = {name: answers[name] for name in questions if isinstance(answers.get(name), Mapping)}
+    if len(found) == len(questions):
+        return found
     if isinstance(body, Mapping) and not body.get("error"):
         raise AttemptError(FailureScope.ATTEMPT, "a response without an answer to every question", 200)
     raise body_failure(body)
@@ -124,10 +124,8 @@ def p_yes(answer: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:
     value = next((answer[key] for key in keys if key in answer), "missing")
     number = parse_finite(value)
     if number is None or not 0.0 <= number <= 1.0:
-        shown = repr(value)[:40]
-        raise AttemptError(
-            FailureScope.UNCLEAR, f"an answer without a probability from 0 to 1 ({shown})", 200
-        )
+        text = repr(value)[:40]
+        raise AttemptError(FailureScope.UNCLEAR, f"an answer without a probability from 0 to 1 ({text})", 200)
     return abs(number)  # not -0.0
 
 
@@ -251,8 +249,8 @@ class DecisionModel(ChatModel):
         spoken = self._sent[_DIALECT] == first and self._last_success > -math.inf  # the service answers in it
         if wrong_form and sent[_DIALECT] == first and not spoken:
             self._sent = {**self._sent, _DIALECT: other}
-            what = "System One's format at /decisions is sent"
-            self._tell(f"{self.where} does not speak --api {self.api} as it is: {what}")
+            sent_instead = "System One's format at /decisions is sent"
+            self._tell(f"{self.where} does not speak --api {self.api} as it is: {sent_instead}")
             return True
         about_roles = failure.parameter.startswith("input") or _ABOUT_ROLES.search(failure.reason)
         unclear = unclear and failure.scope in {FailureScope.RUN, FailureScope.UNCLEAR}
@@ -269,11 +267,11 @@ class DecisionModel(ChatModel):
         tried = " or ".join(dict.fromkeys(path for path, _ in _DIALECTS[self.api]))
         if failure.about_model:
             why = f"does not answer POST {tried} with the model {self.name!r}"
-            what = "name one that it serves for decisions, or ask this one with --api chat"
+            remedy = "name one that it serves for decisions, or ask this one with --api chat"
         elif failure.status in _NO_ENDPOINT:
             other = "systemone" if self.api == "decisions" else "decisions"
             why = f"has no POST {tried}: it does not speak --api {self.api}"
-            what = f"check the base URL, or try --api {other} or --api chat"
+            remedy = f"check the base URL, or try --api {other} or --api chat"
         else:
             return super().explain(failure)
-        return self.redact(f"{self.where} {why} ({failure}): {what}")
+        return self.redact(f"{self.where} {why} ({failure}): {remedy}")

@@ -82,12 +82,12 @@ class FunctionModel:
         if not self.name.strip() or not self.name.isprintable():
             raise FwcError(f"name is {name!r}: give the function a name in words")
         try:
-            own = dict(parameters or {})
-            json.dumps(own, allow_nan=False)
+            given = dict(parameters or {})
+            json.dumps(given, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise FwcError(f"parameters cannot be written as JSON ({as_single_line(str(error))})") from None
         self.simulated = simulated
-        self.parameters = {"function": self._qualified, **_bound(function), **own}
+        self.parameters = {"function": self._qualified, **_bound(function), **given}
         self._timeout, self._threads = float(timeout), threads
         self._hung = 0
         self._begin()
@@ -151,7 +151,7 @@ class FunctionModel:
                     await asyncio.sleep(0)
                 batch = self._waiting[:LARGEST_BATCH]
                 try:
-                    values = _list_of(await self._call([asked for asked, _ in batch]), len(batch))
+                    values = _list_of(await self._call([row for row, _ in batch]), len(batch))
                 except Exception as error:
                     values = [error] * len(batch)
                 self._waiting = self._waiting[len(batch) :]
@@ -254,8 +254,8 @@ def as_model(model: Any, timeout: float = TIMEOUT) -> Model:
 def qualified_name(function: Any) -> str:
     """A function's module and qualified name; of an object, its class's."""
     inner = function.func if isinstance(function, partial) else function
-    named = inner if hasattr(inner, "__qualname__") else type(inner)
-    return f"{getattr(named, '__module__', None) or '?'}:{named.__qualname__}"
+    owner = inner if hasattr(inner, "__qualname__") else type(inner)
+    return f"{getattr(owner, '__module__', None) or '?'}:{owner.__qualname__}"
 
 
 def _bound(function: Any) -> dict[str, Any]:

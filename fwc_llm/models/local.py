@@ -44,10 +44,10 @@ def model_file(name: str) -> Path:
             path = next(Path(spec.submodule_search_locations[0]).glob("*.gguf"), path)
     if needed:
         raise FwcError(f"{name} needs what is not installed: {' && '.join(needed)}")
-    shown = replace_invisible(str(path))
-    with failing_as(FwcError, f"cannot read {shown}: "), open_binary(path) as file:
+    printable = replace_invisible(str(path))
+    with failing_as(FwcError, f"cannot read {printable}: "), open_binary(path) as file:
         if file.read(4) != b"GGUF":
-            raise FwcError(f"{shown} is no GGUF file: write {PREFIX}/path/to/model.gguf")
+            raise FwcError(f"{printable} is no GGUF file: write {PREFIX}/path/to/model.gguf")
     return path
 
 

@@ -30,8 +30,8 @@ def provided_model(name: str, client: Client) -> Model | None:
     fails, and one that gives no model of that name.
     """
     prefix = name.partition(":")[0]
-    own = prefix in OURS or f"{prefix}:" in OURS
-    points = [] if own else list(entry_points(group=ENTRY_POINTS, name=prefix))
+    built_in = prefix in OURS or f"{prefix}:" in OURS
+    points = [] if built_in else list(entry_points(group=ENTRY_POINTS, name=prefix))
     if not points:
         return None
     if len(points) > 1:

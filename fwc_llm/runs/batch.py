@@ -145,8 +145,8 @@ class _Batches:
                             for kind in ("jsonl", "calls.jsonl")
                         )
                     requests.write(line)
-                    asked = request, call.arm, call.repeat, call.row, call.variant, call.messages, call.fixed
-                    index.write(json.dumps(asked).encode() + b"\n")
+                    entry = request, call.arm, call.repeat, call.row, call.variant, call.messages, call.fixed
+                    index.write(json.dumps(entry).encode() + b"\n")
                     self.parts[-1].requests += 1
                     size += len(line)
         self._save()

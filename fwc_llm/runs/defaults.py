@@ -44,8 +44,8 @@ def fit_defaults(
     if rows and parity is not None and (nearest := nearest_whole(task.groups, rows, parity)) != rows:
         lines.append(f"--threshold-rows {rows}: {_not_whole(rows, task.groups)}: {nearest} are asked first")
         changes["threshold_rows"] = nearest
-    whole = parity is None or (n > 0 and n % whole_step(task.groups, parity) == 0)  # else the draw refuses it
-    if chooses and "m" not in chosen and whole:
+    fits = parity is None or (n > 0 and n % whole_step(task.groups, parity) == 0)  # else the draw refuses it
+    if chooses and "m" not in chosen and fits:
         changes["m"], line = _fit_m(cells, settings.m, cells.left(n, parity))
         lines.append(line)
     return settings.updated(**changes, base_parity=parity), tuple(filter(None, lines))
@@ -82,8 +82,8 @@ class _Cells:
         order, number = np.searchsorted(sorted(task.groups), task.groups), 2 * len(task.groups)
         rows, share = task.cells_of(table), np.zeros((len(order), 2))
         if pool is table:
-            here = np.bincount(frame["cell"], minlength=number).reshape(-1, 2)[order]
-            share = here / np.maximum(rows, 1)
+            in_pool = np.bincount(frame["cell"], minlength=number).reshape(-1, 2)[order]
+            share = in_pool / np.maximum(rows, 1)
         else:  # a pool row that equals a test row is no example
             frame = frame[~frame["key"].isin(list(map(hash, row_values(task, table))))]
         distinct = frame.drop_duplicates().assign(group=lambda rows: rows["cell"] // 2)

@@ -282,7 +282,7 @@ def file_name(text: str) -> str:
 
 def command() -> str:
     """The command line that this process was started with, quoted so that a shell reads the same words."""
-    return shlex.join(Path(word).name if place == 0 else word for place, word in enumerate(sys.argv))
+    return shlex.join(Path(word).name if index == 0 else word for index, word in enumerate(sys.argv))
 
 
 def versions() -> dict[str, str]:
@@ -343,9 +343,9 @@ class _People(BaseModel, strict=True):
 
 def _settings(content: dict[str, Any]) -> dict[str, Any]:
     """The settings with their types, and the defaults of those that an earlier version lacks."""
-    own = {name: value for name, value in content.items() if name in Settings.model_fields}
+    known = {name: value for name, value in content.items() if name in Settings.model_fields}
     try:
-        return content | Settings(**own).as_json()
+        return content | Settings(**known).as_json()
     except FwcError as error:
         raise ValueError(str(error)) from None
 

@@ -193,8 +193,8 @@ class Journal:
             if len(kept) == len(lines):
                 return
             paths = (self.path.with_name(f"journal-{number}.jsonl") for number in count(1))
-            beside = next(path for path in paths if not path.exists())
-            with whole_file(beside, "xb") as file:
+            aside = next(path for path in paths if not path.exists())
+            with whole_file(aside, "xb") as file:
                 file.write(HEADER + b"".join(line for line in lines if line not in kept))
             before = {name: getattr(self, name) for name in _TOTALS}
             os.ftruncate(self._file, 0)
@@ -211,7 +211,7 @@ class Journal:
                     {
                         "request": 32 * "0",
                         "text": None,
-                        "earlier": beside.name,
+                        "earlier": aside.name,
                         "usage": vars(moved[0]),
                         **most,
                     }
@@ -230,10 +230,10 @@ class Journal:
     def check_in_place(self) -> None:
         """`StorageError` when the file is not where it was: the folder was deleted, moved or replaced."""
         try:
-            there, here = os.stat(self.path), os.fstat(self._file)
+            there, opened = os.stat(self.path), os.fstat(self._file)
         except OSError:
             there = None
-        if there is None or (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino):
+        if there is None or (there.st_dev, there.st_ino) != (opened.st_dev, opened.st_ino):
             raise StorageError(
                 f"{self.path} is gone: its folder was deleted, moved or replaced while the run went on; "
                 "nothing further is asked"
@@ -283,8 +283,8 @@ class Journal:
             for number, line in enumerate(file, 1):
                 if number == 1 and not HEADER.startswith(line.rstrip(b"\0")):
                     check_header(line, self.path)
-                whole = line.endswith(b"\n")
-                if not whole:
+                complete = line.endswith(b"\n")
+                if not complete:
                     try:
                         parse_json(line)
                     except ValueError:
@@ -292,7 +292,7 @@ class Journal:
                 if number > 1:
                     self._count(parse_record(line, self.path, number))
                 good += len(line)
-                if not whole:  # only the newline is missing: the record counts, its request was paid
+                if not complete:  # only the newline is missing: the record counts, its request was paid
                     good += os.write(self._file, b"\n")
                     break
         if os.fstat(self._file).st_size != good:

@@ -38,8 +38,8 @@ def joint_messages(
     return [*fixed, {"role": "user", "content": records}, *questions, *meant]
 
 
-def _text(asked: Messages) -> str:
-    return "\n\n".join(m["content"] for m in asked if m["role"] != QUESTION).removeprefix("Record:\n")
+def _text(messages: Messages) -> str:
+    return "\n\n".join(m["content"] for m in messages if m["role"] != QUESTION).removeprefix("Record:\n")
 
 
 def split_record(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -65,8 +65,8 @@ def split_record(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         return
     visible = without_reasoning(text)[0].replace("```", "")
     lines = [_LINE.fullmatch(line) for line in visible.splitlines() if line.strip()]
-    whole = [int(line[1]) for line in lines if line] == list(range(1, len(rows) + 1)) and all(lines)
+    complete = [int(line[1]) for line in lines if line] == list(range(1, len(rows) + 1)) and all(lines)
     other = f"(a reply without {len(rows)} numbered lines)"
-    for place, row in enumerate(rows):
-        line = lines[place] if whole else None
+    for index, row in enumerate(rows):
+        line = lines[index] if complete else None
         yield alike | {"row": row, "text": other if line is None else line[2]}

@@ -46,10 +46,10 @@ def named_levels(task: "Task") -> dict[str, list[str]]:
     by_attribute, without = {}, []
     for attribute in task.protected:
         levels = sorted(map(str, task.pool()[attribute].unique()))
-        named = [level for level in levels if _word(level) in sexes | races]
-        without += [level for level in levels if level not in named]
-        if len(named) > 1:
-            by_attribute[attribute] = named
+        listed = [level for level in levels if _word(level) in sexes | races]
+        without += [level for level in levels if level not in listed]
+        if len(listed) > 1:
+            by_attribute[attribute] = listed
     if not by_attribute:
         raise FwcError(
             f"there are no lists of first names for the levels {', '.join(without)}: the probe `names` knows "
@@ -62,11 +62,11 @@ def with_first_name(messages: Messages, values: Mapping[str, Any]) -> Messages:
     """The conversation with the row's first name, if it has one, as the last line of its record."""
     if FIRST_NAME not in values:
         return messages
-    place = max(place for place, message in enumerate(messages) if message["role"] == "user")
-    text = messages[place]["content"].rstrip()
+    index = max(index for index, message in enumerate(messages) if message["role"] == "user")
+    text = messages[index]["content"].rstrip()
     mark = "- first name" if text.splitlines()[-1].startswith("- ") else "First name"
-    named: Message = {**messages[place], "content": f"{text}\n{mark}: {values[FIRST_NAME]}"}
-    return [*messages[:place], named, *messages[place + 1 :]]
+    changed: Message = {**messages[index], "content": f"{text}\n{mark}: {values[FIRST_NAME]}"}
+    return [*messages[:index], changed, *messages[index + 1 :]]
 
 
 def name_variants(
@@ -77,12 +77,12 @@ def name_variants(
     A name tells sex and race: the one that is not tried is the row's own, where the row says it.
     """
     lists, drawn = _file()["names"], crc32(row.encode())
-    own = {_word(str(value)) for value in values.values() if isinstance(value, str)}
+    words = {_word(str(value)) for value in values.values() if isinstance(value, str)}
     for attribute, names in levels.items():
         for level in names:
             word = _word(level)
-            sex = next((each for each in lists if each in own), list(lists)[drawn % 2])
-            race = next((each for each in lists[sex] if each in own), "white")
+            sex = next((each for each in lists if each in words), list(lists)[drawn % 2])
+            race = next((each for each in lists[sex] if each in words), "white")
             chosen = lists[word][race] if word in lists else lists[sex][word]
             first = chosen[drawn // 2 % len(chosen)]
             yield f"names:{attribute}={level}", {**values, FIRST_NAME: first}
@@ -106,9 +106,9 @@ class Proxies:
     def note(self) -> str:
         """A sentence that says which columns tell the attribute how well."""
         best = sorted(self.telling.items(), key=lambda item: -item[1])[:6]
-        shown = ", ".join(f"{name} {value:.2f}" for name, value in best if name != "all")
+        listed = ", ".join(f"{name} {value:.2f}" for name, value in best if name != "all")
         return (
-            f"{self.attribute} is told by {', '.join(self.columns)} (AUC alone: {shown}; all columns "
+            f"{self.attribute} is told by {', '.join(self.columns)} (AUC alone: {listed}; all columns "
             f"together {self.telling['all']:.2f}); the probe `proxies` exchanges these"
         )
 
@@ -146,9 +146,9 @@ def _proxies(task: "Task", pool: "pd.DataFrame", attribute: str) -> Proxies:
     target = (pool[attribute].astype(str) == usual).to_numpy(np.int8)
     fitted, judged = np.arange(len(pool)) % 2 == 0, np.arange(len(pool)) % 2 == 1
     telling = {}
-    for name, shown in {**{str(c): [c] for c in features}, "all": list(features)}.items():
-        model = TableModel(LOGISTIC, features.loc[fitted, shown], target[fitted])
-        p = model.probabilities(features.loc[judged, shown])
+    for name, columns_tried in {**{str(c): [c] for c in features}, "all": list(features)}.items():
+        model = TableModel(LOGISTIC, features.loc[fitted, columns_tried], target[fitted])
+        p = model.probabilities(features.loc[judged, columns_tried])
         telling[name] = float(roc_auc_score(target[judged], p))
     best = sorted((name for name in telling if name != "all"), key=lambda name: -telling[name])
     columns = tuple(name for name in best[:_MOST_PROXIES] if telling[name] >= TELLING)

@@ -190,8 +190,8 @@ class Plan:
     @cached_property
     def untrue(self) -> dict[str, str]:
         """Says of each arm with untrue examples what is not true of them."""
-        shown = ((arm, shots) for repeat in self.repeats for arm, shots in repeat.shots.items())
-        return {arm: shots.untrue for arm, shots in shown if shots.untrue}
+        chosen = ((arm, shots) for repeat in self.repeats for arm, shots in repeat.shots.items())
+        return {arm: shots.untrue for arm, shots in chosen if shots.untrue}
 
     @cached_property
     def _levels(self) -> dict[str, list[str]]:
@@ -226,9 +226,9 @@ class Plan:
                         variants = [(THRESHOLD, values)] if validation else self.variants(row, values)
                         for variant, changed in variants:
                             training = trainings[repeat.index]
-                            asked = RowContext(row, repeat.index, changed, training, arm.name, variant)
+                            context = RowContext(row, repeat.index, changed, training, arm.name, variant)
                             messages = with_first_name(builder.build(changed), changed)
-                            yield PlannedCall(arm.name, repeat.index, row, variant, messages, asked, fixed)
+                            yield PlannedCall(arm.name, repeat.index, row, variant, messages, context, fixed)
                     if not validation:
                         yield from self._joint_calls(repeat, arm)
 
@@ -241,7 +241,7 @@ class Plan:
         if size == 1:
             return {}
         order = np.random.default_rng([repeat.seed, size]).permutation(len(ids))
-        return {ids[place]: number // size for number, place in enumerate(order)}
+        return {ids[index]: number // size for number, index in enumerate(order)}
 
     def _joint_calls(self, repeat: Repeat, arm: Arm) -> Iterator[PlannedCall]:
         """The requests about several rows at once."""
@@ -562,10 +562,10 @@ def _select(
     task: "Task", arm: Arm, settings: Settings, split: "Split", seed: int, query: Mapping[str, Any] | None
 ) -> Shots:
     options = _options(arm, settings)
-    asked = (task, arm.source, settings.m, settings.epsilon, seed, split.pool, split.candidates)
+    arguments = (task, arm.source, settings.m, settings.epsilon, seed, split.pool, split.candidates)
     if query is None:
-        return kept_shots(*asked, **options)
-    return select_shots(*asked, query=query, order=arm.order or "given", progress=False, **options)
+        return kept_shots(*arguments, **options)
+    return select_shots(*arguments, query=query, order=arm.order or "given", progress=False, **options)
 
 
 def describe_asked(

@@ -94,7 +94,7 @@ class Replies:
         words = words or journal.words
         self.simulated = False
         self._last: dict[Key, _Last] = {}
-        for record in (each for whole in journal.records() for each in split_record(whole)):
+        for record in (each for request in journal.records() for each in split_record(request)):
             error, model = (sys.intern(str(record.get(name) or "")) for name in ("error", "model"))
             others, truncated = record.get("others") or {}, bool(record.get("truncated"))
             self._last[key_of(record)] = _Last(
@@ -110,9 +110,9 @@ class Replies:
 
     def row(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """The question as a line of answers.csv."""
-        asked = {name: question[name] for name in (*QUESTION_COLUMNS, *ROW_COLUMNS) if name in question}
+        cells_asked = {name: question[name] for name in (*QUESTION_COLUMNS, *ROW_COLUMNS) if name in question}
         cells = self._last.get(key_of(question), _Last()).cells
-        return asked | dict(zip(PARSED_COLUMNS, cells, strict=True))
+        return cells_asked | dict(zip(PARSED_COLUMNS, cells, strict=True))
 
     def error(self, question: Mapping[str, Any]) -> str:
         """The reason why the question has no reply; empty where nobody knows."""
@@ -165,8 +165,8 @@ def score(
     requests: dict[tuple[str, ...], dict[str, Any]] = {}  # one for all rows of a joint one
     for row in rows:
         by_arm.setdefault(row["arm"], []).append(row)
-        own = "" if row["variant"].startswith(ROWS) else row["row"]
-        requests.setdefault((row["arm"], row["repeat"], row["variant"], own), row)
+        own_row = "" if row["variant"].startswith(ROWS) else row["row"]
+        requests.setdefault((row["arm"], row["repeat"], row["variant"], own_row), row)
     unanswered = [row for row in requests.values() if row["reason"] == "error"]
     reasons = Counter(filter(None, map(replies.error, unanswered)))
 
@@ -251,12 +251,12 @@ def arm_metrics(arm: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     for row in rows:
         by_repeat.setdefault(int(row["repeat"]), []).append(row)
     measured = []
-    for _, own in sorted(by_repeat.items()):
+    for _, rows_of_repeat in sorted(by_repeat.items()):
         counts, names = count_cells(
-            [VALUES[row["answer"]] for row in own],
-            [int(row["label"] == "yes") for row in own],
-            [row["group"] for row in own],
-            weights=[float(row.get("weight", 1.0)) for row in own],
+            [VALUES[row["answer"]] for row in rows_of_repeat],
+            [int(row["label"] == "yes") for row in rows_of_repeat],
+            [row["group"] for row in rows_of_repeat],
+            weights=[float(row.get("weight", 1.0)) for row in rows_of_repeat],
         )
         measured.append((names, measure(counts)))
     summary: dict[str, Any] = {"arm": arm, "n": len(rows), "per_repeat": [{} for _ in measured]}

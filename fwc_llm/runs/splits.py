@@ -53,16 +53,16 @@ def draw_split(
     Raises `FwcError` for b outside [0, 1], counts that are not whole (naming the nearest n that works) and a
     cell with too few rows (naming it).
     """
-    asked = n_test, base_parity, np.random.default_rng(seed)
+    arguments = n_test, base_parity, np.random.default_rng(seed)
     if task.disk_table is not None:
         free = np.ones(len(task.disk_table), dtype=bool)
         if len(not_equal_to):
             free[task.disk_table.equal(value_names(task), set(row_values(task, not_equal_to)))] = False
-        test = task.disk_table.take(draw(task, task.disk_table.cells, free, *asked))
+        test = task.disk_table.take(draw(task, task.disk_table.cells, free, *arguments))
     else:
         table = task.test()
         free = ~equal_rows(task, table, not_equal_to)
-        test = table.iloc[draw(task, cells_of_rows(task, table), free, *asked)]
+        test = table.iloc[draw(task, cells_of_rows(task, table), free, *arguments)]
     pool = task.pool()
     if pool is task.test():  # one file: the pool is the rest
         pool = pool[~pool.index.isin(test.index)]
@@ -149,8 +149,8 @@ def interleave_cells(cells: np.ndarray) -> np.ndarray:
     """An order of rows (n,) in which every beginning has the same shares of cells, each in its old order."""
     rank = np.zeros(len(cells))
     for cell in np.unique(cells):
-        here = np.flatnonzero(cells == cell)
-        rank[here] = (np.arange(len(here)) + 0.5) / len(here)
+        rows = np.flatnonzero(cells == cell)
+        rank[rows] = (np.arange(len(rows)) + 0.5) / len(rows)
     return np.argsort(rank, kind="stable")
 
 
@@ -216,18 +216,18 @@ def check_cells(task: Task, available: np.ndarray, counts: np.ndarray) -> None:
         return
     n, times, drawn = int(counts.sum()), int(np.gcd.reduce(counts.ravel())), counts > 0
     most = int((available[drawn] * times // counts[drawn]).min()) * (n // times)
-    place = int(np.flatnonzero(available < counts)[0])
+    index = int(np.flatnonzero(available < counts)[0])
     fewer = f"the most that work are {most}" if most else "no number works with this base parity"
     raise FwcError(
-        f"the cell {cell_words(task, place)} has {available.flat[place]:,} rows to draw from, but "
-        f"{counts.flat[place]:,} are needed for {n} test rows; {fewer}, and with no base parity (none) rows "
+        f"the cell {cell_words(task, index)} has {available.flat[index]:,} rows to draw from, but "
+        f"{counts.flat[index]:,} are needed for {n} test rows; {fewer}, and with no base parity (none) rows "
         "are drawn as they fall"
     )
 
 
-def cell_words(task: Task, place: int) -> str:
+def cell_words(task: Task, index: int) -> str:
     """The group and the answer of one of the cells (2G)."""
-    group, answer = task.groups[place // 2], ("no", "yes")[place % 2]
+    group, answer = task.groups[index // 2], ("no", "yes")[index % 2]
     return f"{' & '.join(task.protected)} = {group}, {task.outcome} = {answer}"
 
 

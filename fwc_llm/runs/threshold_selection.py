@@ -103,16 +103,16 @@ def _chosen(rule: str, rows: Sequence[Row]) -> dict[str, Any]:
         [int(row["label"] == "yes") for row in with_p],
         [row["group"] for row in with_p],
     )
-    place = most_accurate(curve) if rule == "fit" else at_base_rate(curve)
-    gap = float(curve.gap[place])
+    index = most_accurate(curve) if rule == "fit" else at_base_rate(curve)
+    gap = float(curve.gap[index])
     return counts | {
-        "threshold": min(float(curve.thresholds[place]), NEVER),
-        "accuracy": float(curve.accuracy[place]),
+        "threshold": min(float(curve.thresholds[index]), NEVER),
+        "accuracy": float(curve.accuracy[index]),
         "accuracy_at_half": float(curve.accuracy[curve.place(0.5)]),
         "demographic_parity_difference": None if math.isnan(gap) else gap,
-        "share_of_yes": float(curve.share[place]),
+        "share_of_yes": float(curve.share[index]),
         "base_rate": curve.base_rate,
-        "ties": int(curve.ties[place]),
+        "ties": int(curve.ties[index]),
     }
 
 

@@ -73,9 +73,9 @@ class Watch:
         reasons = Counter(answer["reason"] for answer in answers)
         counted = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
         text = replace_invisible(" ".join(next((reply.text for reply in replies if reply.text), "").split()))
-        shown = f"one of them: “{text[:_SHOWN]}{'…' * (len(text) > _SHOWN)}”" if text else "they are empty"
+        example = f"one of them: “{text[:_SHOWN]}{'…' * (len(text) > _SHOWN)}”" if text else "they are empty"
         raise UnreadError(
-            f"none of the first {FIRST} replies of {arm} holds an answer ({counted}; {shown}): "
+            f"none of the first {FIRST} replies of {arm} holds an answer ({counted}; {example}): "
             f"{self._remedy(reasons)}; what came is kept, and --no-watch goes on all the same"
         )
 

@@ -157,6 +157,9 @@ def test_the_baseline_costs_nothing_and_a_table_is_no_task(fwc: Run, loan_task: 
     outcome = fwc("eval", "--task", loan_task, "--model", "baseline", "--shots", "zero", "--dry-run", code=0)
     assert "no network): they cost nothing" in " ".join(outcome.out.split())
     assert "cost unknown" not in outcome.out
+    unnamed = fwc("eval", "--task", loan_task, "--shots", "zero", "--dry-run", code=0)
+    assert "measured with baseline" in unnamed.err
+    assert unnamed.out == outcome.out
     table = next(loan_task.parent.glob("*.csv"))
     assert f"fwc-llm task init {table}" in fwc("task", "check", table).line
 

@@ -256,3 +256,36 @@ def test_a_cap_is_kept_and_without_one_a_sequence_is_taken(stopped: Result, tmp_
     assert (record["settings"]["stopping"], "looks" in record) == ("confidence-sequence", False)
     assert result.data["until_decided"]["of"] == 2000
     assert isinstance(read_run(tmp_path / "run").answered.design.sequential, ConfidenceSequence)
+
+
+def test_a_run_broken_off_at_and_between_looks_ends_as_one_that_was_not(tmp_path: Path) -> None:
+    """Of weighted rows; 80 answers are those of a look."""
+    frame = make_people(700, 2).assign(group=["a", "b"] * 350, note=np.arange(700) % 3 + 1)
+    path = write_people(tmp_path, frame)
+    extra = 'name = "note", kind = "{}", role = "extra"'
+    path.write_text(path.read_text().replace(extra.format("categorical"), extra.format("numeric")))
+    task = load_task(path)
+    options: dict[str, Any] = {"arms": ["zero"], "until_decided": "dp > 0.1", "n_test": 200, "weight": "note"}
+    ends = {}
+    for last in (None, 79, 80, 81, 100):
+        asked: list[int] = []
+
+        def service(request: HttpRequest, last: int | None = last, asked: list[int] = asked) -> HttpReply:
+            asked.append(1)
+            broken = len(asked) == last
+            return (
+                refusal(401, "No such key")
+                if broken
+                else HttpReply(completion(aged(request.json()["messages"])))
+            )
+
+        with serve_in_thread(service) as url:
+            client, out = Client(base_url=f"{url}/v1", concurrency=1), tmp_path / f"{last}"
+            if last is not None:
+                with pytest.raises(FwcError, match="No such key"):
+                    evaluate(task, "m", out=out, client=client, base_parity=None, **options)
+            result = evaluate(task, "m", out=out, client=client, base_parity=None, **options)
+        ends[last] = result.data["until_decided"], (out / "answers.csv").read_text()
+        assert len(asked) == result.data["requests"] + (last is not None)  # nothing was asked twice
+    assert ends[None][0]["rows"] > 100
+    assert all(end == ends[None] for end in ends.values())

@@ -109,7 +109,7 @@ class BatchService:
         return batch
 
     def _work(self, batch: dict[str, Any], most: int | None = None) -> None:
-        good, bad = [], []
+        good, bad = list[dict[str, Any]](), list[dict[str, Any]]()
         requests = map(json.loads, self.files[batch["input_file_id"]].splitlines()[:most])
         for number, request in enumerate(requests):
             self.worked[request["custom_id"]] += 1

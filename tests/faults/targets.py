@@ -305,6 +305,17 @@ def _read_task(path: Path) -> None:
     load_task(path).test()
 
 
+@cache
+def _run() -> Path:
+    """A folder as a run writes it, with examples; its model answers without being asked."""
+    task, _ = _task()
+    plan = make_plan(task, ["zero", "random"], Settings(m=2, n_test=8, base_parity=None, rows_per_request=4))
+    folder = _folder("good") / "run"
+    Job(plan, _Answers(), Client()).run(folder)
+    (folder / "tuning.json").write_text(json.dumps(_TUNING))
+    return folder
+
+
 # By the name of a reader: the file's name, good ones, and what reads it.
 _OF_FILES: dict[str, tuple[str, Callable[[], Sequence[bytes]], Callable[[Path], object]]] = {
     "task_file": ("made.toml", lambda: [TASK], _read_task),
@@ -373,17 +384,6 @@ def _task() -> tuple[Task, bytes]:
     task = load_task(folder / "made.toml")
     save_shots(select_shots(task, "random", m=4), folder / "shots.json")
     return task, (folder / "shots.json").read_bytes()
-
-
-@cache
-def _run() -> Path:
-    """A folder as a run writes it, with examples; its model answers without being asked."""
-    task, _ = _task()
-    plan = make_plan(task, ["zero", "random"], Settings(m=2, n_test=8, base_parity=None, rows_per_request=4))
-    folder = _folder("good") / "run"
-    Job(plan, _Answers(), Client()).run(folder)
-    (folder / "tuning.json").write_text(json.dumps(_TUNING))
-    return folder
 
 
 class _Answers(FourMembers):

@@ -228,7 +228,7 @@ def _logprobs(logprobs: Any, in_json: bool) -> tuple[tuple[str, float], ...] | N
     opened = _JSON_ANSWER.match(written, start)
     if in_json and not opened:
         return None
-    letters = (place for place in range(start, len(written)) if written[place].isalpha())
+    letters = (index for index in range(start, len(written)) if written[index].isalpha())
     answer = opened.end() if opened else next(letters, len(written))
     end = 0
     for position, token in zip(positions, tokens, strict=True):
@@ -293,16 +293,16 @@ class Service:
         """One line about a failure that stops the run: what, where, what to do, and the service's words."""
         if failure.parameter:
             why = f"refuses the parameter {failure.parameter!r} for {self.name}"
-            what = "change or drop it (--param, --logprobs, --max-tokens)"
+            remedy = "change or drop it (--param, --logprobs, --max-tokens)"
         elif failure.status is not None and 300 <= failure.status < 400:
-            why, what = "redirects, which is not followed", "give the address that it names"
+            why, remedy = "redirects, which is not followed", "give the address that it names"
         elif failure.status == 404 or failure.about_model:
-            why, what = f"does not know the model {self.name!r}", self.where_to_look
+            why, remedy = f"does not know the model {self.name!r}", self.where_to_look
         elif failure.code in QUOTA_CODES or failure.status == 402:
-            why, what = "says that the quota is used up", "check the account's billing"
+            why, remedy = "says that the quota is used up", "check the account's billing"
         else:
-            why, what = "rejects the key", self.key_hint
-        return self.redact(f"{self.where} {why} ({failure}): {what}")
+            why, remedy = "rejects the key", self.key_hint
+        return self.redact(f"{self.where} {why} ({failure}): {remedy}")
 
     def _tell(self, notice: str) -> None:
         """Say something once."""
@@ -344,16 +344,16 @@ def read_key(variable: str, model: str) -> str:
     """The key in an environment variable; `FwcError` when there is none or it cannot be one."""
     # Somebody may write the key itself in the place of the variable's name: only a plain name is repeated.
     is_name = variable in os.environ or re.fullmatch("[A-Z0-9_]+_(KEY|TOKEN)", variable)
-    named = f"the environment variable {variable}" if is_name else "that variable"
+    source = f"the environment variable {variable}" if is_name else "that variable"
     key = os.environ.get(variable, "").strip()
     if not key:
         hint = "" if is_name else " (--api-key-env takes a variable's name, not a key)"
         raise FwcError(
-            f"no key for {model}: set {named}, name another with --api-key-env{hint}, "
+            f"no key for {model}: set {source}, name another with --api-key-env{hint}, "
             "or use --model surrogate, which needs none"
         )
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise FwcError(f"the key in {named} has characters that no key has: set it again")
+        raise FwcError(f"the key in {source} has characters that no key has: set it again")
     return key
 
 
@@ -364,14 +364,14 @@ def check_address(url: str) -> None:
             "the base URL holds a user, a password, a query or a key: give the address alone, and a key by "
             "--api-key-env"
         )
-    shown = replace_invisible(url)[:200]
+    safe = replace_invisible(url)[:200]
     try:
         parts = urlsplit(url)
         good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         good = False
     if not good or not url.isascii() or not url.isprintable() or " " in url:
-        raise FwcError(f"base URL {shown!r} is not an http(s) address, for example http://127.0.0.1:8000/v1")
+        raise FwcError(f"base URL {safe!r} is not an http(s) address, for example http://127.0.0.1:8000/v1")
 
 
 class ChatModel(Service):
@@ -457,8 +457,8 @@ class ChatModel(Service):
                 "sent (--param reasoning_effort=… says otherwise)"
             )
         if self._base_url:
-            place = self._base_url.rstrip("/")
-            self.where_to_look = f"{place}/models lists what it serves, if the base URL is right"
+            address = self._base_url.rstrip("/")
+            self.where_to_look = f"{address}/models lists what it serves, if the base URL is right"
             return
         ending = ending_of(self.name)
         words = "it may be retired" if ending is None else ending.words(today)
@@ -590,9 +590,9 @@ class ChatModel(Service):
         if isinstance(error, openai.APITimeoutError):
             return AttemptError(FailureScope.ATTEMPT, f"no response within {self._timeout:g} s")
         failed = isinstance(error, openai.APIConnectionError)
-        what = "the connection failed" if failed else "the response is unreadable"
+        reason = "the connection failed" if failed else "the response is unreadable"
         sent = not isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout)
-        return AttemptError(FailureScope.ATTEMPT, f"{what} ({self._cause(error)})", sent=sent)
+        return AttemptError(FailureScope.ATTEMPT, f"{reason} ({self._cause(error)})", sent=sent)
 
     def _after_failure(self, failure: AttemptError, attempts: int, sent_at: float) -> float | None:
         """Seconds to wait before the next attempt, None to give the row up; stops the run if need be."""

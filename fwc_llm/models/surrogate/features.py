@@ -40,7 +40,7 @@ def features(person: Person) -> dict[str, float]:
     professional = float(person.word("occupation") in _PROFESSIONAL)
     office = float(person.word("occupation") in _OFFICE)
     bachelor = float(schooling >= 3)
-    named = {
+    by_name = {
         "age": age,
         "years under 25": max(0.0, 25 - age),
         "years under 32": max(0.0, 32 - age),
@@ -80,8 +80,8 @@ def features(person: Person) -> dict[str, float]:
     }
     for attribute, levels in _LEVELS.items():
         value = person.word(attribute)
-        named |= {f"{attribute} {level}": float(value == level) for level in levels}
-    return named
+        by_name |= {f"{attribute} {level}": float(value == level) for level in levels}
+    return by_name
 
 
 def feature_names() -> tuple[str, ...]:

@@ -91,9 +91,10 @@ def context(reading: Reading, coefficients: Coefficients) -> NDArray[np.float64]
     say = weights * np.exp(-(distance - distance.min()) / _REACH)
     say /= say.sum()
     expected = np.array([_expected(coefficients, example) for example in reading.examples])
-    own = np.array([e.word("sex") == reading.person.word("sex") for e in reading.examples])
+    alike = np.array([e.word("sex") == reading.person.word("sex") for e in reading.examples])
     rates = [
-        part @ (2 * yes - 1) / part.sum() if part.any() else 0.0 for part in (weights * own, weights * ~own)
+        part @ (2 * yes - 1) / part.sum() if part.any() else 0.0
+        for part in (weights * alike, weights * ~alike)
     ]
     return np.array([1.0, say @ (2 * yes - 1), say @ (yes - expected), *rates])
 

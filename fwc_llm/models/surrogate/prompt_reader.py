@@ -79,8 +79,8 @@ def read(messages: Messages) -> Reading:
         )
     *earlier, last = turns
     answers = [message["content"].strip().rstrip(".") for message in earlier[1::2]]
-    asked = [pair for message in messages for pair in _WORDS.findall(message["content"])]
-    yes, no = asked[-1] if asked else ("yes", "no")
+    pairs = [pair for message in messages for pair in _WORDS.findall(message["content"])]
+    yes, no = pairs[-1] if pairs else ("yes", "no")
     if answers and answers[-1][:1].isupper():
         yes, no = yes[:1].upper() + yes[1:], no[:1].upper() + no[1:]
     paired = [*map(role_of, earlier)] == ["user", "assistant"] * len(answers)

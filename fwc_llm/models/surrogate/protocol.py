@@ -174,32 +174,32 @@ def read_call(path: str, content: bytes) -> Call:
     if interface == DECISIONS and isinstance(body, dict) and "state" in body:
         interface = SYSTEMONE  # its format, at the other's address
     try:
-        asked: Any = _BODIES[interface].model_validate(body)
+        parsed: Any = _BODIES[interface].model_validate(body)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        failure = _invalid(f"{place or 'body'}: {first['msg']}", place or None)
+        where = ".".join(str(part) for part in first["loc"])
+        failure = _invalid(f"{where or 'body'}: {first['msg']}", where or None)
         raise replace(failure, status=422) if interface == SYSTEMONE else failure from None
-    shown = asked.input
-    if isinstance(shown, dict):
-        shown = "\n".join(f"- {name}: {value}" for name, value in shown.items())
-    if isinstance(shown, str):
-        messages: list[Any] = [{"role": "user", "content": shown}]
+    given = parsed.input
+    if isinstance(given, dict):
+        given = "\n".join(f"- {name}: {value}" for name, value in given.items())
+    if isinstance(given, str):
+        messages: list[Any] = [{"role": "user", "content": given}]
     else:
-        messages = [message.model_dump(exclude_none=True) for message in shown]
+        messages = [message.model_dump(exclude_none=True) for message in given]
     if interface in (DECISIONS, SYSTEMONE):
-        questions = asked.questions
+        questions = parsed.questions
         if interface == SYSTEMONE:
             questions = [{**question, "name": name} for name, question in questions.items()]
         for number, question in enumerate(questions):
             if not isinstance(question.get("instructions"), str):
-                place = f"questions[{number if interface == DECISIONS else question['name']!r}].instructions"
-                failure = Failure(400, f"Missing required parameter: '{place}'.", _MISSING, param=place)
+                where = f"questions[{number if interface == DECISIONS else question['name']!r}].instructions"
+                failure = Failure(400, f"Missing required parameter: '{where}'.", _MISSING, param=where)
                 raise replace(failure, status=422) if interface == SYSTEMONE else failure
         return Call(path, body, messages, questions=questions)
     if body.get("instructions"):
         messages.insert(0, {"role": "system", "content": body["instructions"]})
-    tool, schema = _forced_tool(asked)
+    tool, schema = _forced_tool(parsed)
     form = body.get("response_format") or (body.get("text") or {}).get("format") or {}
     if schema is None and (kind := form.get("type", "text")) != "text":
         if kind not in ("json_object", "json_schema"):
@@ -208,13 +208,13 @@ def read_call(path: str, content: bytes) -> Call:
     return Call(path, body, messages, form=schema, tool=tool)
 
 
-def _forced_tool(asked: _Asked) -> tuple[str | None, Mapping[str, Any] | None]:
+def _forced_tool(parsed: _Asked) -> tuple[str | None, Mapping[str, Any] | None]:
     """The name and the parameters of the function that must be called; None where text will do."""
-    if asked.tool_choice in (None, "none", "auto"):
+    if parsed.tool_choice in (None, "none", "auto"):
         return None, None
-    choice = {} if isinstance(asked.tool_choice, str) else asked.tool_choice or {}
+    choice = {} if isinstance(parsed.tool_choice, str) else parsed.tool_choice or {}
     wanted = (choice.get("function") or choice).get("name")
-    for each in asked.tools or ():
+    for each in parsed.tools or ():
         tool = each.get("function") or each  # the Responses API has it flat
         if tool.get("name") and wanted in (None, tool["name"]):
             return str(tool["name"]), tool.get("parameters") or {}
@@ -278,7 +278,7 @@ def simulated(model: Surrogate, call: Call) -> Reply:
         return reply
     said = reply.text in ("yes", "Yes")
     texts = [json.dumps(_filled(call.form, yes)) for yes in (said, not said)]
-    begin = next(place for place, pair in enumerate(zip(*texts, strict=False)) if pair[0] != pair[1])
+    begin = next(index for index, pair in enumerate(zip(*texts, strict=False)) if pair[0] != pair[1])
     words = (text[begin:].rstrip('"}') for text in texts)  # in which both differ
     logprobs = [(word, logprob) for word, (_, logprob) in zip(words, reply.logprobs or (), strict=False)]
     return replace(reply, text=texts[0], logprobs=tuple(logprobs) or None)
@@ -305,8 +305,8 @@ def _filled(schema: Mapping[str, Any], yes: bool) -> dict[str, Any]:
 
 def _simulated_p_yes(call: Call, question: Mapping[str, Any], model: Surrogate) -> float:
     """The simulated P(yes) of a question about an input, which is a conversation or one text."""
-    messages, asked = call.messages, str(question.get("instructions", ""))
-    about = _ABOUT_RECORD.match(asked)
+    messages, instructions = call.messages, str(question.get("instructions", ""))
+    about = _ABOUT_RECORD.match(instructions)
     if about and (parts := apart(messages[-1]["content"])) and 0 < int(about[1]) <= len(parts):
         before = messages[-1]["content"].partition("Record 1:")[0]
         part = before + parts[int(about[1]) - 1]
@@ -314,7 +314,7 @@ def _simulated_p_yes(call: Call, question: Mapping[str, Any], model: Surrogate) 
     if not any(message["role"] == "assistant" for message in messages):
         messages = conversation("\n\n".join(message["content"] for message in messages))
     p = model.p_yes(messages)
-    return 1.0 - p if _OPPOSITE.search(asked.partition("\nTrue: ")[0]) else p  # without criteria
+    return 1.0 - p if _OPPOSITE.search(instructions.partition("\nTrue: ")[0]) else p  # without criteria
 
 
 def _decision_body(call: Call, answer_to: Callable[[Call], Reply | Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -335,8 +335,8 @@ def _decision_body(call: Call, answer_to: Callable[[Call], Reply | Mapping[str, 
         model, fingerprint = answer.model or model, answer.fingerprint
     words = sum(len(message["content"].split()) for message in call.messages)
     usage = _counts(Usage(words, len(answers)), "input", "output")
-    named: Any = {each.pop("name"): each for each in answers} if "state" in call.body else answers
-    return {"answers": named, "model": model, "usage": usage, "system_fingerprint": fingerprint}
+    by_name: Any = {each.pop("name"): each for each in answers} if "state" in call.body else answers
+    return {"answers": by_name, "model": model, "usage": usage, "system_fingerprint": fingerprint}
 
 
 def _counts(usage: Usage, prompt: str, completion: str) -> dict[str, Any]:
@@ -355,7 +355,7 @@ def _new_id(kind: str) -> str:
 
 def chat_body(call: Call, *replies: Reply) -> Body:
     """The response that gives `replies` to a chat; the text of an event stream where that is asked for."""
-    asked, usage = call.body, replies[0].usage or Usage()
+    request, usage = call.body, replies[0].usage or Usage()
     completion = sum((reply.usage or Usage()).completion_tokens for reply in replies)
     counts = _counts(replace(usage, completion_tokens=completion), "prompt", "completion")
     head = {
@@ -363,14 +363,14 @@ def chat_body(call: Call, *replies: Reply) -> Body:
         "system_fingerprint": replies[0].fingerprint,
     }  # fmt: skip
     choices = [_choice(call, reply, index) for index, reply in enumerate(replies)]
-    if not asked.get("stream"):
+    if not request.get("stream"):
         return {**head, "object": "chat.completion", "choices": choices, "usage": counts}
     chunks: list[dict[str, Any]] = []
     for choice in choices:
         begun = {**choice, "delta": choice.pop("message"), "finish_reason": None}
         del begun["message"]
         chunks += [{"choices": [begun]}, {"choices": [{**choice, "delta": {}, "logprobs": None}]}]
-    if (asked.get("stream_options") or {}).get("include_usage"):
+    if (request.get("stream_options") or {}).get("include_usage"):
         chunks.append({"choices": [], "usage": counts})
     texts = [json.dumps({**head, "object": "chat.completion.chunk", **chunk}) for chunk in chunks]
     return "".join(f"data: {text}\n\n" for text in (*texts, "[DONE]"))
@@ -378,7 +378,7 @@ def chat_body(call: Call, *replies: Reply) -> Body:
 
 def _choice(call: Call, reply: Reply, index: int) -> dict[str, Any]:
     """One of the answers to a chat."""
-    asked = call.body
+    request = call.body
     content, refusal = (None, reply.text) if reply.refusal else (reply.text, None)
     message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": refusal}
     reason = reply.finish_reason
@@ -386,17 +386,17 @@ def _choice(call: Call, reply: Reply, index: int) -> dict[str, Any]:
         function = {"name": call.tool, "arguments": content}
         tool = {"index": 0, "id": _new_id("call"), "type": "function", "function": function}
         message |= {"content": None, "tool_calls": [tool]}
-        reason = "tool_calls" if asked.get("tool_choice") == "required" else reason
-    tokens = _tokens(call, reply) if asked.get("logprobs") else []
+        reason = "tool_calls" if request.get("tool_choice") == "required" else reason
+    tokens = _tokens(call, reply) if request.get("logprobs") else []
     logprobs = {"content": tokens, "refusal": None} if tokens else None
     return {"index": index, "logprobs": logprobs, "finish_reason": reason, "message": message}
 
 
 def _responses_body(call: Call, reply: Reply) -> Body:
     """The response that gives `reply` in the Responses API; its event stream where that is asked for."""
-    asked = call.body
+    request = call.body
     part: dict[str, Any] = {"type": "output_text", "text": reply.text, "annotations": []}
-    if "message.output_text.logprobs" in (asked.get("include") or ()):
+    if "message.output_text.logprobs" in (request.get("include") or ()):
         part["logprobs"] = _tokens(call, reply)
     if reply.refusal:
         part = {"type": "refusal", "refusal": reply.text}
@@ -416,12 +416,12 @@ def _responses_body(call: Call, reply: Reply) -> Body:
         "incomplete_details": {"reason": reason} if reason else None,
         "model": reply.model or call.model, "output": [item],
         "metadata": {"system_fingerprint": reply.fingerprint} if reply.fingerprint else {},
-        "instructions": asked.get("instructions"), "parallel_tool_calls": True,
-        "temperature": asked.get("temperature"), "tools": asked.get("tools") or [],
-        "tool_choice": asked.get("tool_choice") or "auto",
+        "instructions": request.get("instructions"), "parallel_tool_calls": True,
+        "temperature": request.get("temperature"), "tools": request.get("tools") or [],
+        "tool_choice": request.get("tool_choice") or "auto",
         "usage": _counts(reply.usage or Usage(), "input", "output"),
     }  # fmt: skip
-    if not asked.get("stream"):
+    if not request.get("stream"):
         return body
     return "".join(
         f"event: {event['type']}\ndata: {json.dumps({**event, 'sequence_number': number})}\n\n"
