@@ -154,8 +154,8 @@ def report(found: dict[str, Any]) -> str:
         "",
         "Three seeds at the defaults, against the best known: the best of these fits and of a search that "
         f"crosses optima, of so many descents ({seconds} CPU s a case). Below: by how much the search is "
-        "below the best of the three fits, 0 where it found nothing better. Outer: by how much the best known exceeds the outer bound, "
-        "which no choice of rows is below. Numbers are simulated.",
+        "below the best of the three fits, 0 where it found nothing better. Outer: by how much the best "
+        "known exceeds the outer bound, which no choice of rows is below. Numbers are simulated.",
         "",
         "| table | n | support | m | mean excess | worst | `spread_` | CPU s | best known | descents | "
         "below | outer | CPU s |",
