@@ -40,7 +40,11 @@ NOT_ALONE = {
     "json=recorded": "the reader's own recording; tests/models use the mocker",
     'tune("adult", "MODEL"': "asks a model of the reader's; tests/evaluation/test_tune.py asks others",
 }
-ELSEWHERE = {"evals/walks/own-table.md", "evals/walks/safe-defaults.md"}  # tests/evals/test_walks.py
+ELSEWHERE = {
+    "evals/walks/own-table.md",
+    "evals/walks/safe-defaults.md",
+    "evals/walks/monitor.md",
+}  # tests/evals/test_walks.py
 
 
 def steps(page: Path, folder: Path) -> Iterator[tuple[str, str, list[str], int]]:

@@ -259,7 +259,8 @@ def assisted_samples(
         chosen = np.random.default_rng(0).choice(len(rest), MOST, replace=False)
         rest, cell = rest[chosen], cell[chosen]
     stratum = kinds * code + table.label if first.design.labels_fixed else code
-    check_balance(table, np.unique(place[first.row]), rest, stratum.astype(np.int64))
+    if first.design.sequential is None:  # else the run drew its rows, and would be tested at every look
+        check_balance(table, np.unique(place[first.row]), rest, stratum.astype(np.int64))
     x, people = table.matrix, None if first.cluster is None else codes(np.asarray(table.people).astype(str))
     units = first.unit if people is None else people
     fold, assisted = np.random.default_rng(0).permutation(int(units.max()) + 1) % FOLDS, {}

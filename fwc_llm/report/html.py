@@ -13,7 +13,7 @@ from fwc_llm.notebook import visible
 from fwc_llm.report import charts
 from fwc_llm.report.document import first_section, sections_of
 from fwc_llm.report.narrative import asked
-from fwc_llm.report.number_format import DASH, number, percent
+from fwc_llm.report.number_format import DASH, number
 from fwc_llm.report.provenance import DECISIONS, SIGNED
 from fwc_llm.report.rows import json_block
 from fwc_llm.report.sections import DEFINITIONS, overview
@@ -47,7 +47,6 @@ def environment() -> jinja2.Environment:
         "json_block": lambda value: Markup(json_block(value)),
         "cell": lambda value: value if isinstance(value, TableCell) else TableCell(str(value)),
         "number": number,
-        "percent": percent,
         "count": lambda value: DASH if value is None else f"{value:,}",
         "tint": lambda place: (place - 1) % 10 + 1 if place else 0,
     }
@@ -60,7 +59,6 @@ def environment() -> jinja2.Environment:
         "asked": asked,
         "certificate": Certificate,
         "signed": SIGNED,
-        "dash": DASH,
     }
     return made
 

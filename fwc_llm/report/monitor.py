@@ -3,7 +3,7 @@
 import time
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from itertools import combinations
 from pathlib import Path
@@ -125,7 +125,7 @@ def watch(
         cell, touched, more = _add(state, first, rows, path, asked)
         for detector in detectors:
             for alarm in detector.watch(cell, asked["run_length"] * len(conditions)):
-                new += _logged(summary, detector.condition.text, alarm)
+                new += log_alarm(summary, detector, alarm, len(conditions))
         for period in touched:
             summary["periods"][period]["evidence"] = {d.condition.text: d.evidence for d in detectors}
         notes = [*notes, *more]
@@ -269,30 +269,36 @@ def _numbers(names: "Names", known: list[str]) -> Codes:
     return np.asarray(places[names.codes])
 
 
-def _logged(summary: Mapping[str, Any], condition: str, alarm: Alarm) -> list[dict[str, Any]]:
-    """Log an alarm, and return it if it is new: a chain of alarms has each comparison once.
+def log_alarm(
+    summary: Mapping[str, Any], detector: Detector, alarm: Alarm, checks: int
+) -> list[dict[str, Any]]:
+    """Log an alarm, and return it if it is new; else it is the last one of its groups, which goes on.
 
-    A chain ends with twice as many decisions without an alarm as the longest of its alarms took to be found.
+    An alarm goes on until the decisions before the next one keep to the bound by their sequence.
     """
-    marks, alarms = summary["marks"], [one for one in summary["alarms"] if one["condition"] == condition]
+    marks, condition = summary["marks"], detector.condition
+    alarms = [one for one in summary["alarms"] if one["condition"] == condition.text]
 
     def period(decision: int) -> str:
         place = bisect_right(marks, decision, key=lambda mark: int(mark[0])) - 1
         return str(summary["periods"][marks[place][1]]["period"])
 
+    rate, counts = RATES[alarm.rate], np.zeros((1, 2, 2, 3), np.int64)
+    for side, (n, hits) in enumerate(np.reshape(alarm.before, (2, 2))):
+        counts[0, side][tuple(np.argwhere(rate.hits)[0])] = hits
+        counts[0, side][tuple(np.argwhere(rate.counted & ~rate.hits)[0])] = n - hits
+    _, low, high = sequence(counts, replace(detector.metric, rates=(alarm.rate,)), checks)[:, 0]
+    kept = high <= condition.bound if detector.metric.kind == "gap" else low >= condition.bound
+    chain = alarm.since if kept or not alarms else alarms[-1]["chain"]
     groups = [summary["groups"][group] for group in alarm.groups]
-    chain = alarms[-1]["chain"] if alarms else alarm.since
-    of_chain = [one for one in alarms if one["chain"] == chain]
-    took = max([alarm.until - alarm.since, *(one["took"] for one in of_chain)])
-    if of_chain and alarm.since - max(one["until"] for one in of_chain) > 2 * took:
-        of_chain, chain, took = [], alarm.since, alarm.until - alarm.since
-    ends = {"until": alarm.until, "to": period(alarm.until), "took": took}
-    for one in of_chain:
-        if (one["rate"], one["groups"]) == (alarm.rate, groups):
+    ends = {"until": alarm.until, "to": period(alarm.until)}
+    for one in alarms:
+        if (one["chain"], one["rate"], one["groups"]) == (chain, alarm.rate, groups):
             one |= {**ends, "inside": np.add(one["inside"], alarm.inside).tolist()}
             return []
-    named = {"from": period(alarm.since), **ends, "groups": groups, "acknowledged": None}
-    summary["alarms"].append({"condition": condition, "chain": chain, **alarm._asdict(), **named})
+    began = period(min(alarm.since + MIN_ROWS_FIRST_LOOK, alarm.until))  # not for a few days of chance
+    named = {"from": began, **ends, "groups": groups, "acknowledged": None}
+    summary["alarms"].append({"condition": condition.text, "chain": chain, **alarm._asdict(), **named})
     return [summary["alarms"][-1]]
 
 

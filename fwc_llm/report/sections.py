@@ -109,7 +109,8 @@ def results(stats: Stats) -> Section:
     """Return the arms with their values and 95 % intervals; a mark is the verdict on the gap before it."""
     metrics = [metric for metric in HEADLINE if stats["labelled"] or metric.rates == ("rate",)]
     rows = [[arm["arm"], *_values(arm, metrics), percent(arm["coverage"])] for arm in stats["arms"]]
-    notes = [*_reading(stats), *_undefined(stats, metrics), *stats["notes"]]
+    rest = [metric for metric in metrics if metric not in (GAP, ACCURACY)]  # which the first table has
+    notes = [*_reading(stats), *_undefined(stats, rest), *stats["notes"]]
     if perfect := stats.get("perfect_gap"):  # of right answers to designed rows
         notes.insert(0, f"In this design even correct answers have a DP gap of {perfect:.2f}.")
     titles = [metric.title for metric in metrics]
@@ -179,7 +180,6 @@ def _reading(stats: Stats) -> Iterator[str]:
     for of, covers in kinds.items() if stats["with_examples"] else ():
         if arms := [arm["arm"] for arm in stats["arms"] if arm["of"] == of]:
             yield covers if len(arms) == len(stats["arms"]) else f"{', '.join(arms)}: {covers}"
-    yield legend(stats)
 
 
 def legend(stats: Stats) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.walks import loans, oracle
+from evals.walks import decisions, loans, oracle
 from fwc_llm.cli import console
 from tests.command import Run
 
@@ -31,7 +31,7 @@ def steps(page: str) -> list[tuple[str, list[str]]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["own-table.md", "safe-defaults.md"])
+@pytest.mark.parametrize("page", ["own-table.md", "safe-defaults.md", "monitor.md"])
 def test_what_a_walk_shows_is_printed(
     page: str, fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -49,7 +49,8 @@ def test_what_a_walk_shows_is_printed(
             subprocess.run(words, check=True)
             continue
         if words[0] == "python":
-            module = {"evals.walks.loans": loans, "evals.walks.oracle": oracle}[words[2]]
+            modules = {"loans": loans, "oracle": oracle, "decisions": decisions}
+            module = modules[words[2].removeprefix("evals.walks.")]
             monkeypatch.setattr("sys.argv", words[2:])
             module.main()
             continue

@@ -77,11 +77,19 @@ def test_a_recorded_audit_is_verified(fwc: Run, recorded: Any) -> None:
 
 
 def test_a_recorded_monitor_goes_on(fwc: Run, recorded: Any) -> None:
-    path = Path("monitor/decisions.csv")
-    path.write_text(path.read_text(encoding="utf-8") + "new,Female,no,no\n", encoding="utf-8")
+    path, state = Path("monitor/decisions.csv"), Path("monitor/state.json")
     columns = "--answer", "answer", "--label", "label", "--protected", "sex", "--key", "row"
-    options = (*columns, "--state", "monitor/state.json", "--undecided", "pass", "--json")
-    history = json.loads(fwc("monitor", path, *options, "--fail-if", "dp > 0.1").out)["history"]
-    assert [entry["new"] for entry in history] == [40, 1], "the recorded decisions are known"
-    assert history[0]["value"] == pytest.approx(recorded["monitor"]["value"])
-    assert [entry["rows"] for entry in history] == [recorded["monitor"]["rows"], 41]
+    options = (*columns, "--state", state, "--undecided", "pass", "--json", "--fail-if", "dp > 0.1")
+    known, before = path.read_text(encoding="utf-8"), state.read_bytes()
+    path.write_text("row,sex,answer,label\nnew,Female,no,no\n", encoding="utf-8")
+    assert "has no key of" in fwc("monitor", path, *options, code=2).line  # would every row be new?
+    assert state.read_bytes() == before
+    path.write_text(known + "new,Female,no,no\n", encoding="utf-8")
+    for _ in range(2):
+        history = json.loads(fwc("monitor", path, *options, code=0).out)["history"]
+        assert [entry["new"] for entry in history] == [40, 1], "the recorded decisions are known"
+        assert history[0]["value"] == pytest.approx(recorded["monitor"]["value"])
+        assert [entry["rows"] for entry in history] == [recorded["monitor"]["rows"], 41]
+        assert Path("monitor/state.json.old").read_bytes() == before
+        state.replace("monitor/state.json.moving")  # as if the first call was killed just before its end
+        state.write_bytes(before)

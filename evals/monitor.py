@@ -1,0 +1,246 @@
+"""What `fwc-llm monitor` promises, simulated, and what a call costs on top of ten million decisions.
+
+python -m evals.monitor                       # minutes
+python -m evals.monitor --rows 1000000        # a smaller state
+python -m evals.monitor --record              # writes evals/results/monitor.md and .json
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from fwc_llm.gates import parse_condition
+from fwc_llm.gates.change_detection import Detector
+from fwc_llm.report.monitor import log_alarm
+from fwc_llm.report.monitor_state import open_state
+
+RESULTS = Path(__file__).resolve().parent / "results"
+PROMISE, USUAL = 1_000, 100_000  # decisions to a false alarm: where these are counted, and by default
+SIZES = (1, 20, 1_000)  # decisions of a call
+GOOD, BAD = 5_000, 50_000  # decisions before a drift that comes late, and of a long one
+
+
+class World(NamedTuple):
+    """Groups by their shares of decisions; rates of yes at the bound of a condition, and beyond it.
+
+    EO: the rates are those among the label yes, which 30 % have; 10 % of the others are answered yes.
+    """
+
+    name: str
+    condition: str
+    shares: tuple[float, ...]
+    at_bound: tuple[float, ...]
+    beyond: tuple[float, ...]
+
+
+WORLDS = (
+    World("2 groups, near one half", "dp > 0.1", (0.5, 0.5), (0.45, 0.55), (0.4, 0.6)),
+    World("2 groups, near 0", "dp > 0.1", (0.5, 0.5), (0.0, 0.1), (0.0, 0.2)),
+    World("2 groups, one of 5 %", "dp > 0.1", (0.05, 0.95), (0.45, 0.55), (0.4, 0.6)),
+    World(
+        "5 groups, four pairs at the bound", "dp > 0.1", (0.2,) * 5, (0.4, *(0.5,) * 4), (0.3, *(0.5,) * 4)
+    ),
+    World("ratio of rates", "dp_ratio < 0.8", (0.5, 0.5), (0.4, 0.5), (0.3, 0.5)),
+    World("EO, 30 % have the label yes", "eo > 0.1", (0.5, 0.5), (0.55, 0.65), (0.5, 0.7)),
+    World("accuracy of all", "accuracy < 0.8", (1.0,), (0.8,), (0.7,)),
+)
+
+
+def draw(world: World, rates: tuple[float, ...], n: int, rng: np.random.Generator) -> np.ndarray:
+    """Return n decisions as cells."""
+    group, label = rng.choice(len(rates), n, p=world.shares), rng.random(n) < 0.3
+    yes = rng.random(n) < np.array(rates)[group]
+    if world.condition.startswith("eo"):
+        yes = np.where(label, yes, rng.random(n) < 0.1)
+    if world.condition.startswith("accuracy"):
+        yes = np.where(yes, label, ~label)
+    return 6 * group + 3 * label + yes
+
+
+def alarms(world: World, cell: np.ndarray, run_length: int, size: int) -> tuple[list[int], list[int]]:
+    """Return the decisions at which there was an alarm, and at which a new one."""
+    found, new = list[int](), list[int]()
+    summary: dict[str, Any] = {"alarms": [], "marks": [[1, 0]], "periods": [{"period": ""}]}
+    summary["groups"] = [str(group) for group in range(len(world.shares))]
+    detector = Detector(parse_condition(world.condition), np.zeros((0, 2, 3), np.int64), 0)
+    for start in range(0, len(cell), size):
+        for alarm in detector.watch(cell[start : start + size], run_length):
+            found.append(alarm.until)
+            new += [alarm.until] * bool(log_alarm(summary, detector, alarm, 1))
+    return found, new
+
+
+def simulated(world: World, paths: int) -> dict[str, Any]:
+    """Return how often there are false alarms, how late true ones come, and what follows a repair."""
+    rng, false = np.random.default_rng(7), dict[str, list[float]]()
+    for size in SIZES:
+        number, length = (max(2, paths // 20), 2_000) if size == 1 else (paths, 10_000)
+        streams = [draw(world, world.at_bound, length, rng) for _ in range(number)]
+        rates = [len(alarms(world, stream, PROMISE, size)[0]) / length * 1000 for stream in streams]
+        false[str(size)] = [float(np.mean(rates)), float(np.std(rates) / np.sqrt(number))]
+    late = list[float]()
+    for _ in range(paths):
+        stream = [draw(world, world.at_bound, GOOD, rng), draw(world, world.beyond, 20_000, rng)]
+        times = alarms(world, np.concatenate(stream), USUAL, 1_000)[0]
+        times = alarms(world, np.concatenate(stream), USUAL, 1_000)[0]
+        late.append(min((time - GOOD for time in times if time > GOOD), default=np.inf))
+    after, once = list[int](), list[int]()
+    for _ in range(max(2, paths // 10)):
+        stream = [draw(world, world.beyond, BAD, rng), draw(world, world.at_bound, 20_000, rng)]
+        found, new = alarms(world, np.concatenate(stream), USUAL, 1_000)
+        after.append(sum(a > BAD for a in found))
+        once.append(len(new))
+    return {
+        "name": world.name, "condition": world.condition, "false": false,
+        "found": float(np.isfinite(late).mean()),
+        "delay": [float(np.quantile(late, q, method="lower")) for q in (0.5, 0.9)],
+        "after": float(np.mean(after)), "logged": float(np.mean(once)),
+    }  # fmt: skip
+
+
+def fill(path: Path, rows: int) -> None:
+    """Write a state of so many decisions."""
+    rng = np.random.default_rng(0)
+    with open_state(path) as (state, _):
+        cell = draw(WORLDS[0], WORLDS[0].at_bound, rows, rng)
+        keys = (
+            np.sort(rng.choice(2**62, rows)) if rows < 2 else np.cumsum(rng.integers(1, 2**62 // rows, rows))
+        )
+        state.add(zip(keys.tolist(), cell.tolist(), [0] * rows, [None] * rows, strict=True))
+        cells, n = np.unique(cell, return_counts=True)
+        state.count((0, 0, int(one), int(many)) for one, many in zip(cells, n, strict=True))
+        state.summary.update(
+            groups=["a", "b"], versions=[""], marks=[[1, 0]], values={"yes": True, "no": False},
+            periods=[{"period": "call 1", "at": "2026-01-01T00:00:00+0000", "evidence": {}}],
+        )  # fmt: skip
+
+
+_MEASURE = """
+import os, subprocess, sys
+process = subprocess.Popen([sys.executable, *sys.argv[1:]], stdout=subprocess.DEVNULL)
+_, status, used = os.wait4(process.pid, 0)
+print(os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+"""
+
+
+def measured(command: list[str]) -> dict[str, float]:
+    """Run a Python to its end, from a small process; return CPU seconds and the peak of memory in MB."""
+    found = subprocess.run(
+        [sys.executable, "-c", _MEASURE, *command], capture_output=True, text=True, check=True
+    )
+    code, seconds, megabytes = map(float, found.stdout.split())
+    if code not in (0, 5):
+        raise SystemExit(f"{command} failed: {found.stderr}")
+    return {"cpu": seconds, "megabytes": megabytes}
+
+
+def scaled(rows: int, new: int = 10_000) -> dict[str, Any]:
+    """Return what a call with new decisions costs on top of a state, beside a group-by of pandas over all."""
+    rng = np.random.default_rng(1)
+    with tempfile.TemporaryDirectory() as name:
+        state, table, every = (Path(name) / file for file in ("state.db", "new.csv", "all.parquet"))
+        fill(state, rows)
+        for path, n in ((table, new), (every, rows)):
+            columns = {"sex": rng.choice(["a", "b"], n), "ok": rng.choice(["yes", "no"], n)}
+            frame = pd.DataFrame({"id": np.arange(n), **columns})
+            frame.to_csv(path, index=False) if path == table else frame.to_parquet(path)
+        call = ["-m", "fwc_llm", "monitor", str(table), "--answer", "ok", "--protected", "sex", "--key", "id"]
+        call += ["--state", str(state), "--fail-if", "dp > 0.3", "--undecided", "pass"]
+        grouped = f"import pandas as pd; pd.read_parquet({str(every)!r}).groupby(['sex', 'ok']).size()"
+        return {
+            "rows": rows, "new": new, "call": measured(call), "size": state.stat().st_size,
+            "empty": measured(["-c", "import fwc_llm.report.monitor_page"]),
+            "pandas": measured(["-c", grouped]),
+        }  # fmt: skip
+
+
+def as_markdown(record: dict[str, Any]) -> str:
+    """Return the record as a page."""
+    few = max(2, record["paths"] // 20)
+    lines = [
+        "# Monitor: what is promised and what it costs",
+        "",
+        f"Simulated, by `{record['command']}`, seeds fixed.",
+        "",
+        "## False alarms",
+        "",
+        f"Alarms in 1,000 decisions with rates exactly at the bound and `--run-length {PROMISE:,}`: at most",
+        f"1 on average is promised. Calls of 1, 20, 1,000; {record['paths']} streams of 10,000 (calls of 1:",
+        f"{few} of 2,000). In brackets the standard error.",
+        "",
+        "| world | condition | calls of 1 | of 20 | of 1,000 |",
+        "|---|---|---:|---:|---:|",
+    ]
+    for world in record["worlds"]:
+        rates = " | ".join(f"{mean:.2f} ({error:.2f})" for mean, error in world["false"].values())
+        lines.append(f"| {world['name']} | `{world['condition']}` | {rates} |")
+    lines += [
+        "",
+        "## A drift that comes late, and a repair",
+        "",
+        f"At the usual run length of {USUAL:,}, calls of 1,000. *Late*: {GOOD:,} decisions at the bound,",
+        f"then 20,000 beyond it; decisions until the alarm. *Repair*: {BAD:,} beyond it, then 20,000",
+        "at it: alarms logged (right is one for each pair beyond it), and alarms that come after.",
+        "",
+        "| world | found | decisions, median | nine in ten | repair: logged | after it |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for world in record["worlds"]:
+        delay = " | ".join(f"{q:,.0f}" if np.isfinite(q) else "not found" for q in world["delay"])
+        repair = f"{world['logged']:.1f} | {world['after']:.2f}"
+        lines.append(f"| {world['name']} | {world['found']:.0%} | {delay} | {repair} |")
+    scale = record["scale"]
+    lines += [
+        "",
+        f"## A call with {scale['new']:,} new decisions, {scale['rows']:,} in the state",
+        "",
+        f"The state has {scale['size'] / 2**20:,.0f} MB.",
+        "",
+        "| | CPU seconds | peak memory, MB |",
+        "|---|---:|---:|",
+    ]
+    titles = {
+        "call": "the call",
+        "empty": "its imports alone",
+        "pandas": "pandas: read all rows from Parquet, group by",
+    }
+    for name, title in titles.items():
+        lines.append(f"| {title} | {scale[name]['cpu']:.1f} | {scale[name]['megabytes']:,.0f} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Measure, print, and with `--record` write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--paths", type=int, default=20)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--record", action="store_true")
+    options = parser.parse_args()
+    changed = (name for name in ("paths", "rows") if getattr(options, name) != parser.get_default(name))
+    given = [f"--{name} {getattr(options, name)}" for name in changed]
+    words = ["python -m evals.monitor", *given, *["--record"] * options.record]
+    with ProcessPoolExecutor(2) as pool:
+        worlds = list(pool.map(simulated, WORLDS, [options.paths] * len(WORLDS)))
+    record = {
+        "command": " ".join(words),
+        "paths": options.paths,
+        "worlds": worlds,
+        "scale": scaled(options.rows),
+    }
+    page = as_markdown(record)
+    print(page)
+    if options.record:
+        (RESULTS / "monitor.md").write_text(page, encoding="utf-8")
+        (RESULTS / "monitor.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
