@@ -1,6 +1,7 @@
 """Assisted estimates: unbiased whatever the predictor is, tighter where it is good, else as they were."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from evals.cost import RESULTS, as_markdown
 from fwc_llm import FwcError, audit
 from fwc_llm.metrics.arm_estimates import ArmEstimates, estimate
 from fwc_llm.metrics.audit_table import from_frame
+from fwc_llm.metrics.group_sequential import GroupSequential
 from fwc_llm.metrics.prediction_powered import FOLDS, FeatureTable, assisted_samples, effective_sample_size
 from fwc_llm.metrics.run_answers import RunAnswers
 from tests.command import Run
@@ -224,6 +226,20 @@ def test_rows_that_were_not_asked_at_random_are_refused_by_the_column_that_diffe
     assert audit(parity, **LABELS, population=everybody, design="group and label").answered.assists
 
 
+def test_a_run_that_looks_at_its_answers_is_not_tested_for_balance_at_every_look() -> None:
+    """Ten tests of rows that it drew itself would break off one in a hundred such runs."""
+    table, chance = world(np.random.default_rng(7), n=600)
+    asked = np.argsort(-table.features["x"].to_numpy())[:200]
+    frame = {"row": table.rows[asked], "group": table.group[asked], "label": table.label[asked]}
+    run = from_frame(
+        pd.DataFrame({**frame, "repeat": 0, "answer": np.where(chance[asked] > 0.9, "yes", "no")})
+    )
+    with pytest.raises(FwcError, match="differ from the others in 'x'"):
+        assisted_samples(run, run.plain_samples, table)
+    run = replace(run, design=replace(run.design, sequential=GroupSequential((200, 400))))
+    assert assisted_samples(run, run.plain_samples, table)["answers"].assist is not None
+
+
 def test_rows_of_the_same_people_are_no_further_draws_and_weights_are_refused() -> None:
     """Unasked rows of the people asked about counted as independent: the variance was that of 800 rows."""
     rng, n = np.random.default_rng(12), 2000
@@ -246,6 +262,17 @@ def test_rows_of_the_same_people_are_no_further_draws_and_weights_are_refused() 
         audit(asked, **LABELS, population=nameless, cluster="who")
     with pytest.raises(FwcError, match="weights"):
         audit(asked.assign(w=1.5), **LABELS, population=everybody, weight="w")
+
+
+def test_a_population_that_is_the_sample_changes_nothing() -> None:
+    _, asked = population(13)
+    asked = asked.assign(who=np.arange(200) // 3, x=np.arange(200) % 7)
+    for cluster in (None, "who"):
+        alone, all_asked = (
+            audit(asked, **LABELS, population=table, cluster=cluster).to_dict()["arms"][0]["groups"]
+            for table in (None, asked.drop(columns="said"))
+        )
+        assert all_asked == alone
 
 
 def test_odd_columns_of_a_population_are_read_and_none_may_say_who_was_asked() -> None:
