@@ -1,4 +1,4 @@
-"""From a table of answers, wherever they come from, to what statistics start from; bad input is named."""
+"""Convert a table of answers to the input of statistics; raise `FwcError` on bad input."""
 
 import math
 import shlex

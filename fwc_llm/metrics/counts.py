@@ -189,7 +189,7 @@ def value_of(metric: Metric, rates: Mapping[str, Floats], whole: Mapping[str, Fl
 
 
 def mean_of_known(values: Floats) -> Floats:
-    """Return the mean of what is known over repeats, whose axis stays, of one; NaN where nothing is."""
+    """Nanmean over repeats (the axis is kept); NaN where all are missing."""
     known = ~np.isnan(values)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where(known, values, 0.0).sum(0, keepdims=True) / known.sum(0, keepdims=True))

@@ -1,4 +1,4 @@
-"""Thresholds on P(yes), one for all groups or one for each: what they answer, and which somebody may want.
+"""Decision thresholds on P(yes), shared or per group: resulting rates, and candidate thresholds.
 
     curve = threshold_curve(p, labels, groups)
     place = most_accurate(curve)  # or least_gap(curve), at_base_rate(curve), curve.place(0.5)

@@ -153,7 +153,7 @@ def range_critical_value(width: float, freedom: float = np.inf) -> float:
 
 
 def p_value(errors: float, groups: int = 2, kinds: int = 1, freedom: float = np.inf) -> float:
-    """Return how often the largest of all differences lies so many standard errors from 0 by chance."""
+    """Return the p-value of the largest of all differences, which lies so many standard errors from 0."""
     if groups <= 2 and kinds == 1:
         return float(2 * (ndtr(-errors) if freedom == np.inf else stdtr(freedom, -errors)))
     return max(0.0, 1.0 - coverage_of_pairs(errors, groups, kinds, freedom))

@@ -1,4 +1,4 @@
-"""Model-assisted estimates: the rows that were not asked about make the answers to the others say more.
+"""Prediction-powered inference: rows that were not asked about reduce the variance of the answers.
 
 Features, group and label of all rows of the table are known. A predictor of the model's own answers, trained
 on the rows that were asked about and cross-fitted, predicts them for all rows; the asked ones correct its
@@ -171,7 +171,7 @@ class Predictions:
         away = np.nan_to_num(asked * (hit - np.bincount(stratum, asked * hit, strata)[stratum]))
         # Units within strata, U of them.
         unit = self.unit if people else sample.unit
-        many = 1 + int(max(unit.max(initial=-1), self.others[0].max(initial=-1)))
+        many = 1 + int(np.append(unit, self.others[0]).max())
         key, first, place = np.unique(stratum * many + unit, return_index=True, return_inverse=True)
         of, fold = key // many, self.fold[first]
         answers, control, each, counted_of = (
@@ -267,9 +267,8 @@ def assisted_samples(
     for arm, sample in samples.items():
         asked = place[sample.row]
         unit = sample.unit if people is None else people[asked]
-        found = _predictions(sample, x[asked], fold[unit], x[rest], cell, size, of_labels)
-        if found and people is not None:
-            found = replace(found, unit=unit, others=_by_person(people[rest], cell, found.others))
+        others = None if people is None else people[rest]
+        found = _predictions(sample, x[asked], fold[unit], x[rest], cell, size, of_labels, unit, others)
         assisted[arm] = replace(sample, assist=found)
     return assisted
 
@@ -314,9 +313,20 @@ def _within(x: Floats, stratum: Codes) -> Floats:
 
 @np.errstate(divide="ignore", invalid="ignore")
 def _predictions(
-    sample: ArmArrays, x: Floats, fold: Codes, rest: Floats, cell: Codes, size: Floats, of_labels: bool
+    sample: ArmArrays,
+    x: Floats,
+    fold: Codes,
+    rest: Floats,
+    cell: Codes,
+    size: Floats,
+    of_labels: bool,
+    unit: Codes,
+    others: Codes | None,
 ) -> Predictions | None:
-    """The cross-fitted predictions of one arm, to rows in cells of a `size`; None where all are alike."""
+    """The cross-fitted predictions of one arm, to rows in cells of a `size`; None where all are alike.
+
+    `others` are the people of these rows, `unit` (n,) those of the questions.
+    """
     known, target = sample.parsed | of_labels, sample.yes
     if of_labels:
         target = np.asarray(sample.label, np.float64)
@@ -336,7 +346,9 @@ def _predictions(
             of_rest = expit(intercept + rest @ slopes)
             means[place], total = np.bincount(cell, of_rest, cells) / count, total + of_rest / FOLDS
     numbers = means.reshape(FOLDS, *shape), size.reshape(shape)
-    return Predictions(predicted, fold, *numbers, others=total, of_labels=of_labels)
+    if others is None:
+        return Predictions(predicted, fold, *numbers, of_labels=of_labels)
+    return Predictions(predicted, fold, *numbers, unit, _by_person(others, cell, total), of_labels)
 
 
 def _logistic(x: Floats, y: Floats) -> tuple[float, Floats]:

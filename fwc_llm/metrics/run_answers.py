@@ -113,7 +113,7 @@ def mapped(names: "pd.Categorical[Any]", change: Callable[[Any], str]) -> "Names
 
 
 def is_known(group: str) -> bool:
-    """Return False if the level of any attribute of a group says unknown ("N/A", "keine Angabe")."""
+    """True unless one of the group's attributes is "unknown" ("N/A", "keine Angabe")."""
     return not any(map(is_unknown_category, group.split(CROSSING)))
 
 
@@ -149,7 +149,7 @@ def views(groups: Sequence[str], attributes: Sequence[str]) -> list[View]:
 
 
 def numbered(columns: Sequence["Names"]) -> list[Codes]:
-    """Return numbers for names, in the order in which they first come; alike in all of the columns."""
+    """Integer codes of names, in order of first appearance, shared across the columns."""
     import pandas as pd
     from pandas.api.types import union_categoricals
 
@@ -159,7 +159,7 @@ def numbered(columns: Sequence["Names"]) -> list[Codes]:
 
 
 def questions_of(answers: Sequence[ArmAnswers]) -> list[Codes]:
-    """Return a number (n,) for every question, repeat and row, of each set of answers; alike in all."""
+    """Integer question ids (n,), one for each repeat and row, shared across sets of answers."""
     rows = numbered([a.row for a in answers])
     many = 1 + max((int(row.max(initial=0)) for row in rows), default=0)
     return [a.repeat * many + row for a, row in zip(answers, rows, strict=True)]

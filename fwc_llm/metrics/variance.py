@@ -38,12 +38,12 @@ _ROUNDING = 1e-10
 
 
 def scope_words(of: str, with_examples: bool) -> str:
-    """Words for what an interval is about: without examples, these rows."""
+    """Words for the scope of an interval: without examples, these rows."""
     return "these rows" if of == THESE_EXAMPLES and not with_examples else of
 
 
 def codes(values: Any) -> Codes:
-    """Return values (n,) as numbers from 0, without gaps."""
+    """Integer codes of values (n,), from 0 without gaps."""
     return np.asarray(np.unique(values, return_inverse=True)[1].ravel(), np.int64)
 
 
@@ -122,7 +122,7 @@ class ArmArrays:
         return f"answered {'no' if rarer else 'yes'} to all {f'but {few} of ' * bool(few)}{rows:,} rows"
 
     def critical_values(self, freedom: Floats, groups: int = 2, kinds: int = 1) -> Floats:
-        """Return how many standard errors all differences keep within, at each freedom (P,)."""
+        """Critical values of all differences together, in standard errors, at each freedom (P,)."""
         values, index = np.unique(freedom, return_inverse=True)
         of = (
             partial(self.design.sequential.critical_value, self.rows)

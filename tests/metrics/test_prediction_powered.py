@@ -264,6 +264,17 @@ def test_rows_of_the_same_people_are_no_further_draws_and_weights_are_refused() 
         audit(asked.assign(w=1.5), **LABELS, population=everybody, weight="w")
 
 
+def test_a_population_that_is_the_sample_changes_nothing() -> None:
+    _, asked = population(13)
+    asked = asked.assign(who=np.arange(200) // 3, x=np.arange(200) % 7)
+    for cluster in (None, "who"):
+        alone, all_asked = (
+            audit(asked, **LABELS, population=table, cluster=cluster).to_dict()["arms"][0]["groups"]
+            for table in (None, asked.drop(columns="said"))
+        )
+        assert all_asked == alone
+
+
 def test_odd_columns_of_a_population_are_read_and_none_may_say_who_was_asked() -> None:
     people, asked = population(10)
 
