@@ -11,7 +11,7 @@ import typer
 
 from fwc_llm.cli.flags import EVERYDAY, EXAMPLES, completed
 from fwc_llm.cli.program import every_command
-from tests.command import Run
+from tests.command import Run, python
 
 
 def commands() -> Iterator[tuple[str, Any]]:
@@ -30,6 +30,22 @@ def test_help_loses_nothing(fwc: Run, name: str, command: Any) -> None:
     for option in command.params:
         for bracketed in re.findall(r"\[[^]]*\]", (option.help or "").replace("\\", "")):
             assert bracketed in shown
+
+
+LISTED = """
+import sys
+sys.argv = ["fwc-llm", "--help"]
+from fwc_llm.cli import main
+main()
+assert "pydantic" not in sys.modules and "fwc_llm.cli.eval" not in sys.modules
+"""
+
+
+def test_the_list_of_commands_imports_none_of_them() -> None:
+    shown = re.sub(r"[│\s]+", " ", python("-c", LISTED).stdout)
+    for name, command in commands():
+        if " " not in name:
+            assert f" {name} {command.help[:24]}" in shown, name
 
 
 @pytest.mark.parametrize("name", EVERYDAY)
