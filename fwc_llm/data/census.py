@@ -92,11 +92,8 @@ def _joint(joint: Mapping[str, Any], n: int, rng: np.random.Generator) -> dict[s
 def _draw(
     node: Mapping[str, Any], codes: Mapping[str, np.ndarray], n: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Draw one node's codes (n,) given its parents' codes.
-
-    Its tables go from all parents to none. A row starts with the first. It moves to the next if the table has
-    no counts for its parents, or if the draw falls on the mass of dropped counts. It then draws only values
-    that no earlier table counts: common values would otherwise be drawn too often.
+    """Draw one node's codes (n,) given its parents' codes, from tables of all parents to none. A row moves to
+    the next table if one has no counts for it, and then draws only values that no earlier table counts.
     """
     n_values = len(node["values"])
     drawn = np.full(n, -1, dtype=np.int64)

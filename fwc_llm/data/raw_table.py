@@ -500,7 +500,7 @@ def _cells(sheet: Any, **options: Any) -> Iterator[Sequence[Any]]:
 # --- Data frames
 
 
-def frame_table(frame: Any, markers: Iterable[str] = DEFAULT_MARKERS) -> RawTable:
+def frame_table(frame: Any) -> RawTable:
     """The table in a frame of pandas, or of any other library that narwhals knows (Polars, Arrow, DuckDB).
 
     A row's number is its index label where these differ, else its position from 0. Raises `FwcError` for
@@ -512,8 +512,8 @@ def frame_table(frame: Any, markers: Iterable[str] = DEFAULT_MARKERS) -> RawTabl
     else:
         names, columns, numbers = _foreign(frame)
     titled = zip(map(title_of, names), columns, strict=True)
-    distinct = len(set(numbers)) == len(numbers)
-    return _table_of_columns("the data frame", titled, numbers if distinct else range(len(numbers)), markers)
+    numbers = numbers if len(set(numbers)) == len(numbers) else range(len(numbers))
+    return _table_of_columns("the data frame", titled, numbers, DEFAULT_MARKERS)
 
 
 def _foreign(frame: Any) -> tuple[list[Any], list[Any], Sequence[Any]]:

@@ -261,10 +261,8 @@ class Job:
         cancel_batch: bool,
         watch: Watch | None,
     ) -> ExecutionSummary:
-        """Ask about more and more rows, in their order, until all conditions are decided at a look.
-
-        What one look needs is answered before the next part is asked, so that no answer's speed matters. A
-        limit of cost ends it at the last look that was whole. A run that continues looks again at all.
+        """Ask about more and more rows, in their order, until all conditions are decided at a look. A part is
+        answered as a whole before the next is asked, so that no answer's speed matters.
         """
         from fwc_llm.gates.decide import all_decided
         from fwc_llm.runs.recorded_run import read_run, score_run

@@ -214,10 +214,8 @@ def _promising(
     names: Sequence[str], answers: Mapping[str, Floats], pool: Pool, goal: Goal, k: int
 ) -> list[str]:
     """Candidates that may win when all rows are asked, most likely first, from their answers to the first k.
-
-    The rows not yet asked are drawn many times, in each cell of group and label from those that are, the same
-    for all candidates: what is common to them cancels out. Those that never win are left out unless fewer
-    than `FEWEST_KEPT` are left; then the mean rank counts.
+    The rows not yet asked are drawn many times from those that are, cell by cell and the same for all
+    candidates.
     """
     yes = np.array([answers[name] for name in (*names, BALANCED)])
     accuracy, metric = measure_many(goal, yes, pool.labels[:k], pool.groups[:k], _completed(pool, k))

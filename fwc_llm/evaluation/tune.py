@@ -280,10 +280,7 @@ class _Tuning:
 
     def _lines(self, answers: Mapping[str, Floats], winner: str | None) -> list[dict[str, Any]]:
         """One object per candidate and arm: those asked about all rows first, nearest to the target first.
-
-        `metric`, `accuracy` and `loss` (the accuracy below balanced examples, on the same rows) come with
-        95 % intervals by their standard errors. They are of the rows on which the winner was chosen, so the
-        winner's are too good; the test is honest.
+        They are of the rows on which the winner was chosen, so the winner's are too good; the test is honest.
         """
         best, lines = front(self._finalists(answers), self.goal), []
         for name, yes in answers.items():

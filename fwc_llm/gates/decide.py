@@ -84,7 +84,7 @@ def several(checks: int) -> str:
 def _decide(condition: GateCondition, answered: RunAnswers, arm: str) -> Check:
     name, metric = condition.about(arm), BY_KEY[KEY_OF[condition.metric]]
     arms = [name for name in (arm, condition.minus) if name is not None]
-    if not _known(metric, answered):
+    if not answered.design.labelled and not set(metric.rates) <= set(UNLABELLED):
         return Check(name, "undecided", f"{name}: {condition.metric} is undefined, there are no labels")
     one, value, of = _measured(condition, answered, arm)
     if math.isnan(value):
@@ -149,11 +149,6 @@ def _folded(low: float, high: float) -> Interval:
     """The interval of the size of what lies in an interval."""
     ends = abs(low), abs(high)
     return 0.0 if low <= 0.0 <= high else min(ends), max(ends)
-
-
-def _known(metric: Metric, answered: RunAnswers) -> bool:
-    """Whether a metric needs no labels, or there are some."""
-    return answered.design.labelled or not set(metric.rates) - set(UNLABELLED)
 
 
 def _undefined(metric: Metric, answered: RunAnswers, arm: str) -> str:

@@ -221,11 +221,9 @@ def _selection(
     exact: bool,
     keep_small: bool,
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """The reference and pairs of one arm under one view, and its levels by name.
-
-    `counts` (L, 2, 3) are those of labels and answers. `rates` (L,) speak of `people` (L,): the rows asked
-    about where they are `as_drawn`, or a table's. The shortfall of rows asked about is of those with an
-    answer. `exact`: rows were asked about once, so that a test may count them.
+    """The reference and pairs of one arm under one view, and its levels by name. `counts` (L, 2, 3) are of
+    labels and answers; `rates` (L,) of `people` (L,), the rows asked about or a table's. `exact`: rows asked
+    once.
     """
     asked, by_answer = counts.sum((1, 2)), counts[..., :UNPARSED].sum(1)
     parsed = by_answer.sum(1)
@@ -305,11 +303,8 @@ def _pairs(
     small: npt.NDArray[np.bool_],
     counts: npt.NDArray[np.intp] | None,
 ) -> list[dict[str, Any]]:
-    """All pairs of levels: the later one's rate less the earlier one's, their ratio and a test.
-
-    Of more levels than `MOST_PAIRED` only the pairs with the highest rate are listed; all are tested for. The
-    test is Fisher's with Holm's correction, or by design: that of the interval of the difference, adjusted
-    for all pairs by the studentized range, as the interval is.
+    """All pairs of levels: the later one's rate less the earlier one's, their ratio and a test (Fisher's with
+    Holm's correction, or by design). Of more than `MOST_PAIRED` only pairs with the highest rate are listed.
     """
     number, p = len(places), rates.values
     if number <= MOST_PAIRED:

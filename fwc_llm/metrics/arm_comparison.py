@@ -143,9 +143,7 @@ def _worst_case(
     metric: str, first: ArmEstimates, second: ArmEstimates, aligned: bool, strategy: bool
 ) -> tuple[Interval, Interval]:
     """The ends of a difference over all readings of the replies without an answer: of its value, its limits.
-
-    Each end is a difference of two readings, with the error of these: of accuracy one of each arm, of a DP
-    gap one of each arm and group. Of other metrics it is the difference of both arms' own worst cases.
+    Of metrics but accuracy and the DP gap it is the difference of both arms' own worst cases.
     """
     (least, most), (low, high) = first.worst_case(metric)
     (least_of_second, most_of_second), (low_of_second, high_of_second) = second.worst_case(metric)
@@ -210,10 +208,8 @@ def _parity(
 
 
 def _of_sizes(values: Interval, apart: Difference, together: Difference) -> Difference:
-    """The difference of |b| and |a|, or a range of `values`, from b − a (`apart`) and b + a (`together`).
-
-    |b| − |a| is the smaller of both in size, with the product of their signs; its range over both intervals
-    is at their ends. It differs from 0 where both do.
+    """The difference of |b| and |a|, or a range of `values`, from b − a (`apart`) and b + a (`together`): the
+    smaller of both in size, with the product of their signs. It differs from 0 where both do.
     """
     if np.isnan(apart.p_value) or np.isnan(together.p_value):
         return Difference(values[0])
@@ -229,10 +225,9 @@ def _of_sizes(values: Interval, apart: Difference, together: Difference) -> Diff
 
 @dataclass(frozen=True)
 class _Net:
-    """The second arm's shares plus `sign` times the first's: over rows, and over sets where `strategy`.
-
-    To the variance over rows are added two rows that changed, one each way (Agresti & Min 2005), so that
-    none is 0.
+    """The second arm's shares plus `sign` times the first's: over rows, and over sets where `strategy`. Two
+    rows that changed, one each way, are added to the variance over rows (Agresti & Min 2005), so that none is
+    0.
     """
 
     own: tuple[RateEstimates, RateEstimates]

@@ -402,10 +402,8 @@ def ratios_of_pairs(
 
 
 def _ratio(estimates: ArmEstimates, rates: RateEstimates, judged: Codes, each: Floats) -> MetricEstimate:
-    """The smallest rate over the largest, from the limits of the ratios of all pairs of groups.
-
-    Its upper limit is below 1 exactly where the gap's lower one is above 0: a gap of g makes any ratio at
-    most 1 − g.
+    """The smallest rate over the largest, from the limits of the ratios of all pairs of groups. Its upper
+    limit is below 1 exactly where the gap's lower one is above 0.
     """
     p, gap = rates.values[judged], estimates["demographic_parity_difference"]
     if p.max() <= 0:

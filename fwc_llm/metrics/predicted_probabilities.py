@@ -79,19 +79,11 @@ def probability_statistics(
     }
 
 
-def _thinned(places: Codes, most: int) -> Codes:
-    """At most so many of the places, evenly."""
-    return places[np.unique(np.linspace(0, len(places) - 1, most).astype(np.intp))]
-
-
 def _thresholds(
     a: ArmAnswers, curve: thresholds.Curve, order: tuple[str, ...], design: SamplingDesign
 ) -> dict[str, Any]:
-    """Accuracy, rates and gap by threshold, and the thresholds that somebody may want.
-
-    Only that of one half was known beforehand, so that it alone has limits. The others were chosen on these
-    very rows and look better here than elsewhere. `least_gap_keeping_half` keeps half of what the most
-    accurate one gains over one answer for all.
+    """Accuracy, rates and gap by threshold, and the thresholds that somebody may want. Only that of one half
+    was known beforehand and has limits; the others were chosen on these very rows and look better here.
     """
     chosen: dict[str, int | None] = {
         "most_accurate": thresholds.most_accurate(curve),
@@ -100,7 +92,8 @@ def _thresholds(
         "least_gap": thresholds.least_gap(curve),
     }
     places = [place for place in (curve.place(thresholds.HALF), *chosen.values()) if place is not None]
-    shown = np.union1d(_thinned(np.arange(len(curve.thresholds)), _CURVE_POINTS), places)
+    even = np.linspace(0, len(curve.thresholds) - 1, _CURVE_POINTS).astype(np.intp)
+    shown = np.union1d(even, places)
     at_half = replace(a, answer=(a.p_yes >= thresholds.HALF).astype(np.float64))
     half = estimate(samples_of({"": at_half}, order, replace(design, min_group=1))[""])
     return {
@@ -211,10 +204,8 @@ def _bins(
 
 
 def _by_chance(p: Floats, weight: Floats, row: Codes, place: Codes) -> tuple[float, float]:
-    """The mean and the 95th percentile of the error of labels that are yes as often as P(yes) says.
-
-    With more than `_MOST_DRAWN` rows, each asked about once, a bin's number of yes is drawn as a normal
-    variable. The difference is far below that between two sets of 200 drawn tables.
+    """The mean and the 95th percentile of the error of labels that are yes as often as P(yes) says. With more
+    than `_MOST_DRAWN` rows, each asked about once, a bin's number of yes is drawn as a normal variable.
     """
     number, rng = int(row.max()) + 1, np.random.default_rng(0)
     if number == len(p) > _MOST_DRAWN:

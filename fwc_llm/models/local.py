@@ -119,10 +119,8 @@ class LocalModel(Service):
         self._server, self._turn = None, asyncio.Semaphore(self._engine["slots"])
 
     def _answer(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return llama.cpp's answer, with the names of the model and of the engine.
-
-        Of the log-probabilities of a reply in words it keeps those up to the first token with a letter: a
-        tenth of the size.
+        """Return llama.cpp's answer, with the names of the model and of the engine; of log-probabilities,
+        those up to the first token with a letter.
         """
         try:
             answered = self._opened().handle_chat_completions(body)

@@ -24,7 +24,7 @@ from fwc_llm.report.audit_answers import Audit
 from fwc_llm.report.document import document_of, entry
 from fwc_llm.report.local_law_144 import summary
 from fwc_llm.report.narrative import findings, four_fifths, what_was_decided
-from fwc_llm.report.predictions_reader import read_population, read_predictions
+from fwc_llm.report.predictions_reader import population_of, read_columns, read_predictions
 from fwc_llm.report.provenance import ABOUT, DECISIONS
 from fwc_llm.report.rows import rows_of_audit
 from fwc_llm.runs.folder import command, versions
@@ -108,7 +108,9 @@ def audit_of_file(
     key, threshold = asked.key or asked.row or "", HALF if asked.threshold is None else asked.threshold
     layout = {name: getattr(asked, name) for name in LAYOUT}
     texts = [*names, label, asked.answer, settings.cluster]
-    everybody = read_population(population, key, texts, layout) if population else None
+    everybody = None
+    if population:
+        everybody = population_of(read_columns(population, [], layout=layout)[1], key, texts)
     decisions = DecisionValues(
         asked.positive, asked.negative, asked.others, predictions.name, columns, typed=True
     )

@@ -101,10 +101,12 @@ def read_predictions(
     table |= {name: mapped(table[name], _plain) for name in ("answer", "label") if name in table}
     said = decisions is not None and (decisions.positive, decisions.negative, decisions.others) != (None,) * 3
     said = said or bool(decisions is not None and decisions.by_column)
-    if "answer" in table and not said and looks_like_probability(table["answer"].unique().tolist()):
-        raise FwcError(
-            f"{columns['answer']!r} looks like probabilities: name it with --p-yes in place of --answer"
-        )
+    if "answer" in table and not said:
+        shares = [as_number(cell) for cell in table["answer"].unique().tolist() if cell]
+        if len(shares) > 2 and all(share is not None and 0.0 <= share <= 1.0 for share in shares):
+            raise FwcError(
+                f"{columns['answer']!r} looks like probabilities: name it with --p-yes in place of --answer"
+            )
     for name in _NUMBERS.intersection(table):
         table[name] = as_numbers(table[name], columns[name], name == "p_yes", raw.numbers)
     if "answer" not in table and "p_yes" in table:
@@ -204,14 +206,6 @@ def filled(texts: "Names") -> "Names":
     return texts.add_categories([""]).fillna("") if (texts.codes < 0).any() else texts
 
 
-def read_population(
-    path: Path, key: str, texts: Sequence[str | None], layout: Mapping[str, Any] = {}
-) -> "pd.DataFrame":
-    """Return the table of a file as `population_of` does; `FwcError` for one without `key`."""
-    _, table = read_columns(path, [], layout=layout)
-    return population_of(table, key, texts)
-
-
 def population_of(table: "RawTable", key: str, texts: Sequence[str | None]) -> "pd.DataFrame":
     """Return all columns of a table: texts, and numbers where all are, but for `key` and `texts`."""
     import pandas as pd
@@ -263,12 +257,6 @@ def as_numbers(
             f"{column!r} is {what} in {len(wrong):,} of {len(cells):,} rows ({named}): write numbers{how}"
         )
     return np.asarray(numbers, np.float64)
-
-
-def looks_like_probability(cells: Sequence[str]) -> bool:
-    """Whether the values of a column that should hold answers are shares, more than two of them."""
-    shares = [as_number(cell) for cell in cells if cell]
-    return len(shares) > 2 and all(share is not None and 0.0 <= share <= 1.0 for share in shares)
 
 
 def answered_at(shares: Floats, threshold: float) -> "Names":

@@ -79,7 +79,8 @@ def first(stats: Stats) -> Section:
     headings += [*(metric.title for metric in shown), *["Coverage"] * coverage]
     place = headings.index(GAP.title)
     ends = [end for arm in arms for end in (arm[GAP.key]["high"], arm[GAP.key]["value"]) if end is not None]
-    scales = {place: Scale(0.0, _round_up(max([*ends, true_gap or 0.0])), true_gap, stats["margin"])}
+    end = next((end for end in (0.1, 0.2, 0.3, 0.4, 0.5) if max([*ends, true_gap or 0.0]) <= end), 1.0)
+    scales = {place: Scale(0.0, end, true_gap, stats["margin"])}
     if labelled:
         scales[place + 1] = Scale(0.0, 1.0, factor=100.0)
     notes = [legend(stats), *_undefined(stats, shown)]
@@ -98,11 +99,6 @@ def _group_rates(rates: Mapping[str, float | None], few: bool) -> list[str]:
         return [number(rate, 1, 100) for rate in rates.values()] if few else [DASH, DASH]
     ends = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
     return [f"{number(known[name], 1, 100)} {name}" for name in ends]
-
-
-def _round_up(value: float) -> float:
-    """The next end of an axis: 0.1, 0.2, 0.3, 0.4, 0.5, 1."""
-    return next((end for end in (0.1, 0.2, 0.3, 0.4, 0.5) if value <= end), 1.0)
 
 
 def results(stats: Stats) -> Section:

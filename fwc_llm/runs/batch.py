@@ -42,10 +42,8 @@ FIRST_POLL_SECONDS, POLL_GROWTH = 1.0, 1.5
 
 
 class _BatchPart(BaseModel, extra="forbid", strict=True):
-    """One batch: `name`.jsonl holds its requests, `name`.calls.jsonl who asked them.
-
-    It is written, uploaded (`file_id`), submitted (`batch_id`), ended, collected, in this order. Names become
-    parts of paths and addresses.
+    """One batch: `name`.jsonl holds its requests, `name`.calls.jsonl who asked them. It is written, uploaded
+    (`file_id`), submitted (`batch_id`), ended, collected, in this order.
     """
 
     name: Annotated[str, Field(pattern=r"^[0-9]{4,8}$")]

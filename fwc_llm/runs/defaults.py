@@ -59,11 +59,9 @@ def fit_m(task: Task) -> tuple[int, str]:
 
 @dataclass(frozen=True)
 class _Cells:
-    """Rows per cell, groups by "no" and "yes" (G, 2): those that test rows come from, and the examples'.
-
-    `values` counts distinct rows of the pool; `shared` (G, 1), those of a group that both answers have.
-    `share` (G, 2) says how many of the rows that test rows are drawn from are in the pool: none of a table of
-    their own, some of a table on disk.
+    """Rows per cell, groups by "no" and "yes" (G, 2): those of test rows, and the examples'. `values` counts
+    distinct rows of the pool; `shared` (G, 1), those that both answers have; `share` (G, 2), rows in the
+    pool.
     """
 
     task: Task

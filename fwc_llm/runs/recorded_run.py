@@ -148,10 +148,8 @@ class Run:
         )
 
     def _examples(self, arm: str) -> "Names":
-        """A name of the set of examples under which each question was asked: two names, two prompts.
-
-        An arm whose examples were kept is named by what its prompts show. One of a run that kept those of
-        other arms chose them anew for every row.
+        """A name of the set of examples under which each question was asked: two names, two prompts. An arm
+        whose examples were not kept, in a run that kept others', chose them anew for every row.
         """
         a = self.answers[arm]
         if shots := self.shots(arm):

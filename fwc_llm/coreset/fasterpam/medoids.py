@@ -136,11 +136,9 @@ class Medoids:
             self._nearest[3][:] = 4 * (self._nearest[2].max() + price) - price + 1
 
     def _sort(self) -> tuple[np.ndarray, ...]:
-        """All rows in chunks that have one nearest point, those of a point by falling reach.
-
-        A candidate x of cell g matters to row i of point s if F(i, x) < F₂, what the second costs without its
-        price, and F(i, x) ≥ F(x, s) − F(i, s): if F(x, s) < F(i, s) + F₂, the reach of the row. Returns what
-        `best_exchanges` takes first.
+        """All rows in chunks that have one nearest point, those of a point by falling reach: a candidate x of
+        cell g matters to row i of point s only if F(x, s) < F(i, s) + F₂, what the second costs without its
+        price.
         """
         space, (nearest, _, d_first, d_second) = self._space, self._nearest
         (n, p), m = self._values.shape, len(self._points)
@@ -176,10 +174,8 @@ class Medoids:
 
 @part(fastmath={"reassoc", "nsz"})
 def _gains(tile, w, d_first, d_second, mass, first, low, size):  # type: ignore[no-untyped-def]
-    """Σ min(d − d₁, 0) and Σ min(max(d, d₁) − d₂, 0) over `size` rows from `low`, each by its mass.
-
-    `tile[w]` begins at `first`. The numbers are unsigned, so that numba does not ask whether an index counts
-    from the end; and the inner loop has no rest. Both make it vectors.
+    """Σ min(d − d₁, 0) and Σ min(max(d, d₁) − d₂, 0) over `size` rows from `low`, each by its mass. Unsigned
+    numbers, and an inner loop without rest, let numba make vectors of both.
     """
     none = np.float32(0)
     added, gain = none, none

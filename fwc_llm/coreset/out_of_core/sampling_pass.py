@@ -223,10 +223,8 @@ def _choose(
     sums: np.ndarray,
     equal: bool,
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """The rows drawn that are in the sample, and their masses; None where all count the same.
-
-    Every group has its share of the rows or, with weights, what it has among the first keys; at least `least`
-    rows. Masses add up to those of the groups in the table.
+    """The rows drawn that are in the sample, and their masses, which add up to those of the groups in the
+    table; None where all count the same. Every group has at least `least` rows.
     """
     n = int(counts.sum())
     if equal:
@@ -251,11 +249,7 @@ def _choose(
 
 
 def _moments(block: Block, used: np.ndarray, weights: np.ndarray, scale: bool | str) -> dict[Any, np.ndarray]:
-    """By column of numbers or ranks that is scaled: mean, sum of squares about it, mass.
-
-    Raises:
-        InputError: a missing or infinite number, with its row.
-    """
+    """By column of numbers or ranks that is scaled: mean, sum of squares about it, mass."""
     X, moments = block.columns.X, {}
     scaled = scale is True or (scale == "auto" and is_frame(X))
     if not (is_frame(X) or scaled) and np.isfinite(X.sum(dtype=np.float64)):

@@ -141,9 +141,7 @@ def fairlet_decomposition(
 
 def _cells(points: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
     """The cell of each row, (n,) uint64 (hashed coordinates), for every level of the tree below the root.
-
-    The points are shifted by U(0, range) in every dimension, in a box of twice the range. Each level halves
-    all dimensions, until the longest side is at most `LEAF_SIDE`.
+    Each level halves all dimensions of a shifted box, until the longest side is at most `LEAF_SIDE`.
     """
     low = points.min(axis=0).astype(float)
     span = points.max(axis=0).astype(float) - low
@@ -162,10 +160,8 @@ def _cells(points: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
 def _take(
     rows: np.ndarray, code: np.ndarray, red: np.ndarray, p: int, q: int
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The rows that a node takes from its children, and the rows that each child keeps.
-
-    `rows` are sorted by child (`code`), blue before red. The rows taken are (p, q)-balanced, and so are those
-    that a child keeps.
+    """The rows that a node takes from its children, and the rows that each child keeps; both are (p,
+    q)-balanced. `rows` are sorted by child (`code`), blue before red.
     """
     starts = np.flatnonzero(np.r_[True, code[1:] != code[:-1]])
     sizes = np.diff(np.r_[starts, len(rows)])

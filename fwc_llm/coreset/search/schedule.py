@@ -100,10 +100,8 @@ class Solver:
         return descent
 
     def _improve(self, descent: Descent, rng: np.random.Generator) -> Descent:
-        """Improves a descent by swaps, if wanted, and a descent after them.
-
-        On rows a round that does not gain is followed by another, and swaps are sought at the mean of the
-        prices of the last descent and those before: at the last ones alone swaps overshoot.
+        """Improves a descent by swaps, if wanted, and a descent after them. On rows swaps are sought at the
+        mean of the prices of all descents so far: at the last ones alone they overshoot.
         """
         on_rows = self._swaps and descent.rows is not None
         if not (on_rows or self._sampled_swaps) or self.effort.max_iter == 0:

@@ -34,12 +34,9 @@ def start_rows(
 
 
 def _spread_rows(problem: Problem, rng: np.random.Generator, threads: Threads) -> np.ndarray:
-    """(m,) rows by greedy k-means++ within each cell, in cell order.
-
-    A row is drawn with probability proportional to its mass and to its cost from the nearest row already
-    chosen (Arthur and Vassilvitskii 2007, with the cost itself in the place of the squared distance); of
-    2 + ln(count) draws the one that lowers the total cost most is kept. Rows that equal a chosen one
-    have no cost left, so that values repeat only where nothing else is left.
+    """(m,) rows by greedy k-means++ within each cell, in cell order (Arthur and Vassilvitskii 2007, with the
+    cost itself in the place of the squared distance): of 2 + ln(count) draws the one that lowers the total
+    most is kept.
     """
     table, cells = problem.table, []
     for pool, count in zip(problem.pools, problem.seats.tolist(), strict=True):

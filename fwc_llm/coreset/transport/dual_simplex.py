@@ -342,10 +342,9 @@ class _Basis:
         return key, *largest_stay(key, rows[own], to, amount)
 
     def _balance(self, own: Ints, to: Ints, supply: Floats, settled: Floats) -> Floats:
-        """Parts of split rows, `own` (e,), that go `to` (e,) cells, in the digits of rare outcomes.
-
-        Each row gives all it has (its `supply`), and each cell, with what is `settled` there, gets its share
-        of a mixture of vertices of the parity set. These equations are solved each at its own scale.
+        """Parts of split rows, `own` (e,), that go `to` (e,) cells: each row gives its `supply`, and each
+        cell, with what is `settled` there, gets its share of a mixture of vertices. Each equation has its own
+        scale.
         """
         fair, r, e, cells = self.fair, len(supply), len(to), len(settled)
         vertices = [self.top, *(self.vertices[k] for k in np.flatnonzero(self.owner == VERTEX))]

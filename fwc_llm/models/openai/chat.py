@@ -214,10 +214,8 @@ def name_in(body: Mapping[str, Any], field: str) -> str | None:
 
 
 def _logprobs(logprobs: Any, in_json: bool) -> tuple[tuple[str, float], ...] | None:
-    """The top tokens where the answer begins: at the first token that holds a letter.
-
-    Of an answer in JSON that is the token with the answer's first letter, in which yes and no differ; the
-    tokens are cut to what belongs to the answer. Reasoning before it is passed over.
+    """The top tokens where the answer begins: at the first token that holds a letter; in JSON, at the
+    answer's first letter, cut to what belongs to the answer.
     """
     content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
     positions = [each for each in content if isinstance(each, Mapping)] if isinstance(content, list) else []
