@@ -136,9 +136,8 @@ class FileColumn(Checked):
 class Protected(Checked):
     """A protected attribute: the column `source` as it stands, or through `mapping`, or split at `above`.
 
-    A derived attribute takes its source's place in the table unless `keep`: left in, the source would
-    count twice in every distance and contradict a flipped attribute. An `optional` one is protected only
-    where it is chosen.
+    A derived attribute takes its source's place in the table unless `keep`. An `optional` one is protected
+    only where it is chosen.
     """
 
     source: Text = Field(alias="column")

@@ -134,11 +134,8 @@ class FairWASP(Estimator):
 def nearest_rows(
     table: EncodedTable, cells: Cells, cost: str, say: Callable[[str], None]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The feature cost (n, G) of each row to the nearest row of every cell, and which that is.
-
-    In its own cell a row is its nearest.
-
-    Equal rows are searched once.
+    """The feature cost (n, G) of each row to the nearest row of every cell, and which that is: in its own,
+    itself.
     """
     values, rows, threads = np.ascontiguousarray(table.values, np.float64), np.arange(table.n), Threads()
     ids = value_ids(EncodedTable(values, cells.cell[:, None]))

@@ -38,9 +38,8 @@ _FILES = ("run.json", "answers.csv", "results.json", "journal.jsonl")
 def provenance(run: Run, task: "Task | None" = None) -> dict[str, Any]:
     """Return the record of a run, for JSON.
 
-    Keys: `about` (by the keys of a task file's [about]; None where nothing is stated), `task` (question,
-    licence, citation, note; None where the task file is not known), and `hashes` (sha256 of the task file's
-    text, of the table as it was used, and of the run's files).
+    Keys: `about` (of a task file's [about]), `task` (question, licence, citation, note; None where the task
+    file is not known), and `hashes` (sha256 of its text, the table as used, the run's files).
     """
     stated = task if task is not None else _recorded(run)
     text = run.described.get("task_file")

@@ -114,14 +114,12 @@ _LEFT_OUT = {"others", "prompt", "prefix", "truncated", "reasoned"}  # where the
 class Journal:
     """All answers of one run's folder, held by one process at a time.
 
-    Opening creates the file, or reads an existing one: a torn last line is cut off, anything else that is
-    not a record of this format is refused. Records are dicts with at least `request` (see `request_id`)
-    and `text`; a request counts as answered when a record with a text exists. `words` are the task's, by
-    which replies are parsed.
+    Opening creates the file, or reads an existing one and cuts off a torn last line. Records are dicts with
+    at least `request` (see `request_id`) and `text`; one with a text answers its request. `words` are the
+    task's.
 
     Errors: `FwcError` when another process holds the journal and when the file is foreign or damaged;
-    `StorageError` when it cannot be written (a full disk leaves it as it was before the record) and when it
-    is no longer there.
+    `StorageError` when it cannot be written or is no longer there.
     """
 
     def __init__(self, folder: str | Path, words: Words = YES_NO) -> None:

@@ -187,8 +187,7 @@ def read_run(path: str | Path) -> Run:
     """Read a run's folder.
 
     Raises `FwcError` for a folder that is no run, an empty run (nothing was answered), and a damaged one:
-    files that are missing or unreadable, values that no run writes, arms that did not see the same rows,
-    or results that are not those of the answers.
+    missing or unreadable files, or results that are not those of the answers.
     """
     folder = RunFolder.existing(path)
     described, results = folder.describe(), folder.results()

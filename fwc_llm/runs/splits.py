@@ -74,9 +74,8 @@ def hold_out(
 ) -> "tuple[pd.DataFrame, Split]":
     """`n` validation rows of the split's pool, drawn like test rows, and the split without them as examples.
 
-    No validation row equals a test row, and none of the candidates that are left equals a validation row.
-
-    Raises `FwcError` as `draw_split` does; for a pool with too few rows it says how many are needed.
+    None equals a test row, or a candidate that is left. Raises `FwcError` as `draw_split` does, and for a
+    pool with too few rows.
     """
     rng = np.random.default_rng([seed, _VALIDATION])
     cells = cells_of_rows(task, split.pool)

@@ -158,18 +158,8 @@ def test_people_of_unknown_category_are_one_group_without_a_ratio(fwc: Run, tmp_
     yes = [*[k % 3 == 0 for k in range(90)], *[k % 2 == 0 for k in range(90)], *[True] * 20]
     path, law = tmp_path / "people.csv", tmp_path / "law.csv"
     pd.DataFrame({"sex": sexes, "hired": yes}).to_csv(path, index=False)
-    call = (
-        "audit",
-        path,
-        "--answer",
-        "hired",
-        "--protected",
-        "sex",
-        "--unknown",
-        "Rückfrage",
-        "--ll144",
-        law,
-    )
+    columns = ("--answer", "hired", "--protected", "sex")
+    call = ("audit", path, *columns, "--unknown", "Rückfrage", "--ll144", law)
     assert "'Not Disclosed', 'keine Angabe', 'N/A'" in " ".join(statistics(fwc, *call)["notes"])
     rows = pd.read_csv(law, dtype=str, keep_default_na=False).set_index("category")
     assert list(rows["applicants"]) == ["90", "90", "20"]

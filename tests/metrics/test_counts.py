@@ -129,15 +129,8 @@ def answers_with_gaps(seed: int, levels: int) -> tuple[np.ndarray, np.ndarray, n
 def bounds(predicted: np.ndarray, labels: np.ndarray, groups: Any) -> dict[str, tuple[float, float]]:
     names, member = np.unique(groups, return_inverse=True)
     n = len(labels)
-    sample = ArmArrays(
-        predicted,
-        labels,
-        member,
-        np.zeros(n, int),
-        np.arange(n),
-        len(names),
-        design=SamplingDesign(labels_fixed=True),
-    )
+    once, fixed = (np.zeros(n, int), np.arange(n)), SamplingDesign(labels_fixed=True)
+    sample = ArmArrays(predicted, labels, member, *once, len(names), design=fixed)
     return {metric.key: estimate(sample).worst_case(metric.key)[0] for metric in COUNTED}
 
 

@@ -131,23 +131,7 @@ def test_batch_output_takes_its_people_from_a_population(fwc: Run, tmp_path: Pat
     assert "response.body.choices[0].message.content" in fwc(*words, code=2).line
 
 
-ODD: list[Any] = [
-    None,
-    True,
-    -1,
-    0.5,
-    "",
-    "x",
-    "[",
-    '{"a": ',
-    [],
-    {},
-    [[]],
-    [{}],
-    {"": None},
-    [1, "a"],
-    10**400,
-]
+ODD: list[Any] = [None, True, -1, 0.5, 10**400, "", "x", "[", '{"a": ', [], {}, [[]], [{}], {"": None}]
 
 
 def mutated(value: Any, rng: random.Random) -> Any:

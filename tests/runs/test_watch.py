@@ -107,17 +107,8 @@ def test_one_answer_among_the_first_is_enough(tmp_path: Path) -> None:
 def test_a_low_coverage_is_said_first_and_strict_ends_with_4(fwc: Run, tmp_path: Path) -> None:
     service = Service(lambda body: "Hm." if len(service.bodies) % 3 else "Yes")
     with serve_in_thread(service) as url:
-        words: Any = (
-            "eval",
-            "--task",
-            "census",
-            "--model",
-            "some-model",
-            "--base-url",
-            f"{url}/v1",
-            "--shots",
-        )
-        words += ("zero", "--n-test", 60, "--concurrency", 1, "--out", tmp_path / "run")
+        words: Any = ("eval", "--task", "census", "--model", "some-model", "--base-url", f"{url}/v1")
+        words += ("--shots", "zero", "--n-test", 60, "--concurrency", 1, "--out", tmp_path / "run")
         done = fwc(*words, code=0)
         assert "Only 33% of the replies of zero" in done.out.splitlines()[1]
         assert "Only 33%" in fwc(*words, "--strict", code=4).line
@@ -154,14 +145,9 @@ def test_auto_takes_json_where_it_is_given_and_all_arms_have_one_form(
         evaluate(CENSUS, "some-model", ("zero", "balanced"), answer_format="auto", **asked)
         assert len(service.bodies) == len(forms)  # what was settled holds
         if not held:
+            asked |= {"answer_format": "json", "out": tmp_path / "json"}
             with pytest.raises(FwcError, match=r"gives no answer in JSON.*--answer-format word"):
-                evaluate(
-                    CENSUS,
-                    "some-model",
-                    ("zero",),
-                    answer_format="json",
-                    **asked | {"out": tmp_path / "json"},
-                )
+                evaluate(CENSUS, "some-model", ("zero",), **asked)
 
 
 def test_json_is_in_the_words_of_the_task(tmp_path: Path) -> None:

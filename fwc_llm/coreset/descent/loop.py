@@ -115,11 +115,9 @@ class Descent:
 def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0.0) -> Descent:
     """Moves the representatives from `start`, rows (m,) or points (m, p), at most `max_iter` times.
 
-    It ends when they stay put, when an iteration gains less than `tolerance` of the objective (set in
-    `search.schedule`), or when some iterations in a row gain nothing: rounding alone can keep means moving
-    for ever. With a tolerance, free points first move twice as far in their numbers, until that gains less
-    than the tolerance: over-relaxation takes fewer iterations and passes by poor local optima (Xiao 2010, for
-    centroidal Voronoi tessellations).
+    It ends when they stay put, when an iteration gains less than `tolerance` of the objective, or when some
+    in a row gain nothing. With a tolerance, free points first move twice as far, which passes by poor local
+    optima (over-relaxation; Xiao 2010).
     """
     table = steps.problem.table
     rows = start if steps.problem.support != "free" else None

@@ -41,9 +41,8 @@ class Patience:
 class Exchanged:
     """The points after all swaps.
 
-    `rows` (m,) are the rows that replaced the points, −1 where a point still stands. `labels` (n,) say which
-    of them is nearest. `losses` are the sums of the costs at the start and after every swap. `converged`: no
-    swap with any candidate lowers the loss.
+    `rows` (m,) replaced the points, −1 where one still stands; `labels` (n,) say which is nearest; `losses`
+    are those at the start and after every swap. `converged`: no swap lowers the loss.
     """
 
     rows: np.ndarray

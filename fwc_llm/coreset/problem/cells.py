@@ -69,9 +69,7 @@ class Cells:
 def find_cells(y: Any, sensitive: Any, n: int, masses: Masses | None = None) -> Cells:
     """The cells of `n` rows; `sensitive` (n,) or (n, k), whose columns are crossed. None: all are alike.
 
-    Rows without mass are left out: what only they have is no level and no outcome.
-
-    Raises `InputError` for wrong shapes and missing values.
+    Rows without mass are left out. Raises `InputError` for wrong shapes and missing values.
     """
     alike = np.zeros(n, np.int8)
     own = _labels(alike if y is None else y, "y", n, columns=False)[0]

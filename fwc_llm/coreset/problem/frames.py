@@ -63,12 +63,9 @@ def row_name(index: Any, place: int) -> str:
 
 
 def column_kind(series: "pd.Series[Any]") -> str:
-    """Whether a column is "numeric", "ordinal" or "categorical".
+    """Whether a column is "numeric" (numbers in a column of objects, too), "ordinal" or "categorical".
 
-    Numbers in a column of objects (Python's own, decimals) are numeric.
-
-    Raises:
-        InputError: its values are times, complex numbers, or lists and the like.
+    Raises `InputError` for times, complex numbers, or lists and the like.
     """
     dtype, types = series.dtype, pd.api.types
     if isinstance(dtype, pd.CategoricalDtype):
@@ -112,12 +109,10 @@ def take_named(
 ) -> Columns:
     """The table without the columns that y, sensitive and sample_weight name, and these columns.
 
-    Each may be the name of a column (any label of pandas'); sensitive also a list of names, whose columns are
-    crossed, unless it is as long as X. What is no name is returned as it is, or refused where `only_names`.
-    Errors call the table `what`.
+    Each may be the name of a column; sensitive also a list of names, unless it is as long as X. What is no
+    name is returned as it is, or refused where `only_names`.
 
-    Raises:
-        InputError: there is no such column, or X has no names.
+    Raises `InputError`, in which the table is called `what`, for a column that is not there.
     """
     X = as_pandas(X)
     _check_in_memory(X)

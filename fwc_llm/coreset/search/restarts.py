@@ -30,10 +30,9 @@ def best_start(
 ) -> tuple[Descent, int, int, bool, float | None]:
     """The best descent, the number of starts, how many ended at its objective, and whether none is better.
 
-    `starts` None: where there are few coresets of rows, one, and then the best of all of them; else until
-    four agree on a small table, one on a large one. Last comes by how much the objectives at which the starts
-    ended exceed the least of them, on average and relative to it. A single start has ends of its own, on a
-    sample, or the spread is unknown (None).
+    `starts` None: of few coresets of rows all are compared; else until four agree on a small table, one on a
+    large one. Last comes by how much the objectives of the starts exceed the least, on average and relative
+    to it (None where unknown).
     """
     best = solver.from_name(init, rng)
     if starts is None:

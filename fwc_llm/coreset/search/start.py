@@ -162,10 +162,8 @@ def kicked(problem: Problem, descent: Descent, rng: np.random.Generator) -> Desc
 def missed(objective: float, reached: float, each: float) -> bool:
     """Whether a sample lacked rows that count, from the objectives of its optimum on all rows and on its own.
 
-    A few rows that lie far from all others can make most of the objective. A sample without them ends in an
-    optimum that has no representative near them. k-means++ on all rows draws such rows. Elsewhere too the
-    first objective is above the second, since an optimum suits its own rows best: the more, the fewer rows
-    (`each`) the sample has for a representative.
+    A few rows far from all others can make most of the objective. Elsewhere too the first is above the
+    second: the more, the fewer rows (`each`) the sample has for a representative.
     """
     return objective > (_MISSED + _SUITED / each) * reached
 

@@ -86,9 +86,8 @@ def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
 class GroupedParitySet(ParitySet):
     """Cell masses that keep limits in each of L `groups` (L, |D|) of levels, which may overlap.
 
-    No knapsack finds a minimum: HiGHS does, and its
-    multipliers say what it is at least. They are prices `v` at which no fair masses cost less than 0, so
-    `⟨u, w⟩ ≥ min_g (u_g − v_g)`.
+    HiGHS finds a minimum. Its multipliers are prices `v` at which no fair masses cost less than 0, so `⟨u, w⟩
+    ≥ min_g (u_g − v_g)`.
     """
 
     groups: Floats
