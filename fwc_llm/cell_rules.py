@@ -28,11 +28,6 @@ def cell_text(cell: Any, markers: Collection[str], written: Written = "") -> str
     return None if not text or text in markers else text
 
 
-def is_edited(item: FileColumn) -> bool:
-    """Whether cells of the column are rewritten before they are parsed."""
-    return bool(item.strip_suffix or item.strip_zeros or item.written or item.bands)
-
-
 def edited(task: TaskFile, item: FileColumn, text: str) -> str:
     """Strip suffix and zeros, write a number plainly, or name its band."""
     if item.strip_suffix:

@@ -140,14 +140,6 @@ def sanitize_json(value: Any, clean: Callable[[str], str] = utf8_safe) -> Any:
         raise ValueError("it is nested too deep") from None
 
 
-def sanitize_json_text(text: str, clean: Callable[[str], str]) -> Any:
-    """The `sanitize_json` value that `text` writes; the text where it is not JSON."""
-    try:
-        return sanitize_json(parse_json(text), clean)
-    except ValueError:
-        return sanitize_json(text, clean)
-
-
 def replace_invisible(text: str) -> str:
     """`text` for a terminal: what would steer it, turn text around or hide becomes U+FFFD.
 

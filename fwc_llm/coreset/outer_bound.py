@@ -32,8 +32,7 @@ _ROUNDING = 2.0**-53
 def check_pairs(problem: Problem) -> None:
     """Refuse a table that is too large to prove anything about.
 
-    Raises:
-        InputError: more than 25 million pairs of a row and a candidate.
+    Raises `InputError`: more than 25 million pairs of a row and a candidate.
     """
     n, q = problem.table.n, len(problem.candidates()[0])
     if n * q > _PAIRS:

@@ -14,7 +14,6 @@ from fwc_llm.cell_rules import (
     can_be_unknown,
     edited,
     find_level,
-    is_edited,
     meets,
     parse_level,
     parse_number,
@@ -171,8 +170,9 @@ def clean(task: TaskFile, raw: pd.DataFrame, counts: CleanedCounts) -> pd.DataFr
     for item in used:
         if item.markers:
             raw[item.name] = raw[item.name].mask(raw[item.name].isin(item.markers))
-    for item in filter(is_edited, used):
-        raw[item.name] = _mapped(raw[item.name], partial(edited, task, item))
+    for item in used:
+        if item.strip_suffix or item.strip_zeros or item.written or item.bands:
+            raw[item.name] = _mapped(raw[item.name], partial(edited, task, item))
     keep, lost = filter_rows(task, raw, used, counts.filled)
     levels = {
         attribute.name: _mapped(raw[attribute.source], partial(find_level, attribute))

@@ -252,7 +252,7 @@ def notes(run: RunAnswers, content: Mapping[str, Any]) -> list[str]:
         *_about_predictions(run, content),
         *_about_unread(run, content),
         *_about_power(content),
-        *_about_arms(run, content),
+        *_about_arms(content),
         *decision_notes(run),
         *run.unused,
     ]
@@ -377,7 +377,7 @@ def _about_power(content: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _about_arms(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[str]:
+def _about_arms(content: Mapping[str, Any]) -> Iterator[str]:
     for arm in content["arms"]:
         if silent := [name for name, group in arm["groups"].items() if group["coverage"] == 0]:
             yield f"{arm['arm']}: no parsed answer in group {listed(silent)}."

@@ -97,8 +97,7 @@ def disk_shots(
 ) -> Shots:
     """The examples that the strategy `fwc`, with its `options`, chooses from a task's table on disk.
 
-    Raises:
-        FwcError: an unknown option, a table of slots, or a table that `FairCoreset.fit` refuses.
+    Raises `FwcError`: an unknown option, a table of slots, or a table that `FairCoreset.fit` refuses.
     """
     if unknown := sorted(set(options) - set(_ON_DISK)):
         raise FwcError(f"the strategy has no option {unknown[0]!r}: it takes {', '.join(_ON_DISK)}")

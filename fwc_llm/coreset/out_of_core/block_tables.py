@@ -69,8 +69,7 @@ class BlockTable:
         `shrink` may make the parts of consecutive blocks smaller at any time; it and the task can be pickled.
         `tick` takes the share of the rows that are done.
 
-        Raises:
-            InputError: a block cannot be read or is refused.
+        Raises `InputError`: a block cannot be read or is refused.
         """
         parts: list[Part] = []
         waiting: deque[tuple[int, Future[Part]]] = deque()
@@ -249,8 +248,7 @@ def _files(path: str) -> list[str]:
 class DaskTable(BlockTable):
     """A dask.dataframe or a dask.array (n, p), whose labels are columns of it or have the same partitions.
 
-    Raises:
-        InputError: no table, or parts that do not belong together.
+    Raises `InputError`: no table, or parts that do not belong together.
     """
 
     def __init__(self, columns: Columns) -> None:

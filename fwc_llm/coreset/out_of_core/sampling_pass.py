@@ -118,8 +118,7 @@ def weights_of(block: Block) -> tuple[np.ndarray, np.ndarray]:
 def groups_of(block: Block, used: np.ndarray) -> tuple[list[Key], np.ndarray]:
     """The groups of labels in a block, and the place (u,) among them of each of its rows `used`.
 
-    Raises:
-        InputError: a label is missing, or there are too many.
+    Raises `InputError`: a label is missing, or there are too many.
     """
     labels: list[Any] = [[0]]
     codes: dict[Any, Any] = {0: np.zeros(len(used), np.int64)}  # without labels all are alike

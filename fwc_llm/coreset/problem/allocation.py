@@ -100,8 +100,7 @@ def _balanced_positive(m: int, cells: Cells, available: np.ndarray, positive: An
 def read_counts(slots: Any, m: int, cells: Cells) -> np.ndarray:
     """The counts (G,) of a table (|D|, |Y|) or (G,) in cell order, or of {(level, outcome): count}.
 
-    Raises:
-        InputError: a cell without rows, another shape, counts that are not whole or do not sum to `m`.
+    Raises `InputError`: a cell without rows, another shape, counts that are not whole or do not sum to `m`.
     """
     if isinstance(slots, Mapping):
         counts = np.zeros(cells.n_cells)

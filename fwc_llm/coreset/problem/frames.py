@@ -34,8 +34,7 @@ _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
 def as_pandas(table: Any) -> Any:
     """A table of Polars, Arrow, or whatever speaks Arrow's C stream, in pandas' form; all else as it is.
 
-    Raises:
-        InputError: a lazy table, or pyarrow is not installed.
+    Raises `InputError`: a lazy table, or pyarrow is not installed.
     """
     if hasattr(table, "collect"):
         raise InputError(f"{type(table).__name__} is a lazy table: pass X.collect()")
@@ -90,8 +89,7 @@ def column_kind(series: "pd.Series[Any]") -> str:
 def plain_array(x: Any) -> np.ndarray:
     """A plain table (n, p) as an array: float32 stays float32, all else becomes float64.
 
-    Raises:
-        InputError: it is sparse, masked, complex, of dates, not numeric, or without rows or columns.
+    Raises `InputError`: it is sparse, masked, complex, of dates, not numeric, or without rows or columns.
     """
     if np.ma.is_masked(x):
         raise InputError("X is an array with masked values: drop or fill such rows")

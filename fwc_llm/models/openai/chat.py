@@ -35,7 +35,7 @@ from fwc_llm.sanitize import (
     parse_json,
     parse_uint,
     replace_invisible,
-    sanitize_json_text,
+    sanitize_json,
     truncate,
 )
 
@@ -608,7 +608,7 @@ class ChatModel(Service):
             )
         if never and failure.status == 500 and RESPONSE_FORMAT in self._sent:
             failure.scope = FailureScope.UNCLEAR  # llama-cpp-python's answer to a schema
-        if failure.rate_limited:
+        if failure.status == 429 and failure.scope is FailureScope.ATTEMPT:  # everybody is asked to wait
             self._pace.refused(sent_at, failure.retry_after)
             if self._pace.refusals >= _MOST_REFUSALS:
                 raise ProviderError(
@@ -667,7 +667,10 @@ class ChatModel(Service):
 
     def read_body(self, text: str) -> Any:
         """Parse what a service sent: a bounded value without the key, the text where it is not JSON."""
-        return sanitize_json_text(text, self.redact)
+        try:
+            return sanitize_json(parse_json(text), self.redact)
+        except ValueError:
+            return sanitize_json(text, self.redact)
 
     def _cause(self, error: BaseException) -> str:
         cause = error.__cause__ or error

@@ -82,11 +82,6 @@ class AttemptError(Exception):
             return self.sent
         return self.filtered or self.status == 408 or not 300 <= self.status < 500
 
-    @property
-    def rate_limited(self) -> bool:
-        """Whether the service asks everybody to wait."""
-        return self.status == 429 and self.scope is FailureScope.ATTEMPT
-
 
 def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptError:
     """The failure behind a response with a status of 300 or above; `body` is JSON, text or None."""
