@@ -470,10 +470,8 @@ class _Drafting:
         positive, above, lines, doubt = self._answer()
         if answer:
             rules = parse_toml("\n".join(answer))
-            positive, above = (
-                next(iter(rules.get("positive", ())), None),
-                rules.get("threshold", {}).get("above"),
-            )
+            positive = next(iter(rules.get("positive", ())), None)
+            above = rules.get("threshold", {}).get("above")
         question = draft_question(self.outcome, positive, above)
         self.checks.append(f"question: {question} Write it as a person would ask it, as a yes-no question")
         text = [

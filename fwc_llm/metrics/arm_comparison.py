@@ -334,9 +334,7 @@ def adjust(comparisons: Sequence[dict[str, Any]], margin: float = MARGIN) -> Non
     for metric in COMPARED:
         tests = [comparison[metric] for comparison in comparisons]
         k = max(1, sum(not np.isnan(test["p_value"]) for test in tests))
-        wider = (
-            1.0 if k < 2 else critical_value(2, 1, np.inf, 1 - (1 - LEVEL) / k) / Z
-        )  # as normal quantiles do
+        wider = critical_value(2, 1, np.inf, 1 - (1 - LEVEL) / k) / Z if k > 1 else 1.0  # as quantiles do
         for comparison, test in zip(comparisons, tests, strict=True):
             value, p = test["difference"], test["p_value"]
             ends, limits = test.get("worst_case") or ((value, value), (test["low"], test["high"]))

@@ -174,10 +174,8 @@ def _described(estimate: arm_estimates.MetricEstimate) -> dict[str, Any]:
 def _judged(estimates: arm_estimates.ArmEstimates, key: str, margin: float) -> dict[str, Any]:
     metric = estimates[key]
     own = arm_estimates.RATIO_MARGIN if counts.BY_KEY[key].kind == "ratio" else margin
-    decided, size = (
-        metric.verdict(margin),
-        (len(estimates.sample.eligible_groups), len(counts.BY_KEY[key].rates)),
-    )
+    decided = metric.verdict(margin)
+    size = len(estimates.sample.eligible_groups), len(counts.BY_KEY[key].rates)
     needed = metric.rows_needed(estimates.sample.rows, margin, *size) if decided == INCONCLUSIVE else None
     return {"verdict": decided, "margin": own, "rows_needed": needed, "p_value": metric.p_value}
 

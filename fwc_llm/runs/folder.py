@@ -105,10 +105,8 @@ class RunFolder:
             return False
         self._check_same(description)
         before = self.describe()
-        settings = before["settings"] | description["settings"]
-        changes = (
-            {} if settings == before["settings"] else {"settings": settings}
-        )  # in how answers are judged
+        settings = before["settings"] | description["settings"]  # how answers are judged may change
+        changes = {} if settings == before["settings"] else {"settings": settings}
         if before.get("unread"):
             changes |= {"unread": False, "parameters": description["parameters"]}
         if changes:

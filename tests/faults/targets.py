@@ -50,10 +50,8 @@ from tests.faults.loopback import completion
 from tests.faults.mutation import HOSTILE_NUMBERS, damaged, hostile
 from tests.models.four_members import FourMembers
 
-RECORDED, ENTRIES = (
-    CHECKOUT / "tests" / "recorded_runs" / "v0",
-    CHECKOUT / "evals" / "leaderboard" / "entries",
-)
+RECORDED = CHECKOUT / "tests" / "recorded_runs" / "v0"
+ENTRIES = CHECKOUT / "evals" / "leaderboard" / "entries"
 TASK = b"""
 title = "Made"
 question = "Is it?"

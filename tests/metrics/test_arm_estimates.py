@@ -269,10 +269,8 @@ def test_parity_within_strata_of_one_to_three_rows_has_satos_variance() -> None:
     rng, differs = np.random.default_rng(0), 0
     for _ in range(400):
         size = rng.integers(1, 4, (60, 2))
-        strata, group = (
-            np.repeat(np.arange(60), size.sum(1)),
-            np.concatenate([np.repeat([0, 1], n) for n in size]),
-        )
+        strata = np.repeat(np.arange(60), size.sum(1))
+        group = np.concatenate([np.repeat([0, 1], n) for n in size])
         answer = rng.random(len(strata)) < rng.beta(2, 2, 60)[strata]
         differs += conditional_parity(once(answer, group, strata=strata), ("f", "m"))["low"] > 0
     assert differs / 400 < 0.068

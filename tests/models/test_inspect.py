@@ -108,11 +108,8 @@ def test_every_attempt_is_one_request_that_a_budget_hears_of() -> None:
 
     (reply,), _, requests = over_http(refusal(500, "out of order"), make, deadline=60.0)
     assert "no money is left" in str(reply.error)
-    assert (len(requests), reply.attempts, heard) == (
-        2,
-        2,
-        [True, True],
-    )  # Inspect and the SDK send none more
+    assert (len(requests), reply.attempts) == (2, 2), "Inspect and the SDK send none more"
+    assert heard == [True, True]
 
 
 def test_what_a_provider_cannot_do_is_said_once() -> None:

@@ -27,10 +27,8 @@ from fwc_llm.coreset.tile import ROWS, WIDTH, exact_cost, pair_cost, tile_costs
 STALE, FRESH, DOUBTFUL, WANTED = 0, 1, 2, 3
 BOUNDED, EVERY = -1, -2  # the pairs to look at, or WANTED ones
 AGES = 16  # iterations for which the places of the representatives are kept
-BITS, STATES = (
-    6,
-    4,
-)  # above the BITS of iteration (modulo AGES) and state is the nearest one's place in its cell
+# Above the BITS of iteration (modulo AGES) and state is the nearest one's place in its cell.
+BITS, STATES = 6, 4
 
 FAR = np.float32(1e30)  # further than any row: no infinity, which would turn bounds into NaN
 

@@ -141,10 +141,8 @@ class Medoids:
         """
         space, (nearest, _, d_first, d_second) = self._space, self._nearest
         (n, p), m = self._values.shape, len(self._points)
-        first, second = (
-            d_first + self.prices[self._cell_of[nearest]],
-            d_second + self.prices[self._cell_of].max(),
-        )
+        first = d_first + self.prices[self._cell_of[nearest]]
+        second = d_second + self.prices[self._cell_of].max()
         if space.cost.squared and not space.root:
             first, second = np.sqrt(np.maximum(first, 0)), np.sqrt(np.maximum(second, 0))
         reach = first + second

@@ -102,9 +102,7 @@ def test_far_rows_of_hardly_any_weight_do_not_blur_the_certificate(far: float) -
 def test_groups_without_mass_have_a_plan() -> None:
     for seed in range(24):
         rng = np.random.default_rng(seed)
-        groups = (rng.random((3, 4)) < 0.4).astype(
-            float
-        )  # some levels are in no group, some groups are empty
+        groups = (rng.random((3, 4)) < 0.4).astype(float)  # levels in no group, and empty groups
         weight = None if seed % 2 else rng.choice([1, 1, 1e-6], 60)
         cost, target = rng.random((60, 8)), np.array([0.3, 0.7])
         found = fair_transport(cost, 4, 2, target, 0.01, groups=groups, sample_weight=weight)
