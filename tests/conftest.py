@@ -11,6 +11,8 @@ from typing import Any
 import hypothesis
 import pytest
 
+from fwc_llm.errors import FwcError
+from fwc_llm.models.inspect import require_inspect
 from fwc_llm.tasks import Task, load_task
 from tests.command import fwc as fwc
 from tests.people import three as three
@@ -75,6 +77,14 @@ def adult(data_dir: Path) -> Task:
 @pytest.fixture(scope="session")
 def census() -> Task:
     return load_task("census")
+
+
+@pytest.fixture(scope="session")
+def with_inspect() -> None:
+    try:
+        require_inspect("this test")
+    except FwcError as error:
+        missing(str(error))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -38,13 +38,6 @@ class MarriedMeansYes:
         return HttpReply(completion("Yes." if married else "no"))
 
 
-@pytest.fixture(scope="module")
-def adult(data_dir: Path) -> Task:
-    task = load_task("adult", data_dir)
-    task.pool()
-    return task
-
-
 Service = tuple[MarriedMeansYes, str]
 
 

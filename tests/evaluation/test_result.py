@@ -24,6 +24,7 @@ from fwc_llm.runs.recorded_run import score_run as score
 from fwc_llm.tasks import Task, census_task
 from tests.command import Run
 from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread
+from tests.models.asking import coin
 from tests.people import make_people, write_people
 from tests.report.conftest import answer_row, write_folder
 
@@ -47,11 +48,6 @@ def test_a_result_is_one_line_and_one_table(result: Result) -> None:
     assert frame.index.tolist() == ["zero", "random"]
     assert frame["accuracy"].tolist() == [arm["accuracy"] for arm in result.arms]
     assert len(result.answers()) == 2 * 2 * 80
-
-
-def coin(messages: Messages) -> str:
-    """An answer that depends on the row alone, whatever its group."""
-    return "yes" if sum(messages[-1]["content"].encode()) % 2 else "no"
 
 
 def test_every_output_has_the_same_number(tmp_path: Path) -> None:

@@ -6,17 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fwc_llm.errors import FwcError
-from fwc_llm.models.inspect import require_inspect
-from tests.conftest import CHECKOUT, missing
-
-
-@pytest.fixture(scope="session")
-def with_inspect() -> None:
-    try:
-        require_inspect("this test")
-    except FwcError as error:
-        missing(str(error))
+from tests.conftest import CHECKOUT
 
 
 @pytest.fixture(scope="session")

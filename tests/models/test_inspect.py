@@ -12,8 +12,6 @@ from fwc_llm.answers import parse_answer
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models import Reply, Usage
 from fwc_llm.models.base import Attempts
-from fwc_llm.models.inspect import require_inspect
-from tests.conftest import missing
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serving
 from tests.models.asking import KEY, MESSAGES, over_http
 
@@ -21,11 +19,7 @@ NAME = "inspect:openai-api/mine/some-model"
 
 
 @pytest.fixture(autouse=True)
-def inspect_and_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    try:
-        require_inspect("this test")
-    except FwcError as error:
-        missing(str(error))
+def inspect_and_key(with_inspect: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.setenv("MINE_API_KEY", KEY)
 

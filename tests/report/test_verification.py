@@ -16,7 +16,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from fwc_llm import FwcError, evaluate, load_task
-from fwc_llm.models import Client, Messages
+from fwc_llm.models import Client
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.report.evidence_bundle import CARD, write_bundle
 from fwc_llm.report.formats import render
@@ -32,6 +32,7 @@ from tests.command import Run
 from tests.data.tables import write_task
 from tests.faults.batch_service import BatchService
 from tests.faults.loopback import serve_in_thread
+from tests.models.asking import coin
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +49,6 @@ def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def differing(folder: Path, status: str = "differs") -> list[tuple[str, str]]:
     found = verify(folder)["findings"]
     return [(one["file"], one["detail"]) for one in found if one["status"] == status]
-
-
-def coin(messages: Messages) -> str:
-    """An answer that depends on the row alone, whatever its group."""
-    return "yes" if sum(messages[-1]["content"].encode()) % 2 else "no"
 
 
 def test_a_run_of_an_earlier_version_is_verified_by_its_own_definitions(tmp_path: Path) -> None:

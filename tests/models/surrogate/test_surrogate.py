@@ -17,7 +17,7 @@ from fwc_llm.models.surrogate.model import FORMS, Surrogate
 from fwc_llm.models.surrogate.prompt_reader import CATEGORICAL, NUMERIC, UnreadablePromptError, describe, read
 from fwc_llm.prompts import Prompt
 from fwc_llm.shots.base import Example, Shots
-from fwc_llm.tasks import Task, load_task
+from fwc_llm.tasks import Task
 from tests.wordings import CHATS
 
 SENTENCE = (
@@ -25,11 +25,6 @@ SENTENCE = (
     "highest education level 10, marital status Divorced, occupation Sales, relationship Not-in-family, "
     "race White, sex Female, capital gain 0, capital loss 0, hours per week 42, native country United-States."
 )
-
-
-@pytest.fixture(scope="module")
-def census() -> Task:
-    return load_task("census")
 
 
 def examples(task: Task, labels: str = "ynyn", weights: tuple[float, ...] | None = None) -> Shots:
