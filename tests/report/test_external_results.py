@@ -131,7 +131,8 @@ def test_batch_output_takes_its_people_from_a_population(fwc: Run, tmp_path: Pat
     assert "response.body.choices[0].message.content" in fwc(*words, code=2).line
 
 
-ODD: list[Any] = [None, True, -1, 0.5, 10**400, "", "x", "[", '{"a": ', [], {}, [[]], [{}], {"": None}]
+ODD: list[Any] = [None, True, -1, 0.5, 10**400, "", "x", "[", '{"a": ', [], {}, [[]], [{}]]
+ODD += [{"": None}, [1, "a"]]
 
 
 def mutated(value: Any, rng: random.Random) -> Any:
