@@ -19,7 +19,7 @@ from fwc_llm.metrics.confidence_sequences import MIN_ROWS_FIRST_LOOK, Confidence
 from fwc_llm.metrics.counts import RATES, UNPARSED, Codes, Floats, Metric
 from fwc_llm.metrics.intervals import Z, ratio_limits, wilson
 from fwc_llm.metrics.run_answers import as_names, mapped, one_name
-from fwc_llm.report.monitor_state import BEFORE, FirstState, State
+from fwc_llm.report.monitor_state import BEFORE, FirstState, State, plain_keys
 from fwc_llm.report.predictions_reader import read_predictions
 from fwc_llm.values import as_number
 from fwc_llm.words import UNKNOWN, merged_categories
@@ -151,6 +151,10 @@ def _read(
     frame, notes = read_predictions(path, columns, protected, decisions, missing=rule, layout=layout)
     if not len(frame):
         return None, notes
+    frame["row"] = plain_keys(frame["row"])
+    if (twice := frame["row"].duplicated()).any():
+        key = f"{options['key']} {frame['row'][twice].iloc[0]!r:.80}"
+        raise FwcError(f"{path} has two rows with {key}: each decision needs a key of its own")
     moments: list[Any] = [None] * len(frame)
     days = None
     if options["time"]:
@@ -173,7 +177,7 @@ def _read(
     kind = 3 * answers.label.astype(np.int64)
     kind += np.where(np.isnan(answers.answer), UNPARSED, answers.answer).astype(np.int64)
     version = as_names(frame["by"].array) if options["by"] else one_name("", len(frame))
-    return _DecisionRows(frame["row"].astype(str), answers.group, kind, version, moments, days), notes
+    return _DecisionRows(frame["row"], answers.group, kind, version, moments, days), notes
 
 
 def _times(texts: "Names", where: str) -> tuple[Floats, list[date] | None]:

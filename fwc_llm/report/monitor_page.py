@@ -41,9 +41,7 @@ def decide(seen: Monitored, window: str | None = None) -> list[Check]:
                 [group for group in groups if group < len(detector.counts)] or slice(None)
             ]
             outcome = _check(detector, of_groups, "", len(seen.detectors)).outcome
-            since = {"passed": "it is over", "failed": "it goes on"}.get(
-                outcome, "whether it goes on is open"
-            )
+            since = "it is over" if outcome == "passed" else "it goes on"
             why = "; ".join(alarm_sentence(detector, alarm) for alarm in new or logged[-1:])
             why += "" if new else f"; {since}"
         if window is not None or since in ("", "it is over"):
@@ -93,7 +91,8 @@ def alarm_sentence(detector: Detector, alarm: Mapping[str, Any]) -> str:
         n, hits = np.reshape(alarm[stretch], (2, 2)).T
         with np.errstate(invalid="ignore", divide="ignore"):
             rates = hits / n
-            metric = {"gap": rates[0] - rates[1], "ratio": rates[1] / rates[0], "share": rates[0]}
+            gap, ratio = abs(rates[0] - rates[1]), rates.min() / rates.max()
+        metric = {"gap": gap, "ratio": ratio, "share": rates[0]}
         values.append(number(metric[detector.metric.kind], 2))
         if stretch == "inside" and alarm["groups"]:
             rate = alarm["rate"].replace("_", " ")
@@ -178,6 +177,8 @@ def _by_period(seen: Monitored, detector: Detector) -> Section:
     ]  # fmt: skip
     heads += [f"{_title(detector)}, new decisions", f"{_title(detector)}, all so far"]
     notes = [alarm_sentence(detector, alarm) for alarm in _of(detector, seen.summary["alarms"])[::-1]]
+    if (n := len(seen.summary["groups"])) > _GROUPS:
+        notes.append(f"Rates are those of the {_GROUPS} largest of {n} groups; the metric is that of all.")
     return Section(detector.condition.text, heads, rows[::-1], notes, name="sequence")
 
 
@@ -223,9 +224,9 @@ def _charts(seen: Monitored, detector: Detector) -> dict[str, Any]:
     bars = [(*one, other[1]) for one, other in zip(marks(low, right), marks(high, right), strict=True)]
     place = {name: p for p, name in enumerate(names)}
     alarms = [
-        (x.at(place.get(alarm["from"], 0) - 0.5), x.at(place[alarm["to"]] + 0.5))
+        (x.at(min(ends) - 0.5), x.at(max(ends) + 0.5))  # periods need not come in their order
         for alarm in _of(detector, seen.summary["alarms"])
-        if alarm["to"] in place
+        if alarm["to"] in place and (ends := (place.get(alarm["from"], 0), place[alarm["to"]]))
     ]
     return {
         "title": detector.condition.text, "rate": rate.replace("_", " "), "metric": _title(detector),
