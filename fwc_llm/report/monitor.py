@@ -113,32 +113,24 @@ def watch(
     rows, notes = _read(path, options, meanings, layout)
     if rows is None and not summary["periods"]:
         raise FwcError(f"{path} has no decisions")
-    counts, saved, detectors = state.counts("version").sum(0), summary["detectors"], list[Detector]()
-    for condition in conditions:
-        begun = Detector(condition, counts, int(counts.sum()))
-        detectors.append(
-            Detector.read(condition, saved[condition.text]) if condition.text in saved else begun
-        )
-    new = list[dict[str, Any]]()
+    counts, new = state.counts("version").sum(0), list[dict[str, Any]]()
+    begun = {"counts": counts, "decisions": int(counts.sum()), "comparisons": {}, "firsts": {}}
+    detectors = [Detector.read(one, summary["detectors"].get(one.text, begun)) for one in conditions]
     if rows is not None:
         asked["period"] = asked["period"] or ("month" if rows.days else "call")
         cell, touched, more = _add(state, first, rows, path, asked)
         for detector in detectors:
             for alarm in detector.watch(cell, asked["run_length"] * len(conditions)):
                 new += log_alarm(summary, detector, alarm, len(conditions))
-        for period in touched:
-            summary["periods"][period]["evidence"] = {d.condition.text: d.evidence for d in detectors}
+        evidence = {detector.condition.text: detector.evidence for detector in detectors}
+        for number in touched:
+            summary["periods"][number] |= {"at": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "evidence": evidence}
         notes = [*notes, *more]
     summary |= {"asked": asked, "detectors": {d.condition.text: d.to_dict() for d in detectors}}
     names = [period["period"] for period in summary["periods"]]
-    order = sorted(range(len(names)), key=lambda p: (names[p] != BEFORE, _call(names[p]), names[p]))
+    order = sorted(range(len(names)), key=lambda p: (len(names[p]), names[p]))  # call 9 before call 10
     periods, by_period = [summary["periods"][p] for p in order], state.counts("period")[order]
     return Monitored(detectors, summary, periods, by_period, state.counts("version"), new, notes)
-
-
-def _call(period: str) -> int:
-    """The number of a period that is a call; 0 for others."""
-    return int(period.removeprefix("call ")) if period.startswith("call ") else 0
 
 
 def _read(
@@ -240,17 +232,14 @@ def _add(
             raise FwcError(f"--period {asked['period']} needs dates: name their column with --time")
         names = [_period(day, asked["period"]) for day in rows.days]
     numbers = {period["period"]: number for number, period in enumerate(summary["periods"])}
-    now, decision = time.strftime("%Y-%m-%dT%H:%M:%S%z"), int(state.counts("version").sum())
-    for place in fresh:
-        decision += 1
+    total = int(state.counts("version").sum())
+    for decision, place in enumerate(fresh, 1 + total):
         number = numbers.setdefault(names[place], len(numbers))
         if number == len(summary["periods"]):
             summary["periods"].append({"period": names[place]})
         if not summary["marks"] or summary["marks"][-1][1] != number:  # where a period begins
             summary["marks"].append([decision, number])
     touched = [numbers[names[place]] for place in fresh]
-    for number in set(touched):
-        summary["periods"][number]["at"] = now
     state.add(sorted((hashed.item(place), *content[place]) for place in fresh))
     which, n = np.unique([touched, version[fresh], cell[fresh]], axis=1, return_counts=True)
     state.count(zip(*which.tolist(), n.tolist(), strict=True))

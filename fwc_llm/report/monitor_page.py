@@ -17,7 +17,7 @@ from fwc_llm.report.html import environment
 from fwc_llm.report.monitor import Monitored, sequence
 from fwc_llm.report.monitor_state import BEFORE
 from fwc_llm.report.number_format import number
-from fwc_llm.report.table_model import Row, Section, valued
+from fwc_llm.report.table_model import Section, TableCell, valued
 
 _GROUPS, _PERIODS = 8, 60  # most of them that a table and a chart show
 _SEQUENCE = "value", "low", "high"
@@ -41,7 +41,9 @@ def decide(seen: Monitored, window: str | None = None) -> list[Check]:
                 [group for group in groups if group < len(detector.counts)] or slice(None)
             ]
             outcome = _check(detector, of_groups, "", len(seen.detectors)).outcome
-            since = "it is over" if outcome == "passed" else "it goes on"
+            since = {"passed": "it is over", "failed": "it goes on"}.get(
+                outcome, "whether it goes on is open"
+            )
             why = "; ".join(alarm_sentence(detector, alarm) for alarm in new or logged[-1:])
             why += "" if new else f"; {since}"
         if window is not None or since in ("", "it is over"):
@@ -107,31 +109,22 @@ def alarm_sentence(detector: Detector, alarm: Mapping[str, Any]) -> str:
 def document(seen: Monitored) -> dict[str, Any]:
     """Return everything for JSON: periods, counts by version, and alarms."""
     metric, rows = seen.detectors[0].metric, seen.by_period.sum((1, 2, 3))
+    columns = {"new": rows, "rows": rows.cumsum(), "value_of_new": sequence(seen.by_period, metric)[0]}
+    columns |= zip(_SEQUENCE, _so_far(seen, seen.detectors[0]), strict=True)
 
-    def named(counts: Codes) -> dict[str, Any]:
+    def of_groups(counts: Codes) -> dict[str, Any]:
         return {g: of.tolist() for g, of in zip(seen.summary["groups"], counts, strict=True) if of.any()}
 
-    columns = {
-        "new": rows, "rows": rows.cumsum(), "value_of_new": sequence(seen.by_period, metric)[0],
-        **dict(zip(_SEQUENCE, _so_far(seen, seen.detectors[0]), strict=True)),
-    }  # fmt: skip
     history = [
-        {
-            **period,
-            **{name: values[p] for name, values in columns.items()},
-            "counts": named(seen.by_period[p]),
-        }
-        for p, period in enumerate(seen.periods)
+        plain({**period, **{name: of[p] for name, of in columns.items()}, "counts": of_groups(counts)})
+        for p, (period, counts) in enumerate(zip(seen.periods, seen.by_period, strict=True))
         if period["period"] != BEFORE
     ]
-    counts = dict(zip(seen.summary["versions"], map(named, seen.by_version), strict=True))
-    history = [*seen.summary["earlier"], *map(plain, history)]
+    counts = dict(zip(seen.summary["versions"], map(of_groups, seen.by_version), strict=True))
     return {
-        "format": "fwc-llm-monitor/1",
-        "history": history,
-        "counts": counts,
+        "format": "fwc-llm-monitor/1", "history": [*seen.summary["earlier"], *history], "counts": counts,
         "alarms": seen.summary["alarms"],
-    }
+    }  # fmt: skip
 
 
 def _so_far(seen: Monitored, detector: Detector) -> Floats:
@@ -139,58 +132,52 @@ def _so_far(seen: Monitored, detector: Detector) -> Floats:
     return sequence(seen.by_period.cumsum(0), detector.metric, len(seen.detectors))
 
 
-def _rates(seen: Monitored, rate: str) -> tuple[Floats, list[tuple[int, str]]]:
-    """A rate (P, G) by period and group, and the number and name of the largest groups."""
-    n, hits = (seen.by_period[..., kinds].sum(-1) for kinds in (RATES[rate].counted, RATES[rate].hits))
+def _rates(seen: Monitored, counts: Codes, rate: str) -> dict[str, Floats]:
+    """A rate (P,) of the largest groups, by name, of counts (P, G, 2, 3)."""
     largest = sorted(np.argsort(-seen.by_period.sum((0, 2, 3)), kind="stable")[:_GROUPS].tolist())
+    n, hits = (counts[:, largest][..., of].sum(-1).T for of in (RATES[rate].counted, RATES[rate].hits))
     with np.errstate(invalid="ignore"):
-        return hits / n, [(group, seen.summary["groups"][group]) for group in largest]
+        return dict(zip([seen.summary["groups"][group] for group in largest], hits / n, strict=True))
+
+
+def _columns(seen: Monitored, detector: Detector, counts: Codes) -> dict[str, list[str]]:
+    """The decisions and rates of counts (P, G, 2, 3) as columns of a table."""
+    return {"Decisions": [f"{n:,}" for n in counts.sum((1, 2, 3))]} | {
+        f"{group}, {rate.replace('_', ' ')}": [number(value, 2) for value in values]
+        for rate in detector.metric.rates
+        for group, values in _rates(seen, counts, rate).items()
+    }
 
 
 def _title(detector: Detector) -> str:
     return detector.metric.title.replace(" %", "")
 
 
+def _valued(values: Floats) -> list[TableCell]:
+    return [valued(dict(zip(_SEQUENCE, of, strict=True)), 3) for of in values.T.tolist()]
+
+
 def sections(seen: Monitored) -> list[Section]:
     """Return a table of periods for each condition, the latest first, and one of versions."""
-    return [*(_by_period(seen, detector) for detector in seen.detectors), *_by_version(seen)]
-
-
-def _by_period(seen: Monitored, detector: Detector) -> Section:
-    metric, so_far, of_new = (
-        detector.metric,
-        _so_far(seen, detector),
-        sequence(seen.by_period, detector.metric)[0],
-    )
-    heads, columns = ["Period", "Decisions"], list[Floats]()
-    for rate in metric.rates:
-        rates, groups = _rates(seen, rate)
-        heads += [f"{name}, {rate.replace('_', ' ')}" for _, name in groups]
-        columns += [rates[:, group] for group, _ in groups]
-    rows: list[Row] = [
-        [
-            period["period"] or "earlier", f"{seen.by_period[p].sum():,}",
-            *(number(column[p], 2) for column in columns), number(of_new[p]),
-            valued(dict(zip(_SEQUENCE, so_far[:, p].tolist(), strict=True)), 3),
-        ]
-        for p, period in enumerate(seen.periods)
-    ]  # fmt: skip
-    heads += [f"{_title(detector)}, new decisions", f"{_title(detector)}, all so far"]
-    notes = [alarm_sentence(detector, alarm) for alarm in _of(detector, seen.summary["alarms"])[::-1]]
-    if (n := len(seen.summary["groups"])) > _GROUPS:
-        notes.append(f"Rates are those of the {_GROUPS} largest of {n} groups; the metric is that of all.")
-    return Section(detector.condition.text, heads, rows[::-1], notes, name="sequence")
-
-
-def _by_version(seen: Monitored) -> list[Section]:
-    versions, detector = seen.summary["versions"], seen.detectors[0]
-    values = sequence(seen.by_version, detector.metric, len(versions)).T.tolist()
-    rows: list[Row] = [
-        [version, f"{counts.sum():,}", valued(dict(zip(_SEQUENCE, of, strict=True)), 3)]
-        for version, counts, of in zip(versions, seen.by_version, values, strict=True)
-    ]
-    heads = "Version", "Decisions", _title(detector)
-    return [Section("By version", heads, rows)] * (len(versions) > 1)
+    tables, names = list[Section](), [period["period"] or "earlier" for period in seen.periods]
+    for detector in seen.detectors:
+        title, of_new = _title(detector), sequence(seen.by_period, detector.metric)[0]
+        columns = {
+            "Period": names, **_columns(seen, detector, seen.by_period),
+            f"{title}, new decisions": [number(value) for value in of_new],
+            f"{title}, all so far": _valued(_so_far(seen, detector)),
+        }  # fmt: skip
+        notes = [alarm_sentence(detector, alarm) for alarm in _of(detector, seen.summary["alarms"])[::-1]]
+        if (n := len(seen.summary["groups"])) > _GROUPS:
+            notes.append(f"Rates: the {_GROUPS} largest of {n} groups; the metric is that of all.")
+        rows = list(zip(*columns.values(), strict=True))[::-1]
+        tables.append(Section(detector.condition.text, list(columns), rows, notes, name="sequence"))
+    if len(versions := seen.summary["versions"]) > 1:
+        detector = seen.detectors[0]
+        of_all = _valued(sequence(seen.by_version, detector.metric, len(versions)))
+        columns = {"Version": versions, **_columns(seen, detector, seen.by_version), _title(detector): of_all}
+        tables.append(Section("By version", list(columns), list(zip(*columns.values(), strict=True))))
+    return tables
 
 
 def page(seen: Monitored, checks: Sequence[Check], title: str) -> str:
@@ -215,12 +202,12 @@ def _charts(seen: Monitored, detector: Detector) -> dict[str, Any]:
     def marks(values: Floats, y: Axis) -> list[tuple[float | None, float | None]]:
         return [(x.at(p), y.at(value)) for p, value in enumerate(values.tolist()) if not np.isnan(value)]
 
-    rates, groups = _rates(seen, rate := detector.metric.rates[0])
-    rates, of_new = rates[-_PERIODS:], sequence(seen.by_period, detector.metric)[0, -_PERIODS:]
+    rates = _rates(seen, seen.by_period[-_PERIODS:], rate := detector.metric.rates[0])
+    of_new = sequence(seen.by_period, detector.metric)[0, -_PERIODS:]
     value, low, high = _so_far(seen, detector)[:, -_PERIODS:]
-    left = axis([rates[:, [group for group, _ in groups]]], True)
+    left = axis([*rates.values()], True)
     right = axis([of_new, low, high, np.array([bound])])
-    lines = [(name, marks(rates[:, group], left)) for group, name in groups]
+    lines = [(group, marks(values, left)) for group, values in rates.items()]
     bars = [(*one, other[1]) for one, other in zip(marks(low, right), marks(high, right), strict=True)]
     place = {name: p for p, name in enumerate(names)}
     alarms = [
