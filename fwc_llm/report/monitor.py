@@ -126,6 +126,12 @@ def watch(
         for number in touched:
             summary["periods"][number] |= {"at": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "evidence": evidence}
         notes = [*notes, *more]
+    for detector in detectors:
+        since = np.zeros((len(summary["groups"]), 2, 3), np.int64)
+        since[: len(detector.counts)] = detector.counts
+        for alarm in (one for one in summary["alarms"] if one["condition"] == detector.condition.text):
+            groups = [summary["groups"].index(group) for group in alarm["groups"]] or slice(None)
+            alarm["over"] |= _kept(detector, since[groups], len(conditions))
     summary |= {"asked": asked, "detectors": {d.condition.text: d.to_dict() for d in detectors}}
     names = [period["period"] for period in summary["periods"]]
     order = sorted(range(len(names)), key=lambda p: (len(names[p]), names[p]))  # call 9 before call 10
@@ -262,6 +268,13 @@ def _numbers(names: "Names", known: list[str]) -> Codes:
     return np.asarray(places[names.codes])
 
 
+def _kept(detector: Detector, counts: Codes, checks: int, *rates: str) -> bool:
+    """Whether counts (G, 2, 3) keep to the bound by their sequence, in some or all rates of the metric."""
+    metric, bound = detector.metric, detector.condition.bound
+    _, low, high = sequence(counts[None], replace(metric, rates=rates or metric.rates), checks)[:, 0]
+    return bool(high <= bound if metric.kind == "gap" else low >= bound)
+
+
 def log_alarm(
     summary: Mapping[str, Any], detector: Detector, alarm: Alarm, checks: int
 ) -> list[dict[str, Any]]:
@@ -276,21 +289,20 @@ def log_alarm(
         place = bisect_right(marks, decision, key=lambda mark: int(mark[0])) - 1
         return str(summary["periods"][marks[place][1]]["period"])
 
-    rate, counts = RATES[alarm.rate], np.zeros((1, 2, 2, 3), np.int64)
+    rate, counts = RATES[alarm.rate], np.zeros((2, 2, 3), np.int64)
     for side, (n, hits) in enumerate(np.reshape(alarm.before, (2, 2))):
-        counts[0, side][tuple(np.argwhere(rate.hits)[0])] = hits
-        counts[0, side][tuple(np.argwhere(rate.counted & ~rate.hits)[0])] = n - hits
-    _, low, high = sequence(counts, replace(detector.metric, rates=(alarm.rate,)), checks)[:, 0]
-    kept = high <= condition.bound if detector.metric.kind == "gap" else low >= condition.bound
+        counts[side][tuple(np.argwhere(rate.hits)[0])] = hits
+        counts[side][tuple(np.argwhere(rate.counted & ~rate.hits)[0])] = n - hits
+    kept = _kept(detector, counts, checks, alarm.rate)
     chain = alarm.since if kept or not alarms else alarms[-1]["chain"]
     groups = [summary["groups"][group] for group in alarm.groups]
     ends = {"until": alarm.until, "to": period(alarm.until)}
     for one in alarms:
-        if (one["chain"], one["rate"], one["groups"]) == (chain, alarm.rate, groups):
+        if not one["over"] and (one["chain"], one["rate"], one["groups"]) == (chain, alarm.rate, groups):
             one |= {**ends, "inside": np.add(one["inside"], alarm.inside).tolist()}
             return []
     began = period(min(alarm.since + MIN_ROWS_FIRST_LOOK, alarm.until))  # not for a few days of chance
-    named = {"from": began, **ends, "groups": groups, "acknowledged": None}
+    named = {"from": began, **ends, "groups": groups, "acknowledged": None, "over": False}
     summary["alarms"].append({"condition": condition.text, "chain": chain, **alarm._asdict(), **named})
     return [summary["alarms"][-1]]
 

@@ -34,19 +34,12 @@ def decide(seen: Monitored, window: str | None = None) -> list[Check]:
         text, (counts, where) = detector.condition.text, _window(seen, detector, window)
         logged, new = (_of(detector, alarms) for alarms in (seen.summary["alarms"], seen.new))
         limit = seen.summary["asked"]["run_length"] * len(seen.detectors)
-        why, since = f"no alarm: change of {text} (evidence {detector.evidence:,.0f} of {limit:,})", ""
+        why = f"no alarm: change of {text} (evidence {detector.evidence:,.0f} of {limit:,})"
+        lasting = [alarm for alarm in logged if not alarm["over"]]
         if logged:
-            groups = [seen.summary["groups"].index(group) for group in logged[-1]["groups"]]
-            of_groups = detector.counts[
-                [group for group in groups if group < len(detector.counts)] or slice(None)
-            ]
-            outcome = _check(detector, of_groups, "", len(seen.detectors)).outcome
-            since = {"passed": "it is over", "failed": "it goes on"}.get(
-                outcome, "whether it goes on is open"
-            )
-            why = "; ".join(alarm_sentence(detector, alarm) for alarm in new or logged[-1:])
-            why += "" if new else f"; {since}"
-        if window is not None or since in ("", "it is over"):
+            why = "; ".join(alarm_sentence(detector, alarm) for alarm in new or lasting or logged[-1:])
+            why += "" if new else "; not over yet" if lasting else "; it is over"
+        if window is not None or not lasting:
             checks.append(_check(detector, counts, where, len(seen.detectors)))
         evidence = max([alarm["evidence"] for alarm in new], default=detector.evidence)
         checks.append(Check(f"change: {text}", "failed" if new else "passed", why, evidence))
