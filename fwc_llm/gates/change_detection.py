@@ -123,7 +123,7 @@ class Detector:
         """Return the detector of which `saved` is what `to_dict` returned."""
         comparisons = {key: _Comparison(*values) for key, values in saved["comparisons"].items()}
         counts = np.array(saved["counts"], np.int64).reshape(-1, 2, 3)
-        return cls(condition, counts, saved["decisions"], comparisons, saved["firsts"])
+        return cls(condition, counts, saved["decisions"], comparisons, dict(saved["firsts"]))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the condition, for JSON."""
