@@ -124,7 +124,7 @@ def test_three_outcomes(
     assert comment["body"] == written["GITHUB_STEP_SUMMARY"]
     assert len(comment["body"].splitlines()) <= 60
     link = f"fwc-llm: {outcome} ([the run](https://github.com/a/b/actions/runs/1))"
-    assert not [word for word in (link, f"    {outcome}  ", "DP gap") if word not in comment["body"]]
+    assert not [word for word in (link, f"    {outcome}  ", "a gap of") if word not in comment["body"]]
     report = "\n".join(line for line in comment["body"].splitlines() if not line.startswith("    "))
     assert "@octocat" not in report
     assert "|*m*" not in report
@@ -140,7 +140,7 @@ def test_a_second_run_writes_its_comment_anew_and_a_fork_gets_the_summary(
     code, printed, written = audit(tmp_path, github)
     assert code == 0
     assert "::notice::no comment: the token may not write here (403)" in printed
-    assert "DP gap" in written["GITHUB_STEP_SUMMARY"]
+    assert "a gap of" in written["GITHUB_STEP_SUMMARY"]
 
 
 @pytest.mark.parametrize("status", [500, 429, 422, 0])
@@ -152,7 +152,7 @@ def test_a_comment_that_fails_is_a_warning(tmp_path: Path, github: GitHub, statu
         assert code == expected, printed
         assert "::warning::no comment: " in printed
         assert "Traceback" not in printed
-        assert "DP gap" in written["GITHUB_STEP_SUMMARY"]
+        assert "a gap of" in written["GITHUB_STEP_SUMMARY"]
 
 
 def test_uses_of_a_job_and_of_a_matrix_share_nothing(tmp_path: Path, github: GitHub) -> None:
@@ -163,7 +163,7 @@ def test_uses_of_a_job_and_of_a_matrix_share_nothing(tmp_path: Path, github: Git
         code, printed, written = audit(tmp_path, github, arguments=wrong)
         assert code == 2, printed
         assert "no column 'decision'" in written["GITHUB_STEP_SUMMARY"]
-        assert "DP gap" not in written["GITHUB_STEP_SUMMARY"]
+        assert "a gap of" not in written["GITHUB_STEP_SUMMARY"]
         for entry in ("sex", "sex\n--missing=drop"):  # of a matrix
             assert audit(tmp_path, github, arguments=AUDIT.replace("sex", entry), fail_if="dp > 0.9")[0] == 0
     bodies = [comment["body"] for comment in github.comments]

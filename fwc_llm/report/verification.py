@@ -66,7 +66,8 @@ _GONE = {
     "noise_expected", "noise_95", "shrunken_rate", "frontier", "context", "equal_rate_thresholds", "variance",
     "drop", "as-yes",
 }  # fmt: skip
-_REDEFINED = {"smallest_found", "rows_needed", "treatments", "context", "notes"}  # since such a version
+# What it defined or worded otherwise.
+_REDEFINED = {"smallest_found", "rows_needed", "treatments", "context", "notes", "rule", "about"}
 # What something else shows of a record, and what nothing does of run.json.
 _CHECKED = {"request", "arm", "repeat", "row", "variant", "answer", "reason", "prompt", "prefix"}
 _WORD = {

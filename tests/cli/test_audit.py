@@ -207,7 +207,7 @@ def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "options", "words"),
     [
-        (None, (), "cannot read"), ("", (), "is no table"), ('a,"b\n', (), "no column 'said'"),
+        (None, (), "cannot read"), ("", (), "is empty"), ('a,"b\n', (), "no column 'said'"),
         ("race,was\nA,1\n", (), "no column 'said'.* race, was"),
         ("race,was,said,said\nA,1,1,0\n", (), "'said' more than once"),
         ("race,was,said\nA,1,1\n,0,1\n", (), "bad.csv:3: no race.* --missing group"),

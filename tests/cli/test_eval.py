@@ -55,5 +55,5 @@ def test_the_line_of_the_readme_runs_against_a_stand_in_and_is_marked(
         small = ("--task", "census", "--n-test", 8, "--m", 4, "--out", tmp_path / "run")
         done = fwc("eval", "--model", "gpt-4", "--shots", "fwc", *small, code=0)
     assert url in done.err
-    assert "Simulated" in done.out
+    assert "SIMULATED" in done.out
     assert json.loads((tmp_path / "run" / "results.json").read_text())["simulated_answers"] is True

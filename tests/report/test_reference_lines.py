@@ -118,7 +118,7 @@ def test_every_format_shows_them(result: Result, task: Task) -> None:
     for text in shown.values():
         assert all(line in text for line in LINES)
     assert {row["arm"] for row in lines(shown["csv"]) if row["reference"] == "true"} >= set(LINES)
-    assert LINES[0] in str(result.audit())
+    assert LINES[0] in str(result.audit().to_dict())
 
 
 def test_the_same_run_gives_the_same_lines(result: Result, task: Task) -> None:
