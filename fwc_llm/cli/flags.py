@@ -101,7 +101,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "gate": ('fwc-llm gate runs/luna --fail-if "dp[fwc] > 0.1" --junit gates.xml',),
     "monitor": (
-        "fwc-llm monitor decisions.parquet --answer approved --protected sex --key id --state state.json "
+        "fwc-llm monitor decisions.parquet --answer approved --protected sex --key id --state state.db "
         '--fail-if "dp > 0.1"',
     ),
     "rescore": ("fwc-llm rescore runs/luna",),

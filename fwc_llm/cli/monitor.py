@@ -5,6 +5,7 @@ from typing import Literal
 
 from fwc_llm.cli.flags import COMMENT, JSON, SHEET, SKIP, argument, command, option, words
 from fwc_llm.cli.gate import JUNIT, UNDECIDED, Gates, Undecided
+from fwc_llm.errors import FwcError
 
 
 @command("monitor")
@@ -59,6 +60,9 @@ def monitor(
     from fwc_llm.report.monitor_state import open_state
     from fwc_llm.report.table_model import terminal
 
+    files = [path.resolve() for path in (decisions, state, report, junit) if path is not None]
+    if len({*files}) < len(files):
+        raise FwcError("FILE, --state, --report and --junit must be different files")
     gates = Gates.read(fail_if, undecided, junit)
     options = {
         "answer": answer, "label": label, "protected": list(words(protected)), "key": key, "missing": missing,

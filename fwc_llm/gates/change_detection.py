@@ -26,13 +26,13 @@ _CHUNKS = 4096, 1 << 18  # decisions at once: after an alarm, and at most
 
 
 def check_watched(condition: GateCondition, labelled: bool = True) -> None:
-    """Refuse conditions without a detector: differences of arms, metrics that are not counted from decisions,
-    conditions on too little harm, and metrics that need labels where there are none.
+    """Refuse conditions without a detector: on arms, on metrics that are not counted from decisions, on too
+    little harm, and on metrics that need labels where there are none.
     """
     metric = BY_KEY[KEY_OF[condition.metric]]
     worse = ">" if metric.kind == "gap" else "<"
-    if condition.minus is not None or set(metric.rates) - set(RATES):
-        raise FwcError(f'"{condition.text}" cannot be monitored: name one metric of decisions, such as dp')
+    if condition.arm is not None or set(metric.rates) - set(RATES):
+        raise FwcError(f'"{condition.text}" cannot be monitored: name one metric of decisions, without [...]')
     if not labelled and set(metric.rates) - {"rate", "coverage"}:
         raise FwcError(f'"{condition.text}" needs true outcomes: name their column with --label')
     if condition.operator[0] != worse:
@@ -123,7 +123,7 @@ class Detector:
         """Return the detector of which `saved` is what `to_dict` returned."""
         comparisons = {key: _Comparison(*values) for key, values in saved["comparisons"].items()}
         counts = np.array(saved["counts"], np.int64).reshape(-1, 2, 3)
-        return cls(condition, counts, saved["decisions"], comparisons, saved["firsts"])
+        return cls(condition, counts, saved["decisions"], comparisons, dict(saved["firsts"]))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the condition, for JSON."""

@@ -19,7 +19,7 @@ from fwc_llm.metrics.confidence_sequences import MIN_ROWS_FIRST_LOOK, Confidence
 from fwc_llm.metrics.counts import RATES, UNPARSED, Codes, Floats, Metric
 from fwc_llm.metrics.intervals import Z, ratio_limits, wilson
 from fwc_llm.metrics.run_answers import as_names, mapped, one_name
-from fwc_llm.report.monitor_state import BEFORE, FirstState, State
+from fwc_llm.report.monitor_state import BEFORE, FirstState, State, plain_keys
 from fwc_llm.report.predictions_reader import read_predictions
 from fwc_llm.values import as_number
 from fwc_llm.words import UNKNOWN, merged_categories
@@ -113,32 +113,30 @@ def watch(
     rows, notes = _read(path, options, meanings, layout)
     if rows is None and not summary["periods"]:
         raise FwcError(f"{path} has no decisions")
-    counts, saved, detectors = state.counts("version").sum(0), summary["detectors"], list[Detector]()
-    for condition in conditions:
-        begun = Detector(condition, counts, int(counts.sum()))
-        detectors.append(
-            Detector.read(condition, saved[condition.text]) if condition.text in saved else begun
-        )
-    new = list[dict[str, Any]]()
+    counts, new = state.counts("version").sum(0), list[dict[str, Any]]()
+    begun = {"counts": counts, "decisions": int(counts.sum()), "comparisons": {}, "firsts": {}}
+    detectors = [Detector.read(one, summary["detectors"].get(one.text, begun)) for one in conditions]
     if rows is not None:
         asked["period"] = asked["period"] or ("month" if rows.days else "call")
         cell, touched, more = _add(state, first, rows, path, asked)
         for detector in detectors:
             for alarm in detector.watch(cell, asked["run_length"] * len(conditions)):
                 new += log_alarm(summary, detector, alarm, len(conditions))
-        for period in touched:
-            summary["periods"][period]["evidence"] = {d.condition.text: d.evidence for d in detectors}
+        evidence = {detector.condition.text: detector.evidence for detector in detectors}
+        for number in touched:
+            summary["periods"][number] |= {"at": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "evidence": evidence}
         notes = [*notes, *more]
+    for detector in detectors:
+        since = np.zeros((len(summary["groups"]), 2, 3), np.int64)
+        since[: len(detector.counts)] = detector.counts
+        for alarm in (one for one in summary["alarms"] if one["condition"] == detector.condition.text):
+            groups = [summary["groups"].index(group) for group in alarm["groups"]] or slice(None)
+            alarm["over"] |= _kept(detector, since[groups], len(conditions))
     summary |= {"asked": asked, "detectors": {d.condition.text: d.to_dict() for d in detectors}}
     names = [period["period"] for period in summary["periods"]]
-    order = sorted(range(len(names)), key=lambda p: (names[p] != BEFORE, _call(names[p]), names[p]))
+    order = sorted(range(len(names)), key=lambda p: (len(names[p]), names[p]))  # call 9 before call 10
     periods, by_period = [summary["periods"][p] for p in order], state.counts("period")[order]
     return Monitored(detectors, summary, periods, by_period, state.counts("version"), new, notes)
-
-
-def _call(period: str) -> int:
-    """The number of a period that is a call; 0 for others."""
-    return int(period.removeprefix("call ")) if period.startswith("call ") else 0
 
 
 def _read(
@@ -151,6 +149,10 @@ def _read(
     frame, notes = read_predictions(path, columns, protected, decisions, missing=rule, layout=layout)
     if not len(frame):
         return None, notes
+    frame["row"] = plain_keys(frame["row"])
+    if (twice := frame["row"].duplicated()).any():
+        key = f"{options['key']} {frame['row'][twice].iloc[0]!r:.80}"
+        raise FwcError(f"{path} has two rows with {key}: each decision needs a key of its own")
     moments: list[Any] = [None] * len(frame)
     days = None
     if options["time"]:
@@ -173,7 +175,7 @@ def _read(
     kind = 3 * answers.label.astype(np.int64)
     kind += np.where(np.isnan(answers.answer), UNPARSED, answers.answer).astype(np.int64)
     version = as_names(frame["by"].array) if options["by"] else one_name("", len(frame))
-    return _DecisionRows(frame["row"].astype(str), answers.group, kind, version, moments, days), notes
+    return _DecisionRows(frame["row"], answers.group, kind, version, moments, days), notes
 
 
 def _times(texts: "Names", where: str) -> tuple[Floats, list[date] | None]:
@@ -236,17 +238,14 @@ def _add(
             raise FwcError(f"--period {asked['period']} needs dates: name their column with --time")
         names = [_period(day, asked["period"]) for day in rows.days]
     numbers = {period["period"]: number for number, period in enumerate(summary["periods"])}
-    now, decision = time.strftime("%Y-%m-%dT%H:%M:%S%z"), int(state.counts("version").sum())
-    for place in fresh:
-        decision += 1
+    total = int(state.counts("version").sum())
+    for decision, place in enumerate(fresh, 1 + total):
         number = numbers.setdefault(names[place], len(numbers))
         if number == len(summary["periods"]):
             summary["periods"].append({"period": names[place]})
         if not summary["marks"] or summary["marks"][-1][1] != number:  # where a period begins
             summary["marks"].append([decision, number])
     touched = [numbers[names[place]] for place in fresh]
-    for number in set(touched):
-        summary["periods"][number]["at"] = now
     state.add(sorted((hashed.item(place), *content[place]) for place in fresh))
     which, n = np.unique([touched, version[fresh], cell[fresh]], axis=1, return_counts=True)
     state.count(zip(*which.tolist(), n.tolist(), strict=True))
@@ -269,6 +268,13 @@ def _numbers(names: "Names", known: list[str]) -> Codes:
     return np.asarray(places[names.codes])
 
 
+def _kept(detector: Detector, counts: Codes, checks: int, *rates: str) -> bool:
+    """Whether counts (G, 2, 3) keep to the bound by their sequence, in some or all rates of the metric."""
+    metric, bound = detector.metric, detector.condition.bound
+    _, low, high = sequence(counts[None], replace(metric, rates=rates or metric.rates), checks)[:, 0]
+    return bool(high <= bound if metric.kind == "gap" else low >= bound)
+
+
 def log_alarm(
     summary: Mapping[str, Any], detector: Detector, alarm: Alarm, checks: int
 ) -> list[dict[str, Any]]:
@@ -283,21 +289,20 @@ def log_alarm(
         place = bisect_right(marks, decision, key=lambda mark: int(mark[0])) - 1
         return str(summary["periods"][marks[place][1]]["period"])
 
-    rate, counts = RATES[alarm.rate], np.zeros((1, 2, 2, 3), np.int64)
+    rate, counts = RATES[alarm.rate], np.zeros((2, 2, 3), np.int64)
     for side, (n, hits) in enumerate(np.reshape(alarm.before, (2, 2))):
-        counts[0, side][tuple(np.argwhere(rate.hits)[0])] = hits
-        counts[0, side][tuple(np.argwhere(rate.counted & ~rate.hits)[0])] = n - hits
-    _, low, high = sequence(counts, replace(detector.metric, rates=(alarm.rate,)), checks)[:, 0]
-    kept = high <= condition.bound if detector.metric.kind == "gap" else low >= condition.bound
+        counts[side][tuple(np.argwhere(rate.hits)[0])] = hits
+        counts[side][tuple(np.argwhere(rate.counted & ~rate.hits)[0])] = n - hits
+    kept = _kept(detector, counts, checks, alarm.rate)
     chain = alarm.since if kept or not alarms else alarms[-1]["chain"]
     groups = [summary["groups"][group] for group in alarm.groups]
     ends = {"until": alarm.until, "to": period(alarm.until)}
     for one in alarms:
-        if (one["chain"], one["rate"], one["groups"]) == (chain, alarm.rate, groups):
+        if not one["over"] and (one["chain"], one["rate"], one["groups"]) == (chain, alarm.rate, groups):
             one |= {**ends, "inside": np.add(one["inside"], alarm.inside).tolist()}
             return []
     began = period(min(alarm.since + MIN_ROWS_FIRST_LOOK, alarm.until))  # not for a few days of chance
-    named = {"from": began, **ends, "groups": groups, "acknowledged": None}
+    named = {"from": began, **ends, "groups": groups, "acknowledged": None, "over": False}
     summary["alarms"].append({"condition": condition.text, "chain": chain, **alarm._asdict(), **named})
     return [summary["alarms"][-1]]
 

@@ -17,7 +17,7 @@ from fwc_llm.report.html import environment
 from fwc_llm.report.monitor import Monitored, sequence
 from fwc_llm.report.monitor_state import BEFORE
 from fwc_llm.report.number_format import number
-from fwc_llm.report.table_model import Row, Section, valued
+from fwc_llm.report.table_model import Section, TableCell, valued
 
 _GROUPS, _PERIODS = 8, 60  # most of them that a table and a chart show
 _SEQUENCE = "value", "low", "high"
@@ -34,19 +34,12 @@ def decide(seen: Monitored, window: str | None = None) -> list[Check]:
         text, (counts, where) = detector.condition.text, _window(seen, detector, window)
         logged, new = (_of(detector, alarms) for alarms in (seen.summary["alarms"], seen.new))
         limit = seen.summary["asked"]["run_length"] * len(seen.detectors)
-        why, since = f"no alarm: change of {text} (evidence {detector.evidence:,.0f} of {limit:,})", ""
+        why = f"no alarm: change of {text} (evidence {detector.evidence:,.0f} of {limit:,})"
+        lasting = [alarm for alarm in logged if not alarm["over"]]
         if logged:
-            groups = [seen.summary["groups"].index(group) for group in logged[-1]["groups"]]
-            of_groups = detector.counts[
-                [group for group in groups if group < len(detector.counts)] or slice(None)
-            ]
-            outcome = _check(detector, of_groups, "", len(seen.detectors)).outcome
-            since = {"passed": "it is over", "failed": "it goes on"}.get(
-                outcome, "whether it goes on is open"
-            )
-            why = "; ".join(alarm_sentence(detector, alarm) for alarm in new or logged[-1:])
-            why += "" if new else f"; {since}"
-        if window is not None or since in ("", "it is over"):
+            why = "; ".join(alarm_sentence(detector, alarm) for alarm in new or lasting or logged[-1:])
+            why += "" if new else "; not over yet" if lasting else "; it is over"
+        if window is not None or not lasting:
             checks.append(_check(detector, counts, where, len(seen.detectors)))
         evidence = max([alarm["evidence"] for alarm in new], default=detector.evidence)
         checks.append(Check(f"change: {text}", "failed" if new else "passed", why, evidence))
@@ -93,7 +86,8 @@ def alarm_sentence(detector: Detector, alarm: Mapping[str, Any]) -> str:
         n, hits = np.reshape(alarm[stretch], (2, 2)).T
         with np.errstate(invalid="ignore", divide="ignore"):
             rates = hits / n
-            metric = {"gap": rates[0] - rates[1], "ratio": rates[1] / rates[0], "share": rates[0]}
+            gap, ratio = abs(rates[0] - rates[1]), rates.min() / rates.max()
+        metric = {"gap": gap, "ratio": ratio, "share": rates[0]}
         values.append(number(metric[detector.metric.kind], 2))
         if stretch == "inside" and alarm["groups"]:
             rate = alarm["rate"].replace("_", " ")
@@ -108,31 +102,22 @@ def alarm_sentence(detector: Detector, alarm: Mapping[str, Any]) -> str:
 def document(seen: Monitored) -> dict[str, Any]:
     """Return everything for JSON: periods, counts by version, and alarms."""
     metric, rows = seen.detectors[0].metric, seen.by_period.sum((1, 2, 3))
+    columns = {"new": rows, "rows": rows.cumsum(), "value_of_new": sequence(seen.by_period, metric)[0]}
+    columns |= zip(_SEQUENCE, _so_far(seen, seen.detectors[0]), strict=True)
 
-    def named(counts: Codes) -> dict[str, Any]:
+    def of_groups(counts: Codes) -> dict[str, Any]:
         return {g: of.tolist() for g, of in zip(seen.summary["groups"], counts, strict=True) if of.any()}
 
-    columns = {
-        "new": rows, "rows": rows.cumsum(), "value_of_new": sequence(seen.by_period, metric)[0],
-        **dict(zip(_SEQUENCE, _so_far(seen, seen.detectors[0]), strict=True)),
-    }  # fmt: skip
     history = [
-        {
-            **period,
-            **{name: values[p] for name, values in columns.items()},
-            "counts": named(seen.by_period[p]),
-        }
-        for p, period in enumerate(seen.periods)
+        plain({**period, **{name: of[p] for name, of in columns.items()}, "counts": of_groups(counts)})
+        for p, (period, counts) in enumerate(zip(seen.periods, seen.by_period, strict=True))
         if period["period"] != BEFORE
     ]
-    counts = dict(zip(seen.summary["versions"], map(named, seen.by_version), strict=True))
-    history = [*seen.summary["earlier"], *map(plain, history)]
+    counts = dict(zip(seen.summary["versions"], map(of_groups, seen.by_version), strict=True))
     return {
-        "format": "fwc-llm-monitor/1",
-        "history": history,
-        "counts": counts,
+        "format": "fwc-llm-monitor/1", "history": [*seen.summary["earlier"], *history], "counts": counts,
         "alarms": seen.summary["alarms"],
-    }
+    }  # fmt: skip
 
 
 def _so_far(seen: Monitored, detector: Detector) -> Floats:
@@ -140,56 +125,52 @@ def _so_far(seen: Monitored, detector: Detector) -> Floats:
     return sequence(seen.by_period.cumsum(0), detector.metric, len(seen.detectors))
 
 
-def _rates(seen: Monitored, rate: str) -> tuple[Floats, list[tuple[int, str]]]:
-    """A rate (P, G) by period and group, and the number and name of the largest groups."""
-    n, hits = (seen.by_period[..., kinds].sum(-1) for kinds in (RATES[rate].counted, RATES[rate].hits))
+def _rates(seen: Monitored, counts: Codes, rate: str) -> dict[str, Floats]:
+    """A rate (P,) of the largest groups, by name, of counts (P, G, 2, 3)."""
     largest = sorted(np.argsort(-seen.by_period.sum((0, 2, 3)), kind="stable")[:_GROUPS].tolist())
+    n, hits = (counts[:, largest][..., of].sum(-1).T for of in (RATES[rate].counted, RATES[rate].hits))
     with np.errstate(invalid="ignore"):
-        return hits / n, [(group, seen.summary["groups"][group]) for group in largest]
+        return dict(zip([seen.summary["groups"][group] for group in largest], hits / n, strict=True))
+
+
+def _columns(seen: Monitored, detector: Detector, counts: Codes) -> dict[str, list[str]]:
+    """The decisions and rates of counts (P, G, 2, 3) as columns of a table."""
+    return {"Decisions": [f"{n:,}" for n in counts.sum((1, 2, 3))]} | {
+        f"{group}, {rate.replace('_', ' ')}": [number(value, 2) for value in values]
+        for rate in detector.metric.rates
+        for group, values in _rates(seen, counts, rate).items()
+    }
 
 
 def _title(detector: Detector) -> str:
     return detector.metric.title.replace(" %", "")
 
 
+def _valued(values: Floats) -> list[TableCell]:
+    return [valued(dict(zip(_SEQUENCE, of, strict=True)), 3) for of in values.T.tolist()]
+
+
 def sections(seen: Monitored) -> list[Section]:
     """Return a table of periods for each condition, the latest first, and one of versions."""
-    return [*(_by_period(seen, detector) for detector in seen.detectors), *_by_version(seen)]
-
-
-def _by_period(seen: Monitored, detector: Detector) -> Section:
-    metric, so_far, of_new = (
-        detector.metric,
-        _so_far(seen, detector),
-        sequence(seen.by_period, detector.metric)[0],
-    )
-    heads, columns = ["Period", "Decisions"], list[Floats]()
-    for rate in metric.rates:
-        rates, groups = _rates(seen, rate)
-        heads += [f"{name}, {rate.replace('_', ' ')}" for _, name in groups]
-        columns += [rates[:, group] for group, _ in groups]
-    rows: list[Row] = [
-        [
-            period["period"] or "earlier", f"{seen.by_period[p].sum():,}",
-            *(number(column[p], 2) for column in columns), number(of_new[p]),
-            valued(dict(zip(_SEQUENCE, so_far[:, p].tolist(), strict=True)), 3),
-        ]
-        for p, period in enumerate(seen.periods)
-    ]  # fmt: skip
-    heads += [f"{_title(detector)}, new decisions", f"{_title(detector)}, all so far"]
-    notes = [alarm_sentence(detector, alarm) for alarm in _of(detector, seen.summary["alarms"])[::-1]]
-    return Section(detector.condition.text, heads, rows[::-1], notes, name="sequence")
-
-
-def _by_version(seen: Monitored) -> list[Section]:
-    versions, detector = seen.summary["versions"], seen.detectors[0]
-    values = sequence(seen.by_version, detector.metric, len(versions)).T.tolist()
-    rows: list[Row] = [
-        [version, f"{counts.sum():,}", valued(dict(zip(_SEQUENCE, of, strict=True)), 3)]
-        for version, counts, of in zip(versions, seen.by_version, values, strict=True)
-    ]
-    heads = "Version", "Decisions", _title(detector)
-    return [Section("By version", heads, rows)] * (len(versions) > 1)
+    tables, names = list[Section](), [period["period"] or "earlier" for period in seen.periods]
+    for detector in seen.detectors:
+        title, of_new = _title(detector), sequence(seen.by_period, detector.metric)[0]
+        columns = {
+            "Period": names, **_columns(seen, detector, seen.by_period),
+            f"{title}, new decisions": [number(value) for value in of_new],
+            f"{title}, all so far": _valued(_so_far(seen, detector)),
+        }  # fmt: skip
+        notes = [alarm_sentence(detector, alarm) for alarm in _of(detector, seen.summary["alarms"])[::-1]]
+        if (n := len(seen.summary["groups"])) > _GROUPS:
+            notes.append(f"Rates: the {_GROUPS} largest of {n} groups; the metric is that of all.")
+        rows = list(zip(*columns.values(), strict=True))[::-1]
+        tables.append(Section(detector.condition.text, list(columns), rows, notes, name="sequence"))
+    if len(versions := seen.summary["versions"]) > 1:
+        detector = seen.detectors[0]
+        of_all = _valued(sequence(seen.by_version, detector.metric, len(versions)))
+        columns = {"Version": versions, **_columns(seen, detector, seen.by_version), _title(detector): of_all}
+        tables.append(Section("By version", list(columns), list(zip(*columns.values(), strict=True))))
+    return tables
 
 
 def page(seen: Monitored, checks: Sequence[Check], title: str) -> str:
@@ -214,18 +195,18 @@ def _charts(seen: Monitored, detector: Detector) -> dict[str, Any]:
     def marks(values: Floats, y: Axis) -> list[tuple[float | None, float | None]]:
         return [(x.at(p), y.at(value)) for p, value in enumerate(values.tolist()) if not np.isnan(value)]
 
-    rates, groups = _rates(seen, rate := detector.metric.rates[0])
-    rates, of_new = rates[-_PERIODS:], sequence(seen.by_period, detector.metric)[0, -_PERIODS:]
+    rates = _rates(seen, seen.by_period[-_PERIODS:], rate := detector.metric.rates[0])
+    of_new = sequence(seen.by_period, detector.metric)[0, -_PERIODS:]
     value, low, high = _so_far(seen, detector)[:, -_PERIODS:]
-    left = axis([rates[:, [group for group, _ in groups]]], True)
+    left = axis([*rates.values()], True)
     right = axis([of_new, low, high, np.array([bound])])
-    lines = [(name, marks(rates[:, group], left)) for group, name in groups]
+    lines = [(group, marks(values, left)) for group, values in rates.items()]
     bars = [(*one, other[1]) for one, other in zip(marks(low, right), marks(high, right), strict=True)]
     place = {name: p for p, name in enumerate(names)}
     alarms = [
-        (x.at(place.get(alarm["from"], 0) - 0.5), x.at(place[alarm["to"]] + 0.5))
+        (x.at(min(ends) - 0.5), x.at(max(ends) + 0.5))  # periods need not come in their order
         for alarm in _of(detector, seen.summary["alarms"])
-        if alarm["to"] in place
+        if alarm["to"] in place and (ends := (place.get(alarm["from"], 0), place[alarm["to"]]))
     ]
     return {
         "title": detector.condition.text, "rate": rate.replace("_", " "), "metric": _title(detector),

@@ -111,7 +111,7 @@ class State:
         """Delete decisions; their counts stay, and another hash of each key, so that none counts again."""
         import pandas as pd
 
-        texts = pd.Series(list(keys), dtype=object)
+        texts = plain_keys(pd.Series(list(keys), dtype=object))
         for key, *hashes in zip(keys, self._hashes(texts), self._hashes(texts, "forgotten"), strict=True):
             old, new = map(int, hashes)
             if not self.database.execute("DELETE FROM decisions WHERE key = ?", (old,)).rowcount:
@@ -130,9 +130,12 @@ class State:
         salt = self.summary["salt"]
         if kind:
             salt = hashlib.sha256(f"{salt} {kind}".encode()).hexdigest()[:16]
-        return (
-            pd.util.hash_pandas_object(keys.astype(str), index=False, hash_key=salt).to_numpy().view(np.int64)
-        )
+        return pd.util.hash_pandas_object(keys, index=False, hash_key=salt).to_numpy().view(np.int64)
+
+
+def plain_keys(keys: "pd.Series[Any]") -> "pd.Series[str]":
+    """Return keys (n,) as text, and 17.0 as 17: a whole column is written so where one cell is empty."""
+    return keys.astype(str).str.replace(r"^(-?\d+)\.0$", r"\1", regex=True)
 
 
 def _checksums(database: sqlite3.Connection) -> list[tuple[str, str]]:

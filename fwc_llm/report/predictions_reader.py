@@ -118,7 +118,7 @@ def read_predictions(
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in unread.most_common())
         notes = (f"{unread.total():,} of {len(table['reason']):,} replies hold no answer: {reasons}.",)
     notes += unused_columns(raw.titles, set(read), columns.get("weight"), columns.get("cluster"))
-    if "cluster" not in columns:
+    if not {"cluster", "row"}.intersection(columns):  # nothing says that rows are different people
         given = [columns.get(name) for name in ("answer", "p_yes", "score")]
         notes += tuple(repeated_note(raw, *given))
     frame, numbers = pd.DataFrame({**table, **{name: read[name] for name in protected}}), raw.numbers

@@ -305,7 +305,7 @@ def test_an_export_is_read_by_every_command(fwc: Run, tmp_path: Path, name: str)
     assert pool.index[:2].tolist() == [f"{name}:{line}", f"{name}:{line + 1 + (name == 'blank.xlsx')}"]
     assert (len(pool), pool["age"].dtype) == (60, "int64")
     assert "60 rows" in fwc(*commands[1], *options, code=0).out
-    assert "two answers to the row '20'" in fwc(*commands[2], *options, code=2).line
+    assert "two rows with age '20'" in fwc(*commands[2], *options, code=2).line
 
 
 def test_a_population_is_read_by_the_same_options(fwc: Run, tmp_path: Path) -> None:
