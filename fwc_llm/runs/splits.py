@@ -167,7 +167,8 @@ def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> np.ndarray
     """
     rates = _base_rates(groups, base_parity)
     step = whole_step(groups, base_parity)
-    if n < 1 or n % step:
+    check_size(n, n)
+    if n % step:
         nearest = nearest_whole(groups, n, base_parity)
         other = nearest - step if nearest > n else nearest + step
         also = f" or {other}" if other > 0 else ""

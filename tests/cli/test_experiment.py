@@ -125,7 +125,8 @@ def test_ways_of_asking_are_counted_and_repeated(fwc: Run, small: tuple[object, 
     asked = ("eval", *small, "--model", "baseline", "--shots", "zero,random", "--template", f"default,{own}")
     dry = fwc(*asked, "--samples", 3, "--dry-run")
     assert f"{20 * 2 * 2 * 3} requests" in dry.out
-    done = fwc(*asked, "--samples", 3, "--reference", "--out", tmp_path / "runs" / "a", code=0)
+    words = ("--samples", 3, "--reference", "--verbose")
+    done = fwc(*asked, *words, "--out", tmp_path / "runs" / "a", code=0)
     for said in ("zero@mine", "The same prompt asked again"):
         assert said in done.out
     fwc("eval", tmp_path / "runs" / "a" / "experiment.toml", "--out", tmp_path / "runs" / "b", code=0)

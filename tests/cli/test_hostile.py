@@ -113,8 +113,8 @@ def test_audits_grow_linearly_in_groups(tmp_path: Path) -> None:
     words = ("audit", table, "--protected", "first,second", "--answer", "answer", "--label", "label")
     done = python("-m", "fwc_llm", *words, "--report", page, "--figures", tmp_path, cwd=CHECKOUT, timeout=120)
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 1_000_000  # kB
-    assert "rows the 100 largest are shown" in " ".join(done.stdout.split())
-    assert len(done.stdout.splitlines()) < 3000
+    assert len(done.stdout.splitlines()) < 100
+    assert "rows the 100 largest are shown" in " ".join(page.read_text().split())
     assert page.stat().st_size < 5_000_000
 
 
@@ -157,7 +157,7 @@ def test_what_a_function_prints_by_a_child_process_is_no_output(capfd: pytest.Ca
 OF: dict[str, list[tuple[str, str]]] = {
     "eval --model surrogate": [
         ("--task astrology", "astrology"), ("--shots horoscope", "horoscope"), ("--template haiku", "haiku"),
-        ("--epsilon nan", "epsilon"), ("--m 3", "m"), ("--m 999999", "m"), ("--n-test 201", "201"),
+        ("--epsilon nan", "epsilon"), ("--m 3", "m"), ("--m 999999", "m"), ("--n-test 0", "at least 1"),
         ("--base-parity 2", "base parity"), ("--seed -1", "seed"), ("--samples 0 --shots zero", "samples"),
         ("--concurrency 99999999999999999999", "concurrency"), ("--concurrency 0", "concurrency"),
         ("--param x", "KEY=VALUE"), ("--shots missing.json", "missing.json"), ("--out /proc/run", "/proc"),

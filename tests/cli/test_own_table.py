@@ -95,7 +95,7 @@ def test_odd_tables_go_the_whole_way_at_the_defaults(
     ran = fwc("eval", "--task", task, "--model", "baseline", "--out", tmp_path / "run", code=0)
     assert "REFERENCE, NO LANGUAGE MODEL" in ran.out
     fwc("report", tmp_path / "run", "-o", tmp_path / "report.html", code=0)
-    assert "Right answers" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "true answers" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

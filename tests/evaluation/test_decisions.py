@@ -35,7 +35,7 @@ SMALL: dict[str, Any] = {"arms": ("zero", "random"), "n_test": 16, "m": 4}
 
 
 def said(folder: Path) -> str:
-    return " ".join(as_text(run_table(folder), 400).split())
+    return " ".join(as_text(run_table(folder, verbose=True), 400).split())
 
 
 @pytest.mark.slow

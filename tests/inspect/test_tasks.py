@@ -55,7 +55,7 @@ def test_a_sample_is_a_question_and_the_arms_of_a_row_stand_together(own: str) -
     ("arguments", "words"),
     [
         ({"n_tset": 8}, "n_test"), ({"n_test": "many"}, "n_test"),
-        ({"n_test": 7, "base_parity": 0.5}, "7 test rows"), ({"m": 4.5}, "m"),
+        ({"n_test": 0}, "test rows"), ({"m": 4.5}, "m"),
         ({"epsilon": "small"}, "epsilon"), ({"base_parity": 2}, "parity"), ({"shots": "nobodys"}, "nobodys"),
         ({"shots": ""}, "no arm is named"), ({"shots": 3}, "shots"), ({"shots": "gone.json"}, "gone.json"),
         ({"template": "none"}, "no template set"), ({"counterfactual": "perhaps"}, "counterfactual"),

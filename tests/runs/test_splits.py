@@ -97,7 +97,7 @@ def test_an_example_without_a_value_is_refused(task: Task) -> None:
     ("n", "parity", "words"),
     [
         (24, 1.01, r"outside \[0, 1\]"), (24, float("nan"), r"outside \[0, 1\]"),
-        (0, 0.5, "the nearest number that works is"), (25, 0.5, "the nearest number that works is"),
+        (0, 0.5, "at least 1"), (25, 0.5, "the nearest number that works is"),
         (300, 0.0, "the cell sex = a, y = no has 40 rows to draw from, but 50 are needed"),
     ],
 )  # fmt: skip
