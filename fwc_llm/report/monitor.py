@@ -107,7 +107,8 @@ def watch(
             f"{state.path} monitors {name} {known[name]!r}, not {asked[name]!r}: name another state"
         )
     for alarm in summary["alarms"]:
-        alarm["acknowledged"] = alarm["acknowledged"] or acknowledge
+        noted = alarm["acknowledged"] or acknowledge
+        alarm |= {"acknowledged": noted, "over": alarm.get("over", False)}
     state.forget(forget)
     meanings = _Meanings(**values, where=path.name, typed=True, seen=summary["values"])
     rows, notes = _read(path, options, meanings, layout)
