@@ -1,7 +1,7 @@
 """How the rows of a run or an audit were drawn and asked: one value that every estimator reads.
 
 `SamplingDesign` is made once. Estimators take it with the answers (`variance.ArmArrays`) and use each option
-that is set, or refuse it by name. `python -m evals.coverage` simulates every pair of `OPTIONS` that
+that is set, or refuse it by name. `evals.coverage` simulates every pair of `OPTIONS` that
 `REFUSED` does not name, so that no pair is allowed and untried.
 """
 
