@@ -107,7 +107,7 @@ def pages_ask_no_other_host_fit_a_phone_and_can_be_searched(site: Path, browser:
             gaps = window.evaluate(f"{rows}.map(row => parseFloat(row.cells[3].innerText))")
             assert gaps == sorted_so(gaps)
         assert len(set(gaps)) > 3
-    window.goto((site / "search.html").as_uri() + "?q=noise+floor")
+    window.goto((site / "search.html").as_uri() + "?q=plain+words")
     window.wait_for_selector("ul.search li a")
     assert "The numbers in plain words" in window.inner_text("ul.search")
     window.close()
