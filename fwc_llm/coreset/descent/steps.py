@@ -1,9 +1,8 @@
 """The steps of an iteration in compiled code: for tables large enough to be worth a compiler's while.
 
-Rows and representatives are compared in float32. Pairs of a row and a cell that cannot matter keep a lower
-bound as their cost: where the plan of the inner problem uses none of these, it is optimal for the true costs
-too, and where it uses some, they are brought up to date and the inner problem solved again. `certify`
-evaluates everything, in float64.
+Rows and representatives are compared in float32. Pairs that cannot matter keep a lower bound as their cost;
+those that the plan uses are brought up to date, and the inner problem is solved again. `certify` evaluates
+everything, in float64.
 """
 
 from collections.abc import Iterable

@@ -98,14 +98,10 @@ def block_rows(columns: int) -> int:
 def open_table(columns: Columns, n_jobs: int | None = None) -> BlockTable | None:
     """Return the table in blocks, or None for an ordinary table in memory.
 
-    Args:
-        columns: X is a path, a pattern (`rows-*.parquet`), a folder or a list of paths of Parquet files; a
-            pyarrow `Dataset`; a memory map; a dask.dataframe. Labels and weights are names of its columns;
-            for a memory map values (n,).
-        n_jobs: number of threads; None for all processors.
+    X is a path, a pattern (`rows-*.parquet`), a folder or a list of paths of Parquet files; a pyarrow `Dataset`;
+    a memory map; a dask.dataframe. Labels and weights are names of its columns; of a memory map values (n,).
 
-    Raises:
-        InputError: files that cannot be read or do not fit together, or a column that is not there.
+    Raises `InputError`: files that cannot be read or do not fit together, or a column that is not there.
     """
     X, threads = columns.X, n_jobs or count_threads()
     if is_dask(X):
@@ -208,10 +204,7 @@ def _reading(name: str) -> Iterator[None]:
 
 
 def _open_files(X: Any) -> tuple[Any, str]:
-    """The dataset of a path, a pattern, a folder or a list of paths of Parquet files, and its name.
-
-    The columns of all files become those of one table: numbers of several types one type that holds them.
-    """
+    """The dataset of paths of Parquet files, whose columns get a type that holds all, and its name."""
     try:
         import pyarrow as pa
         import pyarrow.dataset as ds

@@ -86,8 +86,7 @@ def kicked(problem: Problem, descent: Descent, rng: np.random.Generator) -> Desc
 def missed(objective: float, reached: float, each: float) -> bool:
     """Whether a sample lacked rows that count, from the objectives of its optimum on all rows and on its own.
 
-    A few rows far from all others can make most of the objective. Elsewhere too the first is above the
-    second: the more, the fewer rows (`each`) the sample has for a representative.
+    The first is above the second: the more, the fewer rows (`each`) the sample has for a representative.
     """
     return objective > (_MISSED + _SUITED / each) * reached
 
