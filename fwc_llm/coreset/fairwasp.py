@@ -2,7 +2,8 @@
 new points").
 
 Xiong, Dalmasso et al., *FairWASP: Fast and Optimal Fair Wasserstein Pre-processing*, AAAI 2024. Only the
-weights are unknown, and the optimum is global. A row that must leave its cell moves to the nearest of another.
+weights are unknown, and the optimum is global. A
+row that must leave its cell moves to the nearest one elsewhere.
 """
 
 from collections.abc import Callable, Mapping

@@ -56,8 +56,8 @@ def exchange(
 ) -> Exchanged:
     """Swaps candidates in for points of their cell until none lowers the loss.
 
-    `candidates` (q,) are rows in the order to try, for `cells` (q,). One whose key in `keys` (q,) stands is passed
-    over.
+    `candidates` (q,) are rows in the order to try, for `cells` (q,). One whose key in `keys` (q,) stands is
+    passed over.
     """
     standing = Medoids(space, points, threads)
     key = np.unique(np.concatenate([points.keys, keys]), return_inverse=True)[1]

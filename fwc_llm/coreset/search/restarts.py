@@ -30,8 +30,8 @@ def best_start(
 ) -> tuple[Descent, int, int, bool, float | None]:
     """The best descent, the number of starts, how many ended there, whether none is better, and the spread.
 
-    `starts` None: of few coresets of rows all are compared; else until four agree on a small table. The spread
-    is by how much the starts exceed the least, on average and relative to it (None where unknown).
+    `starts` None: of few coresets of rows all are compared; else until four agree on a small table. The
+    spread is by how much the starts exceed the least, on average and relative to it (None where unknown).
     """
     best = solver.from_name(init, rng)
     if starts is None:

@@ -86,7 +86,7 @@ class CostTable:
     def noise(self) -> float:
         """The largest change of costs that breaks ties: far less than the certificate's 1e-9.
 
-        Its scale, the second smallest cost of rows, passes over a few huge costs, and rows of hardly any mass.
+        Its scale, the second smallest cost of rows, passes over huge costs, and rows of hardly any mass.
         """
         every = slice(None, None, max(1, self.size // 1000))
         some = np.abs(self.cost[every], dtype=np.float64)
