@@ -1,7 +1,7 @@
 """`tune`: find the examples that reach a fairness target for one model, and test them once (docs/tune.md)."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -48,7 +48,6 @@ from fwc_llm.runs.results import VALUES, Replies
 from fwc_llm.runs.settings import Api, Settings
 from fwc_llm.runs.splits import Split, hold_out, nearest_whole
 from fwc_llm.runs.watch import Watch
-from fwc_llm.sanitize import replace_invisible
 from fwc_llm.shots import save_shots, select_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.select import check_order
@@ -63,8 +62,6 @@ TUNED = "tuned"
 FORMAT = "fwc-llm-tuning/1"
 FIXED = {ZERO: NO_EXAMPLES, BALANCED: Recipe(BALANCED, BALANCED)}  # what candidates are measured against
 _FEWEST_A_GROUP = 20
-_PROPOSALS = 3  # times that sentences are proposed
-Propose = Callable[[list[dict[str, Any]]], Iterable[str]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,8 +113,6 @@ class _Tuning:
     arms: dict[str, Candidate]
     show: Any
     cancel_batch: bool
-    propose: Propose | None = None
-    proposed: list[list[str]] = field(default_factory=list)
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -145,7 +140,6 @@ class _Tuning:
                             f"{folder.path} holds another tuning ({name} differs): repeat its options to "
                             "continue it, or name a new folder with --out"
                         )
-                self.proposed.extend(before.get("proposed", ()))
             else:  # where nothing was answered, it begins anew
                 folder.write_json(FILE_NAME, self.asked)
             self._write_wordings()
@@ -165,37 +159,8 @@ class _Tuning:
                     )
                 return self._answers(journal, arms, k)
 
-            answers = successive_halving([each.name for each in self.candidates], self.pool, self.goal, ask)
-            for turn in range(_PROPOSALS if self.propose else len(self.proposed)):
-                new = self._new_candidates(turn, answers)
-                if not new:
-                    break
-                answers |= successive_halving(new, self.pool, self.goal, ask)
-            return answers
-
-    def _new_candidates(self, turn: int, answers: Mapping[str, Floats]) -> list[str]:
-        """The examples of the front, each with every newly proposed sentence; an old proposal is repeated."""
-        lines = [line for line in self._lines(answers, None) if line["front"]]
-        if turn == len(self.proposed):
-            tried = {each.instruction for each in self.arms.values()}
-            sentences = self.propose(lines) if self.propose else ()
-            if isinstance(sentences, str):
-                raise FwcError("propose(front) returned a text: return a list of sentences")
-            new = [
-                line
-                for line in dict.fromkeys(" ".join(replace_invisible(s).split()) for s in sentences)
-                if line
-            ]
-            self.proposed.append([sentence for sentence in new if sentence not in tried])
-            self.folder.write_json(FILE_NAME, {**self.asked, "proposed": self.proposed})
-        before = list(self.arms)
-        bases = [self.arms[ZERO], *(self.arms[line["candidate"]] for line in lines)]
-        for sentence in self.proposed[turn]:
-            for base in {id(each.shots): each for each in bases}.values():
-                name = f"candidate-{len(self.candidates) + 1:03d}"
-                self.arms[name] = replace(base, name=name, instruction=sentence)
-        self._write_wordings()
-        return [name for name in self.arms if name not in before]
+            names = [each.name for each in self.candidates]
+            return successive_halving(names, self.pool, self.goal, ask)
 
     def _write_wordings(self) -> None:
         """Write the template sets of the instructions into the folder."""
@@ -234,7 +199,6 @@ class _Tuning:
         shots, template = self._prompt(winner) if winner else (None, self.arms[ZERO].template)
         tuning = {
             **self.asked,
-            **({"proposed": self.proposed} if self.proposed else {}),
             "verdict": verdict,
             "reached": reached,
             **({"winner": winner, "template": template} if winner else {}),
@@ -337,10 +301,7 @@ class _Tuning:
             return make_plan(task, arms, settings, progress=step, split=split)
 
     def forecast(self, split: Split | None) -> Forecast:
-        """Count the most that candidates and test use: as if the longest prompts stayed to the end.
-
-        Sentences that are proposed while it runs are not known yet.
-        """
+        """Count the most that candidates and test use: as if the longest prompts stayed to the end."""
         self._write_wordings()
         count, total = TokenCounter(self.job.model.name).count, len(self.pool.rows)
         tokens = {each.name: count(next(self._calls([each.name], 1)).messages) for each in self.candidates}
@@ -403,7 +364,6 @@ def tune(
     orders: Sequence[str] | None = None,
     strategies: Sequence[str] | None = None,
     instructions: str | Path | Sequence[str] | None = None,
-    propose: Propose | None = None,
     n_test: int | None = None,
     base_parity: float | Literal["task"] | None = "task",
     seed: int = 0,
@@ -431,8 +391,6 @@ def tune(
 
     `instructions` are sentences for the end of the system message (or a file of them, one a line, or a folder
     of template sets): each is tried without examples, and takes turns with the prompt that has none.
-    `propose(front)` gets the front after each race, up to 3 times, and returns more sentences, or none; they
-    are raced with the examples of the front. What it proposed is not asked of it again.
 
     Everything is written to `out`, by default ./runs/<time>-<task>-<model>; the same call with the folder of
     an interrupted tuning continues it. The winner is shots.json there. `dry_run` asks and writes nothing: the
@@ -444,7 +402,7 @@ def tune(
     templates = list(templates or (Settings(api=api).template,))
     sentences, folders = read_instructions(instructions) if instructions is not None else ([], [])
     templates += folders
-    for template in templates if sentences or propose else ():
+    for template in templates if sentences else ():
         instructed(template, "")
     if candidates < 1:
         raise FwcError(f"candidates is {candidates}: give a whole number from 1 up")
@@ -516,7 +474,7 @@ def tune(
     }
     asked = _plain(asked)
     named = fixed | {each.name: each for each in tried}
-    tuning = _Tuning(bare, folder, asked, goal, pool, named, show, cancel_batch, propose)
+    tuning = _Tuning(bare, folder, asked, goal, pool, named, show, cancel_batch)
     if dry_run:
         with TemporaryDirectory() as wordings:
             numbers = replace(tuning, folder=RunFolder(Path(wordings))).forecast(split if test else None)
