@@ -15,7 +15,7 @@ from fwc_llm.options import EXPERIMENT, SERVICE, VERDICT
 from fwc_llm.runs.settings import Settings
 
 if TYPE_CHECKING:
-    from fwc_llm.evaluation.evaluate import Job
+    pass
 
 _DEMONSTRATED = 1500  # rows: they cost nothing, and show what the examples change to ±0.05
 _EXPLANATION = """
@@ -88,7 +88,6 @@ def evaluate(
     allow_changed_data: bool = flags.ALLOW_CHANGED,
     cancel_batch: bool = flags.CANCEL_BATCH,
     dry_run: bool = flags.DRY_RUN,
-    max_prompt_tokens: int | None = flags.MAX_PROMPT_TOKENS,
     fail_if: list[str] | None = FAIL_IF,
     undecided: Undecided = UNDECIDED,
     junit: Path | None = JUNIT,
@@ -135,19 +134,11 @@ def evaluate(
                     "its rows"
                 )
 
-        def plan(name: str, settings: Settings) -> "Job":
-            return prepare(
-                table, name, flags.words(shots), settings, client, data_dir, allow_changed_data,
-                max_prompt_tokens, step, console.notes, reference, task, no_rows,
-            )  # fmt: skip
-
-        job = plan(models[0], settings)
-        for other in models[1:] if max_prompt_tokens is not None else ():
-            job = plan(other, job.plan.settings)  # prompts that fit all of them
+        job = prepare(
+            table, models[0], flags.words(shots), settings, client, data_dir, allow_changed_data,
+            step, console.notes, reference, task, no_rows,
+        )  # fmt: skip
     console.notes(*job.plan.notes)
-    if max_prompt_tokens is not None:
-        chosen = f"{job.plan.settings.m} of {settings.m} examples"
-        console.notes(f"{chosen}: the most that fit into {max_prompt_tokens:,} prompt tokens")
     jobs = [job.with_model(name, console.notes) for name in models] if len(models) > 1 else [job]
     gates.begin([arm.name for arm in job.plan.arms])
     if dry_run:

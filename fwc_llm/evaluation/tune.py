@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError
+from fwc_llm.errors import FwcError, IncompleteRunError
 from fwc_llm.evaluation.candidates import NO_EXAMPLES, Candidate, Recipe, choose_candidates, read_instructions
-from fwc_llm.evaluation.evaluate import Job, prepare
+from fwc_llm.evaluation.evaluate import Job, interrupted, prepare
 from fwc_llm.evaluation.result import Result
 from fwc_llm.evaluation.successive_halving import (
     BALANCED,
@@ -483,6 +483,4 @@ def tune(
     try:
         return tuning.conclude(tuning.ask_candidates(), split if test else None)
     except KeyboardInterrupt:
-        raise InterruptedRunError(
-            f"interrupted; the same command with --out {quote(str(folder.path))} continues"
-        ) from None
+        raise interrupted(folder.path) from None

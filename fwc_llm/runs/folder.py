@@ -95,23 +95,18 @@ class RunFolder:
                 "them all to continue): name a new folder with --out"
             )
 
-    def begin(self, description: Mapping[str, Any]) -> bool:
+    def begin(self, description: Mapping[str, Any]) -> None:
         """Write run.json, or check that the one there describes this very run (`FwcError` if not).
 
-        A run whose replies held no answer may go on with other parameters. Return whether they are others.
+        How its answers are judged may differ.
         """
         if not self.begun:
             self.write_json("run.json", description)
-            return False
+            return
         self._check_same(description)
-        before = self.describe()
-        settings = before["settings"] | description["settings"]  # how answers are judged may change
-        changes = {} if settings == before["settings"] else {"settings": settings}
-        if before.get("unread"):
-            changes |= {"unread": False, "parameters": description["parameters"]}
-        if changes:
-            self.change(**changes)
-        return "parameters" in changes and before["parameters"] != changes["parameters"]
+        before = self.describe()["settings"]
+        if before != (settings := before | description["settings"]):
+            self.change(settings=settings)
 
     def describe(self) -> dict[str, Any]:
         """The content of run.json, checked."""
@@ -139,9 +134,7 @@ class RunFolder:
                 "holds its text) to continue the run, or name a new folder with --out"
             )
         recorded = dict(_lasting(before))
-        parameters = before.get("parameters") or {}
-        if not before.get("unread"):
-            parameters = dict.fromkeys(parameters) | now["parameters"]
+        parameters = dict.fromkeys(before.get("parameters") or {}) | now["parameters"]
         for (key, name), value in _lasting(now | {"parameters": parameters}):
             was = recorded.get((key, name))
             if was != value and not (key in LATER and key not in before):
@@ -386,7 +379,6 @@ class Described(_Run):
     ended: str | None = None
     looks: list[_Count] | None = None
     table_checks: dict[str, str] | None = None
-    unread: bool | None = None
     epochs: _Count | None = None
     variations: dict[str, _Variation] | None = None
 

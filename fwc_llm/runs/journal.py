@@ -19,7 +19,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from fwc_llm.models.openai.prices import Price
 
 _SYNC_SECONDS = 1.0
-_TOTALS = ("usage", "unknown", "batch_usage", "unknown_batch")
 # Beyond the end of any journal: where Windows, which locks bytes and not files, puts the lock.
 _WINDOWS_LOCK_BYTE = 1 << 60
 # A link in a folder from elsewhere is not followed: it may lead to any file of the user's.
@@ -180,40 +179,25 @@ class Journal:
             self._sync()
             self._synced = now
 
-    def set_aside(self, keep: Collection[str] = ()) -> None:
-        """Move all records but those of the requests `keep` into a file beside; what they cost still counts.
+    def set_aside(self) -> None:
+        """Move all records into a file beside; what they cost still counts.
 
         They answer requests with other parameters than the run goes on with.
         """
+        if not len(self):
+            return
         with failing_as(StorageError, f"cannot set {self.path} aside: "):
-            lines = self.path.read_bytes().splitlines(keepends=True)[1:]
-            kept = [line for line in lines if parse_json(line)["request"] in keep]
-            if len(kept) == len(lines):
-                return
             paths = (self.path.with_name(f"journal-{number}.jsonl") for number in count(1))
             aside = next(path for path in paths if not path.exists())
             with whole_file(aside, "xb") as file:
-                file.write(HEADER + b"".join(line for line in lines if line not in kept))
-            before = {name: getattr(self, name) for name in _TOTALS}
+                file.write(self.path.read_bytes())
+            used, unknown = self.usage, self.unknown
             os.ftruncate(self._file, 0)
             self._size = 0
             self._reset()
             self._write({"format": FORMAT})
-            for line in kept:
-                self.append(parse_json(line))
-        for used, unknown in (_TOTALS[:2], _TOTALS[2:]):
-            moved = [before[name] + getattr(self, name).times(-1) for name in (used, unknown)]
-            if any(total != Usage() for total in moved):
-                most = {"most_usage": vars(moved[1]), "unknown_attempts": 1, "batch": used == "batch_usage"}
-                self.append(
-                    {
-                        "request": 32 * "0",
-                        "text": None,
-                        "earlier": aside.name,
-                        "usage": vars(moved[0]),
-                        **most,
-                    }
-                )
+        lost = {"usage": vars(used), "most_usage": vars(unknown), "unknown_attempts": 1}
+        self.append({"request": 32 * "0", "text": None, "earlier": aside.name, **lost})
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Every record in the order written; a failed request may be followed by its answer."""
