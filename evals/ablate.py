@@ -1,4 +1,4 @@
-"""What the parts of FWC do to the surrogate's answers (SIMULATED): `fwc-llm eval --ablate`, in all its forms.
+"""What the parts of FWC do to the surrogate's answers (SIMULATED), in all its forms.
 
     python -m evals.ablate           # 20 repeats of 200 rows; --repeats 5 --n-test 40 for a look
 
@@ -9,21 +9,46 @@ import argparse
 import json
 import re
 import tempfile
+from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fwc_llm import evaluate
-from fwc_llm.metrics.statistics import statistics
+from fwc_llm.metrics.arm_comparison import adjust
+from fwc_llm.metrics.statistics import plain, statistics
 from fwc_llm.models.surrogate.model import FORMS
-from fwc_llm.report.ablation_steps import ablation, ablation_steps
-from fwc_llm.runs.ablation_arms import ARMS, OPTIONS, REPEATS
+from fwc_llm.report.number_format import DASH, interval, p_value, signed
+from fwc_llm.report.sections import COMPARED, MARKS
 from fwc_llm.runs.recorded_run import read_run
 
 RESULTS = Path(__file__).resolve().parent / "results"
 COMMAND = "python -m evals.ablate"
-N_TEST = 200
+REPEATS, N_TEST = 20, 200
+# The numbers of examples in each cell by which `fwc` fills its slots, and `strata` the same.
+OPTIONS = {"slots": "balanced-positive"}
+
+
+class Step(NamedTuple):
+    """Two arms that differ in one part alone."""
+
+    part: str
+    first: str
+    second: str
+    words: str
+
+
+STEPS = (
+    Step("slots", "balanced", "strata", "random rows in FWC's slots instead of balanced ones"),
+    Step("geometry", "strata", "fwc+unweighted@alternate", "FWC's rows instead of random ones in its slots"),
+    Step("weights", "fwc+unweighted@alternate", "fwc@alternate", "the weights shown"),
+    Step("order", "fwc@alternate", "fwc", "by weight instead of labels in turn"),
+    Step("any order", "fwc", "fwc@random", "shuffled instead of by weight"),
+    Step("all of FWC", "balanced", "fwc", "FWC instead of balanced examples"),
+)
+ARMS = tuple(dict.fromkeys(arm for step in STEPS for arm in (step.first, step.second)))
 
 
 def ablate(folder: Path, form: str, repeats: int, n_test: int) -> dict[str, Any]:
@@ -48,10 +73,42 @@ def ablate(folder: Path, form: str, repeats: int, n_test: int) -> dict[str, Any]
             }
             for arm in measured["arms"]
         ],
-        "steps": ablation_steps(measured),
-        "rows": ablation(measured).rows,
+        "steps": (made := ablation_steps(measured)),
+        "rows": ablation_rows(made),
         "unanswered": result.unanswered,
     }
+
+
+def ablation_steps(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The comparisons of the steps in a run's statistics, corrected over the steps alone."""
+    tests = {(test["first"], test["second"]): test for test in stats["comparisons"]}
+    compared = [deepcopy(tests[step.first, step.second]) for step in STEPS]
+    for test in compared:
+        for metric, *_ in COMPARED:
+            for key, value in test[metric].items():
+                test[metric][key] = np.nan if value is None and key != "worst_case" else value
+    adjust(compared)
+    made: list[dict[str, Any]] = plain(compared)
+    return [{"part": step.part, "words": step.words, **test} for step, test in zip(STEPS, made, strict=True)]
+
+
+def ablation_rows(steps: list[dict[str, Any]]) -> list[list[str]]:
+    """One row a step: the part, what changes, and its effect on DP gap and accuracy."""
+    shown = list(reversed(COMPARED))
+    return [
+        [step["part"], step["words"], *(_change(step[m], digits, scale) for m, digits, scale in shown)]
+        for step in steps
+    ]
+
+
+def _change(test: Mapping[str, Any], digits: int, scale: float) -> str:
+    if test["difference"] is None:
+        return DASH
+    shown = signed(test["difference"], digits, scale)
+    if test["p_adjusted"] is None:
+        return shown
+    limits = interval((test["low"], test["high"]), digits, scale)
+    return f"{MARKS[test['verdict']]} {shown} ({limits}; p {p_value(test['p_adjusted'])})"
 
 
 def markdown(report: dict[str, Any]) -> str:
@@ -64,9 +121,8 @@ def markdown(report: dict[str, Any]) -> str:
         arms.append(f"| `{each[0]['arm']}` | {' | '.join(cells)} |")
     return f"""# What each part of FWC does to the surrogate's answers (SIMULATED: no language model)
 
-Made by `{report["command"]}`, which runs `fwc-llm eval --ablate --task adult --model surrogate:FORM
---n-test {report["n_test"]} --repeats {report["repeats"]}` with each form of its reaction to examples:
-16 examples, base parity 0.5, rows and examples drawn anew for every repeat.
+Made by `{report["command"]}`: {report["n_test"]} rows of Adult in {report["repeats"]} repeats,
+asked of each form of its reaction to examples with 16 examples, base parity 0.5, rows and examples drawn anew for every repeat.
 The surrogate cannot see the order of examples: its steps of order are 0.
 
 DP gap and accuracy (%) of each arm:

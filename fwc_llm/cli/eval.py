@@ -66,12 +66,6 @@ def evaluate(
     reference: bool = flags.switch(
         "Also say what plain models of the table answer to the same rows.", "--reference", panel=EXPERIMENT
     ),
-    ablate: bool = flags.switch(
-        "Set apart what FWC's slots, geometry, weights and order do: arms that differ in one part each, "
-        "20 repeats.",
-        "--ablate",
-        panel=EXPERIMENT,
-    ),
     out: Path | None = flags.option(
         "The run's folder; an interrupted run continues there. [default: ./runs/<time>-<task>-<model>]",
         *("--out", "-o"),
@@ -113,8 +107,6 @@ def evaluate(
     gates = Gates.read(fail_if, undecided, junit, dry_run)
     # Saved examples belong to a task: with them it is no demonstration, but a run with defaults.
     models = _model_names(model)
-    if ablate:
-        shots, options = _ablation(shots, options)
     demonstration = task is None and model is None and ".json" not in shots
     if demonstration and options.get("n_test") is None:
         options["n_test"] = _DEMONSTRATED
@@ -158,17 +150,6 @@ def _wordings(text: str | None) -> dict[str, Any]:
     if not sets:
         raise FwcError("--template names no template set: give default, paper, or a folder of your own")
     return {"template": sets[0], "templates": sets if len(sets) > 1 else ()}
-
-
-def _ablation(shots: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The arms of an ablation, and the flags with its repeats and strategy options where none are given."""
-    from fwc_llm.runs import ablation_arms as parts
-
-    if shots not in (flags.ARMS, ",".join(parts.ARMS)) or options["order"]:
-        raise FwcError("--ablate names its arms and their orders: leave --shots and --order out")
-    repeats = parts.REPEATS if options["repeats"] in (None, 1) else options["repeats"]
-    pairs = [*(f"{key}={value}" for key, value in parts.OPTIONS.items()), *(options["option"] or ())]
-    return ",".join(parts.ARMS), {**options, "repeats": repeats, "option": pairs}
 
 
 def _model_names(text: str | None) -> tuple[str, ...]:

@@ -175,7 +175,7 @@ OF: dict[str, list[tuple[str, str]]] = {
         ("m --base-url http://[::1", "is not an http"),
     ],
     "eval": [
-        ("adult", "a task is named with --task"), ("--ablate --shots zero", "--ablate names its arms"),
+        ("adult", "a task is named with --task"),
         ("--shots random@given --order random", "has an order of its own: leave --order out"),
     ],
     "report": [("x" * 300, "is not a folder"), ("\udcff", "is not UTF-8 text")],
