@@ -122,7 +122,8 @@ def markdown(report: dict[str, Any]) -> str:
     return f"""# What each part of FWC does to the surrogate's answers (SIMULATED: no language model)
 
 Made by `{report["command"]}`: {report["n_test"]} rows of Adult in {report["repeats"]} repeats,
-asked of each form of its reaction to examples with 16 examples, base parity 0.5, rows and examples drawn anew for every repeat.
+asked of each form of its reaction to examples with 16 examples,
+base parity 0.5, rows and examples drawn anew for every repeat.
 The surrogate cannot see the order of examples: its steps of order are 0.
 
 DP gap and accuracy (%) of each arm:

@@ -381,10 +381,13 @@ class Job:
         """The content of run.json in `folder`: everything that determines the run, and the versions used."""
         task, model, about = self.plan.task, self.model, traits(self.model)
         described = describe_asked(self.plan, model.name, model.parameters, about.simulated, about.reference)
-        described |= {"local": True} if about.local else {}
-        described |= {"task_folder": relative(task.folder, folder)} if task.folder is not None else {}
-        described |= {"data": relative(task.data, folder)} if task.data else {}
-        return described | ({"no_rows": True} if self.asked.get("no_rows") else {})
+        told = {
+            "local": about.local,
+            "task_folder": task.folder and relative(task.folder, folder),
+            "data": task.data and relative(task.data, folder),
+            "no_rows": bool(self.asked.get("no_rows")),
+        }
+        return described | {name: value for name, value in told.items() if value}
 
     def write_options(self, folder: Path, model: str) -> None:
         """Write the experiment file, for this model or several, and the examples that were given."""

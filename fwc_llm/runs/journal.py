@@ -1,12 +1,8 @@
 """The journal of a run: one JSON line per request, written before it counts.
 
-JSON lines rather than SQLite: a record is one `write` of one line, so a process killed at any moment leaves
-at most one torn line at the end (repaired when the run continues); the file can be read with `grep`, `jq` or
-a text editor while the run goes on, travels as one file, and has no second file that must not be lost.
-
-Durability: each record goes to the operating system before `append` returns, so a kill of the process
-loses nothing. The disk is told to keep it (`fsync`) about once a second and when the journal closes: a
-power failure can cost the last second, whose requests are then asked again.
+Each record goes to the operating system before `append` returns, so a kill of the process loses nothing. The
+disk is told to keep it (`fsync`) about once a second and when the journal closes: a power failure can cost
+the last second, whose requests are then asked again. docs/decisions/0004 says why the file is JSON lines.
 
 A record has the messages that were sent: `prompt`, and before it `prefix` (system and examples), which only
 the first record of an arm and repeat carries.
@@ -77,10 +73,7 @@ def request_id(parameters_json: str, *parts: Any) -> str:
 
 
 def call_id(parameters: str, call: PlannedCall) -> str:
-    """Return the identity of a call: model and parameters, repeat, messages, arm, row and variant.
-
-    Arm, row and variant are part of it because two arms may send the same messages, and each needs a reply.
-    """
+    """Return the identity of a call. Two arms may send the same messages, and each needs a reply."""
     return request_id(parameters, call.repeat, call.arm, call.row, call.variant, call.messages)
 
 
@@ -216,10 +209,8 @@ class Journal:
         except OSError:
             there = None
         if there is None or (there.st_dev, there.st_ino) != (opened.st_dev, opened.st_ino):
-            raise StorageError(
-                f"{self.path} is gone: its folder was deleted, moved or replaced while the run went on; "
-                "nothing further is asked"
-            )
+            why = "its folder was deleted, moved or replaced while the run went on"
+            raise StorageError(f"{self.path} is gone: {why}; nothing further is asked")
 
     def _write(self, record: Mapping[str, Any]) -> None:
         line = json.dumps(record, ensure_ascii=False, separators=(",", ":"), default=str) + "\n"
@@ -232,10 +223,8 @@ class Journal:
         except OSError as error:
             with contextlib.suppress(OSError):  # else the torn line is cut off when the run continues
                 os.ftruncate(self._file, self._size)
-            raise StorageError(
-                f"cannot write to {self.path}: {error.strerror}; everything before is kept, "
-                "and the same command continues there once there is room"
-            ) from None
+            kept = "everything before is kept, and the same command continues once there is room"
+            raise StorageError(f"cannot write to {self.path}: {error.strerror}; {kept}") from None
         self._size += written
 
     def _sync(self) -> None:
@@ -294,10 +283,8 @@ class Journal:
 
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise FwcError(
-                f"{self.path} is in use by another process: wait for that run to end, or name another folder "
-                "with --out"
-            ) from None
+            wait = "wait for that run to end, or name another folder with --out"
+            raise FwcError(f"{self.path} is in use by another process: {wait}") from None
 
 
 def key_of(row: Mapping[str, Any]) -> Key:
