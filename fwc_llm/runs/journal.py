@@ -177,7 +177,7 @@ class Journal:
 
         They answer requests with other parameters than the run goes on with.
         """
-        if not len(self):
+        if self._size <= len(HEADER):
             return
         with failing_as(StorageError, f"cannot set {self.path} aside: "):
             paths = (self.path.with_name(f"journal-{number}.jsonl") for number in count(1))
