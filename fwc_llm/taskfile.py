@@ -362,10 +362,8 @@ class TaskFile(Checked):
         uses |= {"outcome": [self.outcome.source], "protected": [each.source for each in self.offered]}
         uses |= {"keep": [each.column for each in self.keep], "weight": [self.weight] * bool(self.weight)}
         for key, names in (uses | {"column_weights": list(self.column_weights)}).items():
-            if unknown := [name for name in names if name not in by_name]:
-                raise ValueError(
-                    f"{key}: there is no column {unknown[0]!r}{did_you_mean(unknown[0], by_name)}"
-                )
+            for name in filter(lambda name: name not in by_name, names):
+                raise ValueError(f"{key}: there is no column {name!r}{did_you_mean(name, by_name)}")
         for item in self.fields:
             if item.kind == "ordinal" and len(self.column(item).order) < 2:
                 raise ValueError(f"column {item.name!r}: order = [lowest, …, highest] is missing")

@@ -243,10 +243,9 @@ class Task:
         return weights
 
     def __repr__(self) -> str:
-        columns = (
-            f"{len(self.columns)} columns, protected {', '.join(self.protected)}, outcome {self.outcome}"
-        )
-        return f"<Task {self.name}: {self.title}{' (SIMULATED)' * self.simulated}; {columns}>"
+        roles = f"protected {', '.join(self.protected)}, outcome {self.outcome}"
+        title = f"{self.name}: {self.title}{' (SIMULATED)' * self.simulated}"
+        return f"<Task {title}; {len(self.columns)} columns, {roles}>"
 
     def _repr_html_(self) -> str:
         """The question, and the rows of each group and answer; never starts a download."""

@@ -62,10 +62,8 @@ def evaluate(
 
     `task` is a name, a task file or a `Task`; `model` a name, a `Model`, or a function of the messages that
     returns text, P(yes) or a `Reply` (see `FunctionModel`). `arms` are strategy names, files
-    of saved shots (ending in .json) or `Shots`. Each of the `repeats` draws `n_test` rows with the given
-    `base_parity`, and its examples, from `seed` + its number. The run's folder is `out`, by default
-    ./runs/<time>-<task>-<model>; if `out` is the folder of an interrupted run, that run continues. Works
-    inside a running event loop too (notebooks).
+    of saved shots (ending in .json) or `Shots`. The run's folder is `out`, by default
+    ./runs/<time>-<task>-<model>; an interrupted run continues in its own. Works inside a running event loop.
 
     `settings` is the experiment as one value, `client` the service. Every option of `Settings` and `Client`
     may also be given by its name, and overrides the one in the value.
@@ -164,11 +162,9 @@ class Job:
         """What a run that asks until it is decided is expected to ask; see `questions_until_decided`."""
         from fwc_llm.runs.sample_sizes import questions_until_decided
 
-        plan, settings = self.plan, self.plan.settings
+        settings, arms = self.plan.settings, [arm.name for arm in self.plan.arms]
         drawn = settings.n_test, settings.base_parity, settings.repeats, settings.min_group
-        return questions_until_decided(
-            design_of(plan.task, *drawn), settings, [arm.name for arm in plan.arms]
-        )
+        return questions_until_decided(design_of(self.plan.task, *drawn), settings, arms)
 
     def forecast(self) -> Forecast:
         """Count what the run would use; nothing is asked."""
@@ -351,9 +347,8 @@ class Job:
             journal.set_aside()
             answer_in("word", words, f"it gives no answer in JSON ({problem})")
         else:
-            raise ProviderError(
-                f"{self.model.name} gives no answer in JSON ({problem}): use --answer-format word, or auto"
-            )
+            remedy = "use --answer-format word, or auto"
+            raise ProviderError(f"{self.model.name} gives no answer in JSON ({problem}): {remedy}")
 
     def _tried(self, calls: Sequence[PlannedCall], journal: Journal, budget: Budget | None) -> str:
         """Ask the calls one after the other; return why one has no answer in JSON, or ""."""
@@ -439,10 +434,8 @@ def check_api(model: Model, settings: Settings, client: Client) -> None:
     """Refuse a model that does not take its question by the settings' api, or not in batches."""
     api = traits(model).api
     if settings.api not in {"chat", api}:
-        raise FwcError(
-            f"{model.name} does not take --api {settings.api}: that is for models behind a service that "
-            "speaks it (--base-url; `fwc-llm serve-surrogate` is one)"
-        )
+        who = "that is for models behind a service that speaks it (--base-url; `fwc-llm serve-surrogate`)"
+        raise FwcError(f"{model.name} does not take --api {settings.api}: {who}")
     if client.answer_format == "json" and traits(model).answer_in is None:
         raise FwcError(f"{model.name} takes no --answer-format json: leave it out")
     if api != "chat" and client.batch:

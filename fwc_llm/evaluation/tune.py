@@ -66,13 +66,11 @@ _FEWEST_A_GROUP = 20
 
 @dataclass(frozen=True, repr=False)
 class Tuned:
-    """The outcome of tuning.
+    """The outcome of tuning; `folder` holds shots.json, tuning.json and the run.
 
-    `shots` are the examples chosen, None where no candidate helps; `template` is their wording.
-    `verdict` says in words what was reached. `tuning` is tuning.json; its `front` has one object per
-    candidate: how it was chosen, accuracy and metric on the pool rows with 95 % intervals, and whether no
-    other beats it in both. `result` is the test on rows that took no part in the choice. `folder` holds
-    shots.json, tuning.json and the run.
+    `shots` are the examples chosen, None where no candidate helps; `template` is their wording. `verdict`
+    says in words what was reached. `tuning` is tuning.json; its `front` has accuracy and metric of each
+    candidate on the pool rows, with 95 % intervals. `result` is the test on rows that took no part in it.
     """
 
     folder: Path
@@ -134,12 +132,9 @@ class _Tuning:
             self.asked["parameters"] = _plain(dict(self.job.model.parameters))
             watch = Watch(self.job.model, journal, [f"pool {name}" for name in FIXED])
             if taken_up:
-                for name, value in self.asked.items():
-                    if before.get(name) != value:
-                        raise FwcError(
-                            f"{folder.path} holds another tuning ({name} differs): repeat its options to "
-                            "continue it, or name a new folder with --out"
-                        )
+                if other := [name for name, value in self.asked.items() if before.get(name) != value]:
+                    what = f"{folder.path} holds another tuning ({other[0]} differs)"
+                    raise FwcError(f"{what}: repeat its options, or name a new folder with --out")
             else:  # where nothing was answered, it begins anew
                 folder.write_json(FILE_NAME, self.asked)
             self._write_wordings()
@@ -153,10 +148,8 @@ class _Tuning:
                     )  # fmt: skip
                 if outcome.stopped or outcome.errors:
                     why = outcome.stopped or f"{outcome.errors} questions have no reply"
-                    raise IncompleteRunError(
-                        f"tuning is not complete: {why}; the same command with "
-                        f"--out {quote(str(folder.path))} continues"
-                    )
+                    again = f"the same command with --out {quote(str(folder.path))} continues"
+                    raise IncompleteRunError(f"tuning is not complete: {why}; {again}")
                 return self._answers(journal, arms, k)
 
             names = [each.name for each in self.candidates]
@@ -223,15 +216,10 @@ class _Tuning:
             of_metric, of_accuracy = (100 * gain for gain in gains)
             more = 4 * rows  # for gains half as large
             enough = more <= self.job.plan.repeats[0].split.candidates.sum()
-            return (
-                None,
-                False,
-                (
-                    f"{verdict}Gains under about {of_metric:.0f} points of {TARGETS[self.goal.metric]} or "
-                    f"{of_accuracy:.0f} points of accuracy cannot be seen"
-                    f"{f'; try --rows {more}, which shows gains half as large' * bool(enough)}"
-                ),
-            )
+            verdict += f"Gains under about {of_metric:.0f} points of {TARGETS[self.goal.metric]} or "
+            verdict += f"{of_accuracy:.0f} points of accuracy cannot be seen"
+            try_more = f"; try --rows {more}, which shows gains half as large"
+            return None, False, verdict + try_more * bool(enough)
         finalists = self._finalists(answers)
         winner, reached = choose(finalists, self.goal)
         return winner, reached, self._verdict(winner, reached, finalists)
@@ -301,7 +289,7 @@ class _Tuning:
             return make_plan(task, arms, settings, progress=step, split=split)
 
     def forecast(self, split: Split | None) -> Forecast:
-        """Count the most that candidates and test use: as if the longest prompts stayed to the end."""
+        """Count the most that candidates and test use, as if the longest prompts stayed to the end."""
         self._write_wordings()
         count, total = TokenCounter(self.job.model.name).count, len(self.pool.rows)
         tokens = {each.name: count(next(self._calls([each.name], 1)).messages) for each in self.candidates}
@@ -342,12 +330,10 @@ def _expected(job: Job, numbers: Forecast) -> str:
     about = traits(job.model)
     if about.local or (about.simulated and job.client.base_url is None):
         return f"{requests}: they cost nothing"
-    tokens = (
-        f"{numbers.prompt_tokens:,} prompt tokens{exact}, {numbers.completion_tokens:,} completion tokens"
-    )
-    if numbers.dollars_most is None:
-        return f"{requests}: {tokens}; cost unknown: give a price file with --prices"
-    return f"{requests}: {tokens}, ${numbers.dollars_most:.2f}"
+    unknown = "; cost unknown: give a price file with --prices"
+    cost = unknown if numbers.dollars_most is None else f", ${numbers.dollars_most:.2f}"
+    prompts, replies = f"{numbers.prompt_tokens:,}", f"{numbers.completion_tokens:,}"
+    return f"{requests}: {prompts} prompt tokens{exact}, {replies} completion tokens{cost}"
 
 
 def tune(
@@ -420,18 +406,13 @@ def tune(
             task, model, arms, settings, client or Client(), data_dir, on_step=step, notice=show.say
         )
         if traits(bare.model).reference:
-            raise FwcError(
-                f"{bare.model.name} reads no prompt, so there is nothing to tune: name a language model "
-                "(--model)"
-            )
+            raise FwcError(f"{bare.model.name} reads no prompt, so there is nothing to tune: name another")
         table, settings, drawn = bare.plan.task, bare.plan.settings, bare.plan.repeats[0].split
         rows, fewest = settings.n_test if rows is None else rows, _FEWEST_A_GROUP * len(table.groups)
         sizes = sizes or [settings.m]
         if rows < fewest:
-            raise FwcError(
-                f"rows (--rows) is {rows}: comparing candidates takes at least {fewest}, {_FEWEST_A_GROUP} a "
-                "group"
-            )
+            least = f"comparing candidates takes at least {fewest}, {_FEWEST_A_GROUP} a group"
+            raise FwcError(f"rows (--rows) is {rows}: {least}")
         if settings.base_parity is not None:
             nearest = nearest_whole(table.groups, rows, settings.base_parity)
             if nearest != rows:
@@ -472,14 +453,14 @@ def tune(
         "seed": seed,
         "candidates": [each.as_json() for each in tried],
     }
-    asked = _plain(asked)
     named = fixed | {each.name: each for each in tried}
-    tuning = _Tuning(bare, folder, asked, goal, pool, named, show, cancel_batch)
+    tuning = _Tuning(bare, folder, _plain(asked), goal, pool, named, show, cancel_batch)
     if dry_run:
         with TemporaryDirectory() as wordings:
             numbers = replace(tuning, folder=RunFolder(Path(wordings))).forecast(split if test else None)
-        asked["forecast"] = {**asdict(numbers), "price": numbers.price and numbers.price.model_dump()}
-        return Tuned(folder.path, _expected(bare, numbers), False, None, templates[0], {**asked, "front": []})
+        forecasted = asdict(numbers) | {"price": numbers.price and numbers.price.model_dump()}
+        told = {**tuning.asked, "forecast": forecasted, "front": []}
+        return Tuned(folder.path, _expected(bare, numbers), False, None, templates[0], told)
     try:
         return tuning.conclude(tuning.ask_candidates(), split if test else None)
     except KeyboardInterrupt:
