@@ -131,7 +131,7 @@ class Task:
                 raise FwcError(f"the record is of task {raw.task!r}, not of {self.name!r}")
             return raw
         if not (isinstance(raw, Mapping) or (getattr(raw, "ndim", 0) == 1 and hasattr(raw, "items"))):
-            raise FwcError(f"a row is a mapping or a Series by column names, not {type(raw).__name__}")
+            raise FwcError(f"a row is a mapping or Series by column names, not {type(raw).__name__}")
         cells = {title_of(name): cell for name, cell in raw.items()}
         if not isinstance(raw, Mapping) and (values := self._handed_out(raw.name, cells)):
             return Record(self.name, values)
