@@ -45,9 +45,10 @@ class Settings(Options):
     )
     stopping: Literal["group-sequential", "confidence-sequence"] = option(
         "group-sequential",
-        "Until decided: at most ten looks up to n_test, or intervals for a run that --max-cost alone ends.",
+        "Until decided: ten `group-sequential` looks up to --n-test, or a `confidence-sequence`, for asking "
+        "without a known end.",
         VERDICT,
-        flag="",
+        shown="group-sequential; confidence-sequence where --max-cost alone ends the run",
     )
     n_test: int = option(
         _rows,
