@@ -135,9 +135,7 @@ class RunFolder:
             was = recorded.get((key, name))
             if was != value and not (key in LATER and key not in before):
                 what = f"{self.path} holds another run ({name or key}: {was}, now {value})"
-                raise FwcError(
-                    f"{what}: repeat its settings, or name a new folder (--out; out=None makes one)"
-                )
+                raise FwcError(f"{what}: repeat its settings, or name a new --out (out=None makes one)")
 
     def read_json(self, name: str) -> dict[str, Any]:
         """One JSON object of the folder; `FwcError` when it is missing or damaged."""
