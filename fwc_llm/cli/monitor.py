@@ -43,7 +43,7 @@ def monitor(
     sheet: str = SHEET,
     skip: int = SKIP,
     comment: str = COMMENT,
-    report: Path | None = option("Write a page, with rates and metrics drawn over time, to this file (.html)."),
+    report: Path | None = option("Write a page, rates and metrics drawn over time, to this file (.html)."),
     title: str | None = option("Title of the page. [default: the file's name]", metavar="TEXT"),
     undecided: Undecided = UNDECIDED,
     junit: Path | None = JUNIT,
