@@ -52,8 +52,8 @@ def changes(tree: ast.AST, inside: str = "") -> Iterator[tuple[ast.AST, ast.AST,
             if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
                 continue
             yield from ((node, new, inside) for new in _changed(node))
-            named = isinstance(node, ast.FunctionDef | ast.ClassDef)
-            yield from changes(node, f"{inside}.{node.name}".strip(".") if named else inside)
+            own = f".{node.name}" if isinstance(node, ast.FunctionDef | ast.ClassDef) else ""
+            yield from changes(node, f"{inside}{own}".strip("."))
 
 
 def _changed(node: ast.AST) -> Iterator[ast.AST]:

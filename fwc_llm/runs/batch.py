@@ -259,7 +259,9 @@ class _Batches:
 
     def _lose(self, requests: Iterable[tuple[str, PlannedCall]]) -> None:
         """Count requests that were perhaps charged for, and not answered, towards the limit of cost."""
-        for request, call in requests if self.budget is not None else ():
+        if self.budget is None:
+            return
+        for request, call in requests:
             record = make_record(request, call, Reply(None, error="the batch has lost the reply"))
             most = dict(vars(self.budget.worst_case(call.messages)))
             self.journal.append(record | {"batch": True, "unknown_attempts": 1, "most_usage": most})
