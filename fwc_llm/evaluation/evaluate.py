@@ -226,7 +226,7 @@ class Job:
             except (FwcError, KeyboardInterrupt, asyncio.CancelledError) as caught:
                 stopped = caught if isinstance(caught, FwcError) else interrupted(folder.path)
                 with suppress(FwcError):  # if the disk is full, the first error says so
-                    stopped.result = self._result(folder, journal)
+                    stopped.result = self._result(folder, journal)  # type: ignore[assignment]
                 raise stopped from None
             result = self._result(folder, journal, outcome.stopped)
         if self.reference and result.unanswered < result.data["requests"]:

@@ -212,11 +212,9 @@ def check_cells(task: Task, available: np.ndarray, counts: np.ndarray) -> None:
     most = int((available[drawn] * times // counts[drawn]).min()) * (n // times)
     index = int(np.flatnonzero(available < counts)[0])
     fewer = f"the most that work are {most}" if most else "no number works with this base parity"
-    raise FwcError(
-        f"the cell {cell_words(task, index)} has {available.flat[index]:,} rows to draw from, but "
-        f"{counts.flat[index]:,} are needed for {n} test rows; {fewer}, and with no base parity (none) rows "
-        "are drawn as they fall"
-    )
+    what = f"the cell {cell_words(task, index)} has {available.flat[index]:,} rows to draw from"
+    needed = f"{counts.flat[index]:,} are needed for {n} test rows"
+    raise FwcError(f"{what}, but {needed}; {fewer}, and with no base parity (none) rows come as they fall")
 
 
 def cell_words(task: Task, index: int) -> str:
