@@ -82,10 +82,9 @@ def forecast(
 class Budget:
     """A limit in dollars for a run. An attempt is made only if its worst case still fits.
 
-    The worst case assumes an uncached prompt and a reply of maximal length, and as many times that as any
-    reply of the run has cost so far. The unused part is returned when the usage of the reply is known; an
-    attempt whose usage is not known counts in full. `elsewhere` is what other runs under the same limit have
-    cost.
+    The worst case is an uncached prompt and a reply of maximal length, times the most that any reply of the
+    run cost beyond it. What is not used is returned; an attempt of unknown usage counts in full. `elsewhere`
+    is what other runs under the same limit have cost.
     """
 
     def __init__(

@@ -23,11 +23,9 @@ def fit_defaults(
     """Complete the settings by task, table and the model's `api`; say in a line each which number moved.
 
     Test rows: the nearest number that comes out whole and leaves examples in every cell of group and outcome;
-    where cells are too small for that, rows as they fall. Base parity: the task's. Examples: as many as the
-    cells can give in equal parts; their number stays where no arm `chooses` examples. The weight is the
-    task's. Nothing changes the settings after this.
-
-    Errors: `FwcError` for a base parity outside [0, 1].
+    where cells are too small for that, rows as they fall. Base parity and weight: the task's. Examples: as
+    many as the cells can give in equal parts, where an arm `chooses` some. `FwcError` for a base parity
+    outside [0, 1].
     """
     cells, chosen, lines = _Cells.of(task), settings.model_fields_set, list[str]()
     changes: dict[str, Any] = {"api": api or settings.api, "weight": task.weight or None}

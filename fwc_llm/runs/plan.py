@@ -190,10 +190,8 @@ class Plan:
         }
 
     def calls(self, after: int = 0) -> Iterator[PlannedCall]:
-        """Every request of the run, repeat by repeat and arm by arm, each built when it is needed.
-
-        Those about rows of the pool, to choose a threshold, come first; those about the first test rows, so
-        many as are `after`, are left out.
+        """Every request of the run, each built when it is needed: first those about rows of the pool, which
+        choose a threshold, then those about test rows, without the first `after`.
         """
         trainings = {each.index: cache(partial(_training, self.task, each)) for each in self.repeats}
         for validation in (True, False):
@@ -214,10 +212,7 @@ class Plan:
                         yield from self._joint_calls(repeat, arm)
 
     def requests(self, repeat: Repeat) -> dict[str, int]:
-        """The number of the joint request that each test row of a repeat is in; empty without such requests.
-
-        The order is random, by the seed of the repeat.
-        """
+        """The number of the joint request, in random order, that each test row of a repeat is in, if any."""
         size, ids = self.settings.rows_per_request, list(map(str, repeat.split.test.index))
         if size == 1:
             return {}

@@ -44,14 +44,12 @@ class _PromptMessage(BaseModel):
 
 @dataclass(frozen=True)
 class Run:
-    """One finished (or interrupted) run.
+    """One finished (or interrupted) run; `described` is run.json, `results` results.json.
 
-    `described` is run.json, `results` results.json. `groups` are in the order of their base rates in the
-    test rows, lowest first. `answers` holds each arm's answers to the rows as they are, `counterfactuals`
-    those to rows with the protected attribute changed, `at_threshold` those that P(yes) gives at the run's
-    threshold, if it has one. `label` tells runs apart that are shown together. `assists` are predictions of
-    each arm's answers; `assist`: everything is shown with them, also where the run did not say so. `unread`
-    says what replies without an answer are taken for, in the place of what the run said.
+    `groups` are in the order of their base rates in the test rows, lowest first. `answers` holds each arm's
+    answers to the rows as they are, `counterfactuals` and `probes` those to changed rows, `at_threshold`
+    those that P(yes) gives at the run's threshold. `label` tells runs apart that are shown together.
+    `assists` are predictions of each arm's answers. `assist` and `unread` overrule what the run says of them.
     """
 
     folder: Path
@@ -231,10 +229,7 @@ def with_predictions(run: Run, task: "Task | None" = None) -> Run:
 
 
 def assisted(run: Run, task: "Task | None", why: str = "") -> Run:
-    """Return the run with assisted values everywhere.
-
-    Raises `FwcError` where there are no predictions, and no `task` with the run's table (`why`).
-    """
+    """Return the run with assisted values; `FwcError` without predictions and without a `task` (`why`)."""
     run = with_predictions(run, task)
     if not run.assists and task is None:
         raise FwcError(f"assisted estimates need the table: {why}")
@@ -285,10 +280,9 @@ def score_run(
 
 
 def read_runs(paths: Sequence[str | Path], unread: Unread | None = None) -> list[Run]:
-    """Read several runs for one report; they must be of one task and one table.
+    """Read several runs of one task for one report; `unread` is said of all. Raises as `read_run` does.
 
-    Runs of one model are told apart by their folder's name. `unread` is said of all runs. Raises `FwcError`
-    as `read_run` does.
+    Runs of one model are told apart by their folder's name.
     """
     if not paths:
         raise FwcError("name at least one run's folder")

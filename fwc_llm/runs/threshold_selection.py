@@ -42,11 +42,8 @@ def draw_validation_rows(
 ) -> "tuple[pd.DataFrame | None, Split]":
     """The validation rows of one repeat, drawn like its test rows, and the split without them as examples.
 
-    None, and the split as it is, for a threshold that takes no rows. No validation row equals a test row or
-    one of the saved `examples`. Unless their number is set, at least half of the pool's rows of every cell
-    remain for examples.
-
-    Errors: `FwcError` for a pool with too few rows.
+    None for a threshold that takes no rows. No validation row equals a test row or one of the saved
+    `examples`. `FwcError` for a pool with too few rows.
     """
     if settings.threshold not in FITTED:
         return None, split
