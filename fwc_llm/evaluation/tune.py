@@ -98,10 +98,7 @@ class Tuned:
 
 @dataclass(frozen=True)
 class _Tuning:
-    """A planned tuning: the model, the rows, each arm's prompts, and the folder that keeps it.
-
-    `arms` are zero-shot and balanced examples, then the candidates.
-    """
+    """A planned tuning; `arms` are zero-shot and balanced examples, then the candidates."""
 
     job: Job
     folder: RunFolder

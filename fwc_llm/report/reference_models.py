@@ -175,9 +175,8 @@ def _questions(run: Run) -> list[tuple[int, str]]:
 def _trainings(
     run: Run, task: "Task"
 ) -> "Iterator[tuple[npt.NDArray[np.bool_], pd.DataFrame, pd.DataFrame, int]]":
-    """Yield questions (a mask), rows to train on, rows to answer, and how many pool rows were left out.
-
-    Once for all repeats where the pool can spare the test rows of all; else once for each repeat.
+    """Yield questions (a mask), rows to train on, rows to answer, and how many pool rows were left out: once
+    for all repeats where the pool can spare the test rows of all, else for each repeat.
     """
     from fwc_llm.runs.splits import row_values
 

@@ -516,10 +516,7 @@ def _audit(path: Path, checker: Checker) -> Iterator[Claim]:
 
 
 def differences(was: Any, now: Any, at: str = "", close: float = _CLOSE) -> Iterator[str]:
-    """Yield the places at which two JSON values differ, with both values; numbers may differ a little.
-
-    Keys that only `now` has are left out (`missing_keys`).
-    """
+    """Yield where two JSON values differ, numbers more than a little; not keys that `now` alone has."""
     if isinstance(was, Mapping) and isinstance(now, Mapping):
         for key in was:
             yield from differences(was[key], now.get(key), f"{at}.{key}" if at else str(key), close)
