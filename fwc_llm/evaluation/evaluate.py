@@ -292,7 +292,7 @@ class Job:
         cancel_batch: bool = False,
         watch: Watch | None = None,
     ) -> ExecutionSummary:
-        """Ask the `total` calls that `calls()` yields and the journal does not answer; `watch` sees live ones."""
+        """Ask the `total` calls that `calls()` yields and the journal does not answer; `watch` looks on."""
         model, batch, folder = self.model, self.client.batch, journal.path.parent
         here = traits(model).local or is_local(traits(model).address or self.client.base_url)
 

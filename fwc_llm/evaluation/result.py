@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """The outcome of a run: `data` is results.json, `folder` has the rest; `task` where it was made here."""
+    """The outcome of a run. `data` is results.json, `task` the run's, where this process made it."""
 
     folder: Path
     data: dict[str, Any]
