@@ -116,11 +116,10 @@ def prepare(
     named_chat = isinstance(model, str) and settings.api == "chat"
     needs_p = named_chat and settings.threshold is not None and not client.logprobs
     client = client.updated(logprobs=True) if needs_p else client
-    answerer: Model = (
-        open_model(model, client, api=settings.api, notice=notice)
-        if isinstance(model, str)
-        else as_model(model, client.deadline)
-    )
+    if isinstance(model, str):
+        answerer = open_model(model, client, api=settings.api, notice=notice)
+    else:
+        answerer = as_model(model, client.deadline)
     # A model in this process gives log-probabilities in any case.
     gives = needs_p and answerer.parameters.get("logprobs") and not traits(answerer).local
     if notice is not None and gives:

@@ -134,10 +134,8 @@ def references_of(run: Run) -> References | None:
         if places or any(len(line.answer) != len(order) for line in content.lines):
             raise ValueError("it is about other rows")
     except (KeyError, ValidationError, ValueError) as error:
-        raise FwcError(
-            f"{path} is damaged, or not of these answers ({error}): remove it, or write it again with "
-            "`fwc-llm report --reference`"
-        ) from None
+        again = "remove it, or write it again with `fwc-llm report --reference`"
+        raise FwcError(f"{path} is damaged, or not of these answers ({error}): {again}") from None
     return References(content, order)
 
 

@@ -112,10 +112,8 @@ class Budget:
     def why(self) -> str:
         """One line that says why the run was stopped."""
         guess = " (at most: for some attempts the service sent no token counts)" if self._estimated else ""
-        return (
-            f"stopped before --max-cost: ${self.spent:.4f} is used{guess} and the next request might pass "
-            f"${self.max_cost:g}; raise it and run again to continue"
-        )
+        used = f"${self.spent:.4f} is used{guess} and the next request might pass ${self.max_cost:g}"
+        return f"stopped before --max-cost: {used}; raise it and run again to continue"
 
     def start(self, journal: "Journal") -> None:
         """Begin with what the run's journal has cost and nothing reserved."""

@@ -299,10 +299,8 @@ def read_runs(paths: Sequence[str | Path], unread: Unread | None = None) -> list
 def check_same_task(run: Run, other: Run) -> None:
     """Refuse to put two runs beside each other that are not about the same task."""
     if run.task != other.task:
-        raise FwcError(
-            f"{run.folder} is about {run.task!r} and {other.folder} about {other.task!r}: "
-            "numbers of different tasks cannot be compared; make one report each"
-        )
+        both = f"{run.folder} is about {run.task!r} and {other.folder} about {other.task!r}"
+        raise FwcError(f"{both}: numbers of different tasks cannot be compared; make one report each")
 
 
 def _check_results(run: Run) -> None:
@@ -319,10 +317,8 @@ def _check_results(run: Run) -> None:
         accuracy = float(measure(cells).values["accuracy"].mean())
         value = recorded.get(arm)
         if not np.isclose(np.nan if value is None else value, accuracy, atol=1e-9, equal_nan=True):
-            raise FwcError(
-                f"{where} does not agree with answers.csv (accuracy of {arm!r}): "
-                f"run `fwc-llm rescore {run.folder}` to compute it again"
-            )
+            again = f"run `fwc-llm rescore {run.folder}` to compute it again"
+            raise FwcError(f"{where} does not agree with answers.csv (accuracy of {arm!r}): {again}")
 
 
 def answers_by_arm(

@@ -123,7 +123,6 @@ def check_probability(model: Model, calls: Sequence[PlannedCall], journal: Journ
     tried = {call_id(parameters, call) for call in calls}
     replies = [each for each in journal.records() if each["request"] in tried and each["text"] is not None]
     if replies and all(each.get("p_yes") is None for each in replies):
-        raise ProviderError(
-            f"{model.name} gives no P(yes), which --threshold needs (the first {len(replies)} replies have "
-            "none): leave --threshold out, or ask a model that gives log-probabilities (--logprobs)"
-        )
+        none = f"the first {len(replies)} replies have none"
+        remedy = "leave --threshold out, or ask for log-probabilities (--logprobs)"
+        raise ProviderError(f"{model.name} gives no P(yes), which --threshold needs ({none}): {remedy}")
