@@ -5,7 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -244,45 +244,39 @@ def arm_metrics(arm: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     rows = [row for row in rows if not row["variant"]]
     if not rows:
         raise FwcError(f"run.json names the arm {arm!r}, about which no question was asked: restore run.json")
-    by_repeat: dict[int, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        by_repeat.setdefault(int(row["repeat"]), []).append(row)
-    measured = []
-    for _, rows_of_repeat in sorted(by_repeat.items()):
-        counts, names = count_cells(
-            [VALUES[row["answer"]] for row in rows_of_repeat],
-            [int(row["label"] == "yes") for row in rows_of_repeat],
-            [row["group"] for row in rows_of_repeat],
-            weights=[float(row.get("weight", 1.0)) for row in rows_of_repeat],
-        )
-        measured.append((names, measure(counts)))
-    summary: dict[str, Any] = {"arm": arm, "n": len(rows), "per_repeat": [{} for _ in measured]}
-    for name in ("coverage", *(metric.key for metric in COUNTED)):
-        values = [float(each.values[name][0]) for _, each in measured]
-        for described, value in zip(summary["per_repeat"], values, strict=True):
-            described[name] = _null(value)
-        summary[name] = _null(fmean(values))
-        defined = len(values) > 1 and not any(map(math.isnan, values))
-        summary[f"{name}_sd"] = float(stdev(values)) if defined else None
-    seen = dict.fromkeys(group for names, _ in measured for group in names)
+    counts, groups = count_cells(
+        [VALUES[row["answer"]] for row in rows],
+        [int(row["label"] == "yes") for row in rows],
+        [row["group"] for row in rows],
+        repeats=[int(row["repeat"]) for row in rows],
+        weights=[float(row.get("weight", 1.0)) for row in rows],
+    )
+    measured = [measure(counts[[place]]) for place in range(len(counts))]
+    names = "coverage", *(metric.key for metric in COUNTED)
+    values = [{name: float(each.values[name][0]) for name in names} for each in measured]
+    repeats = [{name: _null(value) for name, value in each.items()} for each in values]
+    summary: dict[str, Any] = {"arm": arm, "n": len(rows), "per_repeat": repeats}
+    for name in names:
+        own = [each[name] for each in values]
+        summary[name] = _null(np.mean(own))
+        summary[f"{name}_sd"] = _null(np.std(own, ddof=1)) if len(own) > 1 else None
 
     def mean(rate: str) -> dict[str, float | None]:
-        """The mean over repeats, of which one may lack a group."""
-        values = [dict(zip(names, each.rates[rate][0], strict=True)) for names, each in measured]
-        return {group: _null(fmean(each.get(group, math.nan) for each in values)) for group in seen}
+        means = np.mean([each.rates[rate][0] for each in measured], axis=0)
+        return {group: _null(value) for group, value in zip(groups, means, strict=True)}
 
     sizes = Counter(row["group"] for row in rows)
-    undefined = (pair for names, each in measured for pair in undefined_reasons(each, names))
+    undefined = (pair for each in measured for pair in undefined_reasons(each, groups))
     return summary | {
         "rates": mean("rate"),
-        "sizes": {group: sizes[group] for group in seen},
+        "sizes": {group: sizes[group] for group in groups},
         "coverage_by_group": mean("coverage"),
         "unparsed": dict(Counter(row["reason"] for row in rows if row["reason"])),
         "undefined": {metric: why for metric, why in undefined if metric in METRICS},
     }
 
 
-def _null(value: float) -> float | None:
+def _null(value: Any) -> float | None:
     """JSON has no NaN."""
     return None if math.isnan(value) else float(value)
 
