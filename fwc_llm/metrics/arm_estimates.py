@@ -19,6 +19,7 @@ import numpy as np
 
 from fwc_llm.metrics.counts import (
     BY_KEY,
+    COUNTED,
     RATES,
     REPLY_RATES,
     UNPARSED,
@@ -131,7 +132,7 @@ class ArmEstimates:
         if metric.kind == "share":
             return self.rates(f"{metric.rates[0]} of all")[0]
         judged, shares = self.sample.eligible_groups, {rate: self.counted(rate) for rate in metric.rates}
-        each = value_of(metric, {rate: own.per_repeat[:, judged] for rate, own in shares.items()}, {})
+        each = value_of(metric, {rate: own.per_repeat[:, judged] for rate, own in shares.items()})
         if len(judged) < 2 or any(np.isnan(own.values[judged]).any() for own in shares.values()):
             return MetricEstimate(np.nan, np.nan, np.nan, each)
         if metric.kind == "ratio":
@@ -191,6 +192,30 @@ class ArmEstimates:
                 low = max(low, float(np.maximum(down.low, -up.high).max()))
                 high = max(high, float(np.maximum(up.high, -down.low).max()))
         return (least, most), (low, high)
+
+    def value(self, key: str) -> float:
+        """Return a metric's value over all groups, judged or not."""
+        metric = BY_KEY[key]
+        if metric.kind == "share":
+            return float(self.counted(f"{metric.rates[0]} of all").values[0])
+        return float(value_of(metric, {rate: self.counted(rate).values for rate in metric.rates}))
+
+    def undefined(self, groups: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Yield (metric, sentence) for each metric of answers that is undefined over all groups."""
+        for metric in COUNTED:
+            if not np.isnan(self.value(metric.key)):
+                continue
+            lacking = []
+            for rate in metric.rates if metric.kind != "share" else ():
+                unknown = np.isnan(self.counted(rate).values)
+                silent = [name for name, lost in zip(groups, unknown, strict=True) if lost]
+                lacking += [f"no {RATES[rate].among} in group {' and '.join(silent)}"] if silent else []
+            if metric.kind == "share":
+                yield metric.key, "no answer could be parsed"
+            elif len(groups) < 2:
+                yield metric.key, "it takes two groups to differ"
+            else:
+                yield metric.key, "; ".join(lacking) or "no group was answered yes even once"
 
     @property
     def scope(self) -> Scope:
