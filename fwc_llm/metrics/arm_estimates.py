@@ -62,7 +62,8 @@ class MetricEstimate(Enclosed):
     """A metric: its value over all repeats, the 95 % interval, and each repeat (R,). NaN where undefined.
 
     `equal` is the value at equality, `p_value` that of no difference at all: below 0.05 exactly where the
-    interval excludes equality. `half_width` is the longest distance from a compared difference to an end.
+    interval excludes equality. `half_width` is the longest distance from a compared difference to an end, of
+    a fixed number of rows: looks at the answers make an interval wider.
     `alike`: a model answered (nearly) all rows alike, so that nothing is decided.
     """
 
@@ -402,6 +403,8 @@ def _largest(
         if pair.errors[most] / pair.critical[most] > beyond:
             beyond = float(pair.errors[most] / pair.critical[most])
             errors, freedom = float(pair.errors[most]), float(pair.freedom[most])
+    if looks := sample.design.sequential:
+        half_width *= critical_value(groups, kinds) / looks.critical_value(sample.rows, groups, kinds)
     p = sample.p_value(errors, groups, kinds, freedom)
     p = min(p, np.nextafter(1 - LEVEL, 0)) if low > 0 else max(p, 1 - LEVEL)  # whatever rounding did
     return MetricEstimate(value, min(low, value), min(1.0, max(high, value)), each, p, 0.0, half_width)

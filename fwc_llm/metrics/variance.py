@@ -598,7 +598,13 @@ def auc_shares(sample: ArmArrays) -> RateEstimates:
         # Where hardly a row is ranked wrongly the variance is unknown; few rows have about twice their worth.
         rare = few * np.minimum(values, 1 - values) < FEW_EVENTS
         low, high = wilson(values, np.where(rare, np.minimum(rows, 2 * few), rows))
-    freedom = few - 1 if people else np.full(sample.groups, np.inf)
+    freedom = np.full(sample.groups, np.inf)
+    if people:  # as if what one person adds to a label were all alike
+        known = np.where(np.isnan(score), 0.0, weight)
+        of_label = known / np.maximum(np.bincount(sample.cell, known), 1e-300)[sample.cell]
+        place = codes(sample.unit * 2 * sample.groups + sample.cell)
+        spread = np.bincount(place, of_label) ** 2
+        freedom = np.minimum(few - 1, _freedom(spread, place, sample.group, sample.groups, sample.unit))
     none, ends = np.zeros(sample.groups), (values - low, high - values)
     return RateEstimates(sample, values, per_repeat, *ends, variance, variance, none, freedom, influence)
 
