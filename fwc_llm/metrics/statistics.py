@@ -11,7 +11,7 @@ from fwc_llm.metrics import arm_estimates, counts
 from fwc_llm.metrics.arm_comparison import comparisons
 from fwc_llm.metrics.confidence_sequences import ConfidenceSequence
 from fwc_llm.metrics.group_sequential import GroupSequential
-from fwc_llm.metrics.intervals import INCONCLUSIVE
+from fwc_llm.metrics.intervals import INCONCLUSIVE, SHOWN
 from fwc_llm.metrics.perturbation_effects import flips, probes, repetition_statistics
 from fwc_llm.metrics.predicted_probabilities import decision_notes, probability_statistics
 from fwc_llm.metrics.prediction_powered import MIN_ROWS, RATES_ASSISTED, effective_sample_size
@@ -21,6 +21,7 @@ from fwc_llm.metrics.variance import MIN_SETS, ArmArrays
 
 SMALL = 10  # rows a repeat; a group below says little
 _LISTED = 4  # groups that a note names
+_MANY = 1_000_000  # rows, of which nobody needs to know how many more
 _PARITY = "demographic_parity_difference"
 _GROUP_RATES = ("rate", "true_positive_rate", "false_positive_rate", *counts.REPLY_RATES)
 
@@ -335,7 +336,7 @@ def _about_predictions(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[
     for arm in content["arms"]:
         gap = arm[_PARITY].get("assisted")
         if gap is not None and not np.isnan(gap["value"]) and not arm["alike"]:
-            worth = f", as good as {gap['rows_worth']:,} rows" if gap["rows_worth"] else ""
+            worth = f", worth {_about(gap['rows_worth'])} rows without them" if gap["rows_worth"] else ""
             limits = f"{gap['value']:.2f} ({gap['low']:.2f} to {gap['high']:.2f})"
             yield f"{arm['arm']}, assisted: DP gap {limits}{worth}."
 
@@ -360,13 +361,18 @@ def _about_unread(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[str]:
             yield f"{arm['arm']}: over all readings the DP gap lies from {low:.3f} to {high:.3f} (95 %)."
 
 
+def _about(rows: int) -> str:
+    """A number of rows as precise as it is known."""
+    return f"about {float(f'{rows:.2g}'):,.0f}" if rows < _MANY else f"more than {_MANY:,}"
+
+
 def _about_power(content: Mapping[str, Any]) -> Iterator[str]:
-    """Says how many rows would settle the gaps that cannot be told."""
+    """Says how many rows would settle the gaps that these do not."""
     needed = [(arm["arm"], arm[_PARITY]["rows_needed"], arm[_PARITY]["margin"]) for arm in content["arms"]]
-    if told := [f"{rows:,} rows ({arm})" for arm, rows, _ in needed if rows]:
+    if told := [f"{_about(rows)} rows ({arm})" for arm, rows, _ in needed if rows]:
         yield (
-            f"A DP gap that cannot be told: if the groups are treated alike, {listed(told)} would show it to "
-            f"be within {needed[0][2]:g}, 4 times in 5."
+            "A DP gap that these data do not settle: if the groups are treated alike, it takes "
+            f"{listed(told)} to show that it is within {needed[0][2]:g}, 4 times in 5."
         )
 
 
@@ -392,7 +398,7 @@ def _within_strata(arm: str, within: Mapping[str, Any]) -> str:
     pair, ends = f"{within['first']} and {within['second']}", f"{within['low']:.3f} to {within['high']:.3f}"
     return (
         f"{arm}: within {within['strata']} strata the DP gap is {within['value']:.3f} ({ends}), of {pair}: "
-        f"{within['verdict']}{lacking}."
+        f"{SHOWN[within['verdict']]}{lacking}."
     )
 
 

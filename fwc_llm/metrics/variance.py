@@ -603,7 +603,7 @@ def auc_shares(sample: ArmArrays) -> RateEstimates:
         known = np.where(np.isnan(score), 0.0, weight)
         of_label = known / np.maximum(np.bincount(sample.cell, known), 1e-300)[sample.cell]
         place = codes(sample.unit * 2 * sample.groups + sample.cell)
-        spread = np.bincount(place, of_label) ** 2
+        spread = np.bincount(place, of_label).astype(np.float64) ** 2
         freedom = np.minimum(few - 1, _freedom(spread, place, sample.group, sample.groups, sample.unit))
     none, ends = np.zeros(sample.groups), (values - low, high - values)
     return RateEstimates(sample, values, per_repeat, *ends, variance, variance, none, freedom, influence)

@@ -44,8 +44,9 @@ def ablation(stats: Mapping[str, Any]) -> Section:
     ]
     notes = [
         "Differences of the second arm from the first, with 95 % intervals, on the same rows; they speak of "
-        "other draws of the examples, too. ≠ differs, ≈ no difference shown, ≠≈ differs by less than the "
-        "margin, ? cannot be told, all steps together. The steps from slots to order add up to all of FWC.",
+        "other draws of the examples, too. ≠ differs, ≈ equal within the margin, ≠≈ differs by less than "
+        "the margin, ? not settled by these data, all steps together. The steps from slots to order add up to "
+        "all of FWC.",
         *dict.fromkeys(step["reason"] for step in steps if step["reason"]),
     ]
     headings = ("Part", "What changes", "DP gap", "Accuracy, points")
