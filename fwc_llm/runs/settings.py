@@ -27,7 +27,7 @@ class Settings(Options):
     """Everything that determines what is asked. Defaults are the paper's experiment (docs/protocol.md).
 
     The defaults of `m`, `n_test` and `base_parity` move to the nearest that the table allows; a given number
-    of rows is rounded to whole cells. The plan's notes say so (docs/own-data.md, "What the defaults do").
+    of rows is rounded to whole cells. The plan's notes say so (docs/own-data.md, "Defaults").
     """
 
     m: int = option(
