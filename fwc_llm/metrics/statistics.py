@@ -336,7 +336,7 @@ def _about_predictions(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[
     for arm in content["arms"]:
         gap = arm[_PARITY].get("assisted")
         if gap is not None and not np.isnan(gap["value"]) and not arm["alike"]:
-            worth = f", worth {_about(gap['rows_worth'])} rows without them" if gap["rows_worth"] else ""
+            worth = f", effective sample size {_about(gap['rows_worth'])}" if gap["rows_worth"] else ""
             limits = f"{gap['value']:.2f} ({gap['low']:.2f} to {gap['high']:.2f})"
             yield f"{arm['arm']}, assisted: DP gap {limits}{worth}."
 

@@ -174,7 +174,7 @@ def test_predictions_are_made_when_asked_for_and_kept(two: Task, tmp_path: Path)
     found = gap(result)
     worth = found["assisted"]["rows_worth"]
     assert worth > 80
-    shown = f"worth about {float(f'{worth:.2g}'):,.0f} rows"
+    shown = f"effective sample size about {float(f'{worth:.2g}'):,.0f}"
     assert any(shown in note for note in result.audit().to_dict()["notes"])
     assisted = result.assisted().to_dict()
     assert assisted["assisted"]
