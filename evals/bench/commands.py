@@ -19,7 +19,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from evals.bench.audit import make_answers
+import numpy as np
+import pandas as pd
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 MOST = 1.25  # of the other version's CPU seconds
@@ -42,6 +43,23 @@ def commands(answers: Path, out: Path) -> dict[str, list[str]]:
         "shots, fwc on Adult": ["shots", "--task", "adult", "--m", "16", "-o", str(out / "shots.json")],
         "eval, the demonstration": ["eval", "--out", str(out / "demonstration")],
     }
+
+
+def made_up_answers(n: int) -> pd.DataFrame:
+    """n made-up answers (simulated) of two protected attributes, with P(yes), one in a hundred empty."""
+    rng = np.random.default_rng(0)
+    label = rng.random(n) < 0.3
+    p = np.clip(rng.beta(2, 4, n) + 0.2 * label, 0, 1)
+    return pd.DataFrame(
+        {
+            "id": np.arange(n),
+            "sex": rng.choice(["Male", "Female"], n, p=[0.6, 0.4]),
+            "race": rng.choice(["White", "Black", "Asian", "Other"], n, p=[0.7, 0.15, 0.1, 0.05]),
+            "was": np.where(label, "yes", "no"),
+            "said": np.where(rng.random(n) < 0.01, "", np.where(p > 0.5, "yes", "no")),
+            "p": p,
+        }
+    )
 
 
 def unpacked(version: str, folder: Path) -> Path:
@@ -79,7 +97,7 @@ def main() -> int:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fwc-llm-bench-") as place:
         folder = Path(place)
-        make_answers(50_000).to_csv(folder / "answers.csv", index=False)
+        made_up_answers(50_000).to_csv(folder / "answers.csv", index=False)
         packages = {"now": CHECKOUT}
         if asked.against:
             packages[asked.against] = unpacked(asked.against, folder / "other")

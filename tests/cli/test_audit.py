@@ -392,12 +392,12 @@ print("peak", next(line.split()[1] for line in open("/proc/self/status") if line
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of memory is Linux's")
 def test_a_hundred_thousand_answers_take_little_memory_and_show_a_sample(tmp_path: Path) -> None:
-    from evals.bench.audit import make_answers
+    from evals.bench.commands import made_up_answers
 
     table, page, peaks = tmp_path / "said.csv", tmp_path / "audit.html", []
     words = ("--answer", "said", "--label", "was", "--protected", "sex,race", "--p-yes", "p", "--row", "id")
     for answers in (500, 100_000):
-        make_answers(answers).to_csv(table, index=False)
+        made_up_answers(answers).to_csv(table, index=False)
         done = python("-c", MEASURED, "audit", table, *words, "--report", page)
         peaks.append(int(done.stdout.split("peak ")[-1]))
     assert peaks[1] - peaks[0] < 200_000  # kB
