@@ -5,7 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from fwc_llm.answers import PARSER
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file
-from fwc_llm.metrics.counts import COUNTED, METRICS, count_cells, measure, undefined_reasons
+from fwc_llm.metrics.counts import COUNTED, METRICS
 from fwc_llm.models.base import Usage, is_simulation
 from fwc_llm.models.recorded import reply_of
 from fwc_llm.runs.folder import (
@@ -241,35 +241,44 @@ VALUES = {"yes": 1.0, "no": 0.0, "": math.nan}
 
 def arm_metrics(arm: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The metrics of an arm by its lines of answers.csv: mean and deviation over repeats, each repeat."""
+    from fwc_llm.metrics.arm_estimates import estimate
+    from fwc_llm.metrics.variance import arrays_of
+
     rows = [row for row in rows if not row["variant"]]
     if not rows:
         raise FwcError(f"run.json names the arm {arm!r}, about which no question was asked: restore run.json")
-    counts, groups = count_cells(
-        [VALUES[row["answer"]] for row in rows],
-        [int(row["label"] == "yes") for row in rows],
-        [row["group"] for row in rows],
-        repeats=[int(row["repeat"]) for row in rows],
-        weights=[float(row.get("weight", 1.0)) for row in rows],
-    )
-    measured = [measure(counts[[place]]) for place in range(len(counts))]
-    names = "coverage", *(metric.key for metric in COUNTED)
-    values = [{name: float(each.values[name][0]) for name in names} for each in measured]
-    repeats = [{name: _null(value) for name, value in each.items()} for each in values]
-    summary: dict[str, Any] = {"arm": arm, "n": len(rows), "per_repeat": repeats}
-    for name in names:
-        own = [each[name] for each in values]
-        summary[name] = _null(np.mean(own))
-        summary[f"{name}_sd"] = _null(np.std(own, ddof=1)) if len(own) > 1 else None
+    by_repeat: dict[int, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        by_repeat.setdefault(int(row["repeat"]), []).append(row)
+    measured = []
+    for _, rows_of_repeat in sorted(by_repeat.items()):
+        sample, names = arrays_of(
+            [VALUES[row["answer"]] for row in rows_of_repeat],
+            [int(row["label"] == "yes") for row in rows_of_repeat],
+            [row["group"] for row in rows_of_repeat],
+            [float(row["weight"]) for row in rows_of_repeat] if "weight" in rows_of_repeat[0] else None,
+        )
+        measured.append((names, estimate(sample)))
+    summary: dict[str, Any] = {"arm": arm, "n": len(rows), "per_repeat": [{} for _ in measured]}
+    for name in ("coverage", *(metric.key for metric in COUNTED)):
+        values = [each.value(name) for _, each in measured]
+        for described, value in zip(summary["per_repeat"], values, strict=True):
+            described[name] = _null(value)
+        summary[name] = _null(fmean(values))
+        defined = len(values) > 1 and not any(map(math.isnan, values))
+        summary[f"{name}_sd"] = float(stdev(values)) if defined else None
+    seen = dict.fromkeys(group for names, _ in measured for group in names)
 
     def mean(rate: str) -> dict[str, float | None]:
-        means = np.mean([each.rates[rate][0] for each in measured], axis=0)
-        return {group: _null(value) for group, value in zip(groups, means, strict=True)}
+        """The mean over repeats, of which one may lack a group."""
+        values = [dict(zip(names, each.counted(rate).values, strict=True)) for names, each in measured]
+        return {group: _null(fmean(each.get(group, math.nan) for each in values)) for group in seen}
 
     sizes = Counter(row["group"] for row in rows)
-    undefined = (pair for each in measured for pair in undefined_reasons(each, groups))
+    undefined = (pair for names, each in measured for pair in each.undefined(names))
     return summary | {
         "rates": mean("rate"),
-        "sizes": {group: sizes[group] for group in groups},
+        "sizes": {group: sizes[group] for group in seen},
         "coverage_by_group": mean("coverage"),
         "unparsed": dict(Counter(row["reason"] for row in rows if row["reason"])),
         "undefined": {metric: why for metric, why in undefined if metric in METRICS},

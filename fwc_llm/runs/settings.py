@@ -27,7 +27,7 @@ class Settings(Options):
     """Everything that determines what is asked. Defaults are the paper's experiment (docs/protocol.md).
 
     The defaults of `m`, `n_test` and `base_parity` move to the nearest that the table allows; a given number
-    of rows is rounded to whole cells. The plan's notes say so (docs/own-data.md, "What the defaults do").
+    of rows is rounded to whole cells. The plan's notes say so (docs/own-data.md, "Defaults").
     """
 
     m: int = option(
@@ -119,7 +119,7 @@ class Settings(Options):
     )
     margin: float = option(
         0.05,
-        "A gap within it does not matter: where the interval ends there, the verdict is no difference shown.",
+        "A gap within it does not matter: where the interval ends there, groups are equal within the margin.",
         VERDICT,
         ge=0,
         lt=1,
