@@ -2,7 +2,7 @@
 
 A metric's value depends on the answers only through counts per repeat, group, label and answer. Everything is
 over parsed answers, with the coverage beside it; what is not defined is NaN, never 0, and a sentence says why
-(docs/protocol.md, "Metrics"). How sure a value is depends on the rows as well: `variance`.
+(docs/statistics.md, "What is estimated"). How sure a value is depends on the rows as well: `variance`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
