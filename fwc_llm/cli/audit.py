@@ -25,7 +25,9 @@ def audit(
         metavar="FILE",
     ),
     protected: str = option(
-        "Protected columns, separated by commas: audited one by one, and crossed.", default=...
+        "Protected columns, comma-separated (one with a comma in double quotes): audited one by one, and "
+        "crossed.",
+        default=...,
     ),
     answer: str | None = option(
         "The column of predictions; an empty one could not be parsed. [default: yes where --p-yes "
@@ -110,7 +112,7 @@ def audit(
     from fwc_llm.files import json_text, sha256, write_whole
     from fwc_llm.report.audit_file import AuditOptions, audit_of_file
     from fwc_llm.report.formats import choose_format, write_document, write_summaries
-    from fwc_llm.report.terminal import MORE, everything, summary
+    from fwc_llm.report.terminal import MORE, audit_summary, everything
     from fwc_llm.validation import check
 
     gates, settings = Gates.read(fail_if, undecided, junit), read(Settings, options)
@@ -130,11 +132,9 @@ def audit(
     }  # fmt: skip
     made = audit_of_file(predictions, check(AuditOptions, asked, "the options of the audit"), population)
     gates.begin(made.crossed.arms)
-    views = made.document["audit"]["attributes"]
-    for (name, of_attribute), view in zip(() if as_json else made.audits.items(), views, strict=False):
-        console.lines(f"{predictions.name} by {name}", style="bold")
-        created = made.document["created"]
-        console.out.print(summary(of_attribute.to_dict(), created, view, verbose))
+    if not as_json:
+        stats, views = made.document["statistics"], made.document["audit"]["attributes"]
+        console.out.print(audit_summary(stats, views, predictions.name, made.document["created"], verbose))
     for entry in made.report()["runs"] if verbose and not as_json else ():
         console.lines(str(entry["label"]), style="bold")
         console.out.print(everything(entry))

@@ -1,6 +1,7 @@
 """Shared by commands: flags made from models, their completion, lists, examples, `--json`."""
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -246,8 +247,9 @@ def read(model: type[_O], options: Mapping[str, Any], **others: Any) -> _O:
 
 
 def words(text: str | None) -> tuple[str, ...]:
-    """The words of a comma-separated list."""
-    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
+    """The words of a comma-separated list; one with a comma in it stands in double quotes."""
+    found = re.findall(r'\s*"([^"]+)"\s*(?:,|$)|([^,]+)', text or "")
+    return tuple(word.strip() for pair in found if (word := "".join(pair)).strip())
 
 
 def read_pairs(pairs: list[str] | None, flag: str) -> dict[str, Any]:

@@ -47,7 +47,7 @@ _LONGEST_NAME = 100  # bytes; file systems take 255, and names are put together
 # `simulated` may show only in the replies.
 _FREE = {
     "calls", "created", "versions", "command", "task_folder", "data", "simulated", "simulated_answers",
-    "margin", "min_group", "min_coverage", "weight", "given", "against", "task_file", "parser",
+    "margin", "min_group", "min_coverage", "weight", "given", "against", "task_file", "parser", "fail_if",
 }  # fmt: skip
 # Keys that folders of an earlier version lack.
 LATER = {"table_checks", "words", "reference", "rows", "task_file", "population", "variations", "looks"}
@@ -107,6 +107,8 @@ class RunFolder:
         before = self.describe()
         settings = before["settings"] | description["settings"]  # how answers are judged may change
         changes = {} if settings == before["settings"] else {"settings": settings}
+        if description.get("fail_if") != before.get("fail_if"):
+            changes["fail_if"] = description.get("fail_if")
         if before.get("unread"):
             changes |= {"unread": False, "parameters": description["parameters"]}
         if changes:
@@ -376,6 +378,7 @@ class Described(_Run):
     population: list[_People] | None = None
     designed: bool | None = None
     no_rows: bool | None = None
+    fail_if: list[str] | None = None
     protected: _Names | None = None
     parser: _Count | None = None
     words: dict[Literal["yes", "no"], _Names] | None = None
