@@ -54,7 +54,6 @@ def shots(
     ids: str | None = flags.option("Row ids, comma-separated: these rows, with the strategy `ids`."),
     out: Path | None = flags.option("Save the examples here, as JSON.", "--out", "-o", "--output"),
     compare: bool = flags.switch("Measure the strategies side by side.", "--compare"),
-    plot: Path | None = flags.option("With --compare: also draw it, as .png or .svg (extra [plot])."),
     max_prompt_tokens: int | None = flags.MAX_PROMPT_TOKENS,
     model: str = flags.option("Count tokens as for this model.", default="gpt-4"),
     data: str | None = flags.option(
@@ -77,12 +76,6 @@ def shots(
     options, settings = flags.read_pairs(option, "--option"), flags.read(Settings, others)
     if compare and out is not None:
         raise FwcError(f"--compare saves no examples: leave out --out {out}, or --compare")
-    if plot is not None:
-        from fwc_llm.plotting import check_plot
-
-        if not compare:
-            raise FwcError("--plot draws a comparison: add --compare")
-        check_plot(plot)
     if ids is not None:
         strategy, options["rows"] = strategy or "ids", ids
     if column_weights is not None:
@@ -115,13 +108,13 @@ def shots(
                 m = _fitting(table, choose, m, max_prompt_tokens, model, settings.template)
             chosen = choose(m)
     if compare:
-        _show_compared(lines, table, m, model, plot, as_json)
+        _show_compared(lines, table, m, model, as_json)
     else:
         _show(chosen, table, task, out, as_json, data)
 
 
 def _show_compared(
-    lines: "Sequence[StrategyComparison]", table: "Task", m: int, model: str, plot: Path | None, as_json: bool
+    lines: "Sequence[StrategyComparison]", table: "Task", m: int, model: str, as_json: bool
 ) -> None:
     size = len(table.pool())
     if as_json:
@@ -145,11 +138,6 @@ def _show_compared(
     console.notes(
         f"s: seconds to choose once, on the clock; choosing and measuring took {spent:.1f} s in all"
     )
-    if plot is not None:
-        from fwc_llm.report.figures import plot_comparison
-
-        plot_comparison(lines, plot, f"{table.title}: {m} examples from {size:,} rows")
-        console.notes(f"drawn in {plot}")
 
 
 def _show(

@@ -1,24 +1,15 @@
-"""Positions of the marks of the page's SVG charts, in their own units, and the rows that all charts show.
+"""The axis of an SVG chart, and the rows that all charts show.
 
 Charts inside of tables are drawn by `Scale` (`table_model`); pictures that leave the page are `figures`.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-WIDTH, HEIGHT = 340.0, 330.0
-_TOP, _BOTTOM, _LEFT = 14, 288, 46
 MOST_RATES = 100  # groups in a chart of rates, as many as rows in a table
-_MOST_GROUPS = 4  # in a chart of P(yes)
 _ACCURACY, _GAP = "accuracy", "demographic_parity_difference"
-_CORNERS = (  # of a group's mark, from its middle: circle, diamond, square, triangle
-    (),
-    ((0.0, -1.2), (1.2, 0.0), (0.0, 1.2), (-1.2, 0.0)),
-    ((-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)),
-    ((0.0, -1.0), (1.0, 0.8), (-1.0, 0.8)),
-)
 
 
 @dataclass(frozen=True)
@@ -60,45 +51,11 @@ def without_model(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def rates_of(stats: Mapping[str, Any]) -> tuple[list[str], dict[str, list[Mapping[str, Any]]]]:
     """Return the groups of a chart of rates, and their rates by line: the true shares, if known, and arms."""
-    groups = shown_groups(stats, MOST_RATES)
+    largest = {
+        group["group"] for group in sorted(stats["groups"], key=lambda group: -group["n"])[:MOST_RATES]
+    }
+    groups = [group["group"] for group in stats["groups"] if group["group"] in largest]
     base = {group["group"]: {"rate": group["base_rate"], "low": None} for group in stats["groups"]}
     lines = {"true share of yes": base} if stats["labelled"] else {}
     lines |= {arm["arm"]: arm["groups"] for arm in stats["arms"]}
     return groups, {name: [rates[group] for group in groups] for name, rates in lines.items()}
-
-
-def shown_groups(stats: Mapping[str, Any], most: int = _MOST_GROUPS) -> list[str]:
-    """Return the groups that a chart shows: all, or the largest where they are more than `most`."""
-    largest = {group["group"] for group in sorted(stats["groups"], key=lambda group: -group["n"])[:most]}
-    return [group["group"] for group in stats["groups"] if group["group"] in largest]
-
-
-def calibration_by_group(arm: Mapping[str, Any], groups: Sequence[str]) -> dict[str, Any]:
-    """Return the chart of one arm's stated against true shares: a mark a group and tenth, with its limits."""
-    x, y = Axis(0.0, 1.0, _LEFT, WIDTH - 14, True), Axis(0.0, 1.0, _BOTTOM, _TOP, True)
-    marks = []
-    for shape, name in enumerate(groups):
-        bins = arm["probabilities"]["calibration_by_group"].get(name, {}).get("bins")
-        if bins is None:
-            continue
-        most = max(bins["questions"])
-        columns = (bins[key] for key in ("mean", "share", "low", "high", "questions"))
-        marks += [
-            {
-                "shape": shape,
-                "x": x.at(mean),
-                "y": y.at(share),
-                "ends": (y.at(low), y.at(high)),
-                "size": round(5 + 7 * (count / most) ** 0.5, 1),
-            }
-            for mean, share, low, high, count in zip(*columns, strict=True)
-        ]
-    return {"width": WIDTH, "height": HEIGHT, "x": x, "y": y, "marks": marks}
-
-
-def shape_path(shape: int, x: float, y: float, size: float) -> str:
-    """Return the path of a mark by group: circle, diamond, square, triangle, and round again."""
-    r, corners = size / 2, _CORNERS[shape % 4]
-    if not corners:
-        return f"M{x - r:.2f} {y:.2f}a{r:.2f} {r:.2f} 0 1 0 {size:.2f} 0a{r:.2f} {r:.2f} 0 1 0 {-size:.2f} 0z"
-    return f"M{'L'.join(f'{x + r * right:.2f} {y + r * down:.2f}' for right, down in corners)}z"

@@ -1,19 +1,16 @@
-"""Pictures that leave the page: a run's charts, strategies compared; by matplotlib (extra `plot`)."""
+"""Pictures that leave the page: a run's charts, by matplotlib (extra `plot`)."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fwc_llm.errors import FwcError
 from fwc_llm.plotting import (
     COLOURS,
     FORMATS,
     MARKERS,
     SOFT,
-    check_plot,
     name_lines,
     panels,
     require_matplotlib,
@@ -27,8 +24,6 @@ from fwc_llm.runs.folder import file_name
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from fwc_llm.report.strategies import StrategyComparison
 
 _RATES, _TRADEOFF = "Rate of yes per group", "Accuracy against the DP gap"
 _LEGEND: Any = {"frameon": False, "fontsize": 8, "loc": "upper left", "bbox_to_anchor": (1, 1)}
@@ -75,11 +70,6 @@ def _pictures(stats: Mapping[str, Any]) -> dict[str, tuple[str, Any, float]]:
     drawn: dict[str, tuple[str, Any, float]] = {"rates": (_RATES, _draw_rates, _height_of_rates(stats))}
     if any(all(arm[m.key]["value"] is not None for m in (ACCURACY, GAP)) for arm in stats["arms"]):
         drawn["tradeoff"] = _TRADEOFF, _draw_tradeoff, 4.5
-    if len(stats["arms"][0]["accuracy"]["per_repeat"]) > 1:
-        height = 1.5 + 0.35 * len(stats["arms"])
-        for metric, name in ((ACCURACY, "accuracy"), (GAP, "dp-gap")):
-            title = f"{metric.title.rstrip(' %')} of each repeat, and over all"
-            drawn[f"repeats-{name}"] = title, partial(_draw_repeats, metric=metric), height
     return drawn
 
 
@@ -126,18 +116,6 @@ def _draw_tradeoff(stats: Mapping[str, Any], panel: "Axes") -> None:
     panel.legend(**_LEGEND)
 
 
-def _draw_repeats(stats: Mapping[str, Any], panel: "Axes", metric: Any) -> None:
-    """Each repeat's own value, an arm a line, with the value over all repeats and its interval."""
-    arms = stats["arms"]
-    for place, arm in enumerate(arms):
-        colour = COLOURS[place % len(COLOURS)]
-        own = [metric.scale * value for value in arm[metric.key]["per_repeat"] if value is not None]
-        panel.plot(own, [place + 0.25] * len(own), "|", color=colour)
-        _point(panel, arm[metric.key], "value", metric.scale, place, color=colour, fmt="o")
-    panel.set_xlabel(metric.title)
-    name_lines(panel, [arm["arm"] for arm in arms])
-
-
 def _point(
     panel: "Axes", estimate: Mapping[str, Any], name: str, scale: float, y: float, **style: Any
 ) -> None:
@@ -152,24 +130,3 @@ def _error(estimate: Mapping[str, Any], name: str, scale: float) -> Any:
         return None
     value = estimate[name]
     return scale * np.maximum([[value - estimate["low"]], [estimate["high"] - value]], 0.0)
-
-
-def plot_comparison(lines: "Sequence[StrategyComparison]", path: str | Path, title: str) -> None:
-    """Write bars of distance and of parity violation, the closest strategy on top, as PNG or SVG.
-
-    Errors: `FwcError` as `check_plot`, and when the file cannot be written.
-    """
-    check_plot(path)
-    shown = sorted((line for line in lines if line.distance is not None), key=lambda line: line.distance or 0)
-    if not shown:
-        raise FwcError("there is nothing to plot: no strategy gave examples")
-    colours = ["#0b6e99" if line.strategy == "fwc" else "#b8c2c8" for line in shown]
-    labels = {"distance": "Wasserstein distance to the table", "violation": "largest parity violation"}
-    with panels([title], [4.5, 4.5], 1.2 + 0.34 * len(shown)) as (figure, drawn):
-        for panel, (attribute, label) in zip(drawn, labels.items(), strict=True):
-            bars = panel.barh(range(len(shown)), [getattr(bar, attribute) for bar in shown], color=colours)
-            panel.bar_label(bars, fmt="%.2f", padding=3)
-            panel.set_xlabel(label)
-            panel.margins(x=0.15)
-            name_lines(panel, [line.strategy for line in shown])
-    save(figure, Path(path), 150)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.metrics.arm_comparison import COMPARED
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.intervals import DIFFERS, INCONCLUSIVE, NOT_SHOWN, WITHIN
-from fwc_llm.metrics.planning import Assumptions, Design, limit_of, smallest
+from fwc_llm.metrics.planning import Assumptions, Design, smallest
 from fwc_llm.metrics.predicted_probabilities import OPPOSITE
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, scope_words
 from fwc_llm.report.number_format import day, interval, number, percent
@@ -403,7 +403,7 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
         )
     few = [group for group, judged in zip(design.groups, design.judged, strict=True) if not judged]
     lines += [f"not judged, with fewer than {design.min_group} rows: {_listed(few)}"] if few else []
-    return [*lines, *_limits(design, assumed), _assuming(design, assumed)]
+    return [*lines, _assuming(design, assumed)]
 
 
 def expected_lines(expected: Mapping[str, Any] | None) -> list[str]:
@@ -429,35 +429,11 @@ def _finds(size: Mapping[str, Any]) -> str:
     return f"{where}: {gap} of DP gap and {accuracy} between two arms; one arm's DP gap of {alone} against 0"
 
 
-def _limits(design: Design, assumptions: Assumptions) -> list[str]:
-    """Says what the table's size limits where repeats ask rows again."""
-    if design.repeats < 2 or assumptions.correlation == 0.0 or len(design.groups) < 2:
-        return []
-    least = min(
-        (size, group, label)
-        for group, sizes, asked, judged in zip(
-            design.groups, design.table.tolist(), design.rows.tolist(), design.judged, strict=True
-        )
-        for label, size, rows in zip(("no", "yes"), sizes, asked, strict=False)
-        if rows > 0 and judged
-    )
-    group, label = least[1], f", {least[2]}" if design.table.shape[1] == 2 else ""
-    bound = number(limit_of("gap", design, assumptions), 3)
-    return [
-        f"repeats draw from one table, whose smallest cell ({group}{label}) has {least[0]:,.0f} rows: "
-        f"more of them never find a difference in DP gap below {bound}"
-    ]
-
-
 def _assuming(design: Design, assumptions: Assumptions) -> str:
     sentence = (
         f"assuming that two arms answer {100 * assumptions.discordant:.3g}% of the rows differently "
-        f"({assumptions.source}), and a variance of {assumptions.variance:.2f} within group and label"
+        f"({assumptions.source})"
     )
-    if design.repeats > 1:
-        sentence += f"; answers to one row in two repeats correlate by {assumptions.correlation:g}"
     if design.repeats >= MIN_SETS:
-        sentence += (
-            f"; sets of examples move a difference by a standard deviation of {assumptions.examples_sd:g}"
-        )
+        sentence += f", and examples move a difference by {assumptions.examples_sd:g} (standard deviation)"
     return sentence

@@ -27,7 +27,7 @@ from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.recorded_run import read_run
 from tests.report.conftest import MakeRun, some_shots
 
-NAMES = ["rates", "tradeoff", "repeats-accuracy", "repeats-dp-gap"]
+NAMES = ["rates", "tradeoff"]
 EVIL = "</svg><script>alert(1)</script>\x1b[31m\u202e$x^2$"
 
 
