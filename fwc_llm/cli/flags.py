@@ -63,7 +63,6 @@ DATA_DIR: Path | None = option(
 ALLOW_CHANGED: bool = switch(
     "Accept saved shots although the data has changed.", "--allow-changed-data", panel=EXPERIMENT
 )
-MAX_PROMPT_TOKENS: int | None = option("Choose the largest m, up to --m, whose prompts fit.", panel=COST)
 DRY_RUN: bool = switch("Print the number of requests and their cost; send none.", "--dry-run", panel=COST)
 SHEET: str = option("The sheet of an Excel file, by name or number. [default: the first]", default="")
 SKIP: int = option("Lines (rows of a sheet) above the header, which are left out.", default=0, min=0)
@@ -90,7 +89,7 @@ EXAMPLES = {
     "compare": "fwc-llm compare runs/luna runs/mini",
     "audit": "fwc-llm audit predictions.csv --answer said --label was --protected sex,race",
     "gate": 'fwc-llm gate runs/luna --fail-if "dp[fwc] > 0.1" --junit gates.xml',
-    "monitor": "fwc-llm monitor decisions.parquet --answer approved --protected sex --key id --state state.db "
+    "monitor": "fwc-llm monitor decisions.parquet --answer approved --protected sex --key id --state s.db "
     '--fail-if "dp > 0.1"',
     "rescore": "fwc-llm rescore runs/luna",
     "bundle": "fwc-llm bundle runs/luna -o evidence.zip --no-rows",

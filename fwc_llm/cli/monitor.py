@@ -43,7 +43,7 @@ def monitor(
     sheet: str = SHEET,
     skip: int = SKIP,
     comment: str = COMMENT,
-    report: Path | None = option("Write a page with charts over time to this file (.html)."),
+    report: Path | None = option("Write a page, rates and metrics drawn over time, to this file (.html)."),
     title: str | None = option("Title of the page. [default: the file's name]", metavar="TEXT"),
     undecided: Undecided = UNDECIDED,
     junit: Path | None = JUNIT,
@@ -70,10 +70,8 @@ def monitor(
     }  # fmt: skip
     values = {"positive": positive, "negative": negative, "others": others}
     layout = {"sheet": sheet, "skip": skip, "comment": comment}
-    with open_state(state) as (opened, first):
-        seen = watch(
-            opened, first, decisions, gates.conditions, options, values, forget or (), acknowledge, layout
-        )
+    with open_state(state) as opened:
+        seen = watch(opened, decisions, gates.conditions, options, values, forget or (), acknowledge, layout)
         checks = decide(seen, window)
         if report is not None:
             write_whole(page(seen, checks, title or decisions.name), report)

@@ -103,7 +103,7 @@ def _decide(condition: GateCondition, answered: RunAnswers, arm: str) -> Check:
     if metric.kind != "share" and metric.source == "answers" and alike:
         words = " and ".join(alike)
         return Check(name, "undecided", f"{shown}; {words}: the gap says nothing", value, low, high)
-    outcome = _outcome(condition, low, high)
+    outcome = outcome_of(condition, low, high)
     words = {
         "failed": "all of it meets the condition",
         "passed": "none of it meets the condition",
@@ -112,14 +112,14 @@ def _decide(condition: GateCondition, answered: RunAnswers, arm: str) -> Check:
     more_rows = outcome == "undecided"
     if metric.source == "answers" and (unread := sum(answered.answers[name].unread.sum() for name in arms)):
         shown += f", {UNREAD_WORDS[answered.design.unread].format(f'{unread:,}')}"
-        if more_rows and _outcome(condition, *ends) == "undecided":
+        if more_rows and outcome_of(condition, *ends) == "undecided":
             words = f"{condition.bound:g} lies within it: what these would have been decides, not more rows"
             more_rows = False
     return Check(name, outcome, f"{shown}; {words}", value, low, high, more_rows)
 
 
-def _outcome(condition: GateCondition, low: float, high: float) -> Outcome:
-    """Whether all of an interval meets the condition, or none of it."""
+def outcome_of(condition: GateCondition, low: float, high: float) -> Outcome:
+    """Return whether all of an interval meets the condition ("failed"), or none of it."""
     bound = condition.bound
     holds, fails = {
         ">": (low > bound, high <= bound),

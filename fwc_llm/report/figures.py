@@ -17,7 +17,6 @@ from fwc_llm.plotting import (
     save,
     short,
 )
-from fwc_llm.report.charts import MOST_RATES, rates_of, without_model
 from fwc_llm.report.sections import ACCURACY, GAP
 from fwc_llm.runs.folder import file_name
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _RATES, _TRADEOFF = "Rate of yes per group", "Accuracy against the DP gap"
+_MOST_GROUPS = 100  # in a chart of rates, as many as rows in a table
 _LEGEND: Any = {"frameon": False, "fontsize": 8, "loc": "upper left", "bbox_to_anchor": (1, 1)}
 
 
@@ -74,12 +74,12 @@ def _pictures(stats: Mapping[str, Any]) -> dict[str, tuple[str, Any, float]]:
 
 
 def _height_of_rates(stats: Mapping[str, Any]) -> float:
-    return 1.5 + (1 + len(stats["arms"])) * max(0.4, 0.13 * min(len(stats["groups"]), MOST_RATES))
+    return 1.5 + (1 + len(stats["arms"])) * max(0.4, 0.13 * min(len(stats["groups"]), _MOST_GROUPS))
 
 
 def _draw_rates(stats: Mapping[str, Any], panel: "Axes") -> None:
     """Each arm's rate of yes per group, and the groups' true shares above."""
-    groups, lines = rates_of(stats)
+    groups, lines = _rates_of(stats)
     for place, rates in enumerate(lines.values()):
         for number, (group, rate) in enumerate(zip(groups, rates, strict=True)):
             y = place + 0.5 * ((number + 0.5) / len(groups) - 0.5)
@@ -96,7 +96,7 @@ def _draw_rates(stats: Mapping[str, Any], panel: "Axes") -> None:
 def _draw_tradeoff(stats: Mapping[str, Any], panel: "Axes") -> None:
     """Accuracy against the DP gap, with answers without a language model."""
     names = dict[tuple[float, float], list[str]]()  # of equal answers together
-    for row in without_model(stats):
+    for row in _without_model(stats):
         names.setdefault((round(row[GAP.key], 2), round(100 * row[ACCURACY.key], 1)), []).append(row["name"])
     for place, (at, equal) in enumerate(names.items()):
         letter = chr(97 + place)
@@ -130,3 +130,24 @@ def _error(estimate: Mapping[str, Any], name: str, scale: float) -> Any:
         return None
     value = estimate[name]
     return scale * np.maximum([[value - estimate["low"]], [estimate["high"] - value]], 0.0)
+
+
+def _without_model(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """the answers that need no language model: the `name`, accuracy and DP gap of each, both known."""
+    lines = (stats.get("reference_lines") or {"lines": ()})["lines"]
+    plain = (
+        {"name": line["line"], **{m: line[m]["value"] for m in (ACCURACY.key, GAP.key)}} for line in lines
+    )
+    return [row for row in (*stats["context"], *plain) if None not in (row[GAP.key], row[ACCURACY.key])]
+
+
+def _rates_of(stats: Mapping[str, Any]) -> tuple[list[str], dict[str, list[Mapping[str, Any]]]]:
+    """the groups of a chart of rates, and their rates by line: the true shares, if known, and arms."""
+    largest = {
+        group["group"] for group in sorted(stats["groups"], key=lambda group: -group["n"])[:_MOST_GROUPS]
+    }
+    groups = [group["group"] for group in stats["groups"] if group["group"] in largest]
+    base = {group["group"]: {"rate": group["base_rate"], "low": None} for group in stats["groups"]}
+    lines = {"true share of yes": base} if stats["labelled"] else {}
+    lines |= {arm["arm"]: arm["groups"] for arm in stats["arms"]}
+    return groups, {name: [rates[group] for group in groups] for name, rates in lines.items()}

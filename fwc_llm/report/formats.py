@@ -79,7 +79,8 @@ def write_summaries(made: Sequence[Mapping[str, Any]], kind: str) -> str:
         return as_csv([line for summary in made for line in summary["lines"]], law.COLUMNS)
     shown = [law.sections(summary) for summary in made]
     if kind == "html":
-        return environment().get_template("ll144.html.j2").render(sections=shown)
+        title = "Local Law 144: summary of results"
+        return environment().get_template("sections.html.j2").render(title=title, sections=shown)
     return "\n".join(line for section in shown for line in markdown(section, 1)).rstrip() + "\n"
 
 

@@ -47,7 +47,6 @@ def environment() -> jinja2.Environment:
         "cell": lambda value: value if isinstance(value, TableCell) else TableCell(str(value)),
         "number": number,
         "count": lambda value: DASH if value is None else f"{value:,}",
-        "tint": lambda place: (place - 1) % 10 + 1 if place else 0,
     }
     made.globals |= {
         "sections_of": sections_of,

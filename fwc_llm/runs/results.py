@@ -178,20 +178,20 @@ def score(
         return metrics | wordings(replies.others.get(name, ()))
 
     unknown = journal.unknown + journal.unknown_batch
+    simulated_answers = described.get("simulated_answers", described["simulated"])
     data = {
         "format": "fwc-llm-results/1",
         "task": described["task"],
         "model": described["model"],
         "api": settings["api"],
         "simulated": described["simulated"],
-        "simulated_answers": described.get("simulated_answers", described["simulated"]),
+        "simulated_answers": simulated_answers,
         "reference": described.get("reference", False),
-        **({"local": True} if described.get("local") else {}),
+        **{name: described[name] for name in ("local", "untrue") if described.get(name)},
         **{name: settings[name] for name in ("n_test", "base_parity", "seed", "repeats")},
         **({"samples": settings["samples"]} if settings["samples"] != 1 else {}),
         "returned_models": replies.models,
         "rows": described.get("rows"),
-        **({"untrue": described["untrue"]} if described.get("untrue") else {}),
         "requests": len(requests),
         "unanswered": len(unanswered),
         **({"truncated": replies.truncated} if replies.truncated else {}),
