@@ -133,7 +133,7 @@ def _error(estimate: Mapping[str, Any], name: str, scale: float) -> Any:
 
 
 def _without_model(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """the answers that need no language model: the `name`, accuracy and DP gap of each, both known."""
+    """The answers that need no language model: the `name`, accuracy and DP gap of each, both known."""
     lines = (stats.get("reference_lines") or {"lines": ()})["lines"]
     plain = (
         {"name": line["line"], **{m: line[m]["value"] for m in (ACCURACY.key, GAP.key)}} for line in lines
@@ -142,7 +142,7 @@ def _without_model(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _rates_of(stats: Mapping[str, Any]) -> tuple[list[str], dict[str, list[Mapping[str, Any]]]]:
-    """the groups of a chart of rates, and their rates by line: the true shares, if known, and arms."""
+    """The groups of a chart of rates, and their rates by line: the true shares, if known, and arms."""
     largest = {
         group["group"] for group in sorted(stats["groups"], key=lambda group: -group["n"])[:_MOST_GROUPS]
     }

@@ -244,8 +244,8 @@ def test_an_arm_is_best_only_where_that_is_shown(
     [
         ("dp > 0.2", "fwc"),
         ("accuracy < 0.6", "fwc"),  # the first one does not keep to it
-        ("dp > 0.9", None),  # all keep to it: no arm is shown to be more accurate
-        ("dp[zero] > 0.9", None),
+        ("dp > 0.9", "fwc"),  # all keep to it, and this one is more accurate
+        ("dp[fwc] > 0.01", None),
         ("dp > 0.01", None),  # none is shown to keep to it
     ],
 )
