@@ -55,7 +55,7 @@ def test_it_prints_as_the_terminals_table_and_shows_itself_in_a_notebook() -> No
     for words in ("Accuracy %", "DP gap", " <F> "):
         assert words in text
     words = "".join(ElementTree.fromstring(found._repr_html_()).itertext())
-    for part in ("<F>", "Yes, x", "too few rows"):
+    for part in ("<F>", "Yes, x", "95 % interval"):
         assert part in words
 
 
