@@ -14,7 +14,7 @@ from fwc_llm.runs.settings import Settings
 from fwc_llm.shots.registry import BUILT_IN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from fwc_llm.report.strategies import StrategyComparison
     from fwc_llm.shots.base import Shots
@@ -34,18 +34,11 @@ def shots(
         "alternate, random, by-weight, or given (the strategy's own).", default="given"
     ),
     option: list[str] | None = flags.option(
-        "KEY=VALUE for the strategy (slots=equal, slots=Female:no=1,Female:yes=7,…, labels=unbalanced); "
-        "repeatable."
-    ),
-    column_weights: str | None = flags.option(
-        "Weights of features in the distance of fwc, 1 for others: age=2,hours=0.5. [default: the task's]"
+        "KEY=VALUE for the strategy (slots=equal, slots=Female:no=1,Female:yes=7,…, labels=unbalanced, "
+        "column_weights=age=2,hours=0.5, crossed=false); repeatable."
     ),
     penalty: float | None = flags.option(
         "A soft limit of fwc in the place of --epsilon: what a share of 1 that is off parity costs."
-    ),
-    per_attribute: bool = flags.switch(
-        "Each of several protected attributes keeps the limit in fwc, not their combinations.",
-        "--per-attribute",
     ),
     prove: bool = flags.switch(
         "Also bound from below what any other rows could reach with fwc (up to 5,000 rows; 20 CPU s).",
@@ -70,17 +63,15 @@ def shots(
     Saved examples are used with `fwc-llm eval --shots shots.json`.
     """
     from fwc_llm.runs.defaults import fit_m
+    from fwc_llm.shots import is_per_row, order_shots
     from fwc_llm.shots.coresets import disk_shots
+    from fwc_llm.shots.storage import kept_shots
 
     options, settings = flags.read_pairs(option, "--option"), flags.read(Settings, others)
     if compare and out is not None:
         raise FwcError(f"--compare saves no examples: leave out --out {out}, or --compare")
     if ids is not None:
         strategy, options["rows"] = strategy or "ids", ids
-    if column_weights is not None:
-        options["column_weights"] = column_weights
-    if per_attribute:
-        options["crossed"] = False
     if prove:
         options["prove"] = True
     if penalty is not None:
@@ -101,9 +92,14 @@ def shots(
         elif table.disk_table is not None and strategy in (None, "fwc"):
             chosen = disk_shots(table, m, limit, seed, order, step, **options)
         else:
-            choose = _chooser(table, strategy or "fwc", limit, seed, order, options)
-            step(f"choosing examples: {strategy or 'fwc'}")
-            chosen = choose(m)
+            strategy = strategy or "fwc"
+            if is_per_row(strategy, options):
+                raise FwcError(
+                    f"{strategy} chooses anew for every queried row, so there is nothing to save: use "
+                    f"fwc-llm eval --shots {strategy}, or measure it with --compare"
+                )
+            step(f"choosing examples: {strategy}")
+            chosen = order_shots(kept_shots(table, strategy, m, limit, seed, **options), order, seed)
     if compare:
         _show_compared(lines, table, m, model, as_json)
     else:
@@ -178,17 +174,3 @@ def _show(
         bound, found = proof["outer_bound"], proof["objective"]
         within = f": these are within {found / bound - 1:.2%} of the best" if bound > 0 else ""
         console.notes(f"no {chosen.m} rows with these slots reach less than {bound:.6f}{within}")
-
-
-def _chooser(
-    task: "Task", strategy: str, epsilon: float | None, seed: int, order: str, options: dict[str, Any]
-) -> "Callable[[int], Shots]":
-    from fwc_llm.shots import is_per_row, order_shots
-    from fwc_llm.shots.storage import kept_shots
-
-    if is_per_row(strategy, options):
-        raise FwcError(
-            f"{strategy} chooses anew for every queried row, so there is nothing to save: use it with "
-            f"fwc-llm eval --shots {strategy}, or measure it with --compare"
-        )
-    return lambda m: order_shots(kept_shots(task, strategy, m, epsilon, seed, **options), order, seed)
