@@ -194,7 +194,7 @@ def test_defaults_on_pages_are_those_of_the_code() -> None:
 
 def test_every_extra_that_is_named_exists() -> None:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    for path in (*SOURCES, *PAGES):
+    for path in (*SOURCES, *(page for page in PAGES if page.name != "CHANGELOG.md")):
         text = path.read_text(encoding="utf-8")
         named = re.findall(r"fwc-llm\[(\w+)\]|\bextra \[?`?(\w+)[\]`]|Extra: `?(\w+)", text)
         for extra in filter(None, (word for found in named for word in found)):
