@@ -70,9 +70,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]], total: int 
     import pandas as pd
 
     listed = [[visible(str(cell)) for cell in row] for row in rows]
-    cut = [
-        [cell if len(cell) <= _LONGEST_CELL else f"{cell[:_LONGEST_CELL]}…" for cell in row] for row in listed
-    ]
+    cut = [[f"{x[:_LONGEST_CELL]}{'…' * (len(x) > _LONGEST_CELL)}" for x in row] for row in listed]
     frame = pd.DataFrame(cut[:MOST_ROWS], columns=[visible(heading) for heading in headings])
     total = len(listed) if total is None else total
     more = note(f"… and {total - MOST_ROWS:,} more") if total > MOST_ROWS else ""

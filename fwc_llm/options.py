@@ -107,14 +107,9 @@ def takes(*models: type[Options]) -> Callable[[_F], _F]:
     """Let a function with `**options` show the models' fields in its signature and its docstring."""
 
     def decorate(function: _F) -> _F:
-        from_models = [parameter for model in models for parameter in model.parameters()]
-        extended(function, from_models)
-        parts = [
-            inspect.cleandoc(function.__doc__ or ""),
-            *(f"{m.__name__}:\n\n{m.described()}" for m in models),
-        ]
-        function.__doc__ = "\n\n".join(parts)
-        return function
+        described = [f"{model.__name__}:\n\n{model.described()}" for model in models]
+        function.__doc__ = "\n\n".join([inspect.cleandoc(function.__doc__ or ""), *described])
+        return extended(function, [each for model in models for each in model.parameters()])
 
     return decorate
 
@@ -122,11 +117,7 @@ def takes(*models: type[Options]) -> Callable[[_F], _F]:
 def extended(function: _F, parameters: list[inspect.Parameter]) -> _F:
     """Put parameters in the place of a function's `**options`, in its signature; return the function."""
     own = inspect.signature(function)
-    named = [
-        parameter
-        for parameter in own.parameters.values()
-        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
-    ]
+    named = [each for each in own.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
     function.__signature__ = own.replace(parameters=[*named, *parameters])  # type: ignore[attr-defined]
     return function
 
@@ -140,7 +131,5 @@ def split_options(options: Mapping[str, Any], *values: Options) -> list[Any]:
     for name in options:
         if name not in names:
             raise FwcError(f"there is no option {name!r}{did_you_mean(name, names)}")
-    return [
-        value.updated(**{name: options[name] for name in type(value).model_fields if name in options})
-        for value in values
-    ]
+    own = ({n: options[n] for n in type(value).model_fields if n in options} for value in values)
+    return [value.updated(**changes) for value, changes in zip(values, own, strict=True)]

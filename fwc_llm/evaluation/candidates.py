@@ -87,12 +87,9 @@ def read_instructions(source: str | Path | Iterable[str]) -> tuple[list[str], li
     try:
         if isinstance(source, (str, Path)):
             if Path(source).is_dir():
-                folders = sorted(str(file.parent) for file in Path(source).glob("**/query.j2"))
-                if not folders:
-                    raise FwcError(
-                        f"{source} holds no folder of templates (with system.j2, shots.j2, query.j2)"
-                    )
-                return [], folders
+                if folders := sorted(str(file.parent) for file in Path(source).glob("**/query.j2")):
+                    return [], folders
+                raise FwcError(f"{source} holds no folder of templates (with system.j2, shots.j2, query.j2)")
             source = read_text(Path(source)).splitlines()
         sentences = dict.fromkeys(" ".join(replace_invisible(line).split()) for line in source)
     except (OSError, ValueError) as error:

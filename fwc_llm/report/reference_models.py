@@ -40,21 +40,14 @@ class _About(BaseModel):
     left_out: int
     one_fit: bool
     protected: list[str]
-    thresholds_on: str = ""  # of lines with a threshold per group, which earlier versions made
-    missing: str = ""
 
 
 class _Line(BaseModel):
-    """A line's name, model, whether it sees the protected attribute, and its answers.
-
-    In lines of earlier versions a threshold for each group may decide (`by_group`) and keep a `limit`.
-    """
+    """A line's name, model, whether it sees the protected attribute, and its answers."""
 
     line: str
     model: str
     uses_protected: StrictBool
-    by_group: StrictBool = False
-    limit: float | None = None
     answer: list[Literal[0, 1]]
 
 
@@ -75,9 +68,9 @@ class References:
     order: npt.NDArray[np.intp]
 
     def described(self, run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> dict[str, Any]:
-        """Return each line's values with intervals, and every arm less every line of one threshold.
+        """Return each line's values with intervals, and every arm less every line.
 
-        Thresholds per group are compared with nothing. The correction runs over these comparisons alone.
+        The correction runs over these comparisons alone.
         """
         first, lines = run.answers[run.arms[0]], self.content.lines
         none, unknown = one_name("", len(first)), np.full(len(first), np.nan)
@@ -93,7 +86,6 @@ class References:
         tests = [
             compare_estimates(of_line, estimates[arm]) | {"line": line.line, "arm": arm}
             for line, of_line in zip(lines, own, strict=True)
-            if not line.by_group
             for arm in run.arms
         ]
         adjust(tests, run.design.margin)

@@ -25,7 +25,7 @@ def fit_defaults(
     Test rows: the nearest number that comes out whole and leaves examples in every cell of group and outcome;
     where cells are too small for that, rows as they fall. Base parity: the task's. Examples: as many as the
     cells can give in equal parts; their number stays where no arm `chooses` examples. The weight is the
-    task's. Nothing changes the settings after this but a limit of the prompts' length, which lowers m.
+    task's. Nothing changes the settings after this.
 
     Errors: `FwcError` for a base parity outside [0, 1].
     """

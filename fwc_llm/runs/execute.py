@@ -24,10 +24,9 @@ _GRACE_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class ExecutionSummary:
-    """The end of a run.
+    """`done` calls got a reply, `errors` did not, `skipped` had been answered before.
 
-    `done` calls got a reply, `errors` did not, `skipped` had been answered before. `stopped` says why the
-    run ended before its last call (the cost limit), or is None.
+    `stopped` says why the run ended before its last call (the cost limit), or is None.
     """
 
     done: int
@@ -49,9 +48,8 @@ async def execute(
 ) -> ExecutionSummary:
     """Ask every call that the journal does not answer, at most `concurrency` at once.
 
-    `calls` is consumed lazily: memory does not grow with its length. Each reply is journaled before it
-    counts. `progress` is called about ten times a second and at the end; `price` gives its cost. The model's
-    connections are closed at the end; it opens new ones when it is asked again.
+    `calls` is consumed lazily. Each reply is journaled before it counts. `progress` is called about ten times
+    a second and at the end; `price` gives its cost.
 
     Errors: `ProviderError` when the provider rejects the run or the `watch` stops it, `StorageError` when the
     journal cannot be written, `FwcError` when a key is missing; on these and on cancellation (Ctrl-C) the

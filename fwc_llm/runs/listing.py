@@ -32,10 +32,8 @@ class Group:
         folder, before = RunFolder(group.path), cls.find(group.path)
         others = before.models if before else (folder.describe()["model"],) if folder.begun else models
         if tuple(others) != group.models:
-            raise FwcError(
-                f"{group.path} is for {', '.join(others)}, now {', '.join(models)}: "
-                "name the same models to continue, or a new folder with --out"
-            )
+            what = f"{group.path} is for {', '.join(others)}, now {', '.join(models)}"
+            raise FwcError(f"{what}: name the same models to continue, or a new folder with --out")
         if before is None:
             folder.create()
             folder.write_json(GROUP_FILE, {"format": FORMAT, "models": list(models)})

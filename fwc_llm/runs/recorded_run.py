@@ -16,7 +16,7 @@ from fwc_llm.files import read_text
 from fwc_llm.gates.condition import sequential_design
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.audit_table import check_arms, groups_by_rate
-from fwc_llm.metrics.counts import COUNTED, TABLE, measure
+from fwc_llm.metrics.counts import COUNTED, TABLE
 from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, Variation, as_names, one_name, questions_of
 from fwc_llm.metrics.sampling_design import WORST, SamplingDesign, Unread
 from fwc_llm.metrics.statistics import plain
@@ -321,8 +321,8 @@ def _check_results(run: Run) -> None:
     }
     ignoring = replace(run.answered.design, unread="ignore")
     for arm in run.arms:
-        cells = replace(run.answered, design=ignoring).cells(arm)
-        accuracy = float(measure(cells).values["accuracy"].mean())
+        sample = replace(run.answered.plain_samples[arm], design=ignoring)
+        accuracy = float(estimate(sample)["accuracy"].per_repeat.mean())
         value = recorded.get(arm)
         if not np.isclose(np.nan if value is None else value, accuracy, atol=1e-9, equal_nan=True):
             raise FwcError(

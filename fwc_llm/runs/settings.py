@@ -27,7 +27,7 @@ class Settings(Options):
     """Everything that determines what is asked. Defaults are the paper's experiment (docs/protocol.md).
 
     The defaults of `m`, `n_test` and `base_parity` move to the nearest that the table allows; a given number
-    of rows is rounded to whole cells. The plan's notes say so (docs/own-data.md, "What the defaults do").
+    of rows is rounded to whole cells. The plan's notes say so (docs/own-data.md, "Defaults").
     """
 
     m: int = option(
@@ -119,7 +119,7 @@ class Settings(Options):
     )
     margin: float = option(
         0.05,
-        "A gap within it does not matter: where the interval ends there, the verdict is no difference shown.",
+        "A gap within it does not matter: where the interval ends there, groups are equal within the margin.",
         VERDICT,
         ge=0,
         lt=1,
@@ -181,31 +181,26 @@ class Settings(Options):
     def _check_threshold(self) -> "Settings":
         fitted = self.threshold in FITTED
         if fitted and self.samples > 1:
-            raise ValueError(
-                f"threshold {self.threshold} asks about rows of the pool once, not {self.samples} times: "
-                "give a number, or samples=1"
-            )
+            times = f"asks about rows of the pool once, not {self.samples} times"
+            raise ValueError(f"threshold {self.threshold} {times}: give a number, or samples=1")
         if self.threshold_rows is not None and not fitted:
             raise ValueError("threshold_rows (--threshold-rows) is for a threshold of 'fit' or 'base-rate'")
         return self
 
     @model_validator(mode="after")
     def _check_until_decided(self) -> "Settings":
-        if self.until_decided:
-            from fwc_llm.gates.condition import check_sequences
+        if not self.until_decided:
+            return self
+        from fwc_llm.gates.condition import check_sequences
 
-            check_sequences(self.until_decided)
-            alone = {"repeats": 1, "samples": 1, "rows_per_request": 1, "threshold": None, "probe": ()}
-            alone |= {"counterfactual": False, "consistency": False}
-            if others := [name for name, usual in alone.items() if getattr(self, name) != usual]:
-                raise ValueError(
-                    f"until_decided (--until-decided) does not go with {others[0]}: its intervals are of "
-                    "rows that are each asked once"
-                )
-            if self.cluster and self.stopping != "group-sequential":
-                raise ValueError(
-                    "a confidence sequence does not go with cluster: give n_test (--n-test), the cap"
-                )
+        check_sequences(self.until_decided)
+        alone = {"repeats": 1, "samples": 1, "rows_per_request": 1, "threshold": None, "probe": ()}
+        alone |= {"counterfactual": False, "consistency": False}
+        if others := [name for name, usual in alone.items() if getattr(self, name) != usual]:
+            why = "its intervals are of rows that are each asked once"
+            raise ValueError(f"until_decided (--until-decided) does not go with {others[0]}: {why}")
+        if self.cluster and self.stopping != "group-sequential":
+            raise ValueError("a confidence sequence does not go with cluster: give the cap, --n-test")
         return self
 
     @property

@@ -27,10 +27,7 @@ _VALIDATION, _PEOPLE = 1, 2  # beside the seed: what is drawn apart from test ro
 
 @dataclass(frozen=True)
 class Split:
-    """`test` rows in the order they are asked; `pool` rows (n), of which `candidates` (n,) may be examples.
-
-    The examples represent the whole pool; `candidates` only marks the rows that may become examples.
-    """
+    """`test` rows in the order they are asked; `candidates` (n,) marks the rows of `pool` for examples."""
 
     pool: "pd.DataFrame"
     test: "pd.DataFrame"
@@ -53,16 +50,16 @@ def draw_split(
     Raises `FwcError` for b outside [0, 1], counts that are not whole (naming the nearest n that works) and a
     cell with too few rows (naming it).
     """
-    arguments = n_test, base_parity, np.random.default_rng(seed)
+    drawn = n_test, base_parity, np.random.default_rng(seed)
     if task.disk_table is not None:
         free = np.ones(len(task.disk_table), dtype=bool)
         if len(not_equal_to):
             free[task.disk_table.equal(value_names(task), set(row_values(task, not_equal_to)))] = False
-        test = task.disk_table.take(draw(task, task.disk_table.cells, free, *arguments))
+        test = task.disk_table.take(draw(task, task.disk_table.cells, free, *drawn))
     else:
         table = task.test()
         free = ~equal_rows(task, table, not_equal_to)
-        test = table.iloc[draw(task, cells_of_rows(task, table), free, *arguments)]
+        test = table.iloc[draw(task, cells_of_rows(task, table), free, *drawn)]
     pool = task.pool()
     if pool is task.test():  # one file: the pool is the rest
         pool = pool[~pool.index.isin(test.index)]
@@ -169,13 +166,10 @@ def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> np.ndarray
     step = whole_step(groups, base_parity)
     check_size(n, n)
     if n % step:
+        what = f"{n} test rows over {len(groups)} groups with base parity {float(base_parity):g}"
         nearest = nearest_whole(groups, n, base_parity)
-        other = nearest - step if nearest > n else nearest + step
-        also = f" or {other}" if other > 0 else ""
-        raise FwcError(
-            f"{n} test rows over {len(groups)} groups with base parity {float(base_parity):g} do not come "
-            f"out whole; the nearest number that works is {nearest}{also} (any multiple of {step})"
-        )
+        works = f"the nearest number that works is {nearest} (any multiple of {step})"
+        raise FwcError(f"{what} do not come out whole; {works}")
     size = n // len(groups)
     return np.array([[int(size * (1 - rate)), int(size * rate)] for rate in rates])
 
@@ -264,10 +258,8 @@ def row_values(task: Task, rows: "pd.DataFrame | Sequence[Mapping[str, Any]]") -
     """One tuple per row for comparing rows by value, of `value_names`."""
     names = value_names(task)
     if isinstance(rows, Sequence):
-        for row in rows:
-            for name in names:
-                if name not in row:
-                    raise FwcError(f"an example has no value for {name!r}; task {task.name!r} needs it")
+        if lacking := {name for row in rows for name in names if name not in row}:
+            raise FwcError(f"an example has no value for {min(lacking)!r}; task {task.name!r} needs it")
         return [tuple(row[name] for name in names) for row in rows]
     return list(zip(*(rows[name].tolist() for name in names), strict=True))
 

@@ -98,11 +98,8 @@ def _chosen(rule: str, rows: Sequence[Row]) -> dict[str, Any]:
     counts = {"threshold": None, "rows": len(rows), "known": len(with_p)}
     if not with_p:
         return counts
-    curve = threshold_curve(
-        [row["p_yes"] for row in with_p],
-        [int(row["label"] == "yes") for row in with_p],
-        [row["group"] for row in with_p],
-    )
+    labels = [int(row["label"] == "yes") for row in with_p]
+    curve = threshold_curve([row["p_yes"] for row in with_p], labels, [row["group"] for row in with_p])
     index = most_accurate(curve) if rule == "fit" else at_base_rate(curve)
     gap = float(curve.gap[index])
     return counts | {

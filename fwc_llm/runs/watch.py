@@ -76,7 +76,7 @@ class Watch:
         example = f"one of them: “{text[:_SHOWN]}{'…' * (len(text) > _SHOWN)}”" if text else "they are empty"
         raise UnreadError(
             f"none of the first {FIRST} replies of {arm} holds an answer ({counted}; {example}): "
-            f"{self._remedy(reasons)}; what came is kept, and --no-watch goes on all the same"
+            f"{self._remedy(reasons)}, in a new --out; what came is kept, and --no-watch goes on here"
         )
 
     def _remedy(self, reasons: Counter[str]) -> str:
