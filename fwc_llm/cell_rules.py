@@ -60,10 +60,8 @@ def parse_number(task: TaskFile, column: str, text: str) -> float:
     for written in get_args(Written):
         if as_plain(text, written) != text:
             raise FwcError(f'{fault}: say how its numbers are written, written = "{written}", in {task.path}')
-    raise FwcError(
-        f"{fault} is no finite number; repair it, list it as a missing_marker, or make the column "
-        f'kind = "categorical" in {task.path}'
-    )
+    remedy = f'repair it, or list it as a missing_marker or say kind = "categorical" in {task.path}'
+    raise FwcError(f"{fault} is no finite number; {remedy}")
 
 
 def meets(task: TaskFile, condition: RowFilter, text: str | None) -> bool:
@@ -72,15 +70,12 @@ def meets(task: TaskFile, condition: RowFilter, text: str | None) -> bool:
         return not (condition.limits or condition.values)
     zeros = any(item.strip_zeros for item in task.fields if item.name == condition.column)
     code = strip_zeros if zeros else str  # a code is the same with and without its zeros
-    listed = not condition.values or code(text) in map(code, condition.values)
-    return (
-        listed
-        and code(text) not in map(code, condition.without)
-        and all(
-            _COMPARE[name](parse_number(task, condition.column, text), limit)
-            for name, limit in condition.limits.items()
-        )
-    )
+    if condition.values and code(text) not in map(code, condition.values):
+        return False
+    if code(text) in map(code, condition.without):
+        return False
+    number = parse_number(task, condition.column, text) if condition.limits else 0.0
+    return all(_COMPARE[name](number, limit) for name, limit in condition.limits.items())
 
 
 def find_level(attribute: Protected, text: str) -> str | None:
@@ -97,10 +92,8 @@ def parse_level(task: TaskFile, attribute: Protected, text: str) -> str:
     if known is None and text != UNKNOWN:
         if attribute.above is not None:
             parse_number(task, attribute.source, text)
-        raise FwcError(
-            f"the map of protected attribute {attribute.name!r} has no entry for {text!r} in column "
-            f"{attribute.source!r}; add it in {task.path}"
-        )
+        lacks = f"has no entry for {text!r} in column {attribute.source!r}; add it in {task.path}"
+        raise FwcError(f"the map of protected attribute {attribute.name!r} {lacks}")
     return UNKNOWN if known is None else known
 
 
@@ -109,10 +102,8 @@ def parse_value(task: TaskFile, item: FileColumn, text: str) -> float | str:
     if item.kind == "numeric":
         return parse_number(task, item.name, text)
     if item.kind == "ordinal" and text not in (order := task.column(item).order):
-        raise FwcError(
-            f"{text!r} is not in the order of the ordinal column {item.name!r} ({', '.join(order)}); add it "
-            f"in {task.path}"
-        )
+        where = f"the order of the ordinal column {item.name!r} ({', '.join(order)})"
+        raise FwcError(f"{text!r} is not in {where}; add it in {task.path}")
     return text
 
 

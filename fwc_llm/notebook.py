@@ -63,16 +63,11 @@ def note(text: str) -> Markup:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]], total: int | None = None) -> Markup:
-    """Return a table of its first `MOST_ROWS` rows; `total` is how many there are, when only these are given.
-
-    Long text is cut.
-    """
+    """Return a table of its first `MOST_ROWS` rows, long texts cut; `total` says how many there are."""
     import pandas as pd
 
     listed = [[visible(str(cell)) for cell in row] for row in rows]
-    cut = [
-        [cell if len(cell) <= _LONGEST_CELL else f"{cell[:_LONGEST_CELL]}…" for cell in row] for row in listed
-    ]
+    cut = [[f"{x[:_LONGEST_CELL]}{'…' * (len(x) > _LONGEST_CELL)}" for x in row] for row in listed]
     frame = pd.DataFrame(cut[:MOST_ROWS], columns=[visible(heading) for heading in headings])
     total = len(listed) if total is None else total
     more = note(f"… and {total - MOST_ROWS:,} more") if total > MOST_ROWS else ""

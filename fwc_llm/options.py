@@ -64,10 +64,7 @@ class Options(Checked):
 
 # Panels of the help.
 EXPERIMENT, SERVICE, COST, VERDICT = "The experiment", "The model and its service", "Cost", "The verdict"
-UNREAD_HELP = (
-    "Replies without an answer: verdicts and gates hold whatever they would have been (worst), they count "
-    "as no (as-no), or they are left out (ignore)."
-)
+UNREAD_HELP = "Replies without an answer: assume the worst, count as-no, or ignore."
 
 
 def option(
@@ -107,14 +104,9 @@ def takes(*models: type[Options]) -> Callable[[_F], _F]:
     """Let a function with `**options` show the models' fields in its signature and its docstring."""
 
     def decorate(function: _F) -> _F:
-        from_models = [parameter for model in models for parameter in model.parameters()]
-        extended(function, from_models)
-        parts = [
-            inspect.cleandoc(function.__doc__ or ""),
-            *(f"{m.__name__}:\n\n{m.described()}" for m in models),
-        ]
-        function.__doc__ = "\n\n".join(parts)
-        return function
+        described = [f"{model.__name__}:\n\n{model.described()}" for model in models]
+        function.__doc__ = "\n\n".join([inspect.cleandoc(function.__doc__ or ""), *described])
+        return extended(function, [each for model in models for each in model.parameters()])
 
     return decorate
 
@@ -122,25 +114,16 @@ def takes(*models: type[Options]) -> Callable[[_F], _F]:
 def extended(function: _F, parameters: list[inspect.Parameter]) -> _F:
     """Put parameters in the place of a function's `**options`, in its signature; return the function."""
     own = inspect.signature(function)
-    named = [
-        parameter
-        for parameter in own.parameters.values()
-        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
-    ]
+    named = [each for each in own.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
     function.__signature__ = own.replace(parameters=[*named, *parameters])  # type: ignore[attr-defined]
     return function
 
 
 def split_options(options: Mapping[str, Any], *values: Options) -> list[Any]:
-    """Return each of the values with those of the options that are its fields.
-
-    Errors: `FwcError` for an option that is a field of none of them, with the nearest name.
-    """
+    """Return each of the values with the options that are its fields; `FwcError` for one that is of none."""
     names = [name for value in values for name in type(value).model_fields]
     for name in options:
         if name not in names:
             raise FwcError(f"there is no option {name!r}{did_you_mean(name, names)}")
-    return [
-        value.updated(**{name: options[name] for name in type(value).model_fields if name in options})
-        for value in values
-    ]
+    own = ({n: options[n] for n in type(value).model_fields if n in options} for value in values)
+    return [value.updated(**changes) for value, changes in zip(values, own, strict=True)]

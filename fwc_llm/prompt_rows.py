@@ -78,9 +78,8 @@ class ColumnFormatter:
             value = value.item()  # a numpy scalar
         is_number = isinstance(value, Real | Decimal) and not isinstance(value, bool)
         if value is None or type(value).__name__ in _NOTHING or (is_number and value != value):
-            raise FwcError(
-                f"the row has no value for {self.name!r}: fill it in, or set a missing rule in the task"
-            )
+            remedy = "fill it in, or set a missing rule in the task"
+            raise FwcError(f"the row has no value for {self.name!r}: {remedy}")
         if not is_number:
             return clean(str(value))
         number = float(value)
@@ -116,10 +115,8 @@ class ShownColumns:
         if name == self.outcome:
             return f"{name!r} is the outcome of task {self.task!r}: no template may show it"
         if name in self.without:
-            return (
-                f"`removal` takes {name!r} out of the texts, and the template shows it: write "
-                f'{{% if "{name}" in row %}} around it'
-            )
+            around = f'write {{% if "{name}" in row %}} around it'
+            return f"`removal` takes {name!r} out of the texts, and the template shows it: {around}"
         if name not in self.by_name:
             return f"task {self.task!r} has no column {name!r}; it has {', '.join(self.by_name)}"
         return f"the row lacks the attribute {name!r}, which prompts for task {self.task!r} show"

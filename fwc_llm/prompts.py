@@ -97,10 +97,8 @@ class Prompt:
             plain = fixed, last
             fixed, last = self._around(examples)
             if (fixed, last) == plain:
-                raise FwcError(
-                    f"{self._templates.folder / 'system.j2'} has no sentence for `instruction`: write one "
-                    "between {% if fair %} and {% endif %}"
-                )
+                why = "has no sentence for `instruction`: write one between {% if fair %} and {% endif %}"
+                raise FwcError(f"{self._templates.folder / 'system.j2'} {why}")
         self._fixed, self._last = tuple(fixed), tuple(last)
 
     def _around(self, examples: "list[ShownExample]") -> "tuple[list[Message], list[Message]]":
@@ -136,8 +134,6 @@ class Prompt:
 class ShownExample(ShownRow):
     """A row with its answer inside a template: `label` is the task's word, `weight` its text or None."""
 
-    __slots__ = ("label", "weight")
-
     def __init__(
         self, cells: ShownColumns, values: Mapping[str, Any], label: str, weight: str | None
     ) -> None:
@@ -149,12 +145,10 @@ class ShownExample(ShownRow):
 def build_prompt(
     task: "Task", row: "Record | Row", shots: "Shots | None" = None, template: str | Path = "default"
 ) -> "list[ChatMessage]":
-    """Build the chat messages that ask for `row`.
+    """Build the chat messages that ask for `row`, with the examples `shots`, by a template set or a folder.
 
-    `row` is a record (`Task.record`), or a row of `task.test()` or `task.pool()`. Any other mapping or Series
-    is a row as it lies in the table's file: `Task.record` cleans it, and refuses what was never evaluated.
-    `shots` are the examples, `template` names a set or a folder. The last few prompts are kept, so that a
-    loop with the same task and shots renders their fixed part once.
+    `row` is a record, a row of `task.test()` or `task.pool()`, or a row as it lies in the table's file, which
+    `Task.record` cleans. A loop with the same task and shots renders their fixed part once.
     """
     record = task.record(row)
     asked = (task, shots, _template_set(template))
@@ -186,20 +180,16 @@ def split_edits(source: str) -> tuple[str, tuple[str, ...]]:
 def _only_for(task: str, template: str, *tasks: str) -> str:
     """For templates: refuse every task but those named."""
     if task not in tasks:
-        raise FwcError(
-            f"the template set {template!r} words the task {' or '.join(tasks)} and does not fit {task!r}: "
-            "use --template default or a folder of your own"
-        )
+        what = f"the template set {template!r} words the task {' or '.join(tasks)}"
+        raise FwcError(f"{what} and does not fit {task!r}: use --template default or a folder of your own")
     return ""
 
 
 def _question_apart(template: str, apart: bool) -> str:
     """For templates: refuse a chat, to which the question would never be put."""
     if not apart:
-        raise FwcError(
-            f"the template set {template!r} does not say the question: it is for decision models (--api "
-            "decisions, --api systemone), --template default for chats"
-        )
+        what = f"the template set {template!r} does not say the question"
+        raise FwcError(f"{what}: it is for decision models (--api), --template default for chats")
     return ""
 
 
@@ -259,10 +249,8 @@ class TemplateSet:
         names = [message.get("name", "") for message in asked]
         alone = names.count("") == 1 and len(set(names)) == len(names) and "answer" not in names
         if not alone or (several and len(names) < 2):
-            raise FwcError(
-                f"{self.folder / _QUESTIONS}: one message without a name must be the question itself, and "
-                "the others have a name each (negation, paraphrase; not answer)"
-            )
+            needed = "one message without a name is the question itself, the others have a name each"
+            raise FwcError(f"{self.folder / _QUESTIONS}: {needed} (negation, paraphrase; not answer)")
         asked.sort(key=lambda message: "name" in message)  # the question itself first
         return asked if several else asked[:1]
 
@@ -293,10 +281,8 @@ def instructed(template: str | Path, sentence: str) -> dict[str, str]:
     texts = {file.name: read_text(file) for file in sorted(folder.glob("*.j2"))}
     before, end, after = texts["system.j2"].rpartition("{% endcall %}")
     if 'message("system")' not in before:
-        raise FwcError(
-            f"{folder / 'system.j2'} has no system message in which an instruction could stand: word it in "
-            "a folder of templates"
-        )
+        why = "has no system message for an instruction: word it in a folder of templates"
+        raise FwcError(f"{folder / 'system.j2'} {why}")
     return texts | {"system.j2": f"{before}\n{{{{ {sentence!a} }}}}\n{end}{after}"}
 
 
@@ -312,13 +298,10 @@ def _template_set(template: str | Path) -> TemplateSet:
         return _compiled(folder, ())
     folder = Path(template)
     if not str(template) or not folder.is_dir():
-        raise FwcError(
-            f"no template set {str(template)!r}: there are {', '.join(templates())}, or name a folder "
-            f"with {', '.join(_FILES)}"
-        )
-    return _compiled(
-        folder, tuple((file.name, file.stat().st_mtime_ns) for file in sorted(folder.glob("*.j2")))
-    )
+        there = f"there are {', '.join(templates())}, or name a folder with {', '.join(_FILES)}"
+        raise FwcError(f"no template set {str(template)!r}: {there}")
+    changed = ((file.name, file.stat().st_mtime_ns) for file in sorted(folder.glob("*.j2")))
+    return _compiled(folder, tuple(changed))
 
 
 @lru_cache(maxsize=32)

@@ -357,15 +357,12 @@ class TaskFile(Checked):
         for name, times in Counter(item.name for item in self.fields).items():
             if times > 1:
                 raise ValueError(f"columns: column {name!r} is listed {times} times")
-        uses = [(f"values.{name}", name) for name in self.values]
-        uses += [("outcome", self.outcome.source)]
-        uses += [("protected", attribute.source) for attribute in self.offered]
-        uses += [("keep", condition.column) for condition in self.keep]
-        uses += [("weight", self.weight)] if self.weight else []
-        uses += [("column_weights", name) for name in self.column_weights]
         by_name = {item.name: item for item in self.fields}
-        for key, name in uses:
-            if name not in by_name:
+        uses: dict[str, Sequence[str]] = {f"values.{name}": [name] for name in self.values}
+        uses |= {"outcome": [self.outcome.source], "protected": [each.source for each in self.offered]}
+        uses |= {"keep": [each.column for each in self.keep], "weight": [self.weight] * bool(self.weight)}
+        for key, names in (uses | {"column_weights": list(self.column_weights)}).items():
+            for name in filter(lambda name: name not in by_name, names):
                 raise ValueError(f"{key}: there is no column {name!r}{did_you_mean(name, by_name)}")
         for item in self.fields:
             if item.kind == "ordinal" and len(self.column(item).order) < 2:
@@ -374,10 +371,8 @@ class TaskFile(Checked):
             raise ValueError(f"column {self.outcome.source!r}: the outcome cannot be extra, id or dropped")
         self._check_protected(by_name)
         if self.weight and (by_name[self.weight].role, by_name[self.weight].kind) != ("extra", "numeric"):
-            raise ValueError(
-                f'weight: column {self.weight!r} must have kind = "numeric" and role = "extra": a weight '
-                "says nothing about the row itself"
-            )
+            why = 'must have kind = "numeric" and role = "extra": a weight says nothing about the row itself'
+            raise ValueError(f"weight: column {self.weight!r} {why}")
         taken = {self.outcome.source, *(attribute.name for attribute in self.protected)}
         if not any(column.role == "feature" for column in self.columns if column.name not in taken):
             raise ValueError("columns: no feature is left besides the protected attribute and the outcome")
@@ -391,10 +386,9 @@ class TaskFile(Checked):
                 raise ValueError(f"protected: the name {attribute.name!r} is a column of its own")
         names = [attribute.name for attribute in self.offered]
         for listed in (names, [attribute.source for attribute in self.offered]):
-            if len(set(listed)) < len(listed):
-                raise ValueError(
-                    f"protected: {Counter(listed).most_common(1)[0][0]!r} is named more than once"
-                )
+            (name, times), *_ = Counter(listed).most_common(1)
+            if times > 1:
+                raise ValueError(f"protected: {name!r} is named more than once")
         for name in self.use_protected:
             if name not in names:
                 raise ValueError(f"use_protected: no protected attribute {name!r}{did_you_mean(name, names)}")
@@ -450,12 +444,10 @@ class TaskFile(Checked):
                 columns.append(Column(item.name, attribute.text or self.column(item).text, values=words))
             else:
                 columns.append(Column(attribute.name, attribute.text or attribute.name.replace("_", " ")))
-        return tuple(
-            replace(column, kind="categorical", role="feature", order=())
-            if column.name == self.outcome.source
-            else column
-            for column in columns
-        )
+        places = {column.name: place for place, column in enumerate(columns)}
+        outcome = places[self.outcome.source]
+        columns[outcome] = replace(columns[outcome], kind="categorical", role="feature", order=())
+        return tuple(columns)
 
 
 ABOUT = tuple(About.model_fields)
@@ -471,26 +463,19 @@ def read_taskfile(path: Path) -> TaskFile:
 
 
 def parse_taskfile(text: str, path: Path, name: str = "") -> TaskFile:
-    """Check the text of a task file; `path` is where mistakes are said to be. Raises as `read_taskfile`.
-
-    `name` takes the place of the task's own.
-    """
+    """Check the text of a task file; mistakes are said to be in `path`. `name` overrules the task's own."""
     try:
         data = parse_toml(text)
     except ValueError as error:  # TOMLDecodeError, and numbers with too many digits
-        raise FwcError(
-            f"{path} is no TOML file: {error}; `fwc-llm task init DATA.csv` writes a task file to start from"
-        ) from error
+        start = "`fwc-llm task init DATA.csv` writes a task file to start from"
+        raise FwcError(f"{path} is no TOML file: {error}; {start}") from error
     task = check(TaskFile, data, str(path))
     names = {"name": name or task.name or path.stem, "title": task.title or path.stem}
     return task.model_copy(update={**names, "path": path, "text": text})
 
 
 def choose(task: TaskFile, key: Literal["use_protected", "weight"], value: str | Sequence[str]) -> TaskFile:
-    """The task with another choice of what its file offers; `text` says so, too, since runs record texts.
-
-    Raises `FwcError` for a choice that is not offered. An empty weight is none.
-    """
+    """The task with another choice of what its file offers, in its `text`, too; an empty weight is none."""
     chosen = json.dumps(value if isinstance(value, str) else list(value), ensure_ascii=False)
     line = f"{key} = {chosen}\n" if value or key == "use_protected" else ""
     return parse_taskfile(line + without_key(task.text, key), task.path, task.name)

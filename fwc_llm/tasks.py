@@ -36,20 +36,17 @@ _FEWEST_TO_NAME, _NAMES_LEVEL = 30, 0.99  # rows of a value that names a level, 
 class Task:
     """A table with a protected attribute and a yes/no outcome, and the words for both.
 
-    `columns` are those of `pool()` and `test()` in file order, protected and outcome included. The table is
-    read on first use; if no local copy exists, a built-in task's table is downloaded then. `load` reads it;
-    `locate` returns the files that hold it, or none if they are not on this machine. `rules` say how its
-    cells are read. A task that `freeze` wrote has no rows; `frozen` is then what it knows of them.
-    `simulated` is true where the rows are drawn from a model; every output must then say so. `text` is the
-    task file's content and `folder` the place of a task file of one's own, where a task comes from a file;
-    `about` is what it says of the purpose and the data (evals/tasks/README.md, "About"). `offered` names the
-    attributes that can be protected, of which `protected` are, and `usual` would be if nobody chose. `weight`
-    is the column that says for how many a row stands; empty: all count the same. `cluster` is the column that
-    names people who have several rows, of whom none is both asked about and shown; empty: a row is a person.
-    `data` are the files that take the place of those that the task file names; empty: none do. `base_parity`
-    is by how much the groups' base rates differ in test rows by default; None: rows as they fall. `criteria`
-    say what the answers "yes" and "no" mean. `column_weights` are those of features in the distances of
-    coresets; 1 for others. `words` are how prompts and replies say "yes" and "no".
+    The table is read on first use, and a built-in one downloaded then if need be: `load` reads it, `locate`
+    returns its files, None where they are not on this machine, and `rules` say how its cells are read.
+    `columns` are those of `pool()` and `test()` in file order. `simulated` rows are drawn from a model; every
+    output must say so. `text` is the task file, `folder` the place of one's own, `data` the files that take
+    the place of those that it names, `about` what it says of purpose and data. Of the attributes `offered`,
+    those in `protected` are, and those in `usual` would be if nobody chose. `weight` is the column that says
+    for how many a row stands, `cluster` the one that names people with several rows, of whom none is both
+    asked about and shown; both may be empty. `base_parity` is the default of runs; None: rows as they fall.
+    `criteria` say what "yes" and "no" mean, `words` how prompts and replies say them. `column_weights` are
+    those of features in the distances of coresets; 1 for others. `frozen` is what a task without rows knows
+    of them (`freeze`).
     """
 
     name: str
@@ -89,7 +86,7 @@ class Task:
 
     @property
     def shown(self) -> tuple[Column, ...]:
-        """Columns a prompt may show, in file order: all but the outcome."""
+        """The columns that a prompt may show: all but the outcome."""
         return tuple(column for column in self.columns if column.name != self.outcome)
 
     @property
@@ -99,12 +96,10 @@ class Task:
 
     def column(self, name: str) -> Column:
         """The column called `name`; `FwcError` when there is none."""
-        for column in self.columns:
-            if column.name == name:
-                return column
-        raise FwcError(
-            f"task {self.name!r} has no column {name!r}; it has {', '.join(c.name for c in self.columns)}"
-        )
+        by_name = {column.name: column for column in self.columns}
+        if name not in by_name:
+            raise FwcError(f"task {self.name!r} has no column {name!r}{did_you_mean(name, by_name)}")
+        return by_name[name]
 
     def pool(self) -> "pd.DataFrame":
         """The rows that examples come from (the whole table where the task is one file).
@@ -136,9 +131,7 @@ class Task:
                 raise FwcError(f"the record is of task {raw.task!r}, not of {self.name!r}")
             return raw
         if not (isinstance(raw, Mapping) or (getattr(raw, "ndim", 0) == 1 and hasattr(raw, "items"))):
-            raise FwcError(
-                f"a row is a mapping or Series of column names to values, not {type(raw).__name__}"
-            )
+            raise FwcError(f"a row is a mapping or Series by column names, not {type(raw).__name__}")
         cells = {title_of(name): cell for name, cell in raw.items()}
         if not isinstance(raw, Mapping) and (values := self._handed_out(raw.name, cells)):
             return Record(self.name, values)
@@ -168,17 +161,9 @@ class Task:
         return domains(self.columns, lambda name: [self.table[name]])
 
     def freeze(self, path: str | Path) -> None:
-        """Save the task without its rows as JSON, for a service that has no table.
-
-        `load_task` reads it. `FwcError` where it cannot be written.
-        """
-        frozen = FrozenTask(
-            name=self.name,
-            simulated=self.simulated,
-            text=self.rules.text,
-            fingerprint=self.fingerprint,
-            domains=self.domains,
-        )
+        """Save the task without its rows as JSON, for a service that has no table; `load_task` reads it."""
+        known: dict[str, Any] = {n: getattr(self, n) for n in ("name", "simulated", "fingerprint", "domains")}
+        frozen = FrozenTask(text=self.rules.text, **known)
         write_whole(json_text(frozen.model_dump(mode="json")), Path(path), "the frozen task ")
 
     @property
@@ -239,9 +224,7 @@ class Task:
         for name in filter(None, (weight, cluster)):
             self.column(name)
         if weight and (self.column(weight).role, self.column(weight).kind) != ("extra", "numeric"):
-            raise FwcError(
-                f'weight: {weight!r} must be a numeric column of the role "extra", which is no feature'
-            )
+            raise FwcError(f'weight: {weight!r} must be a numeric column of the role "extra", no feature')
         return replace(self, weight=weight, cluster=cluster, load=lambda: self._tables)
 
     def weights(self, frame: "pd.DataFrame") -> "np.ndarray | None":
@@ -252,17 +235,14 @@ class Task:
         wrong = ~((weights >= 0) & (weights < float("inf")))
         if wrong.any():
             row = int(wrong.argmax())
-            raise FwcError(
-                f"row {frame.index[row]!r} has the weight {weights[row]:g} ({self.weight!r}): weights are "
-                "finite numbers of at least 0"
-            )
+            what = f"row {frame.index[row]!r} has the weight {weights[row]:g} ({self.weight!r})"
+            raise FwcError(f"{what}: weights are finite numbers of at least 0")
         return weights
 
     def __repr__(self) -> str:
-        protected = ", ".join(self.protected)
-        simulated = " (SIMULATED)" if self.simulated else ""
-        columns = f"{len(self.columns)} columns, protected {protected}, outcome {self.outcome}"
-        return f"<Task {self.name}: {self.title}{simulated}; {columns}>"
+        roles = f"protected {', '.join(self.protected)}, outcome {self.outcome}"
+        title = f"{self.name}: {self.title}{' (SIMULATED)' * self.simulated}"
+        return f"<Task {title}; {len(self.columns)} columns, {roles}>"
 
     def _repr_html_(self) -> str:
         """The question, and the rows of each group and answer; never starts a download."""
@@ -293,9 +273,8 @@ class Task:
             levels, counts = np.array(self.disk_table.levels), self.disk_table.counts
         else:
             levels, codes = np.unique(self.sensitive(self.table), return_inverse=True)
-            counts = np.bincount(2 * codes + self.labels(self.table), minlength=2 * len(levels)).reshape(
-                -1, 2
-            )
+            cells = 2 * codes + self.labels(self.table)
+            counts = np.bincount(cells, minlength=2 * len(levels)).reshape(-1, 2)
         return tuple(levels[np.argsort(counts[:, 1] / counts.sum(1), kind="stable")].tolist())
 
     def cells_of(self, frame: "pd.DataFrame") -> "np.ndarray":
@@ -382,12 +361,9 @@ def load_task(
 ) -> Task:
     """The built-in task called `name`, the task of a TOML file, or one for a data frame.
 
-    The data is looked for in `data_dir`, then in the folder that FWC_LLM_DATA names, then in the user's cache
-    folder; for a task file of your own, in that file's folder first. If no folder has it and the task file
-    has a `url`, it is downloaded. Nothing is read before it is needed.
-
-    `protected` chooses among the attributes that a task offers (`Task.offered`), one or several; by default
-    its own choice.
+    The data is looked for beside a task file of your own, in `data_dir`, in the folder that FWC_LLM_DATA
+    names, and in the user's cache folder, else downloaded where the task file has a `url`. Nothing is read
+    before it is needed. `protected` chooses among the attributes that a task offers (`Task.offered`).
 
     For a data frame `protected` names one column or several, and `outcome` another. Yes is the value, or list
     of values, `positive`, or a number above `above`; neither is needed where the values are yes and no or
@@ -406,9 +382,8 @@ def load_task(
     if not isinstance(name, str | Path):
         if data is not None:
             raise FwcError("a data frame is the table itself: leave out data")
-        task = _of_frame(
-            name, protected, outcome, _answer_lines(positive, above, others), weight, words or {}
-        )
+        answer = _answer_lines(positive, above, others)
+        task = _of_frame(name, protected, outcome, answer, weight, words or {})
         return replace(task, question=question or task.question)
     if any(option is not None for option in (outcome, positive, above, others, words, question)):
         raise FwcError("outcome, positive, above, others, words and question are for a data frame alone")
@@ -455,10 +430,8 @@ def _thawed(path: Path) -> Task:
 
 def _no_task(name: str) -> str:
     if Path(name).is_file():
-        return (
-            f"{name} is no task file (.toml); if it is a table, draft one: fwc-llm task init {name} "
-            "--protected COLUMN --outcome COLUMN"
-        )
+        init = f"fwc-llm task init {name} --protected COLUMN --outcome COLUMN"
+        return f"{name} is no task file (.toml); if it is a table, draft one: {init}"
     if name in layout_names():
         return f"{name} is a task file to copy beside a table of your own: fwc-llm task copy {name}"
     return f"unknown task {name!r}{did_you_mean(name, task_names())}; or name a task file ending in .toml"
@@ -485,8 +458,7 @@ def recorded_task(
 def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int | None = None) -> Task:
     """The task "census": `n_pool` simulated rows to choose examples from, `n_test` to draw test rows from.
 
-    By default both sizes equal Adult's. Columns, words, protected attribute, outcome and question are those
-    of the task "adult".
+    All else is as in the task "adult", the sizes by default.
     """
     given = {"n_pool": n_pool, "n_test": n_test, "seed": seed}
     options = {name: value for name, value in given.items() if value is not None}

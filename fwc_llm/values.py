@@ -94,9 +94,8 @@ def opened(cell: Any) -> Any:
 
 def title_of(name: Any) -> str:
     """The title of a column whose name may be any label; of a tuple its parts, joined by dots."""
-    return (
-        ".".join(str(part) for part in name if part != "") if isinstance(name, tuple) else str(name).strip()
-    )
+    parts = [str(part) for part in name if part != ""] if isinstance(name, tuple) else [str(name).strip()]
+    return ".".join(parts)
 
 
 def as_number(cell: str) -> float | None:

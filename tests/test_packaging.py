@@ -128,7 +128,7 @@ def test_inspect_finds_the_tasks_of_the_wheel(installed: Path, tmp_path: Path) -
 def test_the_lowest_versions_that_are_tested_are_those_declared() -> None:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     named = project["optional-dependencies"]
-    tested = ("parquet", "excel", "dask", "plot", "inspect", "local", "gepa", "paper", "docs")
+    tested = ("parquet", "excel", "dask", "plot", "inspect", "local", "paper", "docs")
     extras = [entry for name in tested for entry in named[name]]
     declared = [*project["dependencies"], *(entry for entry in extras if not entry.startswith("fwc-llm"))]
     lowest = (CHECKOUT / ".ci" / "lowest.txt").read_text().splitlines()[1:]

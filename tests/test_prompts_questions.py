@@ -76,7 +76,7 @@ def test_a_folder_of_ones_own_may_have_its_questions(census: Task, tmp_path: Pat
 @pytest.mark.parametrize(
     ("questions", "says"),
     [
-        ("", "one message without a name must be the question itself"),
+        ("", "one message without a name is the question itself"),
         (OWN * 2, "one message without a name"),
         (OWN.replace("negation", "answer"), "have a name each .negation, paraphrase; not answer."),
         (OWN.partition("{% endcall %}")[0] + "{% endcall %}", "one message without a name"),

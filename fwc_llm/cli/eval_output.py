@@ -172,7 +172,7 @@ def ask_all(
         except FwcError as error:
             if isinstance(error, UnreadError) and error.result is not None:  # there is nothing to show
                 where = quote(str(error.result.folder))
-                console.notes(f"what came is in {where}; with --out {where} the run goes on there")
+                console.notes(f"what came is in {where}")
             elif error.result is not None:
                 results[name] = error.result  # type: ignore[assignment]
             if group is None or not isinstance(error, ProviderError):

@@ -173,7 +173,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             X: (n, p) features without D and Y. A plain array is numeric; the columns of a DataFrame (pandas,
                 Polars, Arrow) are read by their kind (see `fwc_llm.coreset.problem.encoding.Encoder`, and
                 `scale`). What does not fit into memory is read in blocks: Parquet files, memory maps,
-                tables of Dask (docs/scaling.md, "Where the rows may lie").
+                tables of Dask (docs/scaling.md, "Tables beyond memory").
             y: (n,) outcomes, any labels, or the name of a column of X; may be left out with epsilon=None.
             sensitive: (n,) protected levels; the columns of an (n, k) array or DataFrame are crossed. Or the
                 name of a column of X, or a list of names. May be left out with epsilon=None.

@@ -44,10 +44,7 @@ NO_EXAMPLES = Recipe("no examples", "zero")
 
 @dataclass(frozen=True)
 class Candidate:
-    """One set of examples in one wording; `name` is its arm in the journal.
-
-    `instruction` is the sentence at the end of the system message, "" for none.
-    """
+    """One set of examples in one wording; `instruction` is the system message's last sentence, or ""."""
 
     name: str
     recipe: Recipe
@@ -80,19 +77,13 @@ class Candidate:
 
 
 def read_instructions(source: str | Path | Iterable[str]) -> tuple[list[str], list[str]]:
-    """Sentences, and folders of templates: of sentences themselves, a file (one a line) or a folder of them.
-
-    White space is made single, empty lines and repetitions are left out.
-    """
+    """Sentences, and folders of templates: of sentences, a file of them (one a line) or a folder."""
     try:
         if isinstance(source, (str, Path)):
             if Path(source).is_dir():
-                folders = sorted(str(file.parent) for file in Path(source).glob("**/query.j2"))
-                if not folders:
-                    raise FwcError(
-                        f"{source} holds no folder of templates (with system.j2, shots.j2, query.j2)"
-                    )
-                return [], folders
+                if folders := sorted(str(file.parent) for file in Path(source).glob("**/query.j2")):
+                    return [], folders
+                raise FwcError(f"{source} holds no folder of templates (with system.j2, shots.j2, query.j2)")
             source = read_text(Path(source)).splitlines()
         sentences = dict.fromkeys(" ".join(replace_invisible(line).split()) for line in source)
     except (OSError, ValueError) as error:

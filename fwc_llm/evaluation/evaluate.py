@@ -31,7 +31,7 @@ from fwc_llm.runs.results import write_questions
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import design_of
 from fwc_llm.runs.threshold_selection import TRIED, check_probability
-from fwc_llm.runs.watch import KEPT_BACK, UnreadError, Watch
+from fwc_llm.runs.watch import KEPT_BACK, Watch
 from fwc_llm.sanitize import replace_invisible
 from fwc_llm.shots import save_shots
 from fwc_llm.shots.base import Shots
@@ -51,7 +51,6 @@ def evaluate(
     client: Client | None = None,
     data_dir: str | Path | None = None,
     allow_changed_data: bool = False,
-    max_prompt_tokens: int | None = None,
     cancel_batch: bool = False,
     reference: bool = False,
     progress: bool | None = None,
@@ -63,18 +62,15 @@ def evaluate(
 
     `task` is a name, a task file or a `Task`; `model` a name, a `Model`, or a function of the messages that
     returns text, P(yes) or a `Reply` (see `FunctionModel`). `arms` are strategy names, files
-    of saved shots (ending in .json) or `Shots`. Each of the `repeats` draws `n_test` rows with the given
-    `base_parity`, and its examples, from `seed` + its number. The run's folder is `out`, by default
-    ./runs/<time>-<task>-<model>; if `out` is the folder of an interrupted run, that run continues. Works
-    inside a running event loop too (notebooks).
+    of saved shots (ending in .json) or `Shots`. The run's folder is `out`, by default
+    ./runs/<time>-<task>-<model>; an interrupted run continues in its own. Works inside a running event loop.
 
     `settings` is the experiment as one value, `client` the service. Every option of `Settings` and `Client`
     may also be given by its name, and overrides the one in the value.
 
     `data_dir` is where the data lies, `allow_changed_data` accepts saved shots although the data has
-    changed, and `max_prompt_tokens` chooses the largest m, up to `m`, whose prompts fit. `cancel_batch` ends
-    batches that an earlier pass sent; by default their replies are collected first. `reference` adds what
-    plain models answer to the same rows to the report and the statistics.
+    changed. `cancel_batch` ends batches that an earlier pass sent; by default their replies are collected
+    first. `reference` adds what plain models answer to the same rows to the report and the statistics.
 
     Progress is shown in a notebook and on a terminal; `progress` False hides it. `on_step(text)` and
     `on_progress(progress)` receive it instead.
@@ -87,8 +83,8 @@ def evaluate(
     shown = choose(False if progress is None and taken else progress)
     with shown.working("reading the table") as step:
         job = prepare(
-            task, model, arms, settings, client, data_dir, allow_changed_data, max_prompt_tokens,
-            on_step=on_step or step, notice=shown.say, reference=reference,
+            task, model, arms, settings, client, data_dir, allow_changed_data, on_step or step, shown.say,
+            reference,
         )  # fmt: skip
     for note in job.plan.notes:
         shown.say(note)
@@ -104,38 +100,38 @@ def prepare(
     client: Client,
     data_dir: str | Path | None = None,
     allow_changed_data: bool = False,
-    max_prompt_tokens: int | None = None,
     on_step: Callable[[str], None] | None = None,
     notice: Callable[[str], None] | None = None,
     reference: bool = False,
     named: str | None = None,
     no_rows: bool = False,
+    fail_if: Sequence[str] = (),
 ) -> "Job":
     """Plan a run: open the model, read the table, draw rows, choose examples. Nothing is asked or written.
 
     See `evaluate` for the arguments. `notice` receives the notes of the model's client. `named` is the name
-    or the file that the task was read from, where it is a value; `no_rows` leaves rows out of reports.
+    or the file that the task was read from, where it is a value; `no_rows` leaves rows out of reports;
+    `fail_if` are the conditions that no arm may meet, by which reports name the best one.
     """
     if client.max_cost is not None and not settings.model_fields_set & {"n_test", "stopping"}:
         settings = settings.updated(stopping="confidence-sequence") if settings.until_decided else settings
-    needs_p = settings.threshold is not None and settings.api == "chat" and not client.logprobs
-    needs_p = needs_p and isinstance(model, str)
+    named_chat = isinstance(model, str) and settings.api == "chat"
+    needs_p = named_chat and settings.threshold is not None and not client.logprobs
     client = client.updated(logprobs=True) if needs_p else client
-    answerer: Model = (
-        open_model(model, client, api=settings.api, notice=notice)
-        if isinstance(model, str)
-        else as_model(model, client.deadline)
-    )
+    if isinstance(model, str):
+        answerer = open_model(model, client, api=settings.api, notice=notice)
+    else:
+        answerer = as_model(model, client.deadline)
     # A model in this process gives log-probabilities in any case.
     gives = needs_p and answerer.parameters.get("logprobs") and not traits(answerer).local
     if notice is not None and gives:
         notice(f"--threshold {settings.threshold} needs P(yes): --logprobs is switched on")
     check_api(answerer, settings, client)
     table = task if isinstance(task, Task) else load_task(task, data_dir)
-    plan = make_plan(table, arms, settings, allow_changed_data, on_step, None, answerer, max_prompt_tokens)
+    plan = make_plan(table, arms, settings, allow_changed_data, on_step, None, answerer)
     asked = {
         "task": task_option(named or task), "data_dir": data_dir, "allow_changed_data": allow_changed_data,
-        "no_rows": no_rows,
+        "no_rows": no_rows, "fail_if": list(fail_if) or None,
         "reference": reference, "data": table.data or None,
         "protected": None if table.protected in ((), table.usual) else ",".join(table.protected),
     }  # fmt: skip
@@ -144,10 +140,7 @@ def prepare(
 
 @dataclass(frozen=True)
 class Job:
-    """A planned run: its questions, its model and its client options.
-
-    `reference` adds reference lines to what the run measured.
-    """
+    """A planned run: its questions, its model and its client; `reference` adds reference lines to it."""
 
     plan: Plan
     model: Model
@@ -167,14 +160,12 @@ class Job:
         """What a run that asks until it is decided is expected to ask; see `questions_until_decided`."""
         from fwc_llm.runs.sample_sizes import questions_until_decided
 
-        plan, settings = self.plan, self.plan.settings
+        settings, arms = self.plan.settings, [arm.name for arm in self.plan.arms]
         drawn = settings.n_test, settings.base_parity, settings.repeats, settings.min_group
-        return questions_until_decided(
-            design_of(plan.task, *drawn), settings, [arm.name for arm in plan.arms]
-        )
+        return questions_until_decided(design_of(self.plan.task, *drawn), settings, arms)
 
     def forecast(self) -> Forecast:
-        """Count what the run would use, without asking anything."""
+        """Count what the run would use; nothing is asked."""
         return forecast(self.model, self.plan.calls(), self.price, self.client.batch)
 
     def run(
@@ -201,17 +192,13 @@ class Job:
         part = self.plan.part(self.plan.looks[0]) if until else self.plan
         with Journal(folder.path, self.plan.task.spellings) as journal:
             before = folder.describe() if begun else {}
-            recorded = None if before.get("unread") else before.get("parameters")
-            self.settle_format(self.plan.first_calls, journal, recorded, budget)
+            self.settle_format(self.plan.first_calls, journal, before.get("parameters"), budget)
             try:
                 described = self._description(folder.path)
-                if not begun:
+                if begun:
+                    folder.begin(described)
+                else:
                     _write_examples(folder, self.plan)
-                remedied = begun and folder.begin(described)
-                if remedied:
-                    parameters, trials = parameters_json(self.model), self.plan.first_calls[:_TRIALS]
-                    journal.set_aside([call_id(parameters, call) for call in trials])
-                if remedied or not begun:
                     self.write_options(folder.path, opened_as(self.model))
                 write_questions(folder, part)
                 folder.begin(described)  # last: a folder with a run.json is complete
@@ -222,29 +209,23 @@ class Job:
             if begun and on_resume is not None:
                 on_resume(min(len(journal), self.plan.n_calls))
             watch = None if self.client.no_watch else Watch(self.model, journal)
+            ask = partial(self.ask, journal=journal, budget=budget, watch=watch)
             try:
                 live = traits(self.model).api == "chat" and not self.client.batch  # batches take hours
                 if live and self.plan.settings.threshold is not None:
                     calls = list(islice(self.plan.calls(), TRIED))
-                    self.ask(lambda: iter(calls), len(calls), journal, budget, watch=watch)
+                    ask(lambda: iter(calls), len(calls))
                     check_probability(self.model, calls, journal)
+                ask = partial(ask, on_progress=on_progress, cancel_batch=cancel_batch)
                 if until:
-                    outcome = self._until_decided(folder, journal, budget, on_progress, cancel_batch, watch)
+                    outcome = self._until_decided(folder, journal, ask, on_progress)
                 else:
-                    asked = self.plan.n_calls, journal, budget, on_progress, cancel_batch, watch
-                    outcome = self.ask(self.plan.calls, *asked)
-            except FwcError as error:
+                    outcome = ask(self.plan.calls, self.plan.n_calls)
+            except (FwcError, KeyboardInterrupt, asyncio.CancelledError) as caught:
+                stopped = caught if isinstance(caught, FwcError) else interrupted(folder.path)
                 with suppress(FwcError):  # if the disk is full, the first error says so
-                    if isinstance(error, UnreadError):
-                        folder.change(unread=True)
-                    error.result = self._result(folder, journal)
-                raise
-            except (KeyboardInterrupt, asyncio.CancelledError):
-                interrupted = InterruptedRunError(
-                    f"interrupted; the same command with --out {quote(str(folder.path))} continues"
-                )
-                interrupted.result = self._result(folder, journal)
-                raise interrupted from None
+                    stopped.result = self._result(folder, journal)  # type: ignore[assignment]
+                raise stopped from None
             result = self._result(folder, journal, outcome.stopped)
         if self.reference and result.unanswered < result.data["requests"]:
             from fwc_llm.report.reference_models import add_references
@@ -256,10 +237,8 @@ class Job:
         self,
         folder: RunFolder,
         journal: Journal,
-        budget: Budget | None,
+        ask: Callable[..., ExecutionSummary],
         on_progress: Callable[[Progress], None] | None,
-        cancel_batch: bool,
-        watch: Watch | None,
     ) -> ExecutionSummary:
         """Ask about more and more rows, in their order, until all conditions are decided at a look. A part is
         answered as a whole before the next is asked, so that no answer's speed matters.
@@ -277,8 +256,7 @@ class Job:
                 if on_progress is not None:
                     on_progress(replace(news, skipped=news.skipped + before))
 
-            calls = partial(part.calls, asked)
-            outcome = self.ask(calls, self.plan.n_calls, journal, budget, tell, cancel_batch, watch)
+            outcome = ask(partial(part.calls, asked), self.plan.n_calls, on_progress=tell)
             if outcome.stopped and asked:
                 folder.change(ended=outcome.stopped)
                 return replace(outcome, stopped=None)
@@ -299,10 +277,7 @@ class Job:
         return Result(folder.path, score_run(folder, journal, stopped, table), self.plan.task)
 
     def budget(self, elsewhere: float = 0.0) -> Budget | None:
-        """The limit in dollars, if the client has one; `FwcError` where it cannot be kept.
-
-        A model that asks nobody needs none.
-        """
+        """The limit in dollars, for a client with one and a model that costs; `FwcError` without a price."""
         most, about = self.client.max_cost, traits(self.model)
         if most is None or about.simulated or about.reference or about.local:
             return None
@@ -318,10 +293,7 @@ class Job:
         cancel_batch: bool = False,
         watch: Watch | None = None,
     ) -> ExecutionSummary:
-        """Ask the `total` calls that `calls()` yields and the journal does not answer, as the client is set.
-
-        The budget counts all that the journal holds. `watch` sees what is asked live.
-        """
+        """Ask the `total` calls that `calls()` yields and the journal does not answer; `watch` looks on."""
         model, batch, folder = self.model, self.client.batch, journal.path.parent
         here = traits(model).local or is_local(traits(model).address or self.client.base_url)
 
@@ -346,8 +318,8 @@ class Job:
         """Settle on one form of the answers for the whole run, as the client's `answer_format` says.
 
         At most four of the `calls` are asked for JSON, live; their replies are those of the run. With "auto"
-        all are asked for words unless each of them comes as JSON. `recorded` are the parameters of a run that
-        continues, which has settled before.
+        all are asked for words unless each comes as JSON. A run that continues keeps to its `recorded`
+        parameters.
 
         Errors: `ProviderError` where the format is "json" and the service does not give it,
         `IncompleteRunError` at the limit of cost.
@@ -367,9 +339,8 @@ class Job:
             journal.set_aside()
             answer_in("word", words, f"it gives no answer in JSON ({problem})")
         else:
-            raise ProviderError(
-                f"{self.model.name} gives no answer in JSON ({problem}): use --answer-format word, or auto"
-            )
+            remedy = "use --answer-format word, or auto"
+            raise ProviderError(f"{self.model.name} gives no answer in JSON ({problem}): {remedy}")
 
     def _tried(self, calls: Sequence[PlannedCall], journal: Journal, budget: Budget | None) -> str:
         """Ask the calls one after the other; return why one has no answer in JSON, or ""."""
@@ -397,10 +368,14 @@ class Job:
         """The content of run.json in `folder`: everything that determines the run, and the versions used."""
         task, model, about = self.plan.task, self.model, traits(self.model)
         described = describe_asked(self.plan, model.name, model.parameters, about.simulated, about.reference)
-        described |= {"local": True} if about.local else {}
-        described |= {"task_folder": relative(task.folder, folder)} if task.folder is not None else {}
-        described |= {"data": relative(task.data, folder)} if task.data else {}
-        return described | ({"no_rows": True} if self.asked.get("no_rows") else {})
+        told = {
+            "local": about.local,
+            "task_folder": task.folder and relative(task.folder, folder),
+            "data": task.data and relative(task.data, folder),
+            "no_rows": self.asked.get("no_rows"),
+            "fail_if": self.asked.get("fail_if"),
+        }
+        return described | {name: value for name, value in told.items() if value}
 
     def write_options(self, folder: Path, model: str) -> None:
         """Write the experiment file, for this model or several, and the examples that were given."""
@@ -428,8 +403,6 @@ class Job:
     def preflight(self) -> None:
         """Before anything is written, refuse what the model would refuse: a missing key, a limit of cost
         without a price, unusable prompts.
-
-        A run that has begun is not checked again: existing replies need neither key nor prompt.
         """
         self.budget()
         about = traits(self.model)
@@ -443,14 +416,17 @@ class Job:
             forecast(self.model, self.plan.first_calls, self.price)  # does a prompt exceed the window?
 
 
+def interrupted(folder: Path) -> InterruptedRunError:
+    """Return the error that says how to continue what was interrupted in `folder`."""
+    return InterruptedRunError(f"interrupted; the same command with --out {quote(str(folder))} continues")
+
+
 def check_api(model: Model, settings: Settings, client: Client) -> None:
     """Refuse a model that does not take its question by the settings' api, or not in batches."""
     api = traits(model).api
     if settings.api not in {"chat", api}:
-        raise FwcError(
-            f"{model.name} does not take --api {settings.api}: that is for models behind a service that "
-            "speaks it (--base-url; `fwc-llm serve-surrogate` is one)"
-        )
+        who = "that is for models behind a service that speaks it (--base-url; `fwc-llm serve-surrogate`)"
+        raise FwcError(f"{model.name} does not take --api {settings.api}: {who}")
     if client.answer_format == "json" and traits(model).answer_in is None:
         raise FwcError(f"{model.name} takes no --answer-format json: leave it out")
     if api != "chat" and client.batch:
@@ -474,10 +450,7 @@ _BEAT = 0.5  # seconds; on Windows a wait without end does not notice Ctrl-C
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Return the value of a coroutine, run in a second thread: this one may run an event loop of its own.
-
-    An interruption of this thread cancels the work.
-    """
+    """Run a coroutine in a second thread, since this one may run a loop; an interruption here cancels it."""
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = Future()
 
     async def cancellable() -> T:

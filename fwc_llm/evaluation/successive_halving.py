@@ -60,9 +60,9 @@ def read_goal(target_dp: float | None, target: str | None, max_loss: float) -> G
         value = float(text)
     except ValueError:
         raise FwcError(f"the target {name}={text} has no number: write {name}=0.1") from None
-    ratio = name == "dp_ratio"
-    if not (0.0 < value <= 1.0 if ratio else 0.0 <= value < 1.0):
-        raise FwcError(f"the target {name}={text} is outside {'(0, 1]' if ratio else '[0, 1)'}")
+    within, span = (0.0 < value <= 1.0, "(0, 1]") if name == "dp_ratio" else (0.0 <= value < 1.0, "[0, 1)")
+    if not within:
+        raise FwcError(f"the target {name}={text} is outside {span}")
     if not 0.0 <= max_loss <= 100.0:
         raise FwcError(f"max-loss is {max_loss}: give points of accuracy from 0 to 100, such as 3")
     return Goal(name, value, max_loss / 100.0)
@@ -71,9 +71,7 @@ def read_goal(target_dp: float | None, target: str | None, max_loss: float) -> G
 class Estimate(NamedTuple):
     """A value of n answers, or a difference of two, with the influence (n,) of each row on it.
 
-    The influence of a row is what it adds to the value's first-order error, so that the standard error of a
-    difference between two candidates asked about the same rows is the root of the summed squared difference
-    of their influences.
+    The standard error is the root of the summed squared influences, also of a difference on the same rows.
     """
 
     value: float
@@ -280,10 +278,8 @@ def smallest_gains(
     for name in names:
         yes = answers[name]
         if len(yes) == len(pool.rows) and not np.array_equal(yes, answers[ZERO], equal_nan=True):
-            measured = pool.measure(goal, yes)
-            errors.append(
-                (zero.metric.less(measured.metric).error, zero.accuracy.less(measured.accuracy).error)
-            )
+            accuracy, metric = pool.measure(goal, yes)
+            errors.append((zero.metric.less(metric).error, zero.accuracy.less(accuracy).error))
     if not errors:
         return None
     needed = ndtri(1 - (1 - LEVEL) / (2 * len(names))) + ndtri(POWER)

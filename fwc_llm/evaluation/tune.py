@@ -1,7 +1,7 @@
 """`tune`: find the examples that reach a fairness target for one model, and test them once (docs/tune.md)."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError
+from fwc_llm.errors import FwcError, IncompleteRunError
 from fwc_llm.evaluation.candidates import NO_EXAMPLES, Candidate, Recipe, choose_candidates, read_instructions
-from fwc_llm.evaluation.evaluate import Job, prepare
+from fwc_llm.evaluation.evaluate import Job, interrupted, prepare
 from fwc_llm.evaluation.result import Result
 from fwc_llm.evaluation.successive_halving import (
     BALANCED,
@@ -48,7 +48,6 @@ from fwc_llm.runs.results import VALUES, Replies
 from fwc_llm.runs.settings import Api, Settings
 from fwc_llm.runs.splits import Split, hold_out, nearest_whole
 from fwc_llm.runs.watch import Watch
-from fwc_llm.sanitize import replace_invisible
 from fwc_llm.shots import save_shots, select_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.select import check_order
@@ -63,19 +62,15 @@ TUNED = "tuned"
 FORMAT = "fwc-llm-tuning/1"
 FIXED = {ZERO: NO_EXAMPLES, BALANCED: Recipe(BALANCED, BALANCED)}  # what candidates are measured against
 _FEWEST_A_GROUP = 20
-_PROPOSALS = 3  # times that sentences are proposed
-Propose = Callable[[list[dict[str, Any]]], Iterable[str]]
 
 
 @dataclass(frozen=True, repr=False)
 class Tuned:
-    """The outcome of tuning.
+    """The outcome of tuning; `folder` holds shots.json, tuning.json and the run.
 
-    `shots` are the examples chosen, None where no candidate helps; `template` is their wording.
-    `verdict` says in words what was reached. `tuning` is tuning.json; its `front` has one object per
-    candidate: how it was chosen, accuracy and metric on the pool rows with 95 % intervals, and whether no
-    other beats it in both. `result` is the test on rows that took no part in the choice. `folder` holds
-    shots.json, tuning.json and the run.
+    `shots` are the examples chosen, None where no candidate helps; `template` is their wording. `verdict`
+    says in words what was reached. `tuning` is tuning.json; its `front` has accuracy and metric of each
+    candidate on the pool rows, with 95 % intervals. `result` is the test on rows that took no part in it.
     """
 
     folder: Path
@@ -103,10 +98,7 @@ class Tuned:
 
 @dataclass(frozen=True)
 class _Tuning:
-    """A planned tuning: the model, the rows, each arm's prompts, and the folder that keeps it.
-
-    `arms` are zero-shot and balanced examples, then the candidates.
-    """
+    """A planned tuning; `arms` are zero-shot and balanced examples, then the candidates."""
 
     job: Job
     folder: RunFolder
@@ -116,8 +108,6 @@ class _Tuning:
     arms: dict[str, Candidate]
     show: Any
     cancel_batch: bool
-    propose: Propose | None = None
-    proposed: list[list[str]] = field(default_factory=list)
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -139,13 +129,9 @@ class _Tuning:
             self.asked["parameters"] = _plain(dict(self.job.model.parameters))
             watch = Watch(self.job.model, journal, [f"pool {name}" for name in FIXED])
             if taken_up:
-                for name, value in self.asked.items():
-                    if before.get(name) != value:
-                        raise FwcError(
-                            f"{folder.path} holds another tuning ({name} differs): repeat its options to "
-                            "continue it, or name a new folder with --out"
-                        )
-                self.proposed.extend(before.get("proposed", ()))
+                if other := [name for name, value in self.asked.items() if before.get(name) != value]:
+                    what = f"{folder.path} holds another tuning ({other[0]} differs)"
+                    raise FwcError(f"{what}: repeat its options, or name a new folder with --out")
             else:  # where nothing was answered, it begins anew
                 folder.write_json(FILE_NAME, self.asked)
             self._write_wordings()
@@ -159,43 +145,12 @@ class _Tuning:
                     )  # fmt: skip
                 if outcome.stopped or outcome.errors:
                     why = outcome.stopped or f"{outcome.errors} questions have no reply"
-                    raise IncompleteRunError(
-                        f"tuning is not complete: {why}; the same command with "
-                        f"--out {quote(str(folder.path))} continues"
-                    )
+                    again = f"the same command with --out {quote(str(folder.path))} continues"
+                    raise IncompleteRunError(f"tuning is not complete: {why}; {again}")
                 return self._answers(journal, arms, k)
 
-            answers = successive_halving([each.name for each in self.candidates], self.pool, self.goal, ask)
-            for turn in range(_PROPOSALS if self.propose else len(self.proposed)):
-                new = self._new_candidates(turn, answers)
-                if not new:
-                    break
-                answers |= successive_halving(new, self.pool, self.goal, ask)
-            return answers
-
-    def _new_candidates(self, turn: int, answers: Mapping[str, Floats]) -> list[str]:
-        """The examples of the front, each with every newly proposed sentence; an old proposal is repeated."""
-        lines = [line for line in self._lines(answers, None) if line["front"]]
-        if turn == len(self.proposed):
-            tried = {each.instruction for each in self.arms.values()}
-            sentences = self.propose(lines) if self.propose else ()
-            if isinstance(sentences, str):
-                raise FwcError("propose(front) returned a text: return a list of sentences")
-            new = [
-                line
-                for line in dict.fromkeys(" ".join(replace_invisible(s).split()) for s in sentences)
-                if line
-            ]
-            self.proposed.append([sentence for sentence in new if sentence not in tried])
-            self.folder.write_json(FILE_NAME, {**self.asked, "proposed": self.proposed})
-        before = list(self.arms)
-        bases = [self.arms[ZERO], *(self.arms[line["candidate"]] for line in lines)]
-        for sentence in self.proposed[turn]:
-            for base in {id(each.shots): each for each in bases}.values():
-                name = f"candidate-{len(self.candidates) + 1:03d}"
-                self.arms[name] = replace(base, name=name, instruction=sentence)
-        self._write_wordings()
-        return [name for name in self.arms if name not in before]
+            names = [each.name for each in self.candidates]
+            return successive_halving(names, self.pool, self.goal, ask)
 
     def _write_wordings(self) -> None:
         """Write the template sets of the instructions into the folder."""
@@ -234,7 +189,6 @@ class _Tuning:
         shots, template = self._prompt(winner) if winner else (None, self.arms[ZERO].template)
         tuning = {
             **self.asked,
-            **({"proposed": self.proposed} if self.proposed else {}),
             "verdict": verdict,
             "reached": reached,
             **({"winner": winner, "template": template} if winner else {}),
@@ -259,15 +213,10 @@ class _Tuning:
             of_metric, of_accuracy = (100 * gain for gain in gains)
             more = 4 * rows  # for gains half as large
             enough = more <= self.job.plan.repeats[0].split.candidates.sum()
-            return (
-                None,
-                False,
-                (
-                    f"{verdict}Gains under about {of_metric:.0f} points of {TARGETS[self.goal.metric]} or "
-                    f"{of_accuracy:.0f} points of accuracy cannot be seen"
-                    f"{f'; try --rows {more}, which shows gains half as large' * bool(enough)}"
-                ),
-            )
+            verdict += f"Gains under about {of_metric:.0f} points of {TARGETS[self.goal.metric]} or "
+            verdict += f"{of_accuracy:.0f} points of accuracy cannot be seen"
+            try_more = f"; try --rows {more}, which shows gains half as large"
+            return None, False, verdict + try_more * bool(enough)
         finalists = self._finalists(answers)
         winner, reached = choose(finalists, self.goal)
         return winner, reached, self._verdict(winner, reached, finalists)
@@ -282,34 +231,28 @@ class _Tuning:
         """One object per candidate and arm: those asked about all rows first, nearest to the target first.
         They are of the rows on which the winner was chosen, so the winner's are too good; the test is honest.
         """
-        best, lines = front(self._finalists(answers), self.goal), []
+        best, lines = front(self._finalists(answers), self.goal), list[tuple[Any, dict[str, Any]]]()
         for name, yes in answers.items():
             values, k = self.pool.measure(self.goal, yes), len(yes)
             beside = self.pool.measure(self.goal, answers[BALANCED][:k])
             lost = beside.accuracy.less(values.accuracy)
             fixed = {"candidate": name, "kind": name, "strategy": name}
-            lines.append(
-                {
-                    **(fixed if name in FIXED else self.arms[name].as_json()),
-                    "rows": k,
-                    "dropped": k < len(self.pool.rows),
-                    "accuracy": values.accuracy.value,
-                    "accuracy_interval": values.accuracy.interval(),
-                    "metric": values.metric.value,
-                    "metric_interval": values.metric.interval(),
-                    "loss": lost.value,
-                    "loss_interval": lost.interval(low=-1.0),
-                    "front": name in best,
-                    "chosen": name == winner,
-                }
-            )
-        return sorted(
-            lines,
-            key=lambda line: (
-                *(line["dropped"], line["candidate"] in FIXED, -line["rows"]),
-                self.goal.shortfall(line["metric"]),
-            ),
-        )
+            line = {
+                **(fixed if name in FIXED else self.arms[name].as_json()),
+                "rows": k,
+                "dropped": k < len(self.pool.rows),
+                "accuracy": values.accuracy.value,
+                "accuracy_interval": values.accuracy.interval(),
+                "metric": values.metric.value,
+                "metric_interval": values.metric.interval(),
+                "loss": lost.value,
+                "loss_interval": lost.interval(low=-1.0),
+                "front": name in best,
+                "chosen": name == winner,
+            }
+            place = line["dropped"], name in FIXED, -k, self.goal.shortfall(values.metric.value)
+            lines.append((place, line))
+        return [line for _, line in sorted(lines, key=lambda pair: pair[0])]
 
     def _verdict(self, winner: str, reached: bool, finalists: Mapping[str, Measured]) -> str:
         goal, best = self.goal, finalists[winner]
@@ -337,10 +280,7 @@ class _Tuning:
             return make_plan(task, arms, settings, progress=step, split=split)
 
     def forecast(self, split: Split | None) -> Forecast:
-        """Count the most that candidates and test use: as if the longest prompts stayed to the end.
-
-        Sentences that are proposed while it runs are not known yet.
-        """
+        """Count the most that candidates and test use, as if the longest prompts stayed to the end."""
         self._write_wordings()
         count, total = TokenCounter(self.job.model.name).count, len(self.pool.rows)
         tokens = {each.name: count(next(self._calls([each.name], 1)).messages) for each in self.candidates}
@@ -381,12 +321,10 @@ def _expected(job: Job, numbers: Forecast) -> str:
     about = traits(job.model)
     if about.local or (about.simulated and job.client.base_url is None):
         return f"{requests}: they cost nothing"
-    tokens = (
-        f"{numbers.prompt_tokens:,} prompt tokens{exact}, {numbers.completion_tokens:,} completion tokens"
-    )
-    if numbers.dollars_most is None:
-        return f"{requests}: {tokens}; cost unknown: give a price file with --prices"
-    return f"{requests}: {tokens}, ${numbers.dollars_most:.2f}"
+    unknown = "; cost unknown: give a price file with --prices"
+    cost = unknown if numbers.dollars_most is None else f", ${numbers.dollars_most:.2f}"
+    prompts, replies = f"{numbers.prompt_tokens:,}", f"{numbers.completion_tokens:,}"
+    return f"{requests}: {prompts} prompt tokens{exact}, {replies} completion tokens{cost}"
 
 
 def tune(
@@ -403,7 +341,6 @@ def tune(
     orders: Sequence[str] | None = None,
     strategies: Sequence[str] | None = None,
     instructions: str | Path | Sequence[str] | None = None,
-    propose: Propose | None = None,
     n_test: int | None = None,
     base_parity: float | Literal["task"] | None = "task",
     seed: int = 0,
@@ -431,8 +368,6 @@ def tune(
 
     `instructions` are sentences for the end of the system message (or a file of them, one a line, or a folder
     of template sets): each is tried without examples, and takes turns with the prompt that has none.
-    `propose(front)` gets the front after each race, up to 3 times, and returns more sentences, or none; they
-    are raced with the examples of the front. What it proposed is not asked of it again.
 
     Everything is written to `out`, by default ./runs/<time>-<task>-<model>; the same call with the folder of
     an interrupted tuning continues it. The winner is shots.json there. `dry_run` asks and writes nothing: the
@@ -444,7 +379,7 @@ def tune(
     templates = list(templates or (Settings(api=api).template,))
     sentences, folders = read_instructions(instructions) if instructions is not None else ([], [])
     templates += folders
-    for template in templates if sentences or propose else ():
+    for template in templates if sentences else ():
         instructed(template, "")
     if candidates < 1:
         raise FwcError(f"candidates is {candidates}: give a whole number from 1 up")
@@ -462,18 +397,13 @@ def tune(
             task, model, arms, settings, client or Client(), data_dir, on_step=step, notice=show.say
         )
         if traits(bare.model).reference:
-            raise FwcError(
-                f"{bare.model.name} reads no prompt, so there is nothing to tune: name a language model "
-                "(--model)"
-            )
+            raise FwcError(f"{bare.model.name} reads no prompt, so there is nothing to tune: name another")
         table, settings, drawn = bare.plan.task, bare.plan.settings, bare.plan.repeats[0].split
         rows, fewest = settings.n_test if rows is None else rows, _FEWEST_A_GROUP * len(table.groups)
         sizes = sizes or [settings.m]
         if rows < fewest:
-            raise FwcError(
-                f"rows (--rows) is {rows}: comparing candidates takes at least {fewest}, {_FEWEST_A_GROUP} a "
-                "group"
-            )
+            least = f"comparing candidates takes at least {fewest}, {_FEWEST_A_GROUP} a group"
+            raise FwcError(f"rows (--rows) is {rows}: {least}")
         if settings.base_parity is not None:
             nearest = nearest_whole(table.groups, rows, settings.base_parity)
             if nearest != rows:
@@ -514,17 +444,15 @@ def tune(
         "seed": seed,
         "candidates": [each.as_json() for each in tried],
     }
-    asked = _plain(asked)
     named = fixed | {each.name: each for each in tried}
-    tuning = _Tuning(bare, folder, asked, goal, pool, named, show, cancel_batch, propose)
+    tuning = _Tuning(bare, folder, _plain(asked), goal, pool, named, show, cancel_batch)
     if dry_run:
         with TemporaryDirectory() as wordings:
             numbers = replace(tuning, folder=RunFolder(Path(wordings))).forecast(split if test else None)
-        asked["forecast"] = {**asdict(numbers), "price": numbers.price and numbers.price.model_dump()}
-        return Tuned(folder.path, _expected(bare, numbers), False, None, templates[0], {**asked, "front": []})
+        forecasted = asdict(numbers) | {"price": numbers.price and numbers.price.model_dump()}
+        told = {**tuning.asked, "forecast": forecasted, "front": []}
+        return Tuned(folder.path, _expected(bare, numbers), False, None, templates[0], told)
     try:
         return tuning.conclude(tuning.ask_candidates(), split if test else None)
     except KeyboardInterrupt:
-        raise InterruptedRunError(
-            f"interrupted; the same command with --out {quote(str(folder.path))} continues"
-        ) from None
+        raise interrupted(folder.path) from None

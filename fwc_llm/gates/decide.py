@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from fwc_llm.gates.condition import KEY_OF, UNTIL_VERDICT, GateCondition, parse_condition
 from fwc_llm.metrics.arm_comparison import COMPARED, compare
 from fwc_llm.metrics.arm_estimates import estimate
-from fwc_llm.metrics.counts import BY_KEY, Metric, overall, undefined_reasons
+from fwc_llm.metrics.counts import BY_KEY, Metric
 from fwc_llm.metrics.intervals import INCONCLUSIVE, LEVEL, Enclosed, Interval
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.statistics import listed, small_groups
@@ -103,7 +103,7 @@ def _decide(condition: GateCondition, answered: RunAnswers, arm: str) -> Check:
     if metric.kind != "share" and metric.source == "answers" and alike:
         words = " and ".join(alike)
         return Check(name, "undecided", f"{shown}; {words}: the gap says nothing", value, low, high)
-    outcome = _outcome(condition, low, high)
+    outcome = outcome_of(condition, low, high)
     words = {
         "failed": "all of it meets the condition",
         "passed": "none of it meets the condition",
@@ -112,14 +112,14 @@ def _decide(condition: GateCondition, answered: RunAnswers, arm: str) -> Check:
     more_rows = outcome == "undecided"
     if metric.source == "answers" and (unread := sum(answered.answers[name].unread.sum() for name in arms)):
         shown += f", {UNREAD_WORDS[answered.design.unread].format(f'{unread:,}')}"
-        if more_rows and _outcome(condition, *ends) == "undecided":
+        if more_rows and outcome_of(condition, *ends) == "undecided":
             words = f"{condition.bound:g} lies within it: what these would have been decides, not more rows"
             more_rows = False
     return Check(name, outcome, f"{shown}; {words}", value, low, high, more_rows)
 
 
-def _outcome(condition: GateCondition, low: float, high: float) -> Outcome:
-    """Whether all of an interval meets the condition, or none of it."""
+def outcome_of(condition: GateCondition, low: float, high: float) -> Outcome:
+    """Return whether all of an interval meets the condition ("failed"), or none of it."""
     bound = condition.bound
     holds, fails = {
         ">": (low > bound, high <= bound),
@@ -152,7 +152,7 @@ def _folded(low: float, high: float) -> Interval:
 
 
 def _undefined(metric: Metric, answered: RunAnswers, arm: str) -> str:
-    reasons = dict(undefined_reasons(overall(answered.cells(arm)), answered.groups))
+    reasons = dict(estimate(answered.samples[arm]).undefined(answered.groups))
     lacking = "P(yes)" if metric.source == "p_yes" else "answer"
     return reasons.get(metric.key, f"a group has no {lacking} that counts")
 

@@ -12,9 +12,9 @@ from pydantic import BaseModel
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.result import Result
 from fwc_llm.files import is_file
-from fwc_llm.models.base import Reply, is_simulation
+from fwc_llm.models.base import Reply
 from fwc_llm.models.client import Client
-from fwc_llm.models.inspect import from_chat, generate_options, read_log, to_reply
+from fwc_llm.models.inspect import from_chat, generate_options, is_simulated, read_log, to_reply
 from fwc_llm.runs import folder as layout
 from fwc_llm.runs.journal import Journal, PlannedCall, make_record, request_id
 from fwc_llm.sanitize import as_single_line, parse_json
@@ -157,9 +157,7 @@ def _described(
     """run.json: what the task planned, the model that Inspect asked, and what became of the plan."""
     run: dict[str, Any] = content["run"]
     spec = log.eval
-    simulated = any(
-        is_simulation(sample.output.model) for sample in log.samples or () if sample.output.choices
-    )
+    simulated = any(is_simulated(sample.output) for sample in log.samples or () if sample.output.choices)
     seen = {question["arm"] for question in questions}
     settings = dict(run["settings"])
     settings["repeats"] = len({question["repeat"] for question in questions})

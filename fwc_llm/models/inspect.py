@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import SIMULATED, Attempts, Message, Messages, Reply, is_simulation
+from fwc_llm.models.base import HEADER, SIMULATED, Attempts, Message, Messages, Reply, is_simulation
 from fwc_llm.models.client import Client
 from fwc_llm.models.openai import chat
 from fwc_llm.models.openai.retry import AttemptError, FailureScope, Pace, http_failure
@@ -34,6 +34,7 @@ _LONGEST_BACKOFF = 30.0  # seconds between two attempts at one row
 _NOT_SENT = ("ConnectError", "ConnectTimeout")  # of httpx
 _MARKUP = re.compile(r"\[/?[a-z ]*\]")
 _HOLDS_A_KEY = re.compile(r"(?:_|^)(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE)
+_SIMULATES = "fwc_llm_simulates"  # the attribute of Inspect's provider
 _NAME = "name"  # Inspect's messages have no name; it travels in their metadata
 # What this client or its caller decides, and what would let another model answer.
 _OURS = {
@@ -113,6 +114,30 @@ def from_chat(messages: str | Sequence[Any]) -> list[Message]:
     return ours
 
 
+def watch(model: "Inspected") -> None:
+    """Look for the header of our server in all that a service answers; proxies hide its model's name."""
+    client: Any = getattr(vars(model.api).get("client"), "_client", None)  # httpx below the provider's SDK
+    if hasattr(client, "event_hooks") and not hasattr(model.api, _SIMULATES):
+
+        async def look(response: Any) -> None:
+            if is_simulation(None, headers=response.headers):
+                setattr(model.api, _SIMULATES, True)
+
+        setattr(model.api, _SIMULATES, False)
+        client.event_hooks["response"].append(look)
+
+
+def mark(output: "ModelOutput", model: "Inspected") -> None:
+    """Write into an output that a simulation gave it, where the service behind `model` is one."""
+    if getattr(model.api, _SIMULATES, False):
+        output.metadata = {**(output.metadata or {}), HEADER: SIMULATED}
+
+
+def is_simulated(output: "ModelOutput") -> bool:
+    """Whether a simulation gave this output, by its model's name or our mark."""
+    return is_simulation(output.model, (output.metadata or {}).get(HEADER))
+
+
 def to_reply(output: "ModelOutput", clean: Callable[[str], str] = utf8_safe) -> Reply:
     """Read a model's output as every other service's reply is read; `clean` is applied to its texts.
 
@@ -132,7 +157,7 @@ def to_reply(output: "ModelOutput", clean: Callable[[str], str] = utf8_safe) -> 
     cached = (usage and usage.input_tokens_cache_read) or 0
     body = {
         "model": output.model,
-        "system_fingerprint": SIMULATED if is_simulation(output.model) else None,
+        "system_fingerprint": SIMULATED if is_simulated(output) else None,
         "choices": [
             {
                 "message": {"content": text, "refusal": text if refuses else None},
@@ -234,6 +259,8 @@ class InspectModel(chat.Service):
                 return replace(self._no_reply(failure, time.monotonic() - began), attempts=number)
             number += 1
         self._failed_in_a_row = 0
+        mark(output, model)
+        self.simulated |= is_simulated(output)
         reply = to_reply(output, self.redact)
         if reply.usage is not None:
             self._pace.settle(tokens, reply.usage.prompt_tokens + reply.usage.completion_tokens)
@@ -266,6 +293,7 @@ class InspectModel(chat.Service):
             sdk = vars(self._model.api).get("client")
             if hasattr(sdk, "max_retries"):  # the SDKs of OpenAI and Anthropic would repeat a request
                 sdk.max_retries = 0
+            watch(self._model)
         return self._model
 
     def _error_text(self, error: BaseException) -> str:

@@ -23,7 +23,7 @@ from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.audit_answers import Audit
 from fwc_llm.report.document import document_of, entry
 from fwc_llm.report.local_law_144 import summary
-from fwc_llm.report.narrative import findings, four_fifths, what_was_decided
+from fwc_llm.report.narrative import findings, four_fifths, missed, what_was_decided
 from fwc_llm.report.predictions_reader import population_of, read_columns, read_predictions
 from fwc_llm.report.provenance import ABOUT, DECISIONS
 from fwc_llm.report.rows import rows_of_audit
@@ -107,7 +107,7 @@ def audit_of_file(
     columns = {name: column for name, column in roles.items() if column is not None}
     key, threshold = asked.key or asked.row or "", HALF if asked.threshold is None else asked.threshold
     layout = {name: getattr(asked, name) for name in LAYOUT}
-    texts = [*names, label, asked.answer, settings.cluster]
+    texts = [*names, label, settings.cluster]
     everybody = None
     if population:
         everybody = population_of(read_columns(population, [], layout=layout)[1], key, texts)
@@ -148,7 +148,7 @@ def audit_of_file(
     audits = {}
     for name, view in by_attribute(crossed).items():
         if everybody is not None:
-            options = label, decisions, asked.answer, asked.unknown, settings.cluster
+            options = label, decisions, asked.unknown, settings.cluster
             view = of_population(view, everybody, key, *options)
         audits[name] = Audit(view)
     audited = audited or time.strftime("%Y-%m-%dT%H:%M:%S%z")
@@ -268,7 +268,12 @@ def _describe(audit: Audit, source: Mapping[str, Any], title: str, keep_small: b
         provenance={"about": dict.fromkeys(ABOUT), "task": None, "hashes": hashes},
         about={**record, "returned_models": []},
         paragraph=what_was_decided(where, list(answers), stats),
-        findings=[answer, *four_fifths(impact["attributes"][-1]), *others],
+        findings=[
+            answer,
+            *four_fifths(impact["attributes"][-1]),
+            *others,
+            *({"arm": "", "text": text} for text in missed(stats)),
+        ],
         statistics=stats,
         cost={"requests": calls, "unanswered": unanswered, "usage": {}},
     )

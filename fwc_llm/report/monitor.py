@@ -1,25 +1,23 @@
 """Decisions that keep coming: counts by period, metrics with confidence sequences, alarms of a change."""
 
-import time
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fwc_llm.errors import FwcError
 from fwc_llm.gates.change_detection import Alarm, Detector, check_watched
 from fwc_llm.gates.condition import GateCondition
-from fwc_llm.metrics.audit_table import DecisionValues, from_frame, plain_text
+from fwc_llm.gates.decide import outcome_of
+from fwc_llm.metrics.audit_table import DecisionValues, from_frame
 from fwc_llm.metrics.confidence_sequences import MIN_ROWS_FIRST_LOOK, ConfidenceSequence
 from fwc_llm.metrics.counts import RATES, UNPARSED, Codes, Floats, Metric
 from fwc_llm.metrics.intervals import Z, ratio_limits, wilson
-from fwc_llm.metrics.run_answers import as_names, mapped, one_name
-from fwc_llm.report.monitor_state import BEFORE, FirstState, State, plain_keys
+from fwc_llm.metrics.run_answers import as_names, mapped
+from fwc_llm.report.monitor_state import State, plain_keys
 from fwc_llm.report.predictions_reader import read_predictions
 from fwc_llm.values import as_number
 from fwc_llm.words import UNKNOWN, merged_categories
@@ -41,26 +39,15 @@ class _Meanings(DecisionValues):
 
     def meaning(self, counts: Mapping[str, int], column: str) -> dict[str, bool | None]:
         """Return what each value means, None: its rows are left out."""
-        known = {**dict.fromkeys(self.seen, 0), **counts}
+        known = dict.fromkeys(self.seen, 0) | dict(counts)
         if self.positive and self.negative:  # a call of few decisions need not hold both
             options = self.values(self.positive, known) + self.values(self.negative, known)
-            known = {**dict.fromkeys(options, 0), **known}
+            known = dict.fromkeys(options, 0) | known
         found = super().meaning(known, column)
         for value, means in found.items():
             if self.seen.setdefault(value, means) is not means:
                 raise FwcError(f"{self.where}: {value!r:.80} had another meaning in earlier calls")
         return found
-
-
-class _DecisionRows(NamedTuple):
-    """Decisions in the order of their time: `kind` is 3 · label + answer; `days` are None without dates."""
-
-    key: "pd.Series[str]"
-    group: "Names"
-    kind: Codes
-    version: "Names"
-    time: list[Any]
-    days: list[date] | None
 
 
 @dataclass(frozen=True)
@@ -72,7 +59,7 @@ class Monitored:
 
     detectors: Sequence[Detector]
     summary: Mapping[str, Any]
-    periods: list[dict[str, Any]]
+    periods: list[str]
     by_period: Codes
     by_version: Codes
     new: list[dict[str, Any]]
@@ -81,7 +68,6 @@ class Monitored:
 
 def watch(
     state: State,
-    first: FirstState | None,
     path: Path,
     conditions: Sequence[GateCondition],
     options: Mapping[str, Any],
@@ -97,183 +83,143 @@ def watch(
     the rest are options of the command. Raises `FwcError` for conditions without a detector, a state of other
     options, and decisions that are there twice or were changed.
     """
-    summary = state.summary
+    summary, checks = state.summary, len(conditions)
     for condition in conditions:
         check_watched(condition, options["label"] is not None)
     known, asked = summary["asked"], {**options, "conditions": [condition.text for condition in conditions]}
     asked["period"] = asked["period"] or known.get("period")
-    for name in (name for name in asked if name in known and known[name] != asked[name]):
-        raise FwcError(
-            f"{state.path} monitors {name} {known[name]!r}, not {asked[name]!r}: name another state"
-        )
+    for name in (name for name in known if known[name] != asked[name]):
+        was = f"{name} {known[name]!r}"
+        raise FwcError(f"{state.path} monitors {was}, not {asked[name]!r}: name another state")
     for alarm in summary["alarms"]:
-        noted = alarm["acknowledged"] or acknowledge
-        alarm |= {"acknowledged": noted, "over": alarm.get("over", False)}
+        alarm["acknowledged"] = alarm["acknowledged"] or acknowledge
     state.forget(forget)
     meanings = _Meanings(**values, where=path.name, typed=True, seen=summary["values"])
-    rows, notes = _read(path, options, meanings, layout)
-    if rows is None and not summary["periods"]:
+    rows, notes = _read(path, asked, meanings, layout)
+    new, detectors = list[dict[str, Any]](), [Detector(condition) for condition in conditions]
+    if known:
+        detectors = [Detector.read(one, summary["detectors"][one.text]) for one in conditions]
+    elif not len(rows):
         raise FwcError(f"{path} has no decisions")
-    counts, new = state.counts("version").sum(0), list[dict[str, Any]]()
-    begun = {"counts": counts, "decisions": int(counts.sum()), "comparisons": {}, "firsts": {}}
-    detectors = [Detector.read(one, summary["detectors"].get(one.text, begun)) for one in conditions]
-    if rows is not None:
-        asked["period"] = asked["period"] or ("month" if rows.days else "call")
-        cell, touched, more = _add(state, first, rows, path, asked)
-        for detector in detectors:
-            for alarm in detector.watch(cell, asked["run_length"] * len(conditions)):
-                new += log_alarm(summary, detector, alarm, len(conditions))
-        evidence = {detector.condition.text: detector.evidence for detector in detectors}
-        for number in touched:
-            summary["periods"][number] |= {"at": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "evidence": evidence}
-        notes = [*notes, *more]
+    cell, period, late = _add(state, rows, path)
     for detector in detectors:
-        since = np.zeros((len(summary["groups"]), 2, 3), np.int64)
-        since[: len(detector.counts)] = detector.counts
-        for alarm in (one for one in summary["alarms"] if one["condition"] == detector.condition.text):
-            groups = [summary["groups"].index(group) for group in alarm["groups"]] or slice(None)
-            alarm["over"] |= _kept(detector, since[groups], len(conditions))
+        for alarm in detector.watch(cell, period, asked["run_length"] * checks):
+            new += log_alarm(summary, detector, alarm, checks)
+        for one in (one for one in summary["alarms"] if one["condition"] == detector.condition.text):
+            places = [summary["groups"].index(group) for group in one["groups"]]
+            since = detector.counts[places or slice(None)]
+            one["over"] = one["over"] or _keeps(detector, sums(since, detector.metric), checks)
     summary |= {"asked": asked, "detectors": {d.condition.text: d.to_dict() for d in detectors}}
-    names = [period["period"] for period in summary["periods"]]
+    names = summary["periods"]
     order = sorted(range(len(names)), key=lambda p: (len(names[p]), names[p]))  # call 9 before call 10
-    periods, by_period = [summary["periods"][p] for p in order], state.counts("period")[order]
-    return Monitored(detectors, summary, periods, by_period, state.counts("version"), new, notes)
+    by_period, by_version = state.counts("period")[order], state.counts("version")
+    periods = [names[p] for p in order]
+    return Monitored(detectors, summary, periods, by_period, by_version, new, [*notes, *late])
 
 
 def _read(
-    path: Path, options: Mapping[str, Any], decisions: DecisionValues, layout: Mapping[str, Any]
-) -> tuple[_DecisionRows | None, Sequence[str]]:
-    """The decisions of a file, None where it has none, and notes on what was left out."""
-    roles = {"row": options["key"], **{name: options[name] for name in ("answer", "label", "time", "by")}}
-    columns, protected = {name: column for name, column in roles.items() if column}, options["protected"]
-    rule = options["missing"]
+    path: Path, asked: dict[str, Any], decisions: DecisionValues, layout: Mapping[str, Any]
+) -> "tuple[pd.DataFrame, Sequence[str]]":
+    """The decisions of a file in the order of their time, and notes on what was left out.
+
+    Columns: key, group, kind (3 · label + answer), version, time and period.
+    """
+    import pandas as pd
+
+    roles = {name: asked[name] for name in ("key", "answer", "label", "time", "by")}
+    columns = {"row" if name == "key" else name: column for name, column in roles.items() if column}
+    protected, rule = asked["protected"], asked["missing"]
     frame, notes = read_predictions(path, columns, protected, decisions, missing=rule, layout=layout)
     if not len(frame):
-        return None, notes
+        return frame, notes
     frame["row"] = plain_keys(frame["row"])
     if (twice := frame["row"].duplicated()).any():
-        key = f"{options['key']} {frame['row'][twice].iloc[0]!r:.80}"
+        key = f"{asked['key']} {frame['row'][twice].iloc[0]!r:.80}"
         raise FwcError(f"{path} has two rows with {key}: each decision needs a key of its own")
-    moments: list[Any] = [None] * len(frame)
-    days = None
-    if options["time"]:
-        seconds, written = _times(as_names(frame["time"].array), f"{path}: {options['time']!r}")
-        order = np.argsort(seconds, kind="stable")
-        frame, moments = frame.iloc[order].reset_index(drop=True), seconds[order].tolist()
-        days = [written[place] for place in order] if written else None
+    seconds, days = np.full(len(frame), np.nan), list[date]()
+    if asked["time"]:
+        seconds, days = _times(as_names(frame["time"].array), f"{path}: {asked['time']!r}")
+    every = asked["period"] = asked["period"] or ("month" if days else "call")
+    if every != "call" and not days:
+        raise FwcError(f"--period {every} needs dates: name their column with --time")
+    frame = frame.assign(seconds=seconds, period=[_period(day, every) for day in days] or "")
+    frame = frame.sort_values("seconds", kind="stable", ignore_index=True)
     for name in protected:  # one by one: what a level means must not depend on the other levels of a call
         levels = as_names(frame[name].array)
-        unknown = {
-            level for level in levels.categories if merged_categories([level], options["unknown"], True)
-        }
+        unknown = {one for one in levels.categories if merged_categories([one], asked["unknown"], True)}
         frame[name] = mapped(levels, lambda level: UNKNOWN if level in unknown else level)  # noqa: B023
     said = (decisions.positive, decisions.negative, decisions.others) != (None,) * 3
-    label, meanings = "label" if options["label"] else None, None if said else decisions
-    audited = from_frame(
+    label, meanings = "label" if asked["label"] else None, None if said else decisions
+    answers = from_frame(
         frame, protected=protected, unknown=None, label=label, decisions=meanings, least_groups=1
-    )
-    answers = audited.answers["answers"]
-    kind = 3 * answers.label.astype(np.int64)
-    kind += np.where(np.isnan(answers.answer), UNPARSED, answers.answer).astype(np.int64)
-    version = as_names(frame["by"].array) if options["by"] else one_name("", len(frame))
-    return _DecisionRows(frame["row"], answers.group, kind, version, moments, days), notes
+    ).answers["answers"]
+    kind = 3 * answers.label + np.where(np.isnan(answers.answer), UNPARSED, answers.answer)
+    version = frame["by"].astype(str) if asked["by"] else ""
+    columns = {"group": answers.group, "kind": kind.astype(np.int64), "version": version}
+    columns |= {"key": frame["row"], "time": frame["seconds"], "period": frame["period"]}
+    return pd.DataFrame(columns), notes
 
 
-def _times(texts: "Names", where: str) -> tuple[Floats, list[date] | None]:
+def _times(texts: "Names", where: str) -> tuple[Floats, list[date]]:
     """Times (n,) in seconds, UTC without a zone, and their dates as written; or numbers, without dates."""
     texts = texts.remove_unused_categories()
     numbers = [as_number(text) for text in texts.categories]
     if None not in numbers:
-        return np.array(numbers, np.float64)[texts.codes], None
-    times = list[datetime]()
-    for text in texts.categories:
-        try:
-            moment = datetime.fromisoformat(f"{text}-01" if len(text) == len("2026-11") else text)
-            times.append(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
-        except ValueError:
-            raise FwcError(
-                f"{where} has {text!r:.60}, no time of ISO 8601 such as 2026-11-27T09:30"
-            ) from None
-    seconds = np.array([(moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() for moment in times])
-    return seconds[texts.codes], [times[code].date() for code in texts.codes]
+        return np.array(numbers, np.float64)[texts.codes], []
+    whole = (f"{text}-01" if len(text) == len("2026-11") else text for text in texts.categories)
+    try:
+        times = list(map(datetime.fromisoformat, whole))
+    except ValueError as error:
+        raise FwcError(f"{where}: {error!s:.80}: write ISO 8601, such as 2026-11-27T09:30") from None
+    seconds = [(time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() for time in times]
+    return np.array(seconds)[texts.codes], [times[code].date() for code in texts.codes]
 
 
 def _period(day: date, kind: str) -> str:
     year, week, _ = day.isocalendar()
-    names = {"day": day.isoformat(), "week": f"{year:04}-W{week:02}", "month": day.isoformat()[:7]}
-    return (names | {"quarter": f"{day.year:04}-Q{(day.month + 2) // 3}", "year": f"{day.year:04}"})[kind]
+    quarter, (month, whole) = (day.month + 2) // 3, (day.isoformat()[:7], day.isoformat())
+    names = {"call": "", "day": whole, "week": f"{year:04}-W{week:02}", "month": month}
+    return (names | {"quarter": f"{month[:4]}-Q{quarter}", "year": month[:4]})[kind]
 
 
-def _add(
-    state: State, first: FirstState | None, rows: _DecisionRows, path: Path, asked: Mapping[str, Any]
-) -> tuple[Codes, set[int], list[str]]:
-    """Add what is new; return its cells (n,) in their order, the numbers of its periods, and notes."""
-    summary, notes = state.summary, list[str]()
-    hashed, counted, forgotten = state.known(rows.key)
-    if first is not None:
-        others = rows.key[~np.isin(hashed, first.keys)]
-        if not counted or state.known(others.map(plain_text))[1]:
-            raise FwcError(
-                f"{path} has no key of {state.path}, of an earlier version, or spells one in another way: "
-                "give old decisions too, or begin a new state with --state and all decisions"
-            )
-        notes.append(f"{state.path} is an SQLite file now; {state.path.name}.old is what it was")
-    cell = 6 * _numbers(rows.group, summary["groups"]) + rows.kind
-    version = _numbers(rows.version, summary["versions"])
+def _add(state: State, rows: "pd.DataFrame", path: Path) -> tuple[Codes, Codes, list[str]]:
+    """Add decisions that are new; return their cells and periods (n,) in their order, and notes."""
+    nothing, summary, notes = np.zeros(0, np.int64), state.summary, list[str]()
+    if not len(rows):
+        return nothing, nothing, notes
+    known = len(summary["groups"])
+    rows["cell"] = 6 * _numbers(rows["group"], summary["groups"]) + rows["kind"]
+    rows["version"] = _numbers(rows["version"], summary["versions"])
     if (groups := len(summary["groups"])) > _MOST_GROUPS:
         raise FwcError(f"{path}: {groups} groups are too many to compare all pairs: protect fewer columns")
-    content = list(zip(cell.tolist(), version.tolist(), rows.time, strict=True))
-    places = {key: place for place, key in enumerate(hashed.tolist())}
-    for key, before in counted.items():
-        if before[0] is not None and before != content[places[key]]:
-            raise FwcError(
-                f"{path}: the row {rows.key[places[key]]!r:.80} was seen before and has changed: decisions "
-                "stay as they were made; restore it, or begin a new state with --state"
-            )
-    fresh = [place for key, place in places.items() if key not in counted and key not in forgotten]
-    if not fresh:
-        return cell[:0], set(), notes
-    names = [f"call {1 + sum(period['period'] != BEFORE for period in summary['periods'])}"] * len(cell)
-    if asked["period"] != "call":
-        if rows.days is None:
-            raise FwcError(f"--period {asked['period']} needs dates: name their column with --time")
-        names = [_period(day, asked["period"]) for day in rows.days]
-    numbers = {period["period"]: number for number, period in enumerate(summary["periods"])}
-    total = int(state.counts("version").sum())
-    for decision, place in enumerate(fresh, 1 + total):
-        number = numbers.setdefault(names[place], len(numbers))
-        if number == len(summary["periods"]):
-            summary["periods"].append({"period": names[place]})
-        if not summary["marks"] or summary["marks"][-1][1] != number:  # where a period begins
-            summary["marks"].append([decision, number])
-    touched = [numbers[names[place]] for place in fresh]
-    state.add(sorted((hashed.item(place), *content[place]) for place in fresh))
-    which, n = np.unique([touched, version[fresh], cell[fresh]], axis=1, return_counts=True)
-    state.count(zip(*which.tolist(), n.tolist(), strict=True))
-    if asked["time"]:
-        times = [rows.time[place] for place in fresh]
-        latest = summary.setdefault("latest", times[0])
-        if late := sum(moment < latest for moment in times):
-            notes.append(f"{late:,} decisions are older than some before; alarms take them as they came")
-        summary["latest"] = max(latest, times[-1])
-    return cell[fresh], set(touched), notes
+    if known and groups > known:
+        notes.append(f"new groups, or new names: {', '.join(summary['groups'][known:])}")
+    rows = rows.iloc[state.add(rows, path)]
+    if not len(rows):
+        return nothing, nothing, notes
+    call = f"call {len(summary['periods']) + 1}"
+    period = _numbers(rows["period"].replace("", call), summary["periods"])
+    cell, time = rows["cell"].to_numpy(), rows["time"]
+    state.count(period, rows["version"].to_numpy(), cell)
+    if late := int((time < summary.get("latest", -np.inf)).sum()):
+        notes.append(f"{late:,} decisions are older than some before; alarms take them as they came")
+    if time.notna().all():
+        summary["latest"] = max(summary.get("latest", -np.inf), time.iloc[-1])
+    return cell, period, notes
 
 
-def _numbers(names: "Names", known: list[str]) -> Codes:
+def _numbers(names: "pd.Series[Any]", known: list[str]) -> Codes:
     """The place of each name (n,) in a list, to which new ones are added."""
-    place = {name: number for number, name in enumerate(known)}
-    for name in names.unique():
-        if place.setdefault(name, len(known)) == len(known):
-            known.append(name)
-    places = np.array([place.get(name, -1) for name in names.categories], np.int64)
-    return np.asarray(places[names.codes])
+    known[:] = dict.fromkeys([*known, *names.unique().tolist()])
+    places = {name: number for number, name in enumerate(known)}
+    return np.array([places[name] for name in names.tolist()], np.int64)
 
 
-def _kept(detector: Detector, counts: Codes, checks: int, *rates: str) -> bool:
-    """Whether counts (G, 2, 3) keep to the bound by their sequence, in some or all rates of the metric."""
-    metric, bound = detector.metric, detector.condition.bound
-    _, low, high = sequence(counts[None], replace(metric, rates=rates or metric.rates), checks)[:, 0]
-    return bool(high <= bound if metric.kind == "gap" else low >= bound)
+def sums(counts: Codes, metric: Metric) -> Codes:
+    """Return decisions and hits (R, 2, ..., G) of the metric's rates, of counts (..., G, 2, 3)."""
+    counts = counts.sum(-3, keepdims=True) if metric.kind == "share" else counts
+    kinds = [(RATES[rate].counted, RATES[rate].hits) for rate in metric.rates]
+    return np.array([[counts[..., kind].sum(-1) for kind in of] for of in kinds])
 
 
 def log_alarm(
@@ -283,60 +229,52 @@ def log_alarm(
 
     An alarm goes on until the decisions before the next one keep to the bound by their sequence.
     """
-    marks, condition = summary["marks"], detector.condition
-    alarms = [one for one in summary["alarms"] if one["condition"] == condition.text]
-
-    def period(decision: int) -> str:
-        place = bisect_right(marks, decision, key=lambda mark: int(mark[0])) - 1
-        return str(summary["periods"][marks[place][1]]["period"])
-
-    rate, counts = RATES[alarm.rate], np.zeros((2, 2, 3), np.int64)
-    for side, (n, hits) in enumerate(np.reshape(alarm.before, (2, 2))):
-        counts[side][tuple(np.argwhere(rate.hits)[0])] = hits
-        counts[side][tuple(np.argwhere(rate.counted & ~rate.hits)[0])] = n - hits
-    kept = _kept(detector, counts, checks, alarm.rate)
-    chain = alarm.since if kept or not alarms else alarms[-1]["chain"]
-    groups = [summary["groups"][group] for group in alarm.groups]
-    ends = {"until": alarm.until, "to": period(alarm.until)}
-    for one in alarms:
-        if not one["over"] and (one["chain"], one["rate"], one["groups"]) == (chain, alarm.rate, groups):
-            one |= {**ends, "inside": np.add(one["inside"], alarm.inside).tolist()}
-            return []
-    began = period(min(alarm.since + MIN_ROWS_FIRST_LOOK, alarm.until))  # not for a few days of chance
-    named = {"from": began, **ends, "groups": groups, "acknowledged": None, "over": False}
-    summary["alarms"].append({"condition": condition.text, "chain": chain, **alarm._asdict(), **named})
+    groups, names = [summary["groups"][group] for group in alarm.groups], summary["periods"]
+    about = {"condition": detector.condition.text, "rate": alarm.rate, "groups": groups}
+    before = np.reshape(alarm.before, (1, 2, 2)).swapaxes(1, 2)
+    for one in summary["alarms"]:
+        if not one["over"] and one | about == one:
+            one["over"] = _keeps(detector, before, checks)
+            if not one["over"]:
+                one |= {"to": names[alarm.until], "inside": np.add(one["inside"], alarm.inside).tolist()}
+                return []
+    values = alarm._asdict() | about | {"from": names[alarm.since], "to": names[alarm.until]}
+    del values["since"], values["until"]
+    summary["alarms"].append(values | {"acknowledged": None, "over": False})
     return [summary["alarms"][-1]]
 
 
+def _keeps(detector: Detector, of: Codes, checks: int) -> bool:
+    """Whether decisions and hits (R, 2, G) keep to the bound by their sequence."""
+    _, low, high = sequence(of[:, :, None], detector.metric, checks)[:, 0]
+    return outcome_of(detector.condition, low, high) == "passed"
+
+
 @np.errstate(invalid="ignore", divide="ignore")
-def sequence(counts: Codes, metric: Metric, checks: int = 1) -> Floats:
-    """Return a metric of counts (P, G, 2, 3) with the limits of its confidence sequence (3, P).
+def sequence(of: Codes, metric: Metric, checks: int = 1) -> Floats:
+    """Return a metric of decisions and hits (R, 2, P, G) with the limits of its confidence sequence (3, P).
 
     Limits hold at every call together, for so many `checks`. Groups of fewer than 30 decisions are left out;
     all is NaN where fewer than two are left.
     """
-    if metric.kind == "share":
-        counts = counts.sum(1, keepdims=True)
-    rows = counts.sum((2, 3))
-    large, looks = rows >= MIN_ROWS_FIRST_LOOK, ConfidenceSequence(checks, _TIGHTEST)
-    of = zip(np.maximum(rows.sum(1), 1).tolist(), np.maximum(large.sum(1), 2).tolist(), strict=True)
-    reach = np.array([[looks.critical_value(n, groups, len(metric.rates))] for n, groups in of]) / Z
-    found = np.full((3, len(counts)), np.nan)
-    for rate in metric.rates:
-        n, hits = (counts[..., kinds].sum(-1) for kinds in (RATES[rate].counted, RATES[rate].hits))
+    looks, rows, parts = ConfidenceSequence(checks, _TIGHTEST), of[:, 0].sum(0), list[Floats]()
+    large, (i, j) = rows >= MIN_ROWS_FIRST_LOOK, np.triu_indices(of.shape[3], 1)
+    sizes = zip(np.maximum(rows.sum(1), 1).tolist(), np.maximum(large.sum(1), 2).tolist(), strict=True)
+    reach = np.array([[looks.critical_value(size, groups, len(of))] for size, groups in sizes]) / Z
+    for n, hits in of:
         p = np.where(large, hits / n, np.nan)
         low, high = wilson(p, n)
         below, above = reach * (p - low), reach * (high - p)
         if metric.kind == "share":
             return np.asarray(np.clip([p[:, 0], (p - below)[:, 0], (p + above)[:, 0]], 0, 1))
-        for i, j in combinations(range(counts.shape[1]), 2):
-            gap = p[:, i] - p[:, j]
-            down, up = np.hypot(below[:, i], above[:, j]), np.hypot(above[:, i], below[:, j])
-            pair = np.abs(gap), np.maximum(gap - down, -gap - up), np.maximum(gap + up, down - gap)
-            if metric.kind == "ratio":
-                under = ratio_limits(p[:, i], below[:, i], p[:, j], above[:, j])
-                over = ratio_limits(p[:, j], below[:, j], p[:, i], above[:, i])
-                least, most = np.minimum(p[:, i], p[:, j]), np.maximum(p[:, i], p[:, j])
-                pair = least / most, np.minimum(under, over), 1 / np.maximum(under, over)
-            found = (np.fmin if metric.kind == "ratio" else np.fmax)(found, pair)
-    return np.asarray(np.clip(found, 0, 1))
+        one, other, gap = p[:, i], p[:, j], p[:, i] - p[:, j]
+        down, up = np.hypot(below[:, i], above[:, j]), np.hypot(above[:, i], below[:, j])
+        found = np.abs(gap), np.maximum(gap - down, -gap - up), np.maximum(gap + up, down - gap)
+        if metric.kind == "ratio":
+            under = ratio_limits(one, below[:, i], other, above[:, j])
+            over = ratio_limits(other, below[:, j], one, above[:, i])
+            value = np.minimum(one, other) / np.maximum(one, other)
+            found = value, np.minimum(under, over), 1 / np.maximum(under, over)
+        parts.append(np.array(found))
+    pick = np.fmin if metric.kind == "ratio" else np.fmax
+    return np.asarray(np.clip(pick.reduce(np.concatenate(parts, -1), axis=-1, initial=np.nan), 0, 1))

@@ -13,7 +13,7 @@ import math
 import re
 import shutil
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, zip_longest
@@ -25,7 +25,6 @@ from pydantic import BaseModel
 from fwc_llm.answers import PARSER
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file, read_text, sha256
-from fwc_llm.metrics.counts import TABLE
 from fwc_llm.models.recorded import FILE_NAME as JOURNAL
 from fwc_llm.models.recorded import read_records, reply_of
 from fwc_llm.report.audit_file import FORMAT as AUDIT
@@ -40,7 +39,7 @@ from fwc_llm.runs.hashes import files_of, read_hashes
 from fwc_llm.runs.journal import Journal, call_id, parsed, request_id
 from fwc_llm.runs.plan import Plan, describe_asked, make_plan
 from fwc_llm.runs.recorded_run import read_run, score_run
-from fwc_llm.runs.results import questions, score
+from fwc_llm.runs.results import questions
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.threshold_selection import FILE_NAME as POOL
 from fwc_llm.sanitize import parse_json, parse_toml
@@ -61,13 +60,6 @@ _CLOSE = 1e-7  # relative: other machines sum in another order
 _PREDICTED = 1e-3  # predictions of fitted models, and what follows from them
 _NUMBERS = "statistics", "audit", "findings"  # of a JSON report
 _OF_MACHINE = "files", "versions"  # keys of an audit
-# Keys that an earlier version wrote and nothing makes again.
-_GONE = {
-    "noise_expected", "noise_95", "shrunken_rate", "frontier", "context", "equal_rate_thresholds", "variance",
-    "drop", "as-yes",
-}  # fmt: skip
-# What it defined or worded otherwise.
-_REDEFINED = {"smallest_found", "rows_needed", "treatments", "context", "notes", "rule", "about"}
 # What something else shows of a record, and what nothing does of run.json.
 _CHECKED = {"request", "arm", "repeat", "row", "variant", "answer", "reason", "prompt", "prefix"}
 _WORD = {
@@ -77,10 +69,7 @@ _WORD = {
 
 @dataclass(frozen=True)
 class Claim:
-    """A result about `file`: `status` is "same", "differs", "not verified" or "stated"; `detail` says what.
-
-    Stated is what stands on the folder's word alone, whoever looks.
-    """
+    """A result about `file`; what is `STATED` stands on the folder's word alone, whoever looks."""
 
     file: str
     status: str
@@ -165,7 +154,7 @@ def _run(folder: RunFolder, checker: Checker) -> Iterator[Claim]:
 def _made_again(
     folder: RunFolder, described: dict[str, Any], again: RunFolder, checker: Checker
 ) -> Iterator[Claim]:
-    """Findings about a run that is scored again in the folder `again`, and planned again with its table."""
+    """Score the run again in the folder `again`, plan it again with its table, and compare."""
     yield from _records(folder, described)
     for name in files_of(folder.path):
         if name != "assisted.json":
@@ -186,9 +175,8 @@ def _made_again(
         yield Claim("answers.csv", UNVERIFIED, f"columns that are not recorded: {missing}")
     if not today:
         changed = sum((scored.get("reparsed") or {}).values())
-        text = f"version {version} of the parser read the replies; version {PARSER}, installed here, reads "
-        text += f"{changed:,} otherwise (`fwc-llm rescore` writes those answers)"
-        yield Claim("answers.csv", UNVERIFIED, text)
+        read = f"parser version {version} read the replies; version {PARSER} reads {changed:,} otherwise"
+        yield Claim("answers.csv", UNVERIFIED, f"{read} (`fwc-llm rescore` writes those answers)")
     table, task = _table(folder, checker)
     yield table
     plan = None
@@ -206,18 +194,12 @@ def _made_again(
         with suppress(FwcError), Journal(again.path) as journal:  # groups or labels are not the table's
             score_run(again, journal, recorded.get("stopped"), task, parse=today)
     now = again.results()
-    if not any("paper_summary" in arm for arm in recorded["arms"]):  # of an earlier version
-        with Journal(again.path) as journal:
-            now = score(again, journal, recorded.get("stopped"), today)
-        now.pop("reparsed", None)
-        yield Claim("results.json", UNVERIFIED, "verdict and values of P(yes) are of an earlier version")
-        for arm in recorded["arms"]:
-            for name in ("verdict", *(metric.key for metric in TABLE if metric.source == "p_yes")):
-                arm.pop(name, None)
-    if run.answered.assist and task is None:  # verdicts rest on predictions, which need the table
-        for arm in (*recorded["arms"], *now["arms"]):
-            arm.pop("verdict", None)
-    yield from _same("results.json", recorded, now)
+    for arm in (*recorded["arms"], *now["arms"]) if run.answered.assist and task is None else ():
+        arm.pop("verdict", None)  # it rests on predictions, which need the table
+    if any("paper_summary" in arm for arm in recorded["arms"]):
+        yield from _same("results.json", recorded, now)
+    else:
+        yield Claim("results.json", UNVERIFIED, "an earlier version wrote it: rescore it, and verify again")
     yield Claim("results.json", STATED, "nothing else shows: stopped")
     if is_file(folder.path / (name := "assisted.json")):
         if is_file(again.path / name):
@@ -397,9 +379,8 @@ def _some(file: str, differences: Iterator[str], otherwise: str, status: str = D
 def _same(file: str, was: Any, now: Any, close: float = _CLOSE) -> Iterator[Claim]:
     """Compare what a file records with what is made again."""
     if '"noise_expected"' in json.dumps(was):
-        names = ", ".join(sorted(_REDEFINED | _GONE))
-        yield Claim(file, UNVERIFIED, f"an earlier version wrote it, which defined otherwise or had: {names}")
-        was = _without(was, _REDEFINED | _GONE)
+        yield Claim(file, UNVERIFIED, "an earlier version wrote it, which defined its numbers otherwise")
+        return
     yield from _some(file, differences(was, now, close=close), "every number is made again")
     if missing := list(missing_keys(was, now)):
         names = ", ".join(missing[:_MOST]) + ", …" * (len(missing) > _MOST)
@@ -535,10 +516,7 @@ def _audit(path: Path, checker: Checker) -> Iterator[Claim]:
 
 
 def differences(was: Any, now: Any, at: str = "", close: float = _CLOSE) -> Iterator[str]:
-    """Yield the places at which two JSON values differ, with both values; numbers may differ a little.
-
-    Keys that only `now` has are left out: an earlier version did not write them.
-    """
+    """Yield where two JSON values differ, numbers more than a little; not keys that `now` alone has."""
     if isinstance(was, Mapping) and isinstance(now, Mapping):
         for key in was:
             yield from differences(was[key], now.get(key), f"{at}.{key}" if at else str(key), close)
@@ -548,13 +526,6 @@ def differences(was: Any, now: Any, at: str = "", close: float = _CLOSE) -> Iter
             yield from differences(before, after, f"{at}[{name}]", close)
     elif was != now and not _close(was, now, close):
         yield f"{at}: {was!r:.60} is recorded, {now!r:.60} is made again"
-
-
-def _without(value: Any, names: Collection[str]) -> Any:
-    """A JSON value without the keys `names`."""
-    if isinstance(value, Mapping):
-        return {key: _without(item, names) for key, item in value.items() if key not in names}
-    return [_without(item, names) for item in value] if isinstance(value, list) else value
 
 
 def missing_keys(was: Any, now: Any, at: str = "") -> Iterator[str]:

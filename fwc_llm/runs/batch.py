@@ -72,17 +72,14 @@ async def run_batch(
 ) -> None:
     """Ask all unanswered `calls` through the Batch API and wait for the replies (up to a day).
 
-    It looks every `poll_seconds`, more often at first. Run again in the same folder after an interruption,
-    it continues where it stopped; `calls` is then not read. Once everything has been collected, calls that no
-    batch has had make further batches. What the batches do not answer is left to be asked live.
-
-    Without `begin` no batch is started: those under way are waited for and collected, so that nothing is paid
-    for twice when the rest is asked live. `cancel` asks the service to stop them first.
+    It looks every `poll_seconds`, more often at first. While batches are under way, or without `begin`, it
+    starts none and waits for those; `cancel` asks the service to stop them first.
 
     Errors: `FwcError` for a model without Batch API or a folder that cannot be used; `ProviderError` when
     the service rejects a batch as a whole (the same command submits it again).
     """
-    work = _Batches(model, BatchClient(model, backoff), journal, Path(folder) / "batch", progress, budget)
+    place = Path(folder) / "batch"
+    work = _Batches(model, BatchClient(model, backoff), journal, place, progress, budget, _read_state(place))
     try:
         if begin and not work.under_way:
             work.write_requests(calls)
@@ -111,11 +108,8 @@ class _Batches:
     folder: Path
     progress: Callable[[Progress], None] | None
     budget: Budget | None
-
-    def __post_init__(self) -> None:
-        self.parts = _read_state(self.folder)
-        self.skipped = 0
-        self.began = time.monotonic()
+    parts: list[_BatchPart]
+    skipped: int = 0
 
     @property
     def under_way(self) -> list[_BatchPart]:
@@ -192,7 +186,7 @@ class _Batches:
     async def wait(self, poll_seconds: float, cancelled: bool = False) -> None:
         """Poll until every batch has ended, collecting each as it does."""
         states: dict[str, BatchState] = {}
-        pause = FIRST_POLL_SECONDS
+        pause, began = FIRST_POLL_SECONDS, time.monotonic()
         total = sum(part.requests for part in self.under_way) + self.skipped
         while self.under_way:
             for part in self.under_way:
@@ -210,7 +204,7 @@ class _Batches:
                 done, failed = (
                     sum(getattr(s, name) for s in states.values()) for name in ("completed", "failed")
                 )
-                rate = done / max(time.monotonic() - self.began, 1e-9)
+                rate = done / max(time.monotonic() - began, 1e-9)
                 with suppress(OSError, ValueError):  # a closed terminal must not end the run
                     self.progress(Progress(done, failed, self.skipped, total, rate))
             if self.under_way:
@@ -223,10 +217,9 @@ class _Batches:
         if state.status == "failed":
             part.batch_id = None
             self._save()
-            raise ProviderError(
-                f"the Batch API refused a batch ({state.errors or 'no reason given'}): the same "
-                "command submits it again; without --batch its requests are asked live"
-            )
+            why = state.errors or "no reason given"
+            again = "the same command submits it again; without --batch its requests are asked live"
+            raise ProviderError(f"the Batch API refused a batch ({why}): {again}")
         calls, told = dict(self._index(part)), set[str]()
         for kind, file_id in (("output", state.output_file), ("errors", state.error_file)):
             if file_id is None:
@@ -246,10 +239,7 @@ class _Batches:
         self._save()
 
     def _take(self, line: str, calls: dict[str, PlannedCall]) -> str:
-        """Take one line of a result file; return the request that it answers or refuses, or "".
-
-        It is matched by its custom_id: output comes in any order.
-        """
+        """Take one line of a result file, in any order; return the request that it answers or refuses."""
         result = self.client.read_body(line)
         request = result.get("custom_id") if isinstance(result, dict) else None
         if not isinstance(request, str) or request not in calls:

@@ -24,10 +24,9 @@ _GRACE_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class ExecutionSummary:
-    """The end of a run.
+    """`done` calls got a reply, `errors` did not, `skipped` had been answered before.
 
-    `done` calls got a reply, `errors` did not, `skipped` had been answered before. `stopped` says why the
-    run ended before its last call (the cost limit), or is None.
+    `stopped` says why the run ended before its last call (the cost limit), or is None.
     """
 
     done: int
@@ -49,9 +48,8 @@ async def execute(
 ) -> ExecutionSummary:
     """Ask every call that the journal does not answer, at most `concurrency` at once.
 
-    `calls` is consumed lazily: memory does not grow with its length. Each reply is journaled before it
-    counts. `progress` is called about ten times a second and at the end; `price` gives its cost. The model's
-    connections are closed at the end; it opens new ones when it is asked again.
+    `calls` is consumed lazily. Each reply is journaled before it counts. `progress` is called about ten times
+    a second and at the end; `price` gives its cost.
 
     Errors: `ProviderError` when the provider rejects the run or the `watch` stops it, `StorageError` when the
     journal cannot be written, `FwcError` when a key is missing; on these and on cancellation (Ctrl-C) the
@@ -125,7 +123,12 @@ class _Execution:
         if not await attempts.again():
             return
         try:
-            reply = await self._asked(call, attempts)
+            if self.about.ask_row is not None and call.asked is not None:
+                reply = await self.about.ask_row(call.messages, call.asked)
+            elif self.about.ask_within is not None:
+                reply = await self.about.ask_within(call.messages, attempts)
+            else:
+                reply = await self.model.ask(call.messages)
         except (asyncio.CancelledError, ProviderError):
             attempts.lost(billed=True)
             if attempts.unknown:  # what it may have cost counts when the run continues
@@ -148,13 +151,6 @@ class _Execution:
             # Lets Ctrl-C and others in, which a model that never waits would keep out. Yielding after every
             # reply makes each request re-check all idle connections: a fifth of the speed.
             await asyncio.sleep(0)
-
-    async def _asked(self, call: PlannedCall, attempts: Attempts) -> Reply:
-        if self.about.ask_row is not None and call.asked is not None:
-            return await self.about.ask_row(call.messages, call.asked)
-        if self.about.ask_within is not None:
-            return await self.about.ask_within(call.messages, attempts)
-        return await self.model.ask(call.messages)
 
     def _keep(self, request: str, call: PlannedCall, reply: Reply, attempts: "_Attempts") -> None:
         self.journal.append(make_record(request, call, reply, self.journal.words) | attempts.record())

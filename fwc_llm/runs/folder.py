@@ -47,7 +47,7 @@ _LONGEST_NAME = 100  # bytes; file systems take 255, and names are put together
 # `simulated` may show only in the replies.
 _FREE = {
     "calls", "created", "versions", "command", "task_folder", "data", "simulated", "simulated_answers",
-    "margin", "min_group", "min_coverage", "weight", "given", "against", "task_file", "parser",
+    "margin", "min_group", "min_coverage", "weight", "given", "against", "task_file", "parser", "fail_if",
 }  # fmt: skip
 # Keys that folders of an earlier version lack.
 LATER = {"table_checks", "words", "reference", "rows", "task_file", "population", "variations", "looks"}
@@ -90,28 +90,22 @@ class RunFolder:
             entries = [entry.name for entry in self.path.iterdir()]
         # A run may have been killed between its journal and its run.json: then it begins again.
         if entries and not {"run.json", "journal.jsonl"} & set(entries):
-            raise FwcError(
-                f"{self.path} is not empty ({entries[0]}) and holds no run, or runs of several models (name "
-                "them all to continue): name a new folder with --out"
-            )
+            why = "holds no run, or runs of several models (name them all to continue)"
+            raise FwcError(f"{self.path} is not empty ({entries[0]}) and {why}: name a new folder with --out")
 
-    def begin(self, description: Mapping[str, Any]) -> bool:
-        """Write run.json, or check that the one there describes this very run (`FwcError` if not).
-
-        A run whose replies held no answer may go on with other parameters. Return whether they are others.
-        """
+    def begin(self, description: Mapping[str, Any]) -> None:
+        """Write run.json, or check that the one there is of this run; how it is judged may change."""
         if not self.begun:
             self.write_json("run.json", description)
-            return False
+            return
         self._check_same(description)
         before = self.describe()
-        settings = before["settings"] | description["settings"]  # how answers are judged may change
-        changes = {} if settings == before["settings"] else {"settings": settings}
-        if before.get("unread"):
-            changes |= {"unread": False, "parameters": description["parameters"]}
-        if changes:
+        changes = {
+            "settings": before["settings"] | description["settings"],
+            "fail_if": description.get("fail_if"),
+        }
+        if any(before.get(name) != value for name, value in changes.items()):
             self.change(**changes)
-        return "parameters" in changes and before["parameters"] != changes["parameters"]
 
     def describe(self) -> dict[str, Any]:
         """The content of run.json, checked."""
@@ -134,21 +128,15 @@ class RunFolder:
         before, now = self.describe(), json.loads(json.dumps(description))
         texts = [str(each["task_file"]) for each in (before, now) if each.get("task_file")]
         if len(texts) > 1 and not asks_the_same(*texts):
-            raise FwcError(
-                f"{self.path} holds a run of another version of the task file: restore it (run.json "
-                "holds its text) to continue the run, or name a new folder with --out"
-            )
+            why = "holds a run of another version of the task file, whose text is in its run.json"
+            raise FwcError(f"{self.path} {why}: restore it, or name a new folder with --out")
         recorded = dict(_lasting(before))
-        parameters = before.get("parameters") or {}
-        if not before.get("unread"):
-            parameters = dict.fromkeys(parameters) | now["parameters"]
+        parameters = dict.fromkeys(before.get("parameters") or {}) | now["parameters"]
         for (key, name), value in _lasting(now | {"parameters": parameters}):
             was = recorded.get((key, name))
             if was != value and not (key in LATER and key not in before):
-                raise FwcError(
-                    f"{self.path} holds another run ({name or key}: {was}, now {value}): "
-                    "repeat its settings to continue it, or name a new folder with --out (out=None makes one)"
-                )
+                what = f"{self.path} holds another run ({name or key}: {was}, now {value})"
+                raise FwcError(f"{what}: repeat its settings, or name a new --out (out=None makes one)")
 
     def read_json(self, name: str) -> dict[str, Any]:
         """One JSON object of the folder; `FwcError` when it is missing or damaged."""
@@ -170,21 +158,14 @@ class RunFolder:
             file.write(text)
 
     def write_answers(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write answers.csv whole: `ANSWER_COLUMNS`, then the further ones that the rows have.
-
-        No cell is a formula to a spreadsheet.
-        """
+        """Write answers.csv, whose cells are no formulas: `ANSWER_COLUMNS`, then what else the rows have."""
         further = _shared(rows, (THRESHOLD_COLUMN, *ROW_COLUMNS))
         with self._writing("answers.csv") as file:
             writer = csv.DictWriter(file, (*ANSWER_COLUMNS, *further))
             writer.writeheader()
             for row in rows:
-                writer.writerow(
-                    {
-                        name: escape_formula(value) if isinstance(value, str) else value
-                        for name, value in row.items()
-                    }
-                )
+                cells = ((name, row[name]) for name in row)
+                writer.writerow({n: escape_formula(x) if isinstance(x, str) else x for n, x in cells})
 
     def read_answers(self) -> Iterator[dict[str, str]]:
         """The lines of answers.csv, one by one; `FwcError` when one is not an answer, or some are missing."""
@@ -202,14 +183,9 @@ class RunFolder:
                 raise FwcError(f"{path} does not have the columns of a run: {again}")
             for row in reader:
                 if not _is_answer(row):
-                    raise FwcError(
-                        f"{path} is damaged: line {reader.line_num} is not an answer that a run writes; "
-                        f"{again}"
-                    )
+                    raise FwcError(f"{path} is damaged: line {reader.line_num} is not an answer; {again}")
                 number += 1
-                yield {
-                    name: unescape_formula(cell) if cell[:1] == "'" else cell for name, cell in row.items()
-                }
+                yield {n: unescape_formula(cell) if cell[:1] == "'" else cell for n, cell in row.items()}
         if 0 < number < (expected := self.describe().get("calls") or 0):
             raise FwcError(f"{path} is damaged: it has {number:,} of the run's {expected:,} answers; {again}")
 
@@ -267,10 +243,7 @@ def _is_answer(row: Mapping[Any, Any]) -> bool:
 
 
 def file_name(text: str) -> str:
-    """`text` as part of a file name: letters, digits, `.`, `@`, `-` kept, everything else an underscore.
-
-    A long one is cut, and ends with a piece of its checksum.
-    """
+    """`text` as part of a file name, in letters, digits and `.@-_`; a long one ends with a checksum."""
     name = re.sub(r"[^\w.@-]+", "_", text).strip("._") or "_"
     if len(name.encode()) <= _LONGEST_NAME:
         return name
@@ -376,6 +349,7 @@ class Described(_Run):
     population: list[_People] | None = None
     designed: bool | None = None
     no_rows: bool | None = None
+    fail_if: list[str] | None = None
     protected: _Names | None = None
     parser: _Count | None = None
     words: dict[Literal["yes", "no"], _Names] | None = None
@@ -386,7 +360,6 @@ class Described(_Run):
     ended: str | None = None
     looks: list[_Count] | None = None
     table_checks: dict[str, str] | None = None
-    unread: bool | None = None
     epochs: _Count | None = None
     variations: dict[str, _Variation] | None = None
 

@@ -1,12 +1,8 @@
 """The journal of a run: one JSON line per request, written before it counts.
 
-JSON lines rather than SQLite: a record is one `write` of one line, so a process killed at any moment leaves
-at most one torn line at the end (repaired when the run continues); the file can be read with `grep`, `jq` or
-a text editor while the run goes on, travels as one file, and has no second file that must not be lost.
-
-Durability: each record goes to the operating system before `append` returns, so a kill of the process
-loses nothing. The disk is told to keep it (`fsync`) about once a second and when the journal closes: a
-power failure can cost the last second, whose requests are then asked again.
+Each record goes to the operating system before `append` returns, so a kill of the process loses nothing. The
+disk is told to keep it (`fsync`) about once a second and when the journal closes: a power failure can cost
+the last second, whose requests are then asked again. docs/decisions/0004 says why the file is JSON lines.
 
 A record has the messages that were sent: `prompt`, and before it `prefix` (system and examples), which only
 the first record of an arm and repeat carries.
@@ -19,7 +15,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -37,7 +33,6 @@ if TYPE_CHECKING:
     from fwc_llm.models.openai.prices import Price
 
 _SYNC_SECONDS = 1.0
-_TOTALS = ("usage", "unknown", "batch_usage", "unknown_batch")
 # Beyond the end of any journal: where Windows, which locks bytes and not files, puts the lock.
 _WINDOWS_LOCK_BYTE = 1 << 60
 # A link in a folder from elsewhere is not followed: it may lead to any file of the user's.
@@ -78,10 +73,7 @@ def request_id(parameters_json: str, *parts: Any) -> str:
 
 
 def call_id(parameters: str, call: PlannedCall) -> str:
-    """Return the identity of a call: model and parameters, repeat, messages, arm, row and variant.
-
-    Arm, row and variant are part of it because two arms may send the same messages, and each needs a reply.
-    """
+    """Return the identity of a call. Two arms may send the same messages, and each needs a reply."""
     return request_id(parameters, call.repeat, call.arm, call.row, call.variant, call.messages)
 
 
@@ -115,8 +107,7 @@ class Journal:
     """All answers of one run's folder, held by one process at a time.
 
     Opening creates the file, or reads an existing one and cuts off a torn last line. Records are dicts with
-    at least `request` (see `request_id`) and `text`; one with a text answers its request. `words` are the
-    task's.
+    at least `request` and `text`; one with a text answers its request. `words` are the task's.
 
     Errors: `FwcError` when another process holds the journal and when the file is foreign or damaged;
     `StorageError` when it cannot be written or is no longer there.
@@ -180,40 +171,22 @@ class Journal:
             self._sync()
             self._synced = now
 
-    def set_aside(self, keep: Collection[str] = ()) -> None:
-        """Move all records but those of the requests `keep` into a file beside; what they cost still counts.
-
-        They answer requests with other parameters than the run goes on with.
-        """
+    def set_aside(self) -> None:
+        """Move all records, which answer other parameters, into a file beside; their cost still counts."""
+        if self._size <= len(HEADER):
+            return
         with failing_as(StorageError, f"cannot set {self.path} aside: "):
-            lines = self.path.read_bytes().splitlines(keepends=True)[1:]
-            kept = [line for line in lines if parse_json(line)["request"] in keep]
-            if len(kept) == len(lines):
-                return
             paths = (self.path.with_name(f"journal-{number}.jsonl") for number in count(1))
             aside = next(path for path in paths if not path.exists())
             with whole_file(aside, "xb") as file:
-                file.write(HEADER + b"".join(line for line in lines if line not in kept))
-            before = {name: getattr(self, name) for name in _TOTALS}
+                file.write(self.path.read_bytes())
+            used, unknown = self.usage, self.unknown
             os.ftruncate(self._file, 0)
             self._size = 0
             self._reset()
             self._write({"format": FORMAT})
-            for line in kept:
-                self.append(parse_json(line))
-        for used, unknown in (_TOTALS[:2], _TOTALS[2:]):
-            moved = [before[name] + getattr(self, name).times(-1) for name in (used, unknown)]
-            if any(total != Usage() for total in moved):
-                most = {"most_usage": vars(moved[1]), "unknown_attempts": 1, "batch": used == "batch_usage"}
-                self.append(
-                    {
-                        "request": 32 * "0",
-                        "text": None,
-                        "earlier": aside.name,
-                        "usage": vars(moved[0]),
-                        **most,
-                    }
-                )
+        lost = {"usage": vars(used), "most_usage": vars(unknown), "unknown_attempts": 1}
+        self.append({"request": 32 * "0", "text": None, "earlier": aside.name, **lost})
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Every record in the order written; a failed request may be followed by its answer."""
@@ -232,10 +205,8 @@ class Journal:
         except OSError:
             there = None
         if there is None or (there.st_dev, there.st_ino) != (opened.st_dev, opened.st_ino):
-            raise StorageError(
-                f"{self.path} is gone: its folder was deleted, moved or replaced while the run went on; "
-                "nothing further is asked"
-            )
+            why = "its folder was deleted, moved or replaced while the run went on"
+            raise StorageError(f"{self.path} is gone: {why}; nothing further is asked")
 
     def _write(self, record: Mapping[str, Any]) -> None:
         line = json.dumps(record, ensure_ascii=False, separators=(",", ":"), default=str) + "\n"
@@ -248,10 +219,8 @@ class Journal:
         except OSError as error:
             with contextlib.suppress(OSError):  # else the torn line is cut off when the run continues
                 os.ftruncate(self._file, self._size)
-            raise StorageError(
-                f"cannot write to {self.path}: {error.strerror}; everything before is kept, "
-                "and the same command continues there once there is room"
-            ) from None
+            kept = "everything before is kept, and the same command continues once there is room"
+            raise StorageError(f"cannot write to {self.path}: {error.strerror}; {kept}") from None
         self._size += written
 
     def _sync(self) -> None:
@@ -310,10 +279,8 @@ class Journal:
 
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise FwcError(
-                f"{self.path} is in use by another process: wait for that run to end, or name another folder "
-                "with --out"
-            ) from None
+            wait = "wait for that run to end, or name another folder with --out"
+            raise FwcError(f"{self.path} is in use by another process: {wait}") from None
 
 
 def key_of(row: Mapping[str, Any]) -> Key:

@@ -2,7 +2,6 @@
 
 import json
 import time
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
@@ -15,7 +14,6 @@ import numpy as np
 from fwc_llm.answers import PARSER
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Messages, Model, RowContext, Training, traits
-from fwc_llm.models.tokens import TokenCounter
 from fwc_llm.prompts import Prompt, split_edits
 from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.folder import COUNTERFACTUAL, FORMAT, ROW_COLUMNS, THRESHOLD, command, file_name, versions
@@ -99,13 +97,9 @@ class Plan:
     def notes(self) -> list[str]:
         """Sentences that a caller should read before the run."""
         notes = list(self.moved)
-        if rows := [len(repeat.validation) for repeat in self.repeats if repeat.validation is not None]:
-            arms = len(self.arms)
-            each = f"{arms} arm{'s' * (arms > 1)} and {len(rows)} repeat{'s' * (len(rows) > 1)}"
-            more = (
-                f"{rows[0]:,} rows of the pool, for each of {each}: {self.n_threshold_calls:,} requests more"
-            )
-            notes.append(f"--threshold {self.settings.threshold} first asks about {more}")
+        if more := self.n_threshold_calls:
+            asked = f"{len(self.repeats[0].rows(validation=True)):,} rows of the pool in each arm and repeat"
+            notes.append(f"--threshold {self.settings.threshold} first asks about {asked}: {more:,} requests")
         return [*notes, *self._word_notes, *self.probe_notes]
 
     @property
@@ -115,15 +109,11 @@ class Plan:
         if self.settings.questions:
             return []
         if (yes, no) == ("yes", "no"):
-            further = [" and ".join(pair) for pair in zip(*self.task.spellings.values(), strict=False)][1:]
-            return [f"the question is not English: {', '.join(further)} are read as yes and no, too"] * bool(
-                further
-            )
-        alike = yes[0].casefold() == no[0].casefold() or not (yes + no)[0].isalpha() or not no[0].isalpha()
-        why = (
-            f"{yes!r} and {no!r} may begin with the same token: P(yes) is then unknown (other words have it)"
-        )
-        return [why] * alike
+            _, *further = (" and ".join(pair) for pair in zip(*self.task.spellings.values(), strict=False))
+            named = f"the question is not English: {', '.join(further)} are read as yes and no, too"
+            return [named] * bool(further)
+        alike = yes[0].casefold() == no[0].casefold() or not (yes[0].isalpha() and no[0].isalpha())
+        return [f"{yes!r} and {no!r} may begin with the same token: P(yes) is then unknown"] * alike
 
     @property
     def n_calls(self) -> int:
@@ -147,13 +137,9 @@ class Plan:
 
     def part(self, rows: int) -> "Plan":
         """The same run about the first `rows` test rows of every repeat."""
-        return replace(
-            self,
-            repeats=tuple(
-                replace(each, split=replace(each.split, test=each.split.test.iloc[:rows]))
-                for each in self.repeats
-            ),
-        )
+        splits = [replace(each.split, test=each.split.test.iloc[:rows]) for each in self.repeats]
+        repeats = zip(self.repeats, splits, strict=True)
+        return replace(self, repeats=tuple(replace(each, split=split) for each, split in repeats))
 
     @cached_property
     def looks(self) -> list[int]:
@@ -194,11 +180,6 @@ class Plan:
         return {arm: shots.untrue for arm, shots in chosen if shots.untrue}
 
     @cached_property
-    def _levels(self) -> dict[str, list[str]]:
-        pool = self.task.pool()
-        return {name: sorted(pool[name].unique()) for name in self.task.protected}
-
-    @cached_property
     def variations(self) -> dict[str, dict[str, str]]:
         """The family, order and template of each arm, where there are several orders or templates."""
         if len(self.settings.orders) < 2 and len(self.settings.templates) < 2:
@@ -209,10 +190,8 @@ class Plan:
         }
 
     def calls(self, after: int = 0) -> Iterator[PlannedCall]:
-        """Every request of the run, repeat by repeat and arm by arm, each built when it is needed.
-
-        Those about rows of the pool, to choose a threshold, come first; those about the first test rows, so
-        many as are `after`, are left out.
+        """Every request of the run, each built when it is needed: first those about rows of the pool, which
+        choose a threshold, then those about test rows, without the first `after`.
         """
         trainings = {each.index: cache(partial(_training, self.task, each)) for each in self.repeats}
         for validation in (True, False):
@@ -233,10 +212,7 @@ class Plan:
                         yield from self._joint_calls(repeat, arm)
 
     def requests(self, repeat: Repeat) -> dict[str, int]:
-        """The number of the joint request that each test row of a repeat is in; empty without such requests.
-
-        The order is random, by the seed of the repeat.
-        """
+        """The number of the joint request, in random order, that each test row of a repeat is in, if any."""
         size, ids = self.settings.rows_per_request, list(map(str, repeat.split.test.index))
         if size == 1:
             return {}
@@ -298,13 +274,16 @@ class Plan:
         return _select(self.task, arm, self.settings, repeat.split, seed, query)
 
     @cached_property
+    def _levels(self) -> dict[str, list[str]]:
+        pool = self.task.pool()
+        return {name: sorted(pool[name].unique()) for name in self.task.protected}
+
+    @cached_property
     def _named(self) -> dict[str, list[str]]:
-        """The levels whose first names are tried."""
         return named_levels(self.task) if "names" in self.settings.probe else {}
 
     @cached_property
     def _proxies(self) -> "list[Proxies]":
-        """The columns that are exchanged."""
         return find_proxies(self.task, self.task.pool()) if "proxies" in self.settings.probe else []
 
     @property
@@ -335,23 +314,19 @@ def make_plan(
     progress: Callable[[str], None] | None = None,
     split: "Split | None" = None,
     model: Model | None = None,
-    max_prompt_tokens: int | None = None,
 ) -> Plan:
     """Draw the test rows and choose the examples of every repeat (docs/protocol.md, "Repeats").
 
     Repeat r draws test rows, examples and solver start from seed + r; all arms of a repeat see the same
     rows. Test rows that equal an example of a saved shots file are left out, for all arms alike. `split` are
-    the rows where they were drawn before. `model` decides the api, and its tokens, of which no prompt may
-    have more than `max_prompt_tokens`, the largest m up to that of `settings`.
+    the rows where they were drawn before. `model` decides the api.
 
     Errors: `FwcError` for an unknown strategy, a shots file of another task, counts that are not whole.
     """
     api = settings.api if model is None else traits(model).api
     if settings.consistency and api == "chat":
-        raise FwcError(
-            "consistency (--consistency) puts several questions into one request, which a chat does not "
-            "take: choose --api decisions or --api systemone"
-        )
+        remedy = "which a chat does not take: choose --api decisions or --api systemone"
+        raise FwcError(f"consistency (--consistency) puts several questions into one request, {remedy}")
     saved: dict[str, Shots] = {}
     arms = _arms(sources, settings, saved, task, allow_changed_data)
     taken = [accepted_options(arm.source) for arm in arms if arm.source not in saved]
@@ -365,28 +340,15 @@ def make_plan(
         for template in settings.wordings:
             traits(model).check(bare_prompt(task, template, settings.questions))
     bare = Plan(task, arms, settings, (), (*notes, *_table_notes(task, settings)), saved)
-    if model is None or max_prompt_tokens is None:
-        return _drawn(bare, progress, split)
-    counter = TokenCounter(model.name)
-
-    @cache
-    def plan(m: int) -> Plan:
-        return _drawn(replace(bare, settings=settings.updated(m=m)), progress, split)
-
-    def longest(m: int) -> int:
-        return max(counter.count(call.messages) for call in plan(m).calls())
-
-    return plan(fit_m_to(settings.m, max_prompt_tokens, longest))
+    return _drawn(bare, progress, split)
 
 
 def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | None") -> Plan:
     """The plan with the rows and examples of every repeat."""
     task, settings = plan.task, plan.settings
     if settings.until_decided and task.cluster and settings.base_parity is not None:
-        raise FwcError(
-            "until_decided (--until-decided) asks about whole people, whom a base parity would divide: leave "
-            "--cluster out, or give --base-parity none"
-        )
+        remedy = "leave --cluster out, or give --base-parity none"
+        raise FwcError(f"--until-decided asks about whole people, whom a base parity would divide: {remedy}")
     fixed_values = [example.values for shots in plan.saved.values() for example in shots.examples]
     repeats: list[Repeat] = []
     for index in range(settings.repeats):
@@ -426,14 +388,12 @@ def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | N
 
 def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "Task":
     """The task with the weights and people of the settings, where these name them."""
-    if settings.against not in ("", "all", *arms):
-        raise FwcError(f"against is {settings.against!r}: name an arm ({', '.join(arms)}), or all")
+    from fwc_llm.gates.condition import check_arms
     from fwc_llm.metrics.sampling_design import ASSIST, WEIGHTS, check_pairs
 
-    if settings.until_decided:
-        from fwc_llm.gates.condition import check_arms
-
-        check_arms(settings.until_decided, arms)
+    if settings.against not in ("", "all", *arms):
+        raise FwcError(f"against is {settings.against!r}: name an arm ({', '.join(arms)}), or all")
+    check_arms(settings.until_decided, arms)
     weight = settings.weight or "" if "weight" in settings.model_fields_set else task.weight
     check_pairs([*[ASSIST] * settings.assist, *[WEIGHTS] * bool(weight)])
     cluster = settings.cluster or ""
@@ -453,8 +413,7 @@ def _table_notes(task: "Task", settings: Settings) -> tuple[str, ...]:
     told = [f"column {name}: {sentence}" if name else sentence for name, sentence in checks.items()]
     if task.folder is None or not task.text:
         return tuple(told)
-    names = [item.name for item in task.rules.fields]
-    used = {*task.protected, task.outcome}
+    names, used = [item.name for item in task.rules.fields], {*task.protected, task.outcome}
     return (*told, *unused_columns(names, used, task.weight or None, settings.cluster))
 
 
@@ -533,10 +492,8 @@ def _arms(
             arms.append(Arm("@".join(filter(None, parts)), key, order, edits, template, name))
     names = [file_name(arm.name) for arm in arms]  # an arm's files contain its name
     if twice := [arm.name for arm, name in zip(arms, names, strict=True) if names.count(name) > 1]:
-        raise FwcError(
-            f"the arm {twice[0]!r} is named twice: give each arm once, and shots files and "
-            "template folders distinct names"
-        )
+        remedy = "give each arm once, and shots files and template folders distinct names"
+        raise FwcError(f"the arm {twice[0]!r} is named twice: {remedy}")
     return tuple(arms)
 
 
@@ -547,25 +504,19 @@ def _short(template: str) -> str:
 
 def _options(arm: Arm, settings: Settings) -> dict[str, Any]:
     """The strategy options that this arm's strategy takes (all of them, for a plugin that does not say)."""
-    accepted = accepted_options(arm.source)
-    options = {
-        name: value
-        for name, value in settings.strategy_options.items()
-        if accepted is None or name in accepted
-    }
-    if arm.source == "balanced":
-        options["redraw"] = settings.redraw
-    return options
+    accepted, given = accepted_options(arm.source), settings.strategy_options
+    options = {name: given[name] for name in given if accepted is None or name in accepted}
+    return options | ({"redraw": settings.redraw} if arm.source == "balanced" else {})
 
 
 def _select(
     task: "Task", arm: Arm, settings: Settings, split: "Split", seed: int, query: Mapping[str, Any] | None
 ) -> Shots:
     options = _options(arm, settings)
-    arguments = (task, arm.source, settings.m, settings.epsilon, seed, split.pool, split.candidates)
+    asked = task, arm.source, settings.m, settings.epsilon, seed, split.pool, split.candidates
     if query is None:
-        return kept_shots(*arguments, **options)
-    return select_shots(*arguments, query=query, order=arm.order or "given", progress=False, **options)
+        return kept_shots(*asked, **options)
+    return select_shots(*asked, query=query, order=arm.order or "given", progress=False, **options)
 
 
 def describe_asked(
@@ -587,11 +538,6 @@ def describe_asked(
         "reference": reference,
         "arms": [arm.name for arm in plan.arms],
         "sources": {arm.name: arm.source for arm in plan.arms},
-        **({"untrue": plan.untrue} if plan.untrue else {}),
-        **({"variations": plan.variations} if plan.variations else {}),
-        **({"table_checks": checks} if (checks := task.checks.as_json(task.cluster)) else {}),
-        **({"looks": list(rows)} if (rows := getattr(plan.sequential, "rows", ())) else {}),
-        **({"probe_notes": plan.probe_notes} if plan.probe_notes else {}),
         "settings": plan.settings.as_json(),
         "fingerprint": task.fingerprint,
         "calls": plan.n_questions,
@@ -601,32 +547,14 @@ def describe_asked(
         "rows": task.rows.as_json() if task.rows else None,
         "population": population(task),
     }
-    if task.disk_table is not None:
-        described["sample"] = {"rows": len(task.pool()), "of": len(task.disk_table)}
-    if task.text:  # so that a report needs nothing but this folder and the data
-        described["task_file"] = task.text
-    return described
-
-
-def fit_m_to(most: int, limit: int, tokens: Callable[[int], int]) -> int:
-    """Return the largest m up to `most` whose prompts have at most `limit` `tokens`.
-
-    Errors: `FwcError` when even the smallest m that all arms accept does not fit, and what `tokens(most)`
-    raises.
-    """
-    if tokens(most) <= limit:
-        return most
-
-    def size(m: int) -> int:
-        try:
-            return tokens(m)
-        except FwcError:  # too few examples for a strategy: FWC needs one a cell
-            return 0
-
-    m = bisect_right(range(1, most), limit, key=size)
-    if m and size(m):
-        return m
-    raise FwcError(
-        f"the fewest examples that every arm accepts make prompts of more than the {limit:,} tokens of "
-        "--max-prompt-tokens: raise it, or use a shorter template"
-    )
+    on_disk = task.disk_table
+    told = {
+        "untrue": plan.untrue,
+        "variations": plan.variations,
+        "table_checks": task.checks.as_json(task.cluster),
+        "looks": list(getattr(plan.sequential, "rows", ())),
+        "probe_notes": plan.probe_notes,
+        "sample": None if on_disk is None else {"rows": len(task.pool()), "of": len(on_disk)},
+        "task_file": task.text,  # so that a report needs nothing but this folder and the data
+    }
+    return described | {name: value for name, value in told.items() if value}

@@ -27,10 +27,7 @@ _VALIDATION, _PEOPLE = 1, 2  # beside the seed: what is drawn apart from test ro
 
 @dataclass(frozen=True)
 class Split:
-    """`test` rows in the order they are asked; `pool` rows (n), of which `candidates` (n,) may be examples.
-
-    The examples represent the whole pool; `candidates` only marks the rows that may become examples.
-    """
+    """`test` rows in the order they are asked; `candidates` (n,) marks the rows of `pool` for examples."""
 
     pool: "pd.DataFrame"
     test: "pd.DataFrame"
@@ -53,16 +50,16 @@ def draw_split(
     Raises `FwcError` for b outside [0, 1], counts that are not whole (naming the nearest n that works) and a
     cell with too few rows (naming it).
     """
-    arguments = n_test, base_parity, np.random.default_rng(seed)
+    drawn = n_test, base_parity, np.random.default_rng(seed)
     if task.disk_table is not None:
         free = np.ones(len(task.disk_table), dtype=bool)
         if len(not_equal_to):
             free[task.disk_table.equal(value_names(task), set(row_values(task, not_equal_to)))] = False
-        test = task.disk_table.take(draw(task, task.disk_table.cells, free, *arguments))
+        test = task.disk_table.take(draw(task, task.disk_table.cells, free, *drawn))
     else:
         table = task.test()
         free = ~equal_rows(task, table, not_equal_to)
-        test = table.iloc[draw(task, cells_of_rows(task, table), free, *arguments)]
+        test = table.iloc[draw(task, cells_of_rows(task, table), free, *drawn)]
     pool = task.pool()
     if pool is task.test():  # one file: the pool is the rest
         pool = pool[~pool.index.isin(test.index)]
@@ -74,8 +71,7 @@ def hold_out(
 ) -> "tuple[pd.DataFrame, Split]":
     """`n` validation rows of the split's pool, drawn like test rows, and the split without them as examples.
 
-    None equals a test row, or a candidate that is left. Raises `FwcError` as `draw_split` does, and for a
-    pool with too few rows.
+    None equals a test row, or a candidate that is left. Raises `FwcError` as `draw_split` does.
     """
     rng = np.random.default_rng([seed, _VALIDATION])
     cells = cells_of_rows(task, split.pool)
@@ -87,10 +83,7 @@ def hold_out(
 def design_of(
     task: Task, n_test: int, base_parity: float | None, repeats: int, min_group: int = 30
 ) -> "Design":
-    """The rows per cell that a run asks about, and the rows per cell that it can draw from.
-
-    Raises `FwcError` as `draw_split` does. Nothing is drawn.
-    """
+    """The rows per cell that a run asks about, and those that it can draw from. Raises as `draw_split`."""
     from fwc_llm.metrics.planning import Design
 
     if repeats < 1:
@@ -112,10 +105,7 @@ def cells_of_rows(task: Task, rows: "pd.DataFrame") -> np.ndarray:
 
 
 def places_of_cells(task: Task, cells: np.ndarray, free: np.ndarray) -> list[np.ndarray]:
-    """The positions of the rows that are `free` (n,), as `cell_counts` has the cells (2G).
-
-    `cells` are those of all rows.
-    """
+    """The positions of the rows that are `free` (n,), by cell (2G), of which `cells` (n,) are the numbers."""
     numbers = (2 * sorted(task.groups).index(group) + answer for group in task.groups for answer in (0, 1))
     return [np.flatnonzero(free & (cells == number)) for number in numbers]
 
@@ -128,10 +118,7 @@ def draw(
     base_parity: float | None,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """The positions of n of the rows that are `free` (n,), drawn without replacement, in random order.
-
-    `cells` are those of all rows; see `draw_split`.
-    """
+    """The positions of n of the rows that are `free`, drawn as `draw_split` says, in random order."""
     if base_parity is None:
         rows = np.flatnonzero(free)
         check_size(n, len(rows))
@@ -169,13 +156,10 @@ def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> np.ndarray
     step = whole_step(groups, base_parity)
     check_size(n, n)
     if n % step:
+        what = f"{n} test rows over {len(groups)} groups with base parity {float(base_parity):g}"
         nearest = nearest_whole(groups, n, base_parity)
-        other = nearest - step if nearest > n else nearest + step
-        also = f" or {other}" if other > 0 else ""
-        raise FwcError(
-            f"{n} test rows over {len(groups)} groups with base parity {float(base_parity):g} do not come "
-            f"out whole; the nearest number that works is {nearest}{also} (any multiple of {step})"
-        )
+        works = f"the nearest number that works is {nearest} (any multiple of {step})"
+        raise FwcError(f"{what} do not come out whole; {works}")
     size = n // len(groups)
     return np.array([[int(size * (1 - rate)), int(size * rate)] for rate in rates])
 
@@ -218,11 +202,9 @@ def check_cells(task: Task, available: np.ndarray, counts: np.ndarray) -> None:
     most = int((available[drawn] * times // counts[drawn]).min()) * (n // times)
     index = int(np.flatnonzero(available < counts)[0])
     fewer = f"the most that work are {most}" if most else "no number works with this base parity"
-    raise FwcError(
-        f"the cell {cell_words(task, index)} has {available.flat[index]:,} rows to draw from, but "
-        f"{counts.flat[index]:,} are needed for {n} test rows; {fewer}, and with no base parity (none) rows "
-        "are drawn as they fall"
-    )
+    what = f"the cell {cell_words(task, index)} has {available.flat[index]:,} rows to draw from"
+    needed = f"{counts.flat[index]:,} are needed for {n} test rows"
+    raise FwcError(f"{what}, but {needed}; {fewer}, and with no base parity (none) rows come as they fall")
 
 
 def cell_words(task: Task, index: int) -> str:
@@ -238,10 +220,7 @@ def population(task: "Task") -> list[dict[str, Any]]:
 
 
 def table_of(task: "Task") -> "FeatureTable":
-    """Return the table that test rows are drawn from, for assisted estimates.
-
-    Everything that a prompt may show is a feature. Raises `FwcError` for a table that is not in memory.
-    """
+    """Return the table that test rows are drawn from, for assisted estimates; `FwcError` for one on disk."""
     from fwc_llm.metrics.prediction_powered import FeatureTable
 
     if task.disk_table is not None:
@@ -264,10 +243,8 @@ def row_values(task: Task, rows: "pd.DataFrame | Sequence[Mapping[str, Any]]") -
     """One tuple per row for comparing rows by value, of `value_names`."""
     names = value_names(task)
     if isinstance(rows, Sequence):
-        for row in rows:
-            for name in names:
-                if name not in row:
-                    raise FwcError(f"an example has no value for {name!r}; task {task.name!r} needs it")
+        if lacking := {name for row in rows for name in names if name not in row}:
+            raise FwcError(f"an example has no value for {min(lacking)!r}; task {task.name!r} needs it")
         return [tuple(row[name] for name in names) for row in rows]
     return list(zip(*(rows[name].tolist() for name in names), strict=True))
 

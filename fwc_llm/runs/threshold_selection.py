@@ -42,11 +42,8 @@ def draw_validation_rows(
 ) -> "tuple[pd.DataFrame | None, Split]":
     """The validation rows of one repeat, drawn like its test rows, and the split without them as examples.
 
-    None, and the split as it is, for a threshold that takes no rows. No validation row equals a test row or
-    one of the saved `examples`. Unless their number is set, at least half of the pool's rows of every cell
-    remain for examples.
-
-    Errors: `FwcError` for a pool with too few rows.
+    None for a threshold that takes no rows. No validation row equals a test row or one of the saved
+    `examples`. `FwcError` for a pool with too few rows.
     """
     if settings.threshold not in FITTED:
         return None, split
@@ -98,11 +95,8 @@ def _chosen(rule: str, rows: Sequence[Row]) -> dict[str, Any]:
     counts = {"threshold": None, "rows": len(rows), "known": len(with_p)}
     if not with_p:
         return counts
-    curve = threshold_curve(
-        [row["p_yes"] for row in with_p],
-        [int(row["label"] == "yes") for row in with_p],
-        [row["group"] for row in with_p],
-    )
+    labels = [int(row["label"] == "yes") for row in with_p]
+    curve = threshold_curve([row["p_yes"] for row in with_p], labels, [row["group"] for row in with_p])
     index = most_accurate(curve) if rule == "fit" else at_base_rate(curve)
     gap = float(curve.gap[index])
     return counts | {
@@ -129,7 +123,6 @@ def check_probability(model: Model, calls: Sequence[PlannedCall], journal: Journ
     tried = {call_id(parameters, call) for call in calls}
     replies = [each for each in journal.records() if each["request"] in tried and each["text"] is not None]
     if replies and all(each.get("p_yes") is None for each in replies):
-        raise ProviderError(
-            f"{model.name} gives no P(yes), which --threshold needs (the first {len(replies)} replies have "
-            "none): leave --threshold out, or ask a model that gives log-probabilities (--logprobs)"
-        )
+        none = f"the first {len(replies)} replies have none"
+        remedy = "leave --threshold out, or ask for log-probabilities (--logprobs)"
+        raise ProviderError(f"{model.name} gives no P(yes), which --threshold needs ({none}): {remedy}")

@@ -13,6 +13,7 @@ import pytest
 
 from fwc_llm import FunctionModel, FwcError, ProviderError, Result, evaluate
 from fwc_llm.metrics.counts import METRICS
+from fwc_llm.metrics.intervals import SHOWN
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.models import Messages
 from fwc_llm.models.surrogate.model import Surrogate
@@ -112,7 +113,7 @@ def test_two_runs_are_compared(result: Result, tmp_path: Path) -> None:
     for other in (tmp_path / "twin", str(tmp_path / "twin"), read(tmp_path / "twin")):
         compared = result.compare(other)
         assert [arm["accuracy"]["difference"] for arm in compared["arms"]] == [0.0, 0.0]
-    assert "no difference shown" in repr(compared)
+    assert SHOWN["no difference shown"] in repr(compared)
     drawn = "".join(ElementTree.fromstring(compared._repr_html_()).itertext())
     assert "DP gap" in drawn
     json.dumps(compared)
@@ -285,7 +286,7 @@ def test_the_command_announces_and_shows_it(fwc: Run, tmp_path: Path) -> None:
     assert "80 requests to gpt-4o" in dry.out
     assert "48 of them are about rows of the pool, to choose the threshold, about $" in dry.out
     assert "--threshold base-rate needs P(yes): --logprobs is switched on" in dry.err
-    assert "24 rows of the pool, for each of 2 arms and 1 repeat: 48 requests more" in dry.err
+    assert "24 rows of the pool in each arm and repeat: 48 requests" in dry.err
     done = fwc(*options, "--model", "baseline", *more, "--out", tmp_path / "run", code=0)
     assert "At the threshold" in done.out
     assert "80 requests to baseline" in done.err

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from fwc_llm.errors import FwcError, IncompleteRunError, ProviderError
-from fwc_llm.evaluation.gepa import gepa_propose
 from fwc_llm.evaluation.tune import tune
 from fwc_llm.files import resource_dir
 from fwc_llm.models import Client, Messages, Reply
@@ -175,18 +174,11 @@ def told(messages: Messages) -> str:
     return "yes" if age > (45 if fair else {"a": 65, "b": 25}[group]) else "no"
 
 
-@pytest.mark.parametrize("proposed", [False, True])
-def test_instructions_are_raced_with_and_without_examples(proposed: bool, tmp_path: Path) -> None:
+def test_instructions_are_raced_with_and_without_examples(tmp_path: Path) -> None:
     task = load_task(write_people(tmp_path, make_people(1200, 2)))
-    fronts: list[list[dict[str, Any]]] = []
-
-    def propose(front: list[dict[str, Any]]) -> list[str]:
-        fronts.append(front)
-        return ["Be fair:  {{ 1/0 }} 'é'", "Mind the age.", ""] if len(fronts) == 1 else []
-
     file = tmp_path / "sentences.txt"
     file.write_text("Mind the age.\n\n Be  fair: {{ 1/0 }} 'é'\nMind the age.\n", encoding="utf-8")
-    options = LARGER | ({"propose": propose} if proposed else {"instructions": file})
+    options = LARGER | {"instructions": file}
     tuned = tune(task, told, 0.15, 30.0, **options, out=tmp_path / "t")
     assert tuned.reached
     assert "with the instruction “Be fair: {{ 1/0 }} 'é'”" in tuned.verdict
@@ -205,27 +197,11 @@ def test_instructions_are_raced_with_and_without_examples(proposed: bool, tmp_pa
     shown = {arm: cells for arm, *cells in describe_tuning(tuned.tuning, tuned.result.data)["validation"]}
     pool = {arm: cells[0] for arm, cells in shown.items()}  # the others were raced in another wording
     assert pool["zero"] == pool["balanced"] != pool["tuned"]
-    # The same call asks and proposes nothing again.
-    asked, times = (tmp_path / "t" / "journal.jsonl").read_bytes(), len(fronts)
+    # The same call asks nothing again.
+    asked = (tmp_path / "t" / "journal.jsonl").read_bytes()
     again = tune(task, told, 0.15, 30.0, **options, out=tmp_path / "t")
     assert (again.tuning, again.verdict) == (tuned.tuning, tuned.verdict)
-    assert ((tmp_path / "t" / "journal.jsonl").read_bytes(), len(fronts)) == (asked, times)
-    if proposed:
-        assert {"accuracy_interval", "metric_interval", "candidate"} <= fronts[0][0].keys()
-
-
-def test_gepa_proposes_from_the_front_alone(tmp_path: Path) -> None:
-    task = load_task(write_people(tmp_path, make_people(1200, 2)))
-    asked: list[str] = []
-
-    def reflect(prompt: str) -> str:
-        asked.append(prompt)
-        return "Let me see.\n```\nBe fair:  {{ 1/0 }} 'é'\n```"
-
-    tuned = tune(task, told, 0.15, 30.0, propose=gepa_propose(reflect), **LARGER, out=tmp_path / "t")
-    assert "with the instruction “Be fair: {{ 1/0 }} 'é'”" in tuned.verdict
-    assert "95 % interval" in asked[0]
-    assert not any(row in prompt for prompt in asked for row in task.pool().index[:50])
+    assert (tmp_path / "t" / "journal.jsonl").read_bytes() == asked
 
 
 def test_a_folder_of_templates_is_a_list_of_instructions(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from fwc_llm.gates.change_detection import Alarm, Detector
 
 
 def detector(text: str) -> Detector:
-    return Detector(parse_condition(text), np.zeros((0, 2, 3), np.int64), 0)
+    return Detector(parse_condition(text))
 
 
 def alarms_of(text: str, cell: np.ndarray, limit: float, size: int) -> tuple[list[Alarm], float]:
@@ -19,7 +19,8 @@ def alarms_of(text: str, cell: np.ndarray, limit: float, size: int) -> tuple[lis
     found, watched = list[Alarm](), detector(text)
     for start in range(0, len(cell), size):
         watched = Detector.read(watched.condition, json.loads(json.dumps(watched.to_dict())))
-        found += watched.watch(cell[start : start + size], limit)
+        numbers = 1 + np.arange(len(cell))
+        found += watched.watch(cell[start : start + size], numbers[start : start + size], limit)
     return found, watched.evidence
 
 
@@ -72,5 +73,6 @@ def test_false_alarms_are_as_rare_as_is_said(text: str) -> None:
     for _ in range(200):
         group, label = rng.integers(0, 2, (2, 2000))
         answer = rng.random(2000) < np.array(rates[text.split()[0]])[group]
-        alarms += len(list(detector(text).watch(6 * group + 3 * label + answer, 1000)))
+        cell = 6 * group + 3 * label + answer
+        alarms += len(list(detector(text).watch(cell, cell, 1000)))
     assert alarms <= 400

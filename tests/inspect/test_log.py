@@ -53,6 +53,11 @@ def test_report_and_compare_read_a_log(logs: Path, ours: Result, fwc: Run) -> No
     assert {one["accuracy"]["difference"] for one in json.loads(done.out)["arms"]} == {0.0}
 
 
+def test_a_simulation_that_a_proxy_renamed_stays_marked(logs: Path, tmp_path: Path) -> None:
+    assert import_log(logs / "renamed.eval", tmp_path / "run").data["simulated_answers"]
+    assert not import_log(logs / "epochs.eval", tmp_path / "mock").data["simulated_answers"]
+
+
 def test_every_kind_of_reply_is_read_as_it_is_from_a_service(logs: Path, tmp_path: Path) -> None:
     result = import_log(logs / "epochs.eval", tmp_path / "run")
     answers = result.answers()

@@ -41,6 +41,18 @@ def exchange(reply: Any, messages: list[Message], api: str = "decisions", **opti
     return found, [request.json() for request in requests]
 
 
+def test_what_litellm_leaves_of_a_simulated_decision_marks_it() -> None:
+    """Recorded from LiteLLM 1.108.7; it leaves the header out."""
+    used = {"input_tokens": 92, "output_tokens": 1}
+    decided = [{"type": "predicate", "name": "answer", "probability": 0.000638}]
+    by_name = {"model": "surrogate (simulated)", "answers": decided, "usage": used}
+    noul = {"answers": {"answer": {"type": "noul", "noul": 0.000638}}}  # asked of a provider of `/decisions`
+    by_typesafe = {**by_name, **noul, "system_fingerprint": "SIMULATED"}
+    for api, body in (("decisions", by_name), ("systemone", {**by_name, **noul}), ("systemone", by_typesafe)):
+        found, _ = exchange(body, TEXT, api)
+        assert (found.p_yes, found.fingerprint) == (0.000638, "SIMULATED")
+
+
 def test_a_prompt_of_the_user_alone_is_one_text(provider: respx.MockRouter) -> None:
     route = provider.post("/decisions").respond(json=decision(0.75, "gpt-6-luna"))
     model = quick(params={"prompt_cache_key": "census"})

@@ -106,6 +106,14 @@ def test_every_attempt_is_one_request_that_a_budget_hears_of() -> None:
     assert heard == [True, True]
 
 
+def test_a_simulation_behind_a_proxy_is_marked_by_its_header() -> None:
+    """LiteLLM gives its own name of the model, and Inspect leaves the fingerprint out."""
+    head = {"llm_provider-x-fwc-llm-answers": "SIMULATED"}
+    for headers in ({}, head):
+        (reply,), model, _ = asked(HttpReply(completion("Yes", "judge"), headers=headers))
+        assert (reply.fingerprint, model.simulated) == (("SIMULATED", True) if headers else (None, False))
+
+
 def test_what_a_provider_cannot_do_is_said_once() -> None:
     named: Any = [{"role": "system", "name": "example_user", "content": "x"}, *MESSAGES]
     make = partial(open_model, NAME)  # Inspect's own mock model would fetch a rank file

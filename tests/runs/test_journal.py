@@ -45,20 +45,17 @@ def test_what_is_set_aside_answers_nothing_and_keeps_its_cost(tmp_path: Path) ->
     price = Price(model="x", input=1.0, output=2.0, batch=0.5, long=50, date="2030-01-01")
     lost = {"most_usage": USAGE, "unknown_attempts": 3}
     with Journal(tmp_path) as journal:
-        for number, more in enumerate(
-            [{"usage": USAGE}, {"usage": USAGE, **lost}, lost, {"batch": True}] * 9
-        ):
+        for number, more in enumerate([{"usage": USAGE}, {"usage": USAGE, **lost}, lost] * 9):
             journal.append(record(number, **{"usage": USAGE, **more}))
         before = journal.cost(price)
-        journal.set_aside([request_id("p", 0)])
-        assert (len(journal), journal.cost(price)) == (1, before)
+        journal.set_aside()
+        assert (len(journal), journal.cost(price)) == (0, before)
     with Journal(tmp_path) as journal:
-        assert journal.answered(request_id("p", 0))
-        assert (len(journal), journal.cost(price)) == (1, before)
+        assert (len(journal), journal.cost(price)) == (0, before)
         journal.append(record(40, usage=USAGE))
         journal.set_aside()
         assert (len(journal), journal.cost(price)) == (0, before + price.dollars(Usage(**USAGE)))
-    assert len((tmp_path / "journal-1.jsonl").read_bytes().splitlines()) == 36
+    assert len((tmp_path / "journal-1.jsonl").read_bytes().splitlines()) == 28
 
 
 @pytest.mark.slow

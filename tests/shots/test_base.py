@@ -47,6 +47,13 @@ def test_columns_of_the_task_keep_their_names_and_no_weight_is_nan() -> None:
     assert frame["weight_"].isna().all()
 
 
+def test_where_all_weights_are_zero_every_example_is_shown_without_one() -> None:
+    zero = examples(3, 0.0)
+    assert shots_of(zero).shown() == tuple((example, None) for example in zero)
+    heavy = Example("t:9", {"age": 1}, "yes", 2.0)
+    assert shots_of((*zero, heavy)).shown() == ((heavy, "1.00"),)
+
+
 def test_a_mapping_becomes_a_certificate(two: Task) -> None:
     shots: Any = select_shots(two, "fwc", m=8)
     again = replace(shots, certificate=dict(shots.certificate))

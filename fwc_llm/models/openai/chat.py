@@ -549,7 +549,8 @@ class ChatModel(Service):
             raise
         if is_simulation(reply.model, reply.fingerprint, response.headers):
             self.simulated = True
-            reply = replace(reply, fingerprint=f"{SIMULATED} {reply.fingerprint or ''}".strip())
+            said = (reply.fingerprint or "").replace(SIMULATED, "")
+            reply = replace(reply, fingerprint=f"{SIMULATED} {said.strip()}".strip())
         return replace(reply, attempts=attempts, latency=time.monotonic() - sent_at)
 
     async def _post(self, body: dict[str, Any], began: float) -> "httpx2.Response":
