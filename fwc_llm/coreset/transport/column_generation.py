@@ -193,7 +193,7 @@ def solve(table: CostTable, prices: Floats, fair: ParitySet, warm: bool) -> Opti
         _, prices = narrow(table.sample(count), before, margin, fair)
         # Sampling noise falls with 1/√rows: the prices go on to move by about this.
         margin = float(np.ptp(prices - before)) * ((1 - min(count / table.size, 1)) / (_GROWTH - 1)) ** 0.5
-        warm = _GROWTH * count >= table.size
+        warm = margin == 0 or _GROWTH * count >= table.size  # of whole numbers, prices soon stay
         count *= 1 if warm else _GROWTH
     share = _PART * _DOUBT * (cells / count) ** 0.5  # s rows leave about 1/√s of the rows in doubt
     while True:
