@@ -116,18 +116,15 @@ def _assumptions(discordant: float | None, run: Path | None) -> "Assumptions":
     from fwc_llm.metrics.planning import Assumptions, observed
     from fwc_llm.runs.recorded_run import read_run
 
-    assumed: dict[str, Any] = {}
-    if run is not None:
-        if discordant is not None:
-            raise FwcError("give --discordant or --run, not both: the run determines it")
-        finished = read_run(run)
-        if finished.answered.design.sequential is not None:
-            raise FwcError(f"{run} asked until it was decided: plan by a run of a fixed number of rows")
-        seen = observed(finished.answered.plain_samples)
-        assumed = {"discordant": seen.discordant, "variance": seen.variance, "source": f"as in {run}"}
-    elif discordant is not None:
-        assumed = {"discordant": discordant, "source": "as given"}
-    return Assumptions(**assumed)
+    if run is None:
+        return Assumptions() if discordant is None else Assumptions(discordant, source="as given")
+    if discordant is not None:
+        raise FwcError("give --discordant or --run, not both: the run determines it")
+    answered = read_run(run).answered
+    if answered.design.sequential is not None:
+        raise FwcError(f"{run} asked until it was decided: plan by a run of a fixed number of rows")
+    seen = observed(answered.plain_samples)
+    return Assumptions(seen.discordant, seen.variance, source=f"as in {run}")
 
 
 def _print_needed(detect: float, designs: Sequence[Mapping[str, Any]], cost: "Forecast | None") -> None:
