@@ -62,6 +62,7 @@ DATA_DIR: Path | None = option(
 ALLOW_CHANGED: bool = switch(
     "Accept saved shots although the data has changed.", "--allow-changed-data", panel=EXPERIMENT
 )
+MAX_PROMPT_TOKENS: int | None = option("Choose the largest m, up to --m, whose prompts fit.", panel=COST)
 DRY_RUN: bool = switch("Print the number of requests and their cost; send none.", "--dry-run", panel=COST)
 SHEET: str = option("The sheet of an Excel file, by name or number. [default: the first]", default="")
 SKIP: int = option("Lines (rows of a sheet) above the header, which are left out.", default=0, min=0)

@@ -55,6 +55,7 @@ def shots(
     out: Path | None = flags.option("Save the examples here, as JSON.", "--out", "-o", "--output"),
     compare: bool = flags.switch("Measure the strategies side by side.", "--compare"),
     plot: Path | None = flags.option("With --compare: also draw it, as .png or .svg (extra [plot])."),
+    max_prompt_tokens: int | None = flags.MAX_PROMPT_TOKENS,
     model: str = flags.option("Count tokens as for this model.", default="gpt-4"),
     data: str | None = flags.option(
         "Parquet files as the task's table, however large: a path, a pattern in quotes "
@@ -105,11 +106,13 @@ def shots(
 
             names = flags.words(strategy) or None
             lines = compare_strategies(table, names, m, limit, seed, settings.template, model, options, step)
-        elif table.disk_table is not None and strategy in (None, "fwc"):
+        elif table.disk_table is not None and strategy in (None, "fwc") and max_prompt_tokens is None:
             chosen = disk_shots(table, m, limit, seed, order, step, **options)
         else:
             choose = _chooser(table, strategy or "fwc", limit, seed, order, options)
             step(f"choosing examples: {strategy or 'fwc'}")
+            if max_prompt_tokens is not None:
+                m = _fitting(table, choose, m, max_prompt_tokens, model, settings.template)
             chosen = choose(m)
     if compare:
         _show_compared(lines, table, m, model, plot, as_json)
@@ -204,3 +207,17 @@ def _chooser(
             f"fwc-llm eval --shots {strategy}, or measure it with --compare"
         )
     return lambda m: order_shots(kept_shots(task, strategy, m, epsilon, seed, **options), order, seed)
+
+
+def _fitting(
+    task: "Task", choose: "Callable[[int], Shots]", m: int, limit: int, model: str, template: str
+) -> int:
+    """The largest m, up to `m`, whose prompt for the wordiest of 200 test rows has at most `limit` tokens."""
+    from fwc_llm.models.tokens import TokenCounter
+    from fwc_llm.prompts import Prompt
+    from fwc_llm.runs.plan import fit_m_to
+
+    counter, bare = TokenCounter(model), Prompt(task, None, template)
+    rows: Any = task.test().drop(columns=task.outcome).head(200).to_dict("records")
+    longest = max(rows, key=lambda row: counter.count(bare.build(row)))
+    return fit_m_to(m, limit, lambda size: counter.count(Prompt(task, choose(size), template).build(longest)))
