@@ -33,10 +33,10 @@ def power(
         "Share of rows that two arms answer differently. [default: 0.25]"
     ),
     correlation: float = flags.option(
-        "Correlation of an arm's answers to one row between repeats.", default=1.0
+        "Correlation of an arm's answers to one row in two repeats.", default=1.0
     ),
     examples_sd: float = flags.option(
-        "Standard deviation of arms' differences between sets of examples.", default=0.05
+        "Standard deviation of a difference over sets of examples.", default=0.05
     ),
     fail_if: list[str] | None = flags.option(
         'Condition such as "dp > 0.1": expected rows of `eval --until-decided`.', "--fail-if"

@@ -36,13 +36,13 @@ def shots(
         "Option KEY=VALUE of the strategy, such as slots=Female:no=1,Female:yes=7; repeatable."
     ),
     column_weights: str | None = flags.option(
-        "Feature weights in fwc's distance: age=2,hours=0.5; others 1. [default: the task's]"
+        "Weights of features in fwc's distance: age=2,hours=0.5. [default: the task's]"
     ),
     penalty: float | None = flags.option(
         "Soft parity limit of fwc instead of --epsilon: cost of total imbalance."
     ),
     per_attribute: bool = flags.switch(
-        "Apply fwc's limit to each protected attribute, not to combinations.", "--per-attribute"
+        "Limit parity per protected attribute, not per combination.", "--per-attribute"
     ),
     prove: bool = flags.switch("Bound fwc's objective for any rows (up to 5,000 rows; 20 CPU s).", "--prove"),
     ids: str | None = flags.option("Row ids for the strategy `ids`, comma-separated."),
