@@ -48,6 +48,9 @@ def as_markdown(result: Mapping[str, Any]) -> str:
             "at 1.75 standard errors, must exclude it: a true 0.91 is found out nine times in ten. No "
             "value may lie outside its own interval, and no verdict or p-value say otherwise.",
             "",
+            "Values beside fairlearn's, on random tables, weighted and not: "
+            "{numbers} numbers differ by at most {farthest:.0e}.".format(**result["fairlearn"]),
+            "",
             "**Everything is accepted.**" if not bad else f"**Not accepted, in {len(bad)} of all:**",
             *(["", *bad] if bad else []),
             "",
