@@ -68,8 +68,8 @@ def as_markdown(result: Mapping[str, Any]) -> str:
             "a gap. The least coverage of a pair's intervals (DP gap, accuracy, rates, two arms, "
             f"parity within strata, probes) after {', '.join(map(str, LOOKS[:-1]))} or {LOOKS[-1]:,} runs, "
             "the first at which all are accepted. The simulation's own standard error is 0.015, 0.009 and "
-            "0.005. Until decided, the intervals of all ten looks hold at once. A pair that is refused is refused "
-            "by `fwc-llm` too.",
+            "0.005. Until decided, the intervals of all ten looks hold at once. A pair that is refused is "
+            "refused by `fwc-llm` too.",
             "",
             *table_of_pairs({one["name"]: one for one in result["pairs"]}),
             "",

@@ -19,12 +19,9 @@ if TYPE_CHECKING:
 
 _DEMONSTRATED = 1500  # rows: they cost nothing, and show what the examples change to ±0.05
 _EXPLANATION = """
-Each arm asked a simulated model about {n_test} rows of a simulated census, drawn as they fall: fewer \
-women than men have a high income. `zero` shows no examples, `balanced` shows \
-{m} drawn equally from all groups, and `fwc` shows {m} weighted ones chosen so that groups and \
-outcomes are in parity. Accuracy is the share of right answers. The DP gap is the difference of the \
-groups' rates of "yes": 0 is parity, and even the true answers have a gap. None of this \
-measures a real model. To measure one:
+This measures no real model: a simulated one was asked about {n_test} rows of a simulated census. `zero` \
+shows it no examples, `balanced` {m} drawn equally from all groups, `fwc` {m} weighted ones in parity \
+of groups and outcomes. To measure a real model:
 
     OPENAI_API_KEY=... fwc-llm eval --model MODEL --shots zero,balanced,fwc"""
 
@@ -39,8 +36,7 @@ def _read(context: typer.Context, path: Path | None) -> Path | None:
 @flags.command("eval", Settings, Client)
 def evaluate(
     experiment: Path | None = flags.argument(
-        "An experiment file (.toml): these options by their names, as every run's folder has one. "
-        "Flags override it.",
+        "Experiment file (.toml) with these options; flags override it.",
         default=None,
         callback=_read,
         is_eager=True,
@@ -48,33 +44,29 @@ def evaluate(
     task: str | None = flags.TASK,
     protected: str | None = flags.PROTECTED,
     model: str | None = flags.option(
-        "The model's name as its provider spells it, `azure:DEPLOYMENT`, or `inspect:PROVIDER/MODEL` "
-        "(what Inspect reaches), `python:MODULE:FUNCTION`, or a name that an installed package provides; "
-        "without key or network `gguf:FILE` and `smollm2`, language models in this process, `replay:FOLDER`, "
-        "the replies of a finished run, `baseline`, a logistic regression on the table, and `surrogate`, a "
-        "simulation for the tasks adult and census. Several, comma-separated, are asked the same questions. "
-        "[default: surrogate where it knows the task, else baseline]",
+        "Model: a name of its service, azure:DEPLOYMENT, inspect:PROVIDER/MODEL, python:MODULE:NAME, "
+        "gguf:FILE, smollm2, replay:FOLDER, baseline or surrogate (docs/models.md); several with commas. "
+        "[default: surrogate for adult and census, else baseline]",
         panel=SERVICE,
     ),
     shots: str = flags.option(
-        "The arms, comma-separated: strategies or files of saved shots (.json). +removal takes the "
-        f"protected attribute out of the prompt, +instruction asks for fairness. [default: {flags.ARMS}]",
+        "Arms, comma-separated: strategies or shots files (.json), with +removal or +instruction. "
+        f"[default: {flags.ARMS}]",
         default=flags.ARMS,
         panel=EXPERIMENT,
         show_default=False,
     ),
     reference: bool = flags.switch(
-        "Also say what plain models of the table answer to the same rows.", "--reference", panel=EXPERIMENT
+        "Add the rates of plain models of the table.", "--reference", panel=EXPERIMENT
     ),
     out: Path | None = flags.option(
-        "The run's folder; an interrupted run continues there. [default: ./runs/<time>-<task>-<model>]",
+        "Folder of the run; the same folder continues it. [default: ./runs/<time>-<task>-<model>]",
         *("--out", "-o"),
         panel=EXPERIMENT,
     ),
     no_rows: bool = flags.NO_ROWS,
     data: str | None = flags.option(
-        "Parquet files in the place of the task's table: a path, a pattern in quotes ('rows-*.parquet') "
-        "or a folder. Of more than 400,000 rows test rows are drawn from all, examples from a sample.",
+        "Parquet files that replace the task's table: path, quoted pattern or folder.",
         panel=EXPERIMENT,
         metavar="FILES",
     ),
@@ -86,10 +78,7 @@ def evaluate(
     undecided: Undecided = UNDECIDED,
     junit: Path | None = JUNIT,
     until_decided: bool = flags.switch(
-        "Ask until the conditions of --fail-if are decided (without any: until every DP gap's verdict can be "
-        "told), at most about --n-test rows; intervals then hold at every look.",
-        "--until-decided",
-        panel=VERDICT,
+        "Ask until --fail-if or every DP gap's verdict is decided.", "--until-decided", panel=VERDICT
     ),
     verbose: bool = flags.VERBOSE,
     as_json: bool = flags.JSON,
@@ -128,7 +117,7 @@ def evaluate(
 
         job = prepare(
             table, models[0], flags.words(shots), settings, client, data_dir, allow_changed_data,
-            step, console.notes, reference, task, no_rows,
+            step, console.notes, reference, task, no_rows, fail_if or (),
         )  # fmt: skip
     console.notes(*job.plan.notes)
     jobs = [job.with_model(name, console.notes) for name in models] if len(models) > 1 else [job]

@@ -24,25 +24,18 @@ _QUESTIONS = {
 def power(
     task: str | None = flags.TASK,
     protected: str | None = flags.PROTECTED,
-    shots: str = flags.option("The arms, comma-separated: each asks about every row.", default=flags.ARMS),
-    detect: float | None = flags.option("Print how many rows and repeats detect this difference."),
-    model: str | None = flags.option("The model whose prices give the cost."),
-    batch: bool = flags.switch("Prices of the provider's Batch API.", "--batch"),
-    prices: Path | None = flags.option("A price file of your own (TOML)."),
+    shots: str = flags.option("Arms, comma-separated; each asks about every row.", default=flags.ARMS),
+    detect: float | None = flags.option("Difference to detect; prints the rows and repeats needed."),
+    model: str | None = flags.option("Model whose prices give the cost."),
+    batch: bool = flags.switch("Use prices of the provider's Batch API.", "--batch"),
+    prices: Path | None = flags.option("Your own price file (TOML), in dollars per million tokens."),
     discordant: float | None = flags.option(
         "Share of rows that two arms answer differently. [default: 0.25]"
     ),
-    correlation: float = flags.option(
-        "Correlation of an arm's answers to one row in two repeats.", default=1.0
-    ),
-    examples_sd: float = flags.option(
-        "Standard deviation of a difference over sets of examples.", default=0.05
-    ),
     fail_if: list[str] | None = flags.option(
-        'A condition such as "dp > 0.1": how many rows `eval --until-decided` asks about at a few true gaps.',
-        "--fail-if",
+        'Condition such as "dp > 0.1": expected rows of `eval --until-decided`.', "--fail-if"
     ),
-    run: Path | None = flags.option("A finished run that gives the share of rows answered differently."),
+    run: Path | None = flags.option("Finished run that supplies the value for --discordant."),
     data_dir: Path | None = flags.DATA_DIR,
     as_json: bool = flags.JSON,
     **options: Any,
@@ -61,7 +54,7 @@ def power(
 
     if detect is not None and not 0.0 < detect < 1.0:
         raise FwcError(f"--detect is {detect:g}: a difference lies between 0 and 1, for example 0.1")
-    assumptions = _assumptions(discordant, correlation, examples_sd, run)
+    assumptions = _assumptions(discordant, run)
     arms = _arms(shots)
     with console.working("reading the table") as step:
         table = flags.open_task(task, data_dir, protected)
@@ -119,13 +112,11 @@ def _arms(shots: str) -> list[str]:
     return arms
 
 
-def _assumptions(
-    discordant: float | None, correlation: float, examples_sd: float, run: Path | None
-) -> "Assumptions":
+def _assumptions(discordant: float | None, run: Path | None) -> "Assumptions":
     from fwc_llm.metrics.planning import Assumptions, observed
     from fwc_llm.runs.recorded_run import read_run
 
-    assumed: dict[str, Any] = {"correlation": correlation, "examples_sd": examples_sd}
+    assumed: dict[str, Any] = {}
     if run is not None:
         if discordant is not None:
             raise FwcError("give --discordant or --run, not both: the run determines it")
@@ -133,9 +124,9 @@ def _assumptions(
         if finished.answered.design.sequential is not None:
             raise FwcError(f"{run} asked until it was decided: plan by a run of a fixed number of rows")
         seen = observed(finished.answered.plain_samples)
-        assumed |= {"discordant": seen.discordant, "variance": seen.variance, "source": f"as in {run}"}
+        assumed = {"discordant": seen.discordant, "variance": seen.variance, "source": f"as in {run}"}
     elif discordant is not None:
-        assumed |= {"discordant": discordant, "source": "as given"}
+        assumed = {"discordant": discordant, "source": "as given"}
     return Assumptions(**assumed)
 
 

@@ -105,22 +105,23 @@ def prepare(
     reference: bool = False,
     named: str | None = None,
     no_rows: bool = False,
+    fail_if: Sequence[str] = (),
 ) -> "Job":
     """Plan a run: open the model, read the table, draw rows, choose examples. Nothing is asked or written.
 
     See `evaluate` for the arguments. `notice` receives the notes of the model's client. `named` is the name
-    or the file that the task was read from, where it is a value; `no_rows` leaves rows out of reports.
+    or the file that the task was read from, where it is a value; `no_rows` leaves rows out of reports;
+    `fail_if` are the conditions that no arm may meet, by which reports name the best one.
     """
     if client.max_cost is not None and not settings.model_fields_set & {"n_test", "stopping"}:
         settings = settings.updated(stopping="confidence-sequence") if settings.until_decided else settings
     named_chat = isinstance(model, str) and settings.api == "chat"
     needs_p = named_chat and settings.threshold is not None and not client.logprobs
     client = client.updated(logprobs=True) if needs_p else client
-    answerer: Model = (
-        open_model(model, client, api=settings.api, notice=notice)
-        if isinstance(model, str)
-        else as_model(model, client.deadline)
-    )
+    if isinstance(model, str):
+        answerer = open_model(model, client, api=settings.api, notice=notice)
+    else:
+        answerer = as_model(model, client.deadline)
     # A model in this process gives log-probabilities in any case.
     gives = needs_p and answerer.parameters.get("logprobs") and not traits(answerer).local
     if notice is not None and gives:
@@ -130,7 +131,7 @@ def prepare(
     plan = make_plan(table, arms, settings, allow_changed_data, on_step, None, answerer)
     asked = {
         "task": task_option(named or task), "data_dir": data_dir, "allow_changed_data": allow_changed_data,
-        "no_rows": no_rows,
+        "no_rows": no_rows, "fail_if": list(fail_if) or None,
         "reference": reference, "data": table.data or None,
         "protected": None if table.protected in ((), table.usual) else ",".join(table.protected),
     }  # fmt: skip
@@ -139,10 +140,7 @@ def prepare(
 
 @dataclass(frozen=True)
 class Job:
-    """A planned run: its questions, its model and its client options.
-
-    `reference` adds reference lines to what the run measured.
-    """
+    """A planned run: its questions, its model and its client; `reference` adds reference lines to it."""
 
     plan: Plan
     model: Model
@@ -226,7 +224,7 @@ class Job:
             except (FwcError, KeyboardInterrupt, asyncio.CancelledError) as caught:
                 stopped = caught if isinstance(caught, FwcError) else interrupted(folder.path)
                 with suppress(FwcError):  # if the disk is full, the first error says so
-                    stopped.result = self._result(folder, journal)
+                    stopped.result = self._result(folder, journal)  # type: ignore[assignment]
                 raise stopped from None
             result = self._result(folder, journal, outcome.stopped)
         if self.reference and result.unanswered < result.data["requests"]:
@@ -279,10 +277,7 @@ class Job:
         return Result(folder.path, score_run(folder, journal, stopped, table), self.plan.task)
 
     def budget(self, elsewhere: float = 0.0) -> Budget | None:
-        """The limit in dollars, if the client has one; `FwcError` where it cannot be kept.
-
-        A model that asks nobody needs none.
-        """
+        """The limit in dollars, for a client with one and a model that costs; `FwcError` without a price."""
         most, about = self.client.max_cost, traits(self.model)
         if most is None or about.simulated or about.reference or about.local:
             return None
@@ -298,10 +293,7 @@ class Job:
         cancel_batch: bool = False,
         watch: Watch | None = None,
     ) -> ExecutionSummary:
-        """Ask the `total` calls that `calls()` yields and the journal does not answer, as the client is set.
-
-        The budget counts all that the journal holds. `watch` sees what is asked live.
-        """
+        """Ask the `total` calls that `calls()` yields and the journal does not answer; `watch` looks on."""
         model, batch, folder = self.model, self.client.batch, journal.path.parent
         here = traits(model).local or is_local(traits(model).address or self.client.base_url)
 
@@ -380,7 +372,8 @@ class Job:
             "local": about.local,
             "task_folder": task.folder and relative(task.folder, folder),
             "data": task.data and relative(task.data, folder),
-            "no_rows": bool(self.asked.get("no_rows")),
+            "no_rows": self.asked.get("no_rows"),
+            "fail_if": self.asked.get("fail_if"),
         }
         return described | {name: value for name, value in told.items() if value}
 
@@ -410,8 +403,6 @@ class Job:
     def preflight(self) -> None:
         """Before anything is written, refuse what the model would refuse: a missing key, a limit of cost
         without a price, unusable prompts.
-
-        A run that has begun is not checked again: existing replies need neither key nor prompt.
         """
         self.budget()
         about = traits(self.model)
@@ -459,10 +450,7 @@ _BEAT = 0.5  # seconds; on Windows a wait without end does not notice Ctrl-C
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Return the value of a coroutine, run in a second thread: this one may run an event loop of its own.
-
-    An interruption of this thread cancels the work.
-    """
+    """Run a coroutine in a second thread, since this one may run a loop; an interruption here cancels it."""
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = Future()
 
     async def cancellable() -> T:

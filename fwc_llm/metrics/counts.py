@@ -1,7 +1,7 @@
 """The table of rates and metrics that everything reads.
 
 Everything is over parsed answers, with the coverage beside it; what is not defined is NaN, never 0, and a
-sentence says why (docs/protocol.md, "Metrics").
+sentence says why (docs/statistics.md, "What is estimated").
 """
 
 from collections.abc import Mapping

@@ -10,15 +10,17 @@ variance are its effective rows, and Wilson's limits at these give the interval 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from fwc_llm.metrics.counts import RATES, REPLY_RATES, UNPARSED, Codes, Floats, levels_of
 from fwc_llm.metrics.intervals import FEW_EVENTS, Z, clopper_pearson, critical_value, p_value, wilson
 from fwc_llm.metrics.sampling_design import AS_NO, AS_THEY_FALL, WORST, SamplingDesign
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 Scope = Literal["these examples", "this strategy"]
 UNREAD_WORDS = {
@@ -34,7 +36,6 @@ UNLABELLED = "rate", *REPLY_RATES  # what is defined without labels
 NEARLY_ALL = 0.9  # of the rows that must have examples of their own
 FEW_FREEDOM = 4  # degrees of freedom, below which a variance is hardly known
 FEW_ANSWERS = 5  # rows with the rarer answer, below which a model's answers may be all alike
-STRAY = 0.02  # of the questions that may have other examples than their repeat
 _ROUNDING = 1e-10
 
 
@@ -204,15 +205,6 @@ class ArmArrays:
         return sets > max(self.repeats, NEARLY_ALL * served)
 
     @cached_property
-    def mixed(self) -> bool:
-        """Whether the questions of one repeat were asked under several sets, not counting single strays."""
-        if self.examples is None or self.per_row or not len(self.examples):
-            return False
-        sets = int(self.examples.max()) + 1
-        count = np.bincount(self.repeat * sets + self.examples, minlength=self.repeats * sets)
-        return float(count.reshape(-1, sets).max(1).sum()) < (1 - STRAY) * len(self.examples)
-
-    @cached_property
     def sets(self) -> Codes | None:
         """The set of examples of each question (n,); None where it is one set throughout.
 
@@ -295,6 +287,8 @@ class Influence:
 
     def _by(self, units: Codes) -> "sparse.csc_array":
         """The summed influence of each unit on each share (U, O)."""
+        from scipy import sparse  # a fifth of a second to import
+
         table = sparse.coo_array((self.psi, (units, self.owner)), shape=(int(units.max()) + 1, self.owners))
         return table.tocsc()
 

@@ -1,11 +1,12 @@
 """P(yes) as a section: ranking, calibration per group, and the answers at one threshold for all."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from fwc_llm.metrics.predicted_probabilities import LEAST_CERTAIN
 from fwc_llm.report.number_format import DASH, interval, number, percent
-from fwc_llm.report.table_model import Row, Section, TableCell, difference
+from fwc_llm.report.table_model import Row, Scale, Section, TableCell, difference
 
 Stats = Mapping[str, Any]
 _THRESHOLDS = ("Yes from", "Accuracy %", "DP gap", "Rate of yes, %", "Per group, %", "Answers just at it")
@@ -13,9 +14,7 @@ _NAMES = {
     "one_half": "one half",
     "most_accurate": "most accurate",
     "base_rate": "as many yes as labels",
-    "least_gap_keeping_half": "least gap, half the gain",
-    "held_out": "the same, held out",
-    "least_gap": "least gap of all",
+    "least_gap": "least gap",
 }
 
 
@@ -54,7 +53,9 @@ def calibration(stats: Stats) -> Section:
             f"{figures['n']:,}",
             number(figures["mean"], 1, 100),
             number(figures["share"], 1, 100),
-            difference(figures, 1, 100),
+            replace(
+                difference(figures, 1, 100), plotted=tuple(figures[k] for k in ("low", "difference", "high"))
+            ),
             *(number(figures[name], 3) for name in ("error", "expected", "noise_95")),
         ]
         for arm, p in _arms(stats)
@@ -69,7 +70,9 @@ def calibration(stats: Stats) -> Section:
         *("Arm", "Group", "Answers", "Mean P(yes), %", "Share of yes, %", "Difference, points"),
         *("Calibration error", "By noise: mean", "By noise: 95 %"),
     ]
-    return Section("Is P(yes) right, in each group?", headings, rows, (), intro, 2, "calibration")
+    scales = {5: Scale(-0.5, 0.5, 0.0, factor=100.0)}
+    title = "Is P(yes) right, in each group?"
+    return Section(title, headings, rows, (), intro, 2, "calibration", scales=scales)
 
 
 def thresholds(stats: Stats) -> Section:
@@ -86,12 +89,11 @@ def thresholds(stats: Stats) -> Section:
 def _chosen(arm: str, thresholds: Mapping[str, Any]) -> Iterator[Row]:
     limits, points = thresholds["one_half_limits"], thresholds["chosen"]
     for key, name in _NAMES.items():
-        point = thresholds[key] if key == "held_out" else points[key]
+        point = points[key]
         cells: list[TableCell | str] = [DASH] * len(_THRESHOLDS)
         if point is not None:
             accuracy, gap = point["accuracy"], point["demographic_parity_difference"]
             cells[1:3] = number(accuracy, 2, 100), number(gap, 3)
-        if point is not None and key != "held_out":
             cells[0] = "never" if point["threshold"] is None else f"{point['threshold']:.6g}"
             rates = (f"{group} {number(rate, 1, 100)}" for group, rate in point["rates"].items())
             cells[3:] = number(point["share"], 1, 100), ", ".join(rates), f"{point['ties']:,}"
@@ -108,8 +110,7 @@ def notes(stats: Stats) -> list[str]:
     if not arms:
         return []
     lines = [
-        "Thresholds but that of one half are chosen on these very rows, and look better here than elsewhere; "
-        "held out: chosen on one half of the rows and used on the other."
+        "Thresholds but that of one half are chosen on these very rows, and look better here than elsewhere."
     ]
     if any(p["labels_fixed"] for _, p in arms):
         lines.append(

@@ -23,7 +23,6 @@ from fwc_llm.metrics.run_answers import RunAnswers, one_name, samples_of
 from fwc_llm.models.baseline import BOOSTING, LOGISTIC, TableModel
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.recorded_run import Run, read_run
-from fwc_llm.shots.examples import features_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,15 +133,15 @@ def references_of(run: Run) -> References | None:
         if places or any(len(line.answer) != len(order) for line in content.lines):
             raise ValueError("it is about other rows")
     except (KeyError, ValidationError, ValueError) as error:
-        raise FwcError(
-            f"{path} is damaged, or not of these answers ({error}): remove it, or write it again with "
-            "`fwc-llm report --reference`"
-        ) from None
+        again = "remove it, or write it again with `fwc-llm report --reference`"
+        raise FwcError(f"{path} is damaged, or not of these answers ({error}): {again}") from None
     return References(content, order)
 
 
 def make_references(run: Run, task: "Task") -> _ReferenceFile:
     """Return the content of reference.json. The same run and table give the same content."""
+    from fwc_llm.shots.examples import features_frame  # with the parts of the solver that it needs
+
     named = ", ".join(task.protected)
     kinds = [(model, protected) for model in (LOGISTIC, BOOSTING) for protected in (True, False)]
     questions = _questions(run)
@@ -175,9 +174,8 @@ def _questions(run: Run) -> list[tuple[int, str]]:
 def _trainings(
     run: Run, task: "Task"
 ) -> "Iterator[tuple[npt.NDArray[np.bool_], pd.DataFrame, pd.DataFrame, int]]":
-    """Yield questions (a mask), rows to train on, rows to answer, and how many pool rows were left out.
-
-    Once for all repeats where the pool can spare the test rows of all; else once for each repeat.
+    """Yield questions (a mask), rows to train on, rows to answer, and how many pool rows were left out: once
+    for all repeats where the pool can spare the test rows of all, else for each repeat.
     """
     from fwc_llm.runs.splits import row_values
 

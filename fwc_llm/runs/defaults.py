@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.runs.settings import Settings
-from fwc_llm.runs.splits import cell_counts, cell_words, cells_of_rows, nearest_whole, row_values, whole_step
+from fwc_llm.runs.splits import cell_counts, cell_words, cells_of_rows, nearest_whole, value_names, whole_step
 from fwc_llm.shots.base import DEFAULT_M
 from fwc_llm.tasks import Task
 
@@ -23,11 +23,9 @@ def fit_defaults(
     """Complete the settings by task, table and the model's `api`; say in a line each which number moved.
 
     Test rows: the nearest number that comes out whole and leaves examples in every cell of group and outcome;
-    where cells are too small for that, rows as they fall. Base parity: the task's. Examples: as many as the
-    cells can give in equal parts; their number stays where no arm `chooses` examples. The weight is the
-    task's. Nothing changes the settings after this.
-
-    Errors: `FwcError` for a base parity outside [0, 1].
+    where cells are too small for that, rows as they fall. Base parity and weight: the task's. Examples: as
+    many as the cells can give in equal parts, where an arm `chooses` some. `FwcError` for a base parity
+    outside [0, 1].
     """
     cells, chosen, lines = _Cells.of(task), settings.model_fields_set, list[str]()
     changes: dict[str, Any] = {"api": api or settings.api, "weight": task.weight or None}
@@ -75,7 +73,8 @@ class _Cells:
         import pandas as pd
 
         table, pool = task.test(), task.pool()
-        keys = list(map(hash, row_values(task, pool)))
+        names = value_names(task)
+        keys = pd.util.hash_pandas_object(pool[names], index=False).to_numpy()
         frame = pd.DataFrame({"cell": cells_of_rows(task, pool), "key": keys})
         order, number = np.searchsorted(sorted(task.groups), task.groups), 2 * len(task.groups)
         rows, share = task.cells_of(table), np.zeros((len(order), 2))
@@ -83,7 +82,8 @@ class _Cells:
             in_pool = np.bincount(frame["cell"], minlength=number).reshape(-1, 2)[order]
             share = in_pool / np.maximum(rows, 1)
         else:  # a pool row that equals a test row is no example
-            frame = frame[~frame["key"].isin(list(map(hash, row_values(task, table))))]
+            taken = pd.util.hash_pandas_object(table[names], index=False)
+            frame = frame[~frame["key"].isin(taken)]
         distinct = frame.drop_duplicates().assign(group=lambda rows: rows["cell"] // 2)
         twice = distinct.loc[distinct.duplicated(["group", "key"]), "group"]
         values = np.bincount(distinct["cell"], minlength=number).reshape(-1, 2)[order]
@@ -121,11 +121,9 @@ def _fit_rows(
     numbers = range(nearest, max(step, _LEAST) - 1, -step)
     fitting = next((n for n in numbers if cells.holds(n, parity, reserve)), None)
     if fitting is None and is_default:
-        cell = f"{cells.smallest(cells.rows)} has {cells.rows.min():,} rows"
-        return as_they_fall, None, (
-            f"the cell {cell}, too few for equal numbers of every group: {as_they_fall} test rows are drawn "
-            "as they fall (--base-parity none); a map in the task file can merge groups"
-        )  # fmt: skip
+        why = f"the cell {cells.smallest(cells.rows)} has too few rows ({cells.rows.min():,})"
+        drawn = f"{as_they_fall} test rows are drawn as they fall (--base-parity none)"
+        return as_they_fall, None, f"{why}: {drawn}; a map in the task file can merge groups"
     if fitting is None:  # an explicit parity: what can be drawn at all, or the draw says why not
         fitting = next((n for n in range(nearest, 0, -step) if cells.holds(n, parity, 0)), nearest)
     why = _not_whole(wanted, groups)
@@ -144,12 +142,8 @@ def _fit_m(cells: _Cells, m: int, left: np.ndarray) -> tuple[int, str]:
     number, each = left.size, max(1, int(left.min()))
     if cells.values.min() == 0 or (m >= number and each >= -(-m // number)):
         return m, ""  # of an empty cell, strategies that need every cell refuse; the others do not care
-    if m < number:
-        return number, (
-            f"{m} examples are fewer than the {number} cells of group and answer: {number} are shown"
-        )
-    fitting = min(m, number * each)
-    return fitting, (
-        f"{m} examples in equal parts are more than the different rows of {cells.smallest(left)} give: "
-        f"{fitting} are shown (--m sets another number)"
-    )
+    fitting = number if m < number else min(m, number * each)
+    why = f"fewer than the {number} cells of group and answer"
+    if m >= number:
+        why = f"in equal parts more than the different rows of {cells.smallest(left)} give"
+    return fitting, f"{m} examples are {why}: {fitting} are shown (--m sets another number)"

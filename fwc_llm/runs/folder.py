@@ -47,7 +47,7 @@ _LONGEST_NAME = 100  # bytes; file systems take 255, and names are put together
 # `simulated` may show only in the replies.
 _FREE = {
     "calls", "created", "versions", "command", "task_folder", "data", "simulated", "simulated_answers",
-    "margin", "min_group", "min_coverage", "weight", "given", "against", "task_file", "parser",
+    "margin", "min_group", "min_coverage", "weight", "given", "against", "task_file", "parser", "fail_if",
 }  # fmt: skip
 # Keys that folders of an earlier version lack.
 LATER = {"table_checks", "words", "reference", "rows", "task_file", "population", "variations", "looks"}
@@ -94,17 +94,18 @@ class RunFolder:
             raise FwcError(f"{self.path} is not empty ({entries[0]}) and {why}: name a new folder with --out")
 
     def begin(self, description: Mapping[str, Any]) -> None:
-        """Write run.json, or check that the one there describes this very run (`FwcError` if not).
-
-        How its answers are judged may differ.
-        """
+        """Write run.json, or check that the one there is of this run; how it is judged may change."""
         if not self.begun:
             self.write_json("run.json", description)
             return
         self._check_same(description)
-        before = self.describe()["settings"]
-        if before != (settings := before | description["settings"]):
-            self.change(settings=settings)
+        before = self.describe()
+        changes = {
+            "settings": before["settings"] | description["settings"],
+            "fail_if": description.get("fail_if"),
+        }
+        if any(before.get(name) != value for name, value in changes.items()):
+            self.change(**changes)
 
     def describe(self) -> dict[str, Any]:
         """The content of run.json, checked."""
@@ -157,10 +158,7 @@ class RunFolder:
             file.write(text)
 
     def write_answers(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write answers.csv whole: `ANSWER_COLUMNS`, then the further ones that the rows have.
-
-        No cell is a formula to a spreadsheet.
-        """
+        """Write answers.csv, whose cells are no formulas: `ANSWER_COLUMNS`, then what else the rows have."""
         further = _shared(rows, (THRESHOLD_COLUMN, *ROW_COLUMNS))
         with self._writing("answers.csv") as file:
             writer = csv.DictWriter(file, (*ANSWER_COLUMNS, *further))
@@ -245,10 +243,7 @@ def _is_answer(row: Mapping[Any, Any]) -> bool:
 
 
 def file_name(text: str) -> str:
-    """`text` as part of a file name: letters, digits, `.`, `@`, `-` kept, everything else an underscore.
-
-    A long one is cut, and ends with a piece of its checksum.
-    """
+    """`text` as part of a file name, in letters, digits and `.@-_`; a long one ends with a checksum."""
     name = re.sub(r"[^\w.@-]+", "_", text).strip("._") or "_"
     if len(name.encode()) <= _LONGEST_NAME:
         return name
@@ -354,6 +349,7 @@ class Described(_Run):
     population: list[_People] | None = None
     designed: bool | None = None
     no_rows: bool | None = None
+    fail_if: list[str] | None = None
     protected: _Names | None = None
     parser: _Count | None = None
     words: dict[Literal["yes", "no"], _Names] | None = None

@@ -131,9 +131,9 @@ def score(
 ) -> dict[str, Any]:
     """Parse every reply of the journal, write answers.csv and results.json; return the latter's content.
 
-    No request is made. `stopped` says why the run ended before its last request, when it did. Without `parse`
-    the answers of answers.csv stay. Where another version of the parser wrote them, `reparsed` is added to
-    what is returned: the number of answers that this one reads otherwise, by arm.
+    `stopped` says why the run ended before its last request. Without `parse` the answers of answers.csv stay.
+    Where another version of the parser wrote them, what is returned has `reparsed`: how many this one reads
+    otherwise, by arm.
     """
     journal.check_in_place()
     described = folder.describe()
@@ -240,10 +240,7 @@ VALUES = {"yes": 1.0, "no": 0.0, "": math.nan}
 
 
 def arm_metrics(arm: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The metrics of an arm: the mean over repeats, the standard deviation, and each repeat.
-
-    `rows` are its lines of answers.csv; those to rows as they are count.
-    """
+    """The metrics of an arm by its lines of answers.csv: mean and deviation over repeats, each repeat."""
     from fwc_llm.metrics.arm_estimates import estimate
     from fwc_llm.metrics.variance import arrays_of
 
@@ -288,16 +285,13 @@ def arm_metrics(arm: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _null(value: float) -> float | None:
+def _null(value: Any) -> float | None:
     """JSON has no NaN."""
     return None if math.isnan(value) else float(value)
 
 
 def wordings(asked: Sequence[tuple[float | None, Mapping[str, float | None]]]) -> dict[str, Any]:
-    """An arm's contradictions by the name of the other question, as `wordings`; empty where there is none.
-
-    `asked` are the P(yes) of a question and those of the others.
-    """
+    """An arm's contradictions by the other question; `asked` are the P(yes) of one and of the others."""
     if not asked:
         return {}
     from fwc_llm.metrics.predicted_probabilities import OPPOSITE, contradictions

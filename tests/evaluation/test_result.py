@@ -16,7 +16,7 @@ import pytest
 
 from fwc_llm import FunctionModel, FwcError, ProviderError, Result, evaluate
 from fwc_llm.metrics.arm_estimates import ArmEstimates, MetricEstimate
-from fwc_llm.metrics.counts import METRICS, Metric
+from fwc_llm.metrics.counts import METRICS
 from fwc_llm.metrics.intervals import SHOWN
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.models import Messages
@@ -130,13 +130,13 @@ def test_one_function_defines_the_gap_of_every_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it returns is what all of them say."""
-    of_metric = ArmEstimates._of_metric
+    of_key = ArmEstimates.__getitem__
 
-    def marked(self: ArmEstimates, metric: Metric) -> MetricEstimate:
-        found = of_metric(self, metric)
-        return replace(found, value=0.234, low=0.123, high=0.345) if metric.key == GAP else found
+    def marked(self: ArmEstimates, key: str) -> MetricEstimate:
+        found = of_key(self, key)
+        return replace(found, value=0.234, low=0.123, high=0.345) if key == GAP else found
 
-    monkeypatch.setattr(ArmEstimates, "_of_metric", marked)
+    monkeypatch.setattr(ArmEstimates, "__getitem__", marked)
     assert said_of_the_gap(odd_run("weights", tmp_path / "run")) == [0.234, 0.123, 0.345, "differs"]
 
 

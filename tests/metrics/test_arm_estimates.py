@@ -287,7 +287,7 @@ def test_brier_gaps_of_few_rows_take_wider_limits_than_the_normals() -> None:
     assert found.counted("brier").freedom.max() < 60
 
 
-def test_one_stray_value_of_examples_changes_nothing_and_mixtures_are_named() -> None:
+def test_one_stray_value_of_examples_changes_nothing() -> None:
     world = World(USUAL, repeats=10, shift=0.2, redrawn=True)
     (sample,) = world.arms(np.random.default_rng(0))
     stray = sample.examples.copy()
@@ -296,8 +296,6 @@ def test_one_stray_value_of_examples_changes_nothing_and_mixtures_are_named() ->
     assert (other.low, other.high) == pytest.approx((one.low, one.high), abs=0.01)
     fixed = replace(sample, examples=np.where(np.arange(len(stray)) == 0, 1, 0))
     assert fixed.scope == "these examples"
-    assert not fixed.mixed
-    assert replace(sample, examples=sample.row % 3).mixed
     per_row = replace(sample, examples=np.arange(len(stray)))
     assert per_row.scope == "this strategy"
     assert per_row.sets is per_row.repeat, "from five repeats on their spread counts"
