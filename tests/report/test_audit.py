@@ -202,7 +202,7 @@ def test_every_format_has_it(make_run: MakeRun) -> None:
     assert "<script>alert" not in page
     text = render([folder], "md")
     assert "#### What one threshold for all would answer" in text
-    assert "| zero | the same, held out |" in text
+    assert "| zero | most accurate |" in text
     found = lines(render([folder], "csv"))
     differences = [line for line in found if line["metric"] == "calibration_difference"]
     assert len(differences) == 2
