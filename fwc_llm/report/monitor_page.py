@@ -177,10 +177,10 @@ def page(seen: Monitored, checks: Sequence[Check], title: str) -> str:
     from fwc_llm.report.html import environment  # half a second to import
 
     length = f"{seen.summary['asked']['run_length']:,}"
-    notes = [f"{check.outcome}: {check.reason}" for check in checks]
-    notes.append(
+    answer = " ".join(f"{check.reason}." for check in checks)
+    notes = [
         "Sequences hold at 95 % at all calls together; the line across is the bound. Alarms that are false: "
         f"on average at most one in {length} decisions."
-    )
-    shown = [Section("Checks", notes=notes), *sections(seen)]
+    ]
+    shown = [Section("Checks", notes=notes, intro=answer), *sections(seen)]
     return environment().get_template("sections.html.j2").render(title=title, sections=shown)
