@@ -202,8 +202,8 @@ def _rates_and_gap(arm: Mapping[str, Any], test: Mapping[str, Any] | None, base:
     if gap["value"] is None or not groups:
         return f"no DP gap to give, {arm['reasons'].get(GAP, 'it is not defined')}"
     rates = {name: group["rate"] for name, group in groups}
-    ends = [min(rates, key=lambda name: rates[name]), max(rates, key=lambda name: rates[name])]
-    low, high = (f"{number(rates[name], 0, 100)} % of {_cut(name)}" for name in ends)
+    order = sorted(rates, key=lambda name: rates[name])
+    low, high = (f"{number(rates[name], 0, 100)} % of {_cut(name)}" for name in (order[0], order[-1]))
     of = f", the ends of {len(rates)} groups" if len(rates) > 2 else ""
     text = f"yes for {low} and {high}{of}, a gap of {_points(gap['value'])}"
     if gap["low"] is not None:
