@@ -309,9 +309,6 @@ def _about_repeats(run: RunAnswers) -> Iterator[str]:
         yield f"{len(sample.row):,} answers are about {people:,} people: intervals count people, not rows."
         if people < 2 * MIN_SETS:
             yield f"{people} people are few: with fewer than ten, intervals may be too narrow."
-    for arm, sample_of_arm in run.samples.items():
-        if sample_of_arm.mixed:
-            yield f"{arm}: the rows of one repeat were asked under several sets of examples, which it mixes."
     drawn = {
         arm: sample_of_arm.number_of_sets
         for arm, sample_of_arm in run.samples.items()
