@@ -9,7 +9,6 @@ A copy of what git has is changed and tested, never the checkout. A change that 
 
 import argparse
 import ast
-import copy
 import json
 import os
 import random
@@ -17,7 +16,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -32,66 +33,62 @@ ROOMS = {
 SAMPLE, SEED, NICE = 60, 0, 15
 _PATIENCE = 5  # times the tests' usual time, after which a change that makes them endless is noticed
 _GOAL = 0.85
-_TURNED: dict[type[ast.AST], type[ast.AST]] = {
+_TURNED: dict[type[ast.AST], Any] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
     ast.And: ast.Or, ast.Or: ast.And,
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Mod: ast.Mult,
 }  # fmt: skip
+_NO_CODE = {"annotation", "returns", "decorator_list"}
 _SKIPPED = (ast.JoinedStr, ast.Raise, ast.Import, ast.ImportFrom)  # words for people, and names
 
 
-def changes(tree: ast.AST, inside: str = "") -> Iterator[tuple[ast.AST, ast.AST, str]]:
-    """Yield each node that is changed, what stands in its place, and the function that it is in."""
+def changes(tree: ast.AST, inside: str = "") -> Iterator[tuple[str, str, Callable[[], None]]]:
+    """Yield each change of a tree: the function that it is in, its words, and what makes it."""
     for name, value in ast.iter_fields(tree):
-        if name in ("annotation", "returns", "decorator_list"):
-            continue
-        for node in value if isinstance(value, list) else [value]:
+        nodes = value if isinstance(value, list) else [value]
+        for place, node in enumerate(nodes if name not in _NO_CODE else ()):
             if not isinstance(node, ast.AST) or isinstance(node, _SKIPPED):
                 continue
             if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
                 continue
-            yield from ((node, new, inside) for new in _changed(node))
+            for new in _changed(node):
+                words = f"{ast.unparse(node)} -> {ast.unparse(new)}"
+                yield inside, words, partial(_put, tree, name, place, new)
             own = f".{node.name}" if isinstance(node, ast.FunctionDef | ast.ClassDef) else ""
             yield from changes(node, f"{inside}{own}".strip("."))
 
 
+def _put(tree: ast.AST, name: str, place: int, new: ast.AST) -> None:
+    if isinstance(nodes := getattr(tree, name), list):
+        nodes[place] = new
+    else:
+        setattr(tree, name, new)
+
+
 def _changed(node: ast.AST) -> Iterator[ast.AST]:
-    if isinstance(node, ast.BinOp | ast.BoolOp) and type(node.op) in _TURNED:
-        yield _with(node, op=_TURNED[type(node.op)]())
-    elif isinstance(node, ast.Compare):
-        for place, op in enumerate(node.ops):
-            turned = _TURNED[type(op)]()
-            yield _with(node, ops=[*node.ops[:place], turned, *node.ops[place + 1 :]])
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.USub):
-        yield node.operand
-    elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
-        yield _with(node, value=not node.value)
-    elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-        yield _with(node, value=node.value + 1)
-
-
-def _with(node: ast.AST, **fields: Any) -> ast.AST:
-    changed = copy.copy(node)
-    for name, value in fields.items():
-        setattr(changed, name, value)
-    return changed
-
-
-class _Replace(ast.NodeTransformer):
-    def __init__(self, old: ast.AST, new: ast.AST) -> None:
-        self.old, self.new = old, new
-
-    def visit(self, node: ast.AST) -> Any:
-        return self.new if node is self.old else self.generic_visit(node)
+    match node:
+        case ast.BinOp(left, op, right) if type(op) in _TURNED:
+            yield ast.BinOp(left, _TURNED[type(op)](), right)
+        case ast.BoolOp(op, values):
+            yield ast.BoolOp(_TURNED[type(op)](), values)
+        case ast.Compare(left, ops, others):
+            for place, compared in enumerate(ops):
+                yield ast.Compare(left, [*ops[:place], _TURNED[type(compared)](), *ops[place + 1 :]], others)
+        case ast.UnaryOp(ast.Not() | ast.USub(), operand):
+            yield operand
+        case ast.Constant(bool(value)):
+            yield ast.Constant(not value)
+        case ast.Constant(int(value) | float(value)):
+            yield ast.Constant(value + 1)
 
 
 def mutant(text: str, number: int) -> tuple[str, str, str]:
-    """The code with its change of this number, and the place and the words of the change."""
+    """The code with its change of this number, the function that it is in, and its words."""
     tree = ast.parse(text)
-    old, new, inside = list(changes(tree))[number]
-    words = f"{ast.unparse(old)} -> {ast.unparse(new)}"
-    return ast.unparse(_Replace(old, new).visit(tree)), inside, words
+    inside, words, change = next(islice(changes(tree), number, None))
+    change()
+    return ast.unparse(tree), inside, words
 
 
 def noticed(copied: Path, tests: str, seconds: float) -> bool:

@@ -3,7 +3,7 @@
 The command line turns an `FwcError` into one line on standard error and into its exit code.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,39 +12,21 @@ if TYPE_CHECKING:
 
 
 class Scored(Protocol):
-    """The part of a stopped run's `Result` that its error has."""
+    """What a stopped run's error has of its `fwc_llm.Result`."""
 
-    @property
-    def folder(self) -> Path:
-        """The run's folder."""
-
-    @property
-    def data(self) -> dict[str, Any]:
-        """The content of results.json."""
-
-    @property
-    def arms(self) -> list[dict[str, Any]]:
-        """One object per arm."""
-
-    @property
-    def unanswered(self) -> int:
-        """Number of unanswered requests."""
-
-    def to_frame(self) -> "pd.DataFrame":
-        """The arms as a table."""
-
-    def answers(self) -> "pd.DataFrame":
-        """Every answer."""
-
-    def report(self, path: str | Path | None = None) -> Path:
-        """Write the report of what was answered."""
+    folder: Path
+    data: dict[str, Any]  # results.json
+    arms: list[dict[str, Any]]
+    unanswered: int
+    to_frame: Callable[[], "pd.DataFrame"]
+    answers: Callable[[], "pd.DataFrame"]
+    report: Callable[..., Path]
 
 
 class FwcError(Exception):
     """Bad input, found before any request was made: exit code 2.
 
-    `result` holds the scored answers of a run that had begun when the error stopped it (a
-    `fwc_llm.Result`), else None.
+    `result` holds the scored answers of a run that had begun when the error stopped it, else None.
     """
 
     exit_code = 2

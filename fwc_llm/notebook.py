@@ -63,10 +63,7 @@ def note(text: str) -> Markup:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]], total: int | None = None) -> Markup:
-    """Return a table of its first `MOST_ROWS` rows; `total` is how many there are, when only these are given.
-
-    Long text is cut.
-    """
+    """Return a table of its first `MOST_ROWS` rows, long texts cut; `total` says how many there are."""
     import pandas as pd
 
     listed = [[visible(str(cell)) for cell in row] for row in rows]

@@ -123,10 +123,7 @@ def extended(function: _F, parameters: list[inspect.Parameter]) -> _F:
 
 
 def split_options(options: Mapping[str, Any], *values: Options) -> list[Any]:
-    """Return each of the values with those of the options that are its fields.
-
-    Errors: `FwcError` for an option that is a field of none of them, with the nearest name.
-    """
+    """Return each of the values with the options that are its fields; `FwcError` for one that is of none."""
     names = [name for value in values for name in type(value).model_fields]
     for name in options:
         if name not in names:

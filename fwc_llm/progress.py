@@ -67,9 +67,8 @@ class Silent:
 
 
 def choose(progress: bool | None = None) -> Silent:
-    """Return where to show progress: in a notebook, on a terminal's standard error, or nowhere.
-
-    `progress` False shows nothing anywhere; True writes to standard error even when that is no terminal.
+    """Return where to show progress: in a notebook, on a terminal, nowhere (`progress` False), or on standard
+    error whatever it is (True).
     """
     if progress is False:
         return Silent()

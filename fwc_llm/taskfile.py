@@ -463,10 +463,7 @@ def read_taskfile(path: Path) -> TaskFile:
 
 
 def parse_taskfile(text: str, path: Path, name: str = "") -> TaskFile:
-    """Check the text of a task file; `path` is where mistakes are said to be. Raises as `read_taskfile`.
-
-    `name` takes the place of the task's own.
-    """
+    """Check the text of a task file; mistakes are said to be in `path`. `name` overrules the task's own."""
     try:
         data = parse_toml(text)
     except ValueError as error:  # TOMLDecodeError, and numbers with too many digits
@@ -478,10 +475,7 @@ def parse_taskfile(text: str, path: Path, name: str = "") -> TaskFile:
 
 
 def choose(task: TaskFile, key: Literal["use_protected", "weight"], value: str | Sequence[str]) -> TaskFile:
-    """The task with another choice of what its file offers; `text` says so, too, since runs record texts.
-
-    Raises `FwcError` for a choice that is not offered. An empty weight is none.
-    """
+    """The task with another choice of what its file offers, in its `text`, too; an empty weight is none."""
     chosen = json.dumps(value if isinstance(value, str) else list(value), ensure_ascii=False)
     line = f"{key} = {chosen}\n" if value or key == "use_protected" else ""
     return parse_taskfile(line + without_key(task.text, key), task.path, task.name)

@@ -161,10 +161,7 @@ class Task:
         return domains(self.columns, lambda name: [self.table[name]])
 
     def freeze(self, path: str | Path) -> None:
-        """Save the task without its rows as JSON, for a service that has no table.
-
-        `load_task` reads it. `FwcError` where it cannot be written.
-        """
+        """Save the task without its rows as JSON, for a service that has no table; `load_task` reads it."""
         known: dict[str, Any] = {n: getattr(self, n) for n in ("name", "simulated", "fingerprint", "domains")}
         frozen = FrozenTask(text=self.rules.text, **known)
         write_whole(json_text(frozen.model_dump(mode="json")), Path(path), "the frozen task ")
@@ -461,8 +458,7 @@ def recorded_task(
 def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int | None = None) -> Task:
     """The task "census": `n_pool` simulated rows to choose examples from, `n_test` to draw test rows from.
 
-    By default both sizes equal Adult's. Columns, words, protected attribute, outcome and question are those
-    of the task "adult".
+    All else is as in the task "adult", the sizes by default.
     """
     given = {"n_pool": n_pool, "n_test": n_test, "seed": seed}
     options = {name: value for name, value in given.items() if value is not None}

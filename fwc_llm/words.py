@@ -27,9 +27,8 @@ def said(words: str | Sequence[str]) -> tuple[str, ...]:
 def spellings(question: str, words: Words) -> dict[str, list[str]]:
     """Return the words that replies may use, the one that prompts ask for first.
 
-    Words other than yes and no are the only ones. Yes and no are joined by those of the question's language
-    (German, French, Spanish, Italian, Portuguese), which two of its function words tell, in a question
-    without any of English.
+    Words other than yes and no are the only ones. Yes and no are joined by those of the question's language,
+    which two of its function words tell, in a question without any of English.
     """
     spelled = {value: list(said(words[value])) for value in ("yes", "no")}
     used = set(re.findall(r"\w+", question.lower()))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fwc_llm.version import __version__
 from tests.conftest import CHECKOUT
-from tests.test_house import PACKAGE, SOURCES
+from tests.test_house import ORDER, PACKAGE, SOURCES
 
 FENCE = re.compile(r"^(?P<fence>```+)(?P<kind>\w*)[^\n]*\n(?P<body>.*?)^(?P=fence)[ \t]*$", re.S | re.M)
 _LINK = re.compile(r"(?<!!)\[(?:[^][]|\[[^]]*\])*\]\((?P<target>[^)\s]+)\)")
@@ -122,3 +122,12 @@ def test_the_way_to_every_room_is_named_and_no_file_that_is_gone() -> None:
             files = [room / path for room in rooms if (room / path).exists()]
             assert files, f"{path} is gone"
             rooms.insert(0, files[0] if path.endswith("/") else files[0].parent)
+
+
+def test_the_architecture_draws_every_subpackage_in_the_order_of_imports() -> None:
+    page = (CHECKOUT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    flow, order = (block["body"] for block in FENCE.finditer(page) if not block["kind"])
+    drawn = re.findall(r"^  (\w+) ", order, re.M)
+    folders = {path.parent.name for path in SOURCES if path.parent.parent == PACKAGE}
+    assert drawn == [room for room in reversed(ORDER) if room in folders]
+    assert set(re.findall(r"\w+", flow)) - {"table"} <= set(ORDER)

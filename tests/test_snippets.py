@@ -36,7 +36,6 @@ NOT_ALONE = {
     "print(shots.certificate)": "tests/test_in_a_notebook.py",
     'Client("tcp://scheduler': "needs a cluster; tests/coreset/out_of_core/test_dask.py starts one",
     "time.perf_counter()": "a measurement",
-    "import instructor": "wants an older SDK; tests/models/surrogate/test_server.py asks what it asks",
     "json=recorded": "the reader's own recording; tests/models use the mocker",
     'tune("adult", "MODEL"': "asks a model of the reader's; tests/evaluation/test_tune.py asks others",
 }

@@ -3,9 +3,11 @@
 Options are those of `fwc_llm.metrics.sampling_design`, which refuses the pairs that are not here. Groups are
 treated alike, two arms as well, so that every gap and difference is 0 in truth. An answer is yes where a sum
 of independent normal parts is positive: of the row's features, its stratum, its person, the row itself, the
-set of examples, and chance. People have rows of unequal number; answers are lost so as to feign a gap.
+set of examples, and chance. People have rows of unequal number; answers are lost so as to feign a gap. Until
+decided, the intervals of all ten looks must hold at once.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -24,6 +26,7 @@ from evals.coverage.worlds import EXAMPLES as THESE
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.arm_comparison import compare
 from fwc_llm.metrics.arm_estimates import ArmEstimates, conditional_parity, estimate
+from fwc_llm.metrics.group_sequential import GroupSequential, equal_looks
 from fwc_llm.metrics.intervals import Interval
 from fwc_llm.metrics.perturbation_effects import changes
 from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_samples
@@ -38,9 +41,11 @@ from fwc_llm.metrics.sampling_design import (
     REPEATS,
     STRATA,
     UNREAD,
+    UNTIL,
     WEIGHTS,
     SamplingDesign,
 )  # fmt: skip
+from fwc_llm.runs.splits import interleave_cells, whole_people
 
 GAP = "demographic_parity_difference"
 _MEANS = -0.5, 0.6  # of the sum, of rows with label no and yes
@@ -85,6 +90,9 @@ class Pair:
         repeats = 8 if on(EXAMPLES) else 4 if on(REPEATS) else 1
         asked = self._asked(rng, label, group, repeats)
         row, repeat = asked.ravel(), np.repeat(np.arange(repeats), asked.shape[1])
+        if on(UNTIL):
+            row = row[whole_people(person[row], int(rng.integers(1_000_000)))]
+            row = row[interleave_cells((2 * group + label)[row])] if on(BASE_PARITY) else row
         rest = 1 - sum(_PARTS.values())
         weight = np.where(label, 3.0, 1.0) * rng.lognormal(0.0, 0.3, size)
         arms = {}
@@ -135,6 +143,31 @@ class Pair:
     def intervals(self, rng: np.random.Generator) -> Iterator[tuple[str, Interval, float]]:
         """Yield each interval by which something is decided, and the truth; nothing where it is refused."""
         run, table, accuracy = self.draw(rng)
+        held: dict[tuple[str, int], tuple[float, float, float]] = {}
+        for looked in self._looks(run):
+            seen = Counter[str]()
+            for name, ends, truth in self._decided(looked, table, accuracy):
+                low, high, _ = held.get((name, seen[name]), (-1.0, 1.0, truth))
+                held[name, seen[name]] = max(low, ends[0]), min(high, ends[1]), truth
+                seen[name] += 1
+        for (name, _), (low, high, truth) in held.items():
+            yield name, (low, high), truth
+
+    def _looks(self, run: RunAnswers) -> Iterator[RunAnswers]:
+        """The run, or the first arm's answers at each of ten looks, after whole people."""
+        if UNTIL not in self.options:
+            yield run
+            return
+        answers = run.answers["first"]
+        ends = np.flatnonzero(np.diff(answers.unit.codes, append=-1)) + 1
+        looks = tuple(ends[np.array(equal_looks(len(ends))) - 1].tolist())
+        design = replace(run.design, sequential=GroupSequential(looks))
+        for look in looks:
+            yield replace(run, answers={"first": answers.where(np.arange(look))}, design=design)
+
+    def _decided(
+        self, run: RunAnswers, table: FeatureTable, accuracy: float
+    ) -> Iterator[tuple[str, Interval, float]]:
         if ASSIST in self.options:
             try:
                 samples = assisted_samples(run, run.plain_samples, table)
@@ -142,18 +175,19 @@ class Pair:
                 return
             assists = {arm: one.assist for arm, one in samples.items() if one.assist is not None}
             run = replace(run, assists=assists, assist=True)
-        first, second = (estimate(sample) for sample in run.samples.values())
+        first, *others = (estimate(sample) for sample in run.samples.values())
         yield "DP gap", first[GAP].decisive, 0.0
         yield "accuracy", first["accuracy"].decisive, accuracy
         if UNREAD not in self.options:
             yield from _rates(first, BASE_PARITY in self.options, WEIGHTS in self.options)
-        tests = compare(first, second)
-        for metric, name in ((GAP, "DP gap, two arms"), ("accuracy", "accuracy, two arms")):
-            yield name, tests[metric].decisive, 0.0
         if STRATA in self.options and (within := conditional_parity(first.sample, run.groups)):
             differs = str(within["verdict"]).startswith("differs")
             yield "DP gap within strata", (within["low"] if differs else 0.0, 1.0), 0.0
-        if not self.options & {EXAMPLES, UNREAD, ASSIST}:
+        for second in others:
+            tests = compare(first, second)
+            for metric, name in ((GAP, "DP gap, two arms"), ("accuracy", "accuracy, two arms")):
+                yield name, tests[metric].decisive, 0.0
+        if others and not self.options & {EXAMPLES, UNREAD, ASSIST}:
             one, other = run.answers.values()
             change = changes(one, other, one.unit.codes.astype(np.int64))["yes"]
             yield "change of yes, probe", (change["low"], change["high"]), 0.0

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from fwc_llm.metrics.counts import count_cells, measure
+from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.variance import arrays_of
 
 HIDDEN = 20
 LEARNING_RATE = 1e-3
@@ -126,12 +127,12 @@ def judge(
 
     score = classifier.probabilities(X)
     said = (score >= 0.5).astype(float)
-    found = measure(count_cells(said, y, d)[0]).values
+    found = estimate(arrays_of(said, y, d)[0])
     return Judgement(
-        dd=float(found["demographic_parity_difference"][0]),
+        dd=found.value("demographic_parity_difference"),
         auc=float(roc_auc_score(y, score)),
-        odds=float(found["equalized_odds_difference"][0]),
-        accuracy=float(found["accuracy"][0]),
+        odds=found.value("equalized_odds_difference"),
+        accuracy=found.value("accuracy"),
         trivial=bool(said.min() == said.max()),
         epochs=epochs,
     )

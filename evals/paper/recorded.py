@@ -8,7 +8,8 @@ import numpy as np
 from evals.paper.experiment import Row
 from fwc_llm.answers import parse_answer
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.counts import count_cells, measure
+from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.variance import arrays_of
 from fwc_llm.models.base import Reply
 from fwc_llm.tasks import load_task
 
@@ -56,8 +57,8 @@ def _score(path: Path, known: dict[str, tuple[str, int]]) -> Row:
         said.append({"yes": 1.0, "no": 0.0, None: np.nan}[answer])
         labels.append(label)
         groups.append(group)
-    found = measure(count_cells(said, labels, groups)[0]).values
-    truth = measure(count_cells(labels, labels, groups)[0]).values
+    found = estimate(arrays_of(said, labels, groups)[0])
+    truth = estimate(arrays_of(labels, labels, groups)[0])
     names = {
         "accuracy": "accuracy",
         "dp": "demographic_parity_difference",
@@ -65,7 +66,7 @@ def _score(path: Path, known: dict[str, tuple[str, int]]) -> Row:
     }
     return {
         "n": len(said),
-        "coverage": float(found["coverage"][0]),
-        **{short: float(found[name][0]) for short, name in names.items()},
-        "base_parity": float(truth["demographic_parity_difference"][0]),
+        "coverage": found.value("coverage"),
+        **{short: found.value(name) for short, name in names.items()},
+        "base_parity": truth.value("demographic_parity_difference"),
     }

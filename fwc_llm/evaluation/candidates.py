@@ -44,10 +44,7 @@ NO_EXAMPLES = Recipe("no examples", "zero")
 
 @dataclass(frozen=True)
 class Candidate:
-    """One set of examples in one wording; `name` is its arm in the journal.
-
-    `instruction` is the sentence at the end of the system message, "" for none.
-    """
+    """One set of examples in one wording; `instruction` is the system message's last sentence, or ""."""
 
     name: str
     recipe: Recipe
@@ -80,10 +77,7 @@ class Candidate:
 
 
 def read_instructions(source: str | Path | Iterable[str]) -> tuple[list[str], list[str]]:
-    """Sentences, and folders of templates: of sentences themselves, a file (one a line) or a folder of them.
-
-    White space is made single, empty lines and repetitions are left out.
-    """
+    """Sentences, and folders of templates: of sentences, a file of them (one a line) or a folder."""
     try:
         if isinstance(source, (str, Path)):
             if Path(source).is_dir():

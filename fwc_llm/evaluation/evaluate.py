@@ -116,11 +116,10 @@ def prepare(
     named_chat = isinstance(model, str) and settings.api == "chat"
     needs_p = named_chat and settings.threshold is not None and not client.logprobs
     client = client.updated(logprobs=True) if needs_p else client
-    answerer: Model = (
-        open_model(model, client, api=settings.api, notice=notice)
-        if isinstance(model, str)
-        else as_model(model, client.deadline)
-    )
+    if isinstance(model, str):
+        answerer = open_model(model, client, api=settings.api, notice=notice)
+    else:
+        answerer = as_model(model, client.deadline)
     # A model in this process gives log-probabilities in any case.
     gives = needs_p and answerer.parameters.get("logprobs") and not traits(answerer).local
     if notice is not None and gives:
@@ -139,10 +138,7 @@ def prepare(
 
 @dataclass(frozen=True)
 class Job:
-    """A planned run: its questions, its model and its client options.
-
-    `reference` adds reference lines to what the run measured.
-    """
+    """A planned run: its questions, its model and its client; `reference` adds reference lines to it."""
 
     plan: Plan
     model: Model
@@ -226,7 +222,7 @@ class Job:
             except (FwcError, KeyboardInterrupt, asyncio.CancelledError) as caught:
                 stopped = caught if isinstance(caught, FwcError) else interrupted(folder.path)
                 with suppress(FwcError):  # if the disk is full, the first error says so
-                    stopped.result = self._result(folder, journal)
+                    stopped.result = self._result(folder, journal)  # type: ignore[assignment]
                 raise stopped from None
             result = self._result(folder, journal, outcome.stopped)
         if self.reference and result.unanswered < result.data["requests"]:
@@ -279,10 +275,7 @@ class Job:
         return Result(folder.path, score_run(folder, journal, stopped, table), self.plan.task)
 
     def budget(self, elsewhere: float = 0.0) -> Budget | None:
-        """The limit in dollars, if the client has one; `FwcError` where it cannot be kept.
-
-        A model that asks nobody needs none.
-        """
+        """The limit in dollars, for a client with one and a model that costs; `FwcError` without a price."""
         most, about = self.client.max_cost, traits(self.model)
         if most is None or about.simulated or about.reference or about.local:
             return None
@@ -298,10 +291,7 @@ class Job:
         cancel_batch: bool = False,
         watch: Watch | None = None,
     ) -> ExecutionSummary:
-        """Ask the `total` calls that `calls()` yields and the journal does not answer, as the client is set.
-
-        The budget counts all that the journal holds. `watch` sees what is asked live.
-        """
+        """Ask the `total` calls that `calls()` yields and the journal does not answer; `watch` looks on."""
         model, batch, folder = self.model, self.client.batch, journal.path.parent
         here = traits(model).local or is_local(traits(model).address or self.client.base_url)
 
@@ -410,8 +400,6 @@ class Job:
     def preflight(self) -> None:
         """Before anything is written, refuse what the model would refuse: a missing key, a limit of cost
         without a price, unusable prompts.
-
-        A run that has begun is not checked again: existing replies need neither key nor prompt.
         """
         self.budget()
         about = traits(self.model)
@@ -459,10 +447,7 @@ _BEAT = 0.5  # seconds; on Windows a wait without end does not notice Ctrl-C
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Return the value of a coroutine, run in a second thread: this one may run an event loop of its own.
-
-    An interruption of this thread cancels the work.
-    """
+    """Run a coroutine in a second thread, since this one may run a loop; an interruption here cancels it."""
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = Future()
 
     async def cancellable() -> T:

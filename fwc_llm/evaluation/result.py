@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """The outcome of a run. `data` is results.json; `folder` holds everything else.
-
-    `task` is the task that the run was made with, where this process made it.
-    """
+    """The outcome of a run. `data` is results.json, `task` the run's, where this process made it."""
 
     folder: Path
     data: dict[str, Any]
@@ -40,12 +37,7 @@ class Result:
         return int(self.data["unanswered"])
 
     def to_frame(self) -> "pd.DataFrame":
-        """The arms as a table: a row per arm, a column per metric, as reports have it.
-
-        `_sd` is the standard deviation of the repeats' own values.
-
-        `answers` has one row per answer.
-        """
+        """The arms as a table: a row per arm, a column per metric, and `_sd` over repeats."""
         import pandas as pd
 
         simple = [{k: v for k, v in arm.items() if not isinstance(v, dict | list)} for arm in self.arms]

@@ -98,10 +98,7 @@ class Tuned:
 
 @dataclass(frozen=True)
 class _Tuning:
-    """A planned tuning: the model, the rows, each arm's prompts, and the folder that keeps it.
-
-    `arms` are zero-shot and balanced examples, then the candidates.
-    """
+    """A planned tuning; `arms` are zero-shot and balanced examples, then the candidates."""
 
     job: Job
     folder: RunFolder
@@ -234,34 +231,28 @@ class _Tuning:
         """One object per candidate and arm: those asked about all rows first, nearest to the target first.
         They are of the rows on which the winner was chosen, so the winner's are too good; the test is honest.
         """
-        best, lines = front(self._finalists(answers), self.goal), []
+        best, lines = front(self._finalists(answers), self.goal), list[tuple[Any, dict[str, Any]]]()
         for name, yes in answers.items():
             values, k = self.pool.measure(self.goal, yes), len(yes)
             beside = self.pool.measure(self.goal, answers[BALANCED][:k])
             lost = beside.accuracy.less(values.accuracy)
             fixed = {"candidate": name, "kind": name, "strategy": name}
-            lines.append(
-                {
-                    **(fixed if name in FIXED else self.arms[name].as_json()),
-                    "rows": k,
-                    "dropped": k < len(self.pool.rows),
-                    "accuracy": values.accuracy.value,
-                    "accuracy_interval": values.accuracy.interval(),
-                    "metric": values.metric.value,
-                    "metric_interval": values.metric.interval(),
-                    "loss": lost.value,
-                    "loss_interval": lost.interval(low=-1.0),
-                    "front": name in best,
-                    "chosen": name == winner,
-                }
-            )
-        return sorted(
-            lines,
-            key=lambda line: (
-                *(line["dropped"], line["candidate"] in FIXED, -line["rows"]),
-                self.goal.shortfall(line["metric"]),
-            ),
-        )
+            line = {
+                **(fixed if name in FIXED else self.arms[name].as_json()),
+                "rows": k,
+                "dropped": k < len(self.pool.rows),
+                "accuracy": values.accuracy.value,
+                "accuracy_interval": values.accuracy.interval(),
+                "metric": values.metric.value,
+                "metric_interval": values.metric.interval(),
+                "loss": lost.value,
+                "loss_interval": lost.interval(low=-1.0),
+                "front": name in best,
+                "chosen": name == winner,
+            }
+            place = line["dropped"], name in FIXED, -k, self.goal.shortfall(values.metric.value)
+            lines.append((place, line))
+        return [line for _, line in sorted(lines, key=lambda pair: pair[0])]
 
     def _verdict(self, winner: str, reached: bool, finalists: Mapping[str, Measured]) -> str:
         goal, best = self.goal, finalists[winner]

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from fwc_llm.gates.condition import KEY_OF, UNTIL_VERDICT, GateCondition, parse_condition
 from fwc_llm.metrics.arm_comparison import COMPARED, compare
 from fwc_llm.metrics.arm_estimates import estimate
-from fwc_llm.metrics.counts import BY_KEY, Metric, overall, undefined_reasons
+from fwc_llm.metrics.counts import BY_KEY, Metric
 from fwc_llm.metrics.intervals import INCONCLUSIVE, LEVEL, Enclosed, Interval
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.statistics import listed, small_groups
@@ -152,7 +152,7 @@ def _folded(low: float, high: float) -> Interval:
 
 
 def _undefined(metric: Metric, answered: RunAnswers, arm: str) -> str:
-    reasons = dict(undefined_reasons(overall(answered.cells(arm)), answered.groups))
+    reasons = dict(estimate(answered.samples[arm]).undefined(answered.groups))
     lacking = "P(yes)" if metric.source == "p_yes" else "answer"
     return reasons.get(metric.key, f"a group has no {lacking} that counts")
 

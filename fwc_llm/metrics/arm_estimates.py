@@ -19,6 +19,7 @@ import numpy as np
 
 from fwc_llm.metrics.counts import (
     BY_KEY,
+    COUNTED,
     RATES,
     REPLY_RATES,
     UNPARSED,
@@ -61,7 +62,8 @@ class MetricEstimate(Enclosed):
     """A metric: its value over all repeats, the 95 % interval, and each repeat (R,). NaN where undefined.
 
     `equal` is the value at equality, `p_value` that of no difference at all: below 0.05 exactly where the
-    interval excludes equality. `half_width` is the longest distance from a compared difference to an end.
+    interval excludes equality. `half_width` is the longest distance from a compared difference to an end, of
+    a fixed number of rows: looks at the answers make an interval wider.
     `alike`: a model answered (nearly) all rows alike, so that nothing is decided.
     """
 
@@ -131,7 +133,7 @@ class ArmEstimates:
         if metric.kind == "share":
             return self.rates(f"{metric.rates[0]} of all")[0]
         judged, shares = self.sample.eligible_groups, {rate: self.counted(rate) for rate in metric.rates}
-        each = value_of(metric, {rate: own.per_repeat[:, judged] for rate, own in shares.items()}, {})
+        each = value_of(metric, {rate: own.per_repeat[:, judged] for rate, own in shares.items()})
         if len(judged) < 2 or any(np.isnan(own.values[judged]).any() for own in shares.values()):
             return MetricEstimate(np.nan, np.nan, np.nan, each)
         if metric.kind == "ratio":
@@ -191,6 +193,30 @@ class ArmEstimates:
                 low = max(low, float(np.maximum(down.low, -up.high).max()))
                 high = max(high, float(np.maximum(up.high, -down.low).max()))
         return (least, most), (low, high)
+
+    def value(self, key: str) -> float:
+        """Return a metric's value over all groups, judged or not."""
+        metric = BY_KEY[key]
+        if metric.kind == "share":
+            return float(self.counted(f"{metric.rates[0]} of all").values[0])
+        return float(value_of(metric, {rate: self.counted(rate).values for rate in metric.rates}))
+
+    def undefined(self, groups: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Yield (metric, sentence) for each metric of answers that is undefined over all groups."""
+        for metric in COUNTED:
+            if not np.isnan(self.value(metric.key)):
+                continue
+            lacking = []
+            for rate in metric.rates if metric.kind != "share" else ():
+                unknown = np.isnan(self.counted(rate).values)
+                silent = [name for name, lost in zip(groups, unknown, strict=True) if lost]
+                lacking += [f"no {RATES[rate].among} in group {' and '.join(silent)}"] if silent else []
+            if metric.kind == "share":
+                yield metric.key, "no answer could be parsed"
+            elif len(groups) < 2:
+                yield metric.key, "it takes two groups to differ"
+            else:
+                yield metric.key, "; ".join(lacking) or "no group was answered yes even once"
 
     @property
     def scope(self) -> Scope:
@@ -377,6 +403,8 @@ def _largest(
         if pair.errors[most] / pair.critical[most] > beyond:
             beyond = float(pair.errors[most] / pair.critical[most])
             errors, freedom = float(pair.errors[most]), float(pair.freedom[most])
+    if looks := sample.design.sequential:
+        half_width *= critical_value(groups, kinds) / looks.critical_value(sample.rows, groups, kinds)
     p = sample.p_value(errors, groups, kinds, freedom)
     p = min(p, np.nextafter(1 - LEVEL, 0)) if low > 0 else max(p, 1 - LEVEL)  # whatever rounding did
     return MetricEstimate(value, min(low, value), min(1.0, max(high, value)), each, p, 0.0, half_width)

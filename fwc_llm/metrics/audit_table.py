@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.counts import UNPARSED, Codes, Floats, levels_of
+from fwc_llm.metrics.counts import Codes, Floats, levels_of
 from fwc_llm.metrics.prediction_powered import MOST, FeatureTable, assisted_samples
 from fwc_llm.metrics.run_answers import (
     CROSSING,
@@ -249,7 +249,6 @@ def of_population(
     key: str,
     label: str | None = None,
     decisions: DecisionValues | None = None,
-    answer: str | None = None,
     unknown: Collection[str] = (),
     cluster: str | None = None,
 ) -> RunAnswers:
@@ -257,42 +256,38 @@ def of_population(
 
     `population` has a line a row: `key` names it as the answers' `row` does; it has the protected columns,
     the `label` where the answers have labels, the people (`cluster`), and features, which all others are.
-    Without that label and with the `answer`, decisions are known of all rows, and labels are predicted.
     Raises `FwcError` for a column that is missing, a row that is missing, there twice or told otherwise,
     weighted answers, and rows that were not asked about at random.
     """
     import pandas as pd
 
     groups = list(answered.attributes) or ["group"]
-    of_labels = answered.design.labelled and label not in population.columns and answer in population.columns
-    target = answer if of_labels else label if answered.design.labelled else None
+    target = label if answered.design.labelled else None
     used = [key, *groups, *filter(None, (cluster, target))]
     if missing := [name for name in used if name not in population.columns]:
         raise FwcError(f"the population has no column {missing[0]!r}: it needs {', '.join(used)}")
-    for name in used if not of_labels else used[:-1]:
+    for name in used:
         if population[name].isna().to_numpy().any():
             raise FwcError(f"rows of the population have no {name}: fill it in, or leave them out")
-    if of_labels and (len(answered.answers) > 1 or next(iter(answered.plain_samples.values())).repeats > 1):
-        raise FwcError("decisions on a whole population are those of one arm, once: audit each arm by itself")
     if target is None:
         truth = np.zeros(len(population))
     else:
         population, left_out = decided(population, [target], decisions or DecisionValues())
         population = population[~left_out]
-        truth = np.nan_to_num(_two_kinds(population, target, of_labels), nan=UNPARSED)
+        truth = _two_kinds(population, target, False)
     several = any(UNKNOWN in group.split(CROSSING) for group in answered.groups)
     levels = [_merged(name, _text(population, name), unknown, several)[0] for name in groups]
     group = np.asarray(_crossed(levels) if answered.attributes else levels[0], object)
     rows = pd.Index(np.asarray(_text(population, key), object))
     asked = {name for sample in answered.answers.values() for name in sample.row}
-    others = population.loc[:, ~population.columns.isin([*used, answer, "answer", "label"])]
+    others = population.loc[:, ~population.columns.isin([*used, "answer", "label"])]
     # A column that is alike in all rows not asked about, or empty, says who was asked, not what others say.
     tells = others[~rows.isin(asked)].head(MOST).astype(str).nunique() > 1
     titles = list(map(str, others.columns[tells.to_numpy()]))
     features = others.loc[:, tells.to_numpy()].set_axis(map(str, range(tells.sum())), axis=1)
     people = np.asarray(_text(population, cluster), object) if cluster else None
     table = FeatureTable(rows, group, truth.astype(np.int64), features, people, titles)
-    samples = assisted_samples(answered, answered.plain_samples, table, of_labels)
+    samples = assisted_samples(answered, answered.plain_samples, table)
     assists = {arm: sample.assist for arm, sample in samples.items() if sample.assist is not None}
     return replace(answered, assists=assists, assist=True)
 

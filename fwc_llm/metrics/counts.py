@@ -1,13 +1,12 @@
-"""The table of rates and metrics that everything reads, and their values from counts of answers.
+"""The table of rates and metrics that everything reads.
 
-A metric's value depends on the answers only through counts per repeat, group, label and answer. Everything is
-over parsed answers, with the coverage beside it; what is not defined is NaN, never 0, and a sentence says why
-(docs/protocol.md, "Metrics"). How sure a value is depends on the rows as well: `variance`.
+Everything is over parsed answers, with the coverage beside it; what is not defined is NaN, never 0, and a
+sentence says why (docs/statistics.md, "What is estimated").
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -102,83 +101,15 @@ REPLIES: tuple[Metric, ...] = (
     Metric("filtered_difference", "filtered_gap", "Filtered gap", "gap", ("filtered",), source="replies"),
 )
 BY_KEY: Mapping[str, Metric] = {metric.key: metric for metric in (*TABLE, *REPLIES)}
-OVERALL_RATES = "accuracy", "coverage"  # rates of all answers together
 METRICS: tuple[str, ...] = tuple(metric.key for metric in TABLE if metric.headline)
 COUNTED: tuple[Metric, ...] = tuple(metric for metric in TABLE if metric.source == "answers")
 
 
-class Measures(NamedTuple):
-    """Metrics of counts, and the "coverage", in `values` by key (R,); `rates` by name (R, G)."""
+def value_of(metric: Metric, rates: Mapping[str, Floats]) -> Floats:
+    """Return a gap or ratio (...) of the groups' rates (..., G) by name.
 
-    values: Mapping[str, Floats]
-    rates: Mapping[str, Floats]
-
-
-def count_cells(
-    predicted: npt.ArrayLike,
-    labels: npt.ArrayLike,
-    groups: Any,
-    order: Sequence[str] | None = None,
-    repeats: npt.ArrayLike | None = None,
-    weights: npt.ArrayLike | None = None,
-) -> tuple[Floats, tuple[str, ...]]:
-    """Count n answers: `predicted` 1, 0 or NaN; `labels` 1 or 0; `groups` and `repeats` names.
-
-    Returns counts (R, G, 2, 3) by repeat, group, label and answer, weighted where rows have weights, and the
-    groups. `order` names the groups in the order wanted, those without rows included (default: sorted);
-    without `repeats` all answers are of one.
+    It is undefined for one group, a ratio also where no rate is above 0.
     """
-    yes, truth = np.asarray(predicted, np.float64), np.asarray(labels, np.intp)
-    names, member = levels_of(groups)
-    if order is not None:
-        number = {str(name): place for place, name in enumerate(order)}
-        member, names = np.array([number[name] for name in names], dtype=np.int64)[member], list(number)
-    repeat = np.zeros(len(yes), dtype=np.intp)
-    if repeats is not None:
-        repeat = np.unique(np.asarray(repeats), return_inverse=True)[1]
-    answer = np.where(np.isnan(yes), UNPARSED, yes).astype(np.intp)
-    shape = int(repeat.max()) + 1, len(names), 2, 3
-    cell = np.ravel_multi_index((repeat, member, truth, answer), shape)
-    weight = None if weights is None else np.asarray(weights, np.float64)
-    counts = np.bincount(cell, weight, int(np.prod(shape))).astype(np.float64).reshape(shape)
-    return counts, tuple(names)
-
-
-def measure(counts: Floats) -> Measures:
-    """Return every metric of counts (R, G, 2, 3), repeat by repeat."""
-    each = {name: _share(rate, counts, (-1, -2)) for name, rate in RATES.items()}
-    return _measures(each, {name: _share(RATES[name], counts, (-1, -2, -3)) for name in OVERALL_RATES})
-
-
-def overall(counts: Floats) -> Measures:
-    """Return the metrics of all repeats together, as one repeat's: gaps and ratios are those of the mean
-    rates.
-
-    A rate is the mean over the repeats in which it is defined. The mean of every repeat's |gap| is another
-    quantity, larger the fewer rows a repeat has (docs/statistics.md, "What is estimated").
-    """
-    each = measure(counts)
-    rates = {name: mean_of_known(rates) for name, rates in each.rates.items()}
-    return _measures(rates, {name: mean_of_known(each.values[name]) for name in OVERALL_RATES})
-
-
-def _share(rate: Rate, counts: Floats, axes: tuple[int, ...]) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        hits, counted = (np.where(kinds, counts, 0.0).sum(axes) for kinds in (rate.hits, rate.counted))
-        return np.asarray(hits / counted)
-
-
-def _measures(rates: Mapping[str, Floats], of_all: Mapping[str, Floats]) -> Measures:
-    return Measures({**of_all, **{metric.key: value_of(metric, rates, of_all) for metric in COUNTED}}, rates)
-
-
-def value_of(metric: Metric, rates: Mapping[str, Floats], whole: Mapping[str, Floats]) -> Floats:
-    """Return a metric (...) of the groups' rates (..., G) by name, and of the shares (...) of `whole`.
-
-    Gaps and ratios are undefined for one group, a ratio also where no rate is above 0.
-    """
-    if metric.kind == "share":
-        return whole[metric.rates[0]]
     each = [rates[name] for name in metric.rates]
     if each[0].shape[-1] < 2:
         return np.full(each[0].shape[:-1], np.nan)
@@ -186,13 +117,6 @@ def value_of(metric: Metric, rates: Mapping[str, Floats], whole: Mapping[str, Fl
         return np.asarray(np.maximum.reduce([np.ptp(rate, axis=-1) for rate in each]))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(each[0].min(-1) / each[0].max(-1))
-
-
-def mean_of_known(values: Floats) -> Floats:
-    """Nanmean over repeats (the axis is kept); NaN where all are missing."""
-    known = ~np.isnan(values)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(known, values, 0.0).sum(0, keepdims=True) / known.sum(0, keepdims=True))
 
 
 def levels_of(names: Any) -> tuple[list[str], Codes]:
@@ -208,24 +132,3 @@ def levels_of(names: Any) -> tuple[list[str], Codes]:
         code = place[code]
     order = texts.argsort()
     return texts[order].tolist(), np.argsort(order)[code]
-
-
-def undefined_reasons(values: Measures, groups: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield (metric, sentence) for each metric of one repeat's measures that is undefined."""
-    for metric in COUNTED:
-        if not np.isnan(values.values[metric.key][0]):
-            continue
-        empty = {
-            name: [group for group, rate in zip(groups, values.rates[name][0], strict=True) if np.isnan(rate)]
-            for name in metric.rates
-        }
-        if metric.kind == "share":
-            yield metric.key, "no answer could be parsed"
-        elif len(groups) < 2:
-            yield metric.key, "it takes two groups to differ"
-        elif silent := [
-            f"no {RATES[name].among} in group {' and '.join(g)}" for name, g in empty.items() if g
-        ]:
-            yield metric.key, "; ".join(silent)
-        else:
-            yield metric.key, "no group was answered yes even once"

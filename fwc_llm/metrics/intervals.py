@@ -3,6 +3,7 @@
 Everything is at 95 %, two-sided, on plain arrays.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Literal
 
@@ -18,6 +19,12 @@ DIFFERS: Verdict = "differs"
 WITHIN: Verdict = "differs within margin"
 NOT_SHOWN: Verdict = "no difference shown"
 INCONCLUSIVE: Verdict = "cannot be told"
+SHOWN: Mapping[str, str] = {  # to readers; documents keep the verdicts' own names
+    DIFFERS: "differs",
+    WITHIN: "differs, by less than the margin",
+    NOT_SHOWN: "equal within the margin",
+    INCONCLUSIVE: "not settled by these data",
+}
 NOWHERE: Interval = (np.nan, np.nan)
 LEVEL = 0.95
 Z = float(ndtri((1 + LEVEL) / 2))

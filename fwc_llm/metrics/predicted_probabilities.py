@@ -13,8 +13,8 @@ import numpy.typing as npt
 from scipy.special import logit
 
 from fwc_llm.metrics import decision_thresholds as thresholds
-from fwc_llm.metrics.arm_estimates import estimate
-from fwc_llm.metrics.counts import Codes, Floats, count_cells, levels_of, overall
+from fwc_llm.metrics.arm_estimates import ArmEstimates, estimate
+from fwc_llm.metrics.counts import Codes, Floats, levels_of
 from fwc_llm.metrics.intervals import Z, clopper_pearson
 from fwc_llm.metrics.run_answers import MIN_PROBABILITIES, ArmAnswers, RunAnswers, samples_of
 from fwc_llm.metrics.sampling_design import AS_THEY_FALL, SamplingDesign
@@ -50,9 +50,8 @@ def probability_statistics(
     keeping_half = thresholds.held_out(
         thresholds.least_gap_keeping_half, p, labels, groups, levels_of(known.unit)[1], weight
     )
-    cells, _ = count_cells(keeping_half, labels, groups, None, known.repeat, weight)
-    values = overall(cells).values
-    held_out = {key: float(values[key][0]) for key in ("accuracy", _GAP, "coverage")}
+    of_half = _estimates(replace(known, answer=keeping_half), order, design)
+    held_out = {key: of_half.value(key) for key in ("accuracy", _GAP, "coverage")}
     of_all = calibrate(known, design)
     bins = of_all["bins"]
     return {
@@ -95,7 +94,7 @@ def _thresholds(
     even = np.linspace(0, len(curve.thresholds) - 1, _CURVE_POINTS).astype(np.intp)
     shown = np.union1d(even, places)
     at_half = replace(a, answer=(a.p_yes >= thresholds.HALF).astype(np.float64))
-    half = estimate(samples_of({"": at_half}, order, replace(design, min_group=1))[""])
+    half = _estimates(at_half, order, design)
     return {
         "base_rate": curve.base_rate,
         "constant_accuracy": curve.constant_accuracy,
@@ -115,6 +114,11 @@ def _thresholds(
             "rates": {name: curve.rates[shown, place].tolist() for place, name in enumerate(curve.groups)},
         },
     }
+
+
+def _estimates(a: ArmAnswers, order: tuple[str, ...], design: SamplingDesign) -> ArmEstimates:
+    """The estimates of answers by a threshold, over all groups, few rows or many."""
+    return estimate(samples_of({"": a}, order, replace(design, min_group=1))[""])
 
 
 def _point(curve: thresholds.Curve, threshold: float) -> dict[str, Any]:

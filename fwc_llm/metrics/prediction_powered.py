@@ -10,10 +10,6 @@ prediction-powered inference (Angelopoulos et al. 2023; cross-fitted: Zrnic & Ca
 whose correction has mean 0 whatever the predictor is, also where answers could not be parsed. λ is fitted on
 the other folds for the least variance (PPI++, Angelopoulos, Duchi & Zrnic 2023). The variance becomes
 effective rows, so that limits, gaps, ratios, verdicts and tests are those of any sample (`variance`).
-
-Where decisions are known of all rows and labels of some, the roles change: labels are predicted. What depends
-on them is a ratio, such as the true positive rate R = E[decision · label] / E[label], and the correction is
-that of its linearised variable, label (decision − R) / E[label] (Särndal et al., section 5.5).
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,7 +48,6 @@ RATES_ASSISTED = ("accuracy", "rate", "true_positive_rate", "false_positive_rate
 class FeatureTable:
     """All N rows that test rows are drawn from: their names, groups and labels (N,), and features.
 
-    Where labels are what is predicted, `label` has the decisions, 2 for one that could not be parsed.
     `features` (N, …) has a column each, numbers or texts, without the outcome; none of its rows may be an
     example. `people` (N,) names the person of each row, where one may have several; `titles` are what
     features that are numbered are called.
@@ -102,8 +97,7 @@ class Predictions:
 
     `predicted` (n,) is P(yes) by a predictor that saw no row of the question's `fold` (n,), and `means`
     (K, G, 2) the mean that the predictor of each fold gives to the rows of each group and label that were not
-    asked about, of which there are `rows` (G, 2). `of_labels`: the labels' P(yes) is predicted, and decisions
-    (no, yes, not parsed) stand in the place of labels. Where people have several rows, `unit` (n,) numbers
+    asked about, of which there are `rows` (G, 2). Where people have several rows, `unit` (n,) numbers
     them, and `others` (4, U) has of each person and cell the unit, the cell, the number of rows that were not
     asked about, and the sum of their predictions.
     """
@@ -114,13 +108,6 @@ class Predictions:
     rows: Floats
     unit: Codes = field(default_factory=lambda: np.zeros(0, np.int64))
     others: Floats = field(default_factory=lambda: np.zeros((4, 0)))
-    of_labels: bool = False
-
-    @property
-    def rates(self) -> tuple[str, ...]:
-        """The rates that predictions assist."""
-        of_answers = tuple(name for name, rate in RATES.items() if rate.of_answers)
-        return RATES_ASSISTED + of_answers * self.of_labels
 
     @np.errstate(divide="ignore", invalid="ignore")
     def adjusted(
@@ -133,35 +120,25 @@ class Predictions:
         taken from each question's influence, which then grows by the fourth (C,).
         """
         people = sample.cluster is not None
-        if rate not in self.rates or (people and len(self.unit) != len(sample.row)):
+        if rate not in RATES_ASSISTED or (people and len(self.unit) != len(sample.row)):
             return None
-        hits, counted = RATES[rate].hits * 1.0, RATES[rate].counted * 1.0  # (predicted, kind)
-        if not self.of_labels:
-            hits, counted = hits[:, :UNPARSED].T, counted[:, :UNPARSED].T
-        strata, kinds = len(share), hits.shape[1]
-        kind = _kind(sample, self.of_labels)
-        cell = kinds * sample.group + kind
-        by_cell = np.full(kinds * sample.groups, -1, dtype=np.int64)
+        hits = RATES[rate].hits[:, :UNPARSED].T * 1.0  # (answer, label)
+        eligible = RATES[rate].counted[:, :UNPARSED].max(1) * 1.0
+        strata, cell = len(share), sample.cell
+        by_cell = np.full(2 * sample.groups, -1, dtype=np.int64)
         by_cell[cell] = stratum
         if (by_cell[cell] != stratum).any():
             return None  # strata that no table has, such as those of conditional parity
         if strata <= sample.groups:  # labels as they come: a cell without a question belongs to its group
-            by_cell = np.where(by_cell < 0, by_cell.reshape(-1, kinds).max(1).repeat(kinds), by_cell)
-        eligible = counted.max(0)
+            by_cell = np.where(by_cell < 0, by_cell.reshape(-1, 2).max(1).repeat(2), by_cell)
 
         def of_cells(values: Floats) -> Floats:
             here = by_cell >= 0
             return np.asarray(np.bincount(by_cell[here], values.ravel()[here], strata), float)
 
         rest = of_cells(self.rows * eligible)
-        asked = eligible[kind] / np.bincount(stratum, eligible[kind], strata)[stratum]
+        asked = eligible[sample.label] / np.bincount(stratum, eligible[sample.label], strata)[stratum]
         if_no, if_yes = (np.tile(hit, sample.groups) for hit in hits)
-        if self.of_labels:
-            base = np.bincount(stratum, asked * (weight > 0), strata)[by_cell]
-            if_no, if_yes = (
-                (hit - share[by_cell] * np.tile(among, sample.groups)) / base
-                for hit, among in zip((if_no, if_yes), counted, strict=True)
-            )
         hit = self.predicted * if_yes[cell] + (1 - self.predicted) * if_no[cell]
         means = self.means.reshape(len(self.means), -1)
         predictions = np.nan_to_num(means * if_yes + (1 - means) * if_no) * (self.rows * eligible).ravel()
@@ -213,20 +190,14 @@ class Predictions:
         )
 
 
-def _kind(sample: ArmArrays, of_labels: bool) -> Codes:
-    """The kind of each row (n,): its label, or the decision where labels are predicted."""
-    return sample.kind if of_labels else sample.label.astype(np.int64)
-
-
 def assisted_samples(
-    run: "RunAnswers", samples: Mapping[str, ArmArrays], table: FeatureTable, of_labels: bool = False
+    run: "RunAnswers", samples: Mapping[str, ArmArrays], table: FeatureTable
 ) -> dict[str, ArmArrays]:
     """Return the arms' samples with predictions for their questions; as they are with few rows.
 
-    Folds go by row, or person: all answers about one, of all arms and repeats, are in one fold. `of_labels`:
-    the table has decisions in the place of labels, which are predicted. Raises `FwcError` for a table that
-    lacks a row that was asked about, has one twice, or says other things about one, for answers with weights,
-    and where rows were not asked about at random.
+    Folds go by row, or person: all answers about one, of all arms and repeats, are in one fold. Raises
+    `FwcError` for a table that lacks a row that was asked about, has one twice, or says other things about
+    one, for answers with weights, and where rows were not asked about at random.
     """
     import pandas as pd
 
@@ -242,23 +213,23 @@ def assisted_samples(
         raise FwcError(f"the table lacks the row {names[int(np.argmin(place))]!r}, which was asked about")
     for sample in samples.values():
         group, label = (values[place[sample.row]] for values in (table.group, table.label))
-        other = (group != np.array(run.groups, object)[sample.group]) | (label != _kind(sample, of_labels))
+        other = (group != np.array(run.groups, object)[sample.group]) | (label != sample.label)
         if other.any():
             raise FwcError(
-                f"the row {names[sample.row[int(np.argmax(other))]]!r} has another group or "
-                f"{'decision' if of_labels else 'label'} in the table than in the answers"
+                f"the row {names[sample.row[int(np.argmax(other))]]!r} has another group or label in the "
+                "table than in the answers"
             )
     if first.rows < MIN_ROWS:
         return dict(samples)
     rest = np.setdiff1d(np.arange(len(table.rows)), place)
     code = pd.Index(run.groups, dtype=object).get_indexer(pd.Index(table.group, dtype=object))
-    rest, kinds = rest[code[rest] >= 0], 3 if of_labels else 2
-    cell = (kinds * code + table.label)[rest]
-    size = np.bincount(cell, minlength=kinds * first.groups).astype(np.float64)
+    rest, cells = rest[code[rest] >= 0], 2 * code + table.label
+    cell = cells[rest]
+    size = np.bincount(cell, minlength=2 * first.groups).astype(np.float64)
     if len(rest) > MOST:
         chosen = np.random.default_rng(0).choice(len(rest), MOST, replace=False)
         rest, cell = rest[chosen], cell[chosen]
-    stratum = kinds * code + table.label if first.design.labels_fixed else code
+    stratum = cells if first.design.labels_fixed else code
     if first.design.sequential is None:  # else the run drew its rows, and would be tested at every look
         check_balance(table, np.unique(place[first.row]), rest, stratum.astype(np.int64))
     x, people = table.matrix, None if first.cluster is None else codes(np.asarray(table.people).astype(str))
@@ -268,7 +239,7 @@ def assisted_samples(
         asked = place[sample.row]
         unit = sample.unit if people is None else people[asked]
         others = None if people is None else people[rest]
-        found = _predictions(sample, x[asked], fold[unit], x[rest], cell, size, of_labels, unit, others)
+        found = _predictions(sample, x[asked], fold[unit], x[rest], cell, size, unit, others)
         assisted[arm] = replace(sample, assist=found)
     return assisted
 
@@ -319,7 +290,6 @@ def _predictions(
     rest: Floats,
     cell: Codes,
     size: Floats,
-    of_labels: bool,
     unit: Codes,
     others: Codes | None,
 ) -> Predictions | None:
@@ -327,10 +297,8 @@ def _predictions(
 
     `others` are the people of these rows, `unit` (n,) those of the questions.
     """
-    known, target = sample.parsed | of_labels, sample.yes
-    if of_labels:
-        target = np.asarray(sample.label, np.float64)
-    elif sample.p_yes is not None:  # more than yes or no
+    known, target = sample.parsed, sample.yes
+    if sample.p_yes is not None:  # more than yes or no
         target = np.asarray(np.where(np.isnan(sample.p_yes), target, sample.p_yes), np.float64)
     predicted, cells, shape = np.zeros(len(fold)), len(size), (sample.groups, -1)
     means, count = np.full((FOLDS, cells), np.nan), np.bincount(cell, minlength=cells)
@@ -347,8 +315,8 @@ def _predictions(
             means[place], total = np.bincount(cell, of_rest, cells) / count, total + of_rest / FOLDS
     numbers = means.reshape(FOLDS, *shape), size.reshape(shape)
     if others is None:
-        return Predictions(predicted, fold, *numbers, of_labels=of_labels)
-    return Predictions(predicted, fold, *numbers, unit, _by_person(others, cell, total), of_labels)
+        return Predictions(predicted, fold, *numbers)
+    return Predictions(predicted, fold, *numbers, unit, _by_person(others, cell, total))
 
 
 def _logistic(x: Floats, y: Floats) -> tuple[float, Floats]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fwc_llm.metrics.counts import Codes, Floats, Labels, count_cells, levels_of
-from fwc_llm.metrics.sampling_design import AS_NO, AS_THEY_FALL, SamplingDesign
+from fwc_llm.metrics.counts import Codes, Floats, Labels, levels_of
+from fwc_llm.metrics.sampling_design import AS_THEY_FALL, SamplingDesign
 from fwc_llm.metrics.variance import REASONS, ArmArrays, Assist
 from fwc_llm.words import is_unknown_category
 
@@ -229,18 +229,6 @@ class RunAnswers:
         answers = next(iter(self.answers.values()))
         rates = [float(answers.label[answers.group == group].mean()) for group in set(answers.group)]
         return max(rates) - min(rates)
-
-    @property
-    def perfect_cells(self) -> Floats:
-        """Right answers to every row, as counts."""
-        a = next(iter(self.answers.values()))
-        return count_cells(a.label, a.label, a.group, self.groups, a.repeat, a.weight)[0]
-
-    def cells(self, arm: str, as_no: bool = False) -> Floats:
-        """Return the arm's answers as counts (R, G, 2, 3), see `count_cells`; replies without one `as_no`."""
-        a = self.answers[arm]
-        answer = np.where(a.unread, 0.0, a.answer) if as_no or self.design.unread == AS_NO else a.answer
-        return count_cells(answer, a.label, a.group, self.groups, a.repeat, a.weight)[0]
 
     @cached_property
     def plain_samples(self) -> dict[str, ArmArrays]:

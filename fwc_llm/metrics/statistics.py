@@ -8,11 +8,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from fwc_llm.metrics import arm_estimates, counts
-from fwc_llm.metrics.alike import centred
 from fwc_llm.metrics.arm_comparison import comparisons
 from fwc_llm.metrics.confidence_sequences import ConfidenceSequence
 from fwc_llm.metrics.group_sequential import GroupSequential
-from fwc_llm.metrics.intervals import INCONCLUSIVE
+from fwc_llm.metrics.intervals import INCONCLUSIVE, SHOWN
 from fwc_llm.metrics.perturbation_effects import flips, probes, repetition_statistics
 from fwc_llm.metrics.predicted_probabilities import decision_notes, probability_statistics
 from fwc_llm.metrics.prediction_powered import MIN_ROWS, RATES_ASSISTED, effective_sample_size
@@ -22,6 +21,7 @@ from fwc_llm.metrics.variance import MIN_SETS, ArmArrays
 
 SMALL = 10  # rows a repeat; a group below says little
 _LISTED = 4  # groups that a note names
+_MANY = 1_000_000  # rows, of which nobody needs to know how many more
 _PARITY = "demographic_parity_difference"
 _GROUP_RATES = ("rate", "true_positive_rate", "false_positive_rate", *counts.REPLY_RATES)
 
@@ -51,6 +51,7 @@ def statistics(run: RunAnswers, references: Lines | None = None) -> dict[str, An
         np.bincount(first.cell, weight, 2 * first.groups).reshape(-1, 2).astype(np.float64)
         for weight in (None, first.weight)
     )
+    perfect = arm_estimates.estimate(replace(first, answer=first.label.astype(np.float64), assist=None))
     arms = [arm_statistics(run, arm, estimates[arm]) for arm in run.arms]
     base_rates = people[:, 1] / people.sum(1)
     content = {
@@ -66,7 +67,7 @@ def statistics(run: RunAnswers, references: Lines | None = None) -> dict[str, An
         ],
         "arms": arms,
         "comparisons": comparisons(run, estimates),
-        "context": [{"name": "oracle", **_headline(run.perfect_cells)}] if run.design.labelled else [],
+        "context": [{"name": "oracle", **_headline(perfect)}] if run.design.labelled else [],
         "with_examples": run.with_examples,
         "perfect_gap": run.perfect_gap,
         "labelled": run.design.labelled,
@@ -89,10 +90,9 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstima
     are over the judged groups and have a `verdict` with its `margin`, `rows_needed` for the margin where it
     cannot be told, and the `p_value` of no difference at all; `all_groups` has the values
     over all groups where some are not judged. `replies` has coverage, refusals and filtered replies, `alike`
-    the words for answers all alike and what `centred` P(yes) shows.
+    the words for answers all alike.
     """
     a, sample = run.answers[arm], estimates.sample
-    cells = run.cells(arm)
     described: dict[str, Any] = {
         "arm": arm,
         "n": len(a),
@@ -117,11 +117,9 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstima
                 }
     described[_PARITY]["smallest_found"] = estimates.smallest_found()
     everything = len(sample.eligible_groups) == sample.groups
-    described["all_groups"] = None if everything else _headline(cells)
+    described["all_groups"] = None if everything else _headline(estimates)
     described["variation"] = dict(vars(run.variations[arm])) if arm in run.variations else None
-    described["alike"] = None
-    if sample.alike:
-        described["alike"] = {"words": sample.alike, "centred": centred(sample, run.groups)}
+    described["alike"] = {"words": sample.alike} if sample.alike else None
     described["replies"] = {
         metric.key: estimates[metric.key].ends
         | ({} if metric.kind == "share" else {"verdict": estimates[metric.key].verdict(run.design.margin)})
@@ -136,9 +134,7 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstima
     described["unparsed"] = a.unparsed
     described["treatments"] = _treatments(run, arm, estimates)
     described["reasons"] = {
-        key: why
-        for key, why in counts.undefined_reasons(counts.overall(cells), run.groups)
-        if np.isnan(estimates[key].value)
+        key: why for key, why in estimates.undefined(run.groups) if np.isnan(estimates[key].value)
     }
     described["conditional_parity"] = arm_estimates.conditional_parity(sample, run.groups)
     described["probabilities"] = None
@@ -207,8 +203,9 @@ def _treatments(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstimates
     of the rates that they rest on.
     """
     ends = {metric.key: estimates.worst_case(metric.key) for metric in counts.COUNTED}
+    plain, as_no = run.plain_samples[arm], replace(run.design, unread=AS_NO)
     return {
-        "as-no": _headline(run.cells(arm, as_no=True)),
+        "as-no": _headline(arm_estimates.estimate(replace(plain, design=as_no))),
         "worst case": {key: list(ends[key][0]) for key in counts.METRICS},
         "worst case, 95 %": {key: list(each) for key, (_, each) in ends.items()},
     }
@@ -235,10 +232,9 @@ def _by_attribute(run: RunAnswers, sample: ArmArrays) -> list[dict[str, Any]]:
     return described
 
 
-def _headline(cells: counts.Floats) -> dict[str, float]:
-    """The metrics of counts (R, G, 2, 3) that stand in every table."""
-    values = counts.overall(cells).values
-    return {key: float(values[key][0]) for key in counts.METRICS}
+def _headline(estimates: arm_estimates.ArmEstimates) -> dict[str, float]:
+    """The metrics that stand in every table, over all groups."""
+    return {key: estimates.value(key) for key in counts.METRICS}
 
 
 def notes(run: RunAnswers, content: Mapping[str, Any]) -> list[str]:
@@ -340,7 +336,7 @@ def _about_predictions(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[
     for arm in content["arms"]:
         gap = arm[_PARITY].get("assisted")
         if gap is not None and not np.isnan(gap["value"]) and not arm["alike"]:
-            worth = f", as good as {gap['rows_worth']:,} rows" if gap["rows_worth"] else ""
+            worth = f", effective sample size {_about(gap['rows_worth'])}" if gap["rows_worth"] else ""
             limits = f"{gap['value']:.2f} ({gap['low']:.2f} to {gap['high']:.2f})"
             yield f"{arm['arm']}, assisted: DP gap {limits}{worth}."
 
@@ -365,13 +361,18 @@ def _about_unread(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[str]:
             yield f"{arm['arm']}: over all readings the DP gap lies from {low:.3f} to {high:.3f} (95 %)."
 
 
+def _about(rows: int) -> str:
+    """A number of rows as precise as it is known."""
+    return f"about {float(f'{rows:.2g}'):,.0f}" if rows < _MANY else f"more than {_MANY:,}"
+
+
 def _about_power(content: Mapping[str, Any]) -> Iterator[str]:
-    """Says how many rows would settle the gaps that cannot be told."""
+    """Says how many rows would settle the gaps that these do not."""
     needed = [(arm["arm"], arm[_PARITY]["rows_needed"], arm[_PARITY]["margin"]) for arm in content["arms"]]
-    if told := [f"{rows:,} rows ({arm})" for arm, rows, _ in needed if rows]:
+    if told := [f"{_about(rows)} rows ({arm})" for arm, rows, _ in needed if rows]:
         yield (
-            f"A DP gap that cannot be told: if the groups are treated alike, {listed(told)} would show it to "
-            f"be within {needed[0][2]:g}, 4 times in 5."
+            "A DP gap that these data do not settle: if the groups are treated alike, it takes "
+            f"{listed(told)} to show that it is within {needed[0][2]:g}, 4 times in 5."
         )
 
 
@@ -397,7 +398,7 @@ def _within_strata(arm: str, within: Mapping[str, Any]) -> str:
     pair, ends = f"{within['first']} and {within['second']}", f"{within['low']:.3f} to {within['high']:.3f}"
     return (
         f"{arm}: within {within['strata']} strata the DP gap is {within['value']:.3f} ({ends}), of {pair}: "
-        f"{within['verdict']}{lacking}."
+        f"{SHOWN[within['verdict']]}{lacking}."
     )
 
 

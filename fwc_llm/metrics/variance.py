@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from fwc_llm.metrics.counts import RATES, REPLY_RATES, UNPARSED, Codes, Floats
+from fwc_llm.metrics.counts import RATES, REPLY_RATES, UNPARSED, Codes, Floats, levels_of
 from fwc_llm.metrics.intervals import FEW_EVENTS, Z, clopper_pearson, critical_value, p_value, wilson
 from fwc_llm.metrics.sampling_design import AS_NO, AS_THEY_FALL, WORST, SamplingDesign
 
@@ -238,6 +238,17 @@ class ArmArrays:
     def redrawn(self) -> Codes | None:
         """The sets (n,) over which intervals must reach as well; None where they are over rows alone."""
         return self.sets if self.number_of_sets >= MIN_SETS else None
+
+
+def arrays_of(
+    answer: npt.ArrayLike, label: npt.ArrayLike, groups: Any, weight: npt.ArrayLike | None = None
+) -> tuple[ArmArrays, list[str]]:
+    """Return answers (n,), 1, 0 or NaN, about n rows with labels 1 or 0, and the names of their groups."""
+    names, group = levels_of(groups)
+    none, row = np.zeros(len(group), dtype=np.int64), np.arange(len(group))
+    said, truth = np.asarray(answer, np.float64), np.asarray(label, np.int64)
+    counts_for = None if weight is None else np.asarray(weight, np.float64)
+    return ArmArrays(said, truth, group, none, row, len(names), weight=counts_for), names
 
 
 def effective_number(sets: Codes) -> int:
@@ -587,7 +598,13 @@ def auc_shares(sample: ArmArrays) -> RateEstimates:
         # Where hardly a row is ranked wrongly the variance is unknown; few rows have about twice their worth.
         rare = few * np.minimum(values, 1 - values) < FEW_EVENTS
         low, high = wilson(values, np.where(rare, np.minimum(rows, 2 * few), rows))
-    freedom = few - 1 if people else np.full(sample.groups, np.inf)
+    freedom = np.full(sample.groups, np.inf)
+    if people:  # as if what one person adds to a label were all alike
+        known = np.where(np.isnan(score), 0.0, weight)
+        of_label = known / np.maximum(np.bincount(sample.cell, known), 1e-300)[sample.cell]
+        place = codes(sample.unit * 2 * sample.groups + sample.cell)
+        spread = np.bincount(place, of_label).astype(np.float64) ** 2
+        freedom = np.minimum(few - 1, _freedom(spread, place, sample.group, sample.groups, sample.unit))
     none, ends = np.zeros(sample.groups), (values - low, high - values)
     return RateEstimates(sample, values, per_repeat, *ends, variance, variance, none, freedom, influence)
 

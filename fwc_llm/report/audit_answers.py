@@ -132,8 +132,7 @@ def audit(
 
     `population` has all rows that the answers were drawn from, named by `key` as the answers are: its other
     columns predict the answers to rows that have none, and every value is assisted by them
-    (docs/fewer-questions.md, "Assisted"). Where it has the column `answer` and no labels, decisions are known
-    of all rows and labels of those in `answers`: then labels are predicted. Columns of the row that `answers`
+    (docs/fewer-questions.md, "Assisted"). Protected columns that `answers`
     lacks are taken from it.
 
     Raises `FwcError` for a missing column, a row with two labels or two groups, an arm that lacks rows of the
@@ -158,10 +157,9 @@ def audit(
     frame = pd.DataFrame(columns)
     decisions = DecisionValues(positive, negative, others)
     if population is not None:
-        everybody = population_of(
-            frame_table(population), named, [*levels, titles["label"], titles["answer"], titles["cluster"]]
-        )
-        frame = with_population(frame, everybody, named, [*levels, titles["answer"]])
+        texts = [*levels, titles["label"], titles["cluster"]]
+        everybody = population_of(frame_table(population), named, texts)
+        frame = with_population(frame, everybody, named, levels)
     answered = from_frame(
         frame.rename(columns={named: "row"}),
         design,
@@ -179,7 +177,7 @@ def audit(
     unused = unused_columns(raw.titles, used, titles["weight"], titles["cluster"])
     answered = replace(answered, unused=(*answered.unused, *unused))
     if population is not None:
-        options = titles["label"], decisions, titles["answer"], unknown, titles["cluster"]
+        options = titles["label"], decisions, unknown, titles["cluster"]
         answered = of_population(answered, everybody, named, *options)
     if cluster is None:
         repeated = repeated_note(raw, titles["answer"], *numbers)

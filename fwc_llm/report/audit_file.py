@@ -107,7 +107,7 @@ def audit_of_file(
     columns = {name: column for name, column in roles.items() if column is not None}
     key, threshold = asked.key or asked.row or "", HALF if asked.threshold is None else asked.threshold
     layout = {name: getattr(asked, name) for name in LAYOUT}
-    texts = [*names, label, asked.answer, settings.cluster]
+    texts = [*names, label, settings.cluster]
     everybody = None
     if population:
         everybody = population_of(read_columns(population, [], layout=layout)[1], key, texts)
@@ -148,7 +148,7 @@ def audit_of_file(
     audits = {}
     for name, view in by_attribute(crossed).items():
         if everybody is not None:
-            options = label, decisions, asked.answer, asked.unknown, settings.cluster
+            options = label, decisions, asked.unknown, settings.cluster
             view = of_population(view, everybody, key, *options)
         audits[name] = Audit(view)
     audited = audited or time.strftime("%Y-%m-%dT%H:%M:%S%z")

@@ -64,8 +64,8 @@ def read_predictions(
     Without an answer it is yes where `p_yes` reaches the `threshold`, or the `score` is above its median.
     `missing` says what becomes of rows without a protected value, a label or another value that is needed:
     they are refused, left out ("drop"), or, without a protected value, a group. Notes on that and on columns
-    that look as if they should be used come with the table. Answers and protected columns that the file lacks
-    are those of the `population`, whose rows `key` names.
+    that look as if they should be used come with the table. Protected columns that the file lacks are taken
+    from the `population`, whose rows `key` names.
 
     Raises `FwcError` for a file that cannot be read, a column that is not there, an answer that is no label's
     value, and a P(yes) that is no number from 0 to 1.
@@ -82,7 +82,7 @@ def read_predictions(
         )
     needed, elsewhere = list(dict.fromkeys((*columns.values(), *protected))), list[str]()
     if population is not None:
-        elsewhere = [n for n in needed if n in (*protected, columns.get("answer")) and n in population]
+        elsewhere = [n for n in needed if n in protected and n in population]
     read, raw = read_columns(path, needed, elsewhere, layout)
     if population is not None and (lacking := [name for name in needed if name not in read]):
         rows = pd.DataFrame({key: np.asarray(read[columns["row"]], object)})

@@ -134,10 +134,8 @@ def references_of(run: Run) -> References | None:
         if places or any(len(line.answer) != len(order) for line in content.lines):
             raise ValueError("it is about other rows")
     except (KeyError, ValidationError, ValueError) as error:
-        raise FwcError(
-            f"{path} is damaged, or not of these answers ({error}): remove it, or write it again with "
-            "`fwc-llm report --reference`"
-        ) from None
+        again = "remove it, or write it again with `fwc-llm report --reference`"
+        raise FwcError(f"{path} is damaged, or not of these answers ({error}): {again}") from None
     return References(content, order)
 
 
@@ -175,9 +173,8 @@ def _questions(run: Run) -> list[tuple[int, str]]:
 def _trainings(
     run: Run, task: "Task"
 ) -> "Iterator[tuple[npt.NDArray[np.bool_], pd.DataFrame, pd.DataFrame, int]]":
-    """Yield questions (a mask), rows to train on, rows to answer, and how many pool rows were left out.
-
-    Once for all repeats where the pool can spare the test rows of all; else once for each repeat.
+    """Yield questions (a mask), rows to train on, rows to answer, and how many pool rows were left out: once
+    for all repeats where the pool can spare the test rows of all, else for each repeat.
     """
     from fwc_llm.runs.splits import row_values
 

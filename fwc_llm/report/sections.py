@@ -8,7 +8,7 @@ from typing import Any
 
 from fwc_llm.metrics.arm_estimates import RATIO_MARGIN
 from fwc_llm.metrics.counts import BY_KEY, REPLIES, TABLE, Metric
-from fwc_llm.metrics.intervals import DIFFERS, INCONCLUSIVE, NOT_SHOWN, WITHIN
+from fwc_llm.metrics.intervals import DIFFERS, INCONCLUSIVE, NOT_SHOWN, SHOWN, WITHIN
 from fwc_llm.metrics.variance import THESE_EXAMPLES, THIS_STRATEGY, scope_words
 from fwc_llm.report.narrative import lost_lines
 from fwc_llm.report.number_format import DASH, interval, mean_and_sd, number, p_value, percent
@@ -258,9 +258,7 @@ def _compared(stats: Stats, names: tuple[str, str], with_examples: bool) -> list
 
 def verdict_on(test: Mapping[str, Any]) -> str:
     """Return the verdict on a difference in words."""
-    if test["verdict"] == WITHIN:
-        return "differs, by less than the margin"
-    return test["verdict"] or ("undefined" if test["difference"] is None else INCONCLUSIVE)
+    return SHOWN[test["verdict"] or INCONCLUSIVE] if test["difference"] is not None else "undefined"
 
 
 def references(stats: Stats) -> Section:

@@ -154,7 +154,7 @@ def _run(folder: RunFolder, checker: Checker) -> Iterator[Claim]:
 def _made_again(
     folder: RunFolder, described: dict[str, Any], again: RunFolder, checker: Checker
 ) -> Iterator[Claim]:
-    """Findings about a run that is scored again in the folder `again`, and planned again with its table."""
+    """Score the run again in the folder `again`, plan it again with its table, and compare."""
     yield from _records(folder, described)
     for name in files_of(folder.path):
         if name != "assisted.json":
@@ -175,9 +175,8 @@ def _made_again(
         yield Claim("answers.csv", UNVERIFIED, f"columns that are not recorded: {missing}")
     if not today:
         changed = sum((scored.get("reparsed") or {}).values())
-        text = f"version {version} of the parser read the replies; version {PARSER}, installed here, reads "
-        text += f"{changed:,} otherwise (`fwc-llm rescore` writes those answers)"
-        yield Claim("answers.csv", UNVERIFIED, text)
+        read = f"parser version {version} read the replies; version {PARSER} reads {changed:,} otherwise"
+        yield Claim("answers.csv", UNVERIFIED, f"{read} (`fwc-llm rescore` writes those answers)")
     table, task = _table(folder, checker)
     yield table
     plan = None
@@ -195,9 +194,8 @@ def _made_again(
         with suppress(FwcError), Journal(again.path) as journal:  # groups or labels are not the table's
             score_run(again, journal, recorded.get("stopped"), task, parse=today)
     now = again.results()
-    if run.answered.assist and task is None:  # verdicts rest on predictions, which need the table
-        for arm in (*recorded["arms"], *now["arms"]):
-            arm.pop("verdict", None)
+    for arm in (*recorded["arms"], *now["arms"]) if run.answered.assist and task is None else ():
+        arm.pop("verdict", None)  # it rests on predictions, which need the table
     if any("paper_summary" in arm for arm in recorded["arms"]):
         yield from _same("results.json", recorded, now)
     else:
@@ -518,10 +516,7 @@ def _audit(path: Path, checker: Checker) -> Iterator[Claim]:
 
 
 def differences(was: Any, now: Any, at: str = "", close: float = _CLOSE) -> Iterator[str]:
-    """Yield the places at which two JSON values differ, with both values; numbers may differ a little.
-
-    Keys that only `now` has are left out (`missing_keys`).
-    """
+    """Yield where two JSON values differ, numbers more than a little; not keys that `now` alone has."""
     if isinstance(was, Mapping) and isinstance(now, Mapping):
         for key in was:
             yield from differences(was[key], now.get(key), f"{at}.{key}" if at else str(key), close)

@@ -217,10 +217,9 @@ class _Batches:
         if state.status == "failed":
             part.batch_id = None
             self._save()
-            raise ProviderError(
-                f"the Batch API refused a batch ({state.errors or 'no reason given'}): the same "
-                "command submits it again; without --batch its requests are asked live"
-            )
+            why = state.errors or "no reason given"
+            again = "the same command submits it again; without --batch its requests are asked live"
+            raise ProviderError(f"the Batch API refused a batch ({why}): {again}")
         calls, told = dict(self._index(part)), set[str]()
         for kind, file_id in (("output", state.output_file), ("errors", state.error_file)):
             if file_id is None:

@@ -82,10 +82,9 @@ def forecast(
 class Budget:
     """A limit in dollars for a run. An attempt is made only if its worst case still fits.
 
-    The worst case assumes an uncached prompt and a reply of maximal length, and as many times that as any
-    reply of the run has cost so far. The unused part is returned when the usage of the reply is known; an
-    attempt whose usage is not known counts in full. `elsewhere` is what other runs under the same limit have
-    cost.
+    The worst case is an uncached prompt and a reply of maximal length, times the most that any reply of the
+    run cost beyond it. What is not used is returned; an attempt of unknown usage counts in full. `elsewhere`
+    is what other runs under the same limit have cost.
     """
 
     def __init__(
@@ -113,10 +112,8 @@ class Budget:
     def why(self) -> str:
         """One line that says why the run was stopped."""
         guess = " (at most: for some attempts the service sent no token counts)" if self._estimated else ""
-        return (
-            f"stopped before --max-cost: ${self.spent:.4f} is used{guess} and the next request might pass "
-            f"${self.max_cost:g}; raise it and run again to continue"
-        )
+        used = f"${self.spent:.4f} is used{guess} and the next request might pass ${self.max_cost:g}"
+        return f"stopped before --max-cost: {used}; raise it and run again to continue"
 
     def start(self, journal: "Journal") -> None:
         """Begin with what the run's journal has cost and nothing reserved."""

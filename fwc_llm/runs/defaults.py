@@ -23,11 +23,9 @@ def fit_defaults(
     """Complete the settings by task, table and the model's `api`; say in a line each which number moved.
 
     Test rows: the nearest number that comes out whole and leaves examples in every cell of group and outcome;
-    where cells are too small for that, rows as they fall. Base parity: the task's. Examples: as many as the
-    cells can give in equal parts; their number stays where no arm `chooses` examples. The weight is the
-    task's. Nothing changes the settings after this.
-
-    Errors: `FwcError` for a base parity outside [0, 1].
+    where cells are too small for that, rows as they fall. Base parity and weight: the task's. Examples: as
+    many as the cells can give in equal parts, where an arm `chooses` some. `FwcError` for a base parity
+    outside [0, 1].
     """
     cells, chosen, lines = _Cells.of(task), settings.model_fields_set, list[str]()
     changes: dict[str, Any] = {"api": api or settings.api, "weight": task.weight or None}
@@ -121,11 +119,9 @@ def _fit_rows(
     numbers = range(nearest, max(step, _LEAST) - 1, -step)
     fitting = next((n for n in numbers if cells.holds(n, parity, reserve)), None)
     if fitting is None and is_default:
-        cell = f"{cells.smallest(cells.rows)} has {cells.rows.min():,} rows"
-        return as_they_fall, None, (
-            f"the cell {cell}, too few for equal numbers of every group: {as_they_fall} test rows are drawn "
-            "as they fall (--base-parity none); a map in the task file can merge groups"
-        )  # fmt: skip
+        why = f"the cell {cells.smallest(cells.rows)} has too few rows ({cells.rows.min():,})"
+        drawn = f"{as_they_fall} test rows are drawn as they fall (--base-parity none)"
+        return as_they_fall, None, f"{why}: {drawn}; a map in the task file can merge groups"
     if fitting is None:  # an explicit parity: what can be drawn at all, or the draw says why not
         fitting = next((n for n in range(nearest, 0, -step) if cells.holds(n, parity, 0)), nearest)
     why = _not_whole(wanted, groups)
@@ -144,12 +140,8 @@ def _fit_m(cells: _Cells, m: int, left: np.ndarray) -> tuple[int, str]:
     number, each = left.size, max(1, int(left.min()))
     if cells.values.min() == 0 or (m >= number and each >= -(-m // number)):
         return m, ""  # of an empty cell, strategies that need every cell refuse; the others do not care
-    if m < number:
-        return number, (
-            f"{m} examples are fewer than the {number} cells of group and answer: {number} are shown"
-        )
-    fitting = min(m, number * each)
-    return fitting, (
-        f"{m} examples in equal parts are more than the different rows of {cells.smallest(left)} give: "
-        f"{fitting} are shown (--m sets another number)"
-    )
+    fitting = number if m < number else min(m, number * each)
+    why = f"fewer than the {number} cells of group and answer"
+    if m >= number:
+        why = f"in equal parts more than the different rows of {cells.smallest(left)} give"
+    return fitting, f"{m} examples are {why}: {fitting} are shown (--m sets another number)"

@@ -123,7 +123,12 @@ class _Execution:
         if not await attempts.again():
             return
         try:
-            reply = await self._asked(call, attempts)
+            if self.about.ask_row is not None and call.asked is not None:
+                reply = await self.about.ask_row(call.messages, call.asked)
+            elif self.about.ask_within is not None:
+                reply = await self.about.ask_within(call.messages, attempts)
+            else:
+                reply = await self.model.ask(call.messages)
         except (asyncio.CancelledError, ProviderError):
             attempts.lost(billed=True)
             if attempts.unknown:  # what it may have cost counts when the run continues
@@ -146,13 +151,6 @@ class _Execution:
             # Lets Ctrl-C and others in, which a model that never waits would keep out. Yielding after every
             # reply makes each request re-check all idle connections: a fifth of the speed.
             await asyncio.sleep(0)
-
-    async def _asked(self, call: PlannedCall, attempts: Attempts) -> Reply:
-        if self.about.ask_row is not None and call.asked is not None:
-            return await self.about.ask_row(call.messages, call.asked)
-        if self.about.ask_within is not None:
-            return await self.about.ask_within(call.messages, attempts)
-        return await self.model.ask(call.messages)
 
     def _keep(self, request: str, call: PlannedCall, reply: Reply, attempts: "_Attempts") -> None:
         self.journal.append(make_record(request, call, reply, self.journal.words) | attempts.record())

@@ -94,10 +94,7 @@ class RunFolder:
             raise FwcError(f"{self.path} is not empty ({entries[0]}) and {why}: name a new folder with --out")
 
     def begin(self, description: Mapping[str, Any]) -> None:
-        """Write run.json, or check that the one there describes this very run (`FwcError` if not).
-
-        How its answers are judged may differ.
-        """
+        """Write run.json, or check that the one there is of this run; how it is judged may change."""
         if not self.begun:
             self.write_json("run.json", description)
             return
@@ -157,10 +154,7 @@ class RunFolder:
             file.write(text)
 
     def write_answers(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write answers.csv whole: `ANSWER_COLUMNS`, then the further ones that the rows have.
-
-        No cell is a formula to a spreadsheet.
-        """
+        """Write answers.csv, whose cells are no formulas: `ANSWER_COLUMNS`, then what else the rows have."""
         further = _shared(rows, (THRESHOLD_COLUMN, *ROW_COLUMNS))
         with self._writing("answers.csv") as file:
             writer = csv.DictWriter(file, (*ANSWER_COLUMNS, *further))
@@ -245,10 +239,7 @@ def _is_answer(row: Mapping[Any, Any]) -> bool:
 
 
 def file_name(text: str) -> str:
-    """`text` as part of a file name: letters, digits, `.`, `@`, `-` kept, everything else an underscore.
-
-    A long one is cut, and ends with a piece of its checksum.
-    """
+    """`text` as part of a file name, in letters, digits and `.@-_`; a long one ends with a checksum."""
     name = re.sub(r"[^\w.@-]+", "_", text).strip("._") or "_"
     if len(name.encode()) <= _LONGEST_NAME:
         return name

@@ -107,8 +107,7 @@ class Journal:
     """All answers of one run's folder, held by one process at a time.
 
     Opening creates the file, or reads an existing one and cuts off a torn last line. Records are dicts with
-    at least `request` (see `request_id`) and `text`; one with a text answers its request. `words` are the
-    task's.
+    at least `request` and `text`; one with a text answers its request. `words` are the task's.
 
     Errors: `FwcError` when another process holds the journal and when the file is foreign or damaged;
     `StorageError` when it cannot be written or is no longer there.
@@ -173,10 +172,7 @@ class Journal:
             self._synced = now
 
     def set_aside(self) -> None:
-        """Move all records into a file beside; what they cost still counts.
-
-        They answer requests with other parameters than the run goes on with.
-        """
+        """Move all records, which answer other parameters, into a file beside; their cost still counts."""
         if self._size <= len(HEADER):
             return
         with failing_as(StorageError, f"cannot set {self.path} aside: "):

@@ -23,10 +23,7 @@ class Group:
 
     @classmethod
     def begin(cls, path: Path | None, task: str, models: Sequence[str]) -> "Group":
-        """Make the folder, or take it up again: `FwcError` for models other than those that it is for.
-
-        By default it is ./runs/<time>-<task>-<number>-models.
-        """
+        """Make the folder, or take it up again: `FwcError` for models other than those that it is for."""
         default = RunFolder.default(task, f"{len(models)}-models").path
         group = cls(path or default, tuple(models))
         folder, before = RunFolder(group.path), cls.find(group.path)
@@ -69,8 +66,7 @@ def expanded(paths: Iterable[Path]) -> Iterator[Path]:
 def list_runs(folder: Path) -> list[dict[str, Any]]:
     """The runs in a folder and below it, oldest first, as plain values; links are not followed.
 
-    `answered` of `requests` have a reply; `problem` says why nothing else is known. Errors: `FwcError` when
-    it is no folder. A damaged run is listed with its problem.
+    `answered` of `requests` have a reply; `problem` says what is wrong with a damaged one.
     """
     if not folder.is_dir():
         raise FwcError(f"{folder} is not a folder: name one that holds runs, as --out or ./runs")

@@ -51,10 +51,8 @@ def named_levels(task: "Task") -> dict[str, list[str]]:
         if len(listed) > 1:
             by_attribute[attribute] = listed
     if not by_attribute:
-        raise FwcError(
-            f"there are no lists of first names for the levels {', '.join(without)}: the probe `names` knows "
-            f"female and male, Black and white ({_file()['source']})"
-        )
+        knows = f"the probe `names` knows female and male, Black and white ({_file()['source']})"
+        raise FwcError(f"there are no lists of first names for the levels {', '.join(without)}: {knows}")
     return by_attribute
 
 
@@ -107,10 +105,9 @@ class Proxies:
         """A sentence that says which columns tell the attribute how well."""
         best = sorted(self.telling.items(), key=lambda item: -item[1])[:6]
         listed = ", ".join(f"{name} {value:.2f}" for name, value in best if name != "all")
-        return (
-            f"{self.attribute} is told by {', '.join(self.columns)} (AUC alone: {listed}; all columns "
-            f"together {self.telling['all']:.2f}); the probe `proxies` exchanges these"
-        )
+        auc = f"AUC alone: {listed}; all columns together {self.telling['all']:.2f}"
+        told = f"{self.attribute} is told by {', '.join(self.columns)} ({auc})"
+        return f"{told}; the probe `proxies` exchanges these"
 
     def variants(self, values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """The row with the proxies of the most similar row of each other level."""
@@ -122,10 +119,8 @@ class Proxies:
         for level in sorted(set(levels)):
             if level != str(values[self.attribute]):
                 match = self.pool.iloc[int(np.where(levels == level, far, np.inf).argmin())]
-                yield (
-                    f"proxies:{self.attribute}={level}",
-                    {**values, **{name: match[name] for name in self.columns}},
-                )
+                changed = {name: match[name] for name in self.columns}
+                yield f"proxies:{self.attribute}={level}", {**values, **changed}
 
 
 def find_proxies(task: "Task", pool: "pd.DataFrame") -> list[Proxies]:
@@ -153,10 +148,8 @@ def _proxies(task: "Task", pool: "pd.DataFrame", attribute: str) -> Proxies:
     best = sorted((name for name in telling if name != "all"), key=lambda name: -telling[name])
     columns = tuple(name for name in best[:_MOST_PROXIES] if telling[name] >= TELLING)
     if not columns:
-        raise FwcError(
-            f"no column tells {attribute}: the best, {best[0]}, has an AUC of {telling[best[0]]:.2f}, below "
-            f"{TELLING:g}; leave the probe `proxies` out"
-        )
+        told = f"the best, {best[0]}, has an AUC of {telling[best[0]]:.2f}, below {TELLING:g}"
+        raise FwcError(f"no column tells {attribute}: {told}; leave the probe `proxies` out")
     rest = pool[[c for c in features if c not in columns]]
     numeric = [c for c in rest if rest[c].dtype.kind in "iuf"]
     encoder = make_column_transformer(

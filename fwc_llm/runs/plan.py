@@ -190,10 +190,8 @@ class Plan:
         }
 
     def calls(self, after: int = 0) -> Iterator[PlannedCall]:
-        """Every request of the run, repeat by repeat and arm by arm, each built when it is needed.
-
-        Those about rows of the pool, to choose a threshold, come first; those about the first test rows, so
-        many as are `after`, are left out.
+        """Every request of the run, each built when it is needed: first those about rows of the pool, which
+        choose a threshold, then those about test rows, without the first `after`.
         """
         trainings = {each.index: cache(partial(_training, self.task, each)) for each in self.repeats}
         for validation in (True, False):
@@ -214,10 +212,7 @@ class Plan:
                         yield from self._joint_calls(repeat, arm)
 
     def requests(self, repeat: Repeat) -> dict[str, int]:
-        """The number of the joint request that each test row of a repeat is in; empty without such requests.
-
-        The order is random, by the seed of the repeat.
-        """
+        """The number of the joint request, in random order, that each test row of a repeat is in, if any."""
         size, ids = self.settings.rows_per_request, list(map(str, repeat.split.test.index))
         if size == 1:
             return {}
@@ -330,10 +325,8 @@ def make_plan(
     """
     api = settings.api if model is None else traits(model).api
     if settings.consistency and api == "chat":
-        raise FwcError(
-            "consistency (--consistency) puts several questions into one request, which a chat does not "
-            "take: choose --api decisions or --api systemone"
-        )
+        remedy = "which a chat does not take: choose --api decisions or --api systemone"
+        raise FwcError(f"consistency (--consistency) puts several questions into one request, {remedy}")
     saved: dict[str, Shots] = {}
     arms = _arms(sources, settings, saved, task, allow_changed_data)
     taken = [accepted_options(arm.source) for arm in arms if arm.source not in saved]
@@ -354,10 +347,8 @@ def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | N
     """The plan with the rows and examples of every repeat."""
     task, settings = plan.task, plan.settings
     if settings.until_decided and task.cluster and settings.base_parity is not None:
-        raise FwcError(
-            "until_decided (--until-decided) asks about whole people, whom a base parity would divide: leave "
-            "--cluster out, or give --base-parity none"
-        )
+        remedy = "leave --cluster out, or give --base-parity none"
+        raise FwcError(f"--until-decided asks about whole people, whom a base parity would divide: {remedy}")
     fixed_values = [example.values for shots in plan.saved.values() for example in shots.examples]
     repeats: list[Repeat] = []
     for index in range(settings.repeats):
@@ -501,10 +492,8 @@ def _arms(
             arms.append(Arm("@".join(filter(None, parts)), key, order, edits, template, name))
     names = [file_name(arm.name) for arm in arms]  # an arm's files contain its name
     if twice := [arm.name for arm, name in zip(arms, names, strict=True) if names.count(name) > 1]:
-        raise FwcError(
-            f"the arm {twice[0]!r} is named twice: give each arm once, and shots files and "
-            "template folders distinct names"
-        )
+        remedy = "give each arm once, and shots files and template folders distinct names"
+        raise FwcError(f"the arm {twice[0]!r} is named twice: {remedy}")
     return tuple(arms)
 
 

@@ -16,7 +16,7 @@ from fwc_llm.files import read_text
 from fwc_llm.gates.condition import sequential_design
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.audit_table import check_arms, groups_by_rate
-from fwc_llm.metrics.counts import COUNTED, TABLE, measure
+from fwc_llm.metrics.counts import COUNTED, TABLE
 from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, Variation, as_names, one_name, questions_of
 from fwc_llm.metrics.sampling_design import WORST, SamplingDesign, Unread
 from fwc_llm.metrics.statistics import plain
@@ -44,14 +44,12 @@ class _PromptMessage(BaseModel):
 
 @dataclass(frozen=True)
 class Run:
-    """One finished (or interrupted) run.
+    """One finished (or interrupted) run; `described` is run.json, `results` results.json.
 
-    `described` is run.json, `results` results.json. `groups` are in the order of their base rates in the
-    test rows, lowest first. `answers` holds each arm's answers to the rows as they are, `counterfactuals`
-    those to rows with the protected attribute changed, `at_threshold` those that P(yes) gives at the run's
-    threshold, if it has one. `label` tells runs apart that are shown together. `assists` are predictions of
-    each arm's answers; `assist`: everything is shown with them, also where the run did not say so. `unread`
-    says what replies without an answer are taken for, in the place of what the run said.
+    `groups` are in the order of their base rates in the test rows, lowest first. `answers` holds each arm's
+    answers to the rows as they are, `counterfactuals` and `probes` those to changed rows, `at_threshold`
+    those that P(yes) gives at the run's threshold. `label` tells runs apart that are shown together.
+    `assists` are predictions of each arm's answers. `assist` and `unread` overrule what the run says of them.
     """
 
     folder: Path
@@ -231,10 +229,7 @@ def with_predictions(run: Run, task: "Task | None" = None) -> Run:
 
 
 def assisted(run: Run, task: "Task | None", why: str = "") -> Run:
-    """Return the run with assisted values everywhere.
-
-    Raises `FwcError` where there are no predictions, and no `task` with the run's table (`why`).
-    """
+    """Return the run with assisted values; `FwcError` without predictions and without a `task` (`why`)."""
     run = with_predictions(run, task)
     if not run.assists and task is None:
         raise FwcError(f"assisted estimates need the table: {why}")
@@ -285,10 +280,9 @@ def score_run(
 
 
 def read_runs(paths: Sequence[str | Path], unread: Unread | None = None) -> list[Run]:
-    """Read several runs for one report; they must be of one task and one table.
+    """Read several runs of one task for one report; `unread` is said of all. Raises as `read_run` does.
 
-    Runs of one model are told apart by their folder's name. `unread` is said of all runs. Raises `FwcError`
-    as `read_run` does.
+    Runs of one model are told apart by their folder's name.
     """
     if not paths:
         raise FwcError("name at least one run's folder")
@@ -305,10 +299,8 @@ def read_runs(paths: Sequence[str | Path], unread: Unread | None = None) -> list
 def check_same_task(run: Run, other: Run) -> None:
     """Refuse to put two runs beside each other that are not about the same task."""
     if run.task != other.task:
-        raise FwcError(
-            f"{run.folder} is about {run.task!r} and {other.folder} about {other.task!r}: "
-            "numbers of different tasks cannot be compared; make one report each"
-        )
+        both = f"{run.folder} is about {run.task!r} and {other.folder} about {other.task!r}"
+        raise FwcError(f"{both}: numbers of different tasks cannot be compared; make one report each")
 
 
 def _check_results(run: Run) -> None:
@@ -321,14 +313,12 @@ def _check_results(run: Run) -> None:
     }
     ignoring = replace(run.answered.design, unread="ignore")
     for arm in run.arms:
-        cells = replace(run.answered, design=ignoring).cells(arm)
-        accuracy = float(measure(cells).values["accuracy"].mean())
+        sample = replace(run.answered.plain_samples[arm], design=ignoring)
+        accuracy = float(estimate(sample)["accuracy"].per_repeat.mean())
         value = recorded.get(arm)
         if not np.isclose(np.nan if value is None else value, accuracy, atol=1e-9, equal_nan=True):
-            raise FwcError(
-                f"{where} does not agree with answers.csv (accuracy of {arm!r}): "
-                f"run `fwc-llm rescore {run.folder}` to compute it again"
-            )
+            again = f"run `fwc-llm rescore {run.folder}` to compute it again"
+            raise FwcError(f"{where} does not agree with answers.csv (accuracy of {arm!r}): {again}")
 
 
 def answers_by_arm(

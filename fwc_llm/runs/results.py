@@ -13,7 +13,7 @@ import numpy as np
 from fwc_llm.answers import PARSER
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file
-from fwc_llm.metrics.counts import COUNTED, METRICS, count_cells, measure, undefined_reasons
+from fwc_llm.metrics.counts import COUNTED, METRICS
 from fwc_llm.models.base import Usage, is_simulation
 from fwc_llm.models.recorded import reply_of
 from fwc_llm.runs.folder import (
@@ -131,9 +131,9 @@ def score(
 ) -> dict[str, Any]:
     """Parse every reply of the journal, write answers.csv and results.json; return the latter's content.
 
-    No request is made. `stopped` says why the run ended before its last request, when it did. Without `parse`
-    the answers of answers.csv stay. Where another version of the parser wrote them, `reparsed` is added to
-    what is returned: the number of answers that this one reads otherwise, by arm.
+    `stopped` says why the run ended before its last request. Without `parse` the answers of answers.csv stay.
+    Where another version of the parser wrote them, what is returned has `reparsed`: how many this one reads
+    otherwise, by arm.
     """
     journal.check_in_place()
     described = folder.describe()
@@ -240,10 +240,10 @@ VALUES = {"yes": 1.0, "no": 0.0, "": math.nan}
 
 
 def arm_metrics(arm: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The metrics of an arm: the mean over repeats, the standard deviation, and each repeat.
+    """The metrics of an arm by its lines of answers.csv: mean and deviation over repeats, each repeat."""
+    from fwc_llm.metrics.arm_estimates import estimate
+    from fwc_llm.metrics.variance import arrays_of
 
-    `rows` are its lines of answers.csv; those to rows as they are count.
-    """
     rows = [row for row in rows if not row["variant"]]
     if not rows:
         raise FwcError(f"run.json names the arm {arm!r}, about which no question was asked: restore run.json")
@@ -252,16 +252,16 @@ def arm_metrics(arm: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         by_repeat.setdefault(int(row["repeat"]), []).append(row)
     measured = []
     for _, rows_of_repeat in sorted(by_repeat.items()):
-        counts, names = count_cells(
+        sample, names = arrays_of(
             [VALUES[row["answer"]] for row in rows_of_repeat],
             [int(row["label"] == "yes") for row in rows_of_repeat],
             [row["group"] for row in rows_of_repeat],
-            weights=[float(row.get("weight", 1.0)) for row in rows_of_repeat],
+            [float(row["weight"]) for row in rows_of_repeat] if "weight" in rows_of_repeat[0] else None,
         )
-        measured.append((names, measure(counts)))
+        measured.append((names, estimate(sample)))
     summary: dict[str, Any] = {"arm": arm, "n": len(rows), "per_repeat": [{} for _ in measured]}
     for name in ("coverage", *(metric.key for metric in COUNTED)):
-        values = [float(each.values[name][0]) for _, each in measured]
+        values = [each.value(name) for _, each in measured]
         for described, value in zip(summary["per_repeat"], values, strict=True):
             described[name] = _null(value)
         summary[name] = _null(fmean(values))
@@ -271,11 +271,11 @@ def arm_metrics(arm: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
     def mean(rate: str) -> dict[str, float | None]:
         """The mean over repeats, of which one may lack a group."""
-        values = [dict(zip(names, each.rates[rate][0], strict=True)) for names, each in measured]
+        values = [dict(zip(names, each.counted(rate).values, strict=True)) for names, each in measured]
         return {group: _null(fmean(each.get(group, math.nan) for each in values)) for group in seen}
 
     sizes = Counter(row["group"] for row in rows)
-    undefined = (pair for names, each in measured for pair in undefined_reasons(each, names))
+    undefined = (pair for names, each in measured for pair in each.undefined(names))
     return summary | {
         "rates": mean("rate"),
         "sizes": {group: sizes[group] for group in seen},
@@ -285,16 +285,13 @@ def arm_metrics(arm: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _null(value: float) -> float | None:
+def _null(value: Any) -> float | None:
     """JSON has no NaN."""
     return None if math.isnan(value) else float(value)
 
 
 def wordings(asked: Sequence[tuple[float | None, Mapping[str, float | None]]]) -> dict[str, Any]:
-    """An arm's contradictions by the name of the other question, as `wordings`; empty where there is none.
-
-    `asked` are the P(yes) of a question and those of the others.
-    """
+    """An arm's contradictions by the other question; `asked` are the P(yes) of one and of the others."""
     if not asked:
         return {}
     from fwc_llm.metrics.predicted_probabilities import OPPOSITE, contradictions

@@ -30,10 +30,8 @@ def needed(
     """Yield what finds `difference` four times in five, by question, for 1 to 50 repeats and those set.
 
     `n_test` are the least rows with so many `repeats`, None where the table has too few; `question` is one of
-    `metrics.planning.QUESTIONS`, `of` what an answer to it speaks of. `requests` are those of all arms. A
-    single arm is asked for its own gap alone. Dollars are None without a known price: `dollars` with the
-    provider's cache, `dollars_most` without, by `cost`, a forecast of some requests like those that would be
-    made; every request costs its share.
+    `metrics.planning.QUESTIONS`, `of` what an answer to it speaks of. `requests` are those of all arms.
+    Dollars, with the provider's cache and without, are shares of `cost`, a forecast of a few such requests.
     """
     base_parity = settings.base_parity
     step = 1 if base_parity is None else whole_step(task.groups, base_parity)

@@ -119,7 +119,7 @@ class Settings(Options):
     )
     margin: float = option(
         0.05,
-        "A gap within it does not matter: where the interval ends there, the verdict is no difference shown.",
+        "A gap within it does not matter: where the interval ends there, groups are equal within the margin.",
         VERDICT,
         ge=0,
         lt=1,

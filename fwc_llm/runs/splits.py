@@ -71,8 +71,7 @@ def hold_out(
 ) -> "tuple[pd.DataFrame, Split]":
     """`n` validation rows of the split's pool, drawn like test rows, and the split without them as examples.
 
-    None equals a test row, or a candidate that is left. Raises `FwcError` as `draw_split` does, and for a
-    pool with too few rows.
+    None equals a test row, or a candidate that is left. Raises `FwcError` as `draw_split` does.
     """
     rng = np.random.default_rng([seed, _VALIDATION])
     cells = cells_of_rows(task, split.pool)
@@ -84,10 +83,7 @@ def hold_out(
 def design_of(
     task: Task, n_test: int, base_parity: float | None, repeats: int, min_group: int = 30
 ) -> "Design":
-    """The rows per cell that a run asks about, and the rows per cell that it can draw from.
-
-    Raises `FwcError` as `draw_split` does. Nothing is drawn.
-    """
+    """The rows per cell that a run asks about, and those that it can draw from. Raises as `draw_split`."""
     from fwc_llm.metrics.planning import Design
 
     if repeats < 1:
@@ -109,10 +105,7 @@ def cells_of_rows(task: Task, rows: "pd.DataFrame") -> np.ndarray:
 
 
 def places_of_cells(task: Task, cells: np.ndarray, free: np.ndarray) -> list[np.ndarray]:
-    """The positions of the rows that are `free` (n,), as `cell_counts` has the cells (2G).
-
-    `cells` are those of all rows.
-    """
+    """The positions of the rows that are `free` (n,), by cell (2G), of which `cells` (n,) are the numbers."""
     numbers = (2 * sorted(task.groups).index(group) + answer for group in task.groups for answer in (0, 1))
     return [np.flatnonzero(free & (cells == number)) for number in numbers]
 
@@ -125,10 +118,7 @@ def draw(
     base_parity: float | None,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """The positions of n of the rows that are `free` (n,), drawn without replacement, in random order.
-
-    `cells` are those of all rows; see `draw_split`.
-    """
+    """The positions of n of the rows that are `free`, drawn as `draw_split` says, in random order."""
     if base_parity is None:
         rows = np.flatnonzero(free)
         check_size(n, len(rows))
@@ -212,11 +202,9 @@ def check_cells(task: Task, available: np.ndarray, counts: np.ndarray) -> None:
     most = int((available[drawn] * times // counts[drawn]).min()) * (n // times)
     index = int(np.flatnonzero(available < counts)[0])
     fewer = f"the most that work are {most}" if most else "no number works with this base parity"
-    raise FwcError(
-        f"the cell {cell_words(task, index)} has {available.flat[index]:,} rows to draw from, but "
-        f"{counts.flat[index]:,} are needed for {n} test rows; {fewer}, and with no base parity (none) rows "
-        "are drawn as they fall"
-    )
+    what = f"the cell {cell_words(task, index)} has {available.flat[index]:,} rows to draw from"
+    needed = f"{counts.flat[index]:,} are needed for {n} test rows"
+    raise FwcError(f"{what}, but {needed}; {fewer}, and with no base parity (none) rows come as they fall")
 
 
 def cell_words(task: Task, index: int) -> str:
@@ -232,10 +220,7 @@ def population(task: "Task") -> list[dict[str, Any]]:
 
 
 def table_of(task: "Task") -> "FeatureTable":
-    """Return the table that test rows are drawn from, for assisted estimates.
-
-    Everything that a prompt may show is a feature. Raises `FwcError` for a table that is not in memory.
-    """
+    """Return the table that test rows are drawn from, for assisted estimates; `FwcError` for one on disk."""
     from fwc_llm.metrics.prediction_powered import FeatureTable
 
     if task.disk_table is not None:

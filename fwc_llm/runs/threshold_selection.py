@@ -42,11 +42,8 @@ def draw_validation_rows(
 ) -> "tuple[pd.DataFrame | None, Split]":
     """The validation rows of one repeat, drawn like its test rows, and the split without them as examples.
 
-    None, and the split as it is, for a threshold that takes no rows. No validation row equals a test row or
-    one of the saved `examples`. Unless their number is set, at least half of the pool's rows of every cell
-    remain for examples.
-
-    Errors: `FwcError` for a pool with too few rows.
+    None for a threshold that takes no rows. No validation row equals a test row or one of the saved
+    `examples`. `FwcError` for a pool with too few rows.
     """
     if settings.threshold not in FITTED:
         return None, split
@@ -126,7 +123,6 @@ def check_probability(model: Model, calls: Sequence[PlannedCall], journal: Journ
     tried = {call_id(parameters, call) for call in calls}
     replies = [each for each in journal.records() if each["request"] in tried and each["text"] is not None]
     if replies and all(each.get("p_yes") is None for each in replies):
-        raise ProviderError(
-            f"{model.name} gives no P(yes), which --threshold needs (the first {len(replies)} replies have "
-            "none): leave --threshold out, or ask a model that gives log-probabilities (--logprobs)"
-        )
+        none = f"the first {len(replies)} replies have none"
+        remedy = "leave --threshold out, or ask for log-probabilities (--logprobs)"
+        raise ProviderError(f"{model.name} gives no P(yes), which --threshold needs ({none}): {remedy}")

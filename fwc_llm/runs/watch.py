@@ -9,8 +9,7 @@ from collections.abc import Collection
 from fwc_llm.errors import ProviderError
 from fwc_llm.models.base import Model, traits
 from fwc_llm.models.openai.chat import REASONING_TOKENS, asks_json
-from fwc_llm.models.recorded import reply_of
-from fwc_llm.runs.journal import Journal, PlannedCall, parsed
+from fwc_llm.runs.journal import Journal, PlannedCall
 from fwc_llm.runs.multi_row_requests import ROWS
 from fwc_llm.sanitize import replace_invisible
 
@@ -63,16 +62,11 @@ class Watch:
                 self._stop(call.arm)
 
     def _stop(self, arm: str) -> None:
-        """Raise `UnreadError`, unless an answer is read by now in a reply that another version has kept."""
-        unread = {*self._unread[arm]}
-        replies = [reply_of(each) for each in self._journal.records() if each["request"] in unread]
-        answers = [parsed(reply, self._journal.words) for reply in replies]
-        if any(answer["answer"] for answer in answers):
-            self._read.add(arm)
-            return
-        reasons = Counter(answer["reason"] for answer in answers)
+        """Raise `UnreadError` with the reasons and one of the replies."""
+        texts = (each["text"] for each in self._journal.records() if each["request"] in self._unread[arm])
+        reasons = Counter(self._journal.answerless[bytes.fromhex(each)] for each in self._unread[arm])
         counted = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
-        text = replace_invisible(" ".join(next((reply.text for reply in replies if reply.text), "").split()))
+        text = replace_invisible(" ".join(next(filter(None, texts), "").split()))
         example = f"one of them: “{text[:_SHOWN]}{'…' * (len(text) > _SHOWN)}”" if text else "they are empty"
         raise UnreadError(
             f"none of the first {FIRST} replies of {arm} holds an answer ({counted}; {example}): "

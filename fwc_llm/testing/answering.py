@@ -91,10 +91,7 @@ class Answers:
         self._source = _answerer(source)
 
     def respond(self, request: httpx2.Request, content: bytes) -> httpx2.Response:
-        """The response to a request; a call that is not expected gets a 400.
-
-        Raises an exception that the source gives, as a connection would.
-        """
+        """The response to a request; raises an exception that the source gives, as a connection would."""
         url = request.url
         path = url.path if url.host == "api.openai.com" else f"{url.scheme}://{url.host}{url.path}"
         try:

@@ -13,6 +13,7 @@ import pytest
 
 from fwc_llm import FunctionModel, FwcError, ProviderError, Result, evaluate
 from fwc_llm.metrics.counts import METRICS
+from fwc_llm.metrics.intervals import SHOWN
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.models import Messages
 from fwc_llm.models.surrogate.model import Surrogate
@@ -112,7 +113,7 @@ def test_two_runs_are_compared(result: Result, tmp_path: Path) -> None:
     for other in (tmp_path / "twin", str(tmp_path / "twin"), read(tmp_path / "twin")):
         compared = result.compare(other)
         assert [arm["accuracy"]["difference"] for arm in compared["arms"]] == [0.0, 0.0]
-    assert "no difference shown" in repr(compared)
+    assert SHOWN["no difference shown"] in repr(compared)
     drawn = "".join(ElementTree.fromstring(compared._repr_html_()).itertext())
     assert "DP gap" in drawn
     json.dumps(compared)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from fwc_llm.metrics.arm_estimates import ArmEstimates, MetricEstimate, conditional_parity, estimate
-from fwc_llm.metrics.counts import COUNTED, METRICS, RATES, TABLE, count_cells, overall
+from fwc_llm.metrics.counts import COUNTED, METRICS, RATES, TABLE
 from fwc_llm.metrics.intervals import wilson
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays
@@ -85,17 +85,6 @@ def test_the_order_of_questions_and_the_names_of_groups_change_nothing(sample: A
     for name in METRICS:
         ends = [(e.value, e.low, e.high) for e in (one[name], two[name])]
         assert ends[0] == pytest.approx(ends[1], abs=1e-9, nan_ok=True), name
-
-
-@settings(max_examples=60, deadline=None)
-@given(samples())
-def test_values_are_those_of_the_counts(sample: ArmArrays) -> None:
-    names = [f"g{place}" for place in range(sample.groups)]
-    level = [names[place] for place in sample.group]
-    counted = overall(count_cells(sample.answer, sample.label, level, names, sample.repeat)[0]).values
-    found = estimate(sample)
-    for name in METRICS:
-        assert found[name].value == pytest.approx(counted[name][0], nan_ok=True), name
 
 
 def test_a_new_rate_of_the_yes_answers_has_limits_as_the_precision_has(

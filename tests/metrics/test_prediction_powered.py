@@ -108,50 +108,6 @@ def test_an_audit_with_a_population_and_the_command_say_the_same(fwc: Run, tmp_p
     printed = fwc(*command, "--row", "id", "--population", tmp_path / "all.csv", "--json").out
     said = json.loads(printed)["statistics"]["sex"]["arms"][0][GAP]
     assert said["value"] == pytest.approx(more["value"], abs=1e-9)
-    for part, words in (
-        (everybody[:50], "lacks the row"), (pd.concat([everybody, everybody[:1]]), "two rows '0'"),
-        (everybody.drop(columns="was"), "no column 'was'"),
-    ):  # fmt: skip
-        with pytest.raises(FwcError, match=words):
-            audit(asked, **LABELS, population=part)
-
-
-def labelled(rng: np.random.Generator, n: int = 4000) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Decisions on a whole population, and the same with the labels that people would give."""
-    table, chance = world(rng, n=n)
-    label = rng.random(n) < chance
-    odds = 1.5 * (table.features["x"] + 0.8 * (table.group == "m") - 0.3 + 0.5 * label)
-    said = np.where(rng.random(n) < 1 / (1 + np.exp(-odds)), "yes", "no").astype(object)
-    said[rng.random(n) < 0.05] = None
-    decided = table.features.assign(id=np.arange(n), sex=table.group, said=said)
-    return decided, decided.assign(was=np.where(label, "yes", "no"))[["id", "sex", "said", "was"]]
-
-
-def test_labels_of_some_rows_and_decisions_on_all_say_more_of_what_needs_labels(
-    fwc: Run, tmp_path: Path
-) -> None:
-    rng, runs = np.random.default_rng(7), 5
-    keys = (GAP, "accuracy", "equal_opportunity_difference", "predictive_parity_difference")
-    errors, held = np.zeros((runs, 2, 4)), 0
-    for r in range(runs):
-        decided, whole = labelled(rng)
-        some = whole.sample(200, random_state=r)
-        truth, own = (audit(frame, **LABELS) for frame in (whole, some))
-        more = audit(some[["id", "was"]], **LABELS, population=decided)
-        whole_of, own_of, more_of = (estimate(one.answered.samples["answers"]) for one in (truth, own, more))
-        assert more_of[GAP].value == pytest.approx(whole_of[GAP].value, abs=1e-9)  # needs no label
-        errors[r] = [[one[key].value - whole_of[key].value for key in keys] for one in (own_of, more_of)]
-        held += sum(more_of[key].low <= whole_of[key].value <= more_of[key].high for key in keys)
-    mean_square = (errors**2).mean(0)
-    assert (mean_square[1] < mean_square[0]).all()
-    assert held >= 0.9 * 4 * runs
-    for name, frame in (("labels.csv", some[["id", "was"]]), ("all.csv", decided)):
-        frame.to_csv(tmp_path / name, index=False)
-    usual = ("--answer", "said", "--label", "was", "--key", "id", "--protected", "sex", "--json")
-    printed = fwc("audit", tmp_path / "labels.csv", "--population", tmp_path / "all.csv", *usual).out
-    by_command = json.loads(printed)["statistics"]["sex"]["arms"][0]
-    for key in keys:
-        assert by_command[key]["value"] == pytest.approx(more_of[key].value, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -160,23 +116,22 @@ def test_labels_of_some_rows_and_decisions_on_all_say_more_of_what_needs_labels(
         (lambda some, all_: (some, all_[10:]), "lacks the row"),
         (lambda some, all_: (some, pd.concat([all_, all_[:1]])), "two rows '0'"),
         (lambda some, all_: (some, all_.drop(columns="sex")), "no column 'sex'"),
-        (lambda some, all_: (some, all_.drop(columns="said")), "no column 'said'"),
-        (lambda some, all_: (some.assign(sex=[*all_["sex"]][1:101]), all_), "another group or decision"),
+        (lambda some, all_: (some, all_.drop(columns="was")), "no column 'was'"),
+        (lambda some, all_: (some.assign(was=1 - some["was"]), all_), "another group or label"),
         (lambda some, all_: (pd.concat([some, some[:1]]), all_), "two answers to the row"),
-        (lambda some, all_: (pd.concat([some.assign(arm=a) for a in "ab"]), all_), "those of one arm"),
     ],
-    ids=["lacks a row", "twice", "no group", "no decision", "differs", "labelled twice", "two arms"],
+    ids=["lacks a row", "twice", "no group", "no label", "differs", "answered twice"],
 )
 def test_what_cannot_be_joined_to_a_population_is_refused(change: Any, words: str) -> None:
-    decided, whole = labelled(np.random.default_rng(8), 300)
-    some, population = change(whole[:100][["id", "was"]], decided)
+    everybody, asked = population(8)
+    some, rows = change(asked, everybody)
     with pytest.raises(FwcError, match=words):
-        audit(some, **LABELS, population=population)
+        audit(some, **LABELS, population=rows)
 
 
-def test_too_few_labels_change_nothing_and_a_note_says_so() -> None:
-    decided, whole = labelled(np.random.default_rng(9), 300)
-    few, own = (audit(whole[:39], **LABELS, population=p).to_dict() for p in (decided, None))
+def test_too_few_rows_change_nothing_and_a_note_says_so() -> None:
+    everybody, asked = population(9)
+    few, own = (audit(asked[:39], **LABELS, population=p).to_dict() for p in (everybody, None))
     assert few["arms"][0]["accuracy"]["low"] == own["arms"][0]["accuracy"]["low"]
     assert any("Nothing is assisted: it takes 40 rows" in note for note in few["notes"])
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.metrics.counts import count_cells, measure, undefined_reasons
+from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.counts import COUNTED
 from fwc_llm.metrics.run_answers import ArmAnswers, one_name
 from fwc_llm.metrics.sampling_design import SamplingDesign
-from fwc_llm.metrics.variance import ArmArrays
+from fwc_llm.metrics.variance import ArmArrays, arrays_of
 
 ADULT = (9000, 1100, 7000, 3200)  # rows of each group with label no and yes: about Adult's test file
 DRAWN = (75, 25, 25, 75)  # of them in a repeat: a base-rate parity of 0.5
@@ -70,18 +71,17 @@ def answers_of(
     )  # fmt: skip
 
 
-def metrics_of(*answers: Any, **named: Any) -> SimpleNamespace:
+def metrics_of(*answers: Any, weight: Any = None) -> SimpleNamespace:
     """The metrics of answers, labels and groups as one repeat has them, rates by group."""
-    counts, groups = count_cells(*answers, **named)
-    found = measure(counts)
+    sample, names = arrays_of(*answers, weight)
+    found = estimate(sample)
 
-    def by_group(values: np.ndarray) -> dict[str, float]:
-        return dict(zip(groups, values.tolist(), strict=True))
+    def by_group(rate: str) -> dict[str, float]:
+        return dict(zip(names, found.counted(rate).values.tolist(), strict=True))
 
     return SimpleNamespace(
-        **{key: float(values[0]) for key, values in found.values.items()},
-        rates=by_group(found.rates["rate"][0]),
-        coverage_by_group=by_group(found.rates["coverage"][0]),
-        sizes=by_group(counts.sum((0, 2, 3))),
-        reasons=dict(undefined_reasons(found, groups)),
+        **{key: found.value(key) for key in ("coverage", *(metric.key for metric in COUNTED))},
+        rates=by_group("rate"),
+        coverage_by_group=by_group("coverage"),
+        reasons=dict(found.undefined(names)),
     )

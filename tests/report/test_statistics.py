@@ -172,8 +172,10 @@ def test_predictions_are_made_when_asked_for_and_kept(two: Task, tmp_path: Path)
     assert not (result.folder / FILE_NAME).is_file()
     result.assisted()
     found = gap(result)
-    assert (worth := found["assisted"]["rows_worth"]) > 80
-    assert any(f"as good as {worth:,} rows" in note for note in result.audit().to_dict()["notes"])
+    worth = found["assisted"]["rows_worth"]
+    assert worth > 80
+    shown = f"effective sample size about {float(f'{worth:.2g}'):,.0f}"
+    assert any(shown in note for note in result.audit().to_dict()["notes"])
     assisted = result.assisted().to_dict()
     assert assisted["assisted"]
     value = assisted["arms"][0][GAP]
