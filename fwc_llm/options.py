@@ -64,10 +64,7 @@ class Options(Checked):
 
 # Panels of the help.
 EXPERIMENT, SERVICE, COST, VERDICT = "The experiment", "The model and its service", "Cost", "The verdict"
-UNREAD_HELP = (
-    "Replies without an answer: verdicts and gates hold whatever they would have been (worst), they count "
-    "as no (as-no), or they are left out (ignore)."
-)
+UNREAD_HELP = "Replies without an answer: assume the worst, count as-no, or ignore."
 
 
 def option(

@@ -5,10 +5,13 @@ import io
 import re
 import subprocess
 import tokenize
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+from fwc_llm.cli.program import every_command
 from fwc_llm.version import __version__
 from tests.conftest import CHECKOUT
 from tests.test_house import ORDER, PACKAGE, SOURCES
@@ -131,3 +134,68 @@ def test_the_architecture_draws_every_subpackage_in_the_order_of_imports() -> No
     folders = {path.parent.name for path in SOURCES if path.parent.parent == PACKAGE}
     assert drawn == [room for room in reversed(ORDER) if room in folders]
     assert set(re.findall(r"\w+", flow)) - {"table"} <= set(ORDER)
+
+
+# Words of terminal and report that pages quote.
+QUOTED = {
+    "docs/faq.md": ("reference, no language model",),
+    "docs/fewer-questions.md": ("assisted: DP gap", "effective sample size"),
+    "docs/monitor.md": ("ALARM since", "of new decisions"),
+    "docs/numbers.md": (
+        "What these rows could have missed",
+        "equal within the margin",
+        "not settled by these data",
+    ),
+    "docs/report.md": ("No arm is clearly better",),
+}
+
+
+def test_pages_quote_words_that_the_code_prints() -> None:
+    code = "\n".join(path.read_text(encoding="utf-8") for path in SOURCES)
+    for page, phrases in QUOTED.items():
+        text = " ".join((CHECKOUT / page).read_text(encoding="utf-8").split())
+        for phrase in phrases:
+            assert phrase in text, f"{page} no longer quotes {phrase!r}: take it out of QUOTED"
+            assert phrase in code, f"{page} quotes {phrase!r}, which nothing prints"
+
+
+def defaults() -> dict[str, set[str]]:
+    """The defaults of every flag, over all commands."""
+    found: dict[str, set[str]] = {}
+
+    def read(command: Any) -> None:
+        for option in command.params:
+            words = re.search(r"\[default: ([\d.]+)", option.help or "") if hasattr(option, "help") else None
+            found.setdefault(option.opts[0], set()).add(
+                words[1].rstrip(".") if words else str(option.default)
+            )
+        for inner in getattr(command, "commands", {}).values():
+            read(inner)
+
+    read(every_command())
+    return found
+
+
+def test_defaults_on_pages_are_those_of_the_code() -> None:
+    """`--flag` (N), `--flag` word (N), N words (`--flag`), and rows of a table `--flag` | meaning | N |."""
+    known, seen = defaults(), set()
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8") if page.parent.name == "docs" else ""
+        stated = re.findall(r"`(--[a-z-]+)`(?: [a-z]+)?\s\(([\d.,]+)\)", text)
+        stated += re.findall(r"^\| `(--[a-z-]+)` \|[^|]*\| ([\d.,]+) \|$", text, re.M)
+        stated += [pair[::-1] for pair in re.findall(r"\b([\d,]+) [a-z ]+\s\(`(--[a-z-]+)`\)", text)]
+        for flag, number in stated:
+            assert float(number.replace(",", "")) in {
+                float(value) for value in known[flag] if re.fullmatch(r"[\d.]+", value)
+            }, f"{name(page)}: {flag} ({number})"
+            seen.add(flag)
+    assert {"--m", "--epsilon", "--seed", "--min-group", "--candidates", "--min-coverage"} <= seen
+
+
+def test_every_extra_that_is_named_exists() -> None:
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for path in (*SOURCES, *(page for page in PAGES if page.name != "CHANGELOG.md")):
+        text = path.read_text(encoding="utf-8")
+        named = re.findall(r"fwc-llm\[(\w+)\]|\bextra \[?`?(\w+)[\]`]|Extra: `?(\w+)", text)
+        for extra in filter(None, (word for found in named for word in found)):
+            assert extra in project["optional-dependencies"], f"{name(path)} names the extra {extra}"

@@ -21,78 +21,62 @@ def _column(help: str, panel: str | None = _FURTHER) -> Any:
 @command("audit", Settings, names=JUDGED)
 def audit(
     predictions: Path = argument(
-        "A CSV (any separator and encoding), Parquet, Excel or JSON lines file, a row a prediction.",
-        metavar="FILE",
+        "CSV, Parquet, Excel or JSON lines file with one prediction per row.", metavar="FILE"
     ),
     protected: str = option(
-        "Protected columns, separated by commas: audited one by one, and crossed.", default=...
+        "Protected columns, comma-separated: audited one by one and crossed.", default=...
     ),
     answer: str | None = option(
-        "The column of predictions; an empty one could not be parsed. [default: yes where --p-yes "
-        "reaches the threshold]",
+        "Column of predictions; empty cells are unparsed. [default: yes where --p-yes reaches the threshold]",
         metavar="COLUMN",
     ),
-    reply: str | None = option(
-        "The column of what a model wrote, which is parsed, in place of --answer.", metavar="COLUMN"
-    ),
+    reply: str | None = option("Column of a model's replies, parsed instead of --answer.", metavar="COLUMN"),
     label: str | None = option(
-        "The column of true outcomes. [default: none; rates of yes are audited]", metavar="COLUMN"
+        "Column of true outcomes. [default: none; rates of yes are audited]", metavar="COLUMN"
     ),
     positive: str | None = option(
-        "The values that mean yes, comma-separated. [default: yes, 1 or true]", metavar="VALUES"
+        "Values that mean yes, comma-separated. [default: yes, 1 or true]", metavar="VALUES"
     ),
     positive_answer: str | None = option(
-        "As --positive, of --answer or --reply alone: where labels say it otherwise.", metavar="VALUES"
+        "Values that mean yes in --answer or --reply, if labels differ.", metavar="VALUES"
     ),
-    positive_label: str | None = option("As --positive, of --label alone.", metavar="VALUES"),
-    negative: str | None = option("The values that mean no, comma-separated.", metavar="VALUES"),
-    others: Literal["no", "drop"] | None = option("Values that are neither: no, or drop their rows."),
+    positive_label: str | None = option("Values that mean yes in --label.", metavar="VALUES"),
+    negative: str | None = option("Values that mean no, comma-separated.", metavar="VALUES"),
+    others: Literal["no", "drop"] | None = option("Treat other values as no, or drop their rows."),
     unknown: str = option(
-        "Words for an unknown category, comma-separated, besides the usual ones.", default="", metavar="WORDS"
+        "Further words for an unknown category, comma-separated.", default="", metavar="WORDS"
     ),
-    arm: str | None = _column("The column that says who answered."),
-    repeat: str | None = _column("The column that numbers repeats."),
-    row: str | None = _column("The column that names the row. [default: every line is a row]"),
-    p_yes: str | None = option(
-        "The column with the probability of yes: calibration, and rates by threshold.", metavar="COLUMN"
-    ),
-    threshold: float | None = option("With --p-yes and no --answer: yes where it is reached. [default: 0.5]"),
-    examples: str | None = _column("The column that names the set of examples in the prompt."),
+    arm: str | None = _column("Column of arms, such as models or prompts."),
+    repeat: str | None = _column("Column of repeat numbers."),
+    row: str | None = _column("Column of row ids. [default: every line is a row]"),
+    p_yes: str | None = option("Column of P(yes), for calibration and thresholds.", metavar="COLUMN"),
+    threshold: float | None = option("Smallest P(yes) that means yes, without --answer. [default: 0.5]"),
+    examples: str | None = _column("Column that identifies the prompt's set of examples."),
     population: Path | None = option(
-        "A table of all rows that FILE's were drawn from, named by --key: its other columns predict the "
-        "answers that are not there (or, if it has the answers, the labels), and assist every value.",
-        panel=VERDICT,
+        "Table of all rows, of which FILE is a sample: prediction-powered estimates.", panel=VERDICT
     ),
     key: str | None = option(
-        "The column that names the rows of FILE and --population. [default: --row]",
-        panel=VERDICT,
-        metavar="COLUMN",
+        "Column of row ids in FILE and --population. [default: --row]", panel=VERDICT, metavar="COLUMN"
     ),
     missing: Literal["refuse", "drop", "group"] = option(
-        "Rows without a protected value or a label: refuse, drop, or group (a group of its own).",
-        default="refuse",
-        panel=VERDICT,
+        "Rows without protected value or label: refuse, drop, or own group.", default="refuse", panel=VERDICT
     ),
-    score: str | None = _column("The column of a score without bounds: scoring rates are above its median."),
+    score: str | None = _column("Column of an unbounded score; scoring rates count values above its median."),
     sheet: str = flags.SHEET,
     skip: int = flags.SKIP,
     comment: str = flags.COMMENT,
-    ll144: Path | None = option(
-        "Write the summary of New York City's Local Law 144 to this file: .csv, .md or .html.", panel=_OUTPUT
-    ),
+    ll144: Path | None = option("File for the Local Law 144 summary: .csv, .md or .html.", panel=_OUTPUT),
     small: str | None = option(
-        "Categories under 2 % of the rows: keep them in the ratios, or exclude them (with --because). "
+        "Keep or exclude (--because) categories under 2 % of rows. "
         "[default: left out, the reason marked as missing]",
         panel=_OUTPUT,
     ),
-    because: str | None = option("Why small categories are left out.", panel=_OUTPUT, metavar="TEXT"),
+    because: str | None = option("Reason for leaving out small categories.", panel=_OUTPUT, metavar="TEXT"),
     about: list[str] | None = option(
-        "What the summary says of data and tool: KEY=TEXT (source, population, collected, left_out, limits, "
-        "categories, data_kind, distributed, auditor), or a task file with [about]; repeatable.",
-        panel=_OUTPUT,
+        "Statement about data and tool: KEY=TEXT or a task file; repeatable.", panel=_OUTPUT
     ),
-    out: Path | None = option("Write the audit as JSON to this file.", "--out", "-o"),
-    report: Path | None = option("Write the report that a run has to this file: .html, .md, .csv or .json."),
+    out: Path | None = option("File to write the audit to, as JSON.", "--out", "-o"),
+    report: Path | None = option("File to write the report to: .html, .md, .csv or .json."),
     figures: Path | None = FIGURES,
     no_rows: bool = NO_ROWS,
     appendix: bool = APPENDIX,

@@ -7,11 +7,9 @@ from fwc_llm.cli.flags import DATA_DIR, argument, command, option, switch
 
 @command("bundle")
 def bundle(
-    run: Path = argument("The folder of a run."),
-    out: Path = option("The zip file to write or overwrite.", "--out", "-o", default=Path("evidence.zip")),
-    no_rows: bool = switch(
-        "Without rows, prompts, replies and examples: hashes stand for them.", "--no-rows"
-    ),
+    run: Path = argument("Folder of a run."),
+    out: Path = option("Zip file to write.", "--out", "-o", default=Path("evidence.zip")),
+    no_rows: bool = switch("Replace rows, prompts, replies and examples by their hashes.", "--no-rows"),
     data_dir: Path | None = DATA_DIR,
 ) -> None:
     """Put a run's report, results, journal, experiment file, hashes and a model card (CycloneDX) in a zip."""

@@ -37,8 +37,8 @@ class CheckResult(NamedTuple):
 @command("doctor")
 def doctor(
     base_url: str | None = option("Also connect to this OpenAI-compatible server, without a key."),
-    api_key_env: str | None = option("The variable that holds the service's key: it must be set."),
-    online: bool = switch("Also connect to OpenAI, without a key. Else nothing is sent.", "--online"),
+    api_key_env: str | None = option("Environment variable that must hold the service's key."),
+    online: bool = switch("Also connect to OpenAI, without a key.", "--online"),
     as_json: bool = JSON,
 ) -> None:
     """Check versions, extras, data and keys, and say what to do.

@@ -39,8 +39,7 @@ def _read(context: typer.Context, path: Path | None) -> Path | None:
 @flags.command("eval", Settings, Client)
 def evaluate(
     experiment: Path | None = flags.argument(
-        "An experiment file (.toml): these options by their names, as every run's folder has one. "
-        "Flags override it.",
+        "Experiment file (.toml) with these options; flags override it.",
         default=None,
         callback=_read,
         is_eager=True,
@@ -48,33 +47,29 @@ def evaluate(
     task: str | None = flags.TASK,
     protected: str | None = flags.PROTECTED,
     model: str | None = flags.option(
-        "The model's name as its provider spells it, `azure:DEPLOYMENT`, or `inspect:PROVIDER/MODEL` "
-        "(what Inspect reaches), `python:MODULE:FUNCTION`, or a name that an installed package provides; "
-        "without key or network `gguf:FILE` and `smollm2`, language models in this process, `replay:FOLDER`, "
-        "the replies of a finished run, `baseline`, a logistic regression on the table, and `surrogate`, a "
-        "simulation for the tasks adult and census. Several, comma-separated, are asked the same questions. "
-        "[default: surrogate where it knows the task, else baseline]",
+        "Model: a name of its service, azure:DEPLOYMENT, inspect:PROVIDER/MODEL, python:MODULE:NAME, "
+        "gguf:FILE, smollm2, replay:FOLDER, baseline or surrogate (docs/models.md); several with commas. "
+        "[default: surrogate for adult and census, else baseline]",
         panel=SERVICE,
     ),
     shots: str = flags.option(
-        "The arms, comma-separated: strategies or files of saved shots (.json). +removal takes the "
-        f"protected attribute out of the prompt, +instruction asks for fairness. [default: {flags.ARMS}]",
+        "Arms, comma-separated: strategies or shots files (.json), with +removal or +instruction. "
+        f"[default: {flags.ARMS}]",
         default=flags.ARMS,
         panel=EXPERIMENT,
         show_default=False,
     ),
     reference: bool = flags.switch(
-        "Also say what plain models of the table answer to the same rows.", "--reference", panel=EXPERIMENT
+        "Add the rates of plain models of the table.", "--reference", panel=EXPERIMENT
     ),
     out: Path | None = flags.option(
-        "The run's folder; an interrupted run continues there. [default: ./runs/<time>-<task>-<model>]",
+        "Folder of the run; the same folder continues it. [default: ./runs/<time>-<task>-<model>]",
         *("--out", "-o"),
         panel=EXPERIMENT,
     ),
     no_rows: bool = flags.NO_ROWS,
     data: str | None = flags.option(
-        "Parquet files in the place of the task's table: a path, a pattern in quotes ('rows-*.parquet') "
-        "or a folder. Of more than 400,000 rows test rows are drawn from all, examples from a sample.",
+        "Parquet files that replace the task's table: path, quoted pattern or folder.",
         panel=EXPERIMENT,
         metavar="FILES",
     ),
@@ -86,10 +81,7 @@ def evaluate(
     undecided: Undecided = UNDECIDED,
     junit: Path | None = JUNIT,
     until_decided: bool = flags.switch(
-        "Ask until the conditions of --fail-if are decided (without any: until every DP gap's verdict can be "
-        "told), at most about --n-test rows; intervals then hold at every look.",
-        "--until-decided",
-        panel=VERDICT,
+        "Ask until --fail-if or every DP gap's verdict is decided.", "--until-decided", panel=VERDICT
     ),
     verbose: bool = flags.VERBOSE,
     as_json: bool = flags.JSON,

@@ -52,27 +52,29 @@ TASK: str | None = option(
     panel=EXPERIMENT,
 )
 PROTECTED: str | None = option(
-    "Which of the task's attributes are protected, comma-separated: those are crossed (`fwc-llm tasks` "
-    "lists what a task offers). [default: the task's own choice]",
+    "Protected attributes, comma-separated and crossed (see `fwc-llm tasks`). "
+    "[default: the task's own choice]",
     panel=EXPERIMENT,
 )
 DATA_DIR: Path | None = option(
-    "Where the data lies. [default: $FWC_LLM_DATA, the cache, then the UCI repository]", panel=EXPERIMENT
+    "Folder with the data. [default: $FWC_LLM_DATA, the cache, then the UCI repository]", panel=EXPERIMENT
 )
 ALLOW_CHANGED: bool = switch(
-    "Accept saved shots although the data has changed.", "--allow-changed-data", panel=EXPERIMENT
+    "Accept saved shots of a table that has changed since.", "--allow-changed-data", panel=EXPERIMENT
 )
-DRY_RUN: bool = switch("Print the number of requests and their cost; send none.", "--dry-run", panel=COST)
+DRY_RUN: bool = switch(
+    "Print the number of requests and their cost in dollars; send none.", "--dry-run", panel=COST
+)
 SHEET: str = option("The sheet of an Excel file, by name or number. [default: the first]", default="")
-SKIP: int = option("Lines (rows of a sheet) above the header, which are left out.", default=0, min=0)
-COMMENT: str = option("The text that begins lines to be left out, such as #.", default="")
-NO_ROWS: bool = switch("Reports hold no rows, prompts or replies: they may be people's records.", "--no-rows")
-FIGURES: Path | None = option("Write the charts to this folder, as SVG and PNG. Extra: plot.", metavar="DIR")
-JSON: bool = switch("Print everything as one JSON document; notes go to standard error.", "--json")
-VERBOSE: bool = switch("Print every table and note, not the answer alone.", "--verbose", "-v")
-APPENDIX: bool = switch("Print the page whole, not only its first screen.", "--appendix")
+SKIP: int = option("Number of lines above the header to skip.", default=0, min=0)
+COMMENT: str = option("Prefix of lines to skip, such as #.", default="")
+NO_ROWS: bool = switch("Leave rows, prompts and replies out of reports.", "--no-rows")
+FIGURES: Path | None = option("Folder to write charts to, as SVG and PNG (extra [plot]).", metavar="DIR")
+JSON: bool = switch("Print one JSON document; notes go to standard error.", "--json")
+VERBOSE: bool = switch("Print every table and note.", "--verbose", "-v")
+APPENDIX: bool = switch("When printing, expand all sections.", "--appendix")
 CANCEL_BATCH: bool = switch(
-    "Cancel the folder's batches that are under way and ask their open questions live. [default: wait]",
+    "Cancel the folder's pending batches and send their requests live. [default: wait]",
     "--cancel-batch",
     panel=SERVICE,
 )
@@ -175,7 +177,8 @@ def command(name: str, *models: type[Options], names: Sequence[str] = ()) -> Cal
             if parameter.name in _COMPLETED:
                 parameter.default.autocompletion = completed(parameter.name)
         group, _, last = name.rpartition(" ")
-        GROUPS[group].command(last, cls=Command, epilog=_epilog(name))(function)
+        text = _as_text(inspect.getdoc(function) or "")
+        GROUPS[group].command(last, cls=Command, help=text, epilog=_epilog(name))(function)
         return function
 
     return register

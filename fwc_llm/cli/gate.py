@@ -22,15 +22,14 @@ _WORD = "the run has not come to its end"
 
 
 FAIL_IF: list[str] | None = option(
-    'A condition that must not hold, such as "dp > 0.1" or "dp[fwc] - dp[zero] > 0"; repeatable. '
-    "Exit code 5 where all of the interval meets it, 6 where it cannot be told.",
+    'Condition that fails the command, such as "dp[fwc] - dp[zero] > 0"; repeatable.',
     "--fail-if",
     panel=_PANEL,
     metavar="CONDITION",
 )
 Undecided: TypeAlias = Literal["fail", "pass"] | None
 UNDECIDED: Undecided = option(
-    "What a condition that cannot be told counts as: fail or pass. [default: exit code 6]", panel=_PANEL
+    "Count undecided conditions as fail or pass. [default: exit code 6]", panel=_PANEL
 )
 Unread: TypeAlias = Literal["worst", "as-no", "ignore"] | None
 UNREAD: Unread = option(f"{UNREAD_HELP} [default: as the run says]", "--unread", panel=VERDICT)
@@ -182,9 +181,7 @@ def check_whole(path: Path) -> None:
 
 @command("gate")
 def gate(
-    runs: list[Path] = argument(
-        "Folders of runs, or of several models, or logs of Inspect (.eval, .json).", metavar="RUN"
-    ),
+    runs: list[Path] = argument("Folders of runs, or logs of Inspect (.eval, .json).", metavar="RUN"),
     fail_if: list[str] | None = FAIL_IF,
     undecided: Undecided = UNDECIDED,
     junit: Path | None = JUNIT,

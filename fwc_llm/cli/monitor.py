@@ -10,40 +10,45 @@ from fwc_llm.errors import FwcError
 
 @command("monitor")
 def monitor(
-    decisions: Path = argument("A CSV, Parquet, Excel or JSON lines file, a row a decision.", metavar="FILE"),
+    decisions: Path = argument(
+        "CSV, Parquet, Excel or JSON lines file with one decision per row.", metavar="FILE"
+    ),
     fail_if: list[str] = option(
-        'A condition that must not hold, such as "dp > 0.1"; repeatable.', "--fail-if", default=...
+        'Condition that fails the call, such as "dp > 0.1"; repeatable.', "--fail-if", default=...
     ),
-    state: Path = option("The SQLite file that keeps counts and hashes between calls.", default=...),
-    answer: str = option("The column of decisions.", default=..., metavar="COLUMN"),
-    protected: str = option("Protected columns, separated by commas: crossed.", default=...),
-    key: str = option("The column that names the row; each counts once.", default=..., metavar="COLUMN"),
-    label: str | None = option("The column of true outcomes, where there is one.", metavar="COLUMN"),
-    positive: str | None = option("The values that mean yes. [default: yes, 1 or true]", metavar="VALUES"),
-    negative: str | None = option("The values that mean no, comma-separated.", metavar="VALUES"),
-    others: Literal["no", "drop"] | None = option("Values that are neither: no, or drop their rows."),
-    unknown: str = option("Further words for an unknown category.", default="", metavar="WORDS"),
+    state: Path = option("SQLite file that keeps counts and hashes between calls.", default=...),
+    answer: str = option("Column of decisions.", default=..., metavar="COLUMN"),
+    protected: str = option("Protected columns, comma-separated and crossed.", default=...),
+    key: str = option("Column of unique row ids; each counts once.", default=..., metavar="COLUMN"),
+    label: str | None = option("Column of true outcomes.", metavar="COLUMN"),
+    positive: str | None = option(
+        "Values that mean yes, comma-separated. [default: yes, 1 or true]", metavar="VALUES"
+    ),
+    negative: str | None = option("Values that mean no, comma-separated.", metavar="VALUES"),
+    others: Literal["no", "drop"] | None = option("Treat other values as no, or drop their rows."),
+    unknown: str = option(
+        "Further words for an unknown category, comma-separated.", default="", metavar="WORDS"
+    ),
     missing: Literal["refuse", "drop", "group"] = option(
-        "Rows without a protected value or a label: refuse, drop, or group (a group of its own).",
-        default="refuse",
+        "Rows without protected value or label: refuse, drop, or own group.", default="refuse"
     ),
-    time: str | None = option("The column with the time of a decision. [default: as they stand]"),
+    time: str | None = option("Column of decision times. [default: the order of rows]"),
     period: Literal["day", "week", "month", "quarter", "year", "call"] | None = option(
-        "Length of a period. [default: month where --time has dates, else call]"
+        "Length of a period. [default: month if --time has dates, else call]"
     ),
-    by: str | None = option("The column with the version of the model: each has a line.", metavar="COLUMN"),
+    by: str | None = option("Column of the model's version; reports compare versions.", metavar="COLUMN"),
     window: str | None = option(
-        "Decisions whose mean must keep to the bound: all, a number of latest periods, or the period of the "
-        "first. [default: since the last alarm]",
+        "Window tested: all, a number of latest periods, or the first period. "
+        "[default: since the last alarm]",
         metavar="PERIOD",
     ),
-    run_length: int = option("Decisions to a false alarm, on average at least.", default=100_000, min=1),
-    acknowledge: str | None = option("Note this reason on the alarms of earlier calls.", metavar="TEXT"),
-    forget: list[str] | None = option("Delete the decision with this key; repeatable.", metavar="KEY"),
+    run_length: int = option("Average run length to a false alarm, in decisions.", default=100_000, min=1),
+    acknowledge: str | None = option("Reason to add to the alarms of earlier calls.", metavar="TEXT"),
+    forget: list[str] | None = option("Key of a decision to delete; repeatable.", metavar="KEY"),
     sheet: str = SHEET,
     skip: int = SKIP,
     comment: str = COMMENT,
-    report: Path | None = option("Write a page, rates and metrics drawn over time, to this file (.html)."),
+    report: Path | None = option("File for a page with charts over time (.html)."),
     title: str | None = option("Title of the page. [default: the file's name]", metavar="TEXT"),
     undecided: Undecided = UNDECIDED,
     junit: Path | None = JUNIT,

@@ -24,25 +24,24 @@ _QUESTIONS = {
 def power(
     task: str | None = flags.TASK,
     protected: str | None = flags.PROTECTED,
-    shots: str = flags.option("The arms, comma-separated: each asks about every row.", default=flags.ARMS),
-    detect: float | None = flags.option("Print how many rows and repeats detect this difference."),
-    model: str | None = flags.option("The model whose prices give the cost."),
-    batch: bool = flags.switch("Prices of the provider's Batch API.", "--batch"),
-    prices: Path | None = flags.option("A price file of your own (TOML)."),
+    shots: str = flags.option("Arms, comma-separated; each asks about every row.", default=flags.ARMS),
+    detect: float | None = flags.option("Difference to detect; prints the rows and repeats needed."),
+    model: str | None = flags.option("Model whose prices give the cost."),
+    batch: bool = flags.switch("Use prices of the provider's Batch API.", "--batch"),
+    prices: Path | None = flags.option("Your own price file (TOML), in dollars per million tokens."),
     discordant: float | None = flags.option(
         "Share of rows that two arms answer differently. [default: 0.25]"
     ),
     correlation: float = flags.option(
-        "Correlation of an arm's answers to one row in two repeats.", default=1.0
+        "Correlation of an arm's answers to one row between repeats.", default=1.0
     ),
     examples_sd: float = flags.option(
-        "Standard deviation of a difference over sets of examples.", default=0.05
+        "Standard deviation of arms' differences between sets of examples.", default=0.05
     ),
     fail_if: list[str] | None = flags.option(
-        'A condition such as "dp > 0.1": how many rows `eval --until-decided` asks about at a few true gaps.',
-        "--fail-if",
+        'Condition such as "dp > 0.1": expected rows of `eval --until-decided`.', "--fail-if"
     ),
-    run: Path | None = flags.option("A finished run that gives the share of rows answered differently."),
+    run: Path | None = flags.option("Finished run that supplies the value for --discordant."),
     data_dir: Path | None = flags.DATA_DIR,
     as_json: bool = flags.JSON,
     **options: Any,

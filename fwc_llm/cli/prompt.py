@@ -20,15 +20,11 @@ def prompt(
     task: str | None = flags.TASK,
     protected: str | None = flags.PROTECTED,
     shots: str = flags.option(
-        "A strategy, or a file of saved shots (.json); +removal, +instruction edit the prompt.",
-        default="zero",
+        "Strategy or shots file (.json); +removal and +instruction edit the prompt.", default="zero"
     ),
-    row: int | None = flags.option(
-        "Which row of the seeded test split, counted from 0. [default: 0]", "--row"
-    ),
+    row: int | None = flags.option("Index of the row in the seeded test split. [default: 0]", "--row"),
     record: str | None = flags.option(
-        "Show this row instead: a JSON object as it lies in the table's file ('-': standard input).",
-        metavar="FILE",
+        "JSON file with a raw row to show ('-': standard input).", metavar="FILE"
     ),
     as_json: bool = flags.switch("Print the messages as JSON.", "--json"),
     data_dir: Path | None = flags.DATA_DIR,

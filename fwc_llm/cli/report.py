@@ -17,31 +17,24 @@ from fwc_llm.runs.listing import expanded
 @flags.command("report")
 def report(
     runs: list[Path] = flags.argument(
-        "Folders of runs of one task, or of several models, or logs of Inspect (.eval, .json).", metavar="RUN"
+        "Folders of runs of one task, or logs of Inspect (.eval, .json).", metavar="RUN"
     ),
     out: Path | None = flags.option(
-        "The file to write or overwrite. [default: report.html in the run's folder; the others "
-        "to the terminal]",
+        "File to write. [default: report.html in the run's folder; other formats to the terminal]",
         "--out",
         "-o",
     ),
     format: str | None = flags.option(
-        "html, md, json, csv, ll144 (New York City's Local Law 144, as CSV) or comment (for a pull "
-        "request, at most 60 lines; a file that ends in .comment.md). [default: by the "
-        "file's ending, else html]"
+        "Format: html, md, json, csv, ll144 (Local Law 144) or comment (pull requests). "
+        "[default: by the file's ending, else html]"
     ),
-    task: str | None = flags.option("The task file (.toml) of the runs, where the task is not built in."),
+    task: str | None = flags.option("Task file (.toml) of the runs if the task is not built-in."),
     data_dir: Path | None = flags.DATA_DIR,
     figures: Path | None = flags.FIGURES,
     no_rows: bool = flags.NO_ROWS,
-    reference: bool = flags.switch(
-        "Add what plain models answer to the same rows, and keep it with the run. Extra: reference.",
-        "--reference",
-    ),
+    reference: bool = flags.switch("Add the rates of plain models of the table to the run.", "--reference"),
     assist: bool = flags.switch(
-        "Values, intervals and verdicts also use the rows that were not asked about, by predictions "
-        "of the answers to them; needs the table.",
-        "--assist",
+        "Also use unasked rows, by predicted answers (prediction-powered); needs the table.", "--assist"
     ),
     unread: Unread = UNREAD,
     appendix: bool = flags.APPENDIX,
@@ -92,8 +85,8 @@ def _place(runs: list[Path]) -> Path:
 
 @flags.command("compare")
 def compare(
-    run_a: Path = flags.argument("The folder of one run, or a log of Inspect.", metavar="RUN_A"),
-    run_b: Path = flags.argument("The folder of another run of the same task.", metavar="RUN_B"),
+    run_a: Path = flags.argument("Folder of one run, or a log of Inspect.", metavar="RUN_A"),
+    run_b: Path = flags.argument("Folder of another run of the same task.", metavar="RUN_B"),
     as_json: bool = flags.JSON,
 ) -> None:
     """Show what changed between two runs, and whether their answers differ."""

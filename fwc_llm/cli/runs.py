@@ -7,9 +7,7 @@ from fwc_llm.cli.flags import JSON, argument, command, print_json
 
 @command("runs")
 def runs(
-    folder: Path = argument(
-        "The folder that holds runs, or folders of runs.", default=Path("runs"), metavar="DIR"
-    ),
+    folder: Path = argument("Folder with runs at any depth.", default=Path("runs"), metavar="DIR"),
     as_json: bool = JSON,
 ) -> None:
     """List runs: task, model, arms, when they began, and whether they are complete."""

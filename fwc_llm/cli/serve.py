@@ -5,24 +5,22 @@ from fwc_llm.cli.flags import command, option
 
 @command("serve-surrogate")
 def serve_surrogate(
-    port: int = option("Port; 0 takes a free one.", default=8000),
+    port: int = option("Port to listen on; 0: any free one.", default=8000),
     host: str = option(
         "Address to listen on; the default is not reachable from other machines.", default="127.0.0.1"
     ),
     temperature: float = option(
-        "Temperature of requests that name none; 0 always gives the likelier answer. Above 0 "
-        "the same prompt has the same answer, too, unless its seed differs.",
-        default=0.0,
+        "Default temperature of requests; 0 always gives the likelier answer.", default=0.0
     ),
-    seed: int = option("Seed of requests that name none.", default=0),
+    seed: int = option("Default seed of requests.", default=0),
     name: str = option(
-        "A second name to answer to, such as gpt-4; answers stay marked as simulated.",
+        "Second model name, such as gpt-4; answers stay marked simulated.",
         "--as",
         default="surrogate",
         metavar="NAME",
     ),
     require_key: str | None = option(
-        "Answer only requests with the key in this variable.", metavar="VARIABLE"
+        "Environment variable with a key that requests must send.", metavar="VARIABLE"
     ),
 ) -> None:
     """Serve the simulated model "surrogate" over HTTP, to try any client without key or network."""

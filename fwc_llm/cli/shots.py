@@ -26,41 +26,32 @@ def shots(
     task: str | None = flags.TASK,
     protected: str | None = flags.PROTECTED,
     strategy: str | None = flags.option(
-        f"How to choose: {', '.join(BUILT_IN)} (a diagnostic: its labels are not true), or "
-        "module:function; with --compare several, comma-separated. "
+        f"Strategy: {', '.join(BUILT_IN)}, or module:function; several with --compare. "
         "[default: fwc; all but flipped and ids with --compare]"
     ),
     order: str = flags.option(
-        "alternate, random, by-weight, or given (the strategy's own).", default="given"
+        "Order: alternate, random, by-weight, or given (the strategy's own).", default="given"
     ),
     option: list[str] | None = flags.option(
-        "KEY=VALUE for the strategy (slots=equal, slots=Female:no=1,Female:yes=7,…, labels=unbalanced); "
-        "repeatable."
+        "Option KEY=VALUE of the strategy, such as slots=Female:no=1,Female:yes=7; repeatable."
     ),
     column_weights: str | None = flags.option(
-        "Weights of features in the distance of fwc, 1 for others: age=2,hours=0.5. [default: the task's]"
+        "Feature weights in fwc's distance: age=2,hours=0.5; others 1. [default: the task's]"
     ),
     penalty: float | None = flags.option(
-        "A soft limit of fwc in the place of --epsilon: what a share of 1 that is off parity costs."
+        "Soft parity limit of fwc instead of --epsilon: cost of total imbalance."
     ),
     per_attribute: bool = flags.switch(
-        "Each of several protected attributes keeps the limit in fwc, not their combinations.",
-        "--per-attribute",
+        "Apply fwc's limit to each protected attribute, not to combinations.", "--per-attribute"
     ),
-    prove: bool = flags.switch(
-        "Also bound from below what any other rows could reach with fwc (up to 5,000 rows; 20 CPU s).",
-        "--prove",
-    ),
-    ids: str | None = flags.option("Row ids, comma-separated: these rows, with the strategy `ids`."),
-    out: Path | None = flags.option("Save the examples here, as JSON.", "--out", "-o", "--output"),
-    compare: bool = flags.switch("Measure the strategies side by side.", "--compare"),
-    plot: Path | None = flags.option("With --compare: also draw it, as .png or .svg (extra [plot])."),
-    model: str = flags.option("Count tokens as for this model.", default="gpt-4"),
+    prove: bool = flags.switch("Bound fwc's objective for any rows (up to 5,000 rows; 20 CPU s).", "--prove"),
+    ids: str | None = flags.option("Row ids for the strategy `ids`, comma-separated."),
+    out: Path | None = flags.option("File to save the examples to, as JSON.", "--out", "-o", "--output"),
+    compare: bool = flags.switch("Compare strategies by distance, parity, tokens and seconds.", "--compare"),
+    plot: Path | None = flags.option("Draw --compare to this file, .png or .svg (extra [plot])."),
+    model: str = flags.option("Model whose tokens are counted.", default="gpt-4"),
     data: str | None = flags.option(
-        "Parquet files as the task's table, however large: a path, a pattern in quotes "
-        "('rows-*.parquet') or a folder. Of more than 400,000 rows, fwc certifies all and other "
-        "strategies choose from a sample.",
-        metavar="FILES",
+        "Parquet files that replace the task's table: path, quoted pattern or folder.", metavar="FILES"
     ),
     data_dir: Path | None = flags.DATA_DIR,
     as_json: bool = flags.JSON,

@@ -72,18 +72,16 @@ def _described(task: "Task") -> dict[str, Any]:
 
 @flags.command("task init")
 def init(
-    table: Path = flags.argument("A CSV file with a header line, JSON lines, a Parquet or an Excel file."),
+    table: Path = flags.argument("CSV with a header line, JSON lines, Parquet or Excel file."),
     protected: list[str] = flags.option(
-        "The protected attributes' columns, comma-separated or one by one.", default=...
+        "Columns of protected attributes, comma-separated or repeated.", default=...
     ),
-    outcome: str = flags.option("The outcome's column.", default=...),
+    outcome: str = flags.option("Column of the outcome.", default=...),
     output: Path | None = flags.option(
-        "The task file to write. [default: beside the table]", "--out", "-o", "--output"
+        "Task file to write. [default: beside the table]", "--out", "-o", "--output"
     ),
     unknown: str = flags.option(
-        "Words of the table for a value that is not known, comma-separated, besides the usual ones.",
-        default="",
-        metavar="WORDS",
+        "Further words for an unknown value, comma-separated.", default="", metavar="WORDS"
     ),
     sheet: str = flags.SHEET,
     skip: int = flags.SKIP,
@@ -122,7 +120,7 @@ def check(
     task: str = flags.argument("A task file (.toml), or a built-in task."),
     data_dir: Path | None = flags.DATA_DIR,
     protected: str | None = flags.PROTECTED,
-    template: str = flags.option("Template set whose prompts are shown.", default="default"),
+    template: str = flags.option("Template set of the displayed prompts.", default="default"),
     as_json: bool = flags.JSON,
 ) -> None:
     """Show the rows kept and lost, groups, answers and two rows as prompts show them; say what is refused."""
@@ -233,9 +231,9 @@ def _findings(task: "Task") -> Iterator[str]:
 
 @flags.command("template init")
 def template_init(
-    folder: Path = flags.argument("The folder to make."),
+    folder: Path = flags.argument("Folder to create."),
     template: str = flags.option(
-        "The template set to begin from: default, decision, paper, …", "--from", default="default"
+        "Template set to copy: default, decision, paper, …", "--from", default="default"
     ),
 ) -> None:
     """Copy a template set that comes with the package, to be changed and used with --template DIR."""
@@ -260,8 +258,8 @@ def _new_file(path: Path, ending: str, force: bool) -> Path:
 
 @flags.command("task copy")
 def task_copy(
-    task: str = flags.argument("A built-in task with a file, or one to copy (`fwc-llm tasks`)."),
-    output: Path | None = flags.option("The file to write. [default: TASK.toml, here]", "--out", "-o"),
+    task: str = flags.argument("Built-in task with a file, or one to copy (`fwc-llm tasks`)."),
+    output: Path | None = flags.option("File to write. [default: TASK.toml, here]", "--out", "-o"),
     force: bool = FORCE,
 ) -> None:
     """Copy the file of a built-in task, to be changed and used with --task FILE."""
@@ -278,7 +276,7 @@ def task_copy(
 @flags.command("task freeze")
 def task_freeze(
     task: str = flags.argument("A task file (.toml), or a built-in task."),
-    output: Path | None = flags.option("The file to write. [default: TASK.json, here]", "--out", "-o"),
+    output: Path | None = flags.option("File to write. [default: TASK.json, here]", "--out", "-o"),
     protected: str | None = flags.PROTECTED,
     data_dir: Path | None = flags.DATA_DIR,
     force: bool = FORCE,

@@ -19,32 +19,28 @@ def tune(
     task: str = flags.option("A built-in task or a task file (.toml).", default="adult"),
     protected: str | None = flags.PROTECTED,
     model: str = flags.option(
-        "The model, as for `fwc-llm eval`; `surrogate` is a simulation.", default="surrogate"
+        "Model, as for `fwc-llm eval`; `surrogate` is a simulation.", default="surrogate"
     ),
-    target_dp: float | None = flags.option("The DP gap to reach, such as 0.1."),
+    target_dp: float | None = flags.option("DP gap to reach, as a share, such as 0.1."),
     target: str | None = flags.option("Another target by name: eo=0.1, dp_ratio=0.8, dp=0.1."),
-    max_loss: float = flags.option(
-        "Points of accuracy below `balanced` that reaching it may cost.", default=3.0
-    ),
+    max_loss: float = flags.option("Largest loss of accuracy against `balanced`, in points.", default=3.0),
     rows: int | None = flags.option(
-        "Pool rows on which candidates are compared. [default: as many as test rows]"
+        "Number of pool rows that compare candidates. [default: as many as test rows]"
     ),
-    candidates: int = flags.option("How many sets of examples are tried.", default=40),
+    candidates: int = flags.option("Number of candidate sets of examples.", default=40),
     m: str | None = flags.option(
-        f"Examples per prompt; several, comma-separated. [default: {DEFAULT_M}, or what the table allows]",
+        f"Numbers of examples per prompt, comma-separated. [default: {DEFAULT_M}, or what the table allows]",
         "--m",
     ),
     template: str | None = flags.option(
-        "Template set or folder; several, comma-separated, take turns. [default: default; decision "
-        "with --api decisions or systemone]"
+        "Template sets or folders, comma-separated, tried in turn. "
+        "[default: default; decision with --api decisions or systemone]"
     ),
-    order: str | None = flags.option("Orders that take turns, comma-separated. [default: given,random]"),
-    strategy: str | None = flags.option("Only these strategies, comma-separated. [default: all]"),
-    instructions: Path | None = flags.option(
-        "Sentences for the system message, too: a text file, one a line, or a folder of template sets."
-    ),
+    order: str | None = flags.option("Orders, comma-separated, tried in turn. [default: given,random]"),
+    strategy: str | None = flags.option("Strategies to try, comma-separated. [default: all]"),
+    instructions: Path | None = flags.option("Sentences to try: a text file or a folder of template sets."),
     out: Path | None = flags.option(
-        "The folder; an interrupted tuning continues there. [default: ./runs/<time>-<task>-<model>]"
+        "Folder of the tuning; the same folder continues it. [default: ./runs/<time>-<task>-<model>]"
     ),
     data_dir: Path | None = flags.DATA_DIR,
     cancel_batch: bool = flags.CANCEL_BATCH,

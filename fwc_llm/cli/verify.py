@@ -9,16 +9,12 @@ from fwc_llm.runs.settings import JUDGED, Settings
 
 @command("verify", Settings, names=JUDGED)
 def verify(
-    folder: Path = argument(
-        "The folder of a run, of several models, of an unpacked bundle, or of audits (`audit --out`)."
-    ),
-    experiment: Path | None = option(
-        "Your own experiment file (TOML): model, task and all its settings must be the run's."
-    ),
+    folder: Path = argument("Folder of a run, models, an unpacked bundle, or audits (`audit --out`)."),
+    experiment: Path | None = option("Your own experiment file (TOML), whose settings the run must match."),
     task: str | None = option("Your own task or task file. [default: a built-in one, else the folder's]"),
     data_dir: Path | None = DATA_DIR,
-    data: Path | None = option("Your own table: of an audit, or Parquet files in the place of a task's."),
-    everything: bool = switch("Also list what is the same.", "--all"),
+    data: Path | None = option("Your own table: an audit's, or Parquet files for a task."),
+    everything: bool = switch("Also list findings without a difference.", "--all"),
     as_json: bool = JSON,
     **options: Any,
 ) -> None:

@@ -28,46 +28,32 @@ class Client(Options):
 
     base_url: str | None = option(
         None,
-        "Any OpenAI-compatible server; the OpenAI key is not sent elsewhere.",
+        "Address of an OpenAI-compatible server; never gets OPENAI_API_KEY.",
         SERVICE,
         shown="OPENAI_BASE_URL, else OpenAI",
     )
     api_key_env: str | None = option(
         None,
-        "The environment variable that holds the key.",
+        "Environment variable that holds the key.",
         SERVICE,
         shown="OPENAI_API_KEY; none with a base URL",
     )
     params: Mapping[str, Any] = option(
-        dict, "KEY=VALUE, anything else to send, as it is; repeatable.", SERVICE, flag="param"
+        dict, "Further request parameter KEY=VALUE; repeatable.", SERVICE, flag="param"
     )
-    max_tokens: int | None = option(
-        None, "Largest number of tokens in a reply.", SERVICE, shown="a few", ge=1
-    )
-    logprobs: bool = option(False, "Ask for the probabilities of the top tokens, which give P(yes).", SERVICE)
+    max_tokens: int | None = option(None, "Most tokens of a reply.", SERVICE, shown="a few", ge=1)
+    logprobs: bool = option(False, "Request log-probabilities of the top tokens, for P(yes).", SERVICE)
     answer_format: Literal["word", "json", "auto"] = option(
-        "word",
-        "The form of an answer: a word, a JSON object to which the service is held (`json`), or JSON where "
-        "the service gives it (`auto`, by at most four trial questions).",
-        SERVICE,
+        "word", "Form of answers: word, enforced json, or auto (json if supported).", SERVICE
     )
-    no_watch: bool = option(
-        False, "Go on although none of an arm's first 12 replies holds an answer.", SERVICE
-    )
-    strict: bool = option(
-        False,
-        "Stop where the service says that it read only a part of an input; exit code 4 for a coverage below "
-        "--min-coverage.",
-        SERVICE,
-    )
+    no_watch: bool = option(False, "Continue even if an arm's first 12 replies hold no answer.", SERVICE)
+    strict: bool = option(False, "Stop at truncated inputs; exit code 4 below --min-coverage.", SERVICE)
     rpm: float | None = option(None, "Limit of requests per minute.", SERVICE, gt=0)
     tpm: float | None = option(None, "Limit of tokens per minute.", SERVICE, gt=0)
-    deadline: float = option(300.0, "Seconds for one row, retries included.", SERVICE, gt=0)
-    concurrency: int = option(8, "Requests under way at once.", SERVICE, ge=1, le=10_000)
-    batch: bool = option(
-        False, "Use the provider's Batch API: cheaper, may take hours, survives restarts.", SERVICE
-    )
-    max_cost: float | None = option(None, "Stop before the run costs more dollars than this.", COST)
+    deadline: float = option(300.0, "Most seconds for one row, including retries.", SERVICE, gt=0)
+    concurrency: int = option(8, "Most simultaneous requests.", SERVICE, ge=1, le=10_000)
+    batch: bool = option(False, "Use the provider's Batch API: cheaper, but may take hours.", SERVICE)
+    max_cost: float | None = option(None, "Stop before the run costs more than this, in dollars.", COST)
     prices: str | Path | None = option(
-        None, "A price file of your own (TOML), for models whose price is not known.", COST
+        None, "Your own price file (TOML), in dollars per million tokens.", COST
     )

@@ -45,8 +45,7 @@ class Settings(Options):
     )
     stopping: Literal["group-sequential", "confidence-sequence"] = option(
         "group-sequential",
-        "Until decided: ten `group-sequential` looks up to --n-test, or a `confidence-sequence`, for asking "
-        "without a known end.",
+        "Intervals with --until-decided: ten `group-sequential` checks, or a `confidence-sequence`.",
         VERDICT,
         shown="group-sequential; confidence-sequence where --max-cost alone ends the run",
     )
@@ -57,106 +56,75 @@ class Settings(Options):
     )
     base_parity: float | None = option(
         None,
-        "Gap of the groups' base rates in the test rows, or `none`: rows as they fall.",
+        "Gap of the groups' base rates among test rows; `none`: unconstrained.",
         shown="the task's own, or none where cells are too small",
         none=True,
     )
-    repeats: int = option(1, "Repeat r draws its rows and its examples from seed + r.", ge=1)
+    repeats: int = option(1, "Number of repeats; each draws new rows and examples.", ge=1)
     seed: int = option(0, "Seed of the first repeat.", ge=0)
     api: Api = option(
-        "chat",
-        "How the question is put: chat, or decisions or systemone to a decision model, which gives P(yes) "
-        "and no text.",
-        SERVICE,
+        "chat", "Protocol of the service; decisions and systemone are for decision models.", SERVICE
     )
     template: str = option(
         _template,
-        "Template set: default, decision, paper, decodingtrust, or a folder of your own.",
+        "Template set (default, decision, paper, decodingtrust) or your own folder.",
         shown="default; decision with another api than chat",
     )
     templates: tuple[str, ...] = option((), "Several template sets: each makes an arm.", flag="")
     orders: tuple[str, ...] = option(
         (),
-        "Order of the examples: alternate, random, by-weight, given; each of several makes an arm.",
+        "Order of the examples: alternate, random, by-weight, given; several make arms.",
         shown="the strategy's own",
         flag="order",
     )
-    weights: Literal["show", "hide"] = option("show", "show or hide the weights of the examples.")
+    weights: Literal["show", "hide"] = option("show", "Show or hide the weights of the examples.")
     redraw: Literal["once", "per-row"] = option(
-        "once", "Balanced examples drawn `once` a repeat, or anew `per-row`."
+        "once", "Draw balanced examples `once` per repeat or `per-row`."
     )
-    samples: int = option(
-        1, "How many times to ask each prompt, to see how often the model agrees with itself.", ge=1
-    )
-    counterfactual: bool = option(False, "Ask again with the protected level changed (doubles the calls).")
+    samples: int = option(1, "Requests per prompt, to measure the model's self-agreement.", ge=1)
+    counterfactual: bool = option(False, "Ask again with the protected level changed; doubles the requests.")
     probe: tuple[Literal["names", "proxies"], ...] = option(
-        (),
-        "Ask again with first names of each group (`names`), or with the columns that tell the group "
-        "exchanged (`proxies`).",
+        (), "Ask again with each group's first `names`, or with exchanged `proxies`."
     )
     rows_per_request: int = option(
-        1,
-        "Put so many rows into one request as well, beside each row alone, to see what that changes.",
-        ge=1,
-        le=400,
+        1, "Also send batches of N rows, and report how answers change.", ge=1, le=400
     )
     threshold: float | str | None = option(
-        None,
-        "Answer yes from this P(yes) up, beside the answers as given: a number, `fit` (most accurate) or "
-        "`base-rate` (as many yes as there are), both chosen on rows of the pool that are asked first "
-        '(docs/protocol.md, "A threshold").',
+        None, "Also score answers thresholded at this P(yes): number, `fit` or `base-rate`."
     )
     threshold_rows: int | None = option(
-        None, "Rows of the pool that this asks about.", shown="as many as test rows, at most 200", ge=2
+        None,
+        "Held rows that --threshold fit and base-rate ask about.",
+        shown="as many as test rows, at most 200",
+        ge=2,
     )
     consistency: bool = option(
-        False,
-        "Ask for the negation and a paraphrase in the same request, and count contradictions (not with the "
-        "api chat).",
+        False, "Also ask the negation and a paraphrase; count contradictions (decision models)."
     )
     strategy_options: Mapping[str, Any] = option(
-        dict, "KEY=VALUE for the strategies that take it (slots=equal); repeatable.", flag="option"
+        dict, "Option KEY=VALUE of a strategy, such as slots=equal; repeatable.", flag="option"
     )
-    margin: float = option(
-        0.05,
-        "A gap within it does not matter: where the interval ends there, groups are equal within the margin.",
-        VERDICT,
-        ge=0,
-        lt=1,
-    )
-    min_group: int = option(
-        30, "Groups of fewer distinct rows are shown and not judged; 1 judges all.", VERDICT, ge=1
-    )
+    margin: float = option(0.05, "Largest gap that does not matter, as a share.", VERDICT, ge=0, lt=1)
+    min_group: int = option(30, "Smallest number of distinct rows of a judged group.", VERDICT, ge=1)
     min_coverage: float = option(
-        0.8, "Share of answers that must be read; below it, a warning (exit code 4 with --strict).", VERDICT,
+        0.8, "Smallest share of parsed replies without a warning (--strict: exit code 4).", VERDICT,
         ge=0, le=1,
     )  # fmt: skip
     unread: Literal["worst", "as-no", "ignore"] = option("worst", UNREAD_HELP, VERDICT)
-    cluster: str | None = option(
-        None, "The column that names the person, where people have several rows.", VERDICT
-    )
+    cluster: str | None = option(None, "Column that identifies people with several rows.", VERDICT)
     weight: str | None = option(
         None,
-        "The numeric column that says for how many a row stands, such as a survey's weight (adult: fnlwgt), "
-        "or `none`.",
+        "Numeric column of sampling weights (adult: fnlwgt), or `none`.",
         VERDICT,
         shown="that of the task file, where there is one",
         none=True,
     )
-    given: str | None = option(
-        None, "The column within whose values parity is compared as well (Mantel-Haenszel).", VERDICT
-    )
+    given: str | None = option(None, "Column of strata for conditional parity (Mantel-Haenszel).", VERDICT)
     assist: bool = option(
-        False,
-        "Values, intervals and verdicts also use the rows that were not asked about, by predictions of the "
-        "model's answers to them (docs/statistics.md).",
-        VERDICT,
+        False, "Also use unasked rows, by predicted answers (prediction-powered estimates).", VERDICT
     )
     against: str = option(
-        "",
-        "The arm that the others are compared with, or `all` for each with each.",
-        VERDICT,
-        shown="the first",
+        "", "Arm to compare the others with, or `all` for all pairs.", VERDICT, shown="the first"
     )
 
     @field_validator("until_decided", mode="before")

@@ -27,8 +27,8 @@ def test_help_loses_nothing(fwc: Run, name: str, command: Any) -> None:
     """Square brackets are text."""
     outcome = fwc(*name.split(), "--help-all", code=0)
     shown = re.sub(r"[│\s]+", " ", outcome.out)
-    for option in command.params:
-        for bracketed in re.findall(r"\[[^]]*\]", (option.help or "").replace("\\", "")):
+    for text in (command.help, *(option.help for option in command.params)):
+        for bracketed in re.findall(r"\[[^]]*\]", (text or "").replace("\\", "")):
             assert bracketed in shown
 
 
