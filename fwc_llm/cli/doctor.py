@@ -43,8 +43,8 @@ def doctor(
 ) -> None:
     """Check versions, extras, data and keys, and say what to do.
 
-    `ok` is well, `note` could be there and is not, `broken` keeps something from working: then the exit code
-    is 2. Of keys only their presence is told.
+    `ok`: fine; `note`: optional and missing; `broken`: something will not work (exit code 2). Reports only
+    whether each key is set.
     """
     from fwc_llm.cli.console import lines, working
     from fwc_llm.version import __version__

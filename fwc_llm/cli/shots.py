@@ -36,19 +36,20 @@ def shots(
         "Option KEY=VALUE of the strategy, such as slots=Female:no=1,Female:yes=7; repeatable."
     ),
     column_weights: str | None = flags.option(
-        "Feature weights in fwc's distance: age=2,hours=0.5; others 1. [default: the task's]"
+        "Weights of features in fwc's distance: age=2,hours=0.5. [default: the task's]"
     ),
     penalty: float | None = flags.option(
         "Soft parity limit of fwc instead of --epsilon: cost of total imbalance."
     ),
     per_attribute: bool = flags.switch(
-        "Apply fwc's limit to each protected attribute, not to combinations.", "--per-attribute"
+        "Limit parity per protected attribute, not per combination.", "--per-attribute"
     ),
     prove: bool = flags.switch("Bound fwc's objective for any rows (up to 5,000 rows; 20 CPU s).", "--prove"),
     ids: str | None = flags.option("Row ids for the strategy `ids`, comma-separated."),
     out: Path | None = flags.option("File to save the examples to, as JSON.", "--out", "-o", "--output"),
     compare: bool = flags.switch("Compare strategies by distance, parity, tokens and seconds.", "--compare"),
     plot: Path | None = flags.option("Draw --compare to this file, .png or .svg (extra [plot])."),
+    max_prompt_tokens: int | None = flags.MAX_PROMPT_TOKENS,
     model: str = flags.option("Model whose tokens are counted.", default="gpt-4"),
     data: str | None = flags.option(
         "Parquet files that replace the task's table: path, quoted pattern or folder.", metavar="FILES"
@@ -96,11 +97,13 @@ def shots(
 
             names = flags.words(strategy) or None
             lines = compare_strategies(table, names, m, limit, seed, settings.template, model, options, step)
-        elif table.disk_table is not None and strategy in (None, "fwc"):
+        elif table.disk_table is not None and strategy in (None, "fwc") and max_prompt_tokens is None:
             chosen = disk_shots(table, m, limit, seed, order, step, **options)
         else:
             choose = _chooser(table, strategy or "fwc", limit, seed, order, options)
             step(f"choosing examples: {strategy or 'fwc'}")
+            if max_prompt_tokens is not None:
+                m = _fitting(table, choose, m, max_prompt_tokens, model, settings.template)
             chosen = choose(m)
     if compare:
         _show_compared(lines, table, m, model, plot, as_json)
@@ -195,3 +198,17 @@ def _chooser(
             f"fwc-llm eval --shots {strategy}, or measure it with --compare"
         )
     return lambda m: order_shots(kept_shots(task, strategy, m, epsilon, seed, **options), order, seed)
+
+
+def _fitting(
+    task: "Task", choose: "Callable[[int], Shots]", m: int, limit: int, model: str, template: str
+) -> int:
+    """The largest m, up to `m`, whose prompt for the wordiest of 200 test rows has at most `limit` tokens."""
+    from fwc_llm.models.tokens import TokenCounter
+    from fwc_llm.prompts import Prompt
+    from fwc_llm.runs.plan import fit_m_to
+
+    counter, bare = TokenCounter(model), Prompt(task, None, template)
+    rows: Any = task.test().drop(columns=task.outcome).head(200).to_dict("records")
+    longest = max(rows, key=lambda row: counter.count(bare.build(row)))
+    return fit_m_to(m, limit, lambda size: counter.count(Prompt(task, choose(size), template).build(longest)))

@@ -175,7 +175,7 @@ OF: dict[str, list[tuple[str, str]]] = {
         ("m --base-url http://[::1", "is not an http"),
     ],
     "eval": [
-        ("adult", "a task is named with --task"),
+        ("adult", "a task is named with --task"), ("--ablate --shots zero", "--ablate names its arms"),
         ("--shots random@given --order random", "has an order of its own: leave --order out"),
     ],
     "report": [("x" * 300, "is not a folder"), ("\udcff", "is not UTF-8 text")],
@@ -189,6 +189,8 @@ OF: dict[str, list[tuple[str, str]]] = {
         ("--epsilon x", "epsilon: "), ("--option slots", "--option is not KEY=VALUE"),
         ("--option metric=l2", "it takes slots"), ("--ids people.csv:999", "not in the pool"),
         ("--m 100000", "rows may become examples"), ("-o /proc/nowhere/shots.json", "cannot write the shots"),
+        ("--max-prompt-tokens 5", "the fewest examples that every arm accepts make prompts of more than"),
+        ("--max-prompt-tokens 5 --strategy random", "more than the 5 tokens"),
     ],
     "tune --task census --target-dp 0.1": [
         ("--m many", "whole numbers"), ("--model baseline", "reads no prompt, so there is nothing to"),
