@@ -36,9 +36,9 @@ class GateCondition:
     metric: str
     operator: str
     bound: float
-    arm: str | None = None
-    minus: str | None = None
-    size: bool = False
+    arm: str | None
+    minus: str | None
+    size: bool
 
     def check_arms(self, arms: Sequence[str]) -> None:
         """Refuse a condition about an arm that is not there: `FwcError`."""

@@ -311,12 +311,21 @@ def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:
 def all_alike(stats: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """Yield a sentence, as `findings` has them, for every arm that answered (nearly) all rows alike."""
     for arm in stats["arms"]:
-        if not arm["alike"]:
+        if not (alike := arm["alike"]):
             continue
-        text = f"{arm['alike']['words']}: the gap says nothing about the model."
-        if arm["probabilities"] and arm["probabilities"]["auc"] is not None:
-            auc = number(arm["probabilities"]["auc"], 2)
-            text += f" P(yes) ranks rows (AUC {auc}): --threshold fit chooses a threshold by labels."
+        text = f"{alike['words']}: the gap says nothing about the model."
+        if centred := alike["centred"]:
+            rates = sorted((rate, name) for name, rate in centred["rates"].items())
+            ends = [f"{number(rate, 0, 100)} % of {_cut(name)}" for rate, name in (rates[0], rates[-1])]
+            shown = ((centred["auc"], 2, 1), (centred["accuracy"], 0, 100), (centred["gap"], 0, 100))
+            auc, right, gap = (
+                f"{number(of['value'], *how)} ({interval((of['low'], of['high']), *how)})"
+                for of, *how in shown
+            )
+            text += (
+                f" P(yes) ranks rows: AUC {auc}. Centred, without labels, it says yes to {' and '.join(ends)}"
+                f": accuracy {right} %, DP gap {gap} points. --threshold fit chooses a threshold by labels."
+            )
         yield {"arm": arm["arm"], "text": text}
 
 
