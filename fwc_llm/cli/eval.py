@@ -30,7 +30,7 @@ measures a real model. To measure one:
 
 
 def _read(context: typer.Context, path: Path | None) -> Path | None:
-    """Let the experiment file's options stand in for the defaults of the flags."""
+    """Use the experiment file's options as defaults of the flags."""
     if path is not None:
         context.default_map = read_experiment(path, evaluate)
     return path
@@ -135,7 +135,7 @@ def evaluate(
 
 
 def _wordings(text: str | None) -> dict[str, Any]:
-    """The template set, or several; a folder may have a comma in its name. None: the default set."""
+    """One or several template sets; a folder's name may contain commas. None: the default set."""
     if text is None:
         return {}
     sets = (text,) if Path(text).is_dir() else flags.words(text)
@@ -145,7 +145,7 @@ def _wordings(text: str | None) -> dict[str, Any]:
 
 
 def _model_names(text: str | None) -> tuple[str, ...]:
-    """The models that --model names, each once; none without it."""
+    """The distinct models of --model; empty without it."""
     if text is None:
         return ()
     names = flags.words(text)
