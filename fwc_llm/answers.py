@@ -27,6 +27,7 @@ PARSER = 2  # version of these rules, which runs record; runs without the key we
 # Providers list at most 20 tokens; one that is not listed has at most 1/20. Below that mass of yes and no, a
 # spelling that was cut off could turn P(yes) over.
 LEAST_MASS = 0.05
+_KEPT = 1_000  # characters of a text whose answer is kept
 _SEARCHED = 50_000  # characters at each end of a longer reply
 _CONTEXT = 300  # characters before and after an answer
 # Normalized at once, which takes the square of the marks that follow a letter.
@@ -268,21 +269,28 @@ def parse_answer(reply: Reply | str, words: Words = YES_NO) -> Answer:
         return Answer(None, "filtered")
     if reply.p_yes is not None and not reply.logprobs and reply.text in ("yes", "no"):  # a decision model's
         return Answer("yes" if reply.text == "yes" else "no")
-    cut = reply.finish_reason == "length"
-    text, reasoned = without_reasoning(reply.text)
+    read = _read if len(reply.text) <= _KEPT else _read.__wrapped__
+    yes, no = (said(words[value]) for value in ("yes", "no"))
+    return read(reply.text, yes, no, reply.finish_reason == "length", reply.reasoned)
+
+
+@lru_cache(maxsize=10_000)  # models say the same few things
+def _read(text: str, yes: tuple[str, ...], no: tuple[str, ...], cut: bool, thought: bool) -> Answer:
+    words = {"yes": yes, "no": no}
+    text, reasoned = without_reasoning(text)
     if _TOOL.search(text):
         return Answer(None, "refused")
-    pattern = _pattern(*(said(words[value]) for value in ("yes", "no")))
+    pattern = _pattern(yes, no)
     plain = _plain(text, words, pattern)
     if not plain.strip():
         unseen = _TAG.sub("", _UNSEEN.sub("", text)).strip()
-        blank: Reason = "truncated" if cut or reasoned or reply.reasoned else "empty"
+        blank: Reason = "truncated" if cut or reasoned or thought else "empty"
         return Answer(None, "other" if unseen else blank)
-    of_task = not _BUILT_IN.intersection(said(words["yes"]))
+    of_task = not _BUILT_IN.intersection(yes)
     found = _found(plain, pattern, cut, of_task)
     if found is not None:
         return found
-    if "yes" in said(words["yes"]) and (short := _SHORT.fullmatch(plain)):
+    if "yes" in yes and (short := _SHORT.fullmatch(plain)):
         return Answer("yes" if short[1] else "no")
     if _FILTERED.search(plain):
         return Answer(None, "filtered")
@@ -314,6 +322,11 @@ def without_reasoning(text: str) -> tuple[str, bool]:
             inside = True
         reasoned = True
     return "" if inside else "".join([*kept, text[end:]]), reasoned
+
+
+@lru_cache(maxsize=64)
+def _folded(word: str) -> str:
+    return _normal(word).casefold()
 
 
 def _normal(text: str) -> str:
@@ -472,7 +485,7 @@ def p_yes(logprobs: Iterable[tuple[str, float]] | None, words: Words = YES_NO) -
     nothing about its answer (docs/statistics.md, "P(yes)").
     """
     mass = {"yes": 0.0, "no": 0.0}
-    spelled = [(value, _normal(word).casefold()) for value in mass for word in said(words[value])]
+    spelled = [(value, _folded(word)) for value in mass for word in said(words[value])]
     for token, logprob in logprobs or ():
         piece = _TOKEN.sub("", token).casefold()
         if not piece or math.isnan(logprob):

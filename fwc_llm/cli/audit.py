@@ -24,7 +24,7 @@ def audit(
         "CSV, Parquet, Excel or JSON lines file with one prediction per row.", metavar="FILE"
     ),
     protected: str = option(
-        "Protected columns, comma-separated: audited one by one and crossed.", default=...
+        'Protected columns, comma-separated ("a, b" in quotes): single and crossed.', default=...
     ),
     answer: str | None = option(
         "Column of predictions; empty cells are unparsed. [default: yes where --p-yes reaches the threshold]",
@@ -94,7 +94,7 @@ def audit(
     from fwc_llm.files import json_text, sha256, write_whole
     from fwc_llm.report.audit_file import AuditOptions, audit_of_file
     from fwc_llm.report.formats import choose_format, write_document, write_summaries
-    from fwc_llm.report.terminal import MORE, everything, summary
+    from fwc_llm.report.terminal import MORE, audit_summary, everything
     from fwc_llm.validation import check
 
     gates, settings = Gates.read(fail_if, undecided, junit), read(Settings, options)
@@ -114,11 +114,9 @@ def audit(
     }  # fmt: skip
     made = audit_of_file(predictions, check(AuditOptions, asked, "the options of the audit"), population)
     gates.begin(made.crossed.arms)
-    views = made.document["audit"]["attributes"]
-    for (name, of_attribute), view in zip(() if as_json else made.audits.items(), views, strict=False):
-        console.lines(f"{predictions.name} by {name}", style="bold")
-        created = made.document["created"]
-        console.out.print(summary(of_attribute.to_dict(), created, view, verbose))
+    if not as_json:
+        stats, views = made.document["statistics"], made.document["audit"]["attributes"]
+        console.out.print(audit_summary(stats, views, predictions.name, made.document["created"], verbose))
     for entry in made.report()["runs"] if verbose and not as_json else ():
         console.lines(str(entry["label"]), style="bold")
         console.out.print(everything(entry))

@@ -19,12 +19,9 @@ if TYPE_CHECKING:
 
 _DEMONSTRATED = 1500  # rows: they cost nothing, and show what the examples change to ±0.05
 _EXPLANATION = """
-Each arm asked a simulated model about {n_test} rows of a simulated census, drawn as they fall: fewer \
-women than men have a high income. `zero` shows no examples, `balanced` shows \
-{m} drawn equally from all groups, and `fwc` shows {m} weighted ones chosen so that groups and \
-outcomes are in parity. Accuracy is the share of right answers. The DP gap is the difference of the \
-groups' rates of "yes": 0 is parity, and even the true answers have a gap. None of this \
-measures a real model. To measure one:
+This measures no real model: a simulated one was asked about {n_test} rows of a simulated census. `zero` \
+shows it no examples, `balanced` {m} drawn equally from all groups, `fwc` {m} weighted ones in parity \
+of groups and outcomes. To measure a real model:
 
     OPENAI_API_KEY=... fwc-llm eval --model MODEL --shots zero,balanced,fwc"""
 
@@ -120,7 +117,7 @@ def evaluate(
 
         job = prepare(
             table, models[0], flags.words(shots), settings, client, data_dir, allow_changed_data,
-            step, console.notes, reference, task, no_rows,
+            step, console.notes, reference, task, no_rows, fail_if or (),
         )  # fmt: skip
     console.notes(*job.plan.notes)
     jobs = [job.with_model(name, console.notes) for name in models] if len(models) > 1 else [job]

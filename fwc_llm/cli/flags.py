@@ -1,6 +1,7 @@
 """Helpers of commands: flags from models, completion, lists, examples, `--json`."""
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -78,44 +79,31 @@ CANCEL_BATCH: bool = switch(
     "--cancel-batch",
     panel=SERVICE,
 )
-EXAMPLES: dict[str, tuple[str, ...]] = {
-    "eval": (
-        "fwc-llm eval",
-        "fwc-llm eval --model gpt-6-luna --shots zero,balanced,fwc --repeats 5 --dry-run",
-        "fwc-llm eval --task my.toml --model smollm2 --shots zero,fwc --out runs/mine",
-        "fwc-llm eval experiment.toml --json",
-    ),
-    "shots": ("fwc-llm shots --strategy fwc --m 16 -o shots.json", "fwc-llm shots --task census --compare"),
-    "tune": ("fwc-llm tune --task adult --model gpt-6-luna --target-dp 0.1 --max-loss 3 --out runs/tuned",),
-    "prompt": (
-        "fwc-llm prompt --task census --shots balanced --row 3",
-        "fwc-llm prompt --task task.json --shots shots.json --record row.json",
-    ),
-    "tasks": ("fwc-llm tasks", "fwc-llm tasks --json"),
-    "power": ("fwc-llm power --task adult --n-test 200 --repeats 5 --detect 0.1",),
-    "runs": ("fwc-llm runs", "fwc-llm runs archive --json"),
-    "report": ("fwc-llm report runs/luna", "fwc-llm report runs/luna runs/mini -o both.md"),
-    "compare": ("fwc-llm compare runs/luna runs/mini",),
-    "audit": (
-        "fwc-llm audit predictions.csv --answer said --label was --protected sex,race",
-        "fwc-llm audit scored.parquet --p-yes p --label was --protected sex --report audit.html",
-    ),
-    "gate": ('fwc-llm gate runs/luna --fail-if "dp[fwc] > 0.1" --junit gates.xml',),
-    "monitor": (
-        "fwc-llm monitor decisions.parquet --answer approved --protected sex --key id --state state.db "
-        '--fail-if "dp > 0.1"',
-    ),
-    "rescore": ("fwc-llm rescore runs/luna",),
-    "bundle": ("fwc-llm bundle runs/luna -o evidence.zip --no-rows",),
-    "verify": ("fwc-llm verify runs/luna",),
-    "serve-surrogate": ("fwc-llm serve-surrogate --port 8000",),
-    "warm-up": ("fwc-llm warm-up",),
-    "doctor": ("fwc-llm doctor", "fwc-llm doctor --base-url http://127.0.0.1:8000/v1"),
-    "task init": ("fwc-llm task init data.csv --protected sex --outcome income",),
-    "task check": ("fwc-llm task check data.toml",),
-    "task copy": ("fwc-llm task copy adult -o mine.toml",),
-    "task freeze": ("fwc-llm task freeze my.toml -o task.json",),
-    "template init": ("fwc-llm template init wording --from paper",),
+EXAMPLES = {
+    "eval": "fwc-llm eval --task my.toml --model smollm2 --shots zero,balanced,fwc --out runs/mine",
+    "shots": "fwc-llm shots --strategy fwc --m 16 -o shots.json",
+    "tune": "fwc-llm tune --task adult --model gpt-6-luna --target-dp 0.1 --max-loss 3 --out runs/tuned",
+    "prompt": "fwc-llm prompt --task census --shots balanced --row 3",
+    "tasks": "fwc-llm tasks --json",
+    "power": "fwc-llm power --task adult --n-test 200 --repeats 5 --detect 0.1",
+    "runs": "fwc-llm runs archive --json",
+    "report": "fwc-llm report runs/luna runs/mini -o both.md",
+    "compare": "fwc-llm compare runs/luna runs/mini",
+    "audit": "fwc-llm audit predictions.csv --answer said --label was --protected sex,race",
+    "gate": 'fwc-llm gate runs/luna --fail-if "dp[fwc] > 0.1" --junit gates.xml',
+    "monitor": "fwc-llm monitor decisions.parquet --answer approved --protected sex --key id --state s.db "
+    '--fail-if "dp > 0.1"',
+    "rescore": "fwc-llm rescore runs/luna",
+    "bundle": "fwc-llm bundle runs/luna -o evidence.zip --no-rows",
+    "verify": "fwc-llm verify runs/luna",
+    "serve-surrogate": "fwc-llm serve-surrogate --port 8000",
+    "warm-up": "fwc-llm warm-up",
+    "doctor": "fwc-llm doctor --base-url http://127.0.0.1:8000/v1",
+    "task init": "fwc-llm task init data.csv --protected sex --outcome income",
+    "task check": "fwc-llm task check data.toml",
+    "task copy": "fwc-llm task copy adult -o mine.toml",
+    "task freeze": "fwc-llm task freeze my.toml -o task.json",
+    "template init": "fwc-llm template init wording --from paper",
 }
 
 
@@ -248,8 +236,9 @@ def read(model: type[_O], options: Mapping[str, Any], **others: Any) -> _O:
 
 
 def words(text: str | None) -> tuple[str, ...]:
-    """The words of a comma-separated list."""
-    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
+    """The words of a comma-separated list; one with a comma in it stands in double quotes."""
+    found = re.findall(r'\s*"([^"]+)"\s*(?:,|$)|([^,]+)', text or "")
+    return tuple(word.strip() for pair in found if (word := "".join(pair)).strip())
 
 
 def read_pairs(pairs: list[str] | None, flag: str) -> dict[str, Any]:
@@ -302,7 +291,6 @@ def print_json(document: Mapping[str, Any]) -> None:
 
 
 def _epilog(command: str) -> str:
-    """The examples at the end of a command's help, one per line, with escaped brackets."""
-    lines = map(_as_text, EXAMPLES[command])
-    more = [f"`fwc-llm {command} --help-all` shows every option."] if command in EVERYDAY else []
-    return "\n\n".join(("Examples:" if len(EXAMPLES[command]) > 1 else "Example:", *lines, *more))
+    """The example at the end of a command's help, with escaped brackets."""
+    more = f"\n\n`fwc-llm {command} --help-all` shows every option." if command in EVERYDAY else ""
+    return f"Example:\n\n{_as_text(EXAMPLES[command])}{more}"

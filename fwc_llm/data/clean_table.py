@@ -324,13 +324,15 @@ def _mapped(cells: pd.Series, rule: Callable[[str], Any], dtype: Any = "str") ->
 
     An error names the first row that has the cell.
     """
-    found = {}
-    for cell in cells.dropna().unique():
+    code, different = pd.factorize(cells)
+    values = []
+    for cell in different:
         try:
-            found[cell] = rule(cell)
+            values.append(rule(cell))
         except FwcError as error:
             raise FwcError(f"{_row(cells, cell)}: {error}") from None
-    return cells.map(found).astype(dtype)
+    mapped: Any = pd.Series([*values, None], dtype=dtype).take(code)
+    return pd.Series(mapped.array, cells.index, name=cells.name)
 
 
 def _row(cells: pd.Series, cell: str) -> str:

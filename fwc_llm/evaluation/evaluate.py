@@ -105,11 +105,13 @@ def prepare(
     reference: bool = False,
     named: str | None = None,
     no_rows: bool = False,
+    fail_if: Sequence[str] = (),
 ) -> "Job":
     """Plan a run: open the model, read the table, draw rows, choose examples. Nothing is asked or written.
 
     See `evaluate` for the arguments. `notice` receives the notes of the model's client. `named` is the name
-    or the file that the task was read from, where it is a value; `no_rows` leaves rows out of reports.
+    or the file that the task was read from, where it is a value; `no_rows` leaves rows out of reports;
+    `fail_if` are the conditions that no arm may meet, by which reports name the best one.
     """
     if client.max_cost is not None and not settings.model_fields_set & {"n_test", "stopping"}:
         settings = settings.updated(stopping="confidence-sequence") if settings.until_decided else settings
@@ -129,7 +131,7 @@ def prepare(
     plan = make_plan(table, arms, settings, allow_changed_data, on_step, None, answerer)
     asked = {
         "task": task_option(named or task), "data_dir": data_dir, "allow_changed_data": allow_changed_data,
-        "no_rows": no_rows,
+        "no_rows": no_rows, "fail_if": list(fail_if) or None,
         "reference": reference, "data": table.data or None,
         "protected": None if table.protected in ((), table.usual) else ",".join(table.protected),
     }  # fmt: skip
@@ -370,7 +372,8 @@ class Job:
             "local": about.local,
             "task_folder": task.folder and relative(task.folder, folder),
             "data": task.data and relative(task.data, folder),
-            "no_rows": bool(self.asked.get("no_rows")),
+            "no_rows": self.asked.get("no_rows"),
+            "fail_if": self.asked.get("fail_if"),
         }
         return described | {name: value for name, value in told.items() if value}
 

@@ -22,7 +22,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from fwc_llm.metrics.confidence_sequences import MIN_ROWS_FIRST_LOOK, ConfidenceSequence
@@ -74,6 +73,8 @@ def spent(share: float) -> float:
 @lru_cache(maxsize=64)
 def nominal_levels(shares: tuple[float, ...]) -> tuple[float, ...]:
     """Return the level of the interval at each look, after so large `shares` of the information."""
+    from scipy.optimize import brentq  # a quarter of a second to import
+
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     score, mass, before, levels = np.zeros(1), np.ones(1), 0.0, list[float]()
     for share in shares:

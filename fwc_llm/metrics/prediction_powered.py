@@ -18,7 +18,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 from scipy.special import expit
 
 from fwc_llm.errors import FwcError
@@ -251,6 +250,8 @@ def check_balance(table: FeatureTable, asked: Codes, rest: Codes, stratum: Codes
     A feature's mean difference within strata is set against its standard error over rows (people), which is
     never below that of the whole table, at the level `BY_CHANCE` over all columns (Bonferroni).
     """
+    from scipy import sparse
+
     shared = np.intersect1d(stratum[asked], stratum[rest])
     asked, rest = (rows[np.isin(stratum[rows], shared)] for rows in (asked, rest))
     if min(len(asked), len(rest)) < 2:
@@ -277,6 +278,8 @@ def check_balance(table: FeatureTable, asked: Codes, rest: Codes, stratum: Codes
 
 def _within(x: Floats, stratum: Codes) -> Floats:
     """The distance of each row (n, p) from the mean of its stratum (n,)."""
+    from scipy import sparse
+
     member = sparse.csr_array((np.ones(len(x)), (stratum, np.arange(len(x)))))
     mean = (member @ x) / np.maximum(np.bincount(stratum), 1)[:, None]
     return np.asarray(x - mean[stratum])

@@ -10,15 +10,17 @@ variance are its effective rows, and Wilson's limits at these give the interval 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from fwc_llm.metrics.counts import RATES, REPLY_RATES, UNPARSED, Codes, Floats, levels_of
 from fwc_llm.metrics.intervals import FEW_EVENTS, Z, clopper_pearson, critical_value, p_value, wilson
 from fwc_llm.metrics.sampling_design import AS_NO, AS_THEY_FALL, WORST, SamplingDesign
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 Scope = Literal["these examples", "this strategy"]
 UNREAD_WORDS = {
@@ -294,6 +296,8 @@ class Influence:
 
     def _by(self, units: Codes) -> "sparse.csc_array":
         """The summed influence of each unit on each share (U, O)."""
+        from scipy import sparse  # a fifth of a second to import
+
         table = sparse.coo_array((self.psi, (units, self.owner)), shape=(int(units.max()) + 1, self.owners))
         return table.tocsc()
 

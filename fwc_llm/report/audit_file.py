@@ -23,7 +23,7 @@ from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.audit_answers import Audit
 from fwc_llm.report.document import document_of, entry
 from fwc_llm.report.local_law_144 import summary
-from fwc_llm.report.narrative import findings, four_fifths, what_was_decided
+from fwc_llm.report.narrative import findings, four_fifths, missed, what_was_decided
 from fwc_llm.report.predictions_reader import population_of, read_columns, read_predictions
 from fwc_llm.report.provenance import ABOUT, DECISIONS
 from fwc_llm.report.rows import rows_of_audit
@@ -268,7 +268,12 @@ def _describe(audit: Audit, source: Mapping[str, Any], title: str, keep_small: b
         provenance={"about": dict.fromkeys(ABOUT), "task": None, "hashes": hashes},
         about={**record, "returned_models": []},
         paragraph=what_was_decided(where, list(answers), stats),
-        findings=[answer, *four_fifths(impact["attributes"][-1]), *others],
+        findings=[
+            answer,
+            *four_fifths(impact["attributes"][-1]),
+            *others,
+            *({"arm": "", "text": text} for text in missed(stats)),
+        ],
         statistics=stats,
         cost={"requests": calls, "unanswered": unanswered, "usage": {}},
     )

@@ -12,7 +12,7 @@ from fwc_llm.report import local_law_144 as ll144
 from fwc_llm.report import sections
 from fwc_llm.report.cost import cost
 from fwc_llm.report.impact import audit_tables, selected, who_was_selected
-from fwc_llm.report.narrative import findings, low_coverage, what_was_run, wording_lines
+from fwc_llm.report.narrative import findings, keeping, low_coverage, missed, what_was_run, wording_lines
 from fwc_llm.report.probability_sections import probabilities
 from fwc_llm.report.provenance import DECISIONS, costs, provenance, record
 from fwc_llm.report.reference_models import add_references, references_of
@@ -93,7 +93,7 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
         sections.comparisons(stats),
         sections.paper(stats),
         sections.attributes(stats),
-        who_was_selected(run["audit"]),
+        who_was_selected(run["audit"], shown=_opens_with_groups(run)),
         sections.coverage(stats),
         sections.lost(run["rows"]),
         sections.flips(stats),
@@ -112,9 +112,13 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
 
 def first_section(run: Mapping[str, Any]) -> Section:
     """Return the table that a page opens with: the arms of a run, the groups of an audit."""
-    if DECISIONS in run["about"] and len(run["statistics"]["arms"]) == 1:
+    if _opens_with_groups(run):
         return selected(run["audit"]["attributes"][-1])
     return sections.first(run["statistics"])
+
+
+def _opens_with_groups(run: Mapping[str, Any]) -> bool:
+    return DECISIONS in run["about"] and len(run["statistics"]["arms"]) == 1
 
 
 def find_task(
@@ -172,7 +176,8 @@ def describe_run(run: Run, task: "Task | None" = None, missing: str = "") -> dic
                 if name
             ),
             *low_coverage(run.results["arms"], run.described["settings"]["min_coverage"]),
-            *findings(stats, run.created),
+            *findings(stats, run.created, keeping(run)),
+            *({"arm": "", "text": text} for text in missed(stats)),
         ],
         statistics=stats,
         missing=missing,

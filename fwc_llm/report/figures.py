@@ -1,26 +1,22 @@
-"""Pictures that leave the page: a run's charts, strategies compared; by matplotlib (extra `plot`)."""
+"""Pictures that leave the page: a run's charts, by matplotlib (extra `plot`)."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fwc_llm.errors import FwcError
 from fwc_llm.plotting import (
     COLOURS,
     FORMATS,
     MARKERS,
     SOFT,
-    check_plot,
     name_lines,
     panels,
     require_matplotlib,
     save,
     short,
 )
-from fwc_llm.report.charts import MOST_RATES, rates_of, without_model
 from fwc_llm.report.sections import ACCURACY, GAP
 from fwc_llm.runs.folder import file_name
 
@@ -28,9 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from fwc_llm.report.strategies import StrategyComparison
-
 _RATES, _TRADEOFF = "Rate of yes per group", "Accuracy against the DP gap"
+_MOST_GROUPS = 100  # in a chart of rates, as many as rows in a table
 _LEGEND: Any = {"frameon": False, "fontsize": 8, "loc": "upper left", "bbox_to_anchor": (1, 1)}
 
 
@@ -75,21 +70,16 @@ def _pictures(stats: Mapping[str, Any]) -> dict[str, tuple[str, Any, float]]:
     drawn: dict[str, tuple[str, Any, float]] = {"rates": (_RATES, _draw_rates, _height_of_rates(stats))}
     if any(all(arm[m.key]["value"] is not None for m in (ACCURACY, GAP)) for arm in stats["arms"]):
         drawn["tradeoff"] = _TRADEOFF, _draw_tradeoff, 4.5
-    if len(stats["arms"][0]["accuracy"]["per_repeat"]) > 1:
-        height = 1.5 + 0.35 * len(stats["arms"])
-        for metric, name in ((ACCURACY, "accuracy"), (GAP, "dp-gap")):
-            title = f"{metric.title.rstrip(' %')} of each repeat, and over all"
-            drawn[f"repeats-{name}"] = title, partial(_draw_repeats, metric=metric), height
     return drawn
 
 
 def _height_of_rates(stats: Mapping[str, Any]) -> float:
-    return 1.5 + (1 + len(stats["arms"])) * max(0.4, 0.13 * min(len(stats["groups"]), MOST_RATES))
+    return 1.5 + (1 + len(stats["arms"])) * max(0.4, 0.13 * min(len(stats["groups"]), _MOST_GROUPS))
 
 
 def _draw_rates(stats: Mapping[str, Any], panel: "Axes") -> None:
     """Each arm's rate of yes per group, and the groups' true shares above."""
-    groups, lines = rates_of(stats)
+    groups, lines = _rates_of(stats)
     for place, rates in enumerate(lines.values()):
         for number, (group, rate) in enumerate(zip(groups, rates, strict=True)):
             y = place + 0.5 * ((number + 0.5) / len(groups) - 0.5)
@@ -106,7 +96,7 @@ def _draw_rates(stats: Mapping[str, Any], panel: "Axes") -> None:
 def _draw_tradeoff(stats: Mapping[str, Any], panel: "Axes") -> None:
     """Accuracy against the DP gap, with answers without a language model."""
     names = dict[tuple[float, float], list[str]]()  # of equal answers together
-    for row in without_model(stats):
+    for row in _without_model(stats):
         names.setdefault((round(row[GAP.key], 2), round(100 * row[ACCURACY.key], 1)), []).append(row["name"])
     for place, (at, equal) in enumerate(names.items()):
         letter = chr(97 + place)
@@ -126,18 +116,6 @@ def _draw_tradeoff(stats: Mapping[str, Any], panel: "Axes") -> None:
     panel.legend(**_LEGEND)
 
 
-def _draw_repeats(stats: Mapping[str, Any], panel: "Axes", metric: Any) -> None:
-    """Each repeat's own value, an arm a line, with the value over all repeats and its interval."""
-    arms = stats["arms"]
-    for place, arm in enumerate(arms):
-        colour = COLOURS[place % len(COLOURS)]
-        own = [metric.scale * value for value in arm[metric.key]["per_repeat"] if value is not None]
-        panel.plot(own, [place + 0.25] * len(own), "|", color=colour)
-        _point(panel, arm[metric.key], "value", metric.scale, place, color=colour, fmt="o")
-    panel.set_xlabel(metric.title)
-    name_lines(panel, [arm["arm"] for arm in arms])
-
-
 def _point(
     panel: "Axes", estimate: Mapping[str, Any], name: str, scale: float, y: float, **style: Any
 ) -> None:
@@ -154,22 +132,22 @@ def _error(estimate: Mapping[str, Any], name: str, scale: float) -> Any:
     return scale * np.maximum([[value - estimate["low"]], [estimate["high"] - value]], 0.0)
 
 
-def plot_comparison(lines: "Sequence[StrategyComparison]", path: str | Path, title: str) -> None:
-    """Write bars of distance and of parity violation, the closest strategy on top, as PNG or SVG.
+def _without_model(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The answers that need no language model: the `name`, accuracy and DP gap of each, both known."""
+    lines = (stats.get("reference_lines") or {"lines": ()})["lines"]
+    plain = (
+        {"name": line["line"], **{m: line[m]["value"] for m in (ACCURACY.key, GAP.key)}} for line in lines
+    )
+    return [row for row in (*stats["context"], *plain) if None not in (row[GAP.key], row[ACCURACY.key])]
 
-    Errors: `FwcError` as `check_plot`, and when the file cannot be written.
-    """
-    check_plot(path)
-    shown = sorted((line for line in lines if line.distance is not None), key=lambda line: line.distance or 0)
-    if not shown:
-        raise FwcError("there is nothing to plot: no strategy gave examples")
-    colours = ["#0b6e99" if line.strategy == "fwc" else "#b8c2c8" for line in shown]
-    labels = {"distance": "Wasserstein distance to the table", "violation": "largest parity violation"}
-    with panels([title], [4.5, 4.5], 1.2 + 0.34 * len(shown)) as (figure, drawn):
-        for panel, (attribute, label) in zip(drawn, labels.items(), strict=True):
-            bars = panel.barh(range(len(shown)), [getattr(bar, attribute) for bar in shown], color=colours)
-            panel.bar_label(bars, fmt="%.2f", padding=3)
-            panel.set_xlabel(label)
-            panel.margins(x=0.15)
-            name_lines(panel, [line.strategy for line in shown])
-    save(figure, Path(path), 150)
+
+def _rates_of(stats: Mapping[str, Any]) -> tuple[list[str], dict[str, list[Mapping[str, Any]]]]:
+    """The groups of a chart of rates, and their rates by line: the true shares, if known, and arms."""
+    largest = {
+        group["group"] for group in sorted(stats["groups"], key=lambda group: -group["n"])[:_MOST_GROUPS]
+    }
+    groups = [group["group"] for group in stats["groups"] if group["group"] in largest]
+    base = {group["group"]: {"rate": group["base_rate"], "low": None} for group in stats["groups"]}
+    lines = {"true share of yes": base} if stats["labelled"] else {}
+    lines |= {arm["arm"]: arm["groups"] for arm in stats["arms"]}
+    return groups, {name: [rates[group] for group in groups] for name, rates in lines.items()}

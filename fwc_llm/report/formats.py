@@ -1,6 +1,7 @@
 """From run folders to the text of a report, in any format."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +80,8 @@ def write_summaries(made: Sequence[Mapping[str, Any]], kind: str) -> str:
         return as_csv([line for summary in made for line in summary["lines"]], law.COLUMNS)
     shown = [law.sections(summary) for summary in made]
     if kind == "html":
-        title = "Local Law 144: summary of results"
+        title, rule = shown[0].title, f"{law.RULE}."
+        shown = [replace(s, title=law.RULE, intro=s.intro.removeprefix(rule).strip()) for s in shown]
         return environment().get_template("sections.html.j2").render(title=title, sections=shown)
     return "\n".join(line for section in shown for line in markdown(section, 1)).rstrip() + "\n"
 

@@ -10,7 +10,6 @@ import jinja2
 from markupsafe import Markup
 
 from fwc_llm.notebook import visible
-from fwc_llm.report import charts
 from fwc_llm.report.document import first_section, sections_of
 from fwc_llm.report.narrative import asked
 from fwc_llm.report.number_format import DASH, number
@@ -48,11 +47,8 @@ def environment() -> jinja2.Environment:
         "cell": lambda value: value if isinstance(value, TableCell) else TableCell(str(value)),
         "number": number,
         "count": lambda value: DASH if value is None else f"{value:,}",
-        "tint": lambda place: (place - 1) % 10 + 1 if place else 0,
     }
     made.globals |= {
-        "charts": charts,
-        "shape": charts.shape_path,
         "sections_of": sections_of,
         "first_section": first_section,
         "definitions": DEFINITIONS,

@@ -51,20 +51,24 @@ _RATES = {
 }
 
 
-def who_was_selected(audit: Mapping[str, Any]) -> Section:
-    """Return the tables of `impact_tables`: for every attribute who was asked, selected, and rightly so."""
-    kind = audit["basis"]["kind"]
-    parts = [part for view in audit["attributes"] for part in _of_view(view, kind)]
+def who_was_selected(audit: Mapping[str, Any], shown: bool = False) -> Section:
+    """Return the tables of `impact_tables`: for every attribute who was asked, selected, and rightly so.
+
+    Where the last attribute's rates are `shown` already they are left out.
+    """
+    kind, views = audit["basis"]["kind"], audit["attributes"]
+    parts = [part for view in views for part in _of_view(view, kind, shown and view is views[-1])]
     title = "Who was selected"
     intro = f"{audit['basis']['text']} {_LAW}"
     return Section(title, intro=intro, parts=parts, name="impact")
 
 
-def _of_view(view: Mapping[str, Any], kind: str) -> list[Section]:
+def _of_view(view: Mapping[str, Any], kind: str, shown: bool) -> list[Section]:
     by = f"by {view['attribute']}{', crossed' if view['crossed'] else ''}"
     parts = [_asked(view, by)]
     if kind != WITHHELD:
-        parts += [selected(view, kind == REWEIGHTED), _pairs(view, by)]
+        parts += [] if shown else [selected(view, kind == REWEIGHTED)]
+        parts.append(_pairs(view, by))
     if any(group["true_positives"] is not None for _, _, group in _lines(view)):
         parts.append(_confused(view, by))
     return parts
@@ -118,9 +122,9 @@ def _asked(view: Mapping[str, Any], by: str) -> Section:
 def selected(view: Mapping[str, Any], reweighted: bool = False, most: int = 0) -> Section:
     """Return the selection rates and impact ratios of one attribute of `impact_tables`.
 
-    With `most` it is in brief: of more groups those with the lowest ratios, without counts.
+    With `most` it is in brief, without counts: groups that have a ratio, of many those with the lowest.
     """
-    more = max(len(arm["groups"]) for arm in view["arms"]) - most if most else 0
+    whole = view
     if most:
         view = {**view, "arms": [arm | {"groups": _lowest(arm["groups"], most)} for arm in view["arms"]]}
     rows: list[Row] = []
@@ -144,7 +148,11 @@ def selected(view: Mapping[str, Any], reweighted: bool = False, most: int = 0) -
         headings[:3] = ["Selected, unweighted", "Selection rate, weighted", "Impact ratio, weighted"]
     title = f"Who was selected, by {view['attribute']}"
     if most:
-        notes = [f"{more} more groups have higher ratios, or none."] * (more > 0)
+        (arm,) = whole["arms"]
+        rest = {name: group for name, group in arm["groups"].items() if name not in view["arms"][0]["groups"]}
+        more = sum(group["impact_ratio"] is not None for group in rest.values())
+        notes = [f"{more} more groups have higher ratios."] * (more > 0)
+        notes += _reasons({"arms": [arm | {"groups": rest}]}, {"impact_ratio": "No ratio"}, 3)
         return _table(view, title, headings[1:4], [row[1:4] for row in rows], notes=notes)
     notes = [*_reading(view), *_reasons(view, {"impact_ratio": "Impact ratio"})]
     intro = "Selection rates and impact ratios, with 95 % intervals; a ratio is to the highest rate."
@@ -154,15 +162,10 @@ def selected(view: Mapping[str, Any], reweighted: bool = False, most: int = 0) -
 
 
 def _lowest(groups: Mapping[str, Any], most: int) -> dict[str, Any]:
-    """The groups with the lowest impact ratios, and the one with the highest."""
-    defined = [name for name, group in groups.items() if group["impact_ratio"] is not None]
-    order = sorted(defined, key=lambda name: groups[name]["impact_ratio"])
-    order = [
-        *order[: most - 1],
-        *order[max(most - 1, len(order) - 1) :],
-        *(n for n in groups if n not in order),
-    ]
-    return {name: groups[name] for name in order[:most]}
+    """The groups with the lowest impact ratios and the highest one; the first where none has a ratio."""
+    known = [name for name, group in groups.items() if group["impact_ratio"] is not None]
+    order = sorted(known, key=lambda name: groups[name]["impact_ratio"]) or list(groups)
+    return {name: groups[name] for name in (*order[: most - 1], *order[most - 1 :][-1:])}
 
 
 def _pairs(view: Mapping[str, Any], by: str) -> Section:
@@ -219,7 +222,7 @@ def _reading(view: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
-def _reasons(view: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[str]:
+def _reasons(view: Mapping[str, Any], names: Mapping[str, str], most: int = 6) -> Iterator[str]:
     """Says why values are undefined, once for all arms and groups concerned."""
     places: dict[tuple[str, str], list[str]] = {}
     for arm, name, group in _lines(view):
@@ -229,8 +232,8 @@ def _reasons(view: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[str]
             if reasons.get(rate):
                 places.setdefault((shown, reasons[rate]), []).append(where)
     for (shown, why), where_all in places.items():
-        more = f" and {len(where_all) - 6} more" if len(where_all) > 6 else ""
-        yield f"{shown} of {'; '.join(where_all[:6])}{more}: {why}."
+        more = f" and {len(where_all) - most} more" if len(where_all) > most else ""
+        yield f"{shown} of {'; '.join(where_all[:most])}{more}: {why}."
 
 
 def _count(value: int | None) -> str:

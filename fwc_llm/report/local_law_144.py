@@ -141,10 +141,10 @@ def missing(summarized: Mapping[str, Any]) -> Iterator[str]:
 def sections(summarized: Mapping[str, Any]) -> Section:
     """Return a summary as a section: what § 5-303 asks for, then the table of each attribute."""
     stated = [
-        (name.replace("§ ", "§\u00a0").replace(" (", "\u00a0("), text)
+        (name.replace("§ 5-", "§\u00a05\u2011").replace(" (", "\u00a0("), text)
         for name, text in summarized["about"].items()
     ]
-    parts = [Section("What is published, § 5-303", ["Entry", "Stated"], stated)]
+    parts = [Section("What is published, § 5-303", ["Entry", "Stated"], stated, name="stated")]
     tables: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for line in summarized["lines"]:
         tables.setdefault((line["arm"], line["table"]), []).append(line)

@@ -1,16 +1,17 @@
 """The report's sentences: what was run, what it shows, and what a design finds."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.metrics.arm_comparison import COMPARED
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.intervals import DIFFERS, INCONCLUSIVE, NOT_SHOWN, WITHIN
-from fwc_llm.metrics.planning import Assumptions, Design, limit_of, smallest
+from fwc_llm.metrics.planning import Assumptions, Design, smallest
 from fwc_llm.metrics.predicted_probabilities import OPPOSITE
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, scope_words
 from fwc_llm.report.number_format import day, interval, number, percent
+from fwc_llm.report.tuning import tuning_goal
 
 if TYPE_CHECKING:
     from fwc_llm.runs.recorded_run import Run
@@ -86,15 +87,39 @@ def low_coverage(arms: Sequence[Mapping[str, Any]], least: float) -> Iterator[di
             yield {"arm": "", "text": f"{text} (below {least:.0%}): all numbers are of these alone."}
 
 
-def findings(stats: Mapping[str, Any], created: str = "") -> list[dict[str, str]]:
+def keeping(run: "Run") -> frozenset[str] | None:
+    """Return the arms that are shown to keep to the run's gates, or to the target that it was tuned to.
+
+    None for a run without either.
+    """
+    from fwc_llm.gates import decide, parse_condition
+    from fwc_llm.gates.condition import UNTIL_VERDICT
+
+    until = run.described["settings"].get("until_decided") or ()
+    texts = [*(run.described.get("fail_if") or ()), *(text for text in until if text != UNTIL_VERDICT)]
+    if goal := tuning_goal(run.folder):
+        texts.append(f"{goal['metric']} {'<' if goal['metric'] == 'dp_ratio' else '>'} {goal['target']}")
+    conditions = list(map(parse_condition, texts))
+    if not conditions:
+        return None
+    kept = dict.fromkeys(run.arms, True)
+    for condition in conditions:
+        checks = decide(condition, run.answered)
+        for arm, check in zip((condition.arm,) if condition.arm else run.arms, checks, strict=True):
+            kept[arm] &= check.outcome == "passed"
+    return frozenset(arm for arm in run.arms if kept[arm])
+
+
+def findings(
+    stats: Mapping[str, Any], created: str = "", kept: Collection[str] | None = None
+) -> list[dict[str, str]]:
     """Return the answer, then what the other arms do: the arm that a sentence is about (`arm`), and `text`.
 
-    An arm is best only where its gap is shown to be below the first arm's (`best_arm`). `created` is the date
-    that the answer ends with. Then come arms that answer all rows alike, refusals that differ between groups,
-    and last the differences that so few rows would miss.
+    `best_arm` says which arm is best, `kept` what it takes. `created` is the date that the answer ends with.
+    Then come arms that answer all rows alike, and refusals that differ between groups.
     """
     arms, base, tests = _against_first(stats)
-    best, alike = best_arm(stats), list(all_alike(stats))
+    best, alike = best_arm(stats, kept), list(all_alike(stats))
     telling = [name for name, arm in arms.items() if not arm["alike"]]
     sentences = list[dict[str, str]]()
     if telling:
@@ -106,8 +131,11 @@ def findings(stats: Mapping[str, Any], created: str = "") -> list[dict[str, str]
             answer += f"; true answers have {number(perfect[0], 0, 100)}"
         answer += f".{_accuracy(arms[lead], tests.get(lead), base)} {asked(stats, created)}."
         named = f"Best: {lead}. " if best else ""
-        if len(arms) > 1 and not best:
+        if best and kept is not None:
+            named = f"Best: {lead}, which keeps to the limits set. "
+        elif len(arms) > 1 and not best:
             named = f"No arm is clearly better than {base}. "
+            named = "No arm is shown to keep to the limits set. " if kept is not None and not kept else named
         if not best and lead != "answers":  # of an audit that names nobody
             named += f"{lead}: "
         answer = answer if named.endswith(": ") else answer[0].upper() + answer[1:]
@@ -124,26 +152,32 @@ def findings(stats: Mapping[str, Any], created: str = "") -> list[dict[str, str]
             sentences.append({"arm": "", "text": f"{more} more arms are in the table."})
     sentences += alike
     sentences += [sentence for arm in stats["arms"] for sentence in _silence(arm)]
-    sentences += [{"arm": "", "text": text} for text in (*_undecided(tests, base), *missed(stats))]
+    sentences += [{"arm": "", "text": text} for text in _undecided(tests, base)]
     return sentences
 
 
-def best_arm(stats: Mapping[str, Any]) -> str | None:
+def best_arm(stats: Mapping[str, Any], kept: Collection[str] | None = None) -> str | None:
     """Return the arm of the smallest gap of those shown to be better than the first; None for none.
 
     Better is a smaller DP gap at no loss of accuracy beyond the margin, by intervals widened for the number
-    of comparisons. An arm that answers all rows alike is never better.
+    of comparisons. Where gates or a target are set, only the arms that keep to them (`kept`) are candidates:
+    better is a smaller gap if the first arm does not keep to them, else a higher accuracy. An arm that
+    answers all rows alike is never better.
     """
-    arms, _, tests = _against_first(stats)
+    arms, base, tests = _against_first(stats)
 
     def is_better(name: str, test: Mapping[str, Any]) -> bool:
         gap, accuracy = test[GAP], test["accuracy"]
         shown = gap["verdict"] in (DIFFERS, WITHIN) and gap["difference"] < 0
+        if kept is not None and base in kept:
+            return name in kept and accuracy["verdict"] in (DIFFERS, WITHIN) and accuracy["difference"] > 0
         loses = stats["labelled"] and (accuracy["low"] is None or accuracy["low"] < -stats["margin"])
-        return shown and not loses and not arms[name]["alike"]
+        return shown and (not loses if kept is None else name in kept)
 
-    better = [name for name, test in tests.items() if is_better(name, test)]
-    return min(better, key=lambda name: arms[name][GAP]["value"], default=None)
+    better = [name for name, test in tests.items() if is_better(name, test) and not arms[name]["alike"]]
+    if kept is None or not stats["labelled"]:
+        return min(better, key=lambda name: arms[name][GAP]["value"], default=None)
+    return max(better, key=lambda name: arms[name]["accuracy"]["value"], default=None)
 
 
 def _against_first(stats: Mapping[str, Any]) -> tuple[dict[str, Any], str, dict[str, Any]]:
@@ -223,15 +257,16 @@ def _undecided(tests: Mapping[str, Mapping[str, Any]], base: str) -> Iterator[st
     yield from (why.format(_listed(names), base) for why, names in by_reason.items())
 
 
+def smallest_found(tests: Sequence[Mapping[str, Any]]) -> str:
+    """Return the largest, in points, of the differences that tests find four times in five."""
+    known = [test["smallest_found"] for test in tests if test["smallest_found"] is not None]
+    return number(min(1.0, max(known)), 1, 100) if known else ""
+
+
 def missed(stats: Mapping[str, Any]) -> Iterator[str]:
-    """Say which differences these rows would miss at least once in five times."""
-
-    def smallest(tests: Sequence[Mapping[str, Any]]) -> str:
-        known = [test["smallest_found"] for test in tests if test["smallest_found"] is not None]
-        return number(min(1.0, max(known)), 1, 100) if known else ""
-
+    """Say which differences these rows would miss at least once in five times, and what to do about it."""
     tests = [test["these_examples"] if test["reason"] else test for test in stats["comparisons"]]
-    between = [smallest([test[metric] for test in tests]) for metric in (GAP, "accuracy")]
+    between = [smallest_found([test[metric] for test in tests]) for metric in (GAP, "accuracy")]
     sizes = [
         f"{size} points of {name}" for size, name in zip(between, ("DP gap", "accuracy"), strict=True) if size
     ]
@@ -240,10 +275,10 @@ def missed(stats: Mapping[str, Any]) -> Iterator[str]:
         first = stats["comparisons"][0]
         scope = scope_words(THESE_EXAMPLES if first["reason"] else first["of"], stats["with_examples"])
         parts.append(f"differences between arms ({scope}) under {' or '.join(sizes)}")
-    if alone := smallest([arm[GAP] for arm in stats["arms"] if not arm["alike"]]):
+    if alone := smallest_found([arm[GAP] for arm in stats["arms"] if not arm["alike"]]):
         parts.append(f"gaps of one arm under {alone} points")
     if parts:
-        yield f"What these rows could have missed: {'; '.join(parts)}."
+        yield f"What these rows could have missed: {'; '.join(parts)}. More rows find less."
 
 
 def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:
@@ -359,7 +394,7 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
         )
     few = [group for group, judged in zip(design.groups, design.judged, strict=True) if not judged]
     lines += [f"not judged, with fewer than {design.min_group} rows: {_listed(few)}"] if few else []
-    return [*lines, *_limits(design, assumed), _assuming(design, assumed)]
+    return [*lines, _assuming(design, assumed)]
 
 
 def expected_lines(expected: Mapping[str, Any] | None) -> list[str]:
@@ -385,35 +420,11 @@ def _finds(size: Mapping[str, Any]) -> str:
     return f"{where}: {gap} of DP gap and {accuracy} between two arms; one arm's DP gap of {alone} against 0"
 
 
-def _limits(design: Design, assumptions: Assumptions) -> list[str]:
-    """Says what the table's size limits where repeats ask rows again."""
-    if design.repeats < 2 or assumptions.correlation == 0.0 or len(design.groups) < 2:
-        return []
-    least = min(
-        (size, group, label)
-        for group, sizes, asked, judged in zip(
-            design.groups, design.table.tolist(), design.rows.tolist(), design.judged, strict=True
-        )
-        for label, size, rows in zip(("no", "yes"), sizes, asked, strict=False)
-        if rows > 0 and judged
-    )
-    group, label = least[1], f", {least[2]}" if design.table.shape[1] == 2 else ""
-    bound = number(limit_of("gap", design, assumptions), 3)
-    return [
-        f"repeats draw from one table, whose smallest cell ({group}{label}) has {least[0]:,.0f} rows: "
-        f"more of them never find a difference in DP gap below {bound}"
-    ]
-
-
 def _assuming(design: Design, assumptions: Assumptions) -> str:
     sentence = (
         f"assuming that two arms answer {100 * assumptions.discordant:.3g}% of the rows differently "
-        f"({assumptions.source}), and a variance of {assumptions.variance:.2f} within group and label"
+        f"({assumptions.source})"
     )
-    if design.repeats > 1:
-        sentence += f"; answers to one row in two repeats correlate by {assumptions.correlation:g}"
     if design.repeats >= MIN_SETS:
-        sentence += (
-            f"; sets of examples move a difference by a standard deviation of {assumptions.examples_sd:g}"
-        )
+        sentence += f", and examples move a difference by {assumptions.examples_sd:g} (standard deviation)"
     return sentence

@@ -1,11 +1,12 @@
 """P(yes) as a section: ranking, calibration per group, and the answers at one threshold for all."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from fwc_llm.metrics.predicted_probabilities import LEAST_CERTAIN
 from fwc_llm.report.number_format import DASH, interval, number, percent
-from fwc_llm.report.table_model import Row, Section, TableCell, difference
+from fwc_llm.report.table_model import Row, Scale, Section, TableCell, difference
 
 Stats = Mapping[str, Any]
 _THRESHOLDS = ("Yes from", "Accuracy %", "DP gap", "Rate of yes, %", "Per group, %", "Answers just at it")
@@ -54,7 +55,9 @@ def calibration(stats: Stats) -> Section:
             f"{figures['n']:,}",
             number(figures["mean"], 1, 100),
             number(figures["share"], 1, 100),
-            difference(figures, 1, 100),
+            replace(
+                difference(figures, 1, 100), plotted=tuple(figures[k] for k in ("low", "difference", "high"))
+            ),
             *(number(figures[name], 3) for name in ("error", "expected", "noise_95")),
         ]
         for arm, p in _arms(stats)
@@ -69,7 +72,9 @@ def calibration(stats: Stats) -> Section:
         *("Arm", "Group", "Answers", "Mean P(yes), %", "Share of yes, %", "Difference, points"),
         *("Calibration error", "By noise: mean", "By noise: 95 %"),
     ]
-    return Section("Is P(yes) right, in each group?", headings, rows, (), intro, 2, "calibration")
+    scales = {5: Scale(-0.5, 0.5, 0.0, factor=100.0)}
+    title = "Is P(yes) right, in each group?"
+    return Section(title, headings, rows, (), intro, 2, "calibration", scales=scales)
 
 
 def thresholds(stats: Stats) -> Section:

@@ -23,7 +23,6 @@ from fwc_llm.metrics.run_answers import RunAnswers, one_name, samples_of
 from fwc_llm.models.baseline import BOOSTING, LOGISTIC, TableModel
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.recorded_run import Run, read_run
-from fwc_llm.shots.examples import features_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -141,6 +140,8 @@ def references_of(run: Run) -> References | None:
 
 def make_references(run: Run, task: "Task") -> _ReferenceFile:
     """Return the content of reference.json. The same run and table give the same content."""
+    from fwc_llm.shots.examples import features_frame  # with the parts of the solver that it needs
+
     named = ", ".join(task.protected)
     kinds = [(model, protected) for model in (LOGISTIC, BOOSTING) for protected in (True, False)]
     questions = _questions(run)

@@ -3,7 +3,7 @@
 `stats` is what `metrics.statistics.statistics` returns, `run` one entry of a document's `runs`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from fwc_llm.metrics.arm_estimates import RATIO_MARGIN
@@ -83,7 +83,8 @@ def first(stats: Stats) -> Section:
     scales = {place: Scale(0.0, end, true_gap, stats["margin"])}
     if labelled:
         scales[place + 1] = Scale(0.0, 1.0, factor=100.0)
-    notes = [legend(stats), *_undefined(stats, shown)]
+    marks = {cell.mark for row in rows for cell in row if isinstance(cell, TableCell)}
+    notes = [legend(stats["margin"], marks), *_undefined(stats, shown)]
     return Section("Results", headings, rows, notes, name="arms", scales=scales)
 
 
@@ -106,7 +107,7 @@ def results(stats: Stats) -> Section:
     metrics = [metric for metric in HEADLINE if stats["labelled"] or metric.rates == ("rate",)]
     rows = [[arm["arm"], *_values(arm, metrics), percent(arm["coverage"])] for arm in stats["arms"]]
     rest = [metric for metric in metrics if metric not in (GAP, ACCURACY)]  # which the first table has
-    notes = [*_reading(stats), *_undefined(stats, rest), *stats["notes"]]
+    notes = [legend(stats["margin"]), *_reading(stats), *_undefined(stats, rest), *stats["notes"]]
     if perfect := stats.get("perfect_gap"):  # of right answers to designed rows
         notes.insert(0, f"In this design even correct answers have a DP gap of {perfect:.2f}.")
     titles = [metric.title for metric in metrics]
@@ -178,12 +179,18 @@ def _reading(stats: Stats) -> Iterator[str]:
             yield covers if len(arms) == len(stats["arms"]) else f"{', '.join(arms)}: {covers}"
 
 
-def legend(stats: Stats) -> str:
-    """Return what intervals and marks mean."""
-    return (
-        "(…) 95 % interval.   ≠ groups differ   ≠≈ by less than the margin   ≈ no difference that matters "
-        f"(under {stats['margin']:g}; of a ratio, above {RATIO_MARGIN:g})   ? too few rows to tell"
-    )
+def legend(margin: float, marks: Collection[str] | None = None) -> str:
+    """Return what intervals and marks mean: these `marks`, or all that a table with ratios may have."""
+    meanings = {
+        "≠": "groups differ",
+        "≠≈": "groups differ, by less than the margin",
+        "≈": f"no difference that matters (under {margin:g})",
+        "?": "too few rows to tell",
+    }
+    if marks is None:
+        meanings["≈"] = f"no difference that matters (under {margin:g}; of a ratio, above {RATIO_MARGIN:g})"
+    shown = (f"   {mark} {words}" for mark, words in meanings.items() if marks is None or mark in marks)
+    return f"(…) 95 % interval.{''.join(shown)}"
 
 
 def rates(stats: Stats) -> Section:

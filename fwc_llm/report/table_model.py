@@ -65,7 +65,7 @@ class Scale:
 class Section:
     """A titled table with a sentence above (`intro`) and `notes` below; `parts` are sections inside of it.
 
-    The first `keys` columns name a row. `name` is that by which the page finds the charts that belong here.
+    The first `keys` columns name a row. `name` is its class on the page.
     `scales` has the columns whose cells are drawn as well, by their place.
     Of very many rows a section keeps those with the largest `sizes`, or the first, and says so.
     """

@@ -1,6 +1,6 @@
 """What the terminal shows: the answer, one table and what to know; with --verbose all sections."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -16,8 +16,11 @@ from fwc_llm.report.impact import selected
 from fwc_llm.report.narrative import (
     all_alike,
     findings,
+    keeping,
     lost_lines,
     low_coverage,
+    missed,
+    smallest_found,
     what_was_run,
     wording_lines,
 )
@@ -66,7 +69,7 @@ def run_table(folder: str | Path, verbose: bool = False) -> RenderableType:
     return Group(
         title,
         *(Text(line["text"], style="bold") for line in low),
-        summary(stats, run.created, verbose=verbose),
+        summary(stats, run.created, verbose, keeping(run)),
         *([terminal(thresholds)] if thresholds and not verbose else []),
         *(Text(line, style="dim") for line in lines if line),
         *(
@@ -80,28 +83,61 @@ def run_table(folder: str | Path, verbose: bool = False) -> RenderableType:
 def answer(folder: str | Path) -> str:
     """Return the first sentence on a run, which says how groups are treated, by the best arm where one is."""
     run = read_run(folder)
-    return ": ".join(filter(None, findings(statistics(run.answered), run.created)[0].values()))
+    return ": ".join(filter(None, findings(statistics(run.answered), run.created, keeping(run))[0].values()))
 
 
 def summary(
-    stats: Mapping[str, Any], created: str = "", view: Mapping[str, Any] | None = None, verbose: bool = False
+    stats: Mapping[str, Any], created: str = "", verbose: bool = False, kept: Collection[str] | None = None
 ) -> RenderableType:
-    """Return the answer and the first table; `stats` is what `Audit.to_dict` returns.
+    """Return the answer and the first table of `Audit.to_dict`; `kept` as in `findings`.
 
-    `view`, one of the `attributes` of `impact_tables`, gives the table of an audit of one arm. All
-    notes, those on single arms too, are in `everything`.
+    All notes, those on single arms too, are in `everything`.
     """
-    of_groups = view is not None and len(view["arms"]) == 1
-    table = selected(view, most=_MOST_GROUPS) if view and of_groups else sections.first(stats)
+    return Group(
+        *_sentences(stats, created, kept),
+        *map(Text, missed(stats)),
+        terminal(replace(sections.first(stats), title="")),
+        *(Text(note, style="dim") for note in _notes(stats) if not verbose),
+    )
+
+
+def audit_summary(
+    audits: Mapping[str, Mapping[str, Any]],
+    views: Sequence[Mapping[str, Any]],
+    predictions: str,
+    created: str,
+    verbose: bool,
+) -> RenderableType:
+    """Return the answers and first tables of audits by attribute, then what holds for all of them, once.
+
+    `views` are the `attributes` of `impact_tables`, in the same order.
+    """
+    shown, found, notes = list[RenderableType](), list[str](), dict[str, None]()
+    for (name, stats), view in zip(audits.items(), views, strict=True):
+        of_groups = len(view["arms"]) == 1
+        table = selected(view, most=_MOST_GROUPS) if of_groups else sections.first(stats)
+        shown += [Text(f"{predictions} by {name}", style="bold"), *_sentences(stats, created)]
+        shown.append(terminal(replace(table, title="")))
+        notes |= dict.fromkeys(_notes(stats))
+        if size := smallest_found([arm["demographic_parity_difference"] for arm in stats["arms"]]):
+            found.append(f"{size} points by {name}")
+    if found:
+        shown.append(Text(f"What these rows could have missed: gaps under {', '.join(found)}."))
+    return Group(*shown, *(Text(note, style="dim") for note in notes if not verbose))
+
+
+def _sentences(
+    stats: Mapping[str, Any], created: str, kept: Collection[str] | None = None
+) -> Iterator[RenderableType]:
+    return (Text(": ".join(filter(None, said.values()))) for said in findings(stats, created, kept))
+
+
+def _notes(stats: Mapping[str, Any]) -> list[str]:
     of_one = tuple(f"{arm['arm']}{end}" for arm in stats["arms"] for end in ":,")
     notes = [note for note in stats["notes"] if not note.startswith(of_one)][:_MOST_NOTES]
     if any(arm["conditional_parity"] for arm in stats["arms"]):  # was asked for
         notes += [note for note in stats["notes"] if note.startswith(of_one) and " strat" in note]
-    return Group(
-        *(Text(": ".join(filter(None, finding.values()))) for finding in findings(stats, created)),
-        terminal(replace(table, title="")),
-        *(Text(note, style="dim") for note in notes if not verbose),
-    )
+    return notes
 
 
 def everything(run: Mapping[str, Any]) -> RenderableType:
@@ -131,7 +167,7 @@ def models_table(runs: "Sequence[Run]", verbose: bool = False) -> RenderableType
 def _about_models(runs: "Sequence[Run]", shown: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
     for label, stats in shown:
         yield from (f"{label}: {said['arm']} {said['text']}" for said in all_alike(stats))
-    yield sections.legend(shown[0][1])
+    yield sections.legend(shown[0][1]["margin"])
     if len(runs) > 1:
         folders = " ".join(quote(str(run.folder)) for run in runs[:2])
         yield f"Whether two models differ: fwc-llm compare {folders}"

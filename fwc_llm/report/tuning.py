@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,14 @@ ASSUMED = (
 )
 _MOST_BEST = 3  # candidates on the terminal's first screen
 _SLOTS = re.compile(r"([^,:=]+):no=(\d+),\1:yes=(\d+)")  # shown as "Female 0:8", no to yes
+
+
+def tuning_goal(folder: Path) -> Mapping[str, Any]:
+    """Return the goal that a run was tuned to: `metric`, by its gate's name, and `target`; empty for none."""
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        goal = parse_json(read_text(folder / FILE_NAME))["goal"]
+        return {"metric": str(goal["metric"]), "target": float(goal["target"])}
+    return {}
 
 
 def read_tuning(folder: Path, results: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.runs.settings import Settings
-from fwc_llm.runs.splits import cell_counts, cell_words, cells_of_rows, nearest_whole, row_values, whole_step
+from fwc_llm.runs.splits import cell_counts, cell_words, cells_of_rows, nearest_whole, value_names, whole_step
 from fwc_llm.shots.base import DEFAULT_M
 from fwc_llm.tasks import Task
 
@@ -73,7 +73,8 @@ class _Cells:
         import pandas as pd
 
         table, pool = task.test(), task.pool()
-        keys = list(map(hash, row_values(task, pool)))
+        names = value_names(task)
+        keys = pd.util.hash_pandas_object(pool[names], index=False).to_numpy()
         frame = pd.DataFrame({"cell": cells_of_rows(task, pool), "key": keys})
         order, number = np.searchsorted(sorted(task.groups), task.groups), 2 * len(task.groups)
         rows, share = task.cells_of(table), np.zeros((len(order), 2))
@@ -81,7 +82,8 @@ class _Cells:
             in_pool = np.bincount(frame["cell"], minlength=number).reshape(-1, 2)[order]
             share = in_pool / np.maximum(rows, 1)
         else:  # a pool row that equals a test row is no example
-            frame = frame[~frame["key"].isin(list(map(hash, row_values(task, table))))]
+            taken = pd.util.hash_pandas_object(table[names], index=False)
+            frame = frame[~frame["key"].isin(taken)]
         distinct = frame.drop_duplicates().assign(group=lambda rows: rows["cell"] // 2)
         twice = distinct.loc[distinct.duplicated(["group", "key"]), "group"]
         values = np.bincount(distinct["cell"], minlength=number).reshape(-1, 2)[order]

@@ -47,7 +47,7 @@ _LONGEST_NAME = 100  # bytes; file systems take 255, and names are put together
 # `simulated` may show only in the replies.
 _FREE = {
     "calls", "created", "versions", "command", "task_folder", "data", "simulated", "simulated_answers",
-    "margin", "min_group", "min_coverage", "weight", "given", "against", "task_file", "parser",
+    "margin", "min_group", "min_coverage", "weight", "given", "against", "task_file", "parser", "fail_if",
 }  # fmt: skip
 # Keys that folders of an earlier version lack.
 LATER = {"table_checks", "words", "reference", "rows", "task_file", "population", "variations", "looks"}
@@ -99,9 +99,13 @@ class RunFolder:
             self.write_json("run.json", description)
             return
         self._check_same(description)
-        before = self.describe()["settings"]
-        if before != (settings := before | description["settings"]):
-            self.change(settings=settings)
+        before = self.describe()
+        changes = {
+            "settings": before["settings"] | description["settings"],
+            "fail_if": description.get("fail_if"),
+        }
+        if any(before.get(name) != value for name, value in changes.items()):
+            self.change(**changes)
 
     def describe(self) -> dict[str, Any]:
         """The content of run.json, checked."""
@@ -345,6 +349,7 @@ class Described(_Run):
     population: list[_People] | None = None
     designed: bool | None = None
     no_rows: bool | None = None
+    fail_if: list[str] | None = None
     protected: _Names | None = None
     parser: _Count | None = None
     words: dict[Literal["yes", "no"], _Names] | None = None

@@ -84,7 +84,7 @@ def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
     assert "in force" in told.err
     assert "Historical or test data" in told.err
     assert fwc(*words, "--ll144", text).code == 0
-    for part in ("HR &lt;b&gt;", r"distribution of the tool, §.5-303.\(a\)</th>.*not stated"):
+    for part in ("HR &lt;b&gt;", r"distribution of the tool, §.5.303.\(a\)</th>.*not stated"):
         assert re.search(part, page.read_text())
     published = re.sub(r"<style>.*?</style>", "", page.read_text(), flags=re.S)
     assert not re.search(r"--\w|\d{4}-\d\d-\d\d|in force|fwc-llm", published)  # for its maker

@@ -181,10 +181,10 @@ OF: dict[str, list[tuple[str, str]]] = {
     "report": [("x" * 300, "is not a folder"), ("\udcff", "is not UTF-8 text")],
     "rescore": [("x" * 300, "is not a folder")],
     "shots --task nowhere.toml --compare": [  # the task is not even looked for
-        ("--plot plot.txt", "ends in .png or .svg"), ("-o x.json", "saves no examples"),
+        ("-o x.json", "saves no examples"),
     ],
     "shots --task census": [
-        ("--plot plot.svg", "add --compare"), ("--strategy best", "unknown strategy 'best'"),
+        ("--strategy best", "unknown strategy 'best'"),
         ("--strategy nearest", "chooses anew for every queried row"), ("--epsilon 2", "epsilon is 2.0"),
         ("--epsilon x", "epsilon: "), ("--option slots", "--option is not KEY=VALUE"),
         ("--option metric=l2", "it takes slots"), ("--ids people.csv:999", "not in the pool"),
@@ -206,7 +206,7 @@ OF: dict[str, list[tuple[str, str]]] = {
         ("--base-parity 2", "base parity"), ("--detect nan", "--detect is nan"),
         ("--detect 0", "--detect is 0: a difference lies between 0 and 1"), ("--run nowhere", "nowhere"),
         ("--discordant 1.5", "discordant"), ("--discordant 0", "discordant is 0"),
-        ("--correlation -1", "correlation"), ("--shots ,", "no arm is named"),
+        ("--shots ,", "no arm is named"),
         ("--detect 0.1 --model gpt-4 --shots zeroo", "zeroo"), ("--detect 0.1 --shots zeroo", "zeroo"),
     ],
     "serve-surrogate": [

@@ -40,8 +40,6 @@ def test_what_it_costs_to_find_a_difference(fwc: Run) -> None:
 def test_a_small_table_cannot_find_everything(fwc: Run, data_dir: Path) -> None:
     words = ("power", "--task", "german", "--n-test", 80, "--repeats", 20, "--detect", "0.1")
     outcome = fwc(*words, "--data-dir", data_dir)
-    assert "smallest cell (female, no) has 109 rows" in outcome.out
-    assert "never find a difference in DP gap below 0.117" in outcome.out
     assert "too few rows for any such design" in outcome.out
 
 

@@ -14,7 +14,6 @@ from fwc_llm import audit
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.run_answers import as_names
 from fwc_llm.report import probability_sections as tables
-from fwc_llm.report.charts import calibration_by_group, shown_groups
 from fwc_llm.report.document import make_document
 from fwc_llm.report.formats import render
 from fwc_llm.report.predictions_reader import as_numbers, read_columns
@@ -53,10 +52,10 @@ def test_an_audit_is_what_a_report_says(make_run: MakeRun) -> None:
 def test_it_prints_as_the_terminals_table_and_shows_itself_in_a_notebook() -> None:
     found = audit(answers().assign(group=lambda frame: frame["group"].replace("F", "<F>")))
     text = str(found)
-    for words in ("Accuracy %", "DP gap", "too few rows to tell", " <F> "):
+    for words in ("Accuracy %", "DP gap", " <F> "):
         assert words in text
     words = "".join(ElementTree.fromstring(found._repr_html_()).itertext())
-    for part in ("<F>", "Yes, x", "too few rows"):
+    for part in ("<F>", "Yes, x", "95 % interval"):
         assert part in words
 
 
@@ -177,7 +176,6 @@ def test_a_constant_probability_leaves_dashes() -> None:
     assert rows["least gap of all"][2:] == ["–"] * 6
     assert rows["the same, held out"][3] == "–"
     assert any("the same for all rows" in note for note in tables.notes(found))
-    assert len(shown_groups(found_in(decided(groups="abcdef")))) == 4
 
 
 def test_probabilities_next_to_0_and_1_show_no_calibration() -> None:
@@ -196,7 +194,6 @@ def test_rows_without_a_probability_are_said() -> None:
     lost = frame.assign(p_yes=frame["p_yes"].where(frame["group"] == "a"))
     found = found_in(lost)
     assert list(found["arms"][0]["probabilities"]["calibration_by_group"]) == ["a"]
-    assert calibration_by_group(found["arms"][0], ["a", "b"])["marks"]
     assert not tables.probabilities(found_in(frame.drop(columns="p_yes")))
 
 

@@ -1,5 +1,6 @@
 """Figures to keep: every chart as SVG and PNG, marked where simulated, the same bytes every time."""
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.document import make_document
 from fwc_llm.report.figures import write_figures
 from fwc_llm.report.formats import render
-from fwc_llm.report.narrative import best_arm, findings
+from fwc_llm.report.narrative import best_arm, findings, keeping
 from fwc_llm.report.number_format import day, interval, mean_and_sd, number, p_value, percent, signed
 from fwc_llm.report.table_model import as_text
 from fwc_llm.report.terminal import run_table
@@ -26,7 +27,7 @@ from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.recorded_run import read_run
 from tests.report.conftest import MakeRun, some_shots
 
-NAMES = ["rates", "tradeoff", "repeats-accuracy", "repeats-dp-gap"]
+NAMES = ["rates", "tradeoff"]
 EVIL = "</svg><script>alert(1)</script>\x1b[31m\u202e$x^2$"
 
 
@@ -236,6 +237,33 @@ def test_an_arm_is_best_only_where_that_is_shown(
     assert lead.startswith(f"Best: {best}. Yes for " if best else "No arm is clearly better than zero. ")
     assert lead.endswith("400 rows, 26 Nov 2026.")
     assert "true answers have 0" in lead
+
+
+@pytest.mark.parametrize(
+    ("condition", "best"),
+    [
+        ("dp > 0.2", "fwc"),
+        ("accuracy < 0.6", "fwc"),  # the first one does not keep to it
+        ("dp > 0.9", "fwc"),  # all keep to it, and this one is more accurate
+        ("dp[fwc] > 0.01", None),
+        ("dp > 0.01", None),  # none is shown to keep to it
+    ],
+)
+def test_the_best_arm_keeps_to_the_gates(make_run: MakeRun, condition: str, best: str | None) -> None:
+    """A smaller gap is not enough, and is needed only where the first arm fails the gates."""
+    folder = make_run(rates={"zero": BIASED, "fwc": EVEN}, repeats=1, unparsed=0.0, per_cell=(100, 100))
+    RunFolder(folder).change(fail_if=[condition])
+    run = read_run(folder)
+    assert best_arm(statistics(run.answered), keeping(run)) == best
+    (lead, *_) = make_document([folder])["runs"][0]["findings"]
+    assert lead["text"].startswith("Best: fwc, which keeps" if best else "No arm ")
+
+
+def test_the_best_arm_reaches_the_target_of_a_tuned_run(make_run: MakeRun) -> None:
+    folder = make_run(rates={"zero": BIASED, "fwc": EVEN}, repeats=1, unparsed=0.0, per_cell=(100, 100))
+    for target, kept in ((0.2, {"fwc"}), (0.01, set())):
+        (folder / "tuning.json").write_text(json.dumps({"goal": {"metric": "dp", "target": target}}))
+        assert keeping(read_run(folder)) == kept
 
 
 def test_the_answer_of_many_arms_stays_short(make_run: MakeRun) -> None:

@@ -7,14 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fwc_llm import FwcError, Result, audit, evaluate, load_task
 from fwc_llm.metrics.counts import METRICS
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.models.openai.prices import price_of
-from fwc_llm.report.charts import Axis
 from fwc_llm.report.cost import cost, cost_line
 from fwc_llm.report.document import make_document
 from fwc_llm.report.narrative import missed
@@ -60,17 +57,6 @@ def test_probabilities_rank(make_run: MakeRun) -> None:
 
 
 # --- Where the charts' marks stand
-
-
-@given(st.floats(0, 0.9), st.floats(0.01, 1.0))
-def test_ticks_are_round_and_on_the_axis(low: float, span: float) -> None:
-    made = Axis(low, low + span, 40.0, 400.0)
-    assert 2 <= len(made.ticks) <= 12
-    for place, text in made.ticks:
-        assert 40.0 <= place <= 400.0
-        assert place == pytest.approx(
-            made.at(float(text)), abs=400 * 0.5 * 10 ** -len(text.partition(".")[2]) / span
-        )
 
 
 def test_the_first_table_is_drawn_at_its_values(make_run: MakeRun) -> None:
