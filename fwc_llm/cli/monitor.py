@@ -38,8 +38,7 @@ def monitor(
     ),
     by: str | None = option("Column of the model's version; reports compare versions.", metavar="COLUMN"),
     window: str | None = option(
-        "Window tested: all, a number of latest periods, or the first period. "
-        "[default: since the last alarm]",
+        "Window tested: all, a number of latest periods, or the first. [default: since the last alarm]",
         metavar="PERIOD",
     ),
     run_length: int = option("Average run length to a false alarm, in decisions.", default=100_000, min=1),

@@ -62,7 +62,7 @@ def _cached(signatures: list[Any], options: dict[str, Any], function: Callable[.
 def read_only(array: np.ndarray) -> np.ndarray:
     """The same memory for kernels that only read it, whether or not it may be written.
 
-    numba compiles a kernel anew for arrays that must not be written, and pandas marks what it gives as such.
+    numba compiles another kernel for read-only arrays, and pandas marks what it gives as such.
     """
     if array.flags.writeable:
         return array

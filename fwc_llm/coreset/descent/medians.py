@@ -187,8 +187,8 @@ def put_in_bins(values, edges, bins):  # type: ignore[no-untyped-def]
 def count_bins(bins, old, new, rows, units, unit, carried, low, high):  # type: ignore[no-untyped-def]
     """Adds the masses of the `rows` to columns low … high − 1 of `carried` (m + 1, q, bins) by `new` label.
 
-    They are taken from those of their `old` label, if there are old labels. The masses are `units` (n,) or,
-    if there are none, the `unit`.
+    They are taken from those of their `old` label, if there are old labels. The masses are `units` (n,), or
+    `unit` if that is None.
     """
     for q in range(len(rows)):
         i = rows[q]

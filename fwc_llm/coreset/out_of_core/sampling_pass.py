@@ -58,13 +58,9 @@ def run_sampling_pass(
 ) -> SamplePass:
     """Read the table once.
 
-    Args:
-        table: the table, of more than `sample` rows.
-        terms: of the problem.
-        sample: number of rows that are drawn; of a small group some more are.
-        least: rows of every group in the sample, where it has so many.
-        seed: of the sample.
-        tick: called with the share of rows that are read.
+    Args: table: the table, of more than `sample` rows. terms: of the problem. sample: number of rows that are
+    drawn; of a small group some more are. least: most rows of every group in the sample. seed: of the sample.
+    tick: called with the share of rows that are read.
 
     Raises:
         InputError: a label or weight that cannot be used, or a value in the sample; a cell without rows, a
