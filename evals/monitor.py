@@ -217,7 +217,7 @@ def as_markdown(record: dict[str, Any]) -> str:
 def main() -> None:
     """Measure, print, and with `--record` write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--paths", type=int, default=100)
+    parser.add_argument("--paths", type=int, default=20)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--record", action="store_true")
     options = parser.parse_args()

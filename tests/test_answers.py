@@ -16,6 +16,7 @@ from fwc_llm.words import YES_NO, Words, spellings
 from tests.recorded import conversations
 
 GERMAN = {"yes": "bewilligt", "no": "abgelehnt"}
+GRADES = {"yes": "A+", "no": "B-"}
 
 
 def answer(text: str | None, finish_reason: str = "stop") -> Answer:
@@ -117,6 +118,7 @@ def test_how_the_reply_ended_counts() -> None:
         (GERMAN, "Bewilligt.", "yes"), (GERMAN, "**Entscheidung:** abgelehnt", "no"),
         (GERMAN, "ABGELEHNT, weil", "no"),
         (GERMAN, "Der Antrag wird bewilligt.", "yes"), (GERMAN, "nicht bewilligt", None),
+        (GRADES, "The answer is A+", "yes"), (GRADES, "The answer isA+", None),
         (GERMAN, "ja", None), ({"yes": "ja", "no": "nein"}, "Ja, gerne helfe ich.", None),
         ({"yes": "ja", "no": "nein"}, "Leider nein.", "no"),
         (GERMAN, "Die Antwort ist nicht abgelehnt.", None), (GERMAN, "bewilligt oder abgelehnt", None),

@@ -240,7 +240,7 @@ def filter_rows(
         elif not can_be_unknown(task, item):
             raise FwcError(
                 f"{raw.index[mask.argmax()]}: no value in column {item.name!r} ({_listed(counts)} missing): "
-                f"{_remedies(task, item, missing, within)} in {task.path}, or repair the table"
+                f"{_remedies(task, item, mask, int(within.sum()))} in {task.path}, or repair the table"
             )
         else:
             filled[item.name] += counts[item.name]
@@ -248,18 +248,14 @@ def filter_rows(
     return keep, {reason: mask for reason, mask in lost.items() if mask.any()}
 
 
-def _remedies(task: TaskFile, item: FileColumn, missing: Mapping[str, np.ndarray], within: np.ndarray) -> str:
-    """List remedies for missing values in a column, with the number of rows `within` (n,) that would stay."""
-    rows, outcome = int(within.sum()), item.name == task.outcome.source
-    remaining, lacking = rows - int(missing[item.name].sum()), np.logical_or.reduce(list(missing.values()))
-    ways = [f'missing = "drop" ({remaining:,} of {rows:,} rows stay)']
-    if item.kind == "categorical" and not outcome:
+def _remedies(task: TaskFile, item: FileColumn, missing: np.ndarray, rows: int) -> str:
+    """What a `missing` value (n,) of a column may become, and how many of the rows would stay."""
+    ways = [f'missing = "drop" ({rows - int(missing.sum()):,} of {rows:,} rows stay)']
+    if item.kind == "categorical" and item.name != task.outcome.source:
         ways.append('missing = "category"')
-    elif item.kind == "numeric" and not outcome:
+    elif item.kind == "numeric" and item.name != task.outcome.source:
         ways.append('kind = "categorical" with bands = […] and missing = "category"')
-    top = rows - int(lacking.sum())
-    least = f' (missing = "drop" at the top of the file would keep {top:,})' if top < remaining else ""
-    return f"give this column {' or '.join(ways)}{least}"
+    return f"give this column {' or '.join(ways)}"
 
 
 def loss_notes(rows: RowCount, counts: CleanedCounts) -> list[str]:

@@ -102,9 +102,9 @@ class ColumnProfile:
 
 
 def profile_column(
-    name: str, cells: pd.Series, part: Literal["", "protected", "outcome"] = "", unknown: Collection[str] = ()
+    name: str, cells: pd.Series, part: str = "", unknown: Collection[str] = ()
 ) -> ColumnProfile:
-    """Profile a column by its name and texts; protected columns and the outcome are never left out.
+    """Judge a column by its name and texts; the `part` "protected" or "outcome" is never left out.
 
     `unknown` are further words for an unknown value.
     """
@@ -129,9 +129,8 @@ def profile_column(
         return ColumnProfile(kind, "id" if "an id" in why else "drop", why)
     kept = tuple(cell for cell in counts if cell in markers)
     if notation is None:
-        doubt = f"{_listed(kept)} made one category, unknown" if kept else "" if part else _same(distinct)
-        profile = ColumnProfile("categorical", missing="category" if kept else "", markers=kept)
-        return profile.checked(doubt)
+        doubt = f"{_listed(kept)} made one category, unknown" if kept else ""
+        return ColumnProfile("categorical", missing="category" if kept else "", markers=kept).checked(doubt)
     profile = replace(notation, markers=kept)
     return profile.checked(
         *_not_numbers(cells, counts, profile), *([] if part else _doubts(profile, counts, distinct))
@@ -141,15 +140,6 @@ def profile_column(
 def _without(cells: pd.Series, texts: Collection[str]) -> pd.Series:
     """Replace cells that equal one of the texts by missing."""
     return cells.mask(cells.isin(list(texts))) if texts else cells
-
-
-def _same(distinct: Collection[str]) -> str:
-    """Say which values differ only in case."""
-    folded: dict[str, list[str]] = {}
-    for cell in sorted(distinct):
-        folded.setdefault(cell.casefold(), []).append(cell)
-    same = next((_listed(equal) for equal in folded.values() if len(equal) > 1), "")
-    return f"{same} differ in case alone; one value?" if same else ""
 
 
 def _listed(cells: Sequence[str], words: Callable[[str], str] = repr) -> str:
@@ -354,12 +344,9 @@ class _Drafting:
             raise FwcError(f"{self.path}: the table has no rows")
         for name in (*self.protected, self.outcome, *filter(None, [self.weight])):
             if name not in self.raw:
-                untitled = (
-                    " (a table without a header line needs a task file written by hand: header = false)"
-                )
+                untitled = "; without a header line a task file is written by hand: header = false"
                 hint = did_you_mean(name, map(str, self.raw)) + untitled * (self.source.format == "csv")
-                where = f"{self.path}: protected attribute, outcome or weight"
-                raise FwcError(f"{where}: there is no column {name!r}{hint}")
+                raise FwcError(f"{self.path}: there is no column {name!r}{hint}")
         self.totals = dict(self._total_lines())
         self.raw = self.raw.drop(index=list(self.totals))
         self.profiles = {str(name): self._profile(str(name)) for name in self.raw}
@@ -372,14 +359,11 @@ class _Drafting:
         if all(self.profiles[name].role != "feature" for name in others):
             # A task needs a feature: rather a doubtful one than none.
             self.profiles |= {name: replace(self.profiles[name], role="feature") for name in others}
-        used = {
-            name: profile for name, profile in self.profiles.items() if profile.role in ("feature", "extra")
-        }
-        ruled = [name for name, profile in used.items() if profile.missing != "category"]
+        used = {name: of for name, of in self.profiles.items() if of.role in ("feature", "extra")}
+        ruled = [name for name, of in used.items() if of.missing != "category"]
         missing = pd.DataFrame({name: self.cells[name].isna() for name in ruled})
         self.missing = {str(name): int(n) for name, n in missing.sum().items() if n}
-        self.lacking = int(missing.any(axis=1).sum())
-        many = self.lacking > _FEW_MISSING * len(missing)
+        many = missing.any(axis=1).sum() > _FEW_MISSING * len(missing)
         self.rule = "error" if not self.missing else "category" if many else "drop"
         self._check_table([name for name in used if name not in special])
         if self.rule == "category":
@@ -394,9 +378,9 @@ class _Drafting:
                 yield str(row), word
 
     def _profile(self, name: str) -> ColumnProfile:
-        cells = self.raw[name]
-        part: Literal["", "protected", "outcome"] = (
-            "protected" if name in self.protected else "outcome" if name == self.outcome else ""
+        cells, part = (
+            self.raw[name],
+            "protected" if name in self.protected else "outcome" * (name == self.outcome),
         )
         profile = profile_column(name, cells, part, self.unknown)
         missing = cells.isna() | cells.isin(profile.markers)
@@ -449,9 +433,8 @@ class _Drafting:
         if profile.role != "feature":
             return profile
         if profile.kind == "categorical" and name in self.protected and missing > _FEW_MISSING:
-            return profile.checked(
-                f'{share} lack it and make a group "unknown"; missing = "drop" leaves them out'
-            )
+            doubt = f'{share} lack it and make a group "unknown"; missing = "drop" leaves them out'
+            return profile.checked(doubt)
         if name in (*self.protected, self.outcome):
             why = profile.why or "a row without it cannot be used"
             return replace(profile, missing="drop", why=why)
@@ -496,12 +479,8 @@ class _Drafting:
             if self.source.encoding != "utf-8-sig":
                 text.append(f'encoding = "{self.source.encoding}" # CHECK: it is no UTF-8')
         for column, word in self.totals.values():
-            text += [
-                "",
-                "[[keep]]",
-                f"column = {_toml(column)}",
-                f"without = {_toml([word])} # CHECK: a total",
-            ]
+            text += ["", "[[keep]]", f"column = {_toml(column)}"]
+            text.append(f"without = {_toml([word])} # CHECK: a total")
         text += ["", "[outcome]", f"column = {_toml(self.outcome)}", *(answer or lines)]
         self.checks += [
             f"column {_one_line(name)}: {profile.why.removeprefix('CHECK: ')}{_WHERE[profile.role]}"
@@ -537,21 +516,18 @@ class _Drafting:
         where = f"outcome {self.outcome}"
         if len(counts) > 3 and profile.kind == "numeric":  # of 0, 1 and 9 a median says nothing
             middle = median(profile.number(cell) for cell in counts.elements())
-            line = (
-                f"# threshold = {{ above = {middle:g} }} # CHECK: the median; above which number is it yes?"
+            doubt = "a number; say above which threshold the answer is yes"
+            return (
+                None,
+                middle,
+                [f"# threshold = {{ above = {middle:g} }} # CHECK: the median"],
+                f"{where}: {doubt}",
             )
-            return None, middle, [line], f"{where}: a number; say above which threshold the answer is yes"
         yes, no, others = means_yes(counts)
         if not yes or not no:
             line = f"# positive = […] # CHECK: name the values that mean yes, of {listed}"
             return next(iter(counts), "…"), None, [line], f"{where}: say which values mean yes: {listed}"
         lines = [f"positive = {_toml(yes)} # CHECK: the values are {listed}", f"negative = {_toml(no)}"]
-        if (
-            len(yes) == len(no) == 1
-            and yes[0].isalpha()
-            and yes[0].casefold() not in ("yes", "true", "y", "t")
-        ):
-            lines.append(f'# words = "values" # prompts and replies then say {yes[0]!r} and {no[0]!r}')
         taken = f"{', '.join(map(repr, yes))} was taken for yes, {', '.join(map(repr, no))} for no"
         if others:
             neither = ", ".join(map(_one_line, others))
@@ -564,21 +540,17 @@ class _Drafting:
         counts, profile = Counter(self.cells[name].dropna().tolist()), self.profiles[name]
         if len(counts) > _FEW and profile.kind == "numeric":
             middle = median(profile.number(cell) for cell in counts.elements())
-            self.checks.append(
-                f"protected {name}: a number with {len(counts):,} values; split it with a threshold"
-            )
-            return [
-                f"# threshold = {{ above = {middle:g} }} # CHECK: the median; or group the values with a map"
-            ]
+            doubt = f"a number with {len(counts):,} values; split it with a threshold"
+            self.checks.append(f"protected {name}: {doubt}")
+            return [f"# threshold = {{ above = {middle:g} }} # CHECK: the median; or a map of values"]
         first: dict[str, str] = {}
         names = {value: first.setdefault(value.casefold(), value) for value, _ in counts.most_common()}
         if len(first) < len(counts):
             twins = ", ".join(repr(value) for value in counts if list(names.values()).count(names[value]) > 1)
             self.checks.append(f"protected {name}: {twins} differ in case alone; a map makes them one group")
         elif len(counts) > _FEW or min(counts.values(), default=_SMALL) < _SMALL:
-            self.checks.append(
-                f"protected {name}: {len(counts)} levels, some with few rows; a map can group them"
-            )
+            few = f"{len(counts)} levels, some with few rows; a map can group them"
+            self.checks.append(f"protected {name}: {few}")
         else:
             return []
         listed = ", ".join(f"{_toml(value)} = {_toml(names[value])}" for value in list(counts)[:20])
@@ -588,9 +560,7 @@ class _Drafting:
 def _quartiles(cells: pd.Series, profile: ColumnProfile) -> tuple[float, ...]:
     """The quartiles of the numbers; fewer if values repeat, none for a single value."""
     numbers = sorted(profile.number(cell) for cell in cells.dropna())
-    limits = sorted({numbers[len(numbers) * k // 4] for k in (1, 2, 3)} - {numbers[-1]})
-    rounded = [float(f"{limit:.3g}") for limit in limits]
-    return tuple(rounded if len(set(rounded)) == len(limits) else limits)
+    return tuple(sorted({numbers[len(numbers) * k // 4] for k in (1, 2, 3)} - {numbers[-1]}))
 
 
 def draft_question(outcome: str, positive: str | None, above: float | None) -> str:

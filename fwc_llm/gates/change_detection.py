@@ -18,7 +18,6 @@ import numpy as np
 
 from fwc_llm.errors import FwcError
 from fwc_llm.gates.condition import KEY_OF, GateCondition
-from fwc_llm.metrics.confidence_sequences import MIN_ROWS_FIRST_LOOK
 from fwc_llm.metrics.counts import BY_KEY, RATES, Codes, Metric
 
 _BETS = 0.05, 0.1, 0.2, 0.4  # λ
@@ -73,8 +72,7 @@ class _Comparison:
         self.evidence = [(m + 1) * (1 + bet * difference) for m, bet in zip(old, _BETS, strict=True)]
         rise, since, *sums = self.stretch or [0.0, moment, 0, 0, 0, 0]
         rise += log1p(_DATING * difference)
-        if sums[0] + sums[2] < MIN_ROWS_FIRST_LOOK:  # a few decisions of chance date nothing
-            since = moment
+        since = moment if rise < 1 else since  # a few decisions of chance date nothing
         self.stretch = [rise, since, *map(sum, zip(sums, self.block, strict=True))] if rise > 0 else []
         self.block = [0, 0, 0, 0]
         return sum(self.evidence) - sum(old)

@@ -187,10 +187,13 @@ def _add(state: State, rows: "pd.DataFrame", path: Path) -> tuple[Codes, Codes, 
     nothing, summary, notes = np.zeros(0, np.int64), state.summary, list[str]()
     if not len(rows):
         return nothing, nothing, notes
+    known = len(summary["groups"])
     rows["cell"] = 6 * _numbers(rows["group"], summary["groups"]) + rows["kind"]
     rows["version"] = _numbers(rows["version"], summary["versions"])
     if (groups := len(summary["groups"])) > _MOST_GROUPS:
         raise FwcError(f"{path}: {groups} groups are too many to compare all pairs: protect fewer columns")
+    if known and groups > known:
+        notes.append(f"new groups, or new names: {', '.join(summary['groups'][known:])}")
     rows = rows.iloc[state.add(rows, path)]
     if not len(rows):
         return nothing, nothing, notes

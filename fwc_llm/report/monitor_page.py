@@ -14,7 +14,6 @@ from fwc_llm.gates.decide import outcome_of
 from fwc_llm.metrics.confidence_sequences import MIN_ROWS_FIRST_LOOK
 from fwc_llm.metrics.counts import RATES, Codes, Floats
 from fwc_llm.metrics.statistics import plain
-from fwc_llm.report.html import environment
 from fwc_llm.report.monitor import Monitored, sequence, sums
 from fwc_llm.report.number_format import number
 from fwc_llm.report.table_model import Scale, Section, TableCell, valued
@@ -177,6 +176,8 @@ def sections(seen: Monitored) -> list[Section]:
 
 def page(seen: Monitored, checks: Sequence[Check], title: str) -> str:
     """Return one HTML page with the checks, and tables in which rates and metrics are drawn over time."""
+    from fwc_llm.report.html import environment  # half a second to import
+
     length = f"{seen.summary['asked']['run_length']:,}"
     notes = [f"{check.outcome}: {check.reason}" for check in checks]
     notes.append(

@@ -2,8 +2,10 @@
 clustering.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -104,9 +106,8 @@ def disk_shots(
     if unknown := sorted(set(options) - set(_ON_DISK)):
         raise FwcError(f"the strategy has no option {unknown[0]!r}: it takes {', '.join(_ON_DISK)}")
     settings: dict[str, Any] = {"slots": "balanced-positive", "max_iter": 300} | options
-    settings |= _settings(
-        task, m, epsilon, seed, settings.pop("column_weights", None), settings.pop("penalty", None)
-    )
+    of_task = (settings.pop(name, None) for name in ("column_weights", "penalty"))
+    settings |= _settings(task, m, epsilon, seed, *of_task)
     if settings["slots"] not in RULES:
         raise FwcError(f"slots={settings['slots']!r}: for a table on disk, name one of {', '.join(RULES)}")
     whole = task.disk_table
@@ -149,15 +150,15 @@ def _settings(
 
 def _certified(request: Request, estimator: FairCoreset, slots: str) -> Shots:
     """The shots with their certificate; the `request`'s pool holds the m chosen rows."""
-    recorded = {"column_weights": estimator.column_weights, "penalty": estimator.penalty}
-    recorded = {name: value for name, value in recorded.items() if value is not None}
-    if not estimator.crossed:
-        recorded["crossed"] = False
-    if estimator.prove:
-        recorded["prove"] = True
+    recorded: dict[str, Any] = {
+        "column_weights": estimator.column_weights, "penalty": estimator.penalty,
+        "crossed": None if estimator.crossed else False, "prove": estimator.prove or None,
+    }  # fmt: skip
     task, rows, weights = request.task, request.pool, np.asarray(estimator.weights_)
     sensitive, labels = task.sensitive(rows), task.labels(rows)
-    options: dict[str, Any] = {"epsilon": estimator.epsilon, "slots": slots, **recorded}
+    options: dict[str, Any] = {"epsilon": estimator.epsilon, "slots": slots}
+    options |= {name: value for name, value in recorded.items() if value is not None}
+    counts = Counter(zip(sensitive.tolist(), labels.tolist(), strict=True))
     shots = make_shots(request, "fwc", range(len(rows)), weights, **options)
     certificate = {
         "objective": float(estimator.objective_),
@@ -166,13 +167,8 @@ def _certified(request: Request, estimator: FairCoreset, slots: str) -> Shots:
         "violation": float(estimator.violation_),
         **({} if estimator.penalty is None else {"imbalance": estimator.imbalance_}),
         "slots": [
-            {
-                "level": str(level),
-                "label": LABELS[label],
-                "count": int(np.sum((sensitive == level) & (labels == label))),
-            }
-            for level in np.unique(sensitive)
-            for label in (0, 1)
+            {"level": str(level), "label": LABELS[label], "count": counts[level, label]}
+            for level, label in product(np.unique(sensitive).tolist(), (0, 1))
         ],
         "rows": [example.row for example in shots.examples],
         "weights": [example.weight for example in shots.examples],

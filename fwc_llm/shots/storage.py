@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from fwc_llm.data.locate import cache_folder
 from fwc_llm.errors import FwcError
-from fwc_llm.files import json_text, read_text, write_whole
+from fwc_llm.files import failing_as, json_text, read_text, write_whole
 from fwc_llm.sanitize import parse_json
 from fwc_llm.shots.base import DEFAULT_M, Example, Shots
 from fwc_llm.shots.registry import is_kept
@@ -53,17 +53,9 @@ def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data:
     changed table.
     """
     where = f"shots file {path}"
-    try:
+    with failing_as(FwcError, f"{where} cannot be read: "):
         content = parse_json(read_text(Path(path), _LARGEST), strict=True)
-    except OSError as error:
-        raise FwcError(f"{where} cannot be read: {error.strerror or error}") from None
-    except ValueError as error:
-        raise FwcError(f"{where} is not JSON: {error}") from None
-    if not isinstance(content, dict) or "format" not in content:
-        raise FwcError(f'{where} was not written by `fwc-llm shots`: it has no "format"')
-    if content["format"] != FORMAT:
-        raise FwcError(f"{where} has the format {content['format']!r}; this version reads {FORMAT!r}")
-    fields = check(_ShotsFile, content, where).model_dump()
+    fields = check(_ShotsFile, content, where).model_dump(exclude={"format"})
     examples = tuple(Example(**example) for example in fields.pop("examples"))
     check_examples(examples, where)
     shots = Shots(**fields | {"protected": tuple(fields["protected"]), "examples": examples})
@@ -81,6 +73,7 @@ class _ExampleInFile(BaseModel, strict=True):
 
 
 class _ShotsFile(BaseModel, strict=True):
+    format: Literal["fwc-llm-shots/1"]
     task: str
     fingerprint: str
     protected: list[str] = []
@@ -104,14 +97,8 @@ def shots_json(shots: Shots) -> dict[str, Any]:
         "options": dict(shots.options),
         "certificate": None if shots.certificate is None else dict(shots.certificate),
         "examples": [
-            {
-                "row": example.row,
-                "label": example.label,
-                "weight": example.weight,
-                "displayed": displayed.get(example.row),
-                "values": dict(example.values),
-            }
-            | ({"altered": example.altered} if example.altered else {})
+            {name: value for name, value in vars(example).items() if value or name != "altered"}
+            | {"displayed": displayed.get(example.row), "values": dict(example.values)}
             for example in shots.examples
         ],
     }

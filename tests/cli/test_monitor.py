@@ -194,7 +194,9 @@ def test_wide_input_is_taken(watch: Run) -> None:
     watch(many, code=0)
     changed = watch(many.assign(approved="no"), code=2)
     assert len(changed.line) < 500
-    document = json.loads(watch(day(2, 50).assign(sex="d"), "--json").out)
+    third = watch(day(2, 50).assign(sex="d"), "--json")
+    assert "new groups" in third.err
+    document = json.loads(third.out)
     assert len(document["counts"]) == 1001
     assert set(document["history"][0]["counts"]) == {"f", "m", "d"}
 

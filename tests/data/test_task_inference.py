@@ -82,8 +82,8 @@ def test_columns_are_taken_for_what_they_are(
         ([f"{k * 37 % 1000}" for k in range(600)] + ["666"] * 40, "666 beside 0 to "),
         ([f"{k % 40 - 1}" for k in range(600)], "-1 beside 0 to 38"),
         ([f"{k % 100}" for k in range(600)], ""),
-        (["m", "f", "M"] * 20, "'M', 'm' differ in case alone"), ([f"{k % 40 - 20}" for k in range(60)], ""),
-        ([f"{k % 120}" for k in range(600)], ""), (["red", "blue"] * 30, ""),
+        ([f"{k % 40 - 20}" for k in range(60)], ""), ([f"{k % 120}" for k in range(600)], ""),
+        (["red", "blue"] * 30, ""),
     ],
 )  # fmt: skip
 def test_what_a_person_would_see_is_flagged(cells: list[str], words: str) -> None:
