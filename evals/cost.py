@@ -5,9 +5,7 @@
 Recorded: 200 answers a file about rows of Adult's test file (published with DecodingTrust); the predictor
 learns from them and predicts all 15,060 rows. Rows' worth is how many rows the plain estimate would need for
 the same variance. Simulated: answers drawn from a regression fitted to GPT-4's zero-shot answers, so that the
-truth is known: how often intervals hold it, their width against the plain ones, and bias. Allocated: the
-last 60 % of the questions, about such worlds and the recorded answers themselves, go where answers are
-uncertain; `fwc-llm` does not do that (docs/decisions/0009-no-adaptive-allocation.md).
+truth is known: how often intervals hold it, their width against the plain ones, and bias.
 """
 
 import argparse
@@ -201,99 +199,6 @@ def _truth(table: FeatureTable, chance: np.ndarray, weight: np.ndarray) -> np.nd
     return np.array([abs(rates[1] - rates[0]), min(rates) / max(rates), gaps, accuracy])
 
 
-FIRST, UNIFORM = 0.4, 0.3  # the first part's share of the questions, and what the rest has of a uniform draw
-
-
-def allocated(
-    x: np.ndarray, stratum: np.ndarray, rows: np.ndarray, contrast: np.ndarray, chance: np.ndarray, runs: int
-) -> dict[str, Any]:
-    """Return mean squared errors (4,) of a contrast of strata: plain, assisted, and both with questions that
-    went where a predictor of the first part is uncertain, weighted by inclusion probabilities.
-
-    `x` (N, p) are the features, `rows` (C,) the questions of each stratum, `chance` (N,) each row's P(yes).
-    """
-    rng, size, first = np.random.default_rng(len(x)), np.bincount(stratum), (FIRST * rows).round().astype(int)
-    members = [np.flatnonzero(stratum == c) for c in range(len(rows))]
-
-    def predicted(row: np.ndarray, answer: np.ndarray) -> np.ndarray:
-        if answer.min() == answer.max():
-            return np.full(len(x), answer[0])
-        model = LogisticRegression(C=0.5, max_iter=300).fit(x[row], answer)
-        return np.asarray(model.predict_proba(x)[:, 1])
-
-    def ask(number: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        parts = zip(members, number, strict=True)
-        row = np.concatenate([rng.choice(own, n, p=p[own] / p[own].sum()) for own, n in parts])
-        return row, (rng.random(len(row)) < chance[row]) * 1.0
-
-    def value(row: np.ndarray, answer: np.ndarray, weight: np.ndarray, assist: bool) -> float:
-        own = stratum[row]
-
-        def mean(values: np.ndarray) -> np.ndarray:
-            return np.bincount(own, weight * values, len(rows)) / np.bincount(own, weight, len(rows))
-
-        control = np.zeros(len(row))
-        if assist:
-            fold = rng.permutation(len(x)) % 5
-            for k in range(5):
-                here = fold[row] == k
-                p = predicted(row[~here], answer[~here])
-                control[here] = (p - (np.bincount(stratum, p) / size)[stratum])[row[here]]
-            parts = (answer - mean(answer)[own], control - mean(control)[own])
-            squares = [np.bincount(own, weight**2 * parts[1] * one, len(rows)) for one in parts]
-            with np.errstate(invalid="ignore"):
-                control *= np.clip(np.nan_to_num(squares[0] / squares[1]), 0, 2)[own]
-        return float(contrast @ mean(answer - control))
-
-    errors, truth, uniform = [], contrast @ (np.bincount(stratum, chance) / size), 1 / size[stratum]
-    for _ in range(runs):
-        begun = ask(first, uniform)
-        row, answer = (np.concatenate(both) for both in zip(begun, ask(rows - first, uniform), strict=True))
-        found = [value(row, answer, np.ones(len(row)), assist) for assist in (False, True)]
-        p = predicted(*begun)
-        for assist in (False, True):
-            apart = 0.0 if assist else (p - (np.bincount(stratum, p) / size)[stratum]) ** 2
-            sd = np.sqrt(p * (1 - p) + apart)
-            draw = UNIFORM * uniform + (1 - UNIFORM) * sd / np.bincount(stratum, sd)[stratum]
-            row, answer = (np.concatenate(both) for both in zip(begun, ask(rows - first, draw), strict=True))
-            weight = 1 / (first[stratum] * uniform + (rows - first)[stratum] * draw)
-            found.append(value(row, answer, weight[row], assist))
-        errors.append((np.array(found) - truth) ** 2)
-    of = np.array(errors)
-    drawn = of[np.random.default_rng(0).integers(0, runs, (500, runs))].mean(1)
-    worth = [np.log(each[..., :2] / each[..., 2:]) for each in (of.mean(0), drawn)]
-    return {"log_worth": worth[0].tolist(), "error": worth[1].std(0).tolist()}
-
-
-World = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-
-
-def allocations(table: FeatureTable, files: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, World]]:
-    """Yield worlds for `allocated`: each file's answers, and a regression fitted to them by two designs, of
-    3,000 rows.
-    """
-    chosen = np.random.default_rng(0).choice(len(table.rows), 3000, replace=False)
-    group = np.searchsorted(sorted(set(table.group)), table.group)
-    designed, two = np.array(DESIGNED), np.array([-1.0, 1.0])
-    parts = designed / designed.reshape(2, 2).sum(1).repeat(2) * np.array([-1, -1, 1, 1])
-    for name, frame in files.items():
-        place = table.rows.get_indexer(pd.Index(frame.dropna()["row"]))
-        yes, x = (frame.dropna()["answer"] == "yes").to_numpy() * 1.0, table.matrix
-        chance = LogisticRegression(C=0.5, max_iter=300).fit(x[place], yes).predict_proba(x)[:, 1]
-        fall = [np.bincount(one) / len(one) for one in (group[place], group)]
-        yield f"{name}, recorded", (x[place], group[place], _whole(120 * fall[0]), two, yes)
-        own, cell = (x[chosen], group[chosen]), (2 * group + table.label)[chosen]
-        yield f"{name}, fitted, as they fall", (*own, _whole(200 * fall[1]), two, chance[chosen])
-        yield (
-            f"{name}, fitted, base parity 0.5",
-            (own[0], cell, _whole(200 * designed), parts, chance[chosen]),
-        )
-
-
-def _whole(numbers: np.ndarray) -> np.ndarray:
-    return numbers.round().astype(int)
-
-
 def goals(result: dict[str, Any]) -> Iterator[str]:
     """Yield what was aimed at, what was measured, and whether that is enough."""
     for design, least in (("group and label", 1.7), ("group", 2.2)):
@@ -318,19 +223,10 @@ def goals(result: dict[str, Any]) -> Iterator[str]:
         )
     longest = max(max(one["width"]) for one in worlds)
     yield f"Mean width at most 1.03 times the plain one: at most {longest:.2f}, {_met(longest <= 1.03)}"
-    low = np.exp(_worths(result, "recorded")[0].mean(0))[1]
-    yield "Adaptive allocation worth 1.1 times the rows, recorded answers, assisted: " + (
-        f"{low:.2f}, {_met(low >= 1.1)}" + ("" if low >= 1.1 else ": not built")
-    )
 
 
 def _met(enough: bool) -> str:
     return "**met**" if enough else "**missed**"
-
-
-def _worths(result: dict[str, Any], kind: str) -> tuple[np.ndarray, np.ndarray]:
-    worlds = [one for name, one in result["allocated"].items() if kind in name]
-    return np.array([one["log_worth"] for one in worlds]), np.array([one["error"] for one in worlds])
 
 
 def as_markdown(result: dict[str, Any]) -> str:
@@ -390,29 +286,6 @@ def as_markdown(result: dict[str, Any]) -> str:
         bias = " / ".join(f"{one:+.4f}" for one in found["bias"])
         ratios = f"{found['width'][0]:.2f} | {found['variance_ratio']:.2f} | {found['worth']:.2f}"
         lines.append(f"| {name} | {' | '.join(cover)} | {ratios} | {bias} |")
-    if result["allocated"]:
-        lines += [
-            "",
-            "## Where to ask: after 40 % of the questions, more where answers are uncertain",
-            "",
-            "Rows' worth: mean squared error of the DP gap with questions drawn uniformly within strata, "
-            "over that with an adaptive allocation (30 % uniform). Recorded: 120 of a file's answers, with "
-            f"replacement, {3 * result['runs']} runs each; fitted: simulated, {result['runs'] // 2} runs.",
-            "",
-            "| answers | plain | assisted |",
-            "|---|---:|---:|",
-        ]
-        for kind in ("recorded", "as they fall", "base parity", ""):
-            own, error = _worths(result, kind)
-            mean, off = np.exp(own.mean(0)), np.exp(1.96 * np.sqrt((error**2).sum(0)) / len(own))
-            ends = [f"{m:.2f} ({m / e:.2f} to {m * e:.2f})" for m, e in zip(mean, off, strict=True)]
-            name = f"**{kind or 'all'}: geometric mean, 95 % interval**"
-            above = [f"{(one >= np.log(1.1)).sum()} of {len(one)} at least 1.1" for one in own.T]
-            lines.append(f"| {name} | {' | '.join(map(', '.join, zip(ends, above, strict=True)))} |")
-        lines += [
-            f"| {name} | {np.exp(one['log_worth'][0]):.2f} | {np.exp(one['log_worth'][1]):.2f} |"
-            for name, one in result["allocated"].items()
-        ]
     return "\n".join([*lines, ""])
 
 
@@ -445,7 +318,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     second = table.group == max(table.group)
     log_odds = {PREDICTABLE: 3 * odds, UNPREDICTABLE: 0 * odds, WRONG: (1.5 + second) * above + second}
     few = np.where(~second & (np.arange(len(second)) % 25 > 1), max(table.group), table.group)
-    simulated, worlds = {}, dict(allocations(table, files)) if given.runs else {}
+    simulated = {}
     for world in WORLDS if given.runs else ():
         n, designed, repeats, lost, kind = world
         name = f"n = {n:,}, {'base parity 0.5' if designed else 'as they fall'}, R = {repeats}"
@@ -460,13 +333,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "recorded": found,
         "between": between(files, table),
         "simulated": simulated,
-        "allocated": {
-            name: allocated(*world, given.runs * 3 if "recorded" in name else max(2, given.runs // 2))
-            for name, world in worlds.items()
-        },
     }
     if not given.runs:  # the simulations that were recorded
-        kept = {name: before[name] for name in ("command", "runs", "simulated", "allocated")}
+        kept = {name: before[name] for name in ("command", "runs", "simulated")}
         result |= kept | {"anew": "python -m evals.cost --record --runs 0"}
     if given.out:
         (given.out / "cost.json").write_text(json.dumps(result, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -118,7 +118,9 @@ def try_room(room: str, sample: int, copied: Path) -> dict[str, Any]:
         code, inside, words = mutant(texts[file], n)
         (copied / file).write_text(code, encoding="utf-8")
         if not noticed(copied, tests, seconds):
-            survivors.append({"file": file.as_posix(), "in": inside, "change": words, "equivalent": ""})
+            survivors.append(
+                {"file": file.as_posix(), "in": inside, "change": words, "equivalent": "", "since": ""}
+            )
         (copied / file).write_text(texts[file], encoding="utf-8")
         print(f"{room}: {number} of {len(chosen)} tried, {len(survivors)} not noticed", file=sys.stderr)
     return {"changes": len(sites), "tried": len(chosen), "survivors": survivors}
@@ -128,7 +130,7 @@ def page(rooms: dict[str, Any]) -> str:
     """The results as Markdown."""
     lines = [
         "# Mutants\n",
-        "Small changes of the code, one at a time (`python -m evals.mutants ROOM --record`): an operator",
+        "Small changes of the code, one at a time (`python -m evals.mutants ROOM --sample N`): an operator",
         "or a comparison turned round, a number one higher, a `not` or a minus left out. Noticed is where a",
         f"test of the room fails. What a reader judges equivalent does not count. The goal is {_GOAL:.0%}.\n",
         "| room | possible | tried | equivalent | noticed |",
@@ -143,6 +145,7 @@ def page(rooms: dict[str, Any]) -> str:
     for found in rooms.values():
         for each in found["survivors"]:
             why = f" (equivalent: {each['equivalent']})" if each["equivalent"] else ""
+            why += f" (noticed since then by `{each['since']}`)" if each["since"] else ""
             lines.append(f"* `{each['file']}`, `{each['in'] or 'module'}`: `{each['change']}`{why}")
     return "\n".join(lines) + "\n"
 
@@ -159,14 +162,15 @@ def main() -> None:
     os.nice(NICE)
     file = RESULTS / "mutants.json"
     rooms: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    judged = {(each["file"], each["in"], each["change"]): each["equivalent"]
+    judged = {(each["file"], each["in"], each["change"]): each
               for found in rooms.values() for each in found["survivors"]}  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         copied = Path(folder).resolve()
         subprocess.run(["git", "checkout-index", "--all", f"--prefix={copied}/"], cwd=CHECKOUT, check=True)
         tried = {room: try_room(room, options.sample, copied) for room in options.rooms}
     for each in (each for found in tried.values() for each in found["survivors"]):
-        each["equivalent"] = judged.get((each["file"], each["in"], each["change"]), "")
+        known = judged.get((each["file"], each["in"], each["change"]), each)
+        each |= {"equivalent": known["equivalent"]}
     rooms |= tried
     print(page(rooms))
     if options.record:

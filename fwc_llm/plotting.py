@@ -43,6 +43,13 @@ def require_matplotlib() -> None:
         raise FwcError(NEEDS_MATPLOTLIB) from None
 
 
+def check_plot(path: str | Path) -> None:
+    """Raise `FwcError` before the work for a plot that cannot be drawn: another suffix, or no matplotlib."""
+    if Path(path).suffix.lower() not in FORMATS:
+        raise FwcError(f"cannot plot to {path}: give a name that ends in {' or '.join(FORMATS)}")
+    require_matplotlib()
+
+
 @contextmanager
 def panels(
     lines: Sequence[str], widths: Sequence[float], height: float

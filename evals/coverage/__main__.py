@@ -13,6 +13,7 @@ from typing import Any
 
 from rich.progress import Progress
 
+from evals.coverage.against_fairlearn import NUMBERS, farthest
 from evals.coverage.pairs import LOOKS, PAIRS, measure_pair
 from evals.coverage.populations import populations, quick_populations
 from evals.coverage.report import as_json, as_markdown
@@ -114,6 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "seed": given.seed,
         "runs": runs,
         "of": len(list(populations())),
+        "fairlearn": {"numbers": NUMBERS, "farthest": farthest()},
     }
     folder = given.out or (None if given.quick or given.only else RESULTS)
     recorded = folder / "coverage.json" if folder and given.only else None

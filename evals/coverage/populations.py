@@ -38,14 +38,12 @@ ADULT_200 = Design("Adult, n = 200", ADULT, ((75, 25), (25, 75)))
 GERMAN_100 = Design("German, n = 100", GERMAN, ((35, 15), (15, 35)))
 TENS = Design("groups of 10", ((400, 100), (300, 200)), ((7, 3), (3, 7)))
 UNBALANCED = Design("groups of 90 and 8", ((3000, 1000), (60, 60)), ((50, 40), (4, 4)))
-FIVES = Design("groups of 100 and 5", ((500, 500), (40, 40)), ((50, 50), (3, 2)))
 THREE = Design("three groups of 50", ((900, 300), (500, 500), (300, 900)), ((35, 15), (25, 25), (15, 35)))
 THREE_UNEVEN = Design(
     "three groups, 80, 20 and 8", ((900, 300), (100, 100), (40, 40)), ((50, 30), (12, 8), (4, 4))
 )
 CROSSED = Design("four crossed groups of 30", ((400, 200),) * 4, ((20, 10), (15, 15), (15, 15), (10, 20)))
 RANDOM_200 = Design("Adult, 200 random rows", ADULT, 200)
-RANDOM_100 = Design("German, 100 random rows", GERMAN, 100)
 RANDOM_UNEVEN = Design("100 random rows, 7 of one group", ((2500, 2150), (200, 150)), 100)
 
 

@@ -48,6 +48,9 @@ def as_markdown(result: Mapping[str, Any]) -> str:
             "at 1.75 standard errors, must exclude it: a true 0.91 is found out nine times in ten. No "
             "value may lie outside its own interval, and no verdict or p-value say otherwise.",
             "",
+            "Values beside fairlearn's, on random tables, weighted and not: "
+            "{numbers} numbers differ by at most {farthest:.0e}.".format(**result["fairlearn"]),
+            "",
             "**Everything is accepted.**" if not bad else f"**Not accepted, in {len(bad)} of all:**",
             *(["", *bad] if bad else []),
             "",
@@ -65,7 +68,8 @@ def as_markdown(result: Mapping[str, Any]) -> str:
             "a gap. The least coverage of a pair's intervals (DP gap, accuracy, rates, two arms, "
             f"parity within strata, probes) after {', '.join(map(str, LOOKS[:-1]))} or {LOOKS[-1]:,} runs, "
             "the first at which all are accepted. The simulation's own standard error is 0.015, 0.009 and "
-            "0.005. A pair that is refused is refused by `fwc-llm` too.",
+            "0.005. Until decided, the intervals of all ten looks hold at once. A pair that is refused is "
+            "refused by `fwc-llm` too.",
             "",
             *table_of_pairs({one["name"]: one for one in result["pairs"]}),
             "",

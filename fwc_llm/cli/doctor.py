@@ -10,7 +10,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from typing import NamedTuple
 
-from fwc_llm.cli.flags import JSON, command, option, print_json
+from fwc_llm.cli.flags import JSON, command, option, print_json, switch
 from fwc_llm.errors import FwcError
 from fwc_llm.models import is_local
 
@@ -38,6 +38,7 @@ class CheckResult(NamedTuple):
 def doctor(
     base_url: str | None = option("Also connect to this OpenAI-compatible server, without a key."),
     api_key_env: str | None = option("Environment variable that must hold the service's key."),
+    online: bool = switch("Also connect to OpenAI, without a key.", "--online"),
     as_json: bool = JSON,
 ) -> None:
     """Check versions, extras, data and keys, and say what to do.
@@ -51,8 +52,8 @@ def doctor(
     with working("looking"):
         findings = [*_packages(), *_prices(), *_data()]
         findings += [_key(name, bool(api_key_env)) for name in ((api_key_env,) if api_key_env else _KEYS)]
-        if base_url:
-            findings.append(_service(base_url))
+        if base_url or online:
+            findings.append(_service(base_url or "https://api.openai.com/v1"))
     broken = sum(finding.state == "broken" for finding in findings)
     if as_json:
         head = {"format": "fwc-llm-doctor/1", "version": __version__, "broken": broken}

@@ -59,6 +59,9 @@ def evaluate(
     reference: bool = flags.switch(
         "Add the rates of plain models of the table.", "--reference", panel=EXPERIMENT
     ),
+    ablate: bool = flags.switch(
+        "Ablation: one arm per component of FWC, 20 repeats.", "--ablate", panel=EXPERIMENT
+    ),
     out: Path | None = flags.option(
         "Folder of the run; the same folder continues it. [default: ./runs/<time>-<task>-<model>]",
         *("--out", "-o"),
@@ -74,6 +77,7 @@ def evaluate(
     allow_changed_data: bool = flags.ALLOW_CHANGED,
     cancel_batch: bool = flags.CANCEL_BATCH,
     dry_run: bool = flags.DRY_RUN,
+    max_prompt_tokens: int | None = flags.MAX_PROMPT_TOKENS,
     fail_if: list[str] | None = FAIL_IF,
     undecided: Undecided = UNDECIDED,
     junit: Path | None = JUNIT,
@@ -96,6 +100,8 @@ def evaluate(
     gates = Gates.read(fail_if, undecided, junit, dry_run)
     # Saved examples belong to a task: with them it is no demonstration, but a run with defaults.
     models = _model_names(model)
+    if ablate:
+        shots, options = _ablation(shots, options)
     demonstration = task is None and model is None and ".json" not in shots
     if demonstration and options.get("n_test") is None:
         options["n_test"] = _DEMONSTRATED
@@ -115,11 +121,18 @@ def evaluate(
                     "its rows"
                 )
 
-        job = prepare(
-            table, models[0], flags.words(shots), settings, client, data_dir, allow_changed_data,
-            step, console.notes, reference, task, no_rows, fail_if or (),
-        )  # fmt: skip
+        fitted = settings
+        for name in reversed(models if max_prompt_tokens is not None else models[:1]):  # fit all of them
+            job = prepare(
+                table, name, flags.words(shots), fitted, client, data_dir, allow_changed_data,
+                step, console.notes, reference, task, no_rows, fail_if or (), max_prompt_tokens,
+            )  # fmt: skip
+            fitted = job.plan.settings
     console.notes(*job.plan.notes)
+    if max_prompt_tokens is not None:
+        console.notes(
+            f"{fitted.m} of {settings.m} examples: the most that fit into {max_prompt_tokens:,} prompt tokens"
+        )
     jobs = [job.with_model(name, console.notes) for name in models] if len(models) > 1 else [job]
     gates.begin([arm.name for arm in job.plan.arms])
     if dry_run:
@@ -139,6 +152,17 @@ def _wordings(text: str | None) -> dict[str, Any]:
     if not sets:
         raise FwcError("--template names no template set: give default, paper, or a folder of your own")
     return {"template": sets[0], "templates": sets if len(sets) > 1 else ()}
+
+
+def _ablation(shots: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The arms of an ablation, and the flags with its repeats and strategy options where none are given."""
+    from fwc_llm.runs import ablation_arms as parts
+
+    if shots not in (flags.ARMS, ",".join(parts.ARMS)) or options["order"]:
+        raise FwcError("--ablate names its arms and their orders: leave --shots and --order out")
+    repeats = parts.REPEATS if options["repeats"] in (None, 1) else options["repeats"]
+    pairs = [*(f"{key}={value}" for key, value in parts.OPTIONS.items()), *(options["option"] or ())]
+    return ",".join(parts.ARMS), {**options, "repeats": repeats, "option": pairs}
 
 
 def _model_names(text: str | None) -> tuple[str, ...]:

@@ -66,6 +66,7 @@ ALLOW_CHANGED: bool = switch(
 DRY_RUN: bool = switch(
     "Print the number of requests and their cost in dollars; send none.", "--dry-run", panel=COST
 )
+MAX_PROMPT_TOKENS: int | None = option("Choose the largest m, up to --m, whose prompts fit.", panel=COST)
 SHEET: str = option("The sheet of an Excel file, by name or number. [default: the first]", default="")
 SKIP: int = option("Number of lines above the header to skip.", default=0, min=0)
 COMMENT: str = option("Prefix of lines to skip, such as #.", default="")

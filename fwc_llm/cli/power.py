@@ -34,6 +34,12 @@ def power(
     discordant: float | None = flags.option(
         "Share of rows that two arms answer differently. [default: 0.25]"
     ),
+    correlation: float = flags.option(
+        "Correlation of an arm's answers to one row in two repeats.", default=1.0
+    ),
+    examples_sd: float = flags.option(
+        "Standard deviation of a difference over sets of examples.", default=0.05
+    ),
     fail_if: list[str] | None = flags.option(
         'Condition such as "dp > 0.1": expected rows of `eval --until-decided`.', "--fail-if"
     ),
@@ -56,7 +62,7 @@ def power(
 
     if detect is not None and not 0.0 < detect < 1.0:
         raise FwcError(f"--detect is {detect:g}: a difference lies between 0 and 1, for example 0.1")
-    assumptions = _assumptions(discordant, run)
+    assumptions = _assumptions(discordant, correlation, examples_sd, run)
     arms = _arms(shots)
     with console.working("reading the table") as step:
         table = flags.open_task(task, data_dir, protected)
@@ -114,11 +120,13 @@ def _arms(shots: str) -> list[str]:
     return arms
 
 
-def _assumptions(discordant: float | None, run: Path | None) -> "Assumptions":
+def _assumptions(
+    discordant: float | None, correlation: float, examples_sd: float, run: Path | None
+) -> "Assumptions":
     from fwc_llm.metrics.planning import Assumptions, observed
     from fwc_llm.runs.recorded_run import read_run
 
-    assumed: dict[str, Any] = {}
+    assumed: dict[str, Any] = {"correlation": correlation, "examples_sd": examples_sd}
     if run is not None:
         if discordant is not None:
             raise FwcError("give --discordant or --run, not both: the run determines it")
@@ -126,9 +134,9 @@ def _assumptions(discordant: float | None, run: Path | None) -> "Assumptions":
         if finished.answered.design.sequential is not None:
             raise FwcError(f"{run} asked until it was decided: plan by a run of a fixed number of rows")
         seen = observed(finished.answered.plain_samples)
-        assumed = {"discordant": seen.discordant, "variance": seen.variance, "source": f"as in {run}"}
+        assumed |= {"discordant": seen.discordant, "variance": seen.variance, "source": f"as in {run}"}
     elif discordant is not None:
-        assumed = {"discordant": discordant, "source": "as given"}
+        assumed |= {"discordant": discordant, "source": "as given"}
     return Assumptions(**assumed)
 
 

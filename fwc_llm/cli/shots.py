@@ -14,7 +14,7 @@ from fwc_llm.runs.settings import Settings
 from fwc_llm.shots.registry import BUILT_IN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from fwc_llm.report.strategies import StrategyComparison
     from fwc_llm.shots.base import Shots
@@ -35,13 +35,21 @@ def shots(
     option: list[str] | None = flags.option(
         "Option KEY=VALUE of the strategy, such as slots=Female:no=1,Female:yes=7; repeatable."
     ),
+    column_weights: str | None = flags.option(
+        "Weights of features in fwc's distance: age=2,hours=0.5. [default: the task's]"
+    ),
     penalty: float | None = flags.option(
         "Soft parity limit of fwc instead of --epsilon: cost of total imbalance."
+    ),
+    per_attribute: bool = flags.switch(
+        "Limit parity per protected attribute, not per combination.", "--per-attribute"
     ),
     prove: bool = flags.switch("Bound fwc's objective for any rows (up to 5,000 rows; 20 CPU s).", "--prove"),
     ids: str | None = flags.option("Row ids for the strategy `ids`, comma-separated."),
     out: Path | None = flags.option("File to save the examples to, as JSON.", "--out", "-o", "--output"),
     compare: bool = flags.switch("Compare strategies by distance, parity, tokens and seconds.", "--compare"),
+    plot: Path | None = flags.option("Draw --compare to this file, .png or .svg (extra [plot])."),
+    max_prompt_tokens: int | None = flags.MAX_PROMPT_TOKENS,
     model: str = flags.option("Model whose tokens are counted.", default="gpt-4"),
     data: str | None = flags.option(
         "Parquet files that replace the task's table: path, quoted pattern or folder.", metavar="FILES"
@@ -55,15 +63,23 @@ def shots(
     Saved examples are used with `fwc-llm eval --shots shots.json`.
     """
     from fwc_llm.runs.defaults import fit_m
-    from fwc_llm.shots import is_per_row, order_shots
     from fwc_llm.shots.coresets import disk_shots
-    from fwc_llm.shots.storage import kept_shots
 
     options, settings = flags.read_pairs(option, "--option"), flags.read(Settings, others)
     if compare and out is not None:
         raise FwcError(f"--compare saves no examples: leave out --out {out}, or --compare")
+    if plot is not None:
+        from fwc_llm.plotting import check_plot
+
+        if not compare:
+            raise FwcError("--plot draws a comparison: add --compare")
+        check_plot(plot)
     if ids is not None:
         strategy, options["rows"] = strategy or "ids", ids
+    if column_weights is not None:
+        options["column_weights"] = column_weights
+    if per_attribute:
+        options["crossed"] = False
     if prove:
         options["prove"] = True
     if penalty is not None:
@@ -81,25 +97,22 @@ def shots(
 
             names = flags.words(strategy) or None
             lines = compare_strategies(table, names, m, limit, seed, settings.template, model, options, step)
-        elif table.disk_table is not None and strategy in (None, "fwc"):
+        elif table.disk_table is not None and strategy in (None, "fwc") and max_prompt_tokens is None:
             chosen = disk_shots(table, m, limit, seed, order, step, **options)
         else:
-            strategy = strategy or "fwc"
-            if is_per_row(strategy, options):
-                raise FwcError(
-                    f"{strategy} chooses anew for every queried row, so there is nothing to save: use "
-                    f"fwc-llm eval --shots {strategy}, or measure it with --compare"
-                )
-            step(f"choosing examples: {strategy}")
-            chosen = order_shots(kept_shots(table, strategy, m, limit, seed, **options), order, seed)
+            choose = _chooser(table, strategy or "fwc", limit, seed, order, options)
+            step(f"choosing examples: {strategy or 'fwc'}")
+            if max_prompt_tokens is not None:
+                m = _fitting(table, choose, m, max_prompt_tokens, model, settings.template)
+            chosen = choose(m)
     if compare:
-        _show_compared(lines, table, m, model, as_json)
+        _show_compared(lines, table, m, model, plot, as_json)
     else:
         _show(chosen, table, task, out, as_json, data)
 
 
 def _show_compared(
-    lines: "Sequence[StrategyComparison]", table: "Task", m: int, model: str, as_json: bool
+    lines: "Sequence[StrategyComparison]", table: "Task", m: int, model: str, plot: Path | None, as_json: bool
 ) -> None:
     size = len(table.pool())
     if as_json:
@@ -123,6 +136,11 @@ def _show_compared(
     console.notes(
         f"s: seconds to choose once, on the clock; choosing and measuring took {spent:.1f} s in all"
     )
+    if plot is not None:
+        from fwc_llm.report.figures import plot_comparison
+
+        plot_comparison(lines, plot, f"{table.title}: {m} examples from {size:,} rows")
+        console.notes(f"drawn in {plot}")
 
 
 def _show(
@@ -166,3 +184,31 @@ def _show(
         bound, found = proof["outer_bound"], proof["objective"]
         within = f": these are within {found / bound - 1:.2%} of the best" if bound > 0 else ""
         console.notes(f"no {chosen.m} rows with these slots reach less than {bound:.6f}{within}")
+
+
+def _chooser(
+    task: "Task", strategy: str, epsilon: float | None, seed: int, order: str, options: dict[str, Any]
+) -> "Callable[[int], Shots]":
+    from fwc_llm.shots import is_per_row, order_shots
+    from fwc_llm.shots.storage import kept_shots
+
+    if is_per_row(strategy, options):
+        raise FwcError(
+            f"{strategy} chooses anew for every queried row, so there is nothing to save: use it with "
+            f"fwc-llm eval --shots {strategy}, or measure it with --compare"
+        )
+    return lambda m: order_shots(kept_shots(task, strategy, m, epsilon, seed, **options), order, seed)
+
+
+def _fitting(
+    task: "Task", choose: "Callable[[int], Shots]", m: int, limit: int, model: str, template: str
+) -> int:
+    """The largest m, up to `m`, whose prompt for the wordiest of 200 test rows has at most `limit` tokens."""
+    from fwc_llm.models.tokens import TokenCounter
+    from fwc_llm.prompts import Prompt
+    from fwc_llm.runs.plan import fit_m_to
+
+    counter, bare = TokenCounter(model), Prompt(task, None, template)
+    rows: Any = task.test().drop(columns=task.outcome).head(200).to_dict("records")
+    longest = max(rows, key=lambda row: counter.count(bare.build(row)))
+    return fit_m_to(m, limit, lambda size: counter.count(Prompt(task, choose(size), template).build(longest)))

@@ -1,11 +1,8 @@
 """The decorators of compiled functions, and the one message while they compile.
 
 A `kernel` is called from Python and kept on disk, a `part` is called from kernels and becomes part of them.
-
-What compiles fast: a kernel that takes the room it needs as an argument (numba compiles a function for every
-`np.zeros` and each of its types), that assigns numbers and no slices, and that sees one type of table. So
-callers convert tables to float64, a chunk at a time. As kernels make no arrays, nothing counts references to
-them (`_nrt`), which is a fifth of the code; a kernel that does make one says `_nrt=True`.
+What compiles fast: a kernel that is given its room (one that makes an array says `_nrt=True`), that assigns
+numbers and no slices, and that sees one type of table, so that callers convert tables to float64.
 """
 
 import logging
@@ -32,10 +29,7 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 
 def part(function: Callable[..., Any] | None = None, *, signature: Any = None, **options: Any) -> Any:
-    """Compiles the function as a part of the kernels that call it.
-
-    With a `signature` it is compiled at once, and kept on disk.
-    """
+    """Compiles the function as a part of kernels; with a `signature` at once, and kept on disk."""
     if function is None:
         return lambda function: part(function, signature=signature, **options)
     if signature is not None:
@@ -60,10 +54,7 @@ def _cached(signatures: list[Any], options: dict[str, Any], function: Callable[.
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """The same memory for kernels that only read it, whether or not it may be written.
-
-    numba compiles another kernel for read-only arrays, and pandas marks what it gives as such.
-    """
+    """The same memory for kernels that only read: numba compiles another kernel for read-only arrays."""
     if array.flags.writeable:
         return array
     interface = {**array.__array_interface__, "data": (array.__array_interface__["data"][0], False)}

@@ -3,11 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Self
+from numbers import Integral
+from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
@@ -33,9 +32,6 @@ from fwc_llm.coreset.search.restarts import best_start
 from fwc_llm.coreset.search.schedule import Effort, Solver
 from fwc_llm.coreset.transport.parity import imbalance, violation
 from fwc_llm.errors import InputError
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _STARTS = ("k-means++", "random")
 # Rows of a sample for a representative: the objective is then about 0.1 % above that of a fit of all rows.
@@ -220,40 +216,6 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         self._certify(*whole, best, problem)
         self.labels_, self.proven_ = None, False
         return self
-
-    def plot(self) -> "Figure":
-        """Draw the weighted share of each outcome within each protected level, and the descent.
-
-        The shaded band is what epsilon allows around p_T. Raises `FwcError` without matplotlib (extra
-        `plot`), `NotFittedError` before `fit`.
-        """
-        check_is_fitted(self)
-        from fwc_llm.plotting import COLOURS, MARKERS, SOFT, name_lines, panels
-
-        m, everything = len(self.weights_), np.full(len(self.weights_), "all")
-        levels = everything if self.sensitive_ is None else self.sensitive_
-        names = np.array([" & ".join(map(str, np.atleast_1d(level))) for level in levels])
-        outcomes = everything if self.y_ is None else np.asarray(self.y_)
-        shares = pd.crosstab(names, outcomes, self.weights_, aggfunc="sum", normalize="index").fillna(0.0)
-        title = f"{m} representatives: objective {self.objective_:.6g}, violation {self.violation_:.2g}"
-        with panels([title], [5.0, 4.0], 1.8 + 0.3 * len(shares)) as (figure, (parity, descent)):
-            for place, (kind, share) in enumerate(shares.items()):
-                colour, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
-                parity.plot(share, range(len(shares)), marker, color=colour, label=str(kind))
-                if isinstance(self.epsilon, Real) and shares.shape[1] == len(self.target_):
-                    ends = [self.target_[place] * (1 + sign * float(self.epsilon)) for sign in (-1, 1)]
-                    parity.axvspan(*ends, color=colour, alpha=0.3, linewidth=0)
-            parity.set(
-                xlabel="share of the outcome by weight", xlim=(0, 1), title="Outcome within each level"
-            )
-            name_lines(parity, shares.index.tolist())
-            parity.legend(frameon=False)
-            descent.plot(self.history_, color=COLOURS[4])
-            descent.axhline(self.lower_bound_, color=SOFT, linestyle="--", label="lower bound")
-            descent.set_xticks(range(0, self.n_iter_ + 1, 1 + self.n_iter_ // 8))
-            descent.set(xlabel="move that was kept", ylabel="objective", title="Descent")
-            descent.legend(frameon=False)
-        return figure
 
     def predict(self, X: Any, y: Any = None, sensitive: Any = None) -> np.ndarray:
         """(n,) the number of the nearest representative of each row; of equally near ones, the first.

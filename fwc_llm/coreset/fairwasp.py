@@ -1,10 +1,9 @@
-"""FairWASP: fair weights for the rows of a table, with no new points.
+"""FairWASP: fair weights for the rows of a table, with no new points (docs/method.md, "Weights without
+new points").
 
-See docs/method.md, "Weights without new points" (m = n).
-
-The predecessor that the paper adapts (Xiong, Dalmasso et al., *FairWASP: Fast and Optimal Fair Wasserstein
-Pre-processing*, AAAI 2024). The points are the rows themselves, so only the weights are unknown, and the
-optimum is global. A row that must leave its cell moves to the nearest row of another cell.
+Xiong, Dalmasso et al., *FairWASP: Fast and Optimal Fair Wasserstein Pre-processing*, AAAI 2024. Only the
+weights are unknown, and the optimum is global. A
+row that must leave its cell moves to the nearest one elsewhere.
 """
 
 from collections.abc import Callable, Mapping

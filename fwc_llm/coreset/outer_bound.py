@@ -45,11 +45,7 @@ def check_pairs(problem: Problem) -> None:
 def outer_bound(problem: Problem, rows: np.ndarray, prices: np.ndarray, objective: float) -> float:
     """A lower bound of the objectives of all coresets of rows with these slots.
 
-    Args:
-        problem: whose support is rows or features.
-        rows: (m,) a good coreset, in cell order.
-        prices: (G,) of its inner problem.
-        objective: of it.
+    `rows` (m,) are a good coreset, in cell order; `prices` (G,) and `objective` are of its inner problem.
     """
     relaxation = _Relaxation(problem, prices)
     start = relaxation.costs(rows, problem.cell_of) - prices[problem.cell_of]

@@ -41,7 +41,6 @@ def _free() -> None:
     table = _table(50_000, 20)
     for cost in ("l1", "sqeuclidean"):
         FairCoreset(100, cost=cost, init="random", max_iter=4, random_state=0).fit(*table)
-    FairCoreset(8, max_iter=0, progressive=False, random_state=0).fit(*_table(9_000, 500))  # k-means++
 
 
 def _blocks() -> None:

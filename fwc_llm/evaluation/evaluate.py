@@ -51,6 +51,7 @@ def evaluate(
     client: Client | None = None,
     data_dir: str | Path | None = None,
     allow_changed_data: bool = False,
+    max_prompt_tokens: int | None = None,
     cancel_batch: bool = False,
     reference: bool = False,
     progress: bool | None = None,
@@ -69,8 +70,9 @@ def evaluate(
     may also be given by its name, and overrides the one in the value.
 
     `data_dir` is where the data lies, `allow_changed_data` accepts saved shots although the data has
-    changed. `cancel_batch` ends batches that an earlier pass sent; by default their replies are collected
-    first. `reference` adds what plain models answer to the same rows to the report and the statistics.
+    changed. `max_prompt_tokens` lowers m to the largest whose prompts fit. `cancel_batch` ends batches that
+    an earlier pass sent; by default their replies are collected first. `reference` adds what plain models
+    answer to the same rows to the report and the statistics.
 
     Progress is shown in a notebook and on a terminal; `progress` False hides it. `on_step(text)` and
     `on_progress(progress)` receive it instead.
@@ -84,7 +86,7 @@ def evaluate(
     with shown.working("reading the table") as step:
         job = prepare(
             task, model, arms, settings, client, data_dir, allow_changed_data, on_step or step, shown.say,
-            reference,
+            reference, max_prompt_tokens=max_prompt_tokens,
         )  # fmt: skip
     for note in job.plan.notes:
         shown.say(note)
@@ -106,6 +108,7 @@ def prepare(
     named: str | None = None,
     no_rows: bool = False,
     fail_if: Sequence[str] = (),
+    max_prompt_tokens: int | None = None,
 ) -> "Job":
     """Plan a run: open the model, read the table, draw rows, choose examples. Nothing is asked or written.
 
@@ -128,7 +131,7 @@ def prepare(
         notice(f"--threshold {settings.threshold} needs P(yes): --logprobs is switched on")
     check_api(answerer, settings, client)
     table = task if isinstance(task, Task) else load_task(task, data_dir)
-    plan = make_plan(table, arms, settings, allow_changed_data, on_step, None, answerer)
+    plan = make_plan(table, arms, settings, allow_changed_data, on_step, None, answerer, max_prompt_tokens)
     asked = {
         "task": task_option(named or task), "data_dir": data_dir, "allow_changed_data": allow_changed_data,
         "no_rows": no_rows, "fail_if": list(fail_if) or None,

@@ -35,9 +35,9 @@ class GateCondition:
     metric: str
     operator: str
     bound: float
-    arm: str | None = None
-    minus: str | None = None
-    size: bool = False
+    arm: str | None
+    minus: str | None
+    size: bool
 
     def check_arms(self, arms: Sequence[str]) -> None:
         """Raise `FwcError` for an unknown arm."""

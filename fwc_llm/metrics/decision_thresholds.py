@@ -5,10 +5,9 @@
     curve.thresholds[place], curve.accuracy[place], curve.gap[place], curve.ties[place]
 
 Thresholds are the values of P(yes) themselves, so nothing lies between two points of a curve. A threshold
-that was chosen on some rows looks better on them than on others (`held_out`).
+that was chosen on some rows looks better on them than on others.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,26 +86,15 @@ def most_accurate(curve: Curve) -> int:
     return _least(np.arange(len(curve.thresholds)), -curve.accuracy, curve.gap, _from_half(curve))
 
 
-def least_gap(curve: Curve, least_accuracy: float = 0.0) -> int | None:
+def least_gap(curve: Curve) -> int | None:
     """Return the place of the threshold with the least gap; of equal ones that of the most accurate.
 
-    Thresholds that answer all rows alike have no gap and are no choice; nor are those less accurate than
-    `least_accuracy`. None if nothing is left, and for one group.
+    Thresholds that answer all rows alike are no choice. None where nothing is left, and of one group.
     """
-    mixed = (curve.share > 0.0) & (curve.share < 1.0)
-    allowed = mixed & ~np.isnan(curve.gap) & (curve.accuracy > least_accuracy - 10.0**-_DIGITS)
+    allowed = (curve.share > 0.0) & (curve.share < 1.0) & ~np.isnan(curve.gap)
     if not allowed.any():
         return None
     return _least(np.flatnonzero(allowed), curve.gap, -curve.accuracy, _from_half(curve))
-
-
-def least_gap_keeping_half(curve: Curve) -> int | None:
-    """Return the place of the least gap that keeps half of what the most accurate threshold gains.
-
-    The gain is over one answer for all; None if missing.
-    """
-    constant, top = curve.constant_accuracy, float(curve.accuracy[most_accurate(curve)])
-    return least_gap(curve, (constant + top) / 2) if top > constant + 10.0**-_DIGITS else None
 
 
 def at_base_rate(curve: Curve) -> int:
@@ -126,41 +114,3 @@ def _least(places: Codes, *keys: Floats) -> int:
 
 def _from_half(curve: Curve) -> Floats:
     return np.abs(np.minimum(curve.thresholds, 2.0) - HALF)
-
-
-def held_out(
-    choose: Callable[[Curve], int | None],
-    p: npt.ArrayLike,
-    labels: npt.ArrayLike,
-    groups: Any,
-    rows: npt.ArrayLike,
-    weights: Floats | None = None,
-) -> Floats:
-    """Return answers (n,) at thresholds that `choose` finds, each row's on the half that it is not in.
-
-    Where a half finds no threshold, the other is left unanswered (NaN).
-    """
-    score, truth, code = np.asarray(p, float), np.asarray(labels, float), levels_of(groups)[1]
-    half, answers = two_halves(truth, groups, rows), np.full(len(score), np.nan)
-    for side in (0, 1):
-        fitting, using = half != side, half == side
-        if fitting.any() and using.any():
-            weight = None if weights is None else weights[fitting]
-            curve = threshold_curve(score[fitting], truth[fitting], code[fitting], weight)
-            if (place := choose(curve)) is not None:
-                answers[using] = score[using] >= curve.thresholds[place]
-    return answers
-
-
-def two_halves(labels: npt.ArrayLike, groups: Any, rows: npt.ArrayLike) -> Codes:
-    """Return 0 or 1 for each answer (n,): rows are split in two within group and label.
-
-    All questions about one row stay in one half.
-    """
-    truth, level = np.asarray(labels), levels_of(groups)[1]
-    units, first, unit = np.unique(np.asarray(rows), return_index=True, return_inverse=True)
-    shuffled = np.random.default_rng(0).permutation(len(units))
-    by_cell = shuffled[np.lexsort((truth[first][shuffled], level[first][shuffled]))]
-    half = np.empty(len(units), dtype=np.int64)
-    half[by_cell] = np.arange(len(units)) % 2
-    return half[unit]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy.special import logit
 
 from fwc_llm.metrics import decision_thresholds as thresholds
-from fwc_llm.metrics.arm_estimates import ArmEstimates, estimate
+from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.counts import Codes, Floats, levels_of
 from fwc_llm.metrics.intervals import Z, clopper_pearson
 from fwc_llm.metrics.run_answers import MIN_PROBABILITIES, ArmAnswers, RunAnswers, samples_of
@@ -47,11 +47,6 @@ def probability_statistics(
         return None
     p, labels, groups, weight = known.p_yes, known.label, known.group, known.weight
     curve = thresholds.threshold_curve(p, labels, groups, weight)
-    keeping_half = thresholds.held_out(
-        thresholds.least_gap_keeping_half, p, labels, groups, levels_of(known.unit)[1], weight
-    )
-    of_half = _estimates(replace(known, answer=keeping_half), order, design)
-    held_out = {key: of_half.value(key) for key in ("accuracy", _GAP, "coverage")}
     of_all = calibrate(known, design)
     bins = of_all["bins"]
     return {
@@ -74,7 +69,7 @@ def probability_statistics(
         "calibration_by_group": {
             name: calibrate(known.where(here), design) for name in order if (here := groups == name).any()
         },
-        "thresholds": _thresholds(known, curve, order, design) | {"held_out": held_out},
+        "thresholds": _thresholds(known, curve, order, design),
     }
 
 
@@ -87,14 +82,13 @@ def _thresholds(
     chosen: dict[str, int | None] = {
         "most_accurate": thresholds.most_accurate(curve),
         "base_rate": thresholds.at_base_rate(curve),
-        "least_gap_keeping_half": thresholds.least_gap_keeping_half(curve),
         "least_gap": thresholds.least_gap(curve),
     }
     places = [place for place in (curve.place(thresholds.HALF), *chosen.values()) if place is not None]
     even = np.linspace(0, len(curve.thresholds) - 1, _CURVE_POINTS).astype(np.intp)
     shown = np.union1d(even, places)
     at_half = replace(a, answer=(a.p_yes >= thresholds.HALF).astype(np.float64))
-    half = _estimates(at_half, order, design)
+    half = estimate(samples_of({"": at_half}, order, replace(design, min_group=1))[""])
     return {
         "base_rate": curve.base_rate,
         "constant_accuracy": curve.constant_accuracy,
@@ -114,11 +108,6 @@ def _thresholds(
             "rates": {name: curve.rates[shown, place].tolist() for place, name in enumerate(curve.groups)},
         },
     }
-
-
-def _estimates(a: ArmAnswers, order: tuple[str, ...], design: SamplingDesign) -> ArmEstimates:
-    """The estimates of answers by a threshold, over all groups, few rows or many."""
-    return estimate(samples_of({"": a}, order, replace(design, min_group=1))[""])
 
 
 def _point(curve: thresholds.Curve, threshold: float) -> dict[str, Any]:

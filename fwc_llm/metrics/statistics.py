@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fwc_llm.metrics import arm_estimates, counts
+from fwc_llm.metrics.alike import centred
 from fwc_llm.metrics.arm_comparison import comparisons
 from fwc_llm.metrics.confidence_sequences import ConfidenceSequence
 from fwc_llm.metrics.group_sequential import GroupSequential
@@ -90,7 +91,7 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstima
     are over the judged groups and have a `verdict` with its `margin`, `rows_needed` for the margin where it
     cannot be told, and the `p_value` of no difference at all; `all_groups` has the values
     over all groups where some are not judged. `replies` has coverage, refusals and filtered replies, `alike`
-    the words for answers all alike.
+    the words for answers all alike and what `centred` P(yes) shows.
     """
     a, sample = run.answers[arm], estimates.sample
     described: dict[str, Any] = {
@@ -119,7 +120,9 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstima
     everything = len(sample.eligible_groups) == sample.groups
     described["all_groups"] = None if everything else _headline(estimates)
     described["variation"] = dict(vars(run.variations[arm])) if arm in run.variations else None
-    described["alike"] = {"words": sample.alike} if sample.alike else None
+    described["alike"] = None
+    if sample.alike:
+        described["alike"] = {"words": sample.alike, "centred": centred(sample, run.groups)}
     described["replies"] = {
         metric.key: estimates[metric.key].ends
         | ({} if metric.kind == "share" else {"verdict": estimates[metric.key].verdict(run.design.margin)})
@@ -306,9 +309,6 @@ def _about_repeats(run: RunAnswers) -> Iterator[str]:
         yield f"{len(sample.row):,} answers are about {people:,} people: intervals count people, not rows."
         if people < 2 * MIN_SETS:
             yield f"{people} people are few: with fewer than ten, intervals may be too narrow."
-    for arm, sample_of_arm in run.samples.items():
-        if sample_of_arm.mixed:
-            yield f"{arm}: the rows of one repeat were asked under several sets of examples, which it mixes."
     drawn = {
         arm: sample_of_arm.number_of_sets
         for arm, sample_of_arm in run.samples.items()

@@ -34,8 +34,8 @@ THIS_STRATEGY: Scope = "this strategy"
 MIN_SETS = 5  # of examples, below which nothing is said about other draws of them
 UNLABELLED = "rate", *REPLY_RATES  # what is defined without labels
 NEARLY_ALL = 0.9  # of the rows that must have examples of their own
+FEW_FREEDOM = 4  # degrees of freedom, below which a variance is hardly known
 FEW_ANSWERS = 5  # rows with the rarer answer, below which a model's answers may be all alike
-STRAY = 0.02  # of the questions that may have other examples than their repeat
 _ROUNDING = 1e-10
 
 
@@ -203,15 +203,6 @@ class ArmArrays:
         sets = len(np.unique(self.examples))
         served = len(np.unique(self.examples * (int(self.row.max()) + 1) + self.row))
         return sets > max(self.repeats, NEARLY_ALL * served)
-
-    @cached_property
-    def mixed(self) -> bool:
-        """Whether the questions of one repeat were asked under several sets, not counting single strays."""
-        if self.examples is None or self.per_row or not len(self.examples):
-            return False
-        sets = int(self.examples.max()) + 1
-        count = np.bincount(self.repeat * sets + self.examples, minlength=self.repeats * sets)
-        return float(count.reshape(-1, sets).max(1).sum()) < (1 - STRAY) * len(self.examples)
 
     @cached_property
     def sets(self) -> Codes | None:
@@ -386,7 +377,8 @@ class RateEstimates:
         """Return the factor (P,) on distances, and the freedom (P,), of shares or of second less first.
 
         The factor is the root of the clustered variance over what `below` and `above` hold. The freedom is
-        Student's: of people (Satterthwaite 1946 for two shares) or sets of examples, or infinite.
+        Student's: of people (Satterthwaite 1946 for two shares; the fewer of both where one has fewer than
+        four, whose variance is hardly known: Tipton 2015) or sets of examples, or infinite.
         """
         first = np.arange(len(self.values)) if first is None else first
         variance, plain, freedom = self.variance[first], self.plain[first], self.freedom[first]
@@ -396,7 +388,8 @@ class RateEstimates:
             if np.isfinite(freedom).any():
                 with np.errstate(divide="ignore", invalid="ignore"):
                     both = variance**2 / (own**2 / freedom + others**2 / self.freedom[second])
-                freedom = np.where(np.isnan(both), np.minimum(freedom, self.freedom[second]), both)
+                fewer = np.minimum(freedom, self.freedom[second])
+                freedom = np.where(np.isnan(both) | (fewer < FEW_FREEDOM), fewer, both)
             variance = np.maximum(variance - 2 * self.influence.shared(first, second), 0.05 * variance)
         if self.influence.sets is not None:
             variance = variance + self.influence.over_sets(first, second)

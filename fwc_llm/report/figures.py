@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fwc_llm.errors import FwcError
 from fwc_llm.plotting import (
     COLOURS,
     FORMATS,
     MARKERS,
     SOFT,
+    check_plot,
     name_lines,
     panels,
     require_matplotlib,
@@ -23,6 +25,8 @@ from fwc_llm.runs.folder import file_name
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from fwc_llm.report.strategies import StrategyComparison
 
 _RATES, _TRADEOFF = "Rate of yes per group", "Accuracy against the DP gap"
 _MOST_GROUPS = 100  # in a chart of rates, as many as rows in a table
@@ -151,3 +155,24 @@ def _rates_of(stats: Mapping[str, Any]) -> tuple[list[str], dict[str, list[Mappi
     lines = {"true share of yes": base} if stats["labelled"] else {}
     lines |= {arm["arm"]: arm["groups"] for arm in stats["arms"]}
     return groups, {name: [rates[group] for group in groups] for name, rates in lines.items()}
+
+
+def plot_comparison(lines: "Sequence[StrategyComparison]", path: str | Path, title: str) -> None:
+    """Write bars of distance and of parity violation, the closest strategy on top, as PNG or SVG.
+
+    Errors: `FwcError` as `check_plot`, and when the file cannot be written.
+    """
+    check_plot(path)
+    shown = sorted((line for line in lines if line.distance is not None), key=lambda line: line.distance or 0)
+    if not shown:
+        raise FwcError("there is nothing to plot: no strategy gave examples")
+    colours = ["#0b6e99" if line.strategy == "fwc" else "#b8c2c8" for line in shown]
+    labels = {"distance": "Wasserstein distance to the table", "violation": "largest parity violation"}
+    with panels([title], [4.5, 4.5], 1.2 + 0.34 * len(shown)) as (figure, drawn):
+        for panel, (attribute, label) in zip(drawn, labels.items(), strict=True):
+            bars = panel.barh(range(len(shown)), [getattr(bar, attribute) for bar in shown], color=colours)
+            panel.bar_label(bars, fmt="%.2f", padding=3)
+            panel.set_xlabel(label)
+            panel.margins(x=0.15)
+            name_lines(panel, [line.strategy for line in shown])
+    save(figure, Path(path), 150)

@@ -12,7 +12,7 @@ from fwc_llm.gates import Check
 from fwc_llm.gates.change_detection import Detector
 from fwc_llm.gates.decide import outcome_of
 from fwc_llm.metrics.confidence_sequences import MIN_ROWS_FIRST_LOOK
-from fwc_llm.metrics.counts import RATES, Codes, Floats
+from fwc_llm.metrics.counts import RATES, Codes, Floats, value_of
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.monitor import Monitored, sequence, sums
 from fwc_llm.report.number_format import number
@@ -78,21 +78,19 @@ def _window(seen: Monitored, detector: Detector, window: str | None) -> tuple[Co
 
 def alarm_sentence(detector: Detector, alarm: Mapping[str, Any]) -> str:
     """Return since when an alarm is, the rates of its groups in it, and the metric before."""
-    values = []
-    for stretch in ("inside", "before"):
-        n, hits = np.reshape(alarm[stretch], (2, 2)).T
-        with np.errstate(invalid="ignore", divide="ignore"):
-            rates = hits / n
-            gap, ratio = abs(rates[0] - rates[1]), rates.min() / rates.max()
-        metric = {"gap": gap, "ratio": ratio, "share": rates[0]}
-        values.append(number(metric[detector.metric.kind], 2))
-        if stretch == "inside" and alarm["groups"]:
-            rate = alarm["rate"].replace("_", " ")
-            pairs = zip(alarm["groups"], rates, strict=True)
-            values[0] += f" ({rate}: {', '.join(f'{group} {number(share, 2)}' for group, share in pairs)})"
+    rate = alarm["rate"]
+    metric, values = replace(detector.metric, rates=(rate,)), list[str]()
+    inside, before = (np.reshape(alarm[stretch], (2, 2)).T for stretch in ("inside", "before"))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for shares in (inside[1] / inside[0], before[1] / before[0]):
+            value = shares[0] if metric.kind == "share" else value_of(metric, {rate: shares})
+            values.append(number(float(value), 2))
+        pairs = zip(alarm["groups"], inside[1] / inside[0], strict=False)  # of all: no groups
+    groups = ", ".join(f"{group} {number(share, 2)}" for group, share in pairs)
+    of_groups = f" ({rate.replace('_', ' ')}: {groups})" if groups else ""
     noted = f"; acknowledged: {alarm['acknowledged']}" if alarm["acknowledged"] else ""
-    name = detector.condition.metric
-    return f"ALARM since {alarm['from']}: {name} of new decisions {values[0]}, before {values[1]}{noted}"
+    of_new = f"{detector.condition.metric} of new decisions {values[0]}{of_groups}"
+    return f"ALARM since {alarm['from']}: {of_new}, before {values[1]}{noted}"
 
 
 def document(seen: Monitored) -> dict[str, Any]:
@@ -179,10 +177,10 @@ def page(seen: Monitored, checks: Sequence[Check], title: str) -> str:
     from fwc_llm.report.html import environment  # half a second to import
 
     length = f"{seen.summary['asked']['run_length']:,}"
-    notes = [f"{check.outcome}: {check.reason}" for check in checks]
-    notes.append(
+    answer = " ".join(f"{check.reason}." for check in checks)
+    notes = [
         "Sequences hold at 95 % at all calls together; the line across is the bound. Alarms that are false: "
         f"on average at most one in {length} decisions."
-    )
-    shown = [Section("Checks", notes=notes), *sections(seen)]
+    ]
+    shown = [Section("Checks", notes=notes, intro=answer), *sections(seen)]
     return environment().get_template("sections.html.j2").render(title=title, sections=shown)

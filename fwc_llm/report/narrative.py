@@ -202,8 +202,8 @@ def _rates_and_gap(arm: Mapping[str, Any], test: Mapping[str, Any] | None, base:
     if gap["value"] is None or not groups:
         return f"no DP gap to give, {arm['reasons'].get(GAP, 'it is not defined')}"
     rates = {name: group["rate"] for name, group in groups}
-    ends = [min(rates, key=lambda name: rates[name]), max(rates, key=lambda name: rates[name])]
-    low, high = (f"{number(rates[name], 0, 100)} % of {_cut(name)}" for name in ends)
+    order = sorted(rates, key=lambda name: rates[name])
+    low, high = (f"{number(rates[name], 0, 100)} % of {_cut(name)}" for name in (order[0], order[-1]))
     of = f", the ends of {len(rates)} groups" if len(rates) > 2 else ""
     text = f"yes for {low} and {high}{of}, a gap of {_points(gap['value'])}"
     if gap["low"] is not None:
@@ -311,12 +311,21 @@ def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:
 def all_alike(stats: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """Yield a sentence, as `findings` has them, for every arm that answered (nearly) all rows alike."""
     for arm in stats["arms"]:
-        if not arm["alike"]:
+        if not (alike := arm["alike"]):
             continue
-        text = f"{arm['alike']['words']}: the gap says nothing about the model."
-        if arm["probabilities"] and arm["probabilities"]["auc"] is not None:
-            auc = number(arm["probabilities"]["auc"], 2)
-            text += f" P(yes) ranks rows (AUC {auc}): --threshold fit chooses a threshold by labels."
+        text = f"{alike['words']}: the gap says nothing about the model."
+        if centred := alike["centred"]:
+            rates = sorted((rate, name) for name, rate in centred["rates"].items())
+            ends = [f"{number(rate, 0, 100)} % of {_cut(name)}" for rate, name in (rates[0], rates[-1])]
+            shown = ((centred["auc"], 2, 1), (centred["accuracy"], 0, 100), (centred["gap"], 0, 100))
+            auc, right, gap = (
+                f"{number(of['value'], *how)} ({interval((of['low'], of['high']), *how)})"
+                for of, *how in shown
+            )
+            text += (
+                f" P(yes) ranks rows: AUC {auc}. Centred, without labels, it says yes to {' and '.join(ends)}"
+                f": accuracy {right} %, DP gap {gap} points. --threshold fit chooses a threshold by labels."
+            )
         yield {"arm": arm["arm"], "text": text}
 
 

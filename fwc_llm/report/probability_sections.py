@@ -14,9 +14,7 @@ _NAMES = {
     "one_half": "one half",
     "most_accurate": "most accurate",
     "base_rate": "as many yes as labels",
-    "least_gap_keeping_half": "least gap, half the gain",
-    "held_out": "the same, held out",
-    "least_gap": "least gap of all",
+    "least_gap": "least gap",
 }
 
 
@@ -91,12 +89,11 @@ def thresholds(stats: Stats) -> Section:
 def _chosen(arm: str, thresholds: Mapping[str, Any]) -> Iterator[Row]:
     limits, points = thresholds["one_half_limits"], thresholds["chosen"]
     for key, name in _NAMES.items():
-        point = thresholds[key] if key == "held_out" else points[key]
+        point = points[key]
         cells: list[TableCell | str] = [DASH] * len(_THRESHOLDS)
         if point is not None:
             accuracy, gap = point["accuracy"], point["demographic_parity_difference"]
             cells[1:3] = number(accuracy, 2, 100), number(gap, 3)
-        if point is not None and key != "held_out":
             cells[0] = "never" if point["threshold"] is None else f"{point['threshold']:.6g}"
             rates = (f"{group} {number(rate, 1, 100)}" for group, rate in point["rates"].items())
             cells[3:] = number(point["share"], 1, 100), ", ".join(rates), f"{point['ties']:,}"
@@ -113,8 +110,7 @@ def notes(stats: Stats) -> list[str]:
     if not arms:
         return []
     lines = [
-        "Thresholds but that of one half are chosen on these very rows, and look better here than elsewhere; "
-        "held out: chosen on one half of the rows and used on the other."
+        "Thresholds but that of one half are chosen on these very rows, and look better here than elsewhere."
     ]
     if any(p["labels_fixed"] for _, p in arms):
         lines.append(

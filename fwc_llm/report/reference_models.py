@@ -39,14 +39,21 @@ class _About(BaseModel):
     left_out: int
     one_fit: bool
     protected: list[str]
+    thresholds_on: str = ""  # of lines with a threshold per group, which earlier versions made
+    missing: str = ""
 
 
 class _Line(BaseModel):
-    """A line's name, model, whether it sees the protected attribute, and its answers."""
+    """A line's name, model, whether it sees the protected attribute, and its answers.
+
+    In lines of earlier versions a threshold for each group may decide (`by_group`) and keep a `limit`.
+    """
 
     line: str
     model: str
     uses_protected: StrictBool
+    by_group: StrictBool = False
+    limit: float | None = None
     answer: list[Literal[0, 1]]
 
 
@@ -67,7 +74,7 @@ class References:
     order: npt.NDArray[np.intp]
 
     def described(self, run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> dict[str, Any]:
-        """Return each line's values with intervals, and every arm less every line.
+        """Return each line's values with intervals, and every arm less every line of one threshold.
 
         The correction runs over these comparisons alone.
         """
@@ -85,6 +92,7 @@ class References:
         tests = [
             compare_estimates(of_line, estimates[arm]) | {"line": line.line, "arm": arm}
             for line, of_line in zip(lines, own, strict=True)
+            if not line.by_group
             for arm in run.arms
         ]
         adjust(tests, run.design.margin)

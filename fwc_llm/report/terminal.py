@@ -11,6 +11,7 @@ from rich.text import Text
 
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report import sections
+from fwc_llm.report.ablation_steps import ablation
 from fwc_llm.report.document import describe_run, sections_of
 from fwc_llm.report.impact import selected
 from fwc_llm.report.narrative import (
@@ -27,6 +28,7 @@ from fwc_llm.report.narrative import (
 from fwc_llm.report.reference_models import references_of
 from fwc_llm.report.table_model import Section, terminal
 from fwc_llm.report.threshold_section import at_threshold, threshold_section
+from fwc_llm.runs.ablation_arms import ARMS
 from fwc_llm.runs.recorded_run import read_run
 
 if TYPE_CHECKING:
@@ -65,12 +67,12 @@ def run_table(folder: str | Path, verbose: bool = False) -> RenderableType:
         arm["probabilities"] for arm in stats["arms"]
     ):
         lines.append(_NO_PROBABILITY)
-    thresholds = at_threshold(threshold_section(run))
+    asked_for = [at_threshold(threshold_section(run)), *([ablation(stats)] if run.arms == ARMS else [])]
     return Group(
         title,
         *(Text(line["text"], style="bold") for line in low),
         summary(stats, run.created, verbose, keeping(run)),
-        *([terminal(thresholds)] if thresholds and not verbose else []),
+        *(terminal(section) for section in asked_for if section and not verbose),
         *(Text(line, style="dim") for line in lines if line),
         *(
             [Text(what_was_run(run, stats)), everything(describe_run(run))]

@@ -62,7 +62,8 @@ def forecast(
         if price is not None and price.context is not None and tokens + limit > price.context:
             raise FwcError(
                 f"the prompt of arm {call.arm!r} for row {call.row} has {tokens} tokens, its reply up to "
-                f"{limit}: more than the {price.context} of {model.name}: use fewer examples (--m)"
+                f"{limit}: more than the {price.context} of {model.name}: use fewer examples (--m, "
+                "--max-prompt-tokens)"
             )
         arm = call.arm, call.repeat
         if arm in prefixes:

@@ -2,6 +2,7 @@
 
 import json
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
@@ -14,6 +15,7 @@ import numpy as np
 from fwc_llm.answers import PARSER
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Messages, Model, RowContext, Training, traits
+from fwc_llm.models.tokens import TokenCounter
 from fwc_llm.prompts import Prompt, split_edits
 from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.folder import COUNTERFACTUAL, FORMAT, ROW_COLUMNS, THRESHOLD, command, file_name, versions
@@ -314,12 +316,14 @@ def make_plan(
     progress: Callable[[str], None] | None = None,
     split: "Split | None" = None,
     model: Model | None = None,
+    max_prompt_tokens: int | None = None,
 ) -> Plan:
     """Draw the test rows and choose the examples of every repeat (docs/protocol.md, "Repeats").
 
     Repeat r draws test rows, examples and solver start from seed + r; all arms of a repeat see the same
     rows. Test rows that equal an example of a saved shots file are left out, for all arms alike. `split` are
-    the rows where they were drawn before. `model` decides the api.
+    the rows where they were drawn before. `model` decides the api; m is the largest, up
+    to that of `settings`, whose prompts have at most `max_prompt_tokens`.
 
     Errors: `FwcError` for an unknown strategy, a shots file of another task, counts that are not whole.
     """
@@ -340,7 +344,18 @@ def make_plan(
         for template in settings.wordings:
             traits(model).check(bare_prompt(task, template, settings.questions))
     bare = Plan(task, arms, settings, (), (*notes, *_table_notes(task, settings)), saved)
-    return _drawn(bare, progress, split)
+    if model is None or max_prompt_tokens is None:
+        return _drawn(bare, progress, split)
+    counter = TokenCounter(model.name)
+
+    @cache
+    def plan(m: int) -> Plan:
+        return _drawn(replace(bare, settings=settings.updated(m=m)), progress, split)
+
+    def longest(m: int) -> int:
+        return max(counter.count(call.messages) for call in plan(m).calls())
+
+    return plan(fit_m_to(settings.m, max_prompt_tokens, longest))
 
 
 def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | None") -> Plan:
@@ -558,3 +573,27 @@ def describe_asked(
         "task_file": task.text,  # so that a report needs nothing but this folder and the data
     }
     return described | {name: value for name, value in told.items() if value}
+
+
+def fit_m_to(most: int, limit: int, tokens: Callable[[int], int]) -> int:
+    """Return the largest m up to `most` whose prompts have at most `limit` `tokens`.
+
+    Errors: `FwcError` when even the smallest m that all arms accept does not fit, and what `tokens(most)`
+    raises.
+    """
+    if tokens(most) <= limit:
+        return most
+
+    def size(m: int) -> int:
+        try:
+            return tokens(m)
+        except FwcError:  # too few examples for a strategy: FWC needs one a cell
+            return 0
+
+    m = bisect_right(range(1, most), limit, key=size)
+    if m and size(m):
+        return m
+    raise FwcError(
+        f"the fewest examples that every arm accepts make prompts of more than the {limit:,} tokens of "
+        "--max-prompt-tokens: raise it, or use a shorter template"
+    )

@@ -89,7 +89,7 @@ def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
     published = re.sub(r"<style>.*?</style>", "", page.read_text(), flags=re.S)
     assert not re.search(r"--\w|\d{4}-\d\d-\d\d|in force|fwc-llm", published)  # for its maker
     assert len(re.findall("its category is not known|category is not known", published)) == 1
-    assert "| Historical or test data, § 5-302 | not stated |" in text.read_text()
+    assert re.search(r"\| Historical or test data, §.5.302 \| not stated \|", text.read_text())
     again = pd.concat([pd.read_csv(path, dtype=str).assign(id=np.arange(52), time=time) for time in range(2)])
     again.to_csv(tmp_path / "again.csv", index=False)
     table.unlink()
@@ -314,7 +314,7 @@ def test_probabilities_are_audited_from_any_table(fwc: Run, shares: Path, tmp_pa
             "audit", shares.with_suffix(suffix), *PROBABLE, "-o", out, "--report", page, "--verbose", code=0
         )
         gaps = [f"{name} gap" for name in ("TPR", "FPR", "Precision", "AUC", "Brier", "DP", "EO")]
-        for words in (*gaps, "Is P(yes) right, in each group?", "What one threshold for all", "held out"):
+        for words in (*gaps, "Is P(yes) right, in each group?", "What one threshold for all"):
             assert words in outcome.out
         assert "rows lie just at 0.5; they count as yes; 2 have no P(yes)" in outcome.err
         found.append(json.loads(out.read_text())["statistics"])

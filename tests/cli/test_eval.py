@@ -11,13 +11,18 @@ from tests.faults.loopback import HttpReply, completion, serve_in_thread, servin
 
 
 @pytest.mark.slow
-def test_a_dry_run_counts(fwc: Run, tmp_path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_counts_and_prompts_are_cut(
+    fwc: Run, tmp_path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     words = ("eval", "--model", "gpt-4", "--shots", "balanced", "--n-test", 8, "--dry-run")
-    outcome = fwc(*words, code=0)
+    outcome = fwc(*words, "--max-prompt-tokens", 1000, code=0)
     assert "8 requests to gpt-4" in outcome.out
     assert re.search(r"^\$\d+\.\d\d, by prices", outcome.out, re.M)  # gpt-4 has no cheaper cache
-    assert re.search(r"longest prompt 1,\d{3}$", outcome.out, re.M)
+    longest = int(re.search(r"longest prompt ([\d,]+)", outcome.out)[1].replace(",", ""))  # type: ignore[index]
+    assert 700 < longest <= 1000
+    assert re.search(r"^\d of 16 examples: the most that fit", outcome.err, re.M)
+    assert fwc(*words, "--max-prompt-tokens", 10).code == 2
     assert not list(tmp_path.iterdir())
 
 

@@ -92,12 +92,10 @@ def test_every_command_has_examples_and_shows_them() -> None:
     assert set(EXAMPLES) == {name for name, _ in commands()}
     for name, command in commands():
         shown = command.epilog.replace("\\[", "[")
-        assert all(example in shown for example in EXAMPLES[name]), name
+        assert EXAMPLES[name] in shown, name
 
 
-@pytest.mark.parametrize(
-    ("name", "example"), [(name, one) for name, several in EXAMPLES.items() for one in several]
-)
+@pytest.mark.parametrize(("name", "example"), [*EXAMPLES.items()])
 def test_every_example_parses(
     name: str, example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

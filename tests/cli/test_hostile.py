@@ -175,20 +175,22 @@ OF: dict[str, list[tuple[str, str]]] = {
         ("m --base-url http://[::1", "is not an http"),
     ],
     "eval": [
-        ("adult", "a task is named with --task"),
+        ("adult", "a task is named with --task"), ("--ablate --shots zero", "--ablate names its arms"),
         ("--shots random@given --order random", "has an order of its own: leave --order out"),
     ],
     "report": [("x" * 300, "is not a folder"), ("\udcff", "is not UTF-8 text")],
     "rescore": [("x" * 300, "is not a folder")],
     "shots --task nowhere.toml --compare": [  # the task is not even looked for
-        ("-o x.json", "saves no examples"),
+        ("--plot plot.txt", "ends in .png or .svg"), ("-o x.json", "saves no examples"),
     ],
     "shots --task census": [
-        ("--strategy best", "unknown strategy 'best'"),
+        ("--plot plot.svg", "add --compare"), ("--strategy best", "unknown strategy 'best'"),
         ("--strategy nearest", "chooses anew for every queried row"), ("--epsilon 2", "epsilon is 2.0"),
         ("--epsilon x", "epsilon: "), ("--option slots", "--option is not KEY=VALUE"),
         ("--option metric=l2", "it takes slots"), ("--ids people.csv:999", "not in the pool"),
         ("--m 100000", "rows may become examples"), ("-o /proc/nowhere/shots.json", "cannot write the shots"),
+        ("--max-prompt-tokens 5", "the fewest examples that every arm accepts make prompts of more than"),
+        ("--max-prompt-tokens 5 --strategy random", "more than the 5 tokens"),
     ],
     "tune --task census --target-dp 0.1": [
         ("--m many", "whole numbers"), ("--model baseline", "reads no prompt, so there is nothing to"),
@@ -206,7 +208,7 @@ OF: dict[str, list[tuple[str, str]]] = {
         ("--base-parity 2", "base parity"), ("--detect nan", "--detect is nan"),
         ("--detect 0", "--detect is 0: a difference lies between 0 and 1"), ("--run nowhere", "nowhere"),
         ("--discordant 1.5", "discordant"), ("--discordant 0", "discordant is 0"),
-        ("--shots ,", "no arm is named"),
+        ("--correlation -1", "correlation"), ("--shots ,", "no arm is named"),
         ("--detect 0.1 --model gpt-4 --shots zeroo", "zeroo"), ("--detect 0.1 --shots zeroo", "zeroo"),
     ],
     "serve-surrogate": [

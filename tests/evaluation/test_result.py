@@ -1,23 +1,28 @@
 """A result: one line, a table, a picture, a report, a comparison."""
 
 import csv
+import html
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fwc_llm import FunctionModel, FwcError, ProviderError, Result, evaluate
+from fwc_llm.metrics.arm_estimates import ArmEstimates, MetricEstimate
 from fwc_llm.metrics.counts import METRICS
 from fwc_llm.metrics.intervals import SHOWN
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.models import Messages
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.report.formats import render
+from fwc_llm.report.sections import MARKS
 from fwc_llm.runs.folder import FORMAT, RunFolder
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.recorded_run import read_run
@@ -72,6 +77,67 @@ def test_every_output_has_the_same_number(tmp_path: Path) -> None:
     assert gap["paper_summary"]["mean"] > gap["value"] + 0.001, "or this test tells nothing"
     assert f"{gap['value']:.3f} (" in document.replace("\\", "")
     assert result.check("dp > 0.99").value == pytest.approx(gap["value"])
+
+
+GAP = "demographic_parity_difference"
+ODD: dict[str, dict[str, Any]] = {
+    "people": {"cluster": "age"}, "weights": {"weight": "fnlwgt"}, "unread": {"base_parity": None},
+}  # fmt: skip
+
+
+def odd_run(name: str, out: Path) -> Result:
+    """A run of people, of weights, or with replies of which some hold no answer."""
+
+    def answer(messages: Messages) -> str:
+        text = messages[-1]["content"]
+        lost = name == "unread" and "Male" in text and sum(text.encode()) % 5 == 0
+        return "" if lost else "no" if "Female" in text and sum(text.encode()) % 3 else "yes"
+
+    settings = {"n_test": 200, "out": out, "progress": False, **ODD[name]}
+    return evaluate(census_task(n_pool=400, n_test=400), FunctionModel(answer), ("zero",), **settings)
+
+
+def said_of_the_gap(result: Result) -> list[Any]:
+    """The gap, its interval and verdict as JSON has them, after checking that every other output agrees."""
+    gap = json.loads(render([result.folder], "json"))["runs"][0]["statistics"]["arms"][0][GAP]
+    (arm,) = json.loads((result.folder / "results.json").read_text(encoding="utf-8"))["arms"]
+    tidy = csv.DictReader(render([result.folder], "csv").splitlines())
+    (line,) = (x for x in tidy if (x["metric"], x["arm"], x["repeat"]) == (GAP, "zero", ""))
+    assert arm[GAP] == result.to_frame().loc["zero", GAP] == float(line["value"]) == gap["value"]
+    assert [float(line[end]) for end in ("low", "high")] == [gap["low"], gap["high"]]
+    assert arm["verdict"][GAP] == line["verdict"] == gap["verdict"]
+    assert result.check("dp > 0.99").value == gap["value"]
+    shown = f"{gap['value']:.3f} {MARKS[gap['verdict']]}", f"{gap['low']:.3f} to {gap['high']:.3f}"
+    page = "".join(ElementTree.fromstring(result._repr_html_()).itertext())
+    report = re.sub("<[^>]+>", " ", html.unescape(render([result.folder], "html")))
+    for text in (str(result.audit()), render([result.folder], "md").replace("\\", ""), page, report):
+        assert all(part in re.sub(r"\s+", " ", text) for part in shown), text[:200]
+    assert f"{gap['value']:.3f}" in str(result)
+    return [gap["value"], gap["low"], gap["high"], gap["verdict"]]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_designs_have_one_gap_interval_and_verdict_everywhere(name: str, tmp_path: Path) -> None:
+    result = odd_run(name, tmp_path / "run")
+    answers = pd.read_csv(result.folder / "answers.csv")
+    known = answers[answers["answer"].notna()]
+    weight = known.get("weight", pd.Series(1.0, known.index)).astype(float)
+    yes = (weight * (known["answer"] == "yes")).groupby(known["group"]).sum()
+    assert said_of_the_gap(result)[0] == pytest.approx(np.ptp(yes / weight.groupby(known["group"]).sum()))
+
+
+def test_one_function_defines_the_gap_of_every_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it returns is what all of them say."""
+    of_key = ArmEstimates.__getitem__
+
+    def marked(self: ArmEstimates, key: str) -> MetricEstimate:
+        found = of_key(self, key)
+        return replace(found, value=0.234, low=0.123, high=0.345) if key == GAP else found
+
+    monkeypatch.setattr(ArmEstimates, "__getitem__", marked)
+    assert said_of_the_gap(odd_run("weights", tmp_path / "run")) == [0.234, 0.123, 0.345, "differs"]
 
 
 def test_a_notebook_shows_the_intervals_of_the_report(result: Result) -> None:

@@ -6,8 +6,9 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from fwc_llm import FwcError
 from fwc_llm.gates import parse_condition
-from fwc_llm.gates.change_detection import Alarm, Detector
+from fwc_llm.gates.change_detection import Alarm, Detector, check_watched
 
 
 def detector(text: str) -> Detector:
@@ -63,6 +64,30 @@ def test_alarms_do_not_depend_on_how_decisions_are_cut(text: str, bound: float, 
         for one, other in zip(found, whole, strict=True):
             assert one[:4] == other[:4]
             assert one.inside + one.before == pytest.approx(other.inside + other.before)
+
+
+def test_an_alarm_has_all_decisions_since_its_beginning_and_before_it() -> None:
+    numbers = np.arange(600)
+    group = numbers % 2
+    cell = 6 * group + np.where(numbers < 300, 1, group == 0)
+    alarm = next(detector("dp > 0.1").watch(cell, 1 + numbers, 1000))
+    seen = cell[: alarm.until]
+    decided = [
+        count for of in alarm.groups for count in ((seen // 6 == of).sum(), (seen == 6 * of + 1).sum())
+    ]
+    assert alarm.groups == [0, 1]
+    assert [inside + before for inside, before in zip(alarm.inside, alarm.before, strict=True)] == decided
+    assert min(alarm.inside[0], alarm.before[0]) > 0
+    wrong = next(detector("accuracy < 0.5").watch(np.full(60, 1), 1 + numbers[:60], 1000))
+    assert (wrong.inside, wrong.before) == ([wrong.until, 0, 0, 0], [0, 0, 0, 0])
+
+
+def test_what_needs_true_outcomes_is_watched_where_there_are_some() -> None:
+    for text in ("dp > 0.1", "eo > 0.1"):
+        check_watched(parse_condition(text))
+    check_watched(parse_condition("dp > 0.1"), labelled=False)
+    with pytest.raises(FwcError, match="--label"):
+        check_watched(parse_condition("eo > 0.1"), labelled=False)
 
 
 @pytest.mark.parametrize("text", ["dp > 0.1", "eo > 0.1", "dp_ratio < 0.8", "accuracy < 0.5"])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fwc_llm import FwcError, audit
 from fwc_llm.gates import Check, GateCondition, all_of, decide, parse_condition
 from fwc_llm.gates.condition import KEY_OF
-from fwc_llm.gates.decide import Outcome, junit_xml
+from fwc_llm.gates.decide import Outcome, junit_xml, outcome_of
 from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.metrics.run_answers import RunAnswers
 
@@ -253,3 +253,14 @@ def test_hostile_names_stay_text_and_counts_agree(undecided: Outcome, kind: str)
     assert first[0].attrib["message"].startswith("]]><x a=\"'&amp;\N{REPLACEMENT CHARACTER}")
     assert second.attrib["name"].endswith("</testcase>")
     assert root[1].attrib["name"] == "other"
+
+
+@pytest.mark.parametrize(("operator", "above", "below"), [
+    (">", "undecided", "passed"), (">=", "failed", "undecided"),
+    ("<", "passed", "undecided"), ("<=", "undecided", "failed"),
+])  # fmt: skip
+def test_an_end_at_the_bound_itself_counts_as_the_operator_says(
+    operator: str, above: str, below: str
+) -> None:
+    condition = parse_condition(f"dp {operator} 0.1")
+    assert (outcome_of(condition, 0.1, 0.3), outcome_of(condition, 0.0, 0.1)) == (above, below)

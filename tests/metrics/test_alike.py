@@ -1,4 +1,4 @@
-"""Answers of a model that are all alike, refused or filtered: what is said of them, and what gates do."""
+"""Answers of a model that are all alike: what is said of them, and what centring P(yes) shows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from fwc_llm import Result, audit, evaluate
+from fwc_llm.metrics.alike import centred
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays
@@ -59,6 +60,49 @@ def test_replies_without_an_answer_are_neither_kind() -> None:
     assert replace(sample, answer=np.full(200, np.nan)).alike == ""
 
 
+def draw(rng: np.random.Generator, n: int, base: tuple[float, float]) -> tuple[np.ndarray, ...]:
+    """Groups, labels and log-odds of a model that always says no."""
+    group = (rng.random(n) < 0.6).astype(int)
+    label = (rng.random(n) < np.array(base)[group]).astype(int)
+    return group, label, rng.normal(label + 0.4 * group - 5, 1.5)
+
+
+def centre(group: np.ndarray, label: np.ndarray, odds: np.ndarray, **more: Any) -> dict[str, Any]:
+    n, none = len(group), np.zeros(len(group), dtype=int)
+    sample = ArmArrays(np.zeros(n), label, group, none, np.arange(n), 2, p_yes=expit(odds), **more)
+    return centred(sample, ("f", "m")) or {}
+
+
+def test_centred_answers_are_yes_above_the_mean_of_the_log_odds() -> None:
+    group, label, odds = draw(np.random.default_rng(0), 300, (0.3, 0.6))
+    found = centre(group, label, odds)
+    yes = odds > odds.mean()
+    rates = {name: yes[group == place].mean() for place, name in enumerate("fm")}
+    assert found["rates"] == pytest.approx(rates)
+    assert found["accuracy"]["value"] == pytest.approx((yes == label).mean())
+    assert found["gap"]["value"] == pytest.approx(abs(rates["m"] - rates["f"]))
+    assert found["rows"] == 300
+    moved = centre(group, label, odds + 3)
+    assert moved["gap"] == pytest.approx(found["gap"]), "a shift of all log-odds changes nothing"
+    assert centre(group, label, np.full(300, -4.0)) == {}
+    weighted = centre(group, label, odds, weight=np.where(group == 0, 3.0, 1.0))
+    again = np.concatenate([np.arange(300), *[np.flatnonzero(group == 0)] * 2])
+    assert weighted["rates"] == pytest.approx(centre(group[again], label[again], odds[again])["rates"])
+
+
+def test_the_limits_hold_the_truth_with_the_error_of_the_centre() -> None:
+    rng, base = np.random.default_rng(1), (0.2, 0.5)
+    group, label, odds = draw(rng, 400_000, base)
+    yes = odds > odds.mean()
+    truth = {"gap": yes[group == 1].mean() - yes[group == 0].mean(), "accuracy": (yes == label).mean()}
+    held, runs = dict.fromkeys(truth, 0), 120
+    for _ in range(runs):
+        found = centre(*draw(rng, 200, base))
+        for name, value in truth.items():
+            held[name] += found[name]["low"] <= value <= found[name]["high"]
+    assert min(held.values()) > 0.89 * runs
+
+
 # --- A run
 
 
@@ -101,8 +145,12 @@ def test_a_run_says_so_first_and_no_gate_is_decided(denied: Result) -> None:
     assert arm[GAP]["rows_needed"] is None, "more rows would not tell"
     first = str(found).splitlines()[0]
     assert first.startswith("zero: answered no to all 200 rows: the gap says nothing")
+    answers = denied.answers()
+    odds = logit(answers["p_yes"].astype(float))
+    rates = (odds > odds.mean()).groupby(answers["group"]).mean().to_dict()
+    assert arm["alike"]["centred"]["rates"] == pytest.approx(rates)
     for text in (" ".join(str(found).split()), render([denied.folder], "md")):
-        assert f"AUC {arm['probabilities']['auc']:.2f}" in text
+        assert f"{100 * max(rates.values()):.0f} %" in text
         assert "threshold fit" in text.replace("\\", "")
     assert denied.check("dp > 0.9").outcome == denied.check("dp_ratio < 0.1").outcome == "undecided"
     assert denied.check("eo > 0.9").outcome == "undecided"

@@ -4,14 +4,17 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn.metrics
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
+from fwc_llm import audit
 from fwc_llm.metrics.arm_estimates import ArmEstimates, MetricEstimate, conditional_parity, estimate
 from fwc_llm.metrics.counts import COUNTED, METRICS, RATES, TABLE
+from fwc_llm.metrics.group_sequential import GroupSequential
 from fwc_llm.metrics.intervals import wilson
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays
@@ -284,7 +287,7 @@ def test_brier_gaps_of_few_rows_take_wider_limits_than_the_normals() -> None:
     assert found.counted("brier").freedom.max() < 60
 
 
-def test_one_stray_value_of_examples_changes_nothing_and_mixtures_are_named() -> None:
+def test_one_stray_value_of_examples_changes_nothing() -> None:
     world = World(USUAL, repeats=10, shift=0.2, redrawn=True)
     (sample,) = world.arms(np.random.default_rng(0))
     stray = sample.examples.copy()
@@ -293,8 +296,6 @@ def test_one_stray_value_of_examples_changes_nothing_and_mixtures_are_named() ->
     assert (other.low, other.high) == pytest.approx((one.low, one.high), abs=0.01)
     fixed = replace(sample, examples=np.where(np.arange(len(stray)) == 0, 1, 0))
     assert fixed.scope == "these examples"
-    assert not fixed.mixed
-    assert replace(sample, examples=sample.row % 3).mixed
     per_row = replace(sample, examples=np.arange(len(stray)))
     assert per_row.scope == "this strategy"
     assert per_row.sets is per_row.repeat, "from five repeats on their spread counts"
@@ -320,3 +321,43 @@ def test_unparsed_answers_are_bounded_with_sampling_error() -> None:
         low, high = estimate(silent).worst_case(metric.key)[1]
         assert low == pytest.approx(0.0)
         assert 0.5 < high <= 1.0
+
+
+# --- Odd samples, as a user has them
+
+
+def odd_arm(said: Any, place: Any = slice(None), **columns: Any) -> dict[str, Any]:
+    """The audit of 400 people, women and men in turn, and of their rows where several are at one `place`."""
+    frame = pd.DataFrame({"said": said, "sex": np.array([*"fm"])[np.arange(400) % 2], "who": np.arange(400)})
+    names = {"weight": "counts"} if columns else {} if isinstance(place, slice) else {"cluster": "who"}
+    found = audit(frame.assign(**columns).iloc[place], answer="said", protected="sex", label=None, **names)
+    arm: dict[str, Any] = found.to_dict()["arms"][0]
+    return arm
+
+
+SAID = np.array([*["no"] * 3, "yes", "yes"] * 80, dtype=object)
+
+
+def test_a_group_without_an_answer_has_no_gap_and_its_worst_case_is_that_of_any_rate() -> None:
+    arm = odd_arm(np.where(np.arange(400) % 2 == 0, None, SAID))
+    assert (arm[GAP]["value"], arm[GAP]["verdict"]) == (None, None)
+    assert "group f" in arm["reasons"][GAP]
+    low, high = arm["treatments"]["worst case, 95 %"][GAP]
+    assert low == 0.0
+    assert high > 0.6
+
+
+def test_one_person_or_weight_that_is_nearly_all_of_a_group_decides_nothing() -> None:
+    """A person of 10,000 rows among people of one: the variance was that of the others, and all differed."""
+    size = np.ones(400, dtype=int)
+    size[0] = 10_000
+    for arm in (odd_arm(SAID, np.repeat(np.arange(400), size)), odd_arm(SAID, counts=size * 1e5)):
+        assert arm["groups"]["f"]["high"] > 0.6
+        assert arm[GAP]["verdict"] == "cannot be told"
+
+
+def test_looks_after_every_row_spend_no_more_than_all_of_the_error() -> None:
+    design, rng = GroupSequential(tuple(range(1, 201))), np.random.default_rng(0)
+    errors = np.abs(rng.normal(size=(20_000, 200)).cumsum(1)) / np.sqrt(np.arange(1, 201))
+    bound = np.array([design.critical_value(rows) for rows in design.rows])
+    assert (errors > bound).any(1).mean() < 0.055

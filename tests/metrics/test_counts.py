@@ -4,7 +4,6 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-import fairlearn.metrics as fairlearn
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, norm, studentized_range
 from scipy.stats import t as student
 
+from evals.coverage.against_fairlearn import farthest
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.counts import COUNTED
 from fwc_llm.metrics.intervals import (
@@ -26,44 +26,14 @@ from fwc_llm.metrics.intervals import (
 )
 from fwc_llm.metrics.perturbation_effects import flips
 from fwc_llm.metrics.sampling_design import SamplingDesign
-from fwc_llm.metrics.variance import ArmArrays, arrays_of
+from fwc_llm.metrics.variance import ArmArrays
 from tests.metrics.worlds import answers_of, metrics_of
 
 METRICS = ("demographic_parity_difference", "demographic_parity_ratio", "equalized_odds_difference")
 
 
-RATES = {
-    "rate": fairlearn.selection_rate,
-    "true_positive_rate": fairlearn.true_positive_rate,
-    "false_positive_rate": fairlearn.false_positive_rate,
-}
-
-
-@pytest.mark.parametrize("seed", range(100))
-def test_random_tables_agree_with_fairlearn_weights_included(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    levels, n = int(rng.integers(2, 5)), int(rng.integers(60, 160))
-    groups = np.array([f"g{level}" for level in rng.integers(0, levels, n)])
-    predicted, labels = rng.integers(0, 2, n).astype(float), rng.integers(0, 2, n)
-    weight = None if seed % 2 else rng.uniform(0.2, 5.0, n)
-    weights = None if weight is None else {name: {"sample_weight": weight} for name in RATES}
-    terms = {"sensitive_features": groups, "sample_params": weights}
-    frame = fairlearn.MetricFrame(metrics=RATES, y_true=labels, y_pred=predicted, **terms)
-    gap, odds = frame.difference(), ("true_positive_rate", "false_positive_rate")
-    theirs = {
-        "demographic_parity_difference": gap["rate"],
-        "demographic_parity_ratio": frame.ratio()["rate"],
-        "equalized_odds_difference": max(gap[rate] for rate in odds),
-        "equal_opportunity_difference": gap["true_positive_rate"],
-        "false_positive_rate_difference": gap["false_positive_rate"],
-    }
-    ours = metrics_of(predicted, labels, groups, weight=weight)
-    found = estimate(arrays_of(predicted, labels, groups, weight)[0])
-    for name, value in theirs.items():
-        assert getattr(ours, name) == pytest.approx(value, abs=1e-9), name
-        assert found[name].value == pytest.approx(value, abs=1e-9), name
-    for rate in RATES:
-        np.testing.assert_allclose(found.counted(rate).values, frame.by_group[rate].to_numpy(), atol=1e-9)
+def test_values_of_random_tables_are_fairlearns_weights_included() -> None:
+    assert farthest() < 1e-9
 
 
 def test_unparsed_answers_count_for_coverage_and_nothing_else() -> None:

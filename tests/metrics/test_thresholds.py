@@ -11,15 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwc_llm import audit
-from fwc_llm.metrics.decision_thresholds import (
-    at_base_rate,
-    held_out,
-    least_gap,
-    least_gap_keeping_half,
-    most_accurate,
-    threshold_curve,
-    two_halves,
-)
+from fwc_llm.metrics.decision_thresholds import at_base_rate, least_gap, most_accurate, threshold_curve
 from fwc_llm.metrics.intervals import clopper_pearson
 from fwc_llm.metrics.predicted_probabilities import (
     BINS,
@@ -76,30 +68,8 @@ def test_choices_against_trying_all(seed: int, decimals: int) -> None:
     assert curve.gap[place] == pytest.approx(smallest)
     equal = [i for i in mixed if found[i].demographic_parity_difference < smallest + 1e-9]
     assert curve.accuracy[place] == pytest.approx(max(accuracy[i] for i in equal))
-    constant = max(labels.mean(), 1 - labels.mean())
-    useful, kept = least_gap(curve, constant), least_gap_keeping_half(curve)
-    assert useful is None or curve.accuracy[useful] >= constant - 1e-9
-    assert useful is None or curve.gap[useful] >= curve.gap[place]
-    assert kept is None or curve.accuracy[kept] >= (constant + max(accuracy)) / 2 - 1e-9
     off = [abs(answers.mean() - labels.mean()) for answers in tried]
     assert abs(curve.share[at_base_rate(curve)] - labels.mean()) == pytest.approx(min(off))
-
-
-def test_what_is_chosen_on_one_half_is_used_on_the_other() -> None:
-    """A row's own label and P(yes) have no part in its own threshold, and its questions stay together."""
-    p, labels, level = rows(5, n=400)
-    names = np.arange(len(p))
-    half = two_halves(np.tile(labels, 2), np.tile(level, 2), np.tile(names, 2))
-    assert (half[:400] == half[400:]).all()
-    answers = held_out(least_gap, p, labels, level, names)
-    half = two_halves(labels, level, names)
-    for side in (0, 1):
-        here, other = half == side, half != side
-        curve = threshold_curve(p[other], labels[other], level[other])
-        threshold = curve.thresholds[least_gap(curve)]
-        assert (answers[here] == (p[here] >= threshold)).all()
-    alike = held_out(least_gap, [0.5] * 8, [0, 1] * 4, list("aabb") * 2, np.arange(8))
-    assert np.isnan(alike).all()
 
 
 # --- All that is said of P(yes)

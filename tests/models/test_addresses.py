@@ -117,7 +117,7 @@ def test_the_doctor_and_downloads_go_straight_to_this_machine(
     places: tuple[Place, Place, Place], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     service, _, proxy = places
-    doctor(base_url=service.url, api_key_env=None, as_json=True)
+    doctor(base_url=service.url, api_key_env=None, online=False, as_json=True)
     assert [request.path for request in service] == ["/models"]
     monkeypatch.setenv("FWC_LLM_DATA_URL", service.url)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.text import Text
 
 from fwc_llm import Result, audit
-from fwc_llm.coreset import FairCoreset
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.document import make_document
@@ -78,15 +76,11 @@ def test_without_matplotlib(make_run: MakeRun, tmp_path: Path, monkeypatch: pyte
 def test_a_value_draws_itself(make_run: MakeRun) -> None:
     folder = make_run(repeats=1, simulated=True)
     answers = pd.DataFrame({"answer": ["yes", "no"] * 50, "sex": ["f", "m", "m", "f"] * 25})
-    rng = np.random.default_rng(0)
-    x, levels, y = rng.normal(size=(200, 2)), rng.integers(0, 2, (200, 2)), rng.integers(0, 2, 200)
-    coreset = FairCoreset(16, epsilon=0.1, random_state=0).fit(x, y, levels)
     title = "SIMULATED: no finding about a model"
     for value, panels, words in (
         (Result(folder, RunFolder(folder).results()), 2, {title, "Accuracy against the DP gap", "zero"}),
         (audit(answers, protected=["sex"]), 1, {"Rate of yes per group", "f", "m"}),
         (some_shots("fwc", "adult", 0), 1, {"weight", "yes", "no"}),
-        (coreset, 2, {"0 & 1", "Descent", "lower bound"}),
     ):
         drawn = value.plot()
         drawn.canvas.draw()

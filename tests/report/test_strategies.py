@@ -9,6 +9,8 @@ import ot
 import pytest
 from scipy.spatial.distance import cdist
 
+from fwc_llm.errors import FwcError
+from fwc_llm.report.figures import plot_comparison
 from fwc_llm.report.strategies import compare, measure
 from fwc_llm.shots import load_shots, select_shots, strategies
 from fwc_llm.shots.examples import labelled_pool
@@ -60,6 +62,17 @@ def test_every_strategy_has_a_line(two: Task, three: Task) -> None:
     assert refused["random"].distance is not None
 
 
+@pytest.mark.slow
+def test_the_plot_is_a_picture(two: Task, tmp_path: Path) -> None:
+    lines, path = compare(two, ["random", "zero"], m=8), tmp_path / "new" / "plot.png"
+    plot_comparison(lines, path, "people")
+    assert path.read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(FwcError, match=r"ends in \.png or \.svg"):
+        plot_comparison(lines, tmp_path / "plot.txt", "people")
+    with pytest.raises(FwcError, match="nothing to plot"):
+        plot_comparison([line for line in lines if line.strategy == "zero"], path, "people")
+
+
 @pytest.fixture
 def people(tmp_path: Path) -> Path:
     return write_people(tmp_path / "table", make_people(120, 2))
@@ -77,9 +90,11 @@ def test_the_command_saves_what_select_shots_chooses(fwc: Run, people: Path, tmp
 
 
 @pytest.mark.slow
-def test_the_command_compares(fwc: Run, people: Path) -> None:
+def test_the_command_compares_and_plots(fwc: Run, people: Path, tmp_path: Path) -> None:
+    plot = tmp_path / "plot.svg"
     strategies = ("--compare", "--strategy", "random,zero,fwc")
-    done = fwc("shots", "--task", people, *strategies, "--m", 8, code=0)
+    done = fwc("shots", "--task", people, *strategies, "--m", 8, "--plot", plot, code=0)
     assert done.out.index("fwc") < done.out.index("random") < done.out.index("zero")
     assert "zero: no examples" in done.err
+    assert b"<svg" in plot.read_bytes()
     assert re.search(r"choosing and measuring took \d+\.\d s in all", " ".join(done.err.split()))

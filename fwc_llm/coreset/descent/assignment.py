@@ -1,19 +1,14 @@
 """Compiled kernels of the assignment: nearest representative per cell, with bounds that skip most of it.
 
-Threads share no output rows, and no sum depends on how rows are shared out: results are the same for any
-number of threads. Compiled code is kept in numba's cache on disk.
-
-The bounds live in the metric of the cost (the cost itself for L1, its square root for squared L2; a
-categorical mismatch is a squared Euclidean distance between half-scaled one-hot columns). Of a row and a
-cell, two numbers are kept:
+Results are the same for any number of threads. The bounds live in the metric of the cost (its square root for
+squared L2). Of a row and a cell, two numbers are kept:
 
     cost[i, g]    of the nearest representative, or a lower bound of it, after the last iteration
     second[i, g]  least distance to another one in g, in an iteration that is known
 
 What the nearest one comes in an iteration is taken off the first at once. The other has lost at most the
-longest way, as the crow flies, that a representative of g has come since then (Hamerly 2010, per cell and
-iteration). Bounds may be wrong by the rounding of float32: then another representative, as near as float32
-can tell, is taken for the nearest.
+longest way that a representative of g has come since then (Hamerly 2010, per cell and iteration). Bounds may
+be wrong by the rounding of float32: then another one, as near as float32 can tell, is taken for the nearest.
 """
 
 from typing import Any, NamedTuple

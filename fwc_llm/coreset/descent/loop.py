@@ -1,8 +1,6 @@
 """The descent: assign, solve the inner problem, move the representatives, until they stay put.
 
-Algorithm 1 of the paper (majority minimisation) with the exact inner problem (docs/method.md,
-"The problem"). The nearest representative of every cell for every row, c_ig = min over j in g of c_ij, is all
-that the inner problem needs to know (docs/method.md, "The inner problem").
+Algorithm 1 of the paper (majority minimisation) with the exact inner problem (docs/method.md, "The problem").
 """
 
 from dataclasses import dataclass, replace

@@ -1,9 +1,8 @@
 """The steps of an iteration in compiled code: for tables large enough to be worth a compiler's while.
 
-Rows and representatives are compared in float32. Pairs of a row and a cell that cannot matter keep a lower
-bound as their cost: where the plan of the inner problem uses none of these, it is optimal for the true costs
-too, and where it uses some, they are brought up to date and the inner problem solved again. `certify`
-evaluates everything, in float64.
+Rows and representatives are compared in float32. Pairs that cannot matter keep a lower bound as their cost;
+those that the plan uses are brought up to date, and the inner problem is solved again. `certify` evaluates
+everything, in float64.
 """
 
 from collections.abc import Iterable
@@ -29,8 +28,7 @@ from fwc_llm.coreset.descent.assignment import (
     pick,
 )
 from fwc_llm.coreset.descent.loop import Steps, share_out
-from fwc_llm.coreset.descent.medians import Changes, Means, Medians
-from fwc_llm.coreset.descent.updates import RowAssignment, medoids, modes
+from fwc_llm.coreset.descent.updates import Changes, RowAssignment, means, medians, medoids
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.tile import WIDTH
@@ -61,7 +59,6 @@ class CompiledSteps(Steps):
         self._before = np.empty(0)  # (AGES, m, p) the representatives in the last iterations
         self._drift = np.inf
         self._objective = 0.0
-        self._mover: Medians | Means | None = None
         self._changes = Changes()
 
     @property
@@ -86,7 +83,7 @@ class CompiledSteps(Steps):
 
     def _forget(self) -> None:
         """Lets go of all that another iteration would look up."""
-        self._cached_rows = self._reps = self._mover = None
+        self._cached_rows = self._reps = None
         vars(self.problem.table).pop("single", None)  # a copy, made again when it is asked for
 
     def solve(self, points: np.ndarray) -> tuple[float, RowAssignment]:
@@ -219,18 +216,13 @@ class CompiledSteps(Steps):
 
     def move_points(self, shares: RowAssignment, points: np.ndarray) -> np.ndarray:
         """See `Steps`."""
-        table = self.problem.table
-        if not table.n_numeric:
-            return modes(table, shares, points.copy())
-        if self._mover is None:
-            l1, threads = self.problem.cost == "l1", self._threads
-            self._mover = Medians(table, shares.m, threads) if l1 else Means(table, threads)
-        return modes(table, shares, self._mover.move(shares, points))
+        update = medians if self.problem.cost == "l1" else means
+        only = self._changes.find(shares, points)
+        return self._changes.keep(update(self.problem.table, shares, points, only, self._threads))
 
     def move_rows(self, shares: RowAssignment, rows: np.ndarray) -> np.ndarray:
         """See `Steps`."""
-        touched = self._changes.find(shares, rows[:, None])[1]
-        moved = medoids(self.problem, shares, rows, np.flatnonzero(touched[:-1]))
+        moved = medoids(self.problem, shares, rows, self._changes.find(shares, rows[:, None]))
         self._changes.keep(moved[:, None])
         return moved
 

@@ -4,13 +4,16 @@ See docs/method.md, "Updates of the representatives".
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.weights import Masses
 
+_ALONE = Threads(1)
 UNIT = 1 << 32  # the weight of a whole row in sums that must not depend on their order
 
 
@@ -65,22 +68,24 @@ class RowAssignment:
         unit = UNIT if self.masses is None else self.masses.units[self.part_row]
         return np.asarray(np.rint(self.part_weight * unit), dtype=np.int64)
 
-    def torn(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """All parts of split rows by label: their rows, ascending labels, and masses in units."""
-        return self._parts(np.unique(self.part_row))
-
     def grouped(self, only: np.ndarray | None = None) -> "Groups":
         """The rows and weights of each representative (or of those in `only`), together."""
-        row, label, units = self._parts(np.arange(len(self.label)))
+        wanted = np.ones(self.m, bool)
         if only is not None:
-            wanted = np.zeros(self.m, bool)
+            wanted[:] = False
             wanted[only] = True
-            row, label, units = (own[wanted[label]] for own in (row, label, units))
+        mine = wanted[self.label]
+        mine[self.part_row] = True
+        parts = self._parts(np.flatnonzero(mine))
+        row, label, units = (part[wanted[parts[1]]] for part in parts)
         start = np.searchsorted(label, np.arange(self.m + 1))
         return Groups(row, units, start, 1 / UNIT if self.masses is None else self.masses.unit)
 
     def _parts(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """All parts of the ascending `rows`, of which the split ones are some, see `torn`."""
+        """All parts of the ascending `rows`, of which the split ones are some.
+
+        By label: their rows, ascending labels, and masses in units.
+        """
         rest = np.full(len(rows), UNIT, np.int64) if self.masses is None else self.masses.units[rows]
         part = self.part_units()
         np.subtract.at(rest, np.searchsorted(rows, self.part_row), part)
@@ -106,35 +111,80 @@ class Groups:
         return self.rows[part], self.units[part] * self.unit
 
 
-def means(table: EncodedTable, shares: RowAssignment, points: np.ndarray) -> np.ndarray:
-    """The points moved to weighted means of their numeric columns and weighted modes of the others."""
-    groups = shares.grouped()
-    moved = points.copy()
-    for j in range(len(points)):
+class Changes:
+    """Finds representatives that have to move: those that do not carry what they did at the last move."""
+
+    def __init__(self) -> None:
+        self._label: np.ndarray | None = None  # of every row at the last move, or m for one that was split
+        self._torn = np.zeros(0, np.int64)  # representatives that had parts of rows
+        self._points = np.empty(0)
+
+    def find(self, shares: RowAssignment, points: np.ndarray) -> np.ndarray:
+        """The representatives that have to move from their `points` (m, p)."""
+        label, old = shares.label.copy(), self._label
+        label[shares.part_row] = shares.m
+        torn = np.concatenate([shares.label[shares.part_row], shares.part_label])
+        touched = np.ones(shares.m + 1, bool)
+        if old is not None:
+            touched[:-1] = (points != self._points).any(axis=1)
+            changed = np.flatnonzero(label != old)
+            for own in (self._torn, torn, old[changed], label[changed]):
+                touched[own] = True
+        self._label, self._torn = label, torn
+        return np.flatnonzero(touched[:-1])
+
+    def keep(self, moved: np.ndarray) -> np.ndarray:
+        """Keep where the representatives have moved, and return it."""
+        self._points = moved.copy()
+        return moved
+
+
+def means(
+    table: EncodedTable,
+    shares: RowAssignment,
+    points: np.ndarray,
+    only: Any = None,
+    threads: Threads = _ALONE,
+) -> np.ndarray:
+    """The points, or `only` some, at weighted means of numeric columns and weighted modes of the others."""
+    moved, groups = points.copy(), shares.grouped(only)
+
+    def move(j: int) -> None:
         rows, weight = groups.of(j)
-        if len(rows):
-            numeric = table.numbers[rows].astype(np.float64)
-            moved[j, : table.n_numeric] = weight @ numeric / weight.sum()
+        moved[j, : table.n_numeric] = weight @ table.numbers_of(rows) / weight.sum()
+
+    threads.over(move, np.flatnonzero(np.diff(groups.start)))
     return modes(table, shares, moved)
 
 
-def medians(table: EncodedTable, shares: RowAssignment, points: np.ndarray) -> np.ndarray:
-    """The points moved to weighted medians of their numeric columns and weighted modes of the others.
+def medians(
+    table: EncodedTable,
+    shares: RowAssignment,
+    points: np.ndarray,
+    only: Any = None,
+    threads: Threads = _ALONE,
+) -> np.ndarray:
+    """The same with medians in the place of means.
 
     Any value between the lower and the upper median is as good: a point moves the least that reaches one.
     """
-    moved, groups, columns = points.copy(), shares.grouped(), np.arange(table.n_numeric)
-    for j in range(len(points)):
+    moved, groups = points.copy(), shares.grouped(only)
+
+    def move(j: int) -> None:
         part = slice(groups.start[j], groups.start[j + 1])
-        if part.start == part.stop:
-            continue
-        numeric = np.ascontiguousarray(table.numbers[groups.rows[part]].T)
-        order = np.argsort(numeric, axis=1)
-        ordered = np.take_along_axis(numeric, order, axis=1)
-        twice = 2 * np.cumsum(groups.units[part][order], axis=1)
-        total = groups.units[part].sum()
-        low, high = (twice < total).sum(1), (twice <= total).sum(1)
-        moved[j, columns] = np.clip(moved[j, columns], ordered[columns, low], ordered[columns, high])
+        units, ordered = groups.units[part], np.ascontiguousarray(table.numbers[groups.rows[part]].T)
+        if (units == units[0]).all():
+            ordered.sort(axis=1)
+            low, high = ordered[:, (len(units) - 1) // 2], ordered[:, len(units) // 2]
+        else:
+            order, columns = np.argsort(ordered, axis=1), np.arange(table.n_numeric)
+            upto, total = np.cumsum(units[order], axis=1), units.sum()
+            at = (upto < (total + 1) // 2).sum(axis=1), (upto <= total // 2).sum(axis=1)
+            low, high = (ordered[columns, order[columns, place]] for place in at)
+        place = moved[j, : table.n_numeric]
+        np.minimum(np.maximum(place, low, out=place), high, out=place)
+
+    threads.over(move, np.flatnonzero(np.diff(groups.start)))
     return modes(table, shares, moved)
 
 

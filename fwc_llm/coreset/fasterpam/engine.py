@@ -1,14 +1,8 @@
 """Swaps: FasterPAM (Schubert, Rousseeuw 2021) in memory that grows with n, not with n · m.
 
-Costs are computed when they are needed, and never kept. Candidates are tried in batches, which threads
-share. The best of a batch is swapped in at once if it lowers the loss. Batches grow while nothing is found.
-
-The loss is that of fixed prices, Σ_i min_j (c_ij − u_g(j)). At the prices u of the inner problem, the
-objective after a swap is at least
-
-    D(u) = (1/n) Σ_i min_j (c_ij − u_g(j)) + min_{w fair} ⟨u, w⟩    (docs/method.md, "The inner problem")
-
-and before the swap, D(u) is the objective. So only swaps that lower the loss can gain.
+Costs are computed when they are needed, and never kept. Candidates are tried in batches, which threads share
+and which grow while nothing is found. The loss is that of fixed prices, Σ_i min_j (c_ij − u_g(j)): D(u) of
+docs/method.md, "The inner problem", but for a constant, so that only swaps that lower it can gain.
 """
 
 from dataclasses import dataclass, replace
@@ -25,10 +19,9 @@ _ENOUGH = 0.5  # of what swaps should gain, each alone, that they have to gain t
 
 @dataclass(frozen=True)
 class Patience:
-    """Limits of the swap search.
+    """At most `passes` over all candidates; a swap must lower the loss by the share `least` of it.
 
-    At most `passes` over all candidates. A swap must lower the loss by the share `least` of it. After a swap
-    the `again` next best of a batch are compared again. `batch` is the size of the smallest batch.
+    After a swap the `again` next best of a batch are compared again. `batch` is the size of the smallest.
     """
 
     passes: int
@@ -63,8 +56,8 @@ def exchange(
 ) -> Exchanged:
     """Swaps candidates in for points of their cell until none lowers the loss.
 
-    `candidates` (q,) are rows in the order to try, to stand for `cells` (q,). One whose key in `keys` (q,)
-    stands already is passed over. `threads` share the work.
+    `candidates` (q,) are rows in the order to try, for `cells` (q,). One whose key in `keys` (q,) stands is
+    passed over.
     """
     standing = Medoids(space, points, threads)
     key = np.unique(np.concatenate([points.keys, keys]), return_inverse=True)[1]
@@ -106,10 +99,7 @@ def estimate(
 
 @dataclass
 class _Swapping:
-    """Swaps the best of a batch into what stands.
-
-    `own` (m,) and `key` (q,) number the keys of points and candidates.
-    """
+    """Swaps the best of a batch into what stands; `own` (m,) and `key` (q,) number the keys."""
 
     standing: Medoids
     values: np.ndarray
@@ -147,10 +137,7 @@ class _Swapping:
         return improved
 
     def _apart(self, batch: np.ndarray, slot: np.ndarray) -> np.ndarray:
-        """The first candidates whose swaps should not be in each other's way, at most `_most`, by position.
-
-        Each takes another point away, comes closer to the rows of another, and has another key.
-        """
+        """The first candidates, at most `_most`, whose swaps touch different points and keys, by position."""
         chosen: list[int] = []
         touched: set[int] = set()
         keys: set[int] = set()

@@ -79,8 +79,8 @@ class Medoids:
     def compare(self, candidates: np.ndarray, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """For each candidate (q, p), to stand for a cell (q,), the best point to exchange, and the change.
 
-        As in FastPAM1: a row whose point goes costs min(d, d₂) instead of d₁, any other min(d, d₁).
-        Candidates that lie together should stand together.
+        FastPAM1: a row whose point goes costs min(d, d₂) instead of d₁, any other min(d, d₁). Candidates that
+        lie together should stand together.
         """
         self._sorted = rows = self._sorted or self._sort()
         m, points = len(self._points), in_groups(self._points, ROWS)

@@ -1,4 +1,4 @@
-"""Tables as blocks of rows: Parquet files, pyarrow's datasets, memory maps, collections of Dask.
+"""Tables as blocks of rows: Parquet files, pyarrow's datasets, memory maps, frames of Dask.
 
 Threads work on the blocks; those of Dask are its partitions, and work on them runs where Dask runs it: on the
 workers of the current client, else the scheduler that Dask is set to. No cluster is started.
@@ -98,14 +98,11 @@ def block_rows(columns: int) -> int:
 def open_table(columns: Columns, n_jobs: int | None = None) -> BlockTable | None:
     """Return the table in blocks, or None for an ordinary table in memory.
 
-    Args:
-        columns: X is a path, a pattern (`rows-*.parquet`), a folder or a list of paths of Parquet files; a
-            pyarrow `Dataset`; a memory map; a dask.array or a dask.dataframe. Labels and weights are names of
-            its columns; for a memory map values (n,), for a dask.array others.
-        n_jobs: number of threads; None for all processors.
+    X is a path, a pattern (`rows-*.parquet`), a folder or a list of paths of Parquet files; a pyarrow
+    `Dataset`; a memory map; a dask.dataframe. Labels and weights are names of its columns; of a memory map
+    values (n,).
 
-    Raises:
-        InputError: files that cannot be read or do not fit together, or a column that is not there.
+    Raises `InputError`: files that cannot be read or do not fit together, or a column that is not there.
     """
     X, threads = columns.X, n_jobs or count_threads()
     if is_dask(X):
@@ -208,10 +205,7 @@ def _reading(name: str) -> Iterator[None]:
 
 
 def _open_files(X: Any) -> tuple[Any, str]:
-    """The dataset of a path, a pattern, a folder or a list of paths of Parquet files, and its name.
-
-    The columns of all files become those of one table: numbers of several types one type that holds them.
-    """
+    """The dataset of paths of Parquet files, whose columns get a type that holds all, and its name."""
     try:
         import pyarrow as pa
         import pyarrow.dataset as ds
@@ -246,49 +240,33 @@ def _files(path: str) -> list[str]:
 
 
 class DaskTable(BlockTable):
-    """A dask.dataframe or a dask.array (n, p), whose labels are columns of it or have the same partitions.
+    """A dask.dataframe, whose labels and weights are columns of it.
 
-    Raises `InputError`: no table, or parts that do not belong together.
+    Raises `InputError`: no such table, or no feature in it.
     """
 
     def __init__(self, columns: Columns) -> None:
-        X = columns.X
-        if not (_is_frame(X) or _is_array(X)) or X.ndim != 2:
-            raise InputError(f"X is a dask {type(X).__name__}: pass a dask.dataframe or a dask.array (n, p)")
-        self.name = name = "the dask DataFrame" if _is_frame(X) else "the dask array"
-        self._names = Columns(None, *(None if is_dask(part) else part for part in columns[1:]))
-        labels = columns.labels().items()
-        if _is_frame(X):
-            empty = pd.DataFrame(columns=list(X.columns))
-            if not take_named(empty, *self._names[1:], only_names=True).X.shape[1]:
-                raise InputError("every column of X is named as a label or weight: no feature is left")
-        elif plain := [(role, values) for role, values in labels if not is_dask(values)]:
-            raise InputError(
-                f"{plain[0][0]} is of type {type(plain[0][1]).__name__} but X is a dask.array: pass one with "
-                "the same chunks, such as dask.array.from_array(values, chunks=X.chunks[0])"
-            )
-        else:
-            X = X.rechunk({1: -1})
-        beside = {role: _aligned(values, role, X) for role, values in labels if is_dask(values)}
-        self._collections = {"X": X, **beside}
-
-        self.lengths = self._count()
-        super().__init__(name, sum(self.lengths), 1, lambda: iter(()), self._whole)
-
-    def _count(self) -> tuple[int, ...]:
-        """Rows of each partition; Dask counts them where it does not know them."""
-        X = self._collections["X"]
-        if _is_array(X) and not np.isnan(X.chunks[0]).any():
-            return tuple(map(int, X.chunks[0]))
         import dask
 
-        count = dask.delayed(len)
-        narrow = X if _is_array(X) else X[list(X.columns[:1])]
-        return tuple(self._compute([count(part) for part in _parts(narrow)]))
-
-    def _whole(self) -> Columns:
-        values = dict(zip(self._collections, self._compute(list(self._collections.values())), strict=True))
-        return _named(values, self._names)
+        X, self._roles = columns.X, columns[1:]
+        if not is_dask(X, "dask.dataframe") or X.ndim != 2:
+            raise InputError(
+                f"X is a dask {type(X).__name__}: pass a dask.dataframe, such as "
+                "dask.dataframe.from_dask_array(X), with y and sensitive as columns"
+            )
+        self.name = "the dask DataFrame"
+        if not take_named(pd.DataFrame(columns=list(X.columns)), *self._roles, only_names=True).X.shape[1]:
+            raise InputError("every column of X is named as a label or weight: no feature is left")
+        self._partitions = X.to_delayed()
+        narrow = X[list(X.columns[:1])].to_delayed()
+        self.lengths = self._compute([dask.delayed(len)(part) for part in narrow])
+        super().__init__(
+            self.name,
+            sum(self.lengths),
+            1,
+            lambda: iter(()),
+            lambda: take_named(self._compute([X])[0], *self._roles),
+        )
 
     def read(
         self,
@@ -304,11 +282,8 @@ class DaskTable(BlockTable):
         shared = dask.delayed(task, traverse=False)
         run, join = dask.delayed(_run, pure=False), dask.delayed(_join, pure=False)
         firsts = np.cumsum([0, *self.lengths]).tolist()
-        columns = {role: _parts(values) for role, values in self._collections.items()}
-        parts = [
-            run(shared, self.name, firsts[k], length, self._names, {r: c[k] for r, c in columns.items()})
-            for k, length in enumerate(self.lengths)
-        ]
+        rows = zip(firsts, self._partitions, strict=False)
+        parts = [run(shared, self.name, first, self._roles, part) for first, part in rows]
         while len(parts) > 1:
             parts = [join(shrink, parts[low : low + MERGED]) for low in range(0, len(parts), MERGED)]
         joined: list[Part] = self._compute(parts)[0]
@@ -328,48 +303,11 @@ class DaskTable(BlockTable):
 
 
 def _run(
-    task: Callable[[Block], Part], name: str, first: int, length: int, names: Columns, values: dict[str, Any]
+    task: Callable[[Block], Part], name: str, first: int, roles: tuple[Any, ...], frame: Any
 ) -> list[Part]:
     """The task of one partition; runs on a worker."""
-    for role, part in values.items():
-        if len(part) != length:
-            raise InputError(f"{role} has {len(part)} rows in a partition of {length}: align it with X")
-    return [task(Block(first, name, _named(values, names)))]
+    return [task(Block(first, name, take_named(frame, *roles)))]
 
 
 def _join(shrink: Callable[[list[Part]], list[Part]], lists: list[list[Part]]) -> list[Part]:
     return shrink([part for some in lists for part in some])
-
-
-def _named(values: dict[str, Any], names: Columns) -> Columns:
-    """The columns of a partition: those that are named, and those beside it."""
-    return take_named(values["X"], *names[1:])._replace(**{r: v for r, v in values.items() if r != "X"})
-
-
-def _is_array(x: Any) -> bool:
-    return is_dask(x, "dask.array")
-
-
-def _is_frame(x: Any) -> bool:
-    """A frame or a series."""
-    return is_dask(x, "dask.dataframe") and hasattr(x, "npartitions")
-
-
-def _parts(collection: Any) -> list[Any]:
-    """The partitions, each a `Delayed`."""
-    return list(np.ravel(collection.to_delayed()))
-
-
-def _aligned(values: Any, role: str, X: Any) -> Any:
-    """Labels or weights with the partitions of X."""
-    if not (_is_array(values) or _is_frame(values)):
-        raise InputError(f"{role} is a dask {type(values).__name__}: pass a dask.array or a Series")
-    if _is_array(values):
-        values = values.rechunk(dict.fromkeys(range(1, values.ndim), -1))
-        counted = _is_array(X) and not np.isnan([*X.chunks[0], *values.chunks[0]]).any()
-        if counted and len(values) == len(X):
-            return values.rechunk({0: X.chunks[0]})
-    count, wanted = (len(_parts(c)) for c in (values, X))
-    if count != wanted:
-        raise InputError(f"{role} has {count} partitions but X has {wanted}: give both the same ones")
-    return values

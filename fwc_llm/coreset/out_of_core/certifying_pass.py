@@ -1,15 +1,8 @@
 """The second pass: the inner problem of the whole table for fixed representatives, solved exactly.
 
-The sample's prices are nearly right. One pass at these prices `u` leaves every row in its cheapest cell,
-`min_g c_ig − u_g`, unless another cell costs at most a margin `δ` more: such rows are in doubt. The rows of
-a cell that are not become one heavy row, an *anchor*, which has their mean cost in their own cell `k`, and
-
-    c_g = c_k + (u_g − u_k) + δ        in every other one,
-
-which is at most what they cost there. So the anchors and the rows in doubt are a relaxation of the whole
-table: its lower bound holds for the table, and where no anchor moves, its plan is a plan of the table with
-the same objective. Otherwise its prices are better ones, and the table is read again with a wider margin,
-which is rare. Without a parity limit no row is in doubt.
+At the sample's prices most rows have one cheapest cell. Of each cell they become one heavy row, an *anchor*,
+which costs a margin more elsewhere: at most what they do. The anchors and the rows in doubt are a relaxation
+of the table, and where no anchor moves, its plan is the table's. Else the next pass has a wider margin.
 """
 
 import warnings
@@ -106,17 +99,10 @@ def certify_table(
 ) -> tuple[Any, float, float]:
     """Solve the inner problem of the whole table for representatives at `points` (m, p), as published.
 
-    Return the mass (m,) of each representative, the objective and its lower bound.
+    Return the mass (m,) of each representative, the objective and its lower bound. `problem` is the sample's;
+    `tick` takes the number of the pass, from 1, and the share of rows that are read.
 
-    Args:
-        table: the table.
-        sample_pass: the first pass.
-        problem: that of the sample.
-        points: the representatives.
-        tick: called with the number of the pass, from 1, and the share of rows that are read.
-
-    Raises:
-        InputError: the table changed since the first pass, or too many rows tie to keep them in memory.
+    Raises `InputError`: the table changed since the first pass, or too many rows tie to keep them in memory.
     """
     cost = nearest(problem, points)[0]
     inner = problem.transport(cost, None)

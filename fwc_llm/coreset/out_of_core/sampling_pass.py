@@ -1,8 +1,7 @@
 """The first pass over a table: the sums of its groups of labels, and a random sample of rows.
 
-Every row has a random key by the seed and its position in the table, divided by its weight; the rows with the
-smallest keys are the sample (priority sampling: Duffield, Lund and Thorup 2007), and of every group of labels
-there are enough. So the sample depends neither on the blocks nor on threads or workers.
+A row's key is random by the seed and its position, divided by its weight; the smallest keys are the sample
+(priority sampling: Duffield, Lund and Thorup 2007). It depends on no blocks, threads or workers.
 """
 
 from collections.abc import Callable
@@ -56,15 +55,11 @@ def run_sampling_pass(
     seed: int,
     tick: Callable[[float], None],
 ) -> SamplePass:
-    """Read the table once.
+    """Read a table of more than `sample` rows once, and draw a sample of that size by the `seed`.
 
-    Args: table: the table, of more than `sample` rows. terms: of the problem. sample: number of rows that are
-    drawn; of a small group some more are. least: most rows of every group in the sample. seed: of the sample.
-    tick: called with the share of rows that are read.
+    Every group keeps up to `least` rows. `tick` takes the share of rows that are read.
 
-    Raises:
-        InputError: a label or weight that cannot be used, or a value in the sample; a cell without rows, a
-            single protected level, no rows of positive weight.
+    Raises `InputError`: a label, weight or value that cannot be used; a cell without rows, a single level.
     """
     look = _Look(table.n, sample, max(least, min(_OF_A_GROUP, sample)), seed, terms.scale)
     parts = [part for part in table.read(look, look.shrink, tick) if part.sums]

@@ -52,10 +52,7 @@ class EncodedTable:
 
     @cached_property
     def values(self) -> np.ndarray:
-        """(n, p) the numbers and then the codes as one matrix of floats, which hold codes exactly.
-
-        Free points have the same form, so that compiled code compares rows and points as vectors.
-        """
+        """(n, p) the numbers and then the codes as one matrix of floats, the form of free points too."""
         return np.column_stack([self.numbers, self.codes]) if self.codes.shape[1] else self.numbers
 
     def numbers_of(self, rows: Which) -> np.ndarray:
@@ -93,10 +90,7 @@ class EncodedTable:
 
     @cached_property
     def centre(self) -> np.ndarray:
-        """(p,) about which float32 holds most of the digits: the medians of some rows; 0 for codes.
-
-        A mean would not do: one outlier moves it away from all others.
-        """
+        """(p,) about which float32 holds most of the digits: medians, for outliers; 0 for codes."""
         some = self.numbers[:: max(1, self.n // _SOME)]
         return np.append(np.median(some, axis=0), np.zeros(self.p - self.n_numeric))
 

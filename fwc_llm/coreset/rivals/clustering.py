@@ -1,8 +1,5 @@
-"""k-means and k-medoids.
-
-k-means (Lloyd 1982) starts from a greedy k-means++ (Arthur, Vassilvitskii 2007), by scikit-learn. k-medoids
-are found by swaps: FasterPAM (Schubert, Rousseeuw 2021) with memory linear in n, see
-`fwc_llm.coreset.fasterpam.engine`, here with one cell and no prices.
+"""k-means, by scikit-learn (Lloyd 1982; Arthur, Vassilvitskii 2007), and k-medoids, by
+`fwc_llm.coreset.fasterpam.engine` with one cell and no prices (Schubert, Rousseeuw 2021).
 """
 
 import warnings

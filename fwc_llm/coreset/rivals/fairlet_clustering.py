@@ -1,8 +1,7 @@
 """Fairlets (Backurs et al., *Scalable Fair Clustering*, ICML 2019): clusters of both protected levels.
 
-The rows are divided into small balanced fairlets. The fairlets' centres are clustered, and every fairlet
-joins the cluster of its centre. The original clustering is quadratic in the number of fairlets (the paper
-could not run it on Adult in 32 GB); ours is k-medoids without a distance matrix, with memory linear in n.
+The rows are divided into small balanced fairlets, whose centres are clustered, here by k-medoids without a
+distance matrix; every fairlet joins the cluster of its centre.
 """
 
 import math

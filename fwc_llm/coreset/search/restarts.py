@@ -28,11 +28,10 @@ _EQUAL = 1e-9  # relative difference of objectives that is rounding
 def best_start(
     solver: Solver, init: str, rng: np.random.Generator, starts: int | None
 ) -> tuple[Descent, int, int, bool, float | None]:
-    """The best descent, the number of starts, how many ended at its objective, and whether none is better.
+    """The best descent, the number of starts, how many ended there, whether none is better, and the spread.
 
-    `starts` None: of few coresets of rows all are compared; else until four agree on a small table, one on a
-    large one. Last comes by how much the objectives of the starts exceed the least, on average and relative
-    to it (None where unknown).
+    `starts` None: of few coresets of rows all are compared; else until four agree on a small table. The
+    spread is by how much the starts exceed the least, on average and relative to it (None where unknown).
     """
     best = solver.from_name(init, rng)
     if starts is None:

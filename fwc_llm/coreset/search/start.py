@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from fwc_llm.coreset.compiled import kernel, part
 from fwc_llm.coreset.descent.loop import Descent
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
@@ -41,18 +40,23 @@ def _spread_rows(problem: Problem, rng: np.random.Generator, threads: Threads) -
     table, cells = problem.table, []
     for pool, count in zip(problem.pools, problem.seats.tolist(), strict=True):
         if count > 0:
-            mass = None if problem.masses is None else problem.masses.values[pool]
-            first = int(rng.integers(len(pool))) if mass is None else int(_drawn(mass, rng.random(1))[0])
+            mass = np.ones(len(pool)) if problem.masses is None else problem.masses.values[pool]
+            even = problem.masses is None
+            first = int(rng.integers(len(pool))) if even else int(_drawn(mass, rng.random(1))[0])
             cells.append((pool, first, rng.random((count - 1, 2 + int(np.log(count)))), mass))
 
-    def choose(cell: tuple[np.ndarray, int, np.ndarray, np.ndarray | None]) -> np.ndarray:
+    def choose(cell: tuple[np.ndarray, int, np.ndarray, np.ndarray]) -> np.ndarray:
         pool, first, uniform, mass = cell
-        values = np.ascontiguousarray(table.values_of(pool).T)
-        n, (more, trials) = values.shape[1], uniform.shape
-        chosen = np.full(more + 1, first, np.int64)
-        room = np.empty(n, bool), np.empty(trials, np.int64), np.empty(n), np.empty(n), np.empty((trials, n))
-        rows = values, problem.ids[pool].astype(np.int64), np.empty(0) if mass is None else mass, uniform
-        spread(*rows, problem.feature_cost, chosen, *room)
+        values, ids, chosen = np.ascontiguousarray(table.values_of(pool).T), problem.ids[pool], [first]
+        nearest, free = problem.feature_cost.between(values, values[:, first]), ids != ids[first]
+        for draws in uniform:
+            weight = free * nearest * mass
+            # Where what is left equals a chosen row in all but its id, it is drawn evenly.
+            tried = _drawn(weight if weight.any() else free.astype(float), draws).tolist()
+            reached = [np.minimum(nearest, problem.feature_cost.between(values, values[:, i])) for i in tried]
+            best = int(np.argmin([own @ mass for own in reached]))
+            chosen.append(tried[best])
+            nearest, free = reached[best], free & (ids != ids[tried[best]])
         return np.asarray(pool[chosen])
 
     return np.concatenate(threads.over(choose, cells))
@@ -63,86 +67,6 @@ def _drawn(weight: np.ndarray, at: np.ndarray) -> np.ndarray:
     cumulative = np.cumsum(weight)
     draws = np.searchsorted(cumulative, at * cumulative[-1], side="right")
     return np.asarray(np.minimum(draws, np.flatnonzero(weight)[-1]))
-
-
-@kernel
-def spread(  # type: ignore[no-untyped-def]
-    values, ids, mass, uniform, cost, chosen, free, draws, upto, nearest, reached
-):
-    """Writes the rows `chosen` (c,) after the first one, see `_spread_rows`.
-
-    `values` (p, n) are the rows, columns first; `ids` (n,) are equal for rows that count as the same, `mass`
-    (n,) is empty where each row has the mass 1, and `uniform` (c − 1, t) are the draws. The rest is room:
-    `free`, `upto` and `nearest` (n,), `draws` (t,), `reached` (t, n).
-    """
-    n, trials = values.shape[1], uniform.shape[1]
-    for i in range(n):
-        nearest[i] = 1e308
-    _reach(values, chosen[0], cost, nearest, reached[0])
-    for i in range(n):
-        nearest[i], free[i] = reached[0, i], ids[i] != ids[chosen[0]]
-    for c in range(1, len(chosen)):
-        total, last = 0.0, 0
-        for even in range(2):  # where what is left equals a chosen row in all but its id, it is drawn evenly
-            for i in range(n if total == 0 else 0):
-                weight = 0.0
-                if free[i]:
-                    weight = 1.0 if even else nearest[i]
-                    if len(mass) and not even:
-                        weight *= mass[i]
-                    last = i if weight > 0 else last
-                total += weight
-                upto[i] = total
-        for t in range(trials):
-            low, high, goal = 0, n, uniform[c - 1, t] * total
-            while low < high:
-                middle = (low + high) // 2
-                if upto[middle] <= goal:
-                    low = middle + 1
-                else:
-                    high = middle
-            draws[t] = min(low, last)
-        best, least = 0, 0.0
-        for t in range(trials):
-            _reach(values, draws[t], cost, nearest, reached[t])
-            total = 0.0
-            for i in range(n):
-                total += reached[t, i] * (mass[i] if len(mass) else 1.0)
-            if t == 0 or total < least:
-                best, least = t, total
-        chosen[c] = draws[best]
-        for i in range(n):
-            nearest[i] = reached[best, i]
-            free[i] = free[i] and ids[i] != ids[chosen[c]]
-
-
-@part
-def _reach(values, draw, cost, nearest, own):  # type: ignore[no-untyped-def]
-    """Writes the least of `nearest` (n,) and the cost from the row `draw` to `own` (n,).
-
-    The sums over columns have numpy's order, see `FeatureCost.to_points`.
-    """
-    unit = cost.unit
-    n_numeric = len(values) - len(unit)
-    for i in range(len(own)):
-        own[i] = 0.0
-    for k in range(n_numeric):
-        column = values[k]
-        value = column[draw]
-        if cost.squared:
-            for i in range(len(own)):
-                own[i] += (column[i] - value) * (column[i] - value)
-        else:
-            for i in range(len(own)):
-                own[i] += abs(column[i] - value)
-    if n_numeric < len(values):
-        for i in range(len(own)):
-            apart = 0.0
-            for k in range(n_numeric, len(values)):
-                apart += unit[k - n_numeric] if values[k, i] != values[k, draw] else 0.0
-            own[i] += apart
-    for i in range(len(own)):
-        own[i] = min(nearest[i], own[i])
 
 
 def kicked(problem: Problem, descent: Descent, rng: np.random.Generator) -> Descent:
@@ -162,8 +86,7 @@ def kicked(problem: Problem, descent: Descent, rng: np.random.Generator) -> Desc
 def missed(objective: float, reached: float, each: float) -> bool:
     """Whether a sample lacked rows that count, from the objectives of its optimum on all rows and on its own.
 
-    A few rows far from all others can make most of the objective. Elsewhere too the first is above the
-    second: the more, the fewer rows (`each`) the sample has for a representative.
+    The first is above the second: the more, the fewer rows (`each`) the sample has for a representative.
     """
     return objective > (_MISSED + _SUITED / each) * reached
 

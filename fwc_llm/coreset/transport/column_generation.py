@@ -86,8 +86,7 @@ class CostTable:
     def noise(self) -> float:
         """The largest change of costs that breaks ties: far less than the certificate's 1e-9.
 
-        The scale is the second smallest cost of the rows, so that a few huge costs do not count; nor do those
-        of rows with hardly any mass.
+        Its scale, the second smallest cost of rows, passes over huge costs, and rows of hardly any mass.
         """
         every = slice(None, None, max(1, self.size // 1000))
         some = np.abs(self.cost[every], dtype=np.float64)
@@ -194,7 +193,7 @@ def solve(table: CostTable, prices: Floats, fair: ParitySet, warm: bool) -> Opti
         _, prices = narrow(table.sample(count), before, margin, fair)
         # Sampling noise falls with 1/√rows: the prices go on to move by about this.
         margin = float(np.ptp(prices - before)) * ((1 - min(count / table.size, 1)) / (_GROWTH - 1)) ** 0.5
-        warm = _GROWTH * count >= table.size
+        warm = margin == 0 or _GROWTH * count >= table.size  # of whole numbers, prices soon stay
         count *= 1 if warm else _GROWTH
     share = _PART * _DOUBT * (cells / count) ** 0.5  # s rows leave about 1/√s of the rows in doubt
     while True:
@@ -207,10 +206,7 @@ def solve(table: CostTable, prices: Floats, fair: ParitySet, warm: bool) -> Opti
 
 
 def narrow(table: CostTable, prices: Floats, margin: float, fair: ParitySet) -> tuple[Optimum | None, Floats]:
-    """Solve for the rows whose cell is in doubt by this margin at these `prices`.
-
-    Return the optimum of the whole table, or None if it is not proven, and prices to continue from.
-    """
+    """The optimum of the table by the rows in doubt at these prices, None if not proven; new prices."""
     key, doubt, settled, settled_cost = table.scan(prices, margin)
     first = len(doubt)  # index of the first anchor
     rows, anchors = table.rows(doubt), np.flatnonzero(settled > 0)
@@ -261,7 +257,7 @@ def solve_directly(
 def _merge(table: CostTable, prices: Floats, width: float) -> tuple[CostTable, Ints | None]:
     """The table with equal rows as one, and the place of each row there; None if few are equal.
 
-    Rows are equal whose costs of cells, within the `width` at the prices, differ by a constant.
+    Equal are costs of cells within the `width` at the prices that differ by a constant.
     """
     n = table.size
     if n <= _SOME or len(np.unique(_keys(table.cost[:: n // _SOME], prices, width)[0])) > _EQUAL * _SOME:

@@ -1,14 +1,7 @@
 """The inner problem of Fair Wasserstein Coresets: move every row to a cell at least cost, within parity.
 
-    minimise   Σ_ig c_ig q_ig
-    subject to Σ_g q_ig = 1/n (or a weight's share),  q ≥ 0,  w_g = Σ_i q_ig,
-               (1 − ε) p_T(y) W_d ≤ w_dy ≤ (1 + ε) p_T(y) W_d   with  W_d = Σ_y w_dy
-
-where `c_ig` is the cost of moving row `i` to the nearest representative of cell `g = (d, y)` (the paper's
-problem F(C), reduced to cells; docs/method.md, "The inner problem"). The dual problem has one price `u_g` per
-cell; any prices give a lower bound:
-
-    D(u) = (1/n) Σ_i min_g (c_ig − u_g) + min_{w fair, Σw = 1} ⟨u, w⟩.
+It is the paper's problem F(C), reduced to cells, and any prices of the cells give the lower bound D(u)
+(docs/method.md, "The inner problem").
 """
 
 from collections.abc import Iterator
@@ -144,10 +137,7 @@ def fair_transport(
 
 
 def _ways(masses: Masses | None) -> Iterator[tuple[NDArray[np.intp] | None, bool]]:
-    """The rows to plan for, None for all, and whether by HiGHS: the fastest way first.
-
-    The other rows have no mass, and go where it is cheapest.
-    """
+    """The rows to plan for, None for all, and whether by HiGHS: the fastest first; others have no mass."""
     rows = None if masses is None else masses.positive
     yield rows, False
     if masses is not None:

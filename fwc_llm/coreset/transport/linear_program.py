@@ -11,6 +11,7 @@ from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError
 from fwc_llm.coreset.transport.parity import SATISFIED, Flags, Floats, ParitySet, SoftParitySet, violation
 
 _RESCALED = 4  # programs at most, each with the units of the last one's solution
+_LIGHT = 1e-6  # share of all mass, below which a row has a unit of its own: HiGHS drops numbers below 1e-9
 _LIGHTEST = 1e-13  # share of all mass, below which levels have one unit
 
 
@@ -29,7 +30,8 @@ def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
     total, share = float(mass.sum()), np.tile(fair.target, levels)
     row, cell = np.nonzero(np.isfinite(cost))
     each = np.arange(len(row))
-    part = mass[row] / total
+    light = np.minimum(mass / total / _LIGHT, 1.0)  # what the parts of such a row sum to
+    part = mass[row] / total / light[row]
     into: Any = coo_array((part, (cell, each)), (cells, len(row)))
     groups = np.eye(levels) if fair.groups is None else fair.groups
     member: Any = kron(groups, eye_array(outcomes))  # (levels · outcomes, cells)
@@ -55,7 +57,7 @@ def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
             limits.multiply(1 / of_limit[:, None]).tocsr(),
             np.zeros(2 * len(share)),
             whole.multiply(1 / of_sum[:, None]).tocsr(),
-            np.append(np.ones(n), np.zeros(levels)),
+            np.append(light, np.zeros(levels)),
             method="highs-ds",
             options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
         )
@@ -76,6 +78,9 @@ def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
     fair.proven = None if fair.groups is None else prices
     plan = np.zeros((n, cells))
     plan[row, cell] = solution.x[: len(row)]
+    lost = np.flatnonzero(~plan.any(axis=1))  # so light that nothing is enough
+    plan[lost, cost[lost].argmin(axis=1)] = 1.0
+    plan[light < 1] /= plan[light < 1].sum(axis=1, keepdims=True)
     key = plan.argmax(axis=1)
     plan[np.arange(n), key] = 0.0
     split_row, split_cell = np.nonzero(plan > 0)

@@ -3,7 +3,6 @@
 import os
 import signal
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,17 +50,8 @@ def test_partitions_give_the_result_of_blocks(tmp_path: Path, monkeypatch: pytes
     cut = fit(parts())
     assert cut.objective_ == pytest.approx(wanted.objective_, rel=1e-12)
     assert cut.lower_bound_ == pytest.approx(cut.objective_, rel=1e-9)
-    real = fit(parts()[["a", "b"]], parts().y, parts()[["d"]], support="rows")
+    real = fit(parts(), support="rows")
     assert real.representatives_.a.tolist() == FRAME.a[real.row_index_].tolist()
-
-
-def test_arrays_of_any_chunks() -> None:
-    x = np.column_stack([FRAME.a, RNG.normal(size=N)])
-    X, y, d = da.from_array(x, chunks=(3000, 1)), da.from_array(Y, chunks=5000), da.from_array(D, chunks=3000)
-    found = fit(X, y, d)
-    unknown = fit(X[X[:, 0] > -99], y.rechunk(3000)[X[:, 0] > -99], d[X[:, 0] > -99])
-    assert found.certify(x, Y, D).objective == pytest.approx(found.objective_, rel=1e-9)
-    assert unknown.objective_ == found.objective_
 
 
 def test_a_table_that_fits_is_fitted_as_in_memory() -> None:
@@ -95,22 +85,17 @@ def test_what_is_wrong_with_a_partition_is_said(change: Any, words: str) -> None
         fit(parts(change))
 
 
-def fail(rows: np.ndarray) -> np.ndarray:
+def fail(rows: pd.DataFrame) -> pd.DataFrame:
     raise OSError("the disk\x1b[31m is gone")
-
-
-def array(rows: int = 12, chunk: int = 3, columns: int = 2) -> Any:
-    return da.ones((rows, columns), chunks=(chunk, columns))
 
 
 SMALL = dd.from_pandas(FRAME[:12], npartitions=3)
 REFUSED: dict[str, tuple[Any, ...]] = {
     "X is a dask Series": (SMALL.a,), "X is a dask Delayed": (dask.delayed(1),),
-    "y is of type ndarray": (array(), np.zeros(12)), "y is no name": (SMALL, np.zeros(12)),
+    "X is a dask Array": (da.ones((12, 2)),), "y is no name": (SMALL, np.zeros(12)),
     "y names the column 'z'": (SMALL, "z"), "no feature is left": (SMALL[["y", "d"]], "y", "d"),
-    "y has 4 partitions but X has 3": (SMALL, da.ones(12, chunks=3)),
-    "y is a dask Delayed": (array(), dask.delayed(1)), "has no rows": (array(0), da.ones(0), da.ones(0)),
-    "OSError: the disk": (array().map_blocks(fail, meta=np.ones((0, 2))), da.ones(12, chunks=3)),
+    "has no rows": (SMALL[SMALL.y > 1], "y"),
+    "OSError: the disk": (SMALL.map_partitions(fail, meta=FRAME[:0]), "y"),
 }  # fmt: skip
 
 
@@ -124,7 +109,7 @@ def test_what_does_not_fit_is_refused(words: str) -> None:
     assert "\x1b" not in str(caught.value)
 
 
-def dies_once(flag: str, rows: np.ndarray) -> np.ndarray:
+def dies_once(rows: pd.DataFrame, flag: str) -> pd.DataFrame:
     """Ends the process that reads, the first time that it has rows."""
     if len(rows) and not os.path.exists(flag):
         Path(flag).touch()
@@ -137,17 +122,17 @@ def dies_once(flag: str, rows: np.ndarray) -> np.ndarray:
 def test_a_cluster_gives_every_digit_of_the_result_though_a_worker_dies(tmp_path: Path) -> None:
     import distributed
 
-    x, y, d = (da.from_array(part, chunks=4000) for part in (RNG.normal(size=(N, 3)), Y, D))
-    wanted = fit(x, y, d)
+    rows = dd.from_pandas(FRAME[["a", "y", "d"]], npartitions=4)
+    wanted = fit(rows)
     quiet: Any = {"host": "127.0.0.1", "dashboard_address": ":0", "silence_logs": "CRITICAL"}
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, memory_limit=None, **quiet) as cluster,
         distributed.Client(cluster, timeout="20s"),
     ):
-        dying = x.map_blocks(partial(dies_once, str(tmp_path / "died")), meta=np.zeros((0, 3)))
-        for X in (dying, x.persist()):
-            found = fit(X, y, d)
-            assert found.representatives_.tolist() == wanted.representatives_.tolist()
+        dying = rows.map_partitions(dies_once, str(tmp_path / "died"), meta=FRAME[["a", "y", "d"]][:0])
+        for X in (dying, rows.persist()):
+            found = fit(X)
+            assert found.representatives_.a.tolist() == wanted.representatives_.a.tolist()
             assert found.weights_.tolist() == wanted.weights_.tolist()
             assert found.objective_ == wanted.objective_
     assert (tmp_path / "died").exists()

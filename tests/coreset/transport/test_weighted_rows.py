@@ -111,3 +111,20 @@ def test_groups_without_mass_have_a_plan() -> None:
         apart = np.abs(mass / mass.sum(axis=1, keepdims=True) / target - 1).max(initial=0.0)
         assert apart <= 0.01 + 1e-9, seed
         assert found.objective == pytest.approx(found.lower_bound, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", [0, 6, 19, 39, 83, 98, 99])
+def test_groups_may_have_rows_of_hardly_any_weight(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    groups = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 0], [0, 1, 0, 1]])
+    cost, epsilon = rng.random((40, 8)), (0.0, 0.01, 0.2)[seed % 3]
+    if seed % 2:
+        cost = np.rint(5 * cost)
+    weights = np.exp(12 * rng.normal(size=40))
+    if seed % 3 == 0:
+        weights = np.where(rng.random(40) < 0.2, 10.0 ** -rng.integers(3, 14, 40), 1.0)
+    found = fair_transport(cost, 4, 2, [0.4, 0.6], epsilon, sample_weight=weights, groups=groups)
+    mass = groups @ found.mass.reshape(4, 2)
+    mass = mass[mass.any(axis=1)]
+    assert np.abs(mass / mass.sum(axis=1, keepdims=True) / [0.4, 0.6] - 1).max() <= epsilon + 1e-9
+    assert found.objective == pytest.approx(found.lower_bound, abs=1e-9 * max(1, found.objective))
