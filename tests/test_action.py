@@ -52,7 +52,7 @@ def github() -> Iterator[GitHub]:
         yield server
 
 
-def run(folder: Path, github: GitHub, **inputs: str) -> tuple[int, str, dict[str, str]]:
+def run(folder: Path, github: GitHub, leg: int = 0, **inputs: str) -> tuple[int, str, dict[str, str]]:
     """The steps of a use after the installation: the exit code, all that was printed, and the files."""
     command = folder / "bin" / "fwc-llm"
     command.parent.mkdir(exist_ok=True)
@@ -64,7 +64,7 @@ def run(folder: Path, github: GitHub, **inputs: str) -> tuple[int, str, dict[str
     given |= {name.replace("_", "-"): value for name, value in inputs.items()} | {"token": TOKEN}
     values = {f"inputs.{name}": value for name, value in given.items()}
     values |= {"github.server_url": "https://github.com", "github.repository": "a/b", "github.run_id": "1",
-               "github.event.pull_request.number": "7"}  # fmt: skip
+               "github.event.pull_request.number": "7", "strategy.job-index": str(leg)}  # fmt: skip
     files = {name: folder / name for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")}
     for path in files.values():
         path.write_text("")
@@ -98,7 +98,7 @@ def run(folder: Path, github: GitHub, **inputs: str) -> tuple[int, str, dict[str
 AUDIT = "decisions.csv\n--protected=sex\n--answer=answer\n"
 
 
-def audit(folder: Path, github: GitHub, **inputs: str) -> tuple[int, str, dict[str, str]]:
+def audit(folder: Path, github: GitHub, **inputs: Any) -> tuple[int, str, dict[str, str]]:
     """Women are selected half as often; a name of a group that is Markdown, and calls somebody."""
     lines = [
         f"{('@octocat|*m*', 'w')[n % 2]},{'yes' if n % (8 if n % 2 else 4) == n % 2 else 'no'}"
@@ -166,12 +166,14 @@ def test_uses_of_a_job_and_of_a_matrix_share_nothing(tmp_path: Path, github: Git
         assert "a gap of" not in written["GITHUB_STEP_SUMMARY"]
         for entry in ("sex", "sex\n--missing=drop"):  # of a matrix
             assert audit(tmp_path, github, arguments=AUDIT.replace("sex", entry), fail_if="dp > 0.9")[0] == 0
+        assert audit(tmp_path, github, name="all people", leg=1)[0] == 0  # of another version of Python
     bodies = [comment["body"] for comment in github.comments]
-    assert len({body.partition("\n")[0] for body in bodies}) == len(bodies) == 4
+    assert len({body.partition("\n")[0] for body in bodies}) == len(bodies) == 5
     assert [body.partition("(")[0].split("## ")[1] for body in bodies] == [
         "fwc-llm all people: passed ", "fwc-llm: error ", "fwc-llm: passed ", "fwc-llm: passed ",
+        "fwc-llm all people: passed ",
     ]  # fmt: skip
-    assert len(list((tmp_path / "temp").iterdir())) == 8
+    assert len(list((tmp_path / "temp").iterdir())) == 10
     github.comments.insert(0, {"id": 0, "user": {"type": "User"}, "body": bodies[0]})  # a person quotes it
     for number, comment in enumerate(github.comments):
         comment["id"] = number

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from inspect_ai.model import Model as Inspected
 
 PREFIX = "inspect:"
-_ATTEMPT_SECONDS = 60.0
-_LONGEST_BACKOFF = 30.0  # seconds between two attempts at one row
 _NOT_SENT = ("ConnectError", "ConnectTimeout")  # of httpx
 _MARKUP = re.compile(r"\[/?[a-z ]*\]")
 _HOLDS_A_KEY = re.compile(r"(?:_|^)(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE)
@@ -234,7 +232,7 @@ class InspectModel(chat.Service):
             max_retries=0,
             adaptive_connections=False,
             timeout=math.ceil(client.deadline),
-            attempt_timeout=math.ceil(min(_ATTEMPT_SECONDS, client.deadline)),
+            attempt_timeout=math.ceil(min(chat.ATTEMPT_SECONDS, client.deadline)),
             **chat.raise_token_limit(self.parameters, messages),
         )
         left = client.deadline
@@ -248,7 +246,7 @@ class InspectModel(chat.Service):
             except Exception as error:
                 failure, again = self._failure(error), type(error).__name__ == "RetryError"
             attempts.lost(failure.billed)
-            wait = min(2.0 ** (number - 1), _LONGEST_BACKOFF) * (0.5 + random.random())
+            wait = min(2.0 ** (number - 1), chat.LONGEST_BACKOFF) * (0.5 + random.random())
             left = began + client.deadline - time.monotonic() - wait
             if again and left > 0.0:
                 await asyncio.sleep(wait)

@@ -26,17 +26,14 @@ def provided_model(name: str, client: Client) -> Model | None:
 
     A package provides the names that equal its entry point's, or begin with it and a colon. `OURS` stay ours.
 
-    Errors: `FwcError` for two packages with one name, an entry point that cannot be loaded, a provider that
-    fails, and one that gives no model of that name.
+    Errors: `FwcError` for an entry point that cannot be loaded, a provider that fails, and one that gives no
+    model of that name.
     """
     prefix = name.partition(":")[0]
     built_in = prefix in OURS or f"{prefix}:" in OURS
     points = [] if built_in else list(entry_points(group=ENTRY_POINTS, name=prefix))
     if not points:
         return None
-    if len(points) > 1:
-        packages = ", ".join(map(_package, points))
-        raise FwcError(f"several packages offer a model {prefix!r} ({packages}): uninstall all but one")
     where = f"the model {prefix!r} of {_package(points[0])}, entry point {points[0].value!r},"
     provider = _run(f"{where} cannot be loaded", points[0].load)
     model = _run(f"{where} cannot be opened", lambda: provider(name, client))

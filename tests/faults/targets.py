@@ -100,7 +100,7 @@ _REQUESTS = {  # to the embedded server, by path
     "/v1/chat/completions": {"model": "surrogate", "messages": _PERSON, "max_tokens": 5, "logprobs": True, "n": 1,
                              "top_logprobs": 2, "temperature": 0.5, "stream": False, "tools": [], "seed": 1,
                              "response_format": {"type": "json_schema", "json_schema": {"schema": _FORM}}},
-    "/v1/responses": {"model": "surrogate", "input": _PERSON, "instructions": "Answer.", "stream": True,
+    "/v1/responses": {"model": "surrogate", "input": _PERSON, "instructions": "Answer.", "stream": False,
                       "tool_choice": "required", "tools": [{"type": "function", "name": "f", "parameters": _FORM}]},
     "/v1/decisions": {"model": "surrogate", "input": _PERSON, "questions": [_QUESTION]},
     "/v1/systemone": {"model": "surrogate", "state": "age 39", "questions": {"a": {"type": "noul", "instructions": "About record 1: Is it?"}}},

@@ -98,10 +98,9 @@ def test_what_a_filter_refuses_is_a_reply_and_final(provider: respx.MockRouter, 
 
 
 # Where nothing listens, and what often does.
-@pytest.mark.parametrize(("port", "command"), [(1, "serve-surrogate --port 1"), (1234, "lms server start")])
-def test_a_server_that_does_not_run_is_said_after_two_attempts(port: int, command: str) -> None:
-    with pytest.raises(ProviderError, match=f"nothing listens.*is the server running.*{command}") as caught:
-        ask(quick(base_url=f"http://127.0.0.1:{port}/v1", deadline=60.0))
+def test_a_server_that_does_not_run_is_said_after_two_attempts() -> None:
+    with pytest.raises(ProviderError, match=r"nothing listens.*is the server running.*--base-url") as caught:
+        ask(quick(base_url="http://127.0.0.1:1/v1", deadline=60.0))
     assert caught.value.exit_code == 3
 
 

@@ -232,6 +232,7 @@ def test_an_input_that_was_cut_off_is_counted_and_refused_by_strict(said: dict[s
         ({"max_tokens": 5}, "'max_tokens' is for chats"),
         ({"params": {"questions": []}}, "'questions' cannot be set"),
         ({"params": {"extra_query": {"v": 1, "sig": "x"}}}, "may hold a key"),
+        ({"params": {KEY: 1}}, "parameter may hold a key"),
         ({"api": "oracle"}, "choose 'chat', 'decisions' or 'systemone'"),
         ({"api": "systemone"}, "--api systemone needs the service's address"),
     ],

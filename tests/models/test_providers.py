@@ -75,13 +75,6 @@ def test_an_installed_package_provides_its_names(install: Install) -> None:
         assert isinstance(open_model(other), ChatModel)
 
 
-def test_two_packages_with_one_name_are_refused(install: Install) -> None:
-    install("fwc-one", echo="echoing:open_model")
-    install("fwc-two", echo="echoing:open_model")
-    with pytest.raises(FwcError, match=r"several packages offer a model 'echo' .*fwc-one 1\.5"):
-        open_model("echo")
-
-
 def test_prints_are_no_output(fwc: Run, install: Install, tmp_path: Path) -> None:
     install()
     asked = ("--task", "census", "--shots", "zero", "--n-test", 8, "--json", "--out", tmp_path / "run")

@@ -70,16 +70,11 @@ _NAMES_A_KEY = re.compile(
 _LONGEST_NAME = 200  # characters of a token or a model's name
 _MOST_LOGPROBS = 100
 _MOST_TOKENS = 1_000_000_000  # of one request; a count beyond is none
-_LONGEST_BACKOFF = 30.0  # seconds between two attempts at one row
+LONGEST_BACKOFF = 30.0  # seconds between two attempts at one row
 _UNCLEAR_ATTEMPTS = 3
-_ATTEMPT_SECONDS = 60.0
+ATTEMPT_SECONDS = 60.0
 _BLIP_SECONDS = 20.0  # a service that answered before may be away for so long
 _MOST_REFUSALS = 12  # 429s in a row, pauses doubling in between, without a single success
-# What usually listens on a port of this machine.
-_SERVERS = {
-    1234: "lms server start", 8000: "vllm serve MODEL", 8080: "llama-server -m MODEL.gguf",
-    11434: "ollama serve",
-}  # fmt: skip
 _MOST_NOTICES = 50  # a service may name another model with every reply
 
 Notice = Callable[[str], None]
@@ -90,9 +85,10 @@ def check_parameters(params: Mapping[str, Any], ours: Collection[str]) -> None:
     for parameter, value in params.items():
         text = json.dumps({parameter: value}, default=str)
         if _NAMES_A_KEY.search(text) or LIKE_A_KEY.search(text):
+            name = "" if LIKE_A_KEY.search(parameter) else f" {replace_invisible(parameter)[:40]!r}"
             raise FwcError(
-                f"parameter {replace_invisible(parameter)[:40]!r} may hold a key, which a run's files would "
-                "show: put the key into an environment variable and name that with --api-key-env"
+                f"parameter{name} may hold a key, which a run's files would show: put the key into an "
+                "environment variable and name that with --api-key-env"
             )
         if parameter in ours:
             raise FwcError(f"parameter {parameter!r} cannot be set here: leave out --param {parameter}")
@@ -425,7 +421,7 @@ class ChatModel(Service):
         # A reasoning model may think for long before it answers.
         family = family_of(self._served_name)
         self._reasons, self._openai = self.api == "chat" and family.reasons, family.openai
-        self._timeout = timeout or (client.deadline if self._reasons else _ATTEMPT_SECONDS)
+        self._timeout = timeout or (client.deadline if self._reasons else ATTEMPT_SECONDS)
         self._pace = Pace(client.rpm, client.tpm, first_pause=2.0 * backoff)
         self._last_success = -math.inf
         self._adapted: set[str] = set()
@@ -601,11 +597,9 @@ class ChatModel(Service):
             return None
         never = self._last_success == -math.inf
         if never and not failure.sent and attempts > 1 and is_local(self.address):
-            port = urlsplit(self.address).port or 80
-            start = _SERVERS.get(port, f"fwc-llm serve-surrogate --port {port}")
             raise ProviderError(
-                f"nothing listens at {self.address} ({failure}): is the server running? Start it, for "
-                f"example with `{start}`, or name its address with --base-url"
+                f"nothing listens at {self.address} ({failure}): is the server running? Start it, or name "
+                "its address with --base-url"
             )
         if never and failure.status == 500 and RESPONSE_FORMAT in self._sent:
             failure.scope = FailureScope.UNCLEAR  # llama-cpp-python's answer to a schema
@@ -622,7 +616,7 @@ class ChatModel(Service):
             return None
         if failure.retry_after is not None:
             return failure.retry_after
-        return min(self._backoff * 2.0 ** (attempts - 1), _LONGEST_BACKOFF) * (0.5 + random.random())
+        return min(self._backoff * 2.0 ** (attempts - 1), LONGEST_BACKOFF) * (0.5 + random.random())
 
     def _left(self, began: float) -> float:
         return began + self._deadline - time.monotonic()

@@ -8,7 +8,7 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -24,7 +24,6 @@ _P_YES = {"predicate": "probability", "noul": "noul"}  # kinds of yes/no questio
 # The surrogate knows one question. It takes every yes/no question for that one, and these for its opposite.
 _OPPOSITE = re.compile(r"(?<!yes or )\b(?:no|not)\b(?!-)|\bor less\b", re.IGNORECASE)
 _ABOUT_RECORD = re.compile(r"About record (\d+):")
-_MISSING = "missing_required_parameter"
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 Body: TypeAlias = "Mapping[str, Any] | str"  # JSON, or the text of an event stream
@@ -119,7 +118,6 @@ class _Asked(BaseModel, strict=True):
     model: str
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
-    stream: bool | None = None
     tools: list[_Form] | None = None
     tool_choice: Literal["none", "auto", "required"] | _Form | None = None
 
@@ -127,6 +125,7 @@ class _Asked(BaseModel, strict=True):
 class _Chat(_Asked):
     input: Annotated[_Messages, Field(alias="messages")]
     n: Annotated[int, Field(ge=1, le=128)] | None = None
+    stream: bool | None = None
     seed: int | None = None
     logprobs: bool | None = None
     stream_options: dict[str, Any] | None = None
@@ -139,24 +138,26 @@ class _Responses(_Asked):
     instructions: str | None = None
     include: list[str] | None = None
     text: _Form | None = None
+    stream: Literal[False] | None = None
     background: Literal[False] | None = None
     previous_response_id: None = None  # no conversation is kept
     conversation: None = None
 
 
-class _Decisions(BaseModel, strict=True, extra="forbid"):
+class _Question(BaseModel, strict=True, extra="allow"):
+    instructions: str
+
+
+class _Decisions(BaseModel, strict=True):
     model: str
     input: str | _Messages
-    questions: Annotated[list[_Form], Field(min_length=1, max_length=400)]
-    prompt_cache_key: Any = None
-    prompt_cache_options: Any = None
-    safety_identifier: Any = None
+    questions: Annotated[list[_Question], Field(min_length=1, max_length=400)]
 
 
-class _SystemOne(BaseModel, strict=True, extra="forbid"):
+class _SystemOne(BaseModel, strict=True):
     model: str
     input: Annotated[str | dict[str, Any], Field(alias="state")]
-    questions: Annotated[dict[str, _Form], Field(min_length=1)]
+    questions: Annotated[dict[str, _Question], Field(min_length=1)]
 
 
 _BODIES: dict[str, type[BaseModel]] = dict(
@@ -188,15 +189,10 @@ def read_call(path: str, content: bytes) -> Call:
     else:
         messages = [message.model_dump(exclude_none=True) for message in given]
     if interface in (DECISIONS, SYSTEMONE):
-        questions = parsed.questions
+        asked = body["questions"]
         if interface == SYSTEMONE:
-            questions = [{**question, "name": name} for name, question in questions.items()]
-        for number, question in enumerate(questions):
-            if not isinstance(question.get("instructions"), str):
-                where = f"questions[{number if interface == DECISIONS else question['name']!r}].instructions"
-                failure = Failure(400, f"Missing required parameter: '{where}'.", _MISSING, param=where)
-                raise replace(failure, status=422) if interface == SYSTEMONE else failure
-        return Call(path, body, messages, questions=questions)
+            asked = [{**question, "name": name} for name, question in asked.items()]
+        return Call(path, body, messages, questions=asked)
     if body.get("instructions"):
         messages.insert(0, {"role": "system", "content": body["instructions"]})
     tool, schema = _forced_tool(parsed)
@@ -393,7 +389,7 @@ def _choice(call: Call, reply: Reply, index: int) -> dict[str, Any]:
 
 
 def _responses_body(call: Call, reply: Reply) -> Body:
-    """The response that gives `reply` in the Responses API; its event stream where that is asked for."""
+    """The response that gives `reply` in the Responses API."""
     request = call.body
     part: dict[str, Any] = {"type": "output_text", "text": reply.text, "annotations": []}
     if "message.output_text.logprobs" in (request.get("include") or ()):
@@ -410,7 +406,7 @@ def _responses_body(call: Call, reply: Reply) -> Body:
             "type": "function_call", "id": _new_id("fc"), "call_id": _new_id("call"), "status": status,
             "name": call.tool, "arguments": reply.text,
         }  # fmt: skip
-    body = {
+    return {
         "id": _new_id("resp"), "object": "response", "created_at": int(time.time()), "status": status,
         "error": None,
         "incomplete_details": {"reason": reason} if reason else None,
@@ -421,38 +417,6 @@ def _responses_body(call: Call, reply: Reply) -> Body:
         "tool_choice": request.get("tool_choice") or "auto",
         "usage": _counts(reply.usage or Usage(), "input", "output"),
     }  # fmt: skip
-    if not request.get("stream"):
-        return body
-    return "".join(
-        f"event: {event['type']}\ndata: {json.dumps({**event, 'sequence_number': number})}\n\n"
-        for number, event in enumerate(_events(body, item, part))
-    )
-
-
-def _events(
-    body: Mapping[str, Any], item: Mapping[str, Any], part: Mapping[str, Any]
-) -> Iterator[dict[str, Any]]:
-    """The events of a response with one output item, in their order."""
-    begun = {**body, "status": "in_progress", "output": [], "usage": None}
-    yield {"type": "response.created", "response": begun}
-    at: dict[str, Any] = {"output_index": 0}
-    if called := item["type"] == "function_call":
-        name, key, value = "function_call_arguments", "arguments", item["arguments"]
-    else:
-        key = "text" if part["type"] == "output_text" else "refusal"
-        name, value = str(part["type"]), part[key]
-    empty = {**item, "status": "in_progress", **({"arguments": ""} if called else {"content": []})}
-    yield {"type": "response.output_item.added", **at, "item": empty}
-    at |= {"item_id": item["id"], **({} if called else {"content_index": 0})}
-    logprobs = {"logprobs": part.get("logprobs", [])} if key == "text" else {}
-    if not called:
-        yield {"type": "response.content_part.added", **at, "part": {**part, key: ""}}
-    yield {"type": f"response.{name}.delta", **at, "delta": value, **logprobs}
-    yield {"type": f"response.{name}.done", **at, key: value, **logprobs}
-    if not called:
-        yield {"type": "response.content_part.done", **at, "part": part}
-    yield {"type": "response.output_item.done", "output_index": 0, "item": item}
-    yield {"type": f"response.{body['status']}", "response": body}
 
 
 def _tokens(call: Call, reply: Reply) -> list[dict[str, Any]]:

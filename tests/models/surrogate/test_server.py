@@ -85,12 +85,11 @@ def test_the_responses_api_answers_as_the_chat_does(client: openai.OpenAI) -> No
     assert len(whole.output[0].content[0].logprobs[0].top_logprobs) == 2
     assert whole.usage.input_tokens == len(text.split())
     messages: Any = [{"role": "user", "content": [{"type": "input_text", "text": text}]}]
-    with client.responses.stream(model="surrogate", input=messages, instructions="Say yes or no.") as stream:
-        first, *_, last = (event.type for event in stream)
-        assert stream.get_final_response().output_text == "yes"
-    assert (first, last) == ("response.created", "response.completed")
-    with pytest.raises(openai.BadRequestError, match="previous_response_id"):
-        client.responses.create(model="surrogate", input=text, previous_response_id="resp_1")
+    instructed: Any = {"model": "surrogate", "input": messages, "instructions": "Say yes or no."}
+    assert client.responses.create(**instructed).output_text == "yes"
+    for refused in ({"previous_response_id": "resp_1"}, {"stream": True}):
+        with pytest.raises(openai.BadRequestError, match=next(iter(refused))):
+            client.responses.create(**instructed, **refused)
 
 
 class Decision(BaseModel):
@@ -118,8 +117,6 @@ def test_structured_answers_and_tools_are_honoured_or_refused(client: openai.Ope
     answer |= {"tools": [{"type": "function", **TOOL["function"], "strict": True}], "tool_choice": "required"}
     (item,) = client.responses.create(**answer).output
     assert Decision.model_validate_json(item.arguments) == wanted
-    with client.responses.stream(**answer) as stream:
-        assert stream.get_final_response().output[0].type == "function_call"
     assert ask(client, MANAGER, tools=[TOOL], tool_choice="auto").choices[0].message.content == "yes"
     with pytest.raises(openai.BadRequestError, match="'reason'"):
         client.chat.completions.parse(**chat, response_format=Reasoned)
@@ -156,8 +153,7 @@ def test_an_answer_in_a_form_comes_with_its_probability_and_n_of_them(client: op
 )
 def test_a_question_without_instructions_is_refused(url: str, path: str, body: Any, status: int) -> None:
     got, reply = send(connection(url), "POST", f"/v1/{path}", body | {"model": "surrogate"})
-    assert got == status
-    assert "instructions" in reply["error"]["param"]
+    assert (got, "instructions" in reply["error"]["param"]) == (status, True)
 
 
 def test_an_answer_in_a_form_is_the_one_in_words_whatever_the_examples_capitals() -> None:
@@ -303,7 +299,6 @@ def test_every_wording_is_the_chat(url: str, client: openai.OpenAI, prompts: Any
         ("systemone", {"model": "jev", "state": "x", "questions": {"q": NOUL}}, 404, "`jev` does not exist"),
         ("systemone", {"state": "nobody", "questions": {"q": NOUL}}, 400, "cannot read this prompt"),
         ("decisions", {"input": "x", "questions": [QUESTION] * 401}, 400, "questions"),
-        ("decisions", {"input": "x", "questions": [QUESTION], "temperature": 0}, 400, "temperature"),
     ],
 )  # fmt: skip
 def test_wrong_decisions_are_refused(url: str, path: str, body: Any, status: int, words: str) -> None:
